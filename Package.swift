@@ -1,0 +1,34 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let swift: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+]
+let c: [CSetting] = [.treatAllWarnings(as: .error)]
+
+let package = Package(
+    name: "rlhost",
+    products: [
+        .library(name: "RunLoops", targets: ["RunLoops"]),
+        .executable(name: "rlhost", targets: ["rlhost"]),
+    ],
+    targets: [
+        // The engine: run loops for Swift, without Lua.
+        .target(name: "CLinux", cSettings: c),
+        .target(name: "RunLoops", dependencies: ["CLinux"], swiftSettings: swift),
+        // Lua for Swift: the library, what has to be C to be safe, and a Swift face.
+        .systemLibrary(name: "CLua", pkgConfig: "lua5.4", providers: [.apt(["liblua5.4-dev", "pkg-config"])]),
+        .target(name: "CLuaSupport", dependencies: ["CLua"], exclude: ["lua"], cSettings: c),
+        .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], swiftSettings: swift),
+        // Run loops as Lua sees them, and the program.
+        .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua"], swiftSettings: swift),
+        .executableTarget(name: "rlhost", dependencies: ["LuaRunLoops", "RunLoops", "CLinux"], swiftSettings: swift),
+        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"], swiftSettings: swift),
+        .testTarget(name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua"], swiftSettings: swift),
+    ],
+    swiftLanguageModes: [.v6],
+    cLanguageStandard: .gnu2x
+)

@@ -1,0 +1,48 @@
+#define _GNU_SOURCE
+#include "CLinux.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
+
+int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t timeout) {
+  static atomic_bool missing;
+  if (timeout == 0) return epoll_wait(epoll, events, count, 0);
+  if (timeout < 0) return epoll_wait(epoll, events, count, -1);
+  if (!atomic_load_explicit(&missing, memory_order_relaxed)) {
+    struct timespec t = {.tv_sec = timeout / 1000000000, .tv_nsec = timeout % 1000000000};
+    int n = (int)syscall(SYS_epoll_pwait2, epoll, events, count, &t, NULL, 0);
+    if (n >= 0 || errno != ENOSYS) return n;
+    atomic_store_explicit(&missing, 1, memory_order_relaxed);
+  }
+  int64_t milliseconds = timeout / 1000000 + (timeout % 1000000 != 0);
+  return epoll_wait(epoll, events, count, milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds);
+}
+
+void linux_print(int fd, const void *bytes, size_t length) {
+  FILE *stream = fd == 1 ? stdout : stderr;
+  fwrite(bytes, 1, length, stream);
+  fflush(stream);
+}
+
+static _Thread_local void *thread_value;
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void (*dropper)(void *);
+
+static void make_key(void) { pthread_key_create(&key, dropper); }
+
+void *linux_thread_value(void) { return thread_value; }
+
+// The thread-local variable is the fast way to the value; the key exists for its destructor.
+void linux_set_thread_value(void *value, void (*drop)(void *)) {
+  if (drop) {
+    dropper = drop;
+    pthread_once(&once, make_key);
+    pthread_setspecific(key, value);
+  }
+  thread_value = value;
+}

@@ -1,0 +1,75 @@
+// CLinux: the system calls that Swift's Glibc module does not show, or shows only as variadic functions.
+#pragma once
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+static inline int64_t linux_monotonic_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/// The same with a resolution of a few milliseconds, for a quarter of the price.
+static inline int64_t linux_monotonic_coarse(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/// Seconds of CLOCK_REALTIME.
+static inline double linux_wall_clock(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/// epoll_pwait2 with a timeout in nanoseconds, negative for none. Kernels before 5.11 lack it: there, whole
+/// milliseconds, rounded up, so that nothing ends early.
+int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t timeout);
+
+/// What poll(2) says of one descriptor right now: POLLIN, POLLOUT, POLLHUP, POLLERR, POLLRDHUP, POLLNVAL; 0 for nothing.
+static inline short linux_poll_now(int fd, short events) {
+  struct pollfd p = {.fd = fd, .events = events};
+  return poll(&p, 1, 0) > 0 ? p.revents : 0;
+}
+
+/// Whether the number is an open descriptor's.
+static inline int linux_is_open(int fd) { return fcntl(fd, F_GETFD) != -1; }
+
+/// close(2), under a name that no method hides.
+static inline void linux_close(int fd) { close(fd); }
+
+/// The calling thread's error number.
+static inline int linux_errno(void) { return errno; }
+
+/// How many bytes can be read without waiting; 0 if that cannot be told.
+static inline int linux_bytes_to_read(int fd) {
+  int n = 0;
+  return ioctl(fd, FIONREAD, &n) == 0 ? n : 0;
+}
+
+/// A wait of this thread ends as exactly as the hardware allows; the default lets the kernel be 50 microseconds late.
+static inline void linux_be_punctual(void) { prctl(PR_SET_TIMERSLACK, 1UL); }
+
+static inline int linux_is_main_thread(void) { return getpid() == (pid_t)syscall(SYS_gettid); }
+
+/// Writes all of it to C's standard output (1) or standard error, through their buffers, and flushes.
+void linux_print(int fd, const void *bytes, size_t length);
+
+/// One pointer for each thread: its run loop. `drop` is called with it when the thread ends.
+void *linux_thread_value(void);
+void linux_set_thread_value(void *value, void (*drop)(void *));

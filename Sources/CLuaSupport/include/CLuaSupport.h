@@ -1,0 +1,172 @@
+// CLuaSupport: what has to be C for Lua to be safe inside Swift.
+//
+// Lua raises and yields by longjmp, which must not pass over a Swift frame: it would leak what the frame owns and
+// corrupt the runtime's records. So every function that Lua can call is a trampoline here. It calls Swift; Swift uses only
+// Lua calls that cannot raise, and returns a verdict; the trampoline raises, yields or builds results when the Swift frame is gone.
+// Swift in its turn calls Lua through functions here that run under lua_pcall.
+#pragma once
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdint.h>
+
+/// A Swift function that Lua can call. Returns the number of results on top of the stack, or a verdict.
+typedef int (*cl_function)(lua_State *L);
+
+/// What the trampoline is to do after Swift has returned. The text is in the host's scratch buffer.
+enum cl_verdict {
+  CL_RAISE = -1,        ///< raise the scratch text, with the position of the call
+  CL_RAISE_VALUE = -2,  ///< raise the value on top of the stack
+  CL_YIELD = -3,        ///< suspend the coroutine; see cl_resume_values
+  CL_RESULTS = -4,      ///< return the values that the scratch buffer describes; see cl_tag
+  CL_STRING = -5,       ///< return the scratch text as a string
+  CL_NO_MEMORY = -6,    ///< raise Lua's "not enough memory"
+  CL_CALL = -100,       ///< minus n: call the function below the n topmost values with these, return its results
+};
+
+/// How values are written in a buffer: a program for a stack machine.
+enum cl_tag {
+  CL_NIL = 'n', CL_FALSE = 'f', CL_TRUE = 't',
+  CL_INTEGER = 'i',  ///< int64_t
+  CL_NUMBER = 'd',   ///< double
+  CL_TEXT = 's',     ///< uint64_t length, bytes
+  CL_TABLE = '{',    ///< uint32_t array size, uint32_t hash size
+  CL_SET = '=',      ///< pops a value and a key into the table below them
+  CL_APPEND = ',',   ///< pops a value into the next free place of the array below it
+  CL_ANCHORED = 'a', ///< uint32_t: the object in this slot of the anchors
+  CL_BOX = 'b',      ///< uint32_t kind, uint64_t pointer: the userdata for a host object, made if there is none yet
+};
+
+/// A kind of userdata.
+typedef struct cl_kind {
+  const char *name;     ///< as `type` in messages and __name
+  size_t size;          ///< bytes, cl_box included
+  int user_values;
+  cl_function collect;  ///< __gc, or NULL; it must not touch Lua
+} cl_kind;
+
+/// The head of every userdata of ours.
+typedef struct cl_box {
+  const cl_kind *kind;
+  void *object;        ///< a retained Swift object, or NULL
+  uint32_t slot;       ///< where it is anchored, or 0
+  uint32_t site;       ///< where it was made
+  uint32_t spread;     ///< how many further user values it has
+  uint32_t flags;      ///< the kind's own
+} cl_box;
+
+#define CL_MAX_KINDS 24
+
+/// All about one Lua state. A pointer to it is in the extra space of each of its coroutines.
+typedef struct cl_host {
+  void *swift;         ///< the Swift host, unretained
+  void *(*retain)(void *object);  ///< one more reference to a host object, for a userdata
+  lua_State *main;
+  lua_State *volatile running;  ///< the task's coroutine that runs now, for a signal handler to interrupt
+  char *scratch;
+  size_t length, capacity;
+  int anchors;         ///< registry reference of the table of anchored objects
+  int boxes;           ///< registry reference of the weak table of userdata by host object
+  int metatables[CL_MAX_KINDS];
+  const cl_kind *kinds[CL_MAX_KINDS];
+  struct cl_sites *sites;
+  // Memory.
+  size_t bytes, blocks;
+  uint64_t allocations;
+  uint64_t fail_at;    ///< the number of the allocation that fails; 0: none
+  int fail_on;         ///< and all after it fail, too
+} cl_host;
+
+// Hosts.
+cl_host *cl_open(void *swift);
+void cl_close(cl_host *host);
+void cl_free(cl_host *host);
+static inline cl_host *cl_host_of(lua_State *L) { return *(cl_host **)lua_getextraspace(L); }
+
+// The scratch buffer. cl_write returns 0 when memory is out.
+void cl_reset(cl_host *host);
+int cl_write(cl_host *host, const void *bytes, size_t length);
+
+// Registering. All return a Lua status; on failure the error is on the stack.
+typedef struct cl_entry {
+  const char *name;
+  cl_function function;
+  int kind;    ///< a constructor of this kind: the new userdata is argument 1; -1 for a plain function
+  int spread;  ///< a constructor: the arguments from this one on are kept in further user values of the new object; if the
+               ///< argument before is a table, its array part from 2 on instead. 0: none
+} cl_entry;
+/// Makes the metatable of a kind, with these methods.
+int cl_define_kind(lua_State *L, int index, const cl_kind *kind, const cl_entry *methods, int count,
+                   cl_function describe);
+/// Leaves a table with these functions on the stack.
+int cl_new_library(lua_State *L, const cl_entry *entries, int count);
+
+// Protected calls from Swift. They leave their results, or the error, on the stack.
+int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results);
+int cl_open_libraries(lua_State *L, int without_environment);
+int cl_load_file(lua_State *L, const char *path);   ///< NULL: standard input
+int cl_load_text(lua_State *L, const char *text, size_t length, const char *chunk_name);
+int cl_push_text(lua_State *L, const char *text, size_t length);
+int cl_decode(lua_State *L);                        ///< what the scratch buffer describes, one value
+int cl_set_global(lua_State *L, const char *name);  ///< pops a value
+int cl_get_global(lua_State *L, const char *name);
+int cl_preload(lua_State *L, const char *name);     ///< pops a library: `require` of this name calls its `open`
+int cl_replace(lua_State *L, const char *library);  ///< pops a library: its functions take the places of a global table's
+/// Pushes the table of functions that the Lua-written part of the API is built on.
+int cl_push_internals(lua_State *L);
+/// Writes message and traceback of an error value, on top of `from`, into the scratch buffer, from the stack of `from`.
+void cl_explain(lua_State *L, lua_State *from);
+/// Writes luaL_tolstring of the value at an index.
+void cl_to_text(lua_State *L, int index);
+int cl_new_thread(lua_State *L);
+/// Calls a function with arguments, with traceback in the error message.
+int cl_call_traced(lua_State *L, int arguments, int results);
+
+/// More places in the table of anchors, from `first` on, all false: filling one of them cannot raise.
+int cl_add_anchors(lua_State *L, int first, int count);
+
+/// After CL_YIELD: the coroutine continues with these, pushed before lua_resume: either values to return, or the light
+/// userdata `cl_raise_mark()` and an error value.
+void *cl_raise_mark(void);
+
+/// Finds the box of a kind, or NULL.
+static inline cl_box *cl_box_at(lua_State *L, int index, const cl_kind *kind) {
+  cl_box *box = (cl_box *)lua_touserdata(L, index);
+  return box && lua_rawlen(L, index) >= sizeof(cl_box) && box->kind == kind ? box : NULL;
+}
+/// Finds the box of any kind of ours, or NULL.
+cl_box *cl_any_box_at(lua_State *L, int index);
+
+// Where objects are made.
+uint32_t cl_site_of_caller(lua_State *L);
+/// The source's short name and the line of a site.
+const char *cl_site(cl_host *host, uint32_t site, int *line);
+/// Name of the C function that keeps a coroutine from waiting, if one can be found.
+const char *cl_blocker(lua_State *L, lua_Debug *debug);
+
+/// "ENOENT", and "no such file or directory".
+const char *cl_error_name(int number);
+const char *cl_error_text(int number);
+
+/// The Lua-written parts.
+const char *cl_prelude_text(void);
+extern const size_t cl_prelude_length;
+
+_Noreturn void cl_exit(int status);
+
+/// Writes all of it, however often the system call takes a part.
+void cl_write_all(int fd, const void *bytes, size_t length);
+
+// Signals.
+/// Has SIGINT, SIGTERM and SIGQUIT noted, and `notify` called in the signal handler; Lua code that runs in `host` is
+/// interrupted. SIGPIPE no longer kills, except a program that goes on writing to a closed standard output.
+void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_host *host));
+/// Takes the note of a signal; whether there was one.
+int cl_take_signal(int number);
+
+// Constants that Swift does not import.
+static const int cl_registry = LUA_REGISTRYINDEX;
+static inline int cl_upvalue(int i) { return lua_upvalueindex(i); }
+static inline void lua_gc_collect(lua_State *L) { lua_gc(L, LUA_GCCOLLECT); }
+static inline void cl_pop(lua_State *L, int n) { lua_settop(L, -n - 1); }

@@ -1,0 +1,136 @@
+-- What of the API is written in Lua: called with the table of the functions written in Swift, which it completes and
+-- returns, and with the internals it needs for that. Errors have the caller's position: level 3 is the script.
+
+local rl, internals = ...
+local error, type, select, pcall, setmetatable = error, type, select, pcall, setmetatable
+local io_type, integer_of, pack, unpack = io.type, math.tointeger, table.pack, table.unpack
+local value, set_value, kind_of = internals.value, internals.set_value, internals.kind
+
+rl.modes = {
+  default = "default", common = "common", event_tracking = "event_tracking", modal = "modal",
+  connection_reply = "connection_reply",
+}
+
+-- Custom sources: the command buffer ---------------------------------------------------------------------------------
+
+local source_methods = internals.methods "source"
+local QUEUE = 4
+
+local function queue_of(source, name)
+  if kind_of(source) ~= "source" then
+    error(name .. ": a source is expected as self, got " .. type(source) .. "; call it with a colon", 3)
+  end
+  local queue = value(source, QUEUE)
+  if not queue then
+    queue = { first = 1, last = 0 }
+    set_value(source, QUEUE, queue)
+  end
+  return queue
+end
+
+function source_methods:post(...)
+  local queue = queue_of(self, "source:post")
+  if (...) == nil then error("source:post: argument #1 must be a value other than nil: it ends the loop over commands()", 2) end
+  if not self:is_valid() then return false end
+  queue.last = queue.last + 1
+  queue[queue.last] = select("#", ...) == 1 and { n = 1, (...) } or pack(...)
+  self:signal()
+  self:wake_loops()
+  return true
+end
+
+function source_methods:commands()
+  local queue = queue_of(self, "source:commands")
+  return function()
+    local first = queue.first
+    local command = queue[first]
+    if not command then
+      queue.first, queue.last = 1, 0
+      return nil
+    end
+    queue[first] = nil
+    queue.first = first + 1
+    return unpack(command, 1, command.n)
+  end
+end
+
+-- Descriptors --------------------------------------------------------------------------------------------------------
+
+local GETTERS = { "fd", "getfd", "pollfd", "fileno" }
+
+-- The number of a descriptor, a Lua file, or an object with a method that gives either; or nil and what is wrong.
+local function descriptor(object, depth)
+  local kind = type(object)
+  if kind == "number" then
+    local fd = integer_of(object)
+    if fd and fd >= 0 and fd <= 0x7fffffff then return fd end
+    return nil, "must be a descriptor: an integer, 0 or more, got " .. tostring(object)
+  end
+  if kind == "userdata" then
+    local file = io_type(object)
+    if file == "file" then return internals.fileno(object) end
+    if file then return nil, "must be an open file, got a closed one" end
+  end
+  if (kind == "userdata" or kind == "table") and depth < 3 then
+    for i = 1, #GETTERS do
+      local found, method = pcall(function() return object[GETTERS[i]] end)
+      if found and type(method) == "function" then return descriptor(method(object), depth + 1) end
+    end
+  end
+  return nil, "must be a descriptor, a file, or an object with fd(), getfd(), pollfd() or fileno(), got "
+    .. (kind == "nil" and "nothing" or kind == "string" and ("%q"):format(object) or "a " .. kind)
+end
+
+local new_fd_port = rl.fd_port
+local OBJECT = 2
+
+-- Keeps the object alive as long as the port: a file that is collected closes its descriptor.
+local function make_port(options, object)
+  local port, message, code = new_fd_port(options)
+  if port and type(object) == "userdata" or type(object) == "table" then set_value(port, OBJECT, object) end
+  return port, message, code
+end
+
+function rl.fd_port(options)
+  if type(options) ~= "table" then
+    error("rl.fd_port: an options table is expected, got " .. (options == nil and "nothing" or type(options)), 2)
+  end
+  local object = options.fd
+  if type(object) == "number" and integer_of(object) then return make_port(options) end
+  local fd, wrong = descriptor(object, 0)
+  if not fd then error("rl.fd_port: field 'fd' " .. wrong, 2) end
+  local copy = {}
+  for name, field in next, options do copy[name] = field end
+  copy.fd = fd
+  return make_port(copy, object)
+end
+
+local function watch(name, events)
+  return function(object, callback)
+    local fd, wrong = descriptor(object, 0)
+    if not fd then error(name .. ": argument #1 " .. wrong, 2) end
+    if type(callback) ~= "function" then
+      error(name .. ": argument #2 must be a function, got " .. type(callback), 2)
+    end
+    local port, message, code = make_port({ fd = fd, events = events, callback = callback }, object)
+    if not port then return nil, message, code end
+    rl.current():add(port, "common")
+    return port
+  end
+end
+
+rl.on_readable = watch("rl.on_readable", "r")
+rl.on_writable = watch("rl.on_writable", "w")
+
+-- Observers ----------------------------------------------------------------------------------------------------------
+
+function rl.observe(activities, callback)
+  if type(callback) ~= "function" then
+    error("rl.observe: argument #2 must be a function, got " .. type(callback), 2)
+  end
+  local observer = rl.observer { activities = activities, callback = callback }
+  rl.current():add(observer, "common")
+  return observer
+end
+
+return rl

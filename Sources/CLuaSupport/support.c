@@ -1,0 +1,898 @@
+#define _GNU_SOURCE
+#include "CLuaSupport.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Memory ---------------------------------------------------------------------------------------------------------------
+
+static void *allocate(void *data, void *old, size_t old_size, size_t new_size) {
+  cl_host *host = data;
+  if (new_size == 0) {
+    if (old) {
+      host->bytes -= old_size;
+      host->blocks--;
+    }
+    free(old);
+    return NULL;
+  }
+  if (!old || new_size > old_size) {  // shrinking never fails: Lua relies on it
+    uint64_t number = ++host->allocations;
+    if (host->fail_at && (number == host->fail_at || (host->fail_on && number > host->fail_at))) return NULL;
+  }
+  void *block = realloc(old, new_size);
+  if (!block) return NULL;
+  if (old) {
+    host->bytes += new_size - old_size;
+  } else {
+    host->bytes += new_size;
+    host->blocks++;
+  }
+  return block;
+}
+
+// Creation sites ---------------------------------------------------------------------------------------------------------
+
+typedef struct cl_sites {
+  struct { const void *source; int line; char name[LUA_IDSIZE]; } *list;
+  uint32_t count, capacity;
+  uint32_t *table;  // open addressing, indices into the list plus 1
+  uint32_t mask;
+} cl_sites;
+
+static uint32_t hash_site(const void *source, int line) {
+  uint64_t h = ((uint64_t)(uintptr_t)source >> 4) * 0x9E3779B97F4A7C15u + (uint32_t)line * 0xC2B2AE3Du;
+  return (uint32_t)(h >> 29);
+}
+
+static int grow_sites(cl_sites *s) {
+  uint32_t capacity = s->capacity ? s->capacity * 2 : 64;
+  void *list = realloc(s->list, capacity * sizeof *s->list);
+  if (!list) return 0;
+  s->list = list;
+  uint32_t *table = calloc(capacity * 2, sizeof *table);
+  if (!table) return 0;
+  free(s->table);
+  s->table = table;
+  s->mask = capacity * 2 - 1;
+  s->capacity = capacity;
+  for (uint32_t i = 0; i < s->count; i++) {
+    uint32_t at = hash_site(s->list[i].source, s->list[i].line) & s->mask;
+    while (s->table[at]) at = (at + 1) & s->mask;
+    s->table[at] = i + 1;
+  }
+  return 1;
+}
+
+// Whether a frame is the script's own: no C function, and not of the Lua-written part of the host.
+static int is_scripts(lua_State *L, lua_Debug *debug) {
+  lua_getinfo(L, "Sl", debug);
+  return debug->currentline > 0 && strcmp(debug->source, "=[rlhost]") != 0;
+}
+
+// Sites are few and never forgotten. A source's text may be collected and its address used again, so the name is compared.
+uint32_t cl_site_of_caller(lua_State *L) {
+  lua_Debug debug;
+  for (int level = 1; level < 12 && lua_getstack(L, level, &debug); level++) {
+    if (!is_scripts(L, &debug)) continue;
+    cl_sites *s = cl_host_of(L)->sites;
+    if (s->count == s->capacity && !grow_sites(s)) return 0;
+    uint32_t at = hash_site(debug.source, debug.currentline) & s->mask;
+    for (; s->table[at]; at = (at + 1) & s->mask) {
+      uint32_t i = s->table[at] - 1;
+      if (s->list[i].source == debug.source && s->list[i].line == debug.currentline &&
+          strcmp(s->list[i].name, debug.short_src) == 0)
+        return i + 1;
+    }
+    s->list[s->count].source = debug.source;
+    s->list[s->count].line = debug.currentline;
+    strcpy(s->list[s->count].name, debug.short_src);
+    s->table[at] = ++s->count;
+    return s->count;
+  }
+  return 0;
+}
+
+const char *cl_site(cl_host *host, uint32_t site, int *line) {
+  if (site == 0 || site > host->sites->count) return NULL;
+  *line = host->sites->list[site - 1].line;
+  return host->sites->list[site - 1].name;
+}
+
+const char *cl_blocker(lua_State *L, lua_Debug *debug) {
+  for (int level = 1; lua_getstack(L, level, debug); level++) {
+    lua_getinfo(L, "Sn", debug);
+    if (*debug->what == 'C' && debug->name) return debug->name;
+  }
+  return NULL;
+}
+
+// The scratch buffer -----------------------------------------------------------------------------------------------------
+
+void cl_reset(cl_host *host) { host->length = 0; }
+
+int cl_write(cl_host *host, const void *bytes, size_t length) {
+  if (host->length + length > host->capacity) {
+    size_t capacity = host->capacity ? host->capacity : 256;
+    while (capacity < host->length + length) capacity *= 2;
+    char *larger = realloc(host->scratch, capacity);
+    if (!larger) return 0;
+    host->scratch = larger;
+    host->capacity = capacity;
+  }
+  memcpy(host->scratch + host->length, bytes, length);
+  host->length += length;
+  return 1;
+}
+
+// Trampolines ------------------------------------------------------------------------------------------------------------
+
+static const char raise_mark = 0;
+void *cl_raise_mark(void) { return (void *)&raise_mark; }
+
+static int after_yield(lua_State *L, int status, lua_KContext top) {
+  (void)status;
+  int first = (int)top + 1;
+  if (lua_touserdata(L, first) == &raise_mark) {
+    lua_settop(L, first + 1);
+    return lua_error(L);
+  }
+  return lua_gettop(L) - (int)top;
+}
+
+static void push_box(lua_State *L, uint32_t kind, void *object);
+
+// Runs the program at `p`; leaves what it pushed. Strings below keep the bytes alive.
+static void run_program(lua_State *L, const char *p, const char *end) {
+  while (p < end) {
+    uint32_t a, b;
+    uint64_t length;
+    lua_Integer integer;
+    lua_Number number;
+    switch (*p++) {
+      case CL_NIL: luaL_checkstack(L, 4, NULL); lua_pushnil(L); break;
+      case CL_FALSE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 0); break;
+      case CL_TRUE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 1); break;
+      case CL_INTEGER:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&integer, p, 8); p += 8;
+        lua_pushinteger(L, integer);
+        break;
+      case CL_NUMBER:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&number, p, 8); p += 8;
+        lua_pushnumber(L, number);
+        break;
+      case CL_TEXT:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&length, p, 8); p += 8;
+        lua_pushlstring(L, p, length);
+        p += length;
+        break;
+      case CL_TABLE:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&a, p, 4); memcpy(&b, p + 4, 4); p += 8;
+        lua_createtable(L, (int)a, (int)b);
+        break;
+      case CL_SET: lua_rawset(L, -3); break;
+      case CL_APPEND: lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1); break;
+      case CL_ANCHORED:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&a, p, 4); p += 4;
+        lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->anchors);
+        lua_rawgeti(L, -1, a);
+        lua_remove(L, -2);
+        break;
+      case CL_BOX:
+        luaL_checkstack(L, 6, NULL);
+        memcpy(&a, p, 4); memcpy(&length, p + 4, 8); p += 12;
+        push_box(L, a, (void *)(uintptr_t)length);
+        break;
+      default: luaL_error(L, "rlhost: damaged result program");
+    }
+  }
+}
+
+// A string first, in one step: collecting garbage between two steps may run code that uses the scratch buffer again.
+static void decode_scratch(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  lua_pushlstring(L, host->scratch, host->length);
+  size_t length;
+  const char *p = lua_tolstring(L, -1, &length);
+  int program = lua_gettop(L);
+  run_program(L, p, p + length);
+  lua_remove(L, program);
+}
+
+static void push_position(lua_State *L) {
+  lua_Debug debug;
+  for (int level = 1; level < 4 && lua_getstack(L, level, &debug); level++) {
+    if (!is_scripts(L, &debug)) continue;
+    lua_pushfstring(L, "%s:%d: ", debug.short_src, debug.currentline);
+    return;
+  }
+  lua_pushliteral(L, "");
+}
+
+static int after_call(lua_State *L, int status, lua_KContext base) {
+  (void)status;
+  return lua_gettop(L) - (int)base;
+}
+
+static int conclude(lua_State *L, int verdict) {
+  cl_host *host = cl_host_of(L);
+  int base;
+  if (verdict <= CL_CALL) {
+    int arguments = CL_CALL - verdict;
+    base = lua_gettop(L) - arguments - 1;
+    lua_callk(L, arguments, LUA_MULTRET, base, after_call);
+    return after_call(L, LUA_OK, base);
+  }
+  switch (verdict) {
+    case CL_RAISE:
+      lua_settop(L, 0);
+      lua_pushlstring(L, host->scratch, host->length);
+      push_position(L);
+      lua_insert(L, 1);
+      lua_concat(L, 2);
+      return lua_error(L);
+    case CL_RAISE_VALUE: return lua_error(L);
+    case CL_YIELD: base = lua_gettop(L); return lua_yieldk(L, 0, base, after_yield);
+    case CL_RESULTS:
+      base = lua_gettop(L);
+      decode_scratch(L);
+      return lua_gettop(L) - base;
+    case CL_STRING: lua_pushlstring(L, host->scratch, host->length); return 1;
+    default: return luaL_error(L, "not enough memory");
+  }
+}
+
+static int call_swift(lua_State *L) {
+  cl_function function = (cl_function)lua_touserdata(L, lua_upvalueindex(1));
+  int verdict = function(L);
+  return verdict >= 0 ? verdict : conclude(L, verdict);
+}
+
+// The largest integer key of a table, by a raw traversal: the length operator is free to stop at a nil.
+static int count_positional(lua_State *L, int table) {
+  lua_Integer largest = 0;
+  lua_pushnil(L);
+  while (lua_next(L, table)) {
+    if (lua_isinteger(L, -2) && lua_tointeger(L, -2) > largest) largest = lua_tointeger(L, -2);
+    lua_pop(L, 1);
+  }
+  return largest > 100000 ? 100000 : (int)largest;
+}
+
+// The new object is made, and therefore paid for, before Swift owns anything that a raise would leak.
+static int construct(lua_State *L) {
+  const cl_kind *kind = lua_touserdata(L, lua_upvalueindex(2));
+  int first = (int)lua_tointeger(L, lua_upvalueindex(4));
+  int arguments = lua_gettop(L);
+  int spread = 0, table = 0;
+  if (first > 0) {
+    if (arguments == first - 1 && lua_type(L, first - 1) == LUA_TTABLE) {
+      table = first - 1;
+      spread = count_positional(L, table) - 1;
+    } else {
+      spread = arguments - first + 1;
+    }
+    if (spread < 0) spread = 0;
+    if (spread > 250) return luaL_error(L, "too many arguments (at most 250 can be kept)");
+  }
+  cl_box *box = lua_newuserdatauv(L, kind->size, kind->user_values + spread);
+  memset(box, 0, kind->size);
+  box->kind = kind;
+  box->spread = (uint32_t)spread;
+  lua_pushvalue(L, lua_upvalueindex(3));
+  lua_setmetatable(L, -2);
+  lua_insert(L, 1);
+  for (int i = 0; i < spread; i++) {
+    if (table) lua_rawgeti(L, table + 1, 2 + i);
+    else lua_pushvalue(L, first + 1 + i);
+    lua_setiuservalue(L, 1, kind->user_values + 1 + i);
+  }
+  return call_swift(L);
+}
+
+static void push_entry(lua_State *L, const cl_entry *entry) {
+  lua_pushlightuserdata(L, (void *)entry->function);
+  if (entry->kind < 0) {
+    lua_pushcclosure(L, call_swift, 1);
+  } else {
+    cl_host *host = cl_host_of(L);
+    lua_pushlightuserdata(L, (void *)host->kinds[entry->kind]);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, host->metatables[entry->kind]);
+    lua_pushinteger(L, entry->spread);
+    lua_pushcclosure(L, construct, 4);
+  }
+}
+
+// __gc: never runs code that touches Lua.
+static int collect(lua_State *L) {
+  cl_box *box = cl_any_box_at(L, 1);
+  if (box && box->kind->collect) box->kind->collect(L);
+  return 0;
+}
+
+cl_box *cl_any_box_at(lua_State *L, int index) {
+  cl_box *box = lua_touserdata(L, index);
+  if (!box || lua_rawlen(L, index) < sizeof(cl_box)) return NULL;
+  cl_host *host = cl_host_of(L);
+  for (int i = 0; i < CL_MAX_KINDS; i++)
+    if (host->kinds[i] && host->kinds[i] == box->kind) return box;
+  return NULL;
+}
+
+// One userdata for each host object: the same object compares equal, and keeps its identity as a table key.
+static void push_box(lua_State *L, uint32_t kind, void *object) {
+  cl_host *host = cl_host_of(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->boxes);
+  if (lua_rawgetp(L, -1, object) == LUA_TUSERDATA) {
+    lua_remove(L, -2);
+    return;
+  }
+  lua_pop(L, 1);
+  cl_box *box = lua_newuserdatauv(L, host->kinds[kind]->size, host->kinds[kind]->user_values);
+  memset(box, 0, host->kinds[kind]->size);
+  box->kind = host->kinds[kind];
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->metatables[kind]);
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, -3, object);
+  lua_remove(L, -2);
+  box->object = host->retain(object);
+}
+
+// Protected calls --------------------------------------------------------------------------------------------------------
+
+int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results) {
+  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  lua_pushcfunction(L, function);
+  lua_insert(L, -1 - arguments);
+  return lua_pcall(L, arguments, results, 0);
+}
+
+static int p_define_kind(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  int index = (int)lua_tointeger(L, 1);
+  const cl_entry *methods = lua_touserdata(L, 2);
+  int count = (int)lua_tointeger(L, 3);
+  cl_entry describe = {"__tostring", (cl_function)lua_touserdata(L, 4), -1, 0};
+  const cl_kind *kind = host->kinds[index];
+  lua_createtable(L, 0, 8);
+  lua_pushvalue(L, -1);
+  host->metatables[index] = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_pushstring(L, kind->name);
+  lua_setfield(L, -2, "__name");
+  lua_pushboolean(L, 0);
+  lua_setfield(L, -2, "__metatable");
+  push_entry(L, &describe);
+  lua_setfield(L, -2, "__tostring");
+  if (kind->collect) {
+    lua_pushcfunction(L, collect);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_createtable(L, 0, count);
+  for (int i = 0; i < count; i++) {
+    push_entry(L, &methods[i]);
+    if (strcmp(methods[i].name, "invalidate") == 0) {
+      lua_pushvalue(L, -1);
+      lua_setfield(L, -4, "__close");
+    }
+    lua_setfield(L, -2, methods[i].name);
+  }
+  lua_setfield(L, -2, "__index");
+  return 0;
+}
+
+int cl_define_kind(lua_State *L, int index, const cl_kind *kind, const cl_entry *methods, int count,
+                   cl_function describe) {
+  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  cl_host_of(L)->kinds[index] = kind;
+  lua_pushinteger(L, index);
+  lua_pushlightuserdata(L, (void *)methods);
+  lua_pushinteger(L, count);
+  lua_pushlightuserdata(L, (void *)describe);
+  return cl_call_protected(L, p_define_kind, 4, 0);
+}
+
+static int p_new_library(lua_State *L) {
+  const cl_entry *entries = lua_touserdata(L, 1);
+  int count = (int)lua_tointeger(L, 2);
+  lua_createtable(L, 0, count);
+  for (int i = 0; i < count; i++) {
+    push_entry(L, &entries[i]);
+    lua_setfield(L, -2, entries[i].name);
+  }
+  return 1;
+}
+
+int cl_new_library(lua_State *L, const cl_entry *entries, int count) {
+  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  lua_pushlightuserdata(L, (void *)entries);
+  lua_pushinteger(L, count);
+  return cl_call_protected(L, p_new_library, 2, 1);
+}
+
+// A task's coroutine is the host's, not the script's: to the script it looks like the main one, as it would under lua.
+static int is_task(lua_State *L) { return cl_host_of(L)->running == L; }
+
+static int co_running(lua_State *L) {
+  int is_main = lua_pushthread(L) || is_task(L);
+  lua_pushboolean(L, is_main);
+  return 2;
+}
+
+static int co_isyieldable(lua_State *L) {
+  lua_State *thread = lua_type(L, 1) == LUA_TTHREAD ? lua_tothread(L, 1) : L;
+  lua_pushboolean(L, lua_isyieldable(thread) && !is_task(thread));
+  return 1;
+}
+
+static int co_yield(lua_State *L) {
+  if (is_task(L)) return luaL_error(L, "attempt to yield from outside a coroutine");
+  return lua_yield(L, lua_gettop(L));
+}
+
+static int p_open_libraries(lua_State *L) {
+  if (lua_toboolean(L, 1)) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
+  }
+  luaL_openlibs(L);
+  static const luaL_Reg coroutines[] = {
+      {"running", co_running}, {"isyieldable", co_isyieldable}, {"yield", co_yield}, {NULL, NULL}};
+  lua_getglobal(L, LUA_COLIBNAME);
+  luaL_setfuncs(L, coroutines, 0);
+  lua_pop(L, 1);
+  // As lua does it: a script starts in generational mode.
+  lua_gc(L, LUA_GCGEN, 0, 0);
+  return 0;
+}
+
+int cl_open_libraries(lua_State *L, int without_environment) {
+  lua_pushboolean(L, without_environment);
+  return cl_call_protected(L, p_open_libraries, 1, 0);
+}
+
+static int p_load_file(lua_State *L) {
+  int status = luaL_loadfile(L, lua_touserdata(L, 1));
+  return status == LUA_OK ? 1 : lua_error(L);
+}
+
+int cl_load_file(lua_State *L, const char *path) {
+  lua_pushlightuserdata(L, (void *)path);
+  return cl_call_protected(L, p_load_file, 1, 1);
+}
+
+static int p_load_text(lua_State *L) {
+  int status = luaL_loadbuffer(L, lua_touserdata(L, 1), (size_t)lua_tointeger(L, 2), lua_touserdata(L, 3));
+  return status == LUA_OK ? 1 : lua_error(L);
+}
+
+int cl_load_text(lua_State *L, const char *text, size_t length, const char *chunk_name) {
+  lua_pushlightuserdata(L, (void *)text);
+  lua_pushinteger(L, (lua_Integer)length);
+  lua_pushlightuserdata(L, (void *)chunk_name);
+  return cl_call_protected(L, p_load_text, 3, 1);
+}
+
+static int p_push_text(lua_State *L) {
+  lua_pushlstring(L, lua_touserdata(L, 1), (size_t)lua_tointeger(L, 2));
+  return 1;
+}
+
+int cl_push_text(lua_State *L, const char *text, size_t length) {
+  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  lua_pushlightuserdata(L, (void *)text);
+  lua_pushinteger(L, (lua_Integer)length);
+  return cl_call_protected(L, p_push_text, 2, 1);
+}
+
+static int p_decode(lua_State *L) {
+  decode_scratch(L);
+  return 1;
+}
+
+int cl_decode(lua_State *L) { return cl_call_protected(L, p_decode, 0, 1); }
+
+static int p_set_global(lua_State *L) {
+  lua_pushvalue(L, 1);
+  lua_setglobal(L, lua_touserdata(L, 2));
+  return 0;
+}
+
+int cl_set_global(lua_State *L, const char *name) {
+  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  lua_pushlightuserdata(L, (void *)name);
+  return cl_call_protected(L, p_set_global, 2, 0);
+}
+
+static int p_get_global(lua_State *L) {
+  lua_getglobal(L, lua_touserdata(L, 1));
+  return 1;
+}
+
+int cl_get_global(lua_State *L, const char *name) {
+  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  lua_pushlightuserdata(L, (void *)name);
+  return cl_call_protected(L, p_get_global, 1, 1);
+}
+
+static int p_preload(lua_State *L) {
+  const char *name = lua_touserdata(L, 2);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_getfield(L, 1, "open");
+  lua_setfield(L, -2, name);
+  return 0;
+}
+
+int cl_preload(lua_State *L, const char *name) {
+  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  lua_pushlightuserdata(L, (void *)name);
+  return cl_call_protected(L, p_preload, 2, 0);
+}
+
+static void text_to_scratch(lua_State *L, int index) {
+  size_t length;
+  const char *text = lua_tolstring(L, index, &length);
+  cl_host *host = cl_host_of(L);
+  cl_reset(host);
+  cl_write(host, text, length);
+}
+
+static void say_to_scratch(lua_State *L, const char *text) {
+  cl_host *host = cl_host_of(L);
+  cl_reset(host);
+  cl_write(host, text, strlen(text));
+}
+
+// (error value, thread) -> text
+static int p_explain(lua_State *L) {
+  lua_State *from = lua_touserdata(L, 2);
+  const char *message;
+  if (lua_type(L, 1) == LUA_TSTRING || lua_type(L, 1) == LUA_TNUMBER) {
+    message = lua_tostring(L, 1);
+  } else if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
+    // As lua does it: an error object that describes itself needs no traceback.
+    return 1;
+  } else {
+    message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+  }
+  luaL_traceback(L, from, message, 0);
+  return 1;
+}
+
+void cl_explain(lua_State *L, lua_State *from) {
+  if (!lua_checkstack(L, 24) || !lua_checkstack(from, 4)) {
+    say_to_scratch(L, "not enough memory");
+    return;
+  }
+  lua_pushvalue(from, -1);
+  if (from != L) lua_xmove(from, L, 1);
+  lua_pushlightuserdata(L, from);
+  if (cl_call_protected(L, p_explain, 2, 1) == LUA_OK)
+    text_to_scratch(L, -1);
+  else
+    say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "error in error handling");
+  lua_pop(L, 1);
+}
+
+static int p_to_text(lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  return 1;
+}
+
+void cl_to_text(lua_State *L, int index) {
+  if (!lua_checkstack(L, 24)) {
+    say_to_scratch(L, "not enough memory");
+    return;
+  }
+  lua_pushvalue(L, index);
+  if (cl_call_protected(L, p_to_text, 1, 1) == LUA_OK)
+    text_to_scratch(L, -1);
+  else
+    say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "(an error while describing a value)");
+  lua_pop(L, 1);
+}
+
+static int p_new_thread(lua_State *L) {
+  lua_State *thread = lua_newthread(L);
+  // Not the hook of whoever happens to run now.
+  lua_sethook(thread, NULL, 0, 0);
+  return 1;
+}
+
+int cl_new_thread(lua_State *L) { return cl_call_protected(L, p_new_thread, 0, 1); }
+
+static int traceback(lua_State *L) {
+  const char *message = lua_tostring(L, 1);
+  if (!message) {
+    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
+    message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+  }
+  luaL_traceback(L, L, message, 1);
+  return 1;
+}
+
+int cl_call_traced(lua_State *L, int arguments, int results) {
+  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  int base = lua_gettop(L) - arguments;
+  lua_pushcfunction(L, traceback);
+  lua_insert(L, base);
+  int status = lua_pcall(L, arguments, results, base);
+  lua_remove(L, base);
+  return status;
+}
+
+static int p_add_anchors(lua_State *L) {
+  int first = (int)lua_tointeger(L, 1), count = (int)lua_tointeger(L, 2);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->anchors);
+  for (int i = 0; i < count; i++) {
+    lua_pushboolean(L, 0);
+    lua_rawseti(L, -2, first + i);
+  }
+  return 0;
+}
+
+int cl_add_anchors(lua_State *L, int first, int count) {
+  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  lua_pushinteger(L, first);
+  lua_pushinteger(L, count);
+  return cl_call_protected(L, p_add_anchors, 2, 0);
+}
+
+const char *cl_error_name(int number) {
+  const char *name = strerrorname_np(number);
+  return name ? name : "EUNKNOWN";
+}
+
+// Without the capital: the text stands after a colon.
+const char *cl_error_text(int number) {
+  static _Thread_local char text[128];
+  const char *description = strerrordesc_np(number);
+  snprintf(text, sizeof text, "%s", description ? description : "unknown error");
+  if (text[0] >= 'A' && text[0] <= 'Z' && text[1] >= 'a' && text[1] <= 'z') text[0] += 'a' - 'A';
+  return text;
+}
+
+void cl_write_all(int fd, const void *bytes, size_t length) {
+  const char *p = bytes;
+  while (length > 0) {
+    ssize_t n = write(fd, p, length);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) {  // somebody made it non-blocking: nothing is lost for that
+      struct pollfd ready = {.fd = fd, .events = POLLOUT};
+      poll(&ready, 1, -1);
+      continue;
+    }
+    if (n < 0) return;
+    p += n;
+    length -= (size_t)n;
+  }
+}
+
+// Functions for the Lua-written part -----------------------------------------------------------------------------------
+
+static int in_methods(lua_State *L) {  // (kind name) -> the table of its methods
+  cl_host *host = cl_host_of(L);
+  const char *name = luaL_checkstring(L, 1);
+  for (int i = 0; i < CL_MAX_KINDS; i++) {
+    if (!host->kinds[i] || strcmp(host->kinds[i]->name, name) != 0) continue;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, host->metatables[i]);
+    lua_getfield(L, -1, "__index");
+    return 1;
+  }
+  return luaL_error(L, "no kind '%s'", name);
+}
+
+static int in_kind(lua_State *L) {  // (value) -> the name of its kind, or nil
+  cl_box *box = cl_any_box_at(L, 1);
+  if (!box) return 0;
+  lua_pushstring(L, box->kind->name);
+  return 1;
+}
+
+static int in_value(lua_State *L) {  // (object, n) -> its n-th user value
+  if (!cl_any_box_at(L, 1)) return luaL_argerror(L, 1, "an object of rlhost expected");
+  lua_getiuservalue(L, 1, (int)luaL_checkinteger(L, 2));
+  return 1;
+}
+
+static int in_set_value(lua_State *L) {  // (object, n, value)
+  if (!cl_any_box_at(L, 1)) return luaL_argerror(L, 1, "an object of rlhost expected");
+  lua_settop(L, 3);
+  lua_setiuservalue(L, 1, (int)luaL_checkinteger(L, 2));
+  return 0;
+}
+
+static int in_fileno(lua_State *L) {  // (file) -> its descriptor, or nil if it is closed
+  luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+  if (!stream->closef) return 0;
+  lua_pushinteger(L, fileno(stream->f));
+  return 1;
+}
+
+static int p_push_internals(lua_State *L) {
+  static const luaL_Reg functions[] = {{"methods", in_methods}, {"kind", in_kind}, {"value", in_value},
+                                       {"set_value", in_set_value}, {"fileno", in_fileno}, {NULL, NULL}};
+  luaL_newlib(L, functions);
+  return 1;
+}
+
+int cl_push_internals(lua_State *L) { return cl_call_protected(L, p_push_internals, 0, 1); }
+
+static int p_replace(lua_State *L) {
+  lua_getglobal(L, lua_touserdata(L, 2));
+  lua_pushnil(L);
+  while (lua_next(L, 1)) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_settable(L, 3);
+  }
+  return 0;
+}
+
+int cl_replace(lua_State *L, const char *library) {
+  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  lua_pushlightuserdata(L, (void *)library);
+  return cl_call_protected(L, p_replace, 2, 0);
+}
+
+void cl_exit(int status) { exit(status); }
+
+// Signals ----------------------------------------------------------------------------------------------------------------
+
+static cl_host *signal_host;
+static void (*signal_notify)(void);
+static int (*signal_is_waiting)(void);
+static void (*signal_explain)(cl_host *);
+static volatile sig_atomic_t noted[32];
+
+int cl_take_signal(int number) {
+  if (!noted[number]) return 0;
+  noted[number] = 0;
+  return 1;
+}
+
+// Runs in Lua, at the first instruction after the signal.
+static void on_hook(lua_State *L, lua_Debug *debug) {
+  (void)debug;
+  lua_sethook(L, NULL, 0, 0);
+  if (cl_take_signal(SIGQUIT)) signal_explain(signal_host);
+  // The note of SIGTERM stays: the host still ends with its status.
+  if (noted[SIGTERM] || cl_take_signal(SIGINT)) luaL_error(L, "interrupted!");
+}
+
+static void on_signal(int number) {
+  int saved = errno;
+  if (noted[number] && number != SIGQUIT) {  // twice, and nobody has listened: as without a handler
+    signal(number, SIG_DFL);
+    raise(number);
+  }
+  noted[number] = 1;
+  if (!signal_is_waiting()) {
+    // lua_sethook is safe in a signal handler. The main coroutine is for code that runs outside tasks.
+    lua_State *L = signal_host->running ? signal_host->running : signal_host->main;
+    if (L) lua_sethook(L, on_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+  }
+  signal_notify();
+  errno = saved;
+}
+
+// A first failed write leaves its mark on stdout; whoever goes on writing gets here again.
+static void on_broken_pipe(int number) {
+  if (ferror_unlocked(stdout)) _exit(128 + number);
+}
+
+void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_host *)) {
+  signal_host = host;
+  signal_notify = notify;
+  signal_is_waiting = is_waiting;
+  signal_explain = explain;
+  struct sigaction action = {.sa_handler = on_signal};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGQUIT, &action, NULL);
+  action.sa_handler = on_broken_pipe;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGPIPE, &action, NULL);
+}
+
+// Opening and closing ----------------------------------------------------------------------------------------------------
+
+static int panic(lua_State *L) {
+  const char *message = lua_tostring(L, -1);
+  fprintf(stderr, "rlhost: unprotected error in Lua (%s)\n", message ? message : "no text");
+  return 0;  // Lua aborts
+}
+
+static void warn(void *data, const char *message, int to_be_continued);
+static void warn_continued(void *data, const char *message, int to_be_continued);
+static void warn_off(void *data, const char *message, int to_be_continued);
+
+static int is_control(lua_State *L, const char *message, int to_be_continued) {
+  if (to_be_continued || *message++ != '@') return 0;
+  if (strcmp(message, "off") == 0) lua_setwarnf(L, warn_off, L);
+  else if (strcmp(message, "on") == 0) lua_setwarnf(L, warn, L);
+  return 1;
+}
+
+static void warn_off(void *data, const char *message, int to_be_continued) { is_control(data, message, to_be_continued); }
+
+static void warn_continued(void *data, const char *message, int to_be_continued) {
+  fputs(message, stderr);
+  if (to_be_continued) {
+    lua_setwarnf(data, warn_continued, data);
+  } else {
+    fputc('\n', stderr);
+    lua_setwarnf(data, warn, data);
+  }
+}
+
+static void warn(void *data, const char *message, int to_be_continued) {
+  if (is_control(data, message, to_be_continued)) return;
+  fputs("Lua warning: ", stderr);
+  warn_continued(data, message, to_be_continued);
+}
+
+static int p_prepare(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  // Texts that Lua 5.4.4 makes outside any protection, when it can least afford to: from now on they exist.
+  static const char *const texts[] = {"error in error handling", "cannot resume non-suspended coroutine",
+                                      "cannot resume dead coroutine", "C stack overflow", "not enough memory"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    lua_pushstring(L, texts[i]);
+    luaL_ref(L, LUA_REGISTRYINDEX);
+  }
+  lua_newtable(L);
+  host->anchors = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushstring(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  host->boxes = luaL_ref(L, LUA_REGISTRYINDEX);
+  return 0;
+}
+
+cl_host *cl_open(void *swift) {
+  cl_host *host = calloc(1, sizeof *host);
+  if (!host) return NULL;
+  host->sites = calloc(1, sizeof *host->sites);
+  if (host->sites) {
+    host->swift = swift;
+    host->main = lua_newstate(allocate, host);
+    if (host->main) {
+      *(cl_host **)lua_getextraspace(host->main) = host;
+      lua_atpanic(host->main, panic);
+      lua_setwarnf(host->main, warn_off, host->main);
+      if (cl_call_protected(host->main, p_prepare, 0, 0) == LUA_OK) return host;
+      lua_close(host->main);
+    }
+  }
+  cl_free(host);
+  return NULL;
+}
+
+void cl_close(cl_host *host) {
+  if (host->main) lua_close(host->main);
+  host->main = NULL;
+}
+
+void cl_free(cl_host *host) {
+  if (host->sites) {
+    free(host->sites->list);
+    free(host->sites->table);
+    free(host->sites);
+  }
+  free(host->scratch);
+  free(host);
+}

@@ -1,0 +1,192 @@
+internal import CLua
+internal import CLuaSupport
+
+/// A coroutine of the host's, in which a callback or a task runs, so that it may wait.
+///
+/// Fibers are pooled: a callback that does not wait gives its fiber back, which costs no more than a protected call.
+/// Slot 1 of its stack holds the table of anchors.
+public final class Fiber {
+    public let thread: LuaThread
+    let slot: UInt32
+    unowned let interpreter: Interpreter
+    var next: Fiber?
+
+    public enum State { case idle, running, waiting, ended }
+    public internal(set) var state = State.idle
+    /// How to stop waiting: called when the task is cancelled.
+    public var cancelWait: ((Fiber) -> Void)?
+    /// What it waits in, for messages.
+    public var waitsIn: StaticString = ""
+    /// What it runs, for messages: the slot of an object, or 0; its kind; where it was made.
+    public var subject: UInt32 = 0
+    private(set) var kind: UnsafePointer<cl_kind>?
+    public private(set) var subjectSite: UInt32 = 0
+    public var subjectKind: String? { kind.map { String(cString: $0.pointee.name) } }
+    /// It runs the handler for uncaught errors; its own are not handed to that.
+    public var isErrorHandler = false
+    /// For the host's use; stays when the fiber is used again.
+    public var sleeper: AnyObject?
+    /// For the host's use; cleared when the fiber goes back to the pool.
+    public var attachment: FiberAttachment?
+
+    init(thread: LuaThread, slot: UInt32, interpreter: Interpreter) {
+        self.thread = thread
+        self.slot = slot
+        self.interpreter = interpreter
+    }
+
+    /// It runs a callback of the object that the box heads.
+    public func runs(_ box: UnsafeMutableRawPointer?, slot: UInt32) {
+        subject = slot
+        guard let box = box?.assumingMemoryBound(to: cl_box.self) else { return }
+        kind = box.pointee.kind
+        subjectSite = box.pointee.site
+    }
+
+    func clear() {
+        attachment = nil
+        cancelWait = nil
+        subject = 0
+        kind = nil
+        subjectSite = 0
+        isErrorHandler = false
+    }
+
+    func interpreterClosed() {
+        state = .ended
+        cancelWait = nil
+        attachment = nil
+    }
+}
+
+/// Wants to know when a fiber has ended.
+open class FiberAttachment {
+    public init() {}
+    /// Ended, with `results` values on its stack, or, if that is -1, an error value. Returns whether the fiber may be used
+    /// again at once; otherwise it is kept until it is given to `discard`.
+    open func ended(_ fiber: Fiber, results: Int32) -> Bool { true }
+}
+
+extension Interpreter {
+    /// A fiber with nothing on its stack but the anchors; nil when memory is out.
+    public final func takeFiber() -> Fiber? {
+        if let fiber = pool {
+            pool = fiber.next
+            fiber.next = nil
+            fiber.state = .running
+            return fiber
+        }
+        guard !isClosed, cl_new_thread(main) == LUA_OK, let thread = lua_tothread(main, -1) else {
+            cl_pop(main, 1)
+            return nil
+        }
+        let slot = anchor(main, -1)
+        cl_pop(main, 1)
+        guard slot != 0 else { return nil }
+        lua_rawgeti(thread, cl_registry, lua_Integer(host.pointee.anchors))
+        let fiber = Fiber(thread: thread, slot: slot, interpreter: self)
+        fiber.state = .running
+        fibers[slot] = fiber
+        return fiber
+    }
+
+    /// Gives back a fiber that has ended, or has not begun.
+    public final func recycle(_ fiber: Fiber) {
+        fiber.clear()
+        guard !isClosed else { return }
+        lua_settop(fiber.thread, 1)
+        fiber.state = .idle
+        fiber.next = pool
+        pool = fiber
+    }
+
+    /// A fiber about to call an anchored object's callback: function and object are on its stack; push further arguments
+    /// and `resume`. nil when there is no callback, or no memory.
+    public final func prepareCallback(slot: UInt32, userValue: Int32 = 1) -> Fiber? {
+        guard let fiber = takeFiber() else { return nil }
+        let thread = fiber.thread
+        guard lua_checkstack(thread, 16) != 0, lua_rawgeti(thread, 1, lua_Integer(slot)) == LUA_TUSERDATA else {
+            recycle(fiber)
+            return nil
+        }
+        fiber.runs(lua_touserdata(thread, -1), slot: slot)
+        guard lua_getiuservalue(thread, -1, userValue) == LUA_TFUNCTION
+        else {
+            recycle(fiber)
+            return nil
+        }
+        lua_rotate(thread, -2, 1)
+        return fiber
+    }
+
+    /// Starts a fiber, or lets one that waits go on. `arguments` values are on top of its stack.
+    public final func resume(_ fiber: Fiber, arguments: Int32) {
+        guard !isClosed else { return }
+        let outer = current
+        let outerThread = host.pointee.running
+        current = fiber
+        host.pointee.running = fiber.thread
+        fiber.state = .running
+        fiber.cancelWait = nil
+        var results: Int32 = 0
+        let status = lua_resume(fiber.thread, outerThread ?? main, arguments, &results)
+        current = outer
+        host.pointee.running = outerThread
+        if status == LUA_OK {
+            fiber.state = .ended
+            if fiber.attachment?.ended(fiber, results: results) ?? true { recycle(fiber) }
+        } else if status == LUA_YIELD, fiber.state == .waiting {
+            // It waits: whoever it waits for has it.
+        } else {
+            fail(fiber, status)
+        }
+    }
+
+    private func fail(_ fiber: Fiber, _ status: Int32) {
+        let thread = fiber.thread
+        fiber.state = .ended
+        if status == LUA_YIELD {
+            // A C module yielded as if in a coroutine of the script's own: nobody could ever resume it.
+            lua_settop(thread, 1)
+            setScratch("attempt to yield from outside a coroutine")
+            _ = cl_push_text(thread, host.pointee.scratch, host.pointee.length)
+        }
+        if let attachment = fiber.attachment {
+            guard attachment.ended(fiber, results: -1) else { return }
+        } else {
+            uncaught(fiber)
+        }
+        discard(fiber)
+    }
+
+    /// Gives back a fiber that ended with an error, when its error value is no longer needed. Pending to-be-closed variables are closed.
+    public final func discard(_ fiber: Fiber) {
+        guard !isClosed else { return }
+        lua_resetthread(fiber.thread)
+        lua_settop(fiber.thread, 0)
+        lua_rawgeti(fiber.thread, cl_registry, lua_Integer(host.pointee.anchors))
+        recycle(fiber)
+    }
+
+    /// Whether the code that called us may wait, and if not, why.
+    public final func reasonNotToWait(_ thread: LuaThread) -> String? {
+        guard let current, current.thread == thread else {
+            return "cannot wait inside a coroutine of the script's own: wait in the task that resumes it, or use rl.task"
+        }
+        guard lua_isyieldable(thread) == 0 else { return nil }
+        var debug = lua_Debug()
+        if let name = cl_blocker(thread, &debug) {
+            return "cannot wait inside a function called by '\(String(cString: name))'"
+        }
+        return "cannot wait here: a C function is in between"
+    }
+
+    /// The running task waits from now on: its function must return `Call.yield`.
+    public final func beginWait(in name: StaticString, cancel: @escaping (Fiber) -> Void) -> Fiber? {
+        guard let fiber = current else { return nil }
+        fiber.state = .waiting
+        fiber.waitsIn = name
+        fiber.cancelWait = cancel
+        return fiber
+    }
+}

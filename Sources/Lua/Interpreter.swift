@@ -1,0 +1,133 @@
+internal import CLua
+public import CLuaSupport
+
+/// A `lua_State *`: a coroutine of some interpreter.
+public typealias LuaThread = OpaquePointer
+
+/// One Lua state with what a host needs around it: anchors, tasks, kinds of userdata. Used by one thread.
+///
+/// No Lua call that can raise is made from Swift: see CLuaSupport.
+open class Interpreter {
+    public let host: UnsafeMutablePointer<cl_host>
+    public var main: LuaThread { main_ }
+    private let main_: LuaThread
+
+    /// Slots of the table of anchors that are free. Each holds `false`, so that filling it allocates nothing.
+    private var freeSlots: [UInt32] = []
+    private var slotCount: UInt32 = 0
+
+    /// The task that runs now.
+    public internal(set) final var current: Fiber?
+    var pool: Fiber?
+    /// All fibers, by the slot that anchors each.
+    var fibers: [UInt32: Fiber] = [:]
+    /// Set when the state is being closed: from then on nothing may call into Lua.
+    public private(set) final var isClosed = false
+
+    /// nil when there is not enough memory.
+    public init?() {
+        guard let host = cl_open(nil), let main = host.pointee.main else { return nil }
+        self.host = host
+        main_ = main
+        host.pointee.swift = Unmanaged.passUnretained(self).toOpaque()
+        host.pointee.retain = { object in
+            object.map { Unmanaged<AnyObject>.fromOpaque($0).retain().toOpaque() }
+        }
+    }
+
+    deinit {
+        close()
+        cl_free(host)
+    }
+
+    /// Closes the state: finalizers run, everything is freed. Tasks that wait never go on.
+    open func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        cl_close(host)
+        for fiber in fibers.values { fiber.interpreterClosed() }
+        fibers = [:]
+        pool = nil
+    }
+
+    /// The interpreter of a coroutine.
+    public static func of(_ thread: LuaThread) -> Interpreter {
+        // The host's `swift` is set before any Lua code can run, and the interpreter closes its state before it dies.
+        unsafe Unmanaged<Interpreter>.fromOpaque(cl_host_of(thread).pointee.swift).takeUnretainedValue()
+    }
+
+    // MARK: Anchors
+
+    /// Keeps the value at an index alive, under a number other than 0; 0 when memory is out. Cannot raise.
+    public func anchor(_ thread: LuaThread, _ index: Int32) -> UInt32 {
+        guard let slot = takeSlot() else { return 0 }
+        guard lua_checkstack(thread, 3) != 0 else {
+            freeSlots.append(slot)
+            return 0
+        }
+        let value = lua_absindex(thread, index)
+        lua_rawgeti(thread, cl_registry, lua_Integer(host.pointee.anchors))
+        lua_pushvalue(thread, value)
+        lua_rawseti(thread, -2, lua_Integer(slot))
+        cl_pop(thread, 1)
+        return slot
+    }
+
+    /// Lets go of it. Does nothing for 0, and once the state is closed.
+    public func release(_ slot: UInt32) {
+        guard slot != 0, !isClosed else { return }
+        // `main` has no frame of its own: its stack has room. `false`, not nil: the slot stays, and this cannot raise.
+        lua_rawgeti(main, cl_registry, lua_Integer(host.pointee.anchors))
+        lua_pushboolean(main, 0)
+        lua_rawseti(main, -2, lua_Integer(slot))
+        cl_pop(main, 1)
+        freeSlots.append(slot)
+    }
+
+    /// Pushes what a slot anchors.
+    public func push(_ thread: LuaThread, slot: UInt32) {
+        lua_rawgeti(thread, cl_registry, lua_Integer(host.pointee.anchors))
+        lua_rawgeti(thread, -1, lua_Integer(slot))
+        lua_copy(thread, -1, -2)
+        cl_pop(thread, 1)
+    }
+
+    private func takeSlot() -> UInt32? {
+        if let slot = freeSlots.popLast() { return slot }
+        let count = max(64, slotCount)
+        guard cl_add_anchors(main, Int32(slotCount + 1), Int32(count)) == LUA_OK else {
+            cl_pop(main, 1)
+            return nil
+        }
+        // In falling order, so that the lowest are used first and the table stays dense.
+        freeSlots.append(contentsOf: (slotCount + 1...slotCount + count).reversed())
+        slotCount += count
+        return freeSlots.popLast()
+    }
+
+    // MARK: The scratch buffer
+
+    /// Its text.
+    public var scratch: String {
+        guard let bytes = host.pointee.scratch else { return "" }
+        return String(decoding: UnsafeRawBufferPointer(start: bytes, count: host.pointee.length), as: UTF8.self)
+    }
+
+    @discardableResult
+    public func setScratch(_ text: String) -> Bool {
+        cl_reset(host)
+        var text = text
+        return text.withUTF8 { cl_write(host, $0.baseAddress, $0.count) != 0 }
+    }
+
+    // MARK: Errors
+
+    /// Message and traceback of the error value on top of a coroutine's stack.
+    public func explanation(of thread: LuaThread) -> String {
+        cl_explain(main, thread)
+        return scratch
+    }
+
+    /// A task ended with an error that nobody waits for. The value is on top of the fiber's stack.
+    open func uncaught(_ fiber: Fiber) {}
+}

@@ -1,0 +1,152 @@
+internal import CLuaSupport
+internal import Lua
+internal import RunLoops
+
+/// `loop:inspect`, `loop:stats` and `rl.why`.
+enum InspectBinding {
+    /// One thing in a mode.
+    private struct Entry {
+        var kind: String
+        var name: String
+        var order: Int
+        var site: String?
+        var next: Double?
+        var interval: Double?
+        var detail: String?
+    }
+
+    private static func entries(_ host: LuaHost, _ mode: RunLoop.Mode) -> [Entry] {
+        var entries: [Entry] = []
+        for node in host.loop.timers(in: mode) {
+            let box = TimerBinding.box(node)
+            // Sleeping tasks and delayed requests have timers of their own, with no userdata around them.
+            guard node.pointee.owner(is: host.timers) else {
+                let isTask = node.pointee.owner(is: host.sleepers)
+                let fiber = isTask ? host.fiber(of: node) : nil
+                entries.append(
+                    Entry(
+                        kind: isTask ? "task" : "request", name: "", order: node.pointee.order,
+                        site: fiber.flatMap { host.site($0.subjectSite) }, next: Call.seconds(node.pointee.fireDate),
+                        detail: fiber.map { "waits in \($0.waitsIn)" } ?? "delayed"))
+                continue
+            }
+            entries.append(
+                Entry(
+                    kind: "timer", name: host.nameOfAnchored(UInt32(node.pointee.context)) ?? "",
+                    order: node.pointee.order, site: host.site(box.pointee.site),
+                    next: Call.seconds(node.pointee.fireDate),
+                    interval: node.pointee.repeats ? Call.seconds(node.pointee.interval) : nil))
+        }
+        entries.sort { ($0.next ?? 0) < ($1.next ?? 0) }
+        for item in host.loop.items(in: mode) {
+            var entry = Entry(kind: "", name: item.name, order: item.order)
+            switch item {
+            case let port as RunLoop.FDPort:
+                entry.kind = "fd_port"
+                entry.detail = "fd \(port.fd), \"\(FDPortBinding.text(port.events))\""
+            case let source as RunLoop.Source:
+                entry.kind = "source"
+                if source.isSignalled { entry.detail = "signalled" }
+            case is RunLoop.Observer: entry.kind = "observer"
+            default: entry.kind = "port"
+            }
+            entry.site = (item.attachment as? Callback).flatMap { host.site($0.site) }
+            entries.append(entry)
+        }
+        return entries
+    }
+
+    /// loop:inspect()
+    static func inspect(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        guard LoopBinding.handle(call) === host.loop.handle else {
+            return call.raise("loop:inspect: only a loop's own thread can look inside it")
+        }
+        var program = ValueProgram()
+        program.table { result in
+            result.field("running") { $0.append(host.loop.currentMode?.rawValue) }
+            result.field("requests") { $0.append(host.loop.pendingRequests) }
+            result.field("common_modes") { names in
+                names.table { for mode in host.loop.commonModeNames { $0.element { $0.append(mode.rawValue) } } }
+            }
+            result.field("modes") { modes in
+                modes.table { modes in
+                    for mode in host.loop.modeNames {
+                        modes.field(mode.rawValue) { items in
+                            items.table { for entry in entries(host, mode) { append(entry, to: &$0) } }
+                        }
+                    }
+                }
+            }
+        }
+        return call.answer(program)
+    }
+
+    private static func append(_ entry: Entry, to program: inout ValueProgram) {
+        program.element { program in
+            program.table { program in
+                program.field("kind") { $0.append(entry.kind) }
+                program.field("name") { $0.append(entry.name) }
+                program.field("order") { $0.append(entry.order) }
+                if let site = entry.site { program.field("made_at") { $0.append(site) } }
+                if let next = entry.next { program.field("next") { $0.append(next) } }
+                if let interval = entry.interval { program.field("interval") { $0.append(interval) } }
+                if let detail = entry.detail { program.field("detail") { $0.append(detail) } }
+            }
+        }
+    }
+
+    /// loop:stats()
+    static func stats(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        guard LoopBinding.handle(call) === host.loop.handle else {
+            return call.raise("loop:stats: only a loop's own thread can look inside it")
+        }
+        let statistics = host.loop.statistics
+        var program = ValueProgram()
+        program.table { program in
+            program.field("passes") { $0.append(statistics.passes) }
+            program.field("sleeps") { $0.append(statistics.sleeps) }
+            program.field("seconds_asleep") { $0.append(Call.seconds(statistics.asleep)) }
+            program.field("longest_callback") { $0.append(Call.seconds(statistics.longest)) }
+            program.field("callbacks") { callbacks in
+                callbacks.table { callbacks in
+                    callbacks.field("timer") { $0.append(statistics.timers) }
+                    callbacks.field("source") { $0.append(statistics.sources) }
+                    callbacks.field("port") { $0.append(statistics.ports) }
+                    callbacks.field("observer") { $0.append(statistics.observers) }
+                    callbacks.field("request") { $0.append(statistics.requests) }
+                }
+            }
+        }
+        return call.answer(program)
+    }
+
+    /// rl.why(): what keeps this thread's loop alive, as text.
+    static func why(_ call: Call) -> Int32 { call.answer(why(call.luaHost)) }
+
+    static func why(_ host: LuaHost) -> String {
+        var lines: [String] = []
+        for mode in host.loop.modeNames {
+            let entries = entries(host, mode).filter { $0.kind != "observer" }
+            guard !entries.isEmpty else { continue }
+            lines.append("mode \"\(mode)\":")
+            for entry in entries {
+                var parts: [String] = []
+                if let interval = entry.interval { parts.append("every \(TimerBinding.short(Int64(interval * 1e9))) s") }
+                if let next = entry.next {
+                    let left = Int64(next * 1e9) - host.loop.now.nanoseconds
+                    parts.append(left > 0 ? "next in \(TimerBinding.short(left)) s" : "due")
+                }
+                if let detail = entry.detail { parts.append(detail) }
+                if let site = entry.site { parts.append("made at \(site)") }
+                let name = entry.name.isEmpty ? "" : " \"\(entry.name)\""
+                lines.append("  \(entry.kind)\(name)" + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))"))
+            }
+        }
+        if host.loop.pendingRequests > 0 { lines.append("\(host.loop.pendingRequests) perform requests are queued") }
+        if lines.isEmpty { return "nothing keeps the loop alive" }
+        let state = host.loop.currentMode.map { "running in \"\($0)\"" } ?? "not running"
+        return "the loop is \(state); what keeps it alive:\n" + lines.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,89 @@
+internal import CLuaSupport
+internal import Lua
+internal import RunLoops
+
+/// The kinds of userdata that scripts see.
+enum Kinds {
+    static let timer: Kind = Kind(
+        0, "timer", size: MemoryLayout<cl_box>.size + MemoryLayout<RunLoop.TimerNode>.size, userValues: 2,
+        methods: TimerBinding.methods, describe: { TimerBinding.describe(Call($0)) })
+    static let source: Kind = Kind(
+        1, "source", userValues: 4, methods: SourceBinding.methods, describe: { SourceBinding.describe(Call($0)) },
+        collect: collect)
+    static let fdPort: Kind = Kind(
+        2, "fd_port", methods: FDPortBinding.methods, describe: { FDPortBinding.describe(Call($0)) }, collect: collect)
+    static let observer: Kind = Kind(
+        3, "observer", methods: ObserverBinding.methods, describe: { ObserverBinding.describe(Call($0)) },
+        collect: collect)
+    static let loop: Kind = Kind(
+        4, "loop", userValues: 0, methods: LoopBinding.methods, describe: { LoopBinding.describe(Call($0)) },
+        collect: collect)
+    static let request: Kind = Kind(
+        5, "request", size: MemoryLayout<cl_box>.size + MemoryLayout<RunLoop.RequestToken?>.size,
+        methods: RequestBinding.methods, describe: { RequestBinding.describe(Call($0)) })
+    static let task: Kind = Kind(
+        6, "task", methods: TaskBinding.methods, describe: { TaskBinding.describe(Call($0)) }, collect: collect)
+
+    static let all = [timer, source, fdPort, observer, loop, request, task]
+    /// Those that can be in a mode.
+    static let items = [source, fdPort, observer]
+
+    /// Gives up the userdata's reference to its Swift object. The head is cleared first: a finalizer may be called twice.
+    private static let collect: LuaFunction = { thread in
+        guard let thread, let box = cl_any_box_at(thread, 1), let object = box.pointee.object else { return 0 }
+        box.pointee.object = nil
+        unsafe Unmanaged<AnyObject>.fromOpaque(object).release()  // retained when it was put there
+        return 0
+    }
+
+    /// The name of the object at an index; nil if it is none of ours.
+    static func name(_ call: Call, _ index: Int32) -> String? {
+        guard let box = cl_any_box_at(call.thread, index) else { return nil }
+        if box.pointee.kind == UnsafePointer(timer.record) {
+            defer { cl_pop(call.thread, 1) }
+            lua_getiuservalue(call.thread, index, 2)
+            return call.string(-1) ?? ""
+        }
+        for kind in items {
+            if let item = call.object(index, kind, as: LuaItem.self) { return item.item.name }
+        }
+        return ""
+    }
+}
+
+/// A source, port or observer as its userdata has it.
+final class LuaItem {
+    let item: RunLoop.Item
+    let callback: Callback
+
+    init(_ item: RunLoop.Item, _ callback: Callback) {
+        self.item = item
+        self.callback = callback
+        item.attachment = callback
+        item.abandoned = { [callback] in callback.releaseAnchor() }
+    }
+}
+
+/// The way from an engine object to its callback in Lua: the slot that anchors its userdata while it is in a mode.
+final class Callback {
+    unowned let host: LuaHost
+    let site: UInt32
+    var slot: UInt32 = 0
+
+    init(_ host: LuaHost, site: UInt32) {
+        self.host = host
+        self.site = site
+    }
+
+    func releaseAnchor() {
+        let slot = slot
+        self.slot = 0
+        host.release(slot)
+    }
+
+    /// Calls the function in a user value with the object and what `push` pushes; it returns how many that is.
+    func call(userValue: Int32 = 1, _ push: (LuaThread) -> Int32) {
+        guard slot != 0, !host.isClosed, let fiber = host.prepareCallback(slot: slot, userValue: userValue) else { return }
+        host.resume(fiber, arguments: 1 + push(fiber.thread))
+    }
+}

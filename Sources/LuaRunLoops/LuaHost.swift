@@ -1,0 +1,162 @@
+internal import CLuaSupport
+public import Lua
+public import RunLoops
+
+/// A Lua state with a run loop: what a thread of rlhost has.
+public final class LuaHost: Interpreter {
+    public let loop: RunLoop
+    /// Called with message and traceback of an error that nobody handles. The default writes them to standard error.
+    public var onUncaught: (LuaHost, String) -> Void = { _, text in write(text + "\n", to: 2) }
+    /// Called when the script asks for the end of the process; must not return.
+    public var onExit: (LuaHost, Int32) -> Never = { _, status in exitProcess(status) }
+    /// The exit status, once somebody has asked for the end: runs end, and no new ones begin.
+    public var endingStatus: Int32?
+    /// Tasks that failed, and may still be awaited.
+    var failures: [WeakTask] = []
+    /// The anchored function of `rl.on_error`, or 0.
+    var errorHandler: UInt32 = 0
+    private(set) var timers: LuaTimers! = nil
+    private(set) var requests: LuaRequests! = nil
+    private(set) var sleepers: Sleepers! = nil
+    /// Slots of strings that callbacks get.
+    var strings: [UInt32] = []
+    /// Seconds since 1970.
+    public var wallClock: Double { RunLoop.wallClock }
+    /// Delayed perform requests that have not run, by slot.
+    var delayed: [UInt32: RunLoop.Timer] = [:]
+
+    /// nil when there is not enough memory.
+    ///
+    /// - Parameter loop: the calling thread's.
+    public init?(loop: RunLoop) {
+        self.loop = loop
+        super.init()
+        timers = LuaTimers(self)
+        requests = LuaRequests(self)
+        sleepers = Sleepers(self)
+    }
+
+    static func running(_ thread: LuaThread) -> LuaHost {
+        // Every interpreter of this program is one.
+        unsafe unsafeDowncast(Interpreter.of(thread), to: LuaHost.self)
+    }
+
+    /// Opens the standard libraries, and makes `require "runloop"` work. Returns an error message, or nil.
+    public func openLibraries(ignoringEnvironment: Bool = false) -> String? {
+        let call = Call(main)
+        guard cl_open_libraries(main, ignoringEnvironment ? 1 : 0) == LUA_OK, call.push(Self.loader),
+            cl_preload(main, "runloop") == LUA_OK, call.push(Self.replacements), cl_replace(main, "os") == LUA_OK
+        else { return popMessage() }
+        return nil
+    }
+
+    // Built when it is first required: a script that does not use it does not pay for it.
+    private static let loader = Library([.init("open", { openRunloop(Call($0)) })])
+
+    private static let replacements = Library([.init("exit") { exit(Call($0)) }])
+
+    /// os.exit([code [, close]]): as Lua's, but a number beyond 255 does not wrap around to success.
+    private static func exit(_ call: Call) -> Int32 {
+        var status: Int32 = 0
+        switch call.type(1) {
+        case LUA_TNONE, LUA_TNIL: status = 0
+        case LUA_TBOOLEAN: status = call.boolean(1) ? 0 : 1
+        default:
+            guard let number = call.integer(1) else {
+                return call.raise("bad argument #1 to 'exit' (number has no integer representation)")
+            }
+            status = number > 255 ? 255 : Int32(truncatingIfNeeded: number & 255)
+        }
+        let host = call.luaHost
+        if call.boolean(2) { host.close() }
+        host.onExit(host, status)
+    }
+
+    func popMessage() -> String {
+        cl_to_text(main, -1)
+        cl_pop(main, 1)
+        return scratch
+    }
+
+    /// Stops everything that could call into Lua, then closes the state.
+    public override func close() {
+        guard !isClosed else { return }
+        for mode in loop.modeNames {
+            for node in loop.timers(in: mode) { node.invalidate() }
+            for item in loop.items(in: mode) { item.invalidate() }
+        }
+        delayed = [:]
+        super.close()
+    }
+
+    func fiber(of node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Fiber? {
+        // Only asked of a sleeper's node, whose context is its fiber.
+        UnsafeRawPointer(bitPattern: node.pointee.context).map {
+            unsafe Unmanaged<Fiber>.fromOpaque($0).takeUnretainedValue()
+        }
+    }
+
+    // MARK: Errors
+
+    public override func uncaught(_ fiber: Fiber) {
+        let context = describeSubject(fiber)
+        if errorHandler != 0, !fiber.isErrorHandler, let handler = takeFiber() {
+            // (function, error value, what it was in)
+            let thread = handler.thread
+            let traceback = explanation(of: fiber.thread)
+            lua_rawgeti(thread, 1, lua_Integer(errorHandler))
+            lua_pushvalue(fiber.thread, -1)
+            lua_xmove(fiber.thread, thread, 1)
+            var info = ValueProgram()
+            info.table { info in
+                info.field("traceback") { $0.append(traceback) }
+                info.field("where") { $0.append(context) }
+            }
+            if decode(info, onto: thread) {
+                handler.isErrorHandler = true
+                resume(handler, arguments: 2)
+                return
+            }
+            recycle(handler)
+        }
+        var text = explanation(of: fiber.thread)
+        if let context { text += "\nin \(context)" }
+        onUncaught(self, text)
+    }
+
+    /// Pushes the one value that a program describes.
+    func decode(_ program: ValueProgram, onto thread: LuaThread) -> Bool {
+        cl_reset(host)
+        guard program.bytes.withUnsafeBytes({ cl_write(host, $0.baseAddress, $0.count) }) != 0 else { return false }
+        return cl_decode(thread) == LUA_OK
+    }
+
+    /// `timer "poll" made at app.lua:12`, for what a fiber runs.
+    func describeSubject(_ fiber: Fiber) -> String? {
+        guard let kind = fiber.subjectKind else { return nil }
+        var text = kind
+        if fiber.subject != 0, let name = nameOfAnchored(fiber.subject), !name.isEmpty { text += " \"\(name)\"" }
+        if let site = site(fiber.subjectSite) { text += " made at \(site)" }
+        return text
+    }
+
+    func site(_ number: UInt32) -> String? {
+        var line: Int32 = 0
+        guard let source = cl_site(host, number, &line) else { return nil }
+        return "\(String(cString: source)):\(line)"
+    }
+
+    func nameOfAnchored(_ slot: UInt32) -> String? {
+        push(main, slot: slot)
+        defer { cl_pop(main, 1) }
+        return Kinds.name(Call(main), -1)
+    }
+}
+
+func exitProcess(_ status: Int32) -> Never { cl_exit(status) }
+
+/// Writes a text to a descriptor, all of it.
+func write(_ text: String, to fd: Int32) {
+    var text = text
+    text.withUTF8 { bytes in cl_write_all(fd, bytes.baseAddress, bytes.count) }
+}

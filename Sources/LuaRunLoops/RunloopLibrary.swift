@@ -1,0 +1,114 @@
+internal import CLuaSupport
+internal import Lua
+internal import RunLoops
+
+/// The module `runloop`.
+enum RunloopLibrary {
+    static let functions = Library([
+        .init("current") { Call($0).answer(Call($0).luaHost.loop.handle, Kinds.loop) },
+        .init("main") { main(Call($0)) },
+        .init("now") { Call($0).answer(Call.seconds(Call($0).luaHost.loop.now.nanoseconds)) },
+        .init("time") { Call($0).answer(Call($0).luaHost.wallClock) },
+        .init("date") { date(Call($0)) },
+        .init("run") { LoopBinding.run(Call($0), "rl.run", firstArgument: 1) },
+        .init("stop") { stop(Call($0)) },
+        .init("timer", constructs: 0) { TimerBinding.make(Call($0)) },
+        .init("after", constructs: 0, spread: 3) { TimerBinding.makeScheduled(Call($0), "rl.after", repeats: false) },
+        .init("every", constructs: 0, spread: 3) { TimerBinding.makeScheduled(Call($0), "rl.every", repeats: true) },
+        .init("source", constructs: 1) { SourceBinding.make(Call($0)) },
+        .init("fd_port", constructs: 2) { FDPortBinding.make(Call($0)) },
+        .init("observer", constructs: 3) { ObserverBinding.make(Call($0)) },
+        .init("perform", constructs: 5, spread: 2) { RequestBinding.perform(Call($0), "rl.perform", self: 0) },
+        .init("cancel_performs") { RequestBinding.cancelPerforms(Call($0)) },
+        .init("task", constructs: 6) { TaskBinding.make(Call($0)) },
+        .init("sleep") { TaskBinding.sleep(Call($0)) },
+        .init("on_error") { onError(Call($0)) },
+        .init("why") { InspectBinding.why(Call($0)) },
+    ])
+
+    private static func main(_ call: Call) -> Int32 {
+        guard let handle = RunLoop.main else { return call.answer(call.luaHost.loop.handle, Kinds.loop) }
+        return call.answer(handle, Kinds.loop)
+    }
+
+    /// rl.date(unix_seconds): a point of the wall clock on the loop's clock, as things stand now.
+    private static func date(_ call: Call) -> Int32 {
+        guard let wall = call.number(1), !wall.isNaN else {
+            return call.wrongArgument("rl.date", 1, "a number of seconds since 1970")
+        }
+        let host = call.luaHost
+        return call.answer(Call.seconds(host.loop.now.nanoseconds) + (wall - host.wallClock))
+    }
+
+    private static func stop(_ call: Call) -> Int32 {
+        call.luaHost.loop.stop()
+        return call.nothing()
+    }
+
+    /// rl.on_error(fn): fn, or nil for the host's own way. Answers what was set before.
+    private static func onError(_ call: Call) -> Int32 {
+        guard call.isMissing(1) || call.type(1) == LUA_TFUNCTION else {
+            return call.wrongArgument("rl.on_error", 1, "a function or nil")
+        }
+        let host = call.luaHost
+        let new = call.isMissing(1) ? 0 : host.anchor(call.thread, 1)
+        guard call.isMissing(1) || new != 0 else { return call.raiseOutOfMemory() }
+        if host.errorHandler != 0 { host.push(call.thread, slot: host.errorHandler) } else { lua_pushnil(call.thread) }
+        host.release(host.errorHandler)
+        host.errorHandler = new
+        return call.values(1)
+    }
+}
+
+/// What `require "runloop"` calls, once for each state.
+func openRunloop(_ call: Call) -> Int32 {
+    for kind in Kinds.all {
+        guard call.define(kind) else { return call.raiseValue() }
+    }
+    guard call.luaHost.internStrings(), call.push(RunloopLibrary.functions) else { return call.raiseOutOfMemory() }
+    guard cl_load_text(call.thread, cl_prelude_text(), cl_prelude_length, "=[rlhost]") == LUA_OK else {
+        return call.raiseValue()
+    }
+    lua_rotate(call.thread, -2, 1)
+    guard cl_push_internals(call.thread) == LUA_OK else { return call.raiseValue() }
+    return call.call(arguments: 2)
+}
+
+extension LuaHost {
+    /// Strings that callbacks get, made once: making one may fail, and a callback is no place for that.
+    func internStrings() -> Bool {
+        guard strings.isEmpty else { return true }
+        let activities = ObserverBinding.activityNames.map(\.name.description)
+        let events = (0..<16).map { FDPortBinding.text(.init(rawValue: UInt8($0))) }
+        for text in activities + events + ["cancelled"] {
+            setScratch(text)
+            guard cl_push_text(main, host.pointee.scratch, host.pointee.length) == LUA_OK else {
+                cl_pop(main, 1)
+                return false
+            }
+            let slot = anchor(main, -1)
+            cl_pop(main, 1)
+            guard slot != 0 else { return false }
+            strings.append(slot)
+        }
+        return true
+    }
+
+    func pushActivity(_ activity: RunLoop.Activity, onto thread: LuaThread) {
+        let index = ObserverBinding.activityNames.firstIndex { $0.activity == activity } ?? 0
+        lua_rawgeti(thread, 1, lua_Integer(strings[index]))
+    }
+
+    func pushEvents(_ events: RunLoop.FDPort.Events, onto thread: LuaThread) {
+        lua_rawgeti(thread, 1, lua_Integer(strings[6 + Int(events.rawValue & 15)]))
+    }
+
+    func pushCancelled(onto fiber: Fiber) { lua_rawgeti(fiber.thread, 1, lua_Integer(strings[22])) }
+}
+
+extension Call {
+    /// What the world refused.
+    func fail(errno number: Int32) -> Int32 {
+        fail(String(cString: cl_error_text(number)), code: String(cString: cl_error_name(number)))
+    }
+}

@@ -1,0 +1,230 @@
+extension RunLoop {
+    // MARK: Modes
+
+    /// The modes in which something has been, and the default mode. CFRunLoopCopyAllModes.
+    public var modeNames: [Mode] { modes.map(\.name) }
+
+    /// The modes that `.common` stands for.
+    public var commonModeNames: [Mode] { commonModes }
+
+    /// Makes a mode common, for good: it gets everything that was added to the common modes. CFRunLoopAddCommonMode.
+    public func addCommonMode(_ mode: Mode) {
+        precondition(mode != .common, "\".common\" is not a mode")
+        guard !commonModes.contains(mode) else { return }
+        commonModes.append(mode)
+        existingState(of: mode)?.isCommon = true
+        let items = commonItems.values.sorted { $0.age < $1.age }.map(\.item)
+        let queues = timerQueues.filter { $0.isCommon && $0.count > 0 }
+        guard !items.isEmpty || !queues.isEmpty else { return }
+        let mode = state(of: mode)
+        for item in items { enter(item, mode) }
+        for queue in queues where !queue.serves(mode) {
+            queue.modes.append(mode)
+            mode.timers.append(queue)
+            noteDueTimers(queue)
+        }
+    }
+
+    /// The date of the mode's next timer; nil without one. CFRunLoopGetNextTimerFireDate.
+    ///
+    /// While a timer fires, its date is still the one for which it fires. O(number of the loop's modes).
+    public func nextFireDate(in mode: Mode) -> Instant? {
+        guard mode != .common, let mode = existingState(of: mode) else { return nil }
+        spillBatch()
+        var date = Int64.max
+        for queue in mode.timers { date = min(date, queue.heap.firstDate) }
+        for node in firingTimers where node.pointee.queue?.takeUnretainedValue().serves(mode) ?? false {
+            date = min(date, node.pointee.fireDate)
+        }
+        return date == .max ? nil : Instant(nanoseconds: date)
+    }
+
+    // By a loop over few modes rather than a dictionary: comparing short strings is faster than hashing them.
+    func existingState(of name: Mode) -> ModeState? { modes.first { $0.name == name } }
+
+    func state(of name: Mode) -> ModeState {
+        if let state = existingState(of: name) { return state }
+        let state = ModeState(name: name, loop: self)
+        state.isCommon = commonModes.contains(name)
+        modes.append(state)
+        return state
+    }
+
+    /// Whether nothing can happen in the mode. Observers do not count; requests that would run in it do.
+    func isEmpty(_ mode: ModeState) -> Bool {
+        if mode.holdsItems { return false }
+        if handle.mayHaveMail { takeMail() }
+        return requestCount == 0 || !requestQueues.contains { $0.count > 0 && $0.serves(mode) }
+    }
+
+    // MARK: Sources, ports and observers
+
+    /// Adds an item to a mode; `.common` for all common modes, those to come included. Adding twice is adding once. An
+    /// invalid item stays out. CFRunLoopAddSource, CFRunLoopAddObserver.
+    ///
+    /// An observer or a port can be in one loop only; adding it to a second is a programming error.
+    public func add(_ item: Item, to mode: Mode = .default) {
+        guard item.isValid else { return }
+        precondition(!item.belongsElsewhere(than: self), "\(item) is in another run loop: remove it there first")
+        guard mode == .common else { return enter(item, state(of: mode)) }
+        if commonItems[ObjectIdentifier(item)] == nil {
+            lastAge += 1
+            commonItems[ObjectIdentifier(item)] = (item, lastAge)
+        }
+        for mode in commonModes { enter(item, state(of: mode)) }
+    }
+
+    /// Whether the item belongs to a loop other than this one, so that it cannot be added.
+    public func isElsewhere(_ item: Item) -> Bool { item.belongsElsewhere(than: self) }
+
+    /// Takes an item out of a mode. Out of `.common`: out of all common modes, if it was added to them.
+    /// CFRunLoopRemoveSource, CFRunLoopRemoveObserver.
+    public func remove(_ item: Item, from mode: Mode = .default) {
+        guard mode == .common else {
+            if let mode = existingState(of: mode) { remove(item, from: mode) }
+            return
+        }
+        guard commonItems.removeValue(forKey: ObjectIdentifier(item)) != nil else { return }
+        for mode in modes where mode.isCommon { remove(item, from: mode) }
+        if item.modes.isEmpty { item.abandoned?() }
+    }
+
+    /// Whether it is in a mode; for `.common`, whether it was added to the common modes. CFRunLoopContainsSource.
+    public func contains(_ item: Item, in mode: Mode = .default) -> Bool {
+        guard mode == .common else { return existingState(of: mode)?.contains(item) ?? false }
+        return commonItems[ObjectIdentifier(item)] != nil
+    }
+
+    private func enter(_ item: Item, _ mode: ModeState) {
+        guard item.isValid, !mode.contains(item) else { return }
+        if item is PortBase { noteDueTimers(before: mode) }
+        mode.insert(item)
+        // A source tells its callback, which may do anything; so this comes last.
+        if !(item is Source) { item.modes.append(mode) }
+        item.didEnter(mode)
+    }
+
+    func remove(_ item: Item, from mode: ModeState) {
+        guard mode.contains(item) else { return }
+        mode.delete(item)
+        if !(item is Source) { item.modes.removeAll { $0 === mode } }
+        item.didLeave(mode)
+        if item.modes.isEmpty, commonItems[ObjectIdentifier(item)] == nil { item.abandoned?() }
+    }
+
+    func forgetCommonItem(_ item: Item) {
+        if commonItems.removeValue(forKey: ObjectIdentifier(item)) != nil, item.modes.isEmpty { item.abandoned?() }
+    }
+
+    // MARK: Perform requests
+
+    /// Queues a closure that runs once, in the next pass in one of the modes, and makes the coming wait return at once.
+    /// All that are queued run in a pass, those with lower orders first, then in the order queued. CFRunLoopPerformBlock,
+    /// performSelector:target:argument:order:modes:. An empty array of modes is no request.
+    @discardableResult
+    public func perform(in modes: [Mode] = [.common], order: Int = 0, _ body: @escaping () -> Void) -> RequestToken? {
+        perform(ClosureRequest(body), 0, in: modes, order: order)
+    }
+
+    /// The same for a host with requests of its own: `owner` is retained until it is told to perform or drop `context`.
+    @discardableResult
+    public func perform(_ owner: RequestOwner, _ context: Int, in modes: [Mode], order: Int = 0) -> RequestToken? {
+        guard !modes.isEmpty else {
+            owner.drop(context)
+            return nil
+        }
+        let queue = requestQueue(modes, order)
+        lastRequest += 1
+        requestCount += 1
+        queue.append(owner, context, number: lastRequest)
+        if let run = runs.last, !run.ignoresWakeUps, queue.serves(run.mode) { wakeIsPending = true }
+        return RequestToken(queue: Unmanaged.passUnretained(queue), number: lastRequest)
+    }
+
+    /// Drops a request that has not run. Returns false if it has, or was cancelled before.
+    @discardableResult
+    public func cancel(_ request: RequestToken) -> Bool {
+        guard request.queue.takeUnretainedValue().cancel(request.number) else { return false }
+        requestCount -= 1
+        return true
+    }
+
+    /// How many requests are queued, in whatever modes.
+    public var pendingRequests: Int { requestCount }
+
+    private final class ClosureRequest: RequestOwner {
+        let body: () -> Void
+        init(_ body: @escaping () -> Void) { self.body = body }
+        override func perform(_ context: Int) { body() }
+    }
+
+    private func requestQueue(_ modes: [Mode], _ order: Int) -> PerformQueue {
+        for queue in requestQueues where queue.order == order && queue.modes == modes { return queue }
+        for mode in modes where mode != .common { _ = state(of: mode) }
+        let queue = PerformQueue(modes: modes, order: order)
+        requestQueues.append(queue)
+        return queue
+    }
+
+    /// Runs the queued requests that are for this mode. Those that they queue wait for the next time, but nested runs find
+    /// them. Returns whether there were any.
+    @discardableResult
+    func performRequests(_ mode: ModeState) -> Bool {
+        if handle.mayHaveMail { takeMail() }
+        guard requestCount > 0 else { return false }
+        let limit = lastRequest
+        var ran = false
+        while let queue = nextRequestQueue(mode, limit), let (owner, context) = queue.takeFirst() {
+            requestCount -= 1
+            statistics.requests += 1
+            ran = true
+            owner.takeUnretainedValue().perform(context)
+            owner.release()
+        }
+        return ran
+    }
+
+    private func nextRequestQueue(_ mode: ModeState, _ limit: UInt64) -> PerformQueue? {
+        var best: (queue: PerformQueue, number: UInt64)?
+        for queue in requestQueues where queue.count > 0 && queue.serves(mode) {
+            let number = queue.firstNumber()
+            guard number <= limit else { continue }
+            if let best, (best.queue.order, best.number) < (queue.order, number) { continue }
+            best = (queue, number)
+        }
+        return best?.queue
+    }
+
+    /// Takes over what other threads have sent.
+    func takeMail() {
+        let mail = handle.takeMail()
+        for run in runs where mail.stops.contains(run.number) { run.isStopped = true }
+        for (modes, body) in mail.performs {
+            perform(in: modes) { [unowned(unsafe) self] in body(self) }  // its own queue does not outlive the loop
+        }
+    }
+
+    /// Everything in one mode, in no special order of kinds: sources, then ports, then observers.
+    public func items(in mode: Mode) -> [Item] { existingState(of: mode)?.items ?? [] }
+
+    // MARK: The end
+
+    /// Empties the loop: sources are told that they leave, requests are dropped, nothing is invalidated. Called when its
+    /// thread ends; `handle` does nothing from then on.
+    public func close() {
+        let mail = handle.close()
+        for (modes, body) in mail.performs { _ = (modes, body) }
+        for mode in modes {
+            for item in mode.items { remove(item, from: mode) }
+        }
+        commonItems = [:]
+        detachTimers()
+        for queue in requestQueues {
+            while queue.firstNumber() != .max, let (owner, context) = queue.takeFirst() {
+                requestCount -= 1
+                owner.takeUnretainedValue().drop(context)
+                owner.release()
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+internal import CLinux
+
+// What a loop does with timer nodes. `RunLoop.Timer` and hosts' timers both come here.
+
+extension RunLoop {
+    /// Adds a timer to a mode; `.common` for all common modes, those to come included. CFRunLoopAddTimer.
+    ///
+    /// An invalid timer stays out. A timer can be in one loop only; adding it to a second is a programming error. O(log n).
+    public func add(_ node: UnsafeMutablePointer<TimerNode>, to mode: Mode) {
+        guard node.pointee.isValid else { return }
+        let old = node.pointee.queue?.takeUnretainedValue()
+        precondition(old == nil || old?.loop === self, "the timer is in another run loop: remove it there first")
+        if mode == .common {
+            // By far the most frequent case first.
+            if old == nil, let queue = commonQueue, queue.modes.count == commonModes.count { return move(node, to: queue) }
+            var modes = old?.modes ?? []
+            for name in commonModes {
+                let mode = state(of: name)
+                if !modes.contains(where: { $0 === mode }) { modes.append(mode) }
+            }
+            move(node, to: queue(modes, isCommon: true))
+        } else {
+            let mode = state(of: mode)
+            guard let old else { return move(node, to: queue([mode], isCommon: false)) }
+            guard !old.serves(mode) else { return }
+            move(node, to: queue(old.modes + [mode], isCommon: old.isCommon))
+        }
+    }
+
+    /// Takes a timer out of a mode. Out of `.common`: out of all common modes, if it was added to them. CFRunLoopRemoveTimer.
+    public func remove(_ node: UnsafeMutablePointer<TimerNode>, from mode: Mode) {
+        guard let old = node.pointee.queue?.takeUnretainedValue(), old.loop === self else { return }
+        if mode == .common {
+            guard old.isCommon else { return }
+            move(node, toModes: old.modes.filter { !$0.isCommon }, isCommon: false)
+        } else {
+            guard old.modes.contains(where: { $0.name == mode }) else { return }
+            move(node, toModes: old.modes.filter { $0.name != mode }, isCommon: old.isCommon)
+        }
+    }
+
+    /// Whether it is in a mode; for `.common`, whether it was added to the common modes. CFRunLoopContainsTimer.
+    public func contains(_ node: UnsafeMutablePointer<TimerNode>, in mode: Mode) -> Bool {
+        guard let queue = node.pointee.queue?.takeUnretainedValue(), queue.loop === self else { return false }
+        return mode == .common ? queue.isCommon : queue.modes.contains { $0.name == mode }
+    }
+
+    /// The timers in a mode, in no special order. O(n).
+    public func timers(in mode: Mode) -> [UnsafeMutablePointer<TimerNode>] {
+        guard let mode = existingState(of: mode) else { return [] }
+        spillBatch()
+        var nodes = firingTimers.filter { $0.pointee.queue?.takeUnretainedValue().serves(mode) ?? false }
+        for queue in mode.timers {
+            for index in 0..<queue.heap.count { nodes.append(queue.heap[index]) }
+        }
+        return nodes
+    }
+
+    // MARK: Queues
+
+    private var commonQueue: TimerQueue? { timerQueues.first { $0.isCommon } }
+
+    private func queue(_ modes: [ModeState], isCommon: Bool) -> TimerQueue {
+        for queue in timerQueues where queue.isCommon == isCommon && queue.modes.count == modes.count {
+            if modes.allSatisfy(queue.serves) { return queue }
+        }
+        let queue = TimerQueue(loop: self, modes: modes, isCommon: isCommon)
+        // The full set of common modes first: `commonQueue` finds it at once.
+        if isCommon, modes.allSatisfy(\.isCommon), modes.count == commonModes.count {
+            timerQueues.insert(queue, at: 0)
+        } else {
+            timerQueues.append(queue)
+        }
+        for mode in modes { mode.timers.append(queue) }
+        return queue
+    }
+
+    private func move(_ node: NodePointer, toModes modes: [ModeState], isCommon: Bool) {
+        // A common timer that is in no mode at the moment still enters those that become common.
+        move(node, to: modes.isEmpty && !isCommon ? nil : queue(modes, isCommon: isCommon))
+    }
+
+    private func move(_ node: NodePointer, to new: TimerQueue?) {
+        let old = node.pointee.queue?.takeUnretainedValue()
+        guard old !== new else { return }
+        let wasInHeap = node.pointee.heapIndex >= 0
+        if let old {
+            if wasInHeap { old.heap.remove(node) }
+            old.count -= 1
+        }
+        guard let new else {
+            leaveBatch(node)
+            node.pointee.queue = nil
+            if !node.pointee.isFiring { node.owner.release(node) }
+            return
+        }
+        node.pointee.queue = Unmanaged.passUnretained(new)
+        new.count += 1
+        if old == nil {
+            lastAge += 1
+            node.pointee.age = lastAge
+            if !node.pointee.isFiring { node.owner.retain(node) }
+        }
+        if !node.pointee.isFiring, old == nil || wasInHeap { new.heap.insert(node) }
+        noteDueTimers(new)
+    }
+
+    // MARK: Firing
+
+    /// Fires the timers of the mode that are due now, by date, then order, then age. What becomes due meanwhile waits for
+    /// the next pass.
+    func fireDueTimers(_ mode: ModeState) {
+        let now = poller.now()
+        let start = batch.count
+        while let queue = queueOfNextTimer(mode), queue.heap.firstDate <= now, let node = queue.heap.first {
+            queue.heap.remove(node)
+            batch.append(node)
+        }
+        let end = batch.count
+        for index in start..<end {
+            // Empty when a callback before has removed, moved or invalidated the timer, or a nested run has fired it.
+            guard let node = batch[index] else { continue }
+            batch[index] = nil
+            let queue = node.pointee.queue?.takeUnretainedValue()
+            guard let queue, queue.serves(mode) else {
+                if node.pointee.heapIndex < 0 { queue?.heap.insert(node) }
+                continue
+            }
+            if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
+            statistics.timers += 1
+            fire(node, late: now.addingSaturating(-node.pointee.fireDate))
+        }
+        batch.truncate(to: start)
+    }
+
+    private func queueOfNextTimer(_ mode: ModeState) -> TimerQueue? {
+        var best: TimerQueue?
+        for queue in mode.timers where queue.heap.count > 0 {
+            guard let other = best else {
+                best = queue
+                continue
+            }
+            let date = queue.heap.firstDate
+            if date < other.heap.firstDate {
+                best = queue
+            } else if date == other.heap.firstDate, let a = queue.heap.first, let b = other.heap.first,
+                TimerHeap.winsTie(a, over: b)
+            {
+                best = queue
+            }
+        }
+        return best
+    }
+
+    /// The node is in neither the heap nor the batch.
+    private func fire(_ node: NodePointer, late: Int64) {
+        let interval = node.pointee.interval
+        let skipped = interval > 0 ? max(0, late) / interval : 0
+        let missed = Int(node.pointee.passedOver) + Int(skipped)
+        node.pointee.passedOver = 0
+        node.pointee.dateWasSet = false
+        call(node, missed: missed) {
+            if !node.pointee.dateWasSet { node.setNextDate(after: poller.now(), reported: skipped) }
+        }
+    }
+
+    /// Fires a scheduled timer out of turn.
+    func fireByHand(_ node: NodePointer, in queue: TimerQueue) {
+        leaveBatch(node)
+        if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
+        call(node, missed: 0) {}
+    }
+
+    /// Calls the callback. Meanwhile the timer counts as firing: it does not fire again, and its memory stays.
+    private func call(_ node: NodePointer, missed: Int, reschedule: () -> Void) {
+        let outer = innermostFiring
+        node.pointee.isFiring = true
+        node.pointee.outerFiring = outer
+        innermostFiring = node
+        let start = linux_monotonic_coarse()
+        node.owner.fire(node, missed: missed)
+        statistics.note(callbackSince: start)
+        innermostFiring = outer
+        if node.pointee.isValid, node.pointee.repeats {
+            if let queue = node.pointee.queue?.takeUnretainedValue() {
+                reschedule()
+                queue.heap.insert(node)
+                noteDueTimers(queue)
+            }
+        } else {
+            node.invalidate()
+        }
+        node.pointee.isFiring = false
+        if node.pointee.queue == nil { node.owner.release(node) }
+    }
+
+    func leaveBatch(_ node: NodePointer) {
+        if node.pointee.batchIndex >= 0 { batch[Int(node.pointee.batchIndex)] = nil }
+    }
+
+    var firingTimers: [NodePointer] {
+        var nodes: [NodePointer] = []
+        var next = innermostFiring
+        while let node = next {
+            nodes.append(node)
+            next = node.pointee.outerFiring
+        }
+        return nodes
+    }
+
+    /// Takes a timer out of all modes.
+    func forget(_ node: NodePointer) { move(node, to: nil) }
+
+    /// Puts those that are about to fire back into their queues, where a nested run, or a question, finds them. They keep
+    /// their places in the batch: the outer run fires them if they are still due then.
+    func spillBatch() {
+        for index in 0..<batch.count {
+            guard let node = batch[index], node.pointee.heapIndex < 0 else { continue }
+            node.pointee.queue?.takeUnretainedValue().heap.insert(node)
+        }
+    }
+
+    /// The loop is gone: its timers are in no mode, and can be added to another loop.
+    func detachTimers() {
+        spillBatch()
+        for queue in timerQueues {
+            while let node = queue.heap.first { move(node, to: nil) }
+        }
+        for node in firingTimers { move(node, to: nil) }
+    }
+}
+
+extension NodePointer {
+    var owner: RunLoop.TimerOwner { pointee.owner.takeUnretainedValue() }
+
+    /// The loop it is in.
+    public var loop: RunLoop? { pointee.queue?.takeUnretainedValue().loop }
+
+    /// The modes it is in.
+    public var modeNames: [RunLoop.Mode] { pointee.queue?.takeUnretainedValue().modes.map(\.name) ?? [] }
+
+    /// See `RunLoop.Timer.fireDate`. Nanoseconds of the loop's clock. O(log n).
+    public func setFireDate(_ date: Int64) {
+        guard pointee.isValid else { return }
+        pointee.fireDate = date
+        pointee.dateWasSet = true
+        pointee.passedOver = 0
+        guard let queue = pointee.queue?.takeUnretainedValue() else { return }
+        queue.loop.leaveBatch(self)
+        guard !pointee.isFiring else { return }
+        if pointee.heapIndex >= 0 { queue.heap.move(self) } else { queue.heap.insert(self) }
+        queue.loop.noteDueTimers(queue)
+    }
+
+    /// See `RunLoop.Timer.invalidate`. O(log n).
+    public func invalidate() {
+        guard pointee.isValid else { return }
+        pointee.isValid = false
+        guard let queue = pointee.queue?.takeUnretainedValue() else { return }
+        queue.loop.forget(self)
+    }
+
+    /// See `RunLoop.Timer.fire`. Does nothing while its callback runs.
+    public func fire() {
+        guard pointee.isValid, !pointee.isFiring else { return }
+        if let queue = pointee.queue?.takeUnretainedValue() { return queue.loop.fireByHand(self, in: queue) }
+        owner.retain(self)
+        pointee.isFiring = true
+        owner.fire(self, missed: 0)
+        if !pointee.repeats { invalidate() }
+        pointee.isFiring = false
+        // Its callback may have added it to a loop, which then holds it.
+        guard let queue = pointee.queue?.takeUnretainedValue() else { return owner.release(self) }
+        queue.heap.insert(self)
+        queue.loop.noteDueTimers(queue)
+    }
+
+    /// The next date of its grid after `now`.
+    func setNextDate(after now: Int64, reported: Int64) {
+        let interval = pointee.interval
+        let late = Swift.max(0, now.addingSaturating(-pointee.fireDate))
+        let steps = late / interval + 1
+        let (distance, overflow) = steps.multipliedReportingOverflow(by: interval)
+        pointee.fireDate = overflow ? .max - 1 : Swift.min(.max - 1, pointee.fireDate.addingSaturating(distance))
+        pointee.passedOver = Int32(clamping: Swift.max(0, steps - 1 - reported))
+    }
+}
+
+/// Timers about to fire, of all runs in progress: each run has a stretch at the end.
+struct TimerBatch: ~Copyable {
+    private var storage = UnsafeMutablePointer<NodePointer?>.allocate(capacity: 64)
+    private var capacity = 64
+    private(set) var count = 0
+
+    deinit { storage.deallocate() }
+
+    subscript(index: Int) -> NodePointer? {
+        get { storage[index] }
+        nonmutating set {
+            if let node = storage[index] { node.pointee.batchIndex = -1 }
+            storage[index] = newValue
+            newValue?.pointee.batchIndex = Int32(truncatingIfNeeded: index)
+        }
+    }
+
+    mutating func append(_ node: NodePointer) {
+        if count == capacity {
+            let larger = UnsafeMutablePointer<NodePointer?>.allocate(capacity: capacity * 2)
+            larger.moveInitialize(from: storage, count: count)
+            storage.deallocate()
+            storage = larger
+            capacity *= 2
+        }
+        storage[count] = node
+        node.pointee.batchIndex = Int32(truncatingIfNeeded: count)
+        count += 1
+    }
+
+    mutating func truncate(to count: Int) { self.count = count }
+}

@@ -1,0 +1,137 @@
+internal import CLinux
+
+extension RunLoop {
+    /// Calls back when a file descriptor is ready: a port-based source, CFRunLoopSource version 1 (CFFileDescriptor).
+    ///
+    /// Level-triggered: as long as the descriptor is ready, each turn calls back again. The engine never reads from it or
+    /// writes to it. Several ports may watch one descriptor.
+    ///
+    /// The end of a file does not spin: after an event with `.hangUp` or `.error`, when nothing is left to read, the port
+    /// rests until `setEvents`. After a half-close by the peer only its interest in reading rests.
+    public final class FDPort: PortBase {
+        public struct Events: OptionSet, Hashable, Sendable {
+            public let rawValue: UInt8
+            public init(rawValue: UInt8) { self.rawValue = rawValue }
+            public static let read = Events(rawValue: 1)
+            public static let write = Events(rawValue: 2)
+            /// Delivered without being asked for, as is `.error`.
+            public static let hangUp = Events(rawValue: 4)
+            public static let error = Events(rawValue: 8)
+
+            init(epoll mask: UInt32) {
+                self = []
+                if mask & EPOLLIN.rawValue != 0 { insert(.read) }
+                if mask & EPOLLOUT.rawValue != 0 { insert(.write) }
+                if mask & (EPOLLHUP.rawValue | EPOLLRDHUP.rawValue) != 0 { insert(.hangUp) }
+                if mask & EPOLLERR.rawValue != 0 { insert(.error) }
+            }
+
+            // EPOLLIN and its kin have the values of POLLIN and its kin.
+            init(poll mask: Int16) { self.init(epoll: UInt32(UInt16(bitPattern: mask))) }
+
+            var epollMask: UInt32 {
+                (contains(.read) ? EPOLLIN.rawValue | EPOLLRDHUP.rawValue : 0) | (contains(.write) ? EPOLLOUT.rawValue : 0)
+            }
+
+            var pollMask: Int16 { Int16(truncatingIfNeeded: epollMask) }
+        }
+
+        /// Why a descriptor cannot be watched: an errno.
+        public struct Failure: Error, Equatable { public let errno: Int32 }
+
+        public let fd: Int32
+        public let ownsDescriptor: Bool
+        /// Rests after each event, until `setEvents`.
+        public let once: Bool
+        /// What was asked for.
+        public private(set) var events: Events
+        /// What of it rests.
+        private var resting: Events = []
+        /// What was found ready when the port was queued.
+        private var found: Events = []
+        private var isLost = false
+        private let callback: (FDPort, Events) -> Void
+
+        /// - Parameters:
+        ///   - events: `.read`, `.write`, both, or nothing for now.
+        ///   - owns: the descriptor is closed when the port is invalidated or dies.
+        ///   - order: kept for descriptions; ports are served in the order in which they become ready.
+        /// - Throws: EBADF if there is no such descriptor.
+        public init(
+            _ fd: Int32, _ events: Events = .read, owns: Bool = false, once: Bool = false, order: Int = 0,
+            name: String = "", callback: @escaping (FDPort, Events) -> Void
+        ) throws(Failure) {
+            guard linux_is_open(fd) != 0 else { throw Failure(errno: linux_errno()) }
+            self.fd = fd
+            self.events = events.intersection([.read, .write])
+            self.once = once
+            self.callback = callback
+            ownsDescriptor = owns
+            super.init(name: name, order: order)
+        }
+
+        deinit { if isValid { retire() } }
+
+        /// Changes what to watch for, and ends any rest. CFFileDescriptorEnableCallBacks.
+        ///
+        /// - Throws: the errno, if the descriptor is gone.
+        public func setEvents(_ new: Events) throws(Failure) {
+            guard isValid else { return }
+            events = new.intersection([.read, .write])
+            resting = []
+            for mode in modes {
+                let failure = mode.descriptorSet().watch(self)
+                guard failure == 0 else { throw Failure(errno: failure) }
+                // An always-ready or already reported descriptor makes no new edge.
+                if !mode.ready.contains(self), isStillReady() { mode.ready.append(self) }
+            }
+        }
+
+        /// What it watches for at the moment.
+        var interest: Events { isLost ? [] : events.subtracting(resting) }
+
+        /// Takes note of what the kernel found; whether it concerns this port.
+        func find(_ events: Events) -> Bool {
+            guard !interest.isEmpty else { return false }
+            found = events.intersection(interest.union([.hangUp, .error]))
+            return !found.isEmpty
+        }
+
+        override func isStillReady() -> Bool {
+            guard !interest.isEmpty || isLost else { return false }
+            let now = linux_poll_now(fd, interest.pollMask)
+            if now & Int16(POLLNVAL) != 0 { isLost = true }
+            return isLost ? !found.isEmpty : find(Events(poll: now))
+        }
+
+        override func deliver() -> Bool {
+            let events = isLost ? [.error] : found
+            rest(after: events)
+            callback(self, events)
+            return isValid && !interest.isEmpty && isStillReady()
+        }
+
+        /// Another file has taken the descriptor's number: says so once, as an error, and never watches again.
+        func loseDescriptor() {
+            isLost = true
+            found = .error
+            for mode in modes where !mode.ready.contains(self) { mode.ready.append(self) }
+        }
+
+        private func rest(after events: Events) {
+            found = []
+            if once { resting = [.read, .write] }
+            guard !events.isDisjoint(with: [.hangUp, .error]), linux_bytes_to_read(fd) == 0 else { return }
+            // With POLLHUP or POLLERR both directions are over; POLLRDHUP alone leaves writing.
+            let now = Int32(linux_poll_now(fd, 0))
+            resting.formUnion(now & (POLLHUP | POLLERR | POLLNVAL) != 0 ? [.read, .write] : [.read])
+        }
+
+        override func retire() {
+            if ownsDescriptor { linux_close(fd) }
+        }
+
+        override func didEnter(_ mode: ModeState) { mode.descriptorSet().watch(self) }
+        override func didLeave(_ mode: ModeState) { mode.descriptors?.unwatch(self) }
+    }
+}

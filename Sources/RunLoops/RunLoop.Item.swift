@@ -1,0 +1,65 @@
+extension RunLoop {
+    /// What sources, ports and observers have in common: they are in modes, and can be invalidated.
+    ///
+    /// Not thread-safe unless a subclass says so: use an item on the thread of its loop.
+    public class Item {
+        /// For descriptions only.
+        public let name: String
+        /// Lower ones come first.
+        public let order: Int
+        /// The modes it is in. An observer or a port is in modes of one loop only; a custom source may be in several.
+        /// Changed on the thread of the loop concerned; a custom source guards it with its own lock.
+        final var modes: [ModeState] = []
+        public internal(set) final var isValid = true
+
+        /// For the owner's use.
+        public final var attachment: AnyObject?
+        /// Called each time it has left its last mode, and no loop holds it any more.
+        public final var abandoned: (() -> Void)?
+
+        init(name: String, order: Int) {
+            self.name = name
+            self.order = order
+        }
+
+        /// The loop it is in; for a custom source in several loops, the first.
+        public var loop: RunLoop? { modes.first?.loop }
+
+        /// The modes it is in, in the order in which it entered them.
+        public var modeNames: [Mode] { modes.map(\.name) }
+
+        /// Takes the item out of every mode. Its callback never runs afterwards. CFRunLoopSourceInvalidate and its kin.
+        /// Calling it again does nothing.
+        public func invalidate() {
+            guard isValid else { return }
+            isValid = false
+            for mode in modes { mode.loop.remove(self, from: mode) }
+            modes.first?.loop.forgetCommonItem(self)
+            retire()
+        }
+
+        /// Whether a loop other than this one holds it, and so it cannot be added here.
+        func belongsElsewhere(than loop: RunLoop) -> Bool { modes.first.map { $0.loop !== loop } ?? false }
+
+        /// Called once it is in the mode's lists, or no longer in them.
+        func didEnter(_ mode: ModeState) {}
+        func didLeave(_ mode: ModeState) {}
+
+        /// Called once, when it is no longer valid and in no mode.
+        func retire() {}
+    }
+
+    /// An item whose events queue up, one handled a pass: Apple's version 1 source.
+    public class PortBase: Item {
+        /// Number of the dispatch after which it was found ready: while nothing has run since, it surely still is.
+        final var foundAt: UInt64 = 0
+        /// In how many modes' ready queues it is.
+        final var queues = 0
+
+        /// Whether there is still something to deliver.
+        func isStillReady() -> Bool { false }
+
+        /// Calls the callback. Returns whether the port has more to deliver and should queue up again.
+        func deliver() -> Bool { false }
+    }
+}

@@ -1,0 +1,82 @@
+import Synchronization
+
+extension RunLoop {
+    /// What a loop knows of one of its modes.
+    final class ModeState {
+        let name: Mode
+        unowned(unsafe) let loop: RunLoop  // a loop owns its modes
+        var isCommon = false
+
+        /// In order, then as added.
+        private(set) var observers: [Observer] = []
+        /// All activities any of them wants: most passes find here that nobody listens.
+        private(set) var observed: Activity = []
+
+        /// As added: they are performed in order of signals, which is only known when they are.
+        private(set) var sources: [Source] = []
+        /// Some source in this mode may be signalled. Set on any thread.
+        let hasSignals = Atomic<Bool>(false)
+
+        private(set) var ports: [ObjectIdentifier: PortBase] = [:]
+        /// What is ready, first come first served.
+        var ready = ReadyQueue()
+        /// The descriptors of its ports; made with the first.
+        private(set) var descriptors: DescriptorSet?
+
+        /// The timer queues that serve this mode.
+        var timers: [TimerQueue] = []
+
+        init(name: Mode, loop: RunLoop) {
+            self.name = name
+            self.loop = loop
+        }
+
+        /// Whether anything in it could happen, pending perform requests aside. Observers do not count.
+        var holdsItems: Bool {
+            if !sources.isEmpty || !ports.isEmpty { return true }
+            for queue in timers where queue.count > 0 { return true }
+            return false
+        }
+
+        func descriptorSet() -> DescriptorSet {
+            if let descriptors { return descriptors }
+            let new = DescriptorSet(waking: loop.handle)
+            descriptors = new
+            return new
+        }
+
+        func contains(_ item: Item) -> Bool { item.modes.contains { $0 === self } }
+
+        func insert(_ item: Item) {
+            switch item {
+            case let observer as Observer:
+                let place = observers.firstIndex { $0.order > observer.order } ?? observers.endIndex
+                observers.insert(observer, at: place)
+                observed.formUnion(observer.activities)
+            case let source as Source:
+                sources.append(source)
+            case let port as PortBase:
+                ports[ObjectIdentifier(port)] = port
+            default:
+                fatalError("unknown kind of item")
+            }
+        }
+
+        func delete(_ item: Item) {
+            switch item {
+            case let observer as Observer:
+                observers.removeAll { $0 === observer }
+                observed = observers.reduce(into: []) { $0.formUnion($1.activities) }
+            case let source as Source:
+                sources.removeAll { $0 === source }
+            case let port as PortBase:
+                ports[ObjectIdentifier(port)] = nil
+                ready.remove(port)
+            default:
+                fatalError("unknown kind of item")
+            }
+        }
+
+        var items: [Item] { sources + ports.values.sorted { $0.order < $1.order } + observers }
+    }
+}

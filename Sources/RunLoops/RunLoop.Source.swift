@@ -1,0 +1,93 @@
+internal import Synchronization
+
+extension RunLoop {
+    /// Something that happens when somebody says so: a custom source, CFRunLoopSource version 0.
+    ///
+    /// `signal()` marks it; the next pass of a loop in one of its modes performs it. `signal` and `wakeLoops` may be called
+    /// on any thread, everything else on the thread of its loop. It may be in modes of several loops.
+    public final class Source: Item, @unchecked Sendable {
+        // Sendable: `modes` is guarded by `lock` (changed by its loops' threads, read by any that signals); the rest is
+        // constant, atomic, or used by its loops' threads only.
+        private let onSchedule: ((Source, RunLoop, Mode) -> Void)?
+        private let onPerform: ((Source) -> Void)?
+        private let onCancel: ((Source, RunLoop, Mode) -> Void)?
+        private let lock = RunLoops.Lock<Void>(())
+        /// When it was first signalled, as a running number; 0 while it is not.
+        private let signalled = Atomic<UInt64>(0)
+        private static let signals = Atomic<UInt64>(0)
+
+        /// - Parameters:
+        ///   - schedule: called on the loop's thread for each mode the source enters.
+        ///   - cancel: called on the loop's thread for each mode it leaves.
+        ///   - perform: called on the loop's thread, once for any number of signals since it last was.
+        public init(
+            order: Int = 0, name: String = "", schedule: ((Source, RunLoop, Mode) -> Void)? = nil,
+            cancel: ((Source, RunLoop, Mode) -> Void)? = nil, perform: ((Source) -> Void)? = nil
+        ) {
+            onSchedule = schedule
+            onCancel = cancel
+            onPerform = perform
+            super.init(name: name, order: order)
+        }
+
+        /// Marks the source. It does not wake a loop that sleeps: call `wakeLoops()` too. Any thread; does nothing when
+        /// the source is invalid. CFRunLoopSourceSignal.
+        public func signal() {
+            lock.withLock { _ in
+                guard isValid, signalled.load(ordering: .relaxed) == 0 else { return }
+                let number = Source.signals.wrappingAdd(1, ordering: .relaxed).newValue
+                signalled.store(number, ordering: .releasing)
+                for mode in modes { mode.hasSignals.store(true, ordering: .releasing) }
+            }
+        }
+
+        /// Whether it is marked and not yet performed. Any thread.
+        public var isSignalled: Bool { signalled.load(ordering: .acquiring) != 0 }
+
+        /// Wakes every loop that holds the source. Any thread. CFRunLoopWakeUp for each.
+        public func wakeLoops() {
+            let handles = lock.withLock { _ in modes.map(\.loop.handle) }
+            for handle in handles { handle.wakeUp() }
+        }
+
+        /// When it was signalled, in order of all signals; nil if it is not.
+        var signalNumber: UInt64? {
+            let number = signalled.load(ordering: .acquiring)
+            return number == 0 ? nil : number
+        }
+
+        /// Clears the mark first, so that a signal during the callback counts for the next pass.
+        func perform() {
+            signalled.store(0, ordering: .sequentiallyConsistent)
+            onPerform?(self)
+        }
+
+        // A custom source may be in several loops.
+        override func belongsElsewhere(than loop: RunLoop) -> Bool { false }
+
+        public override func invalidate() {
+            let entered: [ModeState]? = lock.withLock { _ in
+                guard isValid else { return nil }
+                isValid = false
+                return modes
+            }
+            for mode in entered ?? [] {
+                mode.loop.remove(self, from: mode)
+                mode.loop.forgetCommonItem(self)
+            }
+        }
+
+        override func didEnter(_ mode: ModeState) {
+            lock.withLock { _ in
+                modes.append(mode)
+                if signalled.load(ordering: .relaxed) != 0 { mode.hasSignals.store(true, ordering: .releasing) }
+            }
+            onSchedule?(self, mode.loop, mode.name)
+        }
+
+        override func didLeave(_ mode: ModeState) {
+            lock.withLock { _ in modes.removeAll { $0 === mode } }
+            onCancel?(self, mode.loop, mode.name)
+        }
+    }
+}

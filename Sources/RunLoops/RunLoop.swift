@@ -1,0 +1,428 @@
+internal import CLinux
+internal import Synchronization
+
+/// A run loop: waits for timers, sources and requests, and calls them back on its thread, in a documented order.
+/// CFRunLoop, NSRunLoop.
+///
+/// A loop belongs to the thread that created it; only `handle` may be used on others. `RunLoop.current` is the calling
+/// thread's, made on first use. Nothing runs unless the thread runs the loop: `run`, `run(in:)`, `run(until:)`.
+public final class RunLoop {
+    /// What other threads may use.
+    public let handle = Handle()
+    /// The order of events that observers see.
+    public var sequence = Sequence.documented
+    /// Called on the loop's thread, between two callbacks, after `handle.raiseAttention()`.
+    public var attentionHandler: ((RunLoop) -> Void)?
+    public internal(set) var statistics = Statistics()
+
+    let poller: Poller
+    var modes: [ModeState] = []
+    var commonModes: [Mode] = [.default]
+    /// What was added to the common modes, with the order of addition.
+    var commonItems: [ObjectIdentifier: (item: Item, age: UInt64)] = [:]
+    var timerQueues: [TimerQueue] = []
+    /// Timers about to fire, and where.
+    var batch = TimerBatch()
+    var innermostFiring: NodePointer?
+    var requestQueues: [PerformQueue] = []
+    var requestCount = 0
+    var lastRequest: UInt64 = 0
+    var lastAge: UInt64 = 0
+    /// Innermost last.
+    private(set) var runs: [Run] = []
+    private var lastRun: UInt64 = 0
+    /// Somebody on this thread asked to wake up, since when the loop has not waited.
+    var wakeIsPending = false
+    /// How many callbacks have begun: what was found ready before one may no longer be after it.
+    private var dispatches: UInt64 = 0
+    private let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: 64)
+
+    /// What one `run` knows.
+    final class Run {
+        let mode: ModeState
+        let number: UInt64
+        let deadline: Int64
+        let returnsAfterSource: Bool
+        /// It makes one pass that does not wait.
+        let polls: Bool
+        var isStopped = false
+        /// Between the end of a wait and the next pass, which looks at everything anyway.
+        var ignoresWakeUps = false
+
+        init(mode: ModeState, number: UInt64, deadline: Int64, polls: Bool, returnsAfterSource: Bool) {
+            self.mode = mode
+            self.number = number
+            self.deadline = deadline
+            self.polls = polls
+            self.returnsAfterSource = returnsAfterSource
+        }
+    }
+
+    /// What a wait brings.
+    private enum Event {
+        case nothing
+        case timers
+        case port(PortBase)
+    }
+
+    /// A loop in a world of its own, for tests in simulated time. It is not the thread's `current` loop.
+    public init(poller: Poller) {
+        self.poller = poller
+        _ = state(of: .default)
+    }
+
+    deinit {
+        close()
+        events.deallocate()
+    }
+
+    // MARK: Running
+
+    /// Runs in the default mode until stopped or nothing is left. CFRunLoopRun.
+    @discardableResult
+    public func run() -> RunResult { run(in: .default) }
+
+    /// Runs in a mode. CFRunLoopRunInMode.
+    ///
+    /// - Parameters:
+    ///   - mode: not `.common`.
+    ///   - limit: for how long at most; nil, or more than 504,911,232 s, for no limit. Zero or less is one pass that does
+    ///     not wait; a positive limit, however small, waits at least once.
+    ///   - returnAfterSource: return as soon as a custom source or a port was handled. Timers do not count.
+    /// - Returns: `.finished` at once if the mode holds nothing. When several ends meet in one pass: `.handledSource`, then
+    ///   `.timedOut`, then `.stopped`, then `.finished`; a stop that did not become the result is lost.
+    @discardableResult
+    public func run(in mode: Mode, for limit: Duration? = nil, returnAfterSource: Bool = false) -> RunResult {
+        precondition(mode != .common, "a run loop runs in one mode; \".common\" stands for several")
+        guard let mode = existingState(of: mode), !isEmpty(mode) else { return .finished }
+        var deadline = Int64.max
+        if let limit, limit <= .seconds(504_911_232) { deadline = (now + limit).nanoseconds }
+        lastRun += 1
+        let run = Run(
+            mode: mode, number: lastRun, deadline: deadline, polls: limit.map { $0 <= .zero } ?? false,
+            returnsAfterSource: returnAfterSource)
+        begin(run)
+        defer { end(run) }
+
+        notify(.entry, mode)  // 1. observers: the run loop is entered
+        var result: RunResult? = run.isStopped ? .stopped : nil
+        while result == nil { result = pass(run) }
+        notify(.exit, mode)  // 10. observers: the run loop is left
+        return result ?? .finished
+    }
+
+    /// One pass. The numbers are the steps of Apple's list; 1 and 10 are in `run`.
+    private func pass(_ run: Run) -> RunResult? {
+        let mode = run.mode
+        run.ignoresWakeUps = false
+        statistics.passes += 1
+
+        notify(.beforeTimers, mode)  // 2. observers: timers are about to fire
+        notify(.beforeSources, mode)  // 3. observers: sources are about to fire
+        let ranRequests = performRequests(mode)
+        let handledSource = performSources(run)  // 4. custom sources
+        if handledSource { performRequests(mode) }
+
+        var event = Event.nothing
+        if handledSource || run.polls {
+            event = nextEvent(run, waits: false)
+        } else if let port = portReadyAtOnce(mode) {
+            event = .port(port)  // 5. a port-based source is ready: on to 9
+        } else if !isPointless(toWaitIn: run, afterRequests: ranRequests) {
+            notify(.beforeWaiting, mode)  // 6. observers: about to sleep
+            event = nextEvent(run, waits: true)  // 7. sleep until something happens
+            run.ignoresWakeUps = true
+            notify(.afterWaiting, mode)  // 8. observers: woken up
+        }
+        run.ignoresWakeUps = true
+        if handle.takeAttention() { attentionHandler?(self) }
+        let handledPort = dispatch(event, mode)  // 9. what woke it
+        performRequests(mode)
+
+        // 9, continued: the next pass, unless there is a reason to return.
+        if run.returnsAfterSource, handledSource || handledPort { return .handledSource }
+        if run.polls || run.deadline != .max && poller.now() >= run.deadline { return .timedOut }
+        if isStopped(run) { return .stopped }
+        return isEmpty(mode) ? .finished : nil
+    }
+
+    /// Runs in the default mode until a date; ends early only when the mode is empty. At least one pass that does not wait,
+    /// for a date that is past. `-[NSRunLoop runUntilDate:]`. A stop ends only the run it meets.
+    public func run(until date: Instant) {
+        repeat {} while run(mode: .default, before: date) && now < date
+    }
+
+    /// Runs in a mode once, until a source or port was handled, or the date. `-[NSRunLoop runMode:beforeDate:]`.
+    ///
+    /// - Returns: false, at once, if there is nothing in the mode; true otherwise, whatever ended the run.
+    @discardableResult
+    public func run(mode: Mode, before date: Instant) -> Bool {
+        guard mode != .common, let state = existingState(of: mode), !isEmpty(state) else { return false }
+        run(in: mode, for: date == .never ? nil : date - now, returnAfterSource: true)
+        return true
+    }
+
+    /// Ends the innermost run when its pass is over; without a run it does nothing, and is not remembered. CFRunLoopStop.
+    public func stop() { runs.last?.isStopped = true }
+
+    /// Ends all runs in progress, each when its pass is over.
+    public func stopAll() { for run in runs { run.isStopped = true } }
+
+    /// Makes the coming wait return at once. Forgotten when the loop does not run, and between the end of a wait and the
+    /// next pass: that pass looks at everything before it waits. CFRunLoopWakeUp.
+    public func wakeUp() {
+        if let run = runs.last, !run.ignoresWakeUps { wakeIsPending = true }
+    }
+
+    /// The mode of the innermost run; nil when it does not run. CFRunLoopCopyCurrentMode.
+    public var currentMode: Mode? { runs.last?.mode.name }
+
+    /// How many runs are in progress, one inside the other.
+    public var depth: Int { runs.count }
+
+    /// Seconds since 1970, by the wall clock.
+    public static var wallClock: Double { linux_wall_clock() }
+
+    /// The loop's clock.
+    public var now: Instant { Instant(nanoseconds: poller.now()) }
+
+    // MARK: The steps
+
+    private func begin(_ run: Run) {
+        if runs.isEmpty {
+            handle.clearWakeUp()
+            wakeIsPending = false
+        }
+        spillBatch()
+        runs.append(run)
+        handle.beginRun(run.number)
+    }
+
+    private func end(_ run: Run) {
+        handle.endRun()
+        runs.removeLast()
+        wakeIsPending = false
+    }
+
+    func notify(_ activity: Activity, _ mode: ModeState) {
+        guard mode.observed.contains(activity) else { return }
+        // A snapshot: an observer may add and remove others, and itself.
+        for observer in mode.observers where observer.activities.contains(activity) && !observer.isFiring {
+            guard observer.isValid, mode.contains(observer) else { continue }
+            statistics.observers += 1
+            observer.tell(activity)
+        }
+    }
+
+    /// Performs the signalled custom sources of the mode, by order, then by time of signal; only the first if the run is to
+    /// return after one. Returns whether any was.
+    private func performSources(_ run: Run) -> Bool {
+        let mode = run.mode
+        guard mode.hasSignals.load(ordering: .relaxed), mode.hasSignals.exchange(false, ordering: .acquiring) else {
+            return false
+        }
+        var signalled: [(source: Source, number: UInt64)] = []
+        for source in mode.sources {
+            if let number = source.signalNumber { signalled.append((source, number)) }
+        }
+        if signalled.count > 1 {
+            signalled.sort { ($0.source.order, $0.number) < ($1.source.order, $1.number) }
+        }
+        var handled = false
+        for (source, _) in signalled {
+            if handled, run.returnsAfterSource {
+                mode.hasSignals.store(true, ordering: .releasing)  // the others keep their signals
+                break
+            }
+            // One before it may have removed or invalidated it, or run the loop and so had it performed.
+            guard source.isSignalled, source.isValid, mode.contains(source) else { continue }
+            dispatches += 1
+            statistics.sources += 1
+            let start = linux_monotonic_coarse()
+            source.perform()
+            statistics.note(callbackSince: start)
+            handled = true
+        }
+        return handled
+    }
+
+    /// In the documented sequence, a port that is ready is handled without a word about waiting. Without observers that
+    /// would hear the word, both sequences are the same, and the kernel need not be asked once more.
+    private func portReadyAtOnce(_ mode: ModeState) -> PortBase? {
+        guard sequence == .documented, !mode.observed.isDisjoint(with: [.beforeWaiting, .afterWaiting]),
+            !mode.ports.isEmpty
+        else { return nil }
+        dropStale(mode)
+        if mode.ready.count == 0 {
+            look(mode, timeout: 0)
+            queueDueTimers(mode)
+        }
+        guard mode.ready.count > 0, let port = mode.ready.first else { return nil }
+        mode.ready.removeFirst()
+        return port.takeUnretainedValue()
+    }
+
+    /// A mode that its requests have emptied is not waited in; nor is one in which nothing can happen, without a limit.
+    private func isPointless(toWaitIn run: Run, afterRequests: Bool) -> Bool {
+        (afterRequests || run.deadline == .max) && isEmpty(run.mode)
+    }
+
+    /// Takes the next event of the mode, waiting for one if need be.
+    private func nextEvent(_ run: Run, waits: Bool) -> Event {
+        let mode = run.mode
+        defer { wakeIsPending = false }
+        if let event = takeReady(mode) {
+            handle.clearWakeUp()
+            return event
+        }
+        let mayWait = waits && !wakeIsPending && !isStopped(run)
+        while true {
+            var timeout: Int64 = 0
+            if mayWait {
+                var deadline = run.deadline
+                for queue in mode.timers { deadline = min(deadline, queue.heap.latestStart()) }
+                timeout = deadline == .max ? -1 : max(0, deadline.addingSaturating(-poller.now()))
+            }
+            let woken = look(mode, timeout: timeout)
+            queueDueTimers(mode)
+            if let event = takeReady(mode) { return event }
+            if woken || !mayWait || poller.now() >= run.deadline { return .nothing }
+            // Neither an event nor the end: a signal, or a stale wake-up. Sleep on.
+        }
+    }
+
+    /// Asks the kernel what is ready, waiting as long as `timeout` says, and queues it. Returns whether another thread
+    /// woke the loop.
+    @discardableResult
+    private func look(_ mode: ModeState, timeout: Int64) -> Bool {
+        let descriptors = mode.descriptorSet()
+        var timeout = timeout
+        if descriptors.hasAlwaysReady { timeout = 0 }
+        var count = 0
+        var woken = false
+        if timeout != 0, handle.beginSleep() {
+            let start = poller.now()
+            count = poller.wait(
+                descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
+            woken = handle.wasWoken
+            handle.endSleep()
+            statistics.sleeps += 1
+            statistics.asleep += poller.now() - start
+        } else {
+            woken = handle.wasWoken
+            if woken { handle.endSleep() }
+            if descriptors.watching > 0 {
+                count = poller.wait(
+                    descriptors.epoll, events, capacity: 64, timeout: 0, watching: descriptors.watching)
+            }
+        }
+        descriptors.forEachReady(events, count) { port, found in
+            guard !mode.ready.contains(port), port.find(found) else { return }
+            port.foundAt = dispatches
+            mode.ready.append(port)
+        }
+        return woken
+    }
+
+    /// The timers that are due take their place in the mode's queue.
+    private func queueDueTimers(_ mode: ModeState) {
+        if !mode.ready.holdsTimers, timersAreDue(mode) { mode.ready.appendTimers() }
+    }
+
+    private func timersAreDue(_ mode: ModeState) -> Bool {
+        var date = Int64.max
+        for queue in mode.timers { date = min(date, queue.heap.firstDate) }
+        return date != .max && date <= poller.now()
+    }
+
+    /// A timer has become due by being added or moved, not by the passing of time: it comes after whatever is ready now,
+    /// and before what will be.
+    func noteDueTimers(_ queue: TimerQueue) {
+        for mode in queue.modes where !mode.ports.isEmpty && !mode.ready.holdsTimers && timersAreDue(mode) {
+            look(mode, timeout: 0)
+            mode.ready.appendTimers()
+        }
+    }
+
+    /// Called before a port starts to watch: timers that are due already come first.
+    func noteDueTimers(before mode: ModeState) { queueDueTimers(mode) }
+
+    private func dropStale(_ mode: ModeState) {
+        while mode.ready.count > 0 {
+            if let port = mode.ready.first?.takeUnretainedValue() {
+                if port.foundAt == dispatches || port.isStillReady() { return }
+            } else if timersAreDue(mode) {
+                return
+            }
+            mode.ready.removeFirst()
+        }
+    }
+
+    private func takeReady(_ mode: ModeState) -> Event? {
+        dropStale(mode)
+        guard mode.ready.count > 0 else { return nil }
+        let port = mode.ready.first?.takeUnretainedValue()
+        mode.ready.removeFirst()
+        return port.map(Event.port) ?? .timers
+    }
+
+    /// Returns whether a port was handled.
+    private func dispatch(_ event: Event, _ mode: ModeState) -> Bool {
+        switch event {
+        case .nothing:
+            return false
+        case .timers:
+            dispatches += 1
+            fireDueTimers(mode)
+            return false
+        case .port(let port):
+            // An observer of the end of the wait may have removed it.
+            guard port.isValid, mode.contains(port) else { return false }
+            dispatches += 1
+            statistics.ports += 1
+            let start = linux_monotonic_coarse()
+            let hasMore = port.deliver()
+            statistics.note(callbackSince: start)
+            guard hasMore, mode.contains(port) else { return true }
+            // Still ready, so it goes to the end of the queue: behind those which became ready meanwhile.
+            if mode.ports.count > 1 { look(mode, timeout: 0) }
+            if !mode.ready.contains(port) { mode.ready.append(port) }
+            return true
+        }
+    }
+
+    private func isStopped(_ run: Run) -> Bool {
+        if handle.mayHaveMail { takeMail() }
+        return run.isStopped
+    }
+
+    // MARK: One loop for each thread
+
+    /// The calling thread's loop, made on first use. It lives until the thread ends. CFRunLoopGetCurrent.
+    public static var current: RunLoop {
+        if let pointer = linux_thread_value() {
+            return Unmanaged<RunLoop>.fromOpaque(pointer).takeUnretainedValue()
+        }
+        let loop = RunLoop(poller: EpollPoller())
+        loop.becomeCurrent()
+        return loop
+    }
+
+    /// Makes this the calling thread's loop. Only for a thread that has none yet: it would lose it.
+    public func becomeCurrent() {
+        precondition(linux_thread_value() == nil, "this thread has a run loop already")
+        linux_set_thread_value(Unmanaged.passRetained(self).toOpaque()) { pointer in
+            guard let pointer else { return }
+            let loop = Unmanaged<RunLoop>.fromOpaque(pointer)
+            loop.takeUnretainedValue().close()
+            linux_set_thread_value(nil, nil)
+            loop.release()
+        }
+        if linux_is_main_thread() != 0 { Self.mainHandle.withLock { $0 = handle } }
+    }
+
+    private static let mainHandle = Lock<Handle?>(nil)
+
+    /// The main thread's loop, for use on any thread; nil until the main thread has used its loop. CFRunLoopGetMain.
+    public static var main: Handle? { mainHandle.withLock { $0 } }
+}

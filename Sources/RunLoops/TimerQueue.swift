@@ -1,0 +1,140 @@
+/// The timers that are in exactly the same modes, as a heap: a timer is in one queue, whatever the number of its modes.
+final class TimerQueue {
+    unowned(unsafe) let loop: RunLoop  // a loop owns its queues
+    /// Its timers were added to the common modes: a mode that becomes common joins `modes`.
+    let isCommon: Bool
+    var modes: [RunLoop.ModeState]
+    /// How many timers are in these modes, in the heap or about to fire.
+    var count = 0
+    var heap = TimerHeap()
+
+    init(loop: RunLoop, modes: [RunLoop.ModeState], isCommon: Bool) {
+        self.loop = loop
+        self.modes = modes
+        self.isCommon = isCommon
+    }
+
+    func serves(_ mode: RunLoop.ModeState) -> Bool { modes.contains { $0 === mode } }
+}
+
+/// A heap of timers with four children to a node, ordered by date, then order, then age. Each timer knows its place, so that
+/// moving and removing one takes O(log n).
+///
+/// Raw storage: as an array in a class, exclusivity checks alone made it ten times slower.
+struct TimerHeap: ~Copyable {
+    private struct Entry {
+        var date: Int64  // a copy, so that comparing seldom touches the node
+        var node: NodePointer
+    }
+
+    private var storage: UnsafeMutablePointer<Entry>
+    private var capacity = 16
+    private(set) var count = 0
+
+    init() { storage = .allocate(capacity: capacity) }
+    deinit { storage.deallocate() }
+
+    var first: NodePointer? { count > 0 ? storage[0].node : nil }
+    var firstDate: Int64 { count > 0 ? storage[0].date : .max }
+
+    subscript(index: Int) -> NodePointer { storage[index].node }
+
+    mutating func insert(_ node: NodePointer) {
+        if count == capacity { grow() }
+        count += 1
+        siftUp(Entry(date: node.pointee.fireDate, node: node), from: count - 1)
+    }
+
+    mutating func remove(_ node: NodePointer) {
+        let hole = Int(node.pointee.heapIndex)
+        node.pointee.heapIndex = -1
+        count -= 1
+        guard hole != count else { return }
+        place(storage[count], at: hole)
+    }
+
+    /// The node's date has changed.
+    mutating func move(_ node: NodePointer) {
+        place(Entry(date: node.pointee.fireDate, node: node), at: Int(node.pointee.heapIndex))
+    }
+
+    /// The earliest moment by which some timer must have fired, its tolerance used up.
+    func latestStart() -> Int64 {
+        guard count > 0 else { return .max }
+        var best = Int64.max
+        latestStart(below: 0, &best)
+        return best
+    }
+
+    // Children are no earlier than their parent: a node later than the best so far ends the search there.
+    private func latestStart(below index: Int, _ best: inout Int64) {
+        guard index < count, storage[index].date < best else { return }
+        let tolerance = storage[index].node.pointee.tolerance
+        best = min(best, storage[index].date.addingSaturating(tolerance))
+        if tolerance == 0 { return }
+        for child in (4 * index + 1)...(4 * index + 4) { latestStart(below: child, &best) }
+    }
+
+    private func isBefore(_ a: Entry, _ b: Entry) -> Bool {
+        a.date != b.date ? a.date < b.date : Self.winsTie(a.node, over: b.node)
+    }
+
+    static func winsTie(_ a: NodePointer, over b: NodePointer) -> Bool {
+        a.pointee.order != b.pointee.order
+            ? a.pointee.order < b.pointee.order : a.pointee.age < b.pointee.age
+    }
+
+    private mutating func place(_ entry: Entry, at hole: Int) {
+        if hole > 0, isBefore(entry, storage[(hole - 1) / 4]) {
+            siftUp(entry, from: hole)
+        } else {
+            siftDown(entry, from: hole)
+        }
+    }
+
+    private mutating func put(_ entry: Entry, at index: Int) {
+        storage[index] = entry
+        entry.node.pointee.heapIndex = Int32(truncatingIfNeeded: index)
+    }
+
+    private mutating func siftUp(_ entry: Entry, from start: Int) {
+        var hole = start
+        while hole > 0 {
+            let parent = (hole - 1) / 4
+            guard isBefore(entry, storage[parent]) else { break }
+            put(storage[parent], at: hole)
+            hole = parent
+        }
+        put(entry, at: hole)
+    }
+
+    private mutating func siftDown(_ entry: Entry, from start: Int) {
+        var hole = start
+        while true {
+            let firstChild = 4 * hole + 1
+            guard firstChild < count else { break }
+            var child = firstChild
+            for other in (firstChild + 1)..<max(firstChild + 1, min(firstChild + 4, count))
+            where isBefore(storage[other], storage[child]) { child = other }
+            guard isBefore(storage[child], entry) else { break }
+            put(storage[child], at: hole)
+            hole = child
+        }
+        put(entry, at: hole)
+    }
+
+    private mutating func grow() {
+        let larger = UnsafeMutablePointer<Entry>.allocate(capacity: capacity * 2)
+        larger.moveInitialize(from: storage, count: count)
+        storage.deallocate()
+        storage = larger
+        capacity *= 2
+    }
+}
+
+extension Int64 {
+    func addingSaturating(_ other: Int64) -> Int64 {
+        let (sum, overflow) = addingReportingOverflow(other)
+        return overflow ? (other < 0 ? .min : .max) : sum
+    }
+}

@@ -45,6 +45,15 @@ extension Call {
         return modes
     }
 
+    /// A name may be a number, as nearly everywhere in Lua where a string is expected.
+    func isName(_ index: Int32) -> Bool { type(index) == LUA_TSTRING || type(index) == LUA_TNUMBER }
+
+    func name(_ index: Int32) -> String {
+        if let text = string(index) { return text }
+        if let integer = integer(index) { return "\(integer)" }
+        return number(index).map { "\($0)" } ?? ""
+    }
+
     /// For a method that was not called on what it belongs to.
     func wrongSelf(_ function: StaticString, _ kind: Kind) -> Int32 {
         raise("\(function): a \(kind.name) is expected as self, got \(describe(1)); call it with a colon")

@@ -37,13 +37,13 @@ enum FDPortBinding {
             return bad(field, "a boolean")
         }
         guard options.isMissing(5) || call.integer(options.index(5)) != nil else { return bad(5, "an integer") }
-        guard options.isMissing(6) || call.type(options.index(6)) == LUA_TSTRING else { return bad(6, "a string") }
+        guard options.isMissing(6) || call.isName(options.index(6)) else { return bad(6, "a string") }
         ItemBinding.keep(call, options, 0, as: 1)
         let callback = Callback(call.luaHost, site: cl_site_of_caller(call.thread))
         do throws(RunLoop.FDPort.Failure) {
             let port = try RunLoop.FDPort(
                 fd, wanted, owns: call.boolean(options.index(3)), once: call.boolean(options.index(4)),
-                order: call.integer(options.index(5)) ?? 0, name: call.string(options.index(6)) ?? ""
+                order: call.integer(options.index(5)) ?? 0, name: call.name(options.index(6))
             ) { _, events in
                 callback.call { thread in
                     callback.host.pushEvents(events, onto: thread)

@@ -24,7 +24,8 @@ enum Kinds {
     static let task: Kind = Kind(
         6, "task", methods: TaskBinding.methods, describe: { TaskBinding.describe(Call($0)) }, collect: collect)
 
-    static let all = [timer, source, fdPort, observer, loop, request, task]
+    /// A kind comes before those whose methods construct it.
+    static let all = [request, timer, source, fdPort, observer, loop, task]
     /// Those that can be in a mode.
     static let items = [source, fdPort, observer]
 
@@ -42,7 +43,7 @@ enum Kinds {
         if box.pointee.kind == UnsafePointer(timer.record) {
             defer { cl_pop(call.thread, 1) }
             lua_getiuservalue(call.thread, index, 2)
-            return call.string(-1) ?? ""
+            return call.name(-1)
         }
         for kind in items {
             if let item = call.object(index, kind, as: LuaItem.self) { return item.item.name }

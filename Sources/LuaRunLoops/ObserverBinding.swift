@@ -107,14 +107,14 @@ enum ObserverBinding {
         guard options.isMissing(3) || call.integer(options.index(3)) != nil else {
             return call.raise(options.wrong(3, "an integer").message)
         }
-        guard options.isMissing(4) || call.type(options.index(4)) == LUA_TSTRING else {
+        guard options.isMissing(4) || call.isName(options.index(4)) else {
             return call.raise(options.wrong(4, "a string").message)
         }
         ItemBinding.keep(call, options, 0, as: 1)
         let callback = Callback(call.luaHost, site: cl_site_of_caller(call.thread))
         let observer = RunLoop.Observer(
             activities, repeats: options.isMissing(2) || call.boolean(options.index(2)),
-            order: call.integer(options.index(3)) ?? 0, name: call.string(options.index(4)) ?? ""
+            order: call.integer(options.index(3)) ?? 0, name: call.name(options.index(4))
         ) { _, activity in
             callback.call { thread in
                 // Anchored as an upvalue of nothing: short strings that Lua has interned already cost no allocation, but

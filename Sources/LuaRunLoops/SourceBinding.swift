@@ -29,7 +29,7 @@ enum SourceBinding {
         guard options.isMissing(3) || call.integer(options.index(3)) != nil else {
             return call.raise(options.wrong(3, "an integer").message)
         }
-        guard options.isMissing(4) || call.type(options.index(4)) == LUA_TSTRING else {
+        guard options.isMissing(4) || call.isName(options.index(4)) else {
             return call.raise(options.wrong(4, "a string").message)
         }
         for field in 0...2 { ItemBinding.keep(call, options, field, as: Int32(field) + 1) }
@@ -47,7 +47,7 @@ enum SourceBinding {
             }
         }
         let source = RunLoop.Source(
-            order: call.integer(options.index(3)) ?? 0, name: call.string(options.index(4)) ?? "", schedule: told(2),
+            order: call.integer(options.index(3)) ?? 0, name: call.name(options.index(4)), schedule: told(2),
             cancel: told(3)
         ) { _ in callback.call { _ in 0 } }
         return ItemBinding.fill(call, Kinds.source, source, callback)

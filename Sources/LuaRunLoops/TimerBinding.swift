@@ -67,7 +67,7 @@ enum TimerBinding {
             guard let value = call.integer(options.index(5)) else { return bad(5, "an integer") }
             order = value
         }
-        if !options.isMissing(6), call.type(options.index(6)) != LUA_TSTRING { return bad(6, "a string") }
+        if !options.isMissing(6), !call.isName(options.index(6)) { return bad(6, "a string") }
         let host = call.luaHost
         var date: Int64
         if !options.isMissing(2) {

@@ -45,6 +45,8 @@ final class DescriptorSet {
 
     var hasAlwaysReady: Bool { alwaysReady.contains { $0.ports.contains { !$0.interest.isEmpty } } }
 
+    func isWatched(_ fd: CInt) -> Bool { Int(fd) < registrations.count && registrations[Int(fd)] != nil }
+
     /// Watches for what the port is interested in now. Call it again whenever that changes.
     ///
     /// Returns 0 or an error number.

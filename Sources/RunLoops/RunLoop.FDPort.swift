@@ -131,7 +131,13 @@ extension RunLoop {
             if ownsDescriptor { linux_close(fd) }
         }
 
-        override func didEnter(_ mode: ModeState) { mode.descriptorSet().watch(self) }
+        override func didEnter(_ mode: ModeState) {
+            let descriptors = mode.descriptorSet()
+            let isShared = descriptors.isWatched(fd)
+            descriptors.watch(self)
+            // Another port has had the kernel's report of a descriptor that is ready already.
+            if isShared, !mode.ready.contains(self), isStillReady() { mode.ready.append(self) }
+        }
         override func didLeave(_ mode: ModeState) { mode.descriptors?.unwatch(self) }
     }
 }

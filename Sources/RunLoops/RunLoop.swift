@@ -227,13 +227,12 @@ public final class RunLoop {
         }
         if signalled.count > 1 {
             signalled.sort { ($0.source.order, $0.number) < ($1.source.order, $1.number) }
+            // For those that this pass does not get to, because it returns after one or a nested run comes first.
+            mode.hasSignals.store(true, ordering: .releasing)
         }
         var handled = false
         for (source, _) in signalled {
-            if handled, run.returnsAfterSource {
-                mode.hasSignals.store(true, ordering: .releasing)  // the others keep their signals
-                break
-            }
+            if handled, run.returnsAfterSource { break }
             // One before it may have removed or invalidated it, or run the loop and so had it performed.
             guard source.isSignalled, source.isValid, mode.contains(source) else { continue }
             dispatches += 1
@@ -271,6 +270,8 @@ public final class RunLoop {
     private func nextEvent(_ run: Run, waits: Bool) -> Event {
         let mode = run.mode
         defer { wakeIsPending = false }
+        // They take their turn behind what is queued already, however much of that there is.
+        if mode.ready.count > 0 { queueDueTimers(mode) }
         if let event = takeReady(mode) {
             handle.clearWakeUp()
             return event

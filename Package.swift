@@ -24,7 +24,7 @@ let package = Package(
         .target(name: "CLuaSupport", dependencies: ["CLua"], exclude: ["lua"], cSettings: c),
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], swiftSettings: swift),
         // Run loops as Lua sees them, and the program.
-        .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua"], swiftSettings: swift),
+        .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "CLinux"], swiftSettings: swift),
         .executableTarget(name: "rlhost", dependencies: ["LuaRunLoops", "RunLoops", "CLinux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"], swiftSettings: swift),
         .testTarget(name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua"], swiftSettings: swift),

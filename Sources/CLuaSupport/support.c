@@ -145,59 +145,6 @@ static int after_yield(lua_State *L, int status, lua_KContext top) {
   return lua_gettop(L) - (int)top;
 }
 
-static void push_box(lua_State *L, uint32_t kind, void *object);
-
-// Runs the program at `p`; leaves what it pushed. Strings below keep the bytes alive.
-static void run_program(lua_State *L, const char *p, const char *end) {
-  while (p < end) {
-    uint32_t a, b;
-    uint64_t length;
-    lua_Integer integer;
-    lua_Number number;
-    switch (*p++) {
-      case CL_NIL: luaL_checkstack(L, 4, NULL); lua_pushnil(L); break;
-      case CL_FALSE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 0); break;
-      case CL_TRUE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 1); break;
-      case CL_INTEGER:
-        luaL_checkstack(L, 4, NULL);
-        memcpy(&integer, p, 8); p += 8;
-        lua_pushinteger(L, integer);
-        break;
-      case CL_NUMBER:
-        luaL_checkstack(L, 4, NULL);
-        memcpy(&number, p, 8); p += 8;
-        lua_pushnumber(L, number);
-        break;
-      case CL_TEXT:
-        luaL_checkstack(L, 4, NULL);
-        memcpy(&length, p, 8); p += 8;
-        lua_pushlstring(L, p, length);
-        p += length;
-        break;
-      case CL_TABLE:
-        luaL_checkstack(L, 4, NULL);
-        memcpy(&a, p, 4); memcpy(&b, p + 4, 4); p += 8;
-        lua_createtable(L, (int)a, (int)b);
-        break;
-      case CL_SET: lua_rawset(L, -3); break;
-      case CL_APPEND: lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1); break;
-      case CL_ANCHORED:
-        luaL_checkstack(L, 4, NULL);
-        memcpy(&a, p, 4); p += 4;
-        lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->anchors);
-        lua_rawgeti(L, -1, a);
-        lua_remove(L, -2);
-        break;
-      case CL_BOX:
-        luaL_checkstack(L, 6, NULL);
-        memcpy(&a, p, 4); memcpy(&length, p + 4, 8); p += 12;
-        push_box(L, a, (void *)(uintptr_t)length);
-        break;
-      default: luaL_error(L, "rlhost: damaged result program");
-    }
-  }
-}
-
 // A string first, in one step: collecting garbage between two steps may run code that uses the scratch buffer again.
 static void decode_scratch(lua_State *L) {
   cl_host *host = cl_host_of(L);
@@ -205,7 +152,7 @@ static void decode_scratch(lua_State *L) {
   size_t length;
   const char *p = lua_tolstring(L, -1, &length);
   int program = lua_gettop(L);
-  run_program(L, p, p + length);
+  cl_run_program(L, p, p + length, 0);
   lua_remove(L, program);
 }
 
@@ -300,9 +247,19 @@ static int construct(lua_State *L) {
   return call_swift(L);
 }
 
+// A function that packs: what could not cross raises here, before Swift knows of the call.
+static int pack_and_call(lua_State *L) {
+  cl_push_parcel(L, (int)lua_tointeger(L, lua_upvalueindex(2)), lua_tostring(L, lua_upvalueindex(3)));
+  return call_swift(L);
+}
+
 static void push_entry(lua_State *L, const cl_entry *entry) {
   lua_pushlightuserdata(L, (void *)entry->function);
-  if (entry->kind < 0) {
+  if (entry->kind == CL_PACKS) {
+    lua_pushinteger(L, entry->spread);
+    lua_pushstring(L, entry->name);
+    lua_pushcclosure(L, pack_and_call, 3);
+  } else if (entry->kind < 0) {
     lua_pushcclosure(L, call_swift, 1);
   } else {
     cl_host *host = cl_host_of(L);
@@ -327,26 +284,6 @@ cl_box *cl_any_box_at(lua_State *L, int index) {
   for (int i = 0; i < CL_MAX_KINDS; i++)
     if (host->kinds[i] && host->kinds[i] == box->kind) return box;
   return NULL;
-}
-
-// One userdata for each host object: the same object compares equal, and keeps its identity as a table key.
-static void push_box(lua_State *L, uint32_t kind, void *object) {
-  cl_host *host = cl_host_of(L);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, host->boxes);
-  if (lua_rawgetp(L, -1, object) == LUA_TUSERDATA) {
-    lua_remove(L, -2);
-    return;
-  }
-  lua_pop(L, 1);
-  cl_box *box = lua_newuserdatauv(L, host->kinds[kind]->size, host->kinds[kind]->user_values);
-  memset(box, 0, host->kinds[kind]->size);
-  box->kind = host->kinds[kind];
-  lua_rawgeti(L, LUA_REGISTRYINDEX, host->metatables[kind]);
-  lua_setmetatable(L, -2);
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, -3, object);
-  lua_remove(L, -2);
-  box->object = host->retain(object);
 }
 
 // Protected calls --------------------------------------------------------------------------------------------------------
@@ -583,6 +520,30 @@ void cl_explain(lua_State *L, lua_State *from) {
     say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "error in error handling");
   lua_pop(L, 1);
 }
+
+// (message, thread) -> text
+static int p_trace(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  lua_pushlstring(L, host->scratch, host->length);
+  luaL_traceback(L, lua_touserdata(L, 1), lua_tostring(L, -1), 0);
+  return 1;
+}
+
+void cl_trace(lua_State *L, lua_State *from) {
+  if (!lua_checkstack(L, 24)) return;
+  lua_pushlightuserdata(L, from);
+  if (cl_call_protected(L, p_trace, 1, 1) == LUA_OK) text_to_scratch(L, -1);
+  lua_pop(L, 1);
+}
+
+static int p_push_table(lua_State *L) {
+  lua_newtable(L);
+  return 1;
+}
+
+int cl_push_table(lua_State *L) { return cl_call_protected(L, p_push_table, 0, 1); }
+
+void cl_pause(int milliseconds) { poll(NULL, 0, milliseconds); }
 
 static int p_to_text(lua_State *L) {
   luaL_tolstring(L, 1, NULL);

@@ -5,9 +5,9 @@ internal import CLuaSupport
 ///
 /// A Swift function for Lua makes one of its `lua_State *`, and returns what one of the answering methods returns.
 public struct Call {
-    public let thread: LuaThread
+    public let thread: LuaState
 
-    public init(_ thread: LuaThread?) {
+    public init(_ thread: LuaState?) {
         guard let thread else { preconditionFailure("Lua calls with a state") }
         self.thread = thread
     }

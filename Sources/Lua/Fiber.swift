@@ -6,7 +6,7 @@ internal import CLuaSupport
 /// Fibers are pooled: a callback that does not wait gives its fiber back, which costs no more than a protected call.
 /// Slot 1 of its stack holds the table of anchors.
 public final class Fiber {
-    public let thread: LuaThread
+    public let thread: LuaState
     let slot: UInt32
     unowned let interpreter: Interpreter
     var next: Fiber?
@@ -29,7 +29,7 @@ public final class Fiber {
     /// For the host's use; cleared when the fiber goes back to the pool.
     public var attachment: FiberAttachment?
 
-    init(thread: LuaThread, slot: UInt32, interpreter: Interpreter) {
+    init(thread: LuaState, slot: UInt32, interpreter: Interpreter) {
         self.thread = thread
         self.slot = slot
         self.interpreter = interpreter
@@ -168,8 +168,20 @@ extension Interpreter {
         recycle(fiber)
     }
 
+    /// Those that wait, oldest first.
+    public final func fibersThatWait() -> [Fiber] {
+        fibers.values.filter { $0.state == .waiting }.sorted { $0.slot < $1.slot }
+    }
+
+    /// A message with the traceback of a fiber, which may wait.
+    public final func traceback(of fiber: Fiber, _ message: String) -> String {
+        setScratch(message)
+        cl_trace(main, fiber.thread)
+        return scratch
+    }
+
     /// Whether the code that called us may wait, and if not, why.
-    public final func reasonNotToWait(_ thread: LuaThread) -> String? {
+    public final func reasonNotToWait(_ thread: LuaState) -> String? {
         guard let current, current.thread == thread else {
             return "cannot wait inside a coroutine of the script's own: wait in the task that resumes it, or use rl.task"
         }

@@ -2,15 +2,15 @@ internal import CLua
 public import CLuaSupport
 
 /// A `lua_State *`: a coroutine of some interpreter.
-public typealias LuaThread = OpaquePointer
+public typealias LuaState = OpaquePointer
 
 /// One Lua state with what a host needs around it: anchors, tasks, kinds of userdata. Used by one thread.
 ///
 /// No Lua call that can raise is made from Swift: see CLuaSupport.
 open class Interpreter {
     public let host: UnsafeMutablePointer<cl_host>
-    public var main: LuaThread { main_ }
-    private let main_: LuaThread
+    public var main: LuaState { main_ }
+    private let main_: LuaState
 
     /// Slots of the table of anchors that are free. Each holds `false`, so that filling it allocates nothing.
     private var freeSlots: [UInt32] = []
@@ -30,8 +30,18 @@ open class Interpreter {
         self.host = host
         main_ = main
         host.pointee.swift = Unmanaged.passUnretained(self).toOpaque()
-        host.pointee.retain = { object in
-            object.map { Unmanaged<AnyObject>.fromOpaque($0).retain().toOpaque() }
+        host.pointee.share = { host, kind, object in
+            guard let interpreter = Interpreter.of(host), let object else { return nil }
+            let shared = interpreter.share(Unmanaged<AnyObject>.fromOpaque(object).takeUnretainedValue(), kind: Int(kind))
+            return shared.map { Unmanaged.passRetained($0).toOpaque() }
+        }
+        host.pointee.arrive = { host, kind, shared in
+            guard let interpreter = Interpreter.of(host), let shared else { return nil }
+            let object = interpreter.arrive(Unmanaged<AnyObject>.fromOpaque(shared).takeUnretainedValue(), kind: Int(kind))
+            return Unmanaged.passRetained(object).toOpaque()
+        }
+        host.pointee.drop = { shared in
+            if let shared { Unmanaged<AnyObject>.fromOpaque(shared).release() }
         }
     }
 
@@ -51,15 +61,25 @@ open class Interpreter {
     }
 
     /// The interpreter of a coroutine.
-    public static func of(_ thread: LuaThread) -> Interpreter {
+    public static func of(_ thread: LuaState) -> Interpreter {
         // The host's `swift` is set before any Lua code can run, and the interpreter closes its state before it dies.
         unsafe Unmanaged<Interpreter>.fromOpaque(cl_host_of(thread).pointee.swift).takeUnretainedValue()
     }
 
+    static func of(_ host: UnsafeMutablePointer<cl_host>?) -> Interpreter? {
+        host?.pointee.swift.map { Unmanaged<Interpreter>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    /// What of a userdata's object all threads share; nil if objects of the kind cannot cross.
+    open func share(_ object: AnyObject, kind: Int) -> AnyObject? { nil }
+
+    /// The object of this state's userdata for what is shared.
+    open func arrive(_ shared: AnyObject, kind: Int) -> AnyObject { shared }
+
     // MARK: Anchors
 
     /// Keeps the value at an index alive, under a number other than 0; 0 when memory is out. Cannot raise.
-    public func anchor(_ thread: LuaThread, _ index: Int32) -> UInt32 {
+    public func anchor(_ thread: LuaState, _ index: Int32) -> UInt32 {
         guard let slot = takeSlot() else { return 0 }
         guard lua_checkstack(thread, 3) != 0 else {
             freeSlots.append(slot)
@@ -85,7 +105,7 @@ open class Interpreter {
     }
 
     /// Pushes what a slot anchors.
-    public func push(_ thread: LuaThread, slot: UInt32) {
+    public func push(_ thread: LuaState, slot: UInt32) {
         lua_rawgeti(thread, cl_registry, lua_Integer(host.pointee.anchors))
         lua_rawgeti(thread, -1, lua_Integer(slot))
         lua_copy(thread, -1, -2)
@@ -123,7 +143,7 @@ open class Interpreter {
     // MARK: Errors
 
     /// Message and traceback of the error value on top of a coroutine's stack.
-    public func explanation(of thread: LuaThread) -> String {
+    public func explanation(of thread: LuaState) -> String {
         cl_explain(main, thread)
         return scratch
     }

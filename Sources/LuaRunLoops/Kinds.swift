@@ -24,10 +24,19 @@ enum Kinds {
     static let task: Kind = Kind(
         6, "task", methods: TaskBinding.methods, describe: { TaskBinding.describe(Call($0)) }, collect: collect)
 
+    static let thread: Kind = Kind(
+        7, "thread", userValues: 0, methods: ThreadBinding.methods, describe: { ThreadBinding.describe(Call($0)) },
+        collect: collect)
+    static let port: Kind = Kind(
+        8, "port", methods: PortBinding.methods, describe: { PortBinding.describe(Call($0)) }, collect: collect)
+    static let remoteRequest: Kind = Kind(
+        9, "request", userValues: 0, methods: RemoteBinding.methods, describe: { RemoteBinding.describe(Call($0)) },
+        collect: collect)
+
     /// A kind comes before those whose methods construct it.
-    static let all = [request, timer, source, fdPort, observer, loop, task]
+    static let all = [request, timer, source, fdPort, observer, loop, task, thread, port, remoteRequest]
     /// Those that can be in a mode.
-    static let items = [source, fdPort, observer]
+    static let items = [source, fdPort, observer, port]
 
     /// Gives up the userdata's reference to its Swift object. The head is cleared first: a finalizer may be called twice.
     private static let collect: LuaFunction = { thread in
@@ -56,13 +65,37 @@ enum Kinds {
 final class LuaItem {
     let item: RunLoop.Item
     let callback: Callback
+    /// What other threads get of it, if its kind crosses.
+    let shared: SharedItem?
+    /// Made in this state: here its callbacks run, and only here it can be added to a loop.
+    let isHome: Bool
 
     init(_ item: RunLoop.Item, _ callback: Callback) {
         self.item = item
         self.callback = callback
+        shared = item is RunLoop.Source || item is RunLoop.Port ? SharedItem(item) : nil
+        isHome = true
         item.attachment = callback
         item.abandoned = { [callback] in callback.releaseAnchor() }
     }
+
+    /// A handle to an item of another thread's.
+    init(arrived shared: SharedItem, _ host: LuaHost) {
+        item = shared.item
+        self.shared = shared
+        callback = Callback(host, site: 0)
+        isHome = false
+    }
+}
+
+/// A custom source or a port, as all threads see it.
+final class SharedItem: @unchecked Sendable {
+    // Sendable: of the item, other threads use only what is safe on any thread.
+    let item: RunLoop.Item
+    /// Commands posted to a source by other threads.
+    let commands = Shared<[Parcel]>([])
+
+    init(_ item: RunLoop.Item) { self.item = item }
 }
 
 /// The way from an engine object to its callback in Lua: the slot that anchors its userdata while it is in a mode.
@@ -83,7 +116,7 @@ final class Callback {
     }
 
     /// Calls the function in a user value with the object and what `push` pushes; it returns how many that is.
-    func call(userValue: Int32 = 1, _ push: (LuaThread) -> Int32) {
+    func call(userValue: Int32 = 1, _ push: (OpaquePointer) -> Int32) {
         guard slot != 0, !host.isClosed, let fiber = host.prepareCallback(slot: slot, userValue: userValue) else { return }
         host.resume(fiber, arguments: 1 + push(fiber.thread))
     }

@@ -242,6 +242,11 @@ enum LoopBinding {
             return call.nothing()
         }
         guard let item = ItemBinding.item(call, 2) else { return call.wrongArgument("loop:add", 2, anObject) }
+        guard item.isHome else {
+            return call.raise(
+                "loop:add: this \(item.item is RunLoop.Source ? "source" : "port") belongs to another thread, and so do its "
+                    + "callbacks; add it there")
+        }
         guard item.item.isValid, !modes.isEmpty else { return call.nothing() }
         if item.callback.slot == 0 {
             item.callback.slot = call.luaHost.anchor(call.thread, 2)

@@ -12,8 +12,10 @@ public final class MainTask: FiberAttachment {
     fileprivate var fiber: Fiber?
     /// Called with its error's message and traceback; by default as for any error that nobody handles.
     public var onFailure: ((String) -> Void)?
+    /// Called with the coroutine, its error value on top, and message and traceback.
+    var onError: ((OpaquePointer, String) -> Void)?
     /// Called when it has ended well, with the number of results on top of the coroutine's stack.
-    public var onResults: ((LuaThread, Int32) -> Void)?
+    public var onResults: ((OpaquePointer, Int32) -> Void)?
 
     init(_ host: LuaHost) {
         self.host = host
@@ -26,6 +28,8 @@ public final class MainTask: FiberAttachment {
         self.fiber = nil
         if results >= 0 {
             onResults?(fiber.thread, results)
+        } else if let onError {
+            onError(fiber.thread, host.explanation(of: fiber.thread))
         } else if let onFailure {
             onFailure(host.explanation(of: fiber.thread))
         } else {
@@ -50,12 +54,7 @@ public final class MainTask: FiberAttachment {
     /// Where it waits: "rl.sleep" and the traceback.
     public var whereItWaits: String? {
         guard let fiber, fiber.state == .waiting else { return nil }
-        let text = "\(fiber.waitsIn)"
-        guard lua_checkstack(fiber.thread, 2) != 0 else { return text }
-        host.setScratch("it still waits in \(text)")
-        guard cl_push_text(fiber.thread, host.host.pointee.scratch, host.host.pointee.length) == LUA_OK else { return text }
-        defer { cl_pop(fiber.thread, 1) }
-        return host.explanation(of: fiber.thread)
+        return host.traceback(of: fiber, "it still waits in \(fiber.waitsIn)")
     }
 }
 
@@ -103,11 +102,25 @@ extension LuaHost {
             setScratch(argument)
             guard cl_push_text(thread, host.pointee.scratch, host.pointee.length) == LUA_OK else { return nil }
         }
+        return start(fiber, arguments: count, configure)
+    }
+
+    /// Runs the function below the topmost `arguments` values of `main`'s stack.
+    func startPrepared(arguments: Int32, configure: (MainTask) -> Void) -> MainTask? {
+        guard let fiber = takeFiber(), lua_checkstack(fiber.thread, arguments + 8) != 0 else {
+            cl_pop(main, arguments + 1)
+            return nil
+        }
+        lua_xmove(main, fiber.thread, arguments + 1)
+        return start(fiber, arguments: arguments, configure)
+    }
+
+    private func start(_ fiber: Fiber, arguments: Int32, _ configure: (MainTask) -> Void) -> MainTask {
         let task = MainTask(self)
         configure(task)
         task.fiber = fiber
         fiber.attachment = task
-        resume(fiber, arguments: count)
+        resume(fiber, arguments: arguments)
         return task
     }
 
@@ -124,7 +137,7 @@ extension LuaHost {
     public func turnWarningsOn() { lua_warning(main, "@on", 0) }
 
     /// `lua_State` for callers that call into Lua themselves, as the prompt does.
-    public var state: LuaThread { main }
+    public var state: OpaquePointer { main }
 
     /// Has signals noted; `handler` is called on the loop's thread, between two callbacks, with those that came.
     public func handleSignals(_ handler: @escaping ([Int32]) -> Void) {

@@ -22,6 +22,20 @@ public final class LuaHost: Interpreter {
     var strings: [UInt32] = []
     /// Seconds since 1970.
     public var wallClock: Double { RunLoop.wallClock }
+    /// The thread it runs on; nil on the main thread.
+    var thread: LuaThread?
+    var threadCount = 0
+    var references: [LuaThread.WeakReference] = []
+    /// In a thread: where errors go that nobody handles here.
+    var report: (@Sendable (String) -> Void)?
+    /// The world of new threads' loops.
+    public var makePoller: @Sendable () -> Poller = { EpollPoller() }
+    var ignoresEnvironment = false
+    /// Waits for other threads, by number.
+    var waits: [UInt64: ExternalWait] = [:]
+    var lastWait: UInt64 = 0
+    /// Lua functions that Swift calls, by name.
+    var hooks: [String: UInt32] = [:]
     /// Delayed perform requests that have not run, by slot.
     var delayed: [UInt32: RunLoop.Timer] = [:]
 
@@ -34,15 +48,17 @@ public final class LuaHost: Interpreter {
         timers = LuaTimers(self)
         requests = LuaRequests(self)
         sleepers = Sleepers(self)
+        loop.attachment = self
     }
 
-    static func running(_ thread: LuaThread) -> LuaHost {
+    static func running(_ thread: OpaquePointer) -> LuaHost {
         // Every interpreter of this program is one.
         unsafe unsafeDowncast(Interpreter.of(thread), to: LuaHost.self)
     }
 
     /// Opens the standard libraries, and makes `require "runloop"` work. Returns an error message, or nil.
     public func openLibraries(ignoringEnvironment: Bool = false) -> String? {
+        ignoresEnvironment = ignoringEnvironment
         let call = Call(main)
         guard cl_open_libraries(main, ignoringEnvironment ? 1 : 0) == LUA_OK, call.push(Self.loader),
             cl_preload(main, "runloop") == LUA_OK, call.push(Self.replacements), cl_replace(main, "os") == LUA_OK
@@ -124,8 +140,40 @@ public final class LuaHost: Interpreter {
         onUncaught(self, text)
     }
 
+    /// An error of another thread that nobody there handles.
+    func uncaught(text: String) {
+        guard errorHandler != 0, let handler = takeFiber() else { return onUncaught(self, text) }
+        lua_rawgeti(handler.thread, 1, lua_Integer(errorHandler))
+        push(text: text, onto: handler.thread)
+        var info = ValueProgram()
+        info.table { $0.field("traceback") { $0.append(text) } }
+        guard decode(info, onto: handler.thread) else {
+            recycle(handler)
+            return onUncaught(self, text)
+        }
+        handler.isErrorHandler = true
+        resume(handler, arguments: 2)
+    }
+
+    public override func share(_ object: AnyObject, kind: Int) -> AnyObject? {
+        switch object {
+        case is RunLoop.Handle, is RemoteRequest: object
+        case let reference as LuaThread.Reference: reference.thread
+        case let item as LuaItem: item.shared
+        default: nil
+        }
+    }
+
+    public override func arrive(_ shared: AnyObject, kind: Int) -> AnyObject {
+        switch shared {
+        case let thread as LuaThread: reference(to: thread)
+        case let shared as SharedItem: LuaItem(arrived: shared, self)
+        default: shared
+        }
+    }
+
     /// Pushes the one value that a program describes.
-    func decode(_ program: ValueProgram, onto thread: LuaThread) -> Bool {
+    func decode(_ program: ValueProgram, onto thread: OpaquePointer) -> Bool {
         cl_reset(host)
         guard program.bytes.withUnsafeBytes({ cl_write(host, $0.baseAddress, $0.count) }) != 0 else { return false }
         return cl_decode(thread) == LUA_OK

@@ -29,7 +29,9 @@ enum ItemBinding {
     /// `observer "flush" (before_waiting, in default, made at app.lua:12)`
     static func text(_ call: Call, _ item: LuaItem, _ kind: Kind, _ details: [String]) -> Int32 {
         var parts = details
-        if !item.item.isValid {
+        if !item.isHome {
+            parts.append("of another thread")
+        } else if !item.item.isValid {
             parts.append("invalid")
         } else {
             let modes = item.item.modeNames.map(\.rawValue)
@@ -47,6 +49,7 @@ enum ItemBinding {
 
     static func invalidate(_ call: Call, _ kind: Kind, _ function: StaticString) -> Int32 {
         guard let item = call.object(1, kind, as: LuaItem.self) else { return call.wrongSelf(function, kind) }
+        guard item.isHome else { return call.raise("\(function): only the thread that made it can do that") }
         item.item.invalidate()
         return call.nothing()
     }

@@ -33,9 +33,7 @@ enum RequestBinding {
                 lua_copy(thread, loop, 1)
                 return call.wrongSelf(function, Kinds.loop)
             }
-            guard handle === host.loop.handle else {
-                return call.raise("\(function): this loop belongs to another thread")
-            }
+            guard handle === host.loop.handle else { return performFromAfar(call, host, loop) }
         }
         let first = loop + (loop == 0 ? 2 : 1)
         var modes = [RunLoop.Mode.common]
@@ -97,6 +95,18 @@ enum RequestBinding {
             token(box).pointee = host.loop.perform(host.requests, Int(slot), in: modes, order: order)
         }
         return call.answerArgument(1)
+    }
+
+    /// Another thread's loop: what is to be performed there must be packed, by a function in Lua that takes the options
+    /// apart.
+    private static func performFromAfar(_ call: Call, _ host: LuaHost, _ first: Int32) -> Int32 {
+        let count = call.count - first + 1
+        guard let hook = host.hooks["perform_from_afar"], lua_checkstack(call.thread, count + 4) != 0 else {
+            return call.raiseOutOfMemory()
+        }
+        host.push(call.thread, slot: hook)
+        for index in first..<(first + count) { lua_pushvalue(call.thread, index) }
+        return call.call(arguments: count)
     }
 
     /// rl.cancel_performs(fn, …): drops the delayed requests of this loop with this function, and, where given, these

@@ -23,8 +23,29 @@ enum RunloopLibrary {
         .init("task", constructs: 6) { TaskBinding.make(Call($0)) },
         .init("sleep") { TaskBinding.sleep(Call($0)) },
         .init("on_error") { onError(Call($0)) },
+        .init("this_thread") { ThreadBinding.current(Call($0)) },
+        .init("port", constructs: 8) { PortBinding.make(Call($0)) },
         .init("why") { InspectBinding.why(Call($0)) },
     ])
+
+    /// For the Lua-written part. Those that pack are named as the script's errors name them.
+    static let internals = Library([
+        .packing("rl.thread", from: 4) { ThreadBinding.start(Call($0)) },
+        .packing("loop:perform", from: 6) { RemoteBinding.perform(Call($0)) },
+        .packing("port:send", from: 3) { PortBinding.send(Call($0)) },
+        .packing("source:post", from: 2) { SourceBinding.postFromAfar(Call($0)) },
+        .init("is_foreign") { SourceBinding.isForeign(Call($0)) },
+        .init("take_command") { SourceBinding.takeCommand(Call($0)) },
+        .init("set_hook") { setHook(Call($0)) },
+    ])
+
+    /// (name, function): what Swift calls by that name.
+    private static func setHook(_ call: Call) -> Int32 {
+        let slot = call.luaHost.anchor(call.thread, 2)
+        guard slot != 0, let name = call.string(1) else { return call.raiseOutOfMemory() }
+        call.luaHost.hooks[name] = slot
+        return call.nothing()
+    }
 
     private static func main(_ call: Call) -> Int32 {
         guard let handle = RunLoop.main else { return call.answer(call.luaHost.loop.handle, Kinds.loop) }
@@ -71,7 +92,8 @@ func openRunloop(_ call: Call) -> Int32 {
     }
     lua_rotate(call.thread, -2, 1)
     guard cl_push_internals(call.thread) == LUA_OK else { return call.raiseValue() }
-    return call.call(arguments: 2)
+    guard call.push(RunloopLibrary.internals) else { return call.raiseValue() }
+    return call.call(arguments: 3)
 }
 
 extension LuaHost {
@@ -94,12 +116,12 @@ extension LuaHost {
         return true
     }
 
-    func pushActivity(_ activity: RunLoop.Activity, onto thread: LuaThread) {
+    func pushActivity(_ activity: RunLoop.Activity, onto thread: OpaquePointer) {
         let index = ObserverBinding.activityNames.firstIndex { $0.activity == activity } ?? 0
         lua_rawgeti(thread, 1, lua_Integer(strings[index]))
     }
 
-    func pushEvents(_ events: RunLoop.FDPort.Events, onto thread: LuaThread) {
+    func pushEvents(_ events: RunLoop.FDPort.Events, onto thread: OpaquePointer) {
         lua_rawgeti(thread, 1, lua_Integer(strings[6 + Int(events.rawValue & 15)]))
     }
 

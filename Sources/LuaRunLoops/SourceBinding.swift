@@ -77,6 +77,33 @@ enum SourceBinding {
         return call.nothing()
     }
 
+    /// (source): whether it belongs to another thread.
+    static func isForeign(_ call: Call) -> Int32 {
+        guard let item = ItemBinding.item(call, 1) else { return call.answer(false) }
+        return call.answer(!item.isHome)
+    }
+
+    /// (source, value…): the values are in the parcel.
+    static func postFromAfar(_ call: Call) -> Int32 {
+        guard let item = call.object(1, Kinds.source, as: LuaItem.self), let shared = item.shared,
+            let parcel = call.takeParcel()
+        else { return call.raiseOutOfMemory() }
+        guard item.item.isValid else { return call.answer(false) }
+        shared.commands.withLock { $0.append(parcel) }
+        source(call)?.signal()
+        source(call)?.wakeLoops()
+        return call.answer(true)
+    }
+
+    /// (source): the values of the next command from another thread, or nothing.
+    static func takeCommand(_ call: Call) -> Int32 {
+        guard let shared = call.object(1, Kinds.source, as: LuaItem.self)?.shared else { return call.nothing() }
+        let parcel = shared.commands.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+        guard let parcel else { return call.nothing() }
+        guard let count = parcel.unpack(onto: call.thread) else { return call.raiseValue() }
+        return call.values(count)
+    }
+
     static func describe(_ call: Call) -> Int32 {
         guard let item = call.object(1, Kinds.source, as: LuaItem.self), let source = source(call) else {
             return call.wrongSelf("source:__tostring", Kinds.source)

@@ -161,7 +161,7 @@ final class LuaTask: FiberAttachment {
     }
 
     /// Pushes the results, or the error value.
-    func push(onto thread: LuaThread) -> Bool {
+    func push(onto thread: OpaquePointer) -> Bool {
         let count = results < 0 ? 1 : results
         guard count > 0 else { return true }
         let source = fiber.thread

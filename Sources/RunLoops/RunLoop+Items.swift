@@ -199,8 +199,9 @@ extension RunLoop {
     func takeMail() {
         let mail = handle.takeMail()
         for run in runs where mail.stops.contains(run.number) { run.isStopped = true }
-        for (modes, body) in mail.performs {
-            perform(in: modes) { [unowned(unsafe) self] in body(self) }  // its own queue does not outlive the loop
+        for port in mail.ports { port.queueUp() }
+        for (modes, order, body) in mail.performs {
+            perform(in: modes, order: order) { [unowned(unsafe) self] in body(self) }  // its own queue does not outlive the loop
         }
     }
 
@@ -213,7 +214,7 @@ extension RunLoop {
     /// thread ends; `handle` does nothing from then on.
     public func close() {
         let mail = handle.close()
-        for (modes, body) in mail.performs { _ = (modes, body) }
+        withExtendedLifetime(mail) {}  // what it holds is dropped with no lock held
         for mode in modes {
             for item in mode.items { remove(item, from: mode) }
         }

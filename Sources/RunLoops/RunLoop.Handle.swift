@@ -23,10 +23,12 @@ extension RunLoop {
             var runs: [UInt64] = []
             /// Those of them that are to stop.
             var stops: [UInt64] = []
-            var performs: [(modes: [Mode], body: @Sendable (RunLoop) -> Void)] = []
+            var performs: [(modes: [Mode], order: Int, body: @Sendable (RunLoop) -> Void)] = []
+            /// Ports that have got a message.
+            var ports: [Port] = []
         }
 
-        init() {
+        public init() {
             wakeDescriptor = eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK))
             guard wakeDescriptor >= 0 else { fatalError("rlhost: eventfd failed: errno \(linux_errno())") }
         }
@@ -65,10 +67,12 @@ extension RunLoop {
         ///
         /// Returns false, and forgets the closure, when the loop is gone.
         @discardableResult
-        public func perform(in modes: [Mode] = [.common], _ body: @escaping @Sendable (RunLoop) -> Void) -> Bool {
+        public func perform(
+            in modes: [Mode] = [.common], order: Int = 0, _ body: @escaping @Sendable (RunLoop) -> Void
+        ) -> Bool {
             let accepted = box.withLock { box in
                 guard box.isOpen else { return false }
-                box.performs.append((modes, body))
+                box.performs.append((modes, order, body))
                 return true
             }
             if accepted {
@@ -81,6 +85,13 @@ extension RunLoop {
         /// Has the loop call `attentionHandler` as soon as it is between two callbacks. Safe in a signal handler.
         public func raiseAttention() {
             attention.store(true, ordering: .sequentiallyConsistent)
+            wakeUp()
+        }
+
+        /// A port of the loop's has got a message.
+        func ring(_ port: Port) {
+            box.withLock { if $0.isOpen { $0.ports.append(port) } }
+            hasMail.store(true, ordering: .releasing)
             wakeUp()
         }
 
@@ -112,6 +123,7 @@ extension RunLoop {
                 let mail = box
                 box.stops = []
                 box.performs = []
+                box.ports = []
                 return mail
             }
         }

@@ -8,11 +8,13 @@ internal import Synchronization
 /// thread's, made on first use. Nothing runs unless the thread runs the loop: `run`, `run(in:)`, `run(until:)`.
 public final class RunLoop {
     /// What other threads may use.
-    public let handle = Handle()
+    public let handle: Handle
     /// The order of events that observers see.
     public var sequence = Sequence.documented
     /// Called on the loop's thread, between two callbacks, after `handle.raiseAttention()`.
     public var attentionHandler: ((RunLoop) -> Void)?
+    /// For the owner's use.
+    public weak var attachment: AnyObject?
     public internal(set) var statistics = Statistics()
 
     let poller: Poller
@@ -66,8 +68,12 @@ public final class RunLoop {
     }
 
     /// A loop in a world of its own, for tests in simulated time. It is not the thread's `current` loop.
-    public init(poller: Poller) {
+    ///
+    /// - Parameter handle: made before the loop, for those who need it before the loop's thread has begun. Only one loop may
+    ///   have it.
+    public init(poller: Poller, handle: Handle = Handle()) {
         self.poller = poller
+        self.handle = handle
         _ = state(of: .default)
     }
 
@@ -285,6 +291,7 @@ public final class RunLoop {
                 timeout = deadline == .max ? -1 : max(0, deadline.addingSaturating(-poller.now()))
             }
             let woken = look(mode, timeout: timeout)
+            if handle.mayHaveMail { takeMail() }  // messages for ports are events, too
             queueDueTimers(mode)
             if let event = takeReady(mode) { return event }
             if woken || !mayWait || poller.now() >= run.deadline { return .nothing }

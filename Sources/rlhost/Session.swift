@@ -48,8 +48,7 @@ final class Session {
         }
         if let status = runMainLoop() { return status }
         if options.interactive, script != nil { return PlainPrompt(host).run() }
-        host.close()
-        return host.endingStatus ?? 0
+        return finish()
     }
 
     private var hasWork: Bool {
@@ -126,6 +125,17 @@ final class Session {
     }
 
     // MARK: Ends
+
+    /// The normal end: threads are asked to stop, and those that do not are named.
+    private func finish() -> Int32 {
+        let hung = LuaHost.stopThreads(within: 2)
+        guard hung.isEmpty else {
+            Program.report("these threads did not stop within 2 s: \(hung.joined(separator: ", "))")
+            return 1
+        }
+        host.close()
+        return host.endingStatus ?? 0
+    }
 
     private func neverEnded(_ task: MainTask) -> Int32 {
         Program.report(

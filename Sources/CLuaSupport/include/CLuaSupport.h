@@ -36,7 +36,25 @@ enum cl_tag {
   CL_APPEND = ',',   ///< pops a value into the next free place of the array below it
   CL_ANCHORED = 'a', ///< uint32_t: the object in this slot of the anchors
   CL_BOX = 'b',      ///< uint32_t kind, uint64_t pointer: the userdata for a host object, made if there is none yet
+  // In parcels only. Tables and functions are numbered in the order in which they appear.
+  CL_REFERENCE = 'r',  ///< uint32_t number
+  CL_FUNCTION = 'F',   ///< uint64_t length, the dumped function
+  CL_UPVALUE = 'u',    ///< uint8_t index: pops a value into an upvalue of the function below it
+  CL_JOIN = 'j',       ///< uint8_t index, uint32_t function, uint8_t its index: the two share an upvalue
+  CL_NAMED = 'l',      ///< uint64_t length, module and field names separated by NUL
 };
+
+/// Values on their way between states.
+typedef struct cl_parcel {
+  char *bytes;
+  size_t length, capacity;
+  struct cl_shared { int kind; void *object; } *shared;
+  uint32_t shared_count, shared_capacity;
+  void (*drop)(void *shared);
+  uint32_t numbered;    ///< how many tables and functions there are
+  int has_references;
+  int count;            ///< how many values
+} cl_parcel;
 
 /// A kind of userdata.
 typedef struct cl_kind {
@@ -59,14 +77,22 @@ typedef struct cl_box {
 #define CL_MAX_KINDS 24
 
 /// All about one Lua state. A pointer to it is in the extra space of each of its coroutines.
-typedef struct cl_host {
+typedef struct cl_host cl_host;
+struct cl_host {
   void *swift;         ///< the Swift host, unretained
-  void *(*retain)(void *object);  ///< one more reference to a host object, for a userdata
+  /// What of a userdata's object all threads share, with one more reference; NULL if the kind does not cross.
+  void *(*share)(cl_host *host, int kind, void *object);
+  /// An object for this state's userdata, from what is shared.
+  void *(*arrive)(cl_host *host, int kind, void *shared);
+  /// Gives up the reference of `share`.
+  void (*drop)(void *shared);
   lua_State *main;
   lua_State *volatile running;  ///< the task's coroutine that runs now, for a signal handler to interrupt
   char *scratch;
   size_t length, capacity;
   int anchors;         ///< registry reference of the table of anchored objects
+  int names;           ///< registry reference of the table of what crosses by name, or 0
+  lua_Integer named_modules;
   int boxes;           ///< registry reference of the weak table of userdata by host object
   int metatables[CL_MAX_KINDS];
   const cl_kind *kinds[CL_MAX_KINDS];
@@ -76,13 +102,18 @@ typedef struct cl_host {
   uint64_t allocations;
   uint64_t fail_at;    ///< the number of the allocation that fails; 0: none
   int fail_on;         ///< and all after it fail, too
-} cl_host;
+};
 
 // Hosts.
 cl_host *cl_open(void *swift);
 void cl_close(cl_host *host);
 void cl_free(cl_host *host);
 static inline cl_host *cl_host_of(lua_State *L) { return *(cl_host **)lua_getextraspace(L); }
+
+// Between the C files: raising, for use inside Lua calls only.
+void cl_push_parcel(lua_State *L, int first, const char *function);
+void cl_run_program(lua_State *L, const char *p, const char *end, int objects);
+void cl_push_box(lua_State *L, uint32_t kind, void *shared);
 
 // The scratch buffer. cl_write returns 0 when memory is out.
 void cl_reset(cl_host *host);
@@ -93,6 +124,7 @@ typedef struct cl_entry {
   const char *name;
   cl_function function;
   int kind;    ///< a constructor of this kind: the new userdata is argument 1; -1 for a plain function
+               ///< CL_PACKS: the arguments from `spread` on are packed; see cl_take_parcel
   int spread;  ///< a constructor: the arguments from this one on are kept in further user values of the new object; if the
                ///< argument before is a table, its array part from 2 on instead. 0: none
 } cl_entry;
@@ -101,6 +133,16 @@ int cl_define_kind(lua_State *L, int index, const cl_kind *kind, const cl_entry 
                    cl_function describe);
 /// Leaves a table with these functions on the stack.
 int cl_new_library(lua_State *L, const cl_entry *entries, int count);
+
+enum { CL_PACKS = -2 };
+
+/// In a function that packs: its parcel, which is the caller's to free.
+cl_parcel *cl_take_parcel(lua_State *L);
+/// Packs the values from `first` to the top and pops them; NULL: the error message is on the stack instead.
+cl_parcel *cl_pack(lua_State *L, int first);
+/// Pushes the values; on failure the error instead. Returns a Lua status.
+int cl_unpack(lua_State *L, const cl_parcel *parcel);
+void cl_free_parcel(cl_parcel *parcel);
 
 // Protected calls from Swift. They leave their results, or the error, on the stack.
 int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results);
@@ -117,6 +159,8 @@ int cl_replace(lua_State *L, const char *library);  ///< pops a library: its fun
 int cl_push_internals(lua_State *L);
 /// Writes message and traceback of an error value, on top of `from`, into the scratch buffer, from the stack of `from`.
 void cl_explain(lua_State *L, lua_State *from);
+/// Puts the traceback of `from` behind the message in the scratch buffer.
+void cl_trace(lua_State *L, lua_State *from);
 /// Writes luaL_tolstring of the value at an index.
 void cl_to_text(lua_State *L, int index);
 int cl_new_thread(lua_State *L);
@@ -169,4 +213,7 @@ int cl_take_signal(int number);
 static const int cl_registry = LUA_REGISTRYINDEX;
 static inline int cl_upvalue(int i) { return lua_upvalueindex(i); }
 static inline void lua_gc_collect(lua_State *L) { lua_gc(L, LUA_GCCOLLECT); }
+/// Pushes nothing but a table; for Swift, on a stack with room. Raises nothing but "not enough memory".
+int cl_push_table(lua_State *L);
+void cl_pause(int milliseconds);
 static inline void cl_pop(lua_State *L, int n) { lua_settop(L, -n - 1); }

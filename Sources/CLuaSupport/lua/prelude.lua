@@ -1,7 +1,7 @@
 -- What of the API is written in Lua: called with the table of the functions written in Swift, which it completes and
 -- returns, and with the internals it needs for that. Errors have the caller's position: level 3 is the script.
 
-local rl, internals = ...
+local rl, internals, crossing = ...
 local error, type, select, pcall, setmetatable = error, type, select, pcall, setmetatable
 local io_type, integer_of, pack, unpack = io.type, math.tointeger, table.pack, table.unpack
 local value, set_value, kind_of = internals.value, internals.set_value, internals.kind
@@ -31,6 +31,7 @@ end
 function source_methods:post(...)
   local queue = queue_of(self, "source:post")
   if (...) == nil then error("source:post: argument #1 must be a value other than nil: it ends the loop over commands()", 2) end
+  if crossing.is_foreign(self) then return crossing["source:post"](self, ...) end
   if not self:is_valid() then return false end
   queue.last = queue.last + 1
   queue[queue.last] = select("#", ...) == 1 and { n = 1, (...) } or pack(...)
@@ -41,12 +42,13 @@ end
 
 function source_methods:commands()
   local queue = queue_of(self, "source:commands")
+  if crossing.is_foreign(self) then error("source:commands: this source belongs to another thread", 2) end
   return function()
     local first = queue.first
     local command = queue[first]
     if not command then
       queue.first, queue.last = 1, 0
-      return nil
+      return crossing.take_command(self)
     end
     queue[first] = nil
     queue.first = first + 1
@@ -131,6 +133,282 @@ function rl.observe(activities, callback)
   local observer = rl.observer { activities = activities, callback = callback }
   rl.current():add(observer, "common")
   return observer
+end
+
+-- Threads ------------------------------------------------------------------------------------------------------------
+
+-- Suggests nothing here: the names are few.
+local function check_fields(name, options, known)
+  for field in next, options do
+    if integer_of(field) == nil and not known[field] then
+      local names = {}
+      for other in next, known do names[#names + 1] = other end
+      table.sort(names)
+      error(("%s: unknown field '%s' (there are: %s)"):format(name, tostring(field), table.concat(names, ", ")), 3)
+    end
+  end
+end
+
+local function positional(options)
+  local last = 0
+  for key in next, options do
+    if integer_of(key) and key > last then last = key end
+  end
+  return last
+end
+
+local THREAD = { name = true }
+
+function rl.thread(fn, ...)
+  local name
+  if type(fn) == "table" then
+    local options = fn
+    check_fields("rl.thread", options, THREAD)
+    name = options.name
+    if name ~= nil and type(name) ~= "string" then
+      error("rl.thread: field 'name' must be a string, got " .. type(name), 2)
+    end
+    if type(options[1]) ~= "function" then
+      error("rl.thread: the first element must be a function, got " .. type(options[1]), 2)
+    end
+    return crossing["rl.thread"](name, package.path, package.cpath, unpack(options, 1, positional(options)))
+  end
+  if type(fn) ~= "function" then error("rl.thread: argument #1 must be a function, got " .. type(fn), 2) end
+  return crossing["rl.thread"](name, package.path, package.cpath, fn, ...)
+end
+
+-- Requests to other threads' loops -----------------------------------------------------------------------------------
+
+local PERFORM = { modes = true, wait = true, after = true, order = true }
+
+crossing.set_hook("perform_from_afar", function(loop, fn, ...)
+  if type(fn) == "table" then
+    local options = fn
+    check_fields("loop:perform", options, PERFORM)
+    if type(options[1]) ~= "function" then
+      error("loop:perform: the first element must be a function, got " .. type(options[1]), 2)
+    end
+    if options.wait ~= nil and type(options.wait) ~= "boolean" then
+      error("loop:perform: field 'wait' must be a boolean, got " .. type(options.wait), 2)
+    end
+    return crossing["loop:perform"](loop, options.modes, options.wait, options.after, options.order,
+      unpack(options, 1, positional(options)))
+  end
+  if type(fn) ~= "function" then error("loop:perform: argument #1 must be a function, got " .. type(fn), 2) end
+  return crossing["loop:perform"](loop, nil, nil, nil, nil, fn, ...)
+end)
+
+-- Ports --------------------------------------------------------------------------------------------------------------
+
+local MESSAGE = { id = true, data = true, reply_port = true, before = true }
+
+function internals.methods "port":send(message)
+  if kind_of(self) ~= "port" then
+    error("port:send: a port is expected as self, got " .. type(self) .. "; call it with a colon", 2)
+  end
+  if type(message) ~= "table" then
+    error("port:send: a message table is expected, got " .. (message == nil and "nothing" or type(message)), 2)
+  end
+  check_fields("port:send", message, MESSAGE)
+  local id, reply_port, before = message.id, message.reply_port, message.before
+  if id == nil then id = 0 end
+  if integer_of(id) == nil then error("port:send: field 'id' must be an integer, got " .. tostring(id), 2) end
+  if reply_port ~= nil and kind_of(reply_port) ~= "port" then
+    error("port:send: field 'reply_port' must be a port, got " .. type(reply_port), 2)
+  end
+  if before ~= nil and (type(before) ~= "number" or before ~= before) then
+    error("port:send: field 'before' must be a date: a number, as of rl.now(), got " .. tostring(before), 2)
+  end
+  return crossing["port:send"](self, before, { id = integer_of(id), data = message.data, reply_port = reply_port })
+end
+
+-- Notifications ------------------------------------------------------------------------------------------------------
+
+local notifications = {}
+rl.notifications = notifications
+
+local observers = {}  -- by name, in the order in which they were added
+local pending = {}    -- queued notifications, in order
+
+local function check_name(call, name)
+  if type(name) ~= "string" then
+    error(call .. ": argument #1 must be the name of a notification, got " .. type(name), 3)
+  end
+end
+
+local function check_self(call, self)
+  if self ~= notifications then error(call .. ": call it with a colon, as rl.notifications:" .. call:match ":(.*)", 3) end
+end
+
+local Observation = {}
+Observation.__index = Observation
+Observation.__name = "notification_observer"
+
+function Observation:invalidate()
+  if not self.valid then return end
+  self.valid = false
+  local list = observers[self.notification]
+  for i = 1, #list do
+    if list[i] == self then
+      -- A new list: somebody may be walking along the old one.
+      local shorter = {}
+      for j = 1, #list do
+        if j ~= i then shorter[#shorter + 1] = list[j] end
+      end
+      observers[self.notification] = #shorter > 0 and shorter or nil
+      break
+    end
+  end
+end
+
+Observation.__close = Observation.invalidate
+function Observation:is_valid() return self.valid end
+function Observation:name() return self.notification end
+function Observation:__tostring()
+  return ("notification_observer %q (%s)"):format(self.notification, self.valid and "valid" or "invalid")
+end
+
+-- fn(name, info, sender) is called for each notification of that name; with `sender`, only for those from it.
+function notifications:observe(name, fn, sender)
+  check_self("notifications:observe", self)
+  check_name("notifications:observe", name)
+  if type(fn) ~= "function" then error("notifications:observe: argument #2 must be a function, got " .. type(fn), 2) end
+  local observation = setmetatable({ notification = name, fn = fn, sender = sender, valid = true }, Observation)
+  local list = observers[name]
+  local longer = {}
+  for i = 1, list and #list or 0 do longer[i] = list[i] end
+  longer[#longer + 1] = observation
+  observers[name] = longer
+  return observation
+end
+
+-- Every observer is told, whatever happens to those before it; the first error is raised at the end.
+local function deliver(name, info, sender)
+  local list = observers[name]
+  local failed, failure = false, nil
+  for i = 1, list and #list or 0 do
+    local observation = list[i]
+    if observation.valid and (observation.sender == nil or rawequal(observation.sender, sender)) then
+      local done, err = pcall(observation.fn, name, info, sender)
+      if not done and not failed then failed, failure = true, err end
+    end
+  end
+  if failed then error(failure, 0) end
+end
+
+function notifications:post(name, info, sender)
+  check_self("notifications:post", self)
+  check_name("notifications:post", name)
+  deliver(name, info, sender)
+end
+
+local function matches(entry, name, sender, by_name, by_sender)
+  return (by_name or by_sender) and (not by_name or entry.name == name) and (not by_sender or rawequal(entry.sender, sender))
+end
+
+local function withdraw(name, sender, by_name, by_sender)
+  local kept, count = {}, 0
+  for i = 1, #pending do
+    local entry = pending[i]
+    if matches(entry, name, sender, by_name, by_sender) then
+      entry.cancel()
+      count = count + 1
+    else
+      kept[#kept + 1] = entry
+    end
+  end
+  pending = kept
+  return count
+end
+
+local function forget(entry)
+  for i = 1, #pending do
+    if pending[i] == entry then return table.remove(pending, i) end
+  end
+end
+
+local ENQUEUE = { style = true, coalesce = true, modes = true, sender = true }
+local STYLES = { now = true, asap = true, idle = true }
+
+local function includes(modes, mode)
+  if type(modes) == "string" then modes = { modes } end
+  local is_common = false
+  for _, name in ipairs(rl.current():inspect().common_modes) do is_common = is_common or name == mode end
+  for _, name in ipairs(modes) do
+    if name == mode or name == "common" and is_common then return true end
+  end
+  return false
+end
+
+function notifications:enqueue(name, info, options)
+  check_self("notifications:enqueue", self)
+  check_name("notifications:enqueue", name)
+  options = options or {}
+  if type(options) ~= "table" then
+    error("notifications:enqueue: argument #3 must be an options table, got " .. type(options), 2)
+  end
+  check_fields("notifications:enqueue", options, ENQUEUE)
+  local style, sender, modes = options.style or "asap", options.sender, options.modes or "default"
+  if not STYLES[style] then
+    error("notifications:enqueue: field 'style' must be \"now\", \"asap\" or \"idle\", got " .. tostring(style), 2)
+  end
+  if type(modes) ~= "string" and type(modes) ~= "table" then
+    error("notifications:enqueue: field 'modes' must be the name of a mode, or an array of them, got " .. type(modes), 2)
+  end
+  local coalesce = options.coalesce
+  if coalesce == nil then coalesce = { "name", "sender" } end
+  if type(coalesce) ~= "table" then
+    error("notifications:enqueue: field 'coalesce' must be an array of \"name\" and \"sender\", got " .. type(coalesce), 2)
+  end
+  local by_name, by_sender = false, false
+  for _, what in ipairs(coalesce) do
+    if what == "name" then by_name = true
+    elseif what == "sender" then by_sender = true
+    else error("notifications:enqueue: field 'coalesce' holds \"name\" and \"sender\" only, got " .. tostring(what), 2)
+    end
+  end
+  withdraw(name, sender, by_name, by_sender)
+  local loop = rl.current()
+  if style == "now" then
+    local mode = loop:mode()
+    if mode == nil or includes(modes, mode) then deliver(name, info, sender) end
+    return
+  end
+  local entry = { name = name, sender = sender }
+  local function post()
+    forget(entry)
+    deliver(name, info, sender)
+  end
+  if style == "asap" then
+    local request = loop:perform { post, modes = modes }
+    entry.cancel = function() request:cancel() end
+  else
+    -- The source keeps the mode alive; the loop looks again afterwards, since the observers may have made work.
+    local keep = rl.source { name = "idle notification" }
+    local observer = rl.observer { activities = { "before_waiting" }, repeats = false, name = "idle notification",
+      callback = function()
+        keep:invalidate()
+        loop:wake_up()
+        post()
+      end }
+    entry.cancel = function()
+      keep:invalidate()
+      observer:invalidate()
+    end
+    loop:add(keep, modes)
+    loop:add(observer, modes)
+  end
+  pending[#pending + 1] = entry
+end
+
+-- Takes back what is queued: by name and sender if both are given, otherwise by the one that is. Returns how many.
+function notifications:dequeue(name, sender)
+  check_self("notifications:dequeue", self)
+  if name == nil and sender == nil then
+    error("notifications:dequeue: give the name of a notification, or a sender, or both", 2)
+  end
+  if name ~= nil then check_name("notifications:dequeue", name) end
+  return withdraw(name, sender, name ~= nil, sender ~= nil)
 end
 
 return rl

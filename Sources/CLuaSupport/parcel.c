@@ -1,0 +1,581 @@
+// Values between states: packing them in one, unpacking them in another, and the programs that describe them.
+#include "CLuaSupport.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Unpacking --------------------------------------------------------------------------------------------------------------
+
+static void remember(lua_State *L, int objects, lua_Integer *number) {
+  if (!objects) return;
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, objects, ++*number);
+}
+
+// "string\0format": a module, and the way from there.
+static void push_named(lua_State *L, const char *p, const char *end) {
+  const char *module = p;
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, module) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_getglobal(L, "require");
+    lua_pushstring(L, module);
+    lua_call(L, 1, 1);
+  }
+  lua_remove(L, -2);
+  for (p += strlen(p) + 1; p < end; p += strlen(p) + 1) {
+    if (lua_type(L, -1) != LUA_TTABLE) break;
+    lua_pushstring(L, p);
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+  }
+  if (lua_isnil(L, -1)) luaL_error(L, "module '%s' has something here that it lacks in the other thread", module);
+}
+
+// One userdata for each host object: the same object compares equal, and keeps its identity as a table key.
+void cl_push_box(lua_State *L, uint32_t kind, void *object) {
+  cl_host *host = cl_host_of(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->boxes);
+  if (lua_rawgetp(L, -1, object) == LUA_TUSERDATA) {
+    lua_remove(L, -2);
+    return;
+  }
+  lua_pop(L, 1);
+  cl_box *box = lua_newuserdatauv(L, host->kinds[kind]->size, host->kinds[kind]->user_values);
+  memset(box, 0, host->kinds[kind]->size);
+  box->kind = host->kinds[kind];
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->metatables[kind]);
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, -3, object);
+  lua_remove(L, -2);
+  box->object = host->arrive(host, (int)kind, object);
+}
+
+// Runs the program at `p`; leaves what it pushed. Strings below keep the bytes alive.
+// With `objects`, the index of a table, tables and functions are numbered there for references.
+void cl_run_program(lua_State *L, const char *p, const char *end, int objects) {
+  lua_Integer number_of_objects = 0;
+  while (p < end) {
+    uint32_t a, b;
+    uint64_t length;
+    lua_Integer integer;
+    lua_Number number;
+    switch (*p++) {
+      case CL_NIL: luaL_checkstack(L, 4, NULL); lua_pushnil(L); break;
+      case CL_FALSE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 0); break;
+      case CL_TRUE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 1); break;
+      case CL_INTEGER:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&integer, p, 8); p += 8;
+        lua_pushinteger(L, integer);
+        break;
+      case CL_NUMBER:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&number, p, 8); p += 8;
+        lua_pushnumber(L, number);
+        break;
+      case CL_TEXT:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&length, p, 8); p += 8;
+        lua_pushlstring(L, p, length);
+        p += length;
+        break;
+      case CL_TABLE:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&a, p, 4); memcpy(&b, p + 4, 4); p += 8;
+        lua_createtable(L, (int)a, (int)b);
+        remember(L, objects, &number_of_objects);
+        break;
+      case CL_SET: lua_rawset(L, -3); break;
+      case CL_APPEND: lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1); break;
+      case CL_ANCHORED:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&a, p, 4); p += 4;
+        lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->anchors);
+        lua_rawgeti(L, -1, a);
+        lua_remove(L, -2);
+        break;
+      case CL_BOX:
+        luaL_checkstack(L, 6, NULL);
+        memcpy(&a, p, 4); memcpy(&length, p + 4, 8); p += 12;
+        cl_push_box(L, a, (void *)(uintptr_t)length);
+        break;
+      case CL_REFERENCE:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&a, p, 4); p += 4;
+        lua_rawgeti(L, objects, (lua_Integer)a);
+        break;
+      case CL_FUNCTION: {
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&length, p, 8); p += 8;
+        // "b": our own dump of a function of this very program, never bytes from outside.
+        if (luaL_loadbufferx(L, p, length, "=function", "b") != LUA_OK) lua_error(L);
+        p += length;
+        remember(L, objects, &number_of_objects);
+        break;
+      }
+      case CL_UPVALUE: lua_setupvalue(L, -2, (unsigned char)*p++); break;
+      case CL_JOIN:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&a, p + 1, 4);
+        lua_rawgeti(L, objects, (lua_Integer)a);
+        lua_upvaluejoin(L, -2, (unsigned char)p[0], -1, (unsigned char)p[5]);
+        lua_pop(L, 1);
+        p += 6;
+        break;
+      case CL_NAMED:
+        luaL_checkstack(L, 6, NULL);
+        memcpy(&length, p, 8); p += 8;
+        push_named(L, p, p + length);
+        p += length;
+        break;
+      default: luaL_error(L, "rlhost: damaged result program");
+    }
+  }
+}
+
+static int p_unpack(lua_State *L) {
+  const cl_parcel *parcel = lua_touserdata(L, 1);
+  int objects = 0;
+  lua_settop(L, 0);
+  if (parcel->has_references) {
+    lua_createtable(L, (int)parcel->numbered, 0);
+    objects = 1;
+  }
+  cl_run_program(L, parcel->bytes, parcel->bytes + parcel->length, objects);
+  return lua_gettop(L) - objects;
+}
+
+int cl_unpack(lua_State *L, const cl_parcel *parcel) {
+  if (!lua_checkstack(L, parcel->count + 24)) return LUA_ERRMEM;
+  lua_pushlightuserdata(L, (void *)parcel);
+  return cl_call_protected(L, p_unpack, 1, LUA_MULTRET);
+}
+
+// Packing ----------------------------------------------------------------------------------------------------------------
+
+static const char *const names_mode = "k";
+
+// The way to what is being packed, for messages.
+typedef struct step {
+  const struct step *outer;
+  enum { ARGUMENT, FIELD, KEY, UPVALUE } what;
+  const char *name;  // UPVALUE; FIELD with a string key
+  lua_Integer number;  // ARGUMENT; FIELD with an integer key
+} step;
+
+typedef struct packer {
+  lua_State *L;
+  cl_parcel *parcel;
+  int seen;   // index of the table of what has been numbered, or 0
+  int names;  // index of the table of names, or 0
+  int depth;
+  const char *function;
+} packer;
+
+enum { DEEPEST = 5000 };
+
+static void put(packer *p, const void *bytes, size_t length) {
+  cl_parcel *parcel = p->parcel;
+  if (parcel->length + length > parcel->capacity) {
+    size_t capacity = parcel->capacity ? parcel->capacity : 128;
+    while (capacity < parcel->length + length) capacity *= 2;
+    char *larger = realloc(parcel->bytes, capacity);
+    if (!larger) luaL_error(p->L, "not enough memory");
+    parcel->bytes = larger;
+    parcel->capacity = capacity;
+  }
+  memcpy(parcel->bytes + parcel->length, bytes, length);
+  parcel->length += length;
+}
+
+static void put_tag(packer *p, char tag) { put(p, &tag, 1); }
+static void put_u32(packer *p, uint32_t n) { put(p, &n, 4); }
+static void put_u64(packer *p, uint64_t n) { put(p, &n, 8); }
+static void put_u8(packer *p, uint8_t n) { put(p, &n, 1); }
+
+static void write_way(luaL_Buffer *b, const step *way) {
+  char text[96];
+  if (way->outer) {
+    write_way(b, way->outer);
+    luaL_addstring(b, " \xE2\x86\x92 ");  // an arrow
+  }
+  switch (way->what) {
+    case ARGUMENT: snprintf(text, sizeof text, "argument #%lld", (long long)way->number); break;
+    case KEY: snprintf(text, sizeof text, "a key"); break;
+    case UPVALUE: snprintf(text, sizeof text, "upvalue '%.60s'", way->name); break;
+    case FIELD:
+      if (way->name) snprintf(text, sizeof text, "field '%.60s'", way->name);
+      else snprintf(text, sizeof text, "field [%lld]", (long long)way->number);
+  }
+  luaL_addstring(b, text);
+}
+
+static void refuse(packer *p, const step *way, const char *what) {
+  lua_State *L = p->L;
+  luaL_Buffer b;
+  luaL_checkstack(L, 8, NULL);
+  lua_pushstring(L, what);
+  luaL_buffinit(L, &b);
+  luaL_addstring(&b, "cannot send ");
+  write_way(&b, way);
+  luaL_pushresult(&b);
+  if (p->function) lua_pushfstring(L, "%s: %s: %s", p->function, lua_tostring(L, -1), what);
+  else lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), what);
+  lua_Debug debug;
+  for (int level = 1; level < 4 && lua_getstack(L, level, &debug); level++) {
+    lua_getinfo(L, "Sl", &debug);
+    if (debug.currentline <= 0 || strcmp(debug.source, "=[rlhost]") == 0) continue;
+    lua_pushfstring(L, "%s:%d: %s", debug.short_src, debug.currentline, lua_tostring(L, -1));
+    break;
+  }
+  lua_error(L);
+}
+
+// What crosses by name: values of loaded modules ---------------------------------------------------------------------------
+
+static int has_name(lua_State *L, int names) {
+  lua_pushvalue(L, -1);
+  int found = lua_rawget(L, names) != LUA_TNIL;
+  lua_pop(L, 1);
+  return found;
+}
+
+// (…, module table) with its path so far in `path`.
+static void name_fields(lua_State *L, int names, char *path, size_t length, int depth, int *budget) {
+  luaL_checkstack(L, 8, NULL);
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    int type = lua_type(L, -1);
+    size_t key_length = 0;
+    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &key_length) : NULL;
+    int wanted = type == LUA_TFUNCTION || type == LUA_TTABLE || type == LUA_TUSERDATA;
+    if (key && wanted && strlen(key) == key_length && length + key_length + 1 < 200 && --*budget > 0 &&
+        !has_name(L, names)) {
+      memcpy(path + length, key, key_length + 1);
+      lua_pushvalue(L, -1);
+      lua_pushlstring(L, path, length + key_length + 1);
+      lua_rawset(L, names);
+      if (type == LUA_TTABLE && depth > 0) name_fields(L, names, path, length + key_length + 1, depth - 1, budget);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+static void build_names(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  luaL_checkstack(L, 12, NULL);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushstring(L, names_mode);
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  int names = lua_gettop(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  int loaded = lua_gettop(L);
+  host->named_modules = 0;
+  // The modules themselves first, so that each is known by its own name.
+  for (int round = 0; round < 2; round++) {
+    lua_pushnil(L);
+    while (lua_next(L, loaded)) {
+      size_t length = 0;
+      const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &length) : NULL;
+      char path[256];
+      if (name && strlen(name) == length && length < 100) {
+        memcpy(path, name, length + 1);
+        int type = lua_type(L, -1);
+        if (round == 0) {
+          host->named_modules++;
+          if (type == LUA_TTABLE || type == LUA_TFUNCTION || type == LUA_TUSERDATA) {
+            lua_pushvalue(L, -1);
+            lua_pushlstring(L, path, length + 1);
+            lua_rawset(L, names);
+          }
+        } else if (type == LUA_TTABLE && strcmp(name, "_G") != 0) {
+          int budget = 5000;
+          name_fields(L, names, path, length + 1, 2, &budget);
+        } else if (type == LUA_TTABLE) {
+          // Of the globals only what every state has: the basic functions. The script's own are copied.
+          lua_pushnil(L);
+          while (lua_next(L, -2)) {
+            if (lua_iscfunction(L, -1) && lua_type(L, -2) == LUA_TSTRING && !has_name(L, names)) {
+              snprintf(path + 3, sizeof path - 3, "%s", lua_tostring(L, -2));
+              lua_pushvalue(L, -1);
+              lua_pushlstring(L, path, 3 + strlen(path + 3) + 1);
+              lua_rawset(L, names);
+            }
+            lua_pop(L, 1);
+          }
+        }
+      }
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+  if (host->names) luaL_unref(L, LUA_REGISTRYINDEX, host->names);
+  lua_pushvalue(L, names);
+  host->names = luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
+static lua_Integer count_modules(lua_State *L) {
+  lua_Integer count = 0;
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    if (lua_type(L, -2) == LUA_TSTRING) count++;
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return count;
+}
+
+// Makes the table of names ready for this parcel.
+static void need_names(packer *p) {
+  if (p->names) return;
+  lua_State *L = p->L;
+  cl_host *host = cl_host_of(L);
+  if (!host->names || count_modules(L) != host->named_modules) build_names(L);
+  else lua_rawgeti(L, LUA_REGISTRYINDEX, host->names);
+  lua_replace(L, p->seen - 1);
+  p->names = p->seen - 1;
+}
+
+// Whether the value at `index` crosses by name; then it is packed.
+static int pack_named(packer *p, int index) {
+  need_names(p);
+  lua_State *L = p->L;
+  lua_pushvalue(L, index);
+  int found = lua_rawget(L, p->names) == LUA_TSTRING;
+  if (found) {
+    size_t length;
+    const char *path = lua_tolstring(L, -1, &length);
+    put_tag(p, CL_NAMED);
+    put_u64(p, length);
+    put(p, path, length);
+  }
+  lua_pop(L, 1);
+  return found;
+}
+
+// Values -----------------------------------------------------------------------------------------------------------------
+
+static void pack(packer *p, int index, const step *way);
+
+// Whether it has been packed before; then a reference is. Otherwise it gets the next number.
+static int pack_reference(packer *p, int index) {
+  lua_State *L = p->L;
+  lua_pushvalue(L, index);
+  if (lua_rawget(L, p->seen) == LUA_TNUMBER) {
+    put_tag(p, CL_REFERENCE);
+    put_u32(p, (uint32_t)lua_tointeger(L, -1));
+    p->parcel->has_references = 1;
+    lua_pop(L, 1);
+    return 1;
+  }
+  lua_pop(L, 1);
+  lua_pushvalue(L, index);
+  lua_pushinteger(L, ++p->parcel->numbered);
+  lua_rawset(L, p->seen);
+  return 0;
+}
+
+static void pack_table(packer *p, int index, const step *way) {
+  lua_State *L = p->L;
+  if (pack_named(p, index) || pack_reference(p, index)) return;
+  lua_Unsigned array = lua_rawlen(L, index);
+  put_tag(p, CL_TABLE);
+  put_u32(p, array > 1000000 ? 1000000 : (uint32_t)array);
+  put_u32(p, 0);
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    int value = lua_gettop(L);
+    step key = {way, KEY, NULL, 0};
+    pack(p, value - 1, &key);
+    step field = {way, FIELD, NULL, 0};
+    if (lua_type(L, value - 1) == LUA_TSTRING) field.name = lua_tostring(L, value - 1);
+    else if (lua_isinteger(L, value - 1)) field.number = lua_tointeger(L, value - 1);
+    pack(p, value, &field);
+    put_tag(p, CL_SET);
+    lua_pop(L, 1);
+  }
+}
+
+static int write_dump(lua_State *L, const void *bytes, size_t length, void *data) {
+  (void)L;
+  put(data, bytes, length);
+  return 0;
+}
+
+static void pack_function(packer *p, int index, const step *way) {
+  lua_State *L = p->L;
+  if (pack_named(p, index)) return;
+  if (lua_iscfunction(L, index)) refuse(p, way, "a C function that no loaded module has");
+  if (pack_reference(p, index)) return;
+  uint32_t number = p->parcel->numbered;
+  put_tag(p, CL_FUNCTION);
+  size_t at = p->parcel->length;
+  put_u64(p, 0);
+  lua_pushvalue(L, index);
+  lua_dump(L, write_dump, p, 0);
+  uint64_t length = p->parcel->length - at - 8;
+  memcpy(p->parcel->bytes + at, &length, 8);
+  lua_pop(L, 1);
+  for (int i = 1;; i++) {
+    const char *name = lua_getupvalue(L, index, i);
+    if (!name) break;
+    // Functions that share a variable go on sharing it.
+    lua_rawgetp(L, p->seen, lua_upvalueid(L, index, i));
+    if (lua_type(L, -1) == LUA_TNUMBER) {
+      lua_Integer other = lua_tointeger(L, -1);
+      put_tag(p, CL_JOIN);
+      put_u8(p, (uint8_t)i);
+      put_u32(p, (uint32_t)(other >> 8));
+      put_u8(p, (uint8_t)(other & 255));
+      p->parcel->has_references = 1;
+      lua_pop(L, 2);
+      continue;
+    }
+    lua_pop(L, 1);
+    lua_pushinteger(L, (lua_Integer)number << 8 | i);
+    lua_rawsetp(L, p->seen, lua_upvalueid(L, index, i));
+    step upvalue = {way, UPVALUE, *name ? name : "(no name)", 0};
+    pack(p, lua_gettop(L), &upvalue);
+    lua_pop(L, 1);
+    put_tag(p, CL_UPVALUE);
+    put_u8(p, (uint8_t)i);
+  }
+}
+
+static void pack_userdata(packer *p, int index, const step *way) {
+  lua_State *L = p->L;
+  cl_host *host = cl_host_of(L);
+  cl_box *box = cl_any_box_at(L, index);
+  if (box) {
+    int kind = 0;
+    while (host->kinds[kind] != box->kind) kind++;
+    cl_parcel *parcel = p->parcel;
+    if (parcel->shared_count == parcel->shared_capacity) {
+      uint32_t capacity = parcel->shared_capacity ? parcel->shared_capacity * 2 : 4;
+      void *larger = realloc(parcel->shared, capacity * sizeof *parcel->shared);
+      if (!larger) luaL_error(L, "not enough memory");
+      parcel->shared = larger;
+      parcel->shared_capacity = capacity;
+    }
+    void *shared = box->object ? host->share(host, kind, box->object) : NULL;
+    if (shared) {
+      parcel->shared[parcel->shared_count].kind = kind;
+      parcel->shared[parcel->shared_count++].object = shared;
+      parcel->drop = host->drop;
+      // When it comes back, it is this very userdata again.
+      lua_rawgeti(L, LUA_REGISTRYINDEX, host->boxes);
+      lua_pushvalue(L, index);
+      lua_rawsetp(L, -2, shared);
+      lua_pop(L, 1);
+      put_tag(p, CL_BOX);
+      put_u32(p, (uint32_t)kind);
+      put_u64(p, (uint64_t)(uintptr_t)shared);
+      return;
+    }
+    refuse(p, way, box->kind->name);
+  }
+  if (pack_named(p, index)) return;
+  if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING) refuse(p, way, lua_tostring(L, -1));
+  refuse(p, way, "userdata");
+}
+
+static void pack(packer *p, int index, const step *way) {
+  lua_State *L = p->L;
+  luaL_checkstack(L, 16, "values nested too deeply to be sent");
+  if (++p->depth > DEEPEST) luaL_error(L, "values nested too deeply to be sent");
+  switch (lua_type(L, index)) {
+    case LUA_TNIL: put_tag(p, CL_NIL); break;
+    case LUA_TBOOLEAN: put_tag(p, lua_toboolean(L, index) ? CL_TRUE : CL_FALSE); break;
+    case LUA_TNUMBER:
+      if (lua_isinteger(L, index)) {
+        lua_Integer n = lua_tointeger(L, index);
+        put_tag(p, CL_INTEGER);
+        put(p, &n, 8);
+      } else {
+        lua_Number n = lua_tonumber(L, index);
+        put_tag(p, CL_NUMBER);
+        put(p, &n, 8);
+      }
+      break;
+    case LUA_TSTRING: {
+      size_t length;
+      const char *text = lua_tolstring(L, index, &length);
+      put_tag(p, CL_TEXT);
+      put_u64(p, length);
+      put(p, text, length);
+      break;
+    }
+    case LUA_TTABLE: pack_table(p, index, way); break;
+    case LUA_TFUNCTION: pack_function(p, index, way); break;
+    case LUA_TUSERDATA: pack_userdata(p, index, way); break;
+    case LUA_TTHREAD: refuse(p, way, "a coroutine"); break;
+    default: refuse(p, way, "a light userdata");
+  }
+  p->depth--;
+}
+
+void cl_free_parcel(cl_parcel *parcel) {
+  if (!parcel) return;
+  for (uint32_t i = 0; i < parcel->shared_count; i++) parcel->drop(parcel->shared[i].object);
+  free(parcel->shared);
+  free(parcel->bytes);
+  free(parcel);
+}
+
+static int collect_parcel(lua_State *L) {
+  cl_parcel **holder = lua_touserdata(L, 1);
+  cl_parcel *parcel = *holder;
+  *holder = NULL;
+  cl_free_parcel(parcel);
+  return 0;
+}
+
+// Pushes a userdata that holds a parcel with the values from `first` to the top.
+void cl_push_parcel(lua_State *L, int first, const char *function) {
+  int last = lua_gettop(L);
+  luaL_checkstack(L, 20, NULL);
+  cl_parcel **holder = lua_newuserdatauv(L, sizeof *holder, 0);
+  *holder = NULL;
+  if (luaL_newmetatable(L, "rlhost.parcel")) {
+    lua_pushcfunction(L, collect_parcel);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  *holder = calloc(1, sizeof **holder);
+  if (!*holder) luaL_error(L, "not enough memory");
+  lua_pushnil(L);  // the names, once they are needed
+  lua_newtable(L);
+  packer p = {L, *holder, lua_gettop(L), 0, 0, function};
+  for (int index = first; index <= last; index++) {
+    step argument = {NULL, ARGUMENT, NULL, index - first + 1};
+    pack(&p, index, &argument);
+    p.parcel->count++;
+  }
+  lua_pop(L, 2);
+}
+
+cl_parcel *cl_take_parcel(lua_State *L) {
+  cl_parcel **holder = lua_touserdata(L, -1);
+  cl_parcel *parcel = *holder;
+  *holder = NULL;
+  return parcel;
+}
+
+static int p_pack(lua_State *L) {
+  cl_push_parcel(L, 1, NULL);
+  return 1;
+}
+
+cl_parcel *cl_pack(lua_State *L, int first) {
+  int count = lua_gettop(L) - first + 1;
+  if (cl_call_protected(L, p_pack, count, 1) != LUA_OK) return NULL;
+  cl_parcel *parcel = cl_take_parcel(L);
+  lua_pop(L, 1);
+  return parcel;
+}

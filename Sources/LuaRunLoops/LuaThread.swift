@@ -1,0 +1,235 @@
+internal import CLinux
+internal import CLuaSupport
+internal import Glibc
+internal import Lua
+internal import RunLoops
+
+/// A thread with a Lua state and a run loop of its own, as all threads see it.
+final class LuaThread: Sendable {
+    let name: String
+    /// Where it was started.
+    let site: String?
+    /// Its loop's, from before the thread begins.
+    let handle = RunLoop.Handle()
+    private let state = Shared(State())
+
+    /// How it ended.
+    enum Outcome: Sendable {
+        case results(Parcel)
+        /// The error value, and its message with traceback.
+        case failure(Parcel?, String)
+    }
+
+    private struct State: Sendable {
+        var outcome: Outcome?
+        var isObserved = false
+        var isCancelled = false
+        var waiters: [@Sendable () -> Void] = []
+        /// The thread for whose end its function waits.
+        var waitsFor: LuaThread?
+    }
+
+    /// What a new thread begins with.
+    struct Start: Sendable {
+        let function: Parcel
+        let path: String
+        let nativePath: String
+        let ignoresEnvironment: Bool
+        /// Where errors go that nobody in the thread handles.
+        let report: @Sendable (String) -> Void
+        let makePoller: @Sendable () -> Poller
+    }
+
+    init(name: String, site: String?) {
+        self.name = name
+        self.site = site
+    }
+
+    var outcome: Outcome? { state.withLock { $0.outcome } }
+    var isAlive: Bool { outcome == nil }
+
+    /// The outcome, for somebody who will deal with it; nil while it runs.
+    func observe() -> Outcome? {
+        state.withLock { state in
+            if state.outcome != nil { state.isObserved = true }
+            return state.outcome
+        }
+    }
+
+    /// The message of a failure that nobody has seen.
+    var unobservedFailure: String? {
+        state.withLock { state in
+            guard case .failure(_, let text)? = state.outcome, !state.isObserved, !state.isCancelled else { return nil }
+            return text
+        }
+    }
+
+    /// Calls `body`, on some thread, when it has ended; at once if it has.
+    func whenEnded(_ body: @escaping @Sendable () -> Void) {
+        let hasEnded = state.withLock { state in
+            if state.outcome == nil { state.waiters.append(body) }
+            return state.outcome != nil
+        }
+        if hasEnded { body() }
+    }
+
+    /// Notes that the thread's function waits for another thread's end. Returns false if that one waits for this one in its
+    /// turn, by whatever detour: then neither would ever end.
+    func waits(for other: LuaThread?) -> Bool {
+        var next = other
+        while let thread = next {
+            if thread === self { return false }
+            next = thread.state.withLock { $0.waitsFor }
+        }
+        state.withLock { $0.waitsFor = other }
+        return true
+    }
+
+    /// Asks it to end: its waiting tasks are cancelled, its loop is stopped.
+    func cancel() {
+        state.withLock { $0.isCancelled = true }
+        handle.perform(in: [.common]) { loop in
+            (loop.attachment as? LuaHost)?.cancelEverything()
+            loop.stopAll()
+        }
+        handle.stop()
+    }
+
+    var isCancelled: Bool { state.withLock { $0.isCancelled } }
+
+    // MARK: Running
+
+    /// All that are alive, for the end of the process.
+    private static let alive = Shared<[ObjectIdentifier: LuaThread]>([:])
+    static var all: [LuaThread] { alive.withLock { Array($0.values) } }
+
+    private final class Context {
+        let thread: LuaThread
+        let start: Start
+        init(_ thread: LuaThread, _ start: Start) {
+            self.thread = thread
+            self.start = start
+        }
+    }
+
+    /// Starts it. Returns an errno, or 0.
+    func begin(_ start: Start) -> Int32 {
+        var attributes = pthread_attr_t()
+        pthread_attr_init(&attributes)
+        defer { pthread_attr_destroy(&attributes) }
+        // As much as the main thread has: Lua's limits on nesting are made for that. Only what is used costs memory.
+        pthread_attr_setstacksize(&attributes, 8 << 20)
+        pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+        // Signals are the main thread's.
+        var all = sigset_t()
+        var before = sigset_t()
+        sigfillset(&all)
+        pthread_sigmask(SIG_SETMASK, &all, &before)
+        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+        Self.alive.withLock { $0[ObjectIdentifier(self)] = self }
+        let context = Unmanaged.passRetained(Context(self, start))
+        var id = pthread_t()
+        let failure = pthread_create(&id, &attributes, { pointer in
+            guard let pointer else { return nil }
+            let context = Unmanaged<Context>.fromOpaque(pointer).takeRetainedValue()
+            context.thread.run(context.start)
+            return nil
+        }, context.toOpaque())
+        if failure != 0 {
+            context.release()
+            Self.alive.withLock { $0[ObjectIdentifier(self)] = nil }
+        }
+        return failure
+    }
+
+    private func run(_ start: Start) {
+        linux_name_thread(name)
+        let loop = RunLoop(poller: start.makePoller(), handle: handle)
+        loop.becomeCurrent()
+        let outcome: Outcome
+        if let host = LuaHost(loop: loop) {
+            host.thread = self
+            host.makePoller = start.makePoller
+            host.ignoresEnvironment = start.ignoresEnvironment
+            host.onUncaught = { [name] _, text in start.report("\(text)\nin thread \"\(name)\"") }
+            host.report = start.report
+            outcome = run(start, host)
+            host.close()
+        } else {
+            outcome = .failure(nil, "cannot create state: not enough memory")
+        }
+        loop.close()
+        let waiters = state.withLock { state in
+            state.outcome = outcome
+            let waiters = state.waiters
+            state.waiters = []
+            return waiters
+        }
+        Self.alive.withLock { $0[ObjectIdentifier(self)] = nil }
+        for waiter in waiters { waiter() }
+    }
+
+    private func run(_ start: Start, _ host: LuaHost) -> Outcome {
+        if let message = host.openLibraries(ignoringEnvironment: start.ignoresEnvironment) { return .failure(nil, message) }
+        host.setPaths(start.path, start.nativePath)
+        guard host.requireRunloop(), let count = start.function.unpack(onto: host.state) else {
+            return .failure(nil, host.popMessage())
+        }
+        let result = Shared<Outcome?>(nil)
+        let task = host.startPrepared(arguments: count - 1) { [name] task in
+            task.onResults = { thread, results in
+                let outcome: Outcome
+                if let parcel = Parcel.pack(thread, from: lua_gettop(thread) - results + 1) {
+                    outcome = .results(parcel)
+                } else {
+                    let text = Call(thread).string(-1) ?? "its results cannot be sent"
+                    outcome = .failure(nil, "thread \"\(name)\": its result: \(text)")
+                }
+                result.withLock { $0 = outcome }
+                // The loop may be running for it.
+                host.loop.stop()
+            }
+            task.onError = { thread, text in
+                lua_pushvalue(thread, -1)
+                let parcel = Parcel.pack(thread, from: lua_gettop(thread))
+                result.withLock { $0 = .failure(parcel, "\(text)\nin thread \"\(name)\"") }
+                host.loop.stop()
+            }
+        }
+        guard let task else { return .failure(nil, "not enough memory") }
+        while !task.hasEnded {
+            let ended = host.loop.run()
+            if isCancelled, !task.hasEnded {
+                task.cancel()
+                if !task.hasEnded { return .failure(nil, "cancelled") }
+            } else if ended == .finished, !task.hasEnded {
+                let place = task.whereItWaits ?? "it was stopped"
+                return .failure(nil, "its function never ended: nothing is left that could wake it\n\(place)")
+            }
+        }
+        return result.withLock { $0 } ?? .failure(nil, "it ended without a result")
+    }
+}
+
+/// A value that threads share.
+final class Shared<Value>: @unchecked Sendable {
+    // Sendable: the value is touched only under the lock.
+    private var value: Value
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+
+    init(_ value: Value) {
+        self.value = value
+        pthread_mutex_init(mutex, nil)
+    }
+
+    deinit {
+        pthread_mutex_destroy(mutex)
+        mutex.deallocate()
+    }
+
+    func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return body(&value)
+    }
+}

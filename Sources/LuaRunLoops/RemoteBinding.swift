@@ -1,0 +1,184 @@
+internal import CLuaSupport
+internal import Lua
+internal import RunLoops
+
+/// `loop:perform` on another thread's loop.
+enum RemoteBinding {
+    static let methods = Library([
+        .init("cancel") { cancel(Call($0), "request:cancel") },
+        .init("invalidate") { cancel(Call($0), "request:invalidate") },
+        .init("is_valid") { isValid(Call($0)) },
+        .init("name") { name(Call($0)) },
+    ])
+
+    /// (loop, modes, wait, after, order, fn, …): from fn on, all is in the parcel.
+    static func perform(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        guard let handle = LoopBinding.handle(call), let function = call.takeParcel() else {
+            return call.raiseOutOfMemory()
+        }
+        guard let modes = call.modes(2, otherwise: .common) else {
+            return call.raise(
+                "loop:perform: field 'modes' must be the name of a mode, or an array of them, got \(call.describe(2))")
+        }
+        let waits = call.boolean(3)
+        var delay: Int64?
+        if !call.isMissing(4) {
+            guard let value = call.duration(4), !waits else {
+                return call.raise(
+                    waits
+                        ? "loop:perform: 'wait' and 'after' exclude each other"
+                        : "loop:perform: field 'after' must be a number of seconds, 0 or more, got \(call.describe(4))")
+            }
+            delay = value
+        }
+        guard call.isMissing(5) || call.integer(5) != nil else {
+            return call.raise("loop:perform: field 'order' must be an integer, got \(call.describe(5))")
+        }
+        let order = call.integer(5) ?? 0
+        let later = delay
+        let request = RemoteRequest()
+        guard !modes.isEmpty else {
+            request.cancel()
+            return waits ? call.nothing() : call.answer(request, Kinds.remoteRequest)
+        }
+        guard waits else {
+            let isAccepted = handle.perform(in: later == nil ? modes : [.common], order: order) { loop in
+                guard let target = loop.attachment as? LuaHost else { return }
+                guard let later else { return target.run(function, for: request, reply: nil) }
+                target.runLater(function, for: request, after: later, modes: modes, order: order)
+            }
+            guard isAccepted else { return call.raise(ended) }
+            return call.answer(request, Kinds.remoteRequest)
+        }
+        if let reason = host.reasonNotToWait(call.thread) { return call.raise("loop:perform: \(reason)") }
+        guard handle.isAlive else { return call.raise(ended) }
+        guard
+            let (number, replyModes) = host.beginExternalWait(in: "loop:perform", timedOut: { request.cancel() })
+        else { return call.raiseOutOfMemory() }
+        let reply = Reply(number, of: host.loop.handle, in: replyModes)
+        handle.perform(in: modes, order: order) { loop in
+            (loop.attachment as? LuaHost)?.run(function, for: request, reply: reply)
+        }
+        return call.yield()
+    }
+
+    static let ended = "loop:perform: the thread of this loop has ended"
+
+    private static func request(_ call: Call) -> RemoteRequest? {
+        call.object(1, Kinds.remoteRequest, as: RemoteRequest.self)
+    }
+
+    private static func cancel(_ call: Call, _ function: StaticString) -> Int32 {
+        guard let request = request(call) else { return call.wrongSelf(function, Kinds.remoteRequest) }
+        return call.answer(request.cancel())
+    }
+
+    private static func isValid(_ call: Call) -> Int32 {
+        guard let request = request(call) else { return call.wrongSelf("request:is_valid", Kinds.remoteRequest) }
+        return call.answer(request.isQueued)
+    }
+
+    private static func name(_ call: Call) -> Int32 {
+        guard request(call) != nil else { return call.wrongSelf("request:name", Kinds.remoteRequest) }
+        return call.answer("")
+    }
+
+    static func describe(_ call: Call) -> Int32 {
+        guard let request = request(call) else { return call.wrongSelf("request:__tostring", Kinds.remoteRequest) }
+        return call.answer("request (\(request.isQueued ? "queued" : "done or cancelled"), on another thread's loop)")
+    }
+}
+
+/// A request to another thread's loop.
+final class RemoteRequest: Sendable {
+    private let state = Shared(State.queued)
+    private enum State { case queued, begun, cancelled }
+
+    var isQueued: Bool { state.withLock { $0 == .queued } }
+
+    /// Whether it had not begun.
+    @discardableResult
+    func cancel() -> Bool {
+        state.withLock { state in
+            guard state == .queued else { return false }
+            state = .cancelled
+            return true
+        }
+    }
+
+    /// Whether it is to be done.
+    func begin() -> Bool {
+        state.withLock { state in
+            guard state == .queued else { return false }
+            state = .begun
+            return true
+        }
+    }
+}
+
+/// The answer to a request that somebody waits for. Dropped without an answer, it says so: nobody waits for ever.
+final class Reply: @unchecked Sendable {
+    // Sendable: `isGiven` is used by the thread that performs the request, and by `deinit`.
+    private let number: UInt64
+    private let handle: RunLoop.Handle
+    private let modes: [RunLoop.Mode]
+    private var isGiven = false
+
+    init(_ number: UInt64, of handle: RunLoop.Handle, in modes: [RunLoop.Mode]) {
+        self.number = number
+        self.handle = handle
+        self.modes = modes
+    }
+
+    deinit {
+        if !isGiven { give(.failure(nil, "loop:perform: the loop's thread ended before it had run the request")) }
+    }
+
+    func give(_ result: WaitResult) {
+        isGiven = true
+        LuaHost.end(number, of: handle, in: modes, with: result)
+    }
+}
+
+extension LuaHost {
+    /// Runs what another thread has sent.
+    func run(_ function: Parcel, for request: RemoteRequest, reply: Reply?) {
+        guard !isClosed, request.begin() else { return }
+        guard let count = function.unpack(onto: main) else {
+            let text = popMessage()
+            if let reply { reply.give(.failure(nil, text)) } else { uncaught(text: text) }
+            return
+        }
+        guard let reply else {
+            guard let fiber = takeFiber(), lua_checkstack(fiber.thread, count + 4) != 0 else {
+                return cl_pop(main, count)
+            }
+            lua_xmove(main, fiber.thread, count)
+            return resume(fiber, arguments: count - 1)
+        }
+        _ = startPrepared(arguments: count - 1) { task in
+            task.onResults = { thread, results in
+                if let parcel = Parcel.pack(thread, from: lua_gettop(thread) - results + 1) {
+                    reply.give(.values(parcel))
+                } else {
+                    reply.give(.failure(nil, Call(thread).string(-1) ?? "the results cannot be sent"))
+                }
+            }
+            task.onError = { thread, text in
+                lua_pushvalue(thread, -1)
+                reply.give(.failure(Parcel.pack(thread, from: lua_gettop(thread)), text))
+            }
+        }
+    }
+
+    func runLater(
+        _ function: Parcel, for request: RemoteRequest, after delay: Int64, modes: [RunLoop.Mode], order: Int
+    ) {
+        let date = loop.now.nanoseconds + max(delay, 100_000)
+        let timer = RunLoop.Timer(fireDate: .init(nanoseconds: date), order: order) { [unowned self] _, _ in
+            run(function, for: request, reply: nil)
+        }
+        for mode in modes { loop.add(timer, to: mode) }
+    }
+}

@@ -134,6 +134,7 @@ extension Interpreter {
         host.pointee.running = outerThread
         if status == LUA_OK {
             fiber.state = .ended
+            results -= 1  // Lua counts all that is on the stack, the table of anchors below included
             if fiber.attachment?.ended(fiber, results: results) ?? true { recycle(fiber) }
         } else if status == LUA_YIELD, fiber.state == .waiting {
             // It waits: whoever it waits for has it.

@@ -65,10 +65,12 @@ extension Call {
 
     var luaHost: LuaHost { LuaHost.running(thread) }
 
-    /// Answers with the userdata of a host object.
+    /// Answers with the userdata of a host object, as all threads share it.
     func answer(_ object: AnyObject, _ kind: Kind) -> Int32 {
         var program = ValueProgram()
         program.append(kind: kind.index, object: object)
+        // Until its userdata is made, which is after we have returned.
+        luaHost.answered = object
         return answer(program)
     }
 }

@@ -34,6 +34,8 @@ public final class LuaHost: Interpreter {
     /// Waits for other threads, by number.
     var waits: [UInt64: ExternalWait] = [:]
     var lastWait: UInt64 = 0
+    /// The object of the last answer: nobody else may hold it yet.
+    var answered: AnyObject?
     /// Lua functions that Swift calls, by name.
     var hooks: [String: UInt32] = [:]
     /// Delayed perform requests that have not run, by slot.

@@ -125,7 +125,11 @@ extension LuaHost {
         lua_rawgeti(thread, 1, lua_Integer(strings[6 + Int(events.rawValue & 15)]))
     }
 
-    func pushCancelled(onto fiber: Fiber) { lua_rawgeti(fiber.thread, 1, lua_Integer(strings[22])) }
+    /// By way of `main`: to a coroutine that waits, index 1 is not the table of anchors.
+    func pushCancelled(onto fiber: Fiber) {
+        push(main, slot: strings[22])
+        lua_xmove(main, fiber.thread, 1)
+    }
 }
 
 extension Call {

@@ -33,7 +33,7 @@ enum ThreadBinding {
             guard thread.unobservedFailure != nil else { return }
             handle.perform { loop in (loop.attachment as? LuaHost)?.findForgottenFailures() }
         }
-        return call.answer(LuaThread.Reference(thread, host), Kinds.thread)
+        return call.answer(thread, Kinds.thread)
     }
 
     static func thread(_ call: Call, _ index: Int32 = 1) -> LuaThread? {
@@ -43,7 +43,7 @@ enum ThreadBinding {
     /// rl.this_thread(): nil on the main thread.
     static func current(_ call: Call) -> Int32 {
         guard let thread = call.luaHost.thread else { return call.answerNil() }
-        return call.answer(call.luaHost.reference(to: thread), Kinds.thread)
+        return call.answer(thread, Kinds.thread)
     }
 
     private static func loop(_ call: Call) -> Int32 {

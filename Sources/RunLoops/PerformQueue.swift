@@ -53,34 +53,50 @@ final class PerformQueue {
         count += 1
     }
 
-    /// The number of the first request, or `.max`.
-    func firstNumber() -> UInt64 {
+    /// The number of the first request after `last`, or `.max`. O(1) unless requests were passed over or cancelled.
+    func firstNumber(after last: UInt64) -> UInt64 {
         while length > 0, storage[head].owner == nil { dropHead() }
-        return length > 0 ? storage[head].number : .max
+        guard length > 0 else { return .max }
+        if storage[head].number > last { return storage[head].number }
+        for i in index(of: last + 1)..<length {
+            let entry = storage[(head + i) & (capacity - 1)]
+            if entry.owner != nil { return entry.number }
+        }
+        return .max
     }
 
-    /// Only after `firstNumber()` found one.
-    func takeFirst() -> (owner: Unmanaged<RunLoop.RequestOwner>, context: Int)? {
-        let entry = storage[head]
-        guard length > 0, let owner = entry.owner else { return nil }
-        dropHead()
+    /// Takes a request that `firstNumber` has found; nil for `.max`.
+    func take(_ number: UInt64) -> (owner: Unmanaged<RunLoop.RequestOwner>, context: Int)? {
+        guard number != .max else { return nil }
+        let place = (head + index(of: number)) & (capacity - 1)
+        guard let owner = storage[place].owner else { return nil }
+        let context = storage[place].context
+        storage[place].owner = nil
+        if place == head { dropHead() }
         count -= 1
-        return (owner, entry.context)
+        return (owner, context)
     }
 
-    /// Whether it was still queued. O(log n).
-    func cancel(_ number: UInt64) -> Bool {
+    /// How far from the head the first request is whose number is not less. O(1) for the head, else O(log n).
+    private func index(of number: UInt64) -> Int {
+        if length > 0, storage[head].number >= number { return 0 }
         var low = 0
         var high = length
         while low < high {
             let middle = (low + high) / 2
             if storage[(head + middle) & (capacity - 1)].number < number { low = middle + 1 } else { high = middle }
         }
-        let index = (head + low) & (capacity - 1)
-        guard low < length, storage[index].number == number, let owner = storage[index].owner else { return false }
-        storage[index].owner = nil
+        return low
+    }
+
+    /// Whether it was still queued. O(log n).
+    func cancel(_ number: UInt64) -> Bool {
+        let low = index(of: number)
+        let place = (head + low) & (capacity - 1)
+        guard low < length, storage[place].number == number, let owner = storage[place].owner else { return false }
+        storage[place].owner = nil
         count -= 1
-        owner.takeUnretainedValue().drop(storage[index].context)
+        owner.takeUnretainedValue().drop(storage[place].context)
         owner.release()
         return true
     }

@@ -43,17 +43,26 @@ struct ReadyQueue: ~Copyable {
     mutating func remove(_ port: RunLoop.PortBase) {
         guard contains(port) else { return }
         port.queues -= 1
+        removeAll { $0?.toOpaque() == pointer(port) }
+    }
+
+    mutating func removeTimers() {
+        guard holdsTimers else { return }
+        holdsTimers = false
+        removeAll { $0 == nil }
+    }
+
+    private mutating func removeAll(where isGone: (Entry) -> Bool) {
         var kept = 0
         for i in 0..<count {
             let entry = storage[(head + i) & (capacity - 1)]
-            if let entry, entry.toOpaque() == pointer(port) { continue }
+            guard !isGone(entry) else { continue }
             storage[(head + kept) & (capacity - 1)] = entry
             kept += 1
         }
         count = kept
     }
 
-    private func pointer(_ port: RunLoop.PortBase) -> UnsafeMutableRawPointer { Unmanaged.passUnretained(port).toOpaque() }
 
     private mutating func push(_ entry: Entry) {
         if count == capacity { grow() }
@@ -70,3 +79,5 @@ struct ReadyQueue: ~Copyable {
         capacity *= 2
     }
 }
+
+private func pointer(_ port: RunLoop.PortBase) -> UnsafeMutableRawPointer { Unmanaged.passUnretained(port).toOpaque() }

@@ -70,6 +70,7 @@ extension RunLoop {
         if commonItems[ObjectIdentifier(item)] == nil {
             lastAge += 1
             commonItems[ObjectIdentifier(item)] = (item, lastAge)
+            item.commonIn.append(Unmanaged.passUnretained(self))
         }
         for mode in commonModes { enter(item, state(of: mode)) }
     }
@@ -84,9 +85,9 @@ extension RunLoop {
             if let mode = existingState(of: mode) { remove(item, from: mode) }
             return
         }
-        guard commonItems.removeValue(forKey: ObjectIdentifier(item)) != nil else { return }
+        guard commonItems[ObjectIdentifier(item)] != nil else { return }
         for mode in modes where mode.isCommon { remove(item, from: mode) }
-        if item.modes.isEmpty { item.abandoned?() }
+        forgetCommonItem(item)
     }
 
     /// Whether it is in a mode; for `.common`, whether it was added to the common modes. CFRunLoopContainsSource.
@@ -113,7 +114,9 @@ extension RunLoop {
     }
 
     func forgetCommonItem(_ item: Item) {
-        if commonItems.removeValue(forKey: ObjectIdentifier(item)) != nil, item.modes.isEmpty { item.abandoned?() }
+        guard commonItems.removeValue(forKey: ObjectIdentifier(item)) != nil else { return }
+        item.commonIn.removeAll { $0.toOpaque() == Unmanaged.passUnretained(self).toOpaque() }
+        if item.modes.isEmpty { item.abandoned?() }
     }
 
     // MARK: Perform requests
@@ -137,7 +140,7 @@ extension RunLoop {
         lastRequest += 1
         requestCount += 1
         queue.append(owner, context, number: lastRequest)
-        if let run = runs.last, !run.ignoresWakeUps, queue.serves(run.mode) { wakeIsPending = true }
+        if let run = runs.last, !run.ignoresWakeUps, queue.serves(run.mode) { run.wakeIsPending = true }
         return RequestToken(queue: Unmanaged.passUnretained(queue), number: lastRequest)
     }
 
@@ -174,7 +177,12 @@ extension RunLoop {
         guard requestCount > 0 else { return false }
         let limit = lastRequest
         var ran = false
-        while let queue = nextRequestQueue(mode, limit), let (owner, context) = queue.takeFirst() {
+        // One walk along the queue: what was passed over, because the mode was not yet a common one, waits for the next.
+        var last = (order: Int.min, number: UInt64(0))
+        while let (queue, number) = nextRequest(mode, limit, after: last),
+            let (owner, context) = queue.take(number)
+        {
+            last = (queue.order, number)
             requestCount -= 1
             statistics.requests += 1
             ran = true
@@ -184,15 +192,17 @@ extension RunLoop {
         return ran
     }
 
-    private func nextRequestQueue(_ mode: ModeState, _ limit: UInt64) -> PerformQueue? {
+    private func nextRequest(
+        _ mode: ModeState, _ limit: UInt64, after last: (order: Int, number: UInt64)
+    ) -> (queue: PerformQueue, number: UInt64)? {
         var best: (queue: PerformQueue, number: UInt64)?
-        for queue in requestQueues where queue.count > 0 && queue.serves(mode) {
-            let number = queue.firstNumber()
+        for queue in requestQueues where queue.count > 0 && queue.order >= last.order && queue.serves(mode) {
+            let number = queue.firstNumber(after: queue.order == last.order ? last.number : 0)
             guard number <= limit else { continue }
             if let best, (best.queue.order, best.number) < (queue.order, number) { continue }
             best = (queue, number)
         }
-        return best?.queue
+        return best
     }
 
     /// Takes over what other threads have sent.
@@ -218,10 +228,10 @@ extension RunLoop {
         for mode in modes {
             for item in mode.items { remove(item, from: mode) }
         }
-        commonItems = [:]
+        for (item, _) in commonItems.values { forgetCommonItem(item) }
         detachTimers()
         for queue in requestQueues {
-            while queue.firstNumber() != .max, let (owner, context) = queue.takeFirst() {
+            while case let number = queue.firstNumber(after: 0), let (owner, context) = queue.take(number) {
                 requestCount -= 1
                 owner.takeUnretainedValue().drop(context)
                 owner.release()

@@ -87,6 +87,7 @@ extension RunLoop {
         if let old {
             if wasInHeap { old.heap.remove(node) }
             old.count -= 1
+            dropTimersEntry(old)
         }
         guard let new else {
             leaveBatch(node)
@@ -118,12 +119,16 @@ extension RunLoop {
         }
         let end = batch.count
         for index in start..<end {
-            // Empty when a callback before has removed, moved or invalidated the timer, or a nested run has fired it.
+            // Empty when a callback before has removed or invalidated the timer, or a nested run has fired it.
             guard let node = batch[index] else { continue }
             batch[index] = nil
             let queue = node.pointee.queue?.takeUnretainedValue()
             guard let queue, queue.serves(mode) else {
                 if node.pointee.heapIndex < 0 { queue?.heap.insert(node) }
+                continue
+            }
+            guard node.pointee.fireDate <= now else {
+                if node.pointee.heapIndex < 0 { queue.heap.insert(node) }
                 continue
             }
             if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
@@ -216,7 +221,10 @@ extension RunLoop {
     func spillBatch() {
         for index in 0..<batch.count {
             guard let node = batch[index], node.pointee.heapIndex < 0 else { continue }
-            node.pointee.queue?.takeUnretainedValue().heap.insert(node)
+            guard let queue = node.pointee.queue?.takeUnretainedValue() else { continue }
+            queue.heap.insert(node)
+            // They were due before whatever has become ready since: their place is before that.
+            for mode in queue.modes where !mode.timersAreTaken { mode.ready.appendTimers() }
         }
     }
 
@@ -245,10 +253,10 @@ extension NodePointer {
         pointee.fireDate = date
         pointee.dateWasSet = true
         pointee.passedOver = 0
-        guard let queue = pointee.queue?.takeUnretainedValue() else { return }
-        queue.loop.leaveBatch(self)
-        guard !pointee.isFiring else { return }
+        guard let queue = pointee.queue?.takeUnretainedValue(), !pointee.isFiring else { return }
+        // If it is about to fire it stays so, in case the new date is past, too.
         if pointee.heapIndex >= 0 { queue.heap.move(self) } else { queue.heap.insert(self) }
+        queue.loop.dropTimersEntry(queue)
         queue.loop.noteDueTimers(queue)
     }
 
@@ -311,6 +319,8 @@ struct TimerBatch: ~Copyable {
             storage = larger
             capacity *= 2
         }
+        // A nested run takes over what the outer one had yet to fire.
+        if node.pointee.batchIndex >= 0 { storage[Int(node.pointee.batchIndex)] = nil }
         storage[count] = node
         node.pointee.batchIndex = Int32(truncatingIfNeeded: count)
         count += 1

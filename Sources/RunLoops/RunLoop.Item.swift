@@ -34,8 +34,16 @@ extension RunLoop {
             guard isValid else { return }
             isValid = false
             for mode in modes { mode.loop.remove(self, from: mode) }
-            modes.first?.loop.forgetCommonItem(self)
+            forgetCommonModes()
             retire()
+        }
+
+        /// Of which loops it is a common item.
+        final var commonIn: [Unmanaged<RunLoop>] = []
+
+        final func forgetCommonModes() {
+            // A loop that goes takes itself off this list.
+            for loop in commonIn { loop.takeUnretainedValue().forgetCommonItem(self) }
         }
 
         /// Whether a loop other than this one holds it, and so it cannot be added here.

@@ -23,6 +23,8 @@ extension RunLoop {
         /// The descriptors of its ports; made with the first.
         private(set) var descriptors: DescriptorSet?
 
+        /// The timers' turn has come, and an observer still has to hear of the end of the wait: runs inside it leave them alone.
+        var timersAreTaken = false
         /// The timer queues that serve this mode.
         var timers: [TimerQueue] = []
 

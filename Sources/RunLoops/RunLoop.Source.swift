@@ -69,12 +69,11 @@ extension RunLoop {
             let entered: [ModeState]? = lock.withLock { _ in
                 guard isValid else { return nil }
                 isValid = false
+                signalled.store(0, ordering: .releasing)
                 return modes
             }
-            for mode in entered ?? [] {
-                mode.loop.remove(self, from: mode)
-                mode.loop.forgetCommonItem(self)
-            }
+            for mode in entered ?? [] { mode.loop.remove(self, from: mode) }
+            forgetCommonModes()
         }
 
         override func didEnter(_ mode: ModeState) {

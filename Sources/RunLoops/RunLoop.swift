@@ -33,8 +33,6 @@ public final class RunLoop {
     /// Innermost last.
     private(set) var runs: [Run] = []
     private var lastRun: UInt64 = 0
-    /// Somebody on this thread asked to wake up, since when the loop has not waited.
-    var wakeIsPending = false
     /// How many callbacks have begun: what was found ready before one may no longer be after it.
     private var dispatches: UInt64 = 0
     private let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: 64)
@@ -43,18 +41,19 @@ public final class RunLoop {
     final class Run {
         let mode: ModeState
         let number: UInt64
-        let deadline: Int64
+        var deadline = Int64.max
         let returnsAfterSource: Bool
         /// It makes one pass that does not wait.
         let polls: Bool
         var isStopped = false
         /// Between the end of a wait and the next pass, which looks at everything anyway.
         var ignoresWakeUps = false
+        /// Somebody on this thread asked to wake up, since when the run has not waited.
+        var wakeIsPending = false
 
-        init(mode: ModeState, number: UInt64, deadline: Int64, polls: Bool, returnsAfterSource: Bool) {
+        init(mode: ModeState, number: UInt64, polls: Bool, returnsAfterSource: Bool) {
             self.mode = mode
             self.number = number
-            self.deadline = deadline
             self.polls = polls
             self.returnsAfterSource = returnsAfterSource
         }
@@ -101,16 +100,15 @@ public final class RunLoop {
     public func run(in mode: Mode, for limit: Duration? = nil, returnAfterSource: Bool = false) -> RunResult {
         precondition(mode != .common, "a run loop runs in one mode; \".common\" stands for several")
         guard let mode = existingState(of: mode), !isEmpty(mode) else { return .finished }
-        var deadline = Int64.max
-        if let limit, limit <= .seconds(504_911_232) { deadline = (now + limit).nanoseconds }
         lastRun += 1
         let run = Run(
-            mode: mode, number: lastRun, deadline: deadline, polls: limit.map { $0 <= .zero } ?? false,
+            mode: mode, number: lastRun, polls: limit.map { $0 <= .zero } ?? false,
             returnsAfterSource: returnAfterSource)
         begin(run)
         defer { end(run) }
 
         notify(.entry, mode)  // 1. observers: the run loop is entered
+        if let limit, limit <= .seconds(504_911_232) { run.deadline = (now + limit).nanoseconds }
         var result: RunResult? = run.isStopped ? .stopped : nil
         while result == nil { result = pass(run) }
         notify(.exit, mode)  // 10. observers: the run loop is left
@@ -177,7 +175,7 @@ public final class RunLoop {
     /// Makes the coming wait return at once. Forgotten when the loop does not run, and between the end of a wait and the
     /// next pass: that pass looks at everything before it waits. CFRunLoopWakeUp.
     public func wakeUp() {
-        if let run = runs.last, !run.ignoresWakeUps { wakeIsPending = true }
+        if let run = runs.last, !run.ignoresWakeUps { run.wakeIsPending = true }
     }
 
     /// The mode of the innermost run; nil when it does not run. CFRunLoopCopyCurrentMode.
@@ -195,10 +193,7 @@ public final class RunLoop {
     // MARK: The steps
 
     private func begin(_ run: Run) {
-        if runs.isEmpty {
-            handle.clearWakeUp()
-            wakeIsPending = false
-        }
+        if runs.isEmpty { handle.clearWakeUp() }
         spillBatch()
         runs.append(run)
         handle.beginRun(run.number)
@@ -207,7 +202,6 @@ public final class RunLoop {
     private func end(_ run: Run) {
         handle.endRun()
         runs.removeLast()
-        wakeIsPending = false
     }
 
     func notify(_ activity: Activity, _ mode: ModeState) {
@@ -275,19 +269,21 @@ public final class RunLoop {
     /// Takes the next event of the mode, waiting for one if need be.
     private func nextEvent(_ run: Run, waits: Bool) -> Event {
         let mode = run.mode
-        defer { wakeIsPending = false }
+        defer { run.wakeIsPending = false }
         // They take their turn behind what is queued already, however much of that there is.
         if mode.ready.count > 0 { queueDueTimers(mode) }
         if let event = takeReady(mode) {
             handle.clearWakeUp()
             return event
         }
-        let mayWait = waits && !wakeIsPending && !isStopped(run)
+        let mayWait = waits && !run.wakeIsPending && !isStopped(run)
         while true {
             var timeout: Int64 = 0
             if mayWait {
                 var deadline = run.deadline
-                for queue in mode.timers { deadline = min(deadline, queue.heap.latestStart()) }
+                if !mode.timersAreTaken {
+                    for queue in mode.timers { deadline = min(deadline, queue.heap.latestStart()) }
+                }
                 timeout = deadline == .max ? -1 : max(0, deadline.addingSaturating(-poller.now()))
             }
             let woken = look(mode, timeout: timeout)
@@ -334,10 +330,15 @@ public final class RunLoop {
 
     /// The timers that are due take their place in the mode's queue.
     private func queueDueTimers(_ mode: ModeState) {
-        if !mode.ready.holdsTimers, timersAreDue(mode) { mode.ready.appendTimers() }
+        if !mode.ready.holdsTimers, !mode.timersAreTaken, timersAreDue(mode) { mode.ready.appendTimers() }
     }
 
-    private func timersAreDue(_ mode: ModeState) -> Bool {
+    /// Timers are no longer due because they were moved or are gone: they lose their place, too.
+    func dropTimersEntry(_ queue: TimerQueue) {
+        for mode in queue.modes where mode.ready.holdsTimers && !timersAreDue(mode) { mode.ready.removeTimers() }
+    }
+
+    func timersAreDue(_ mode: ModeState) -> Bool {
         var date = Int64.max
         for queue in mode.timers { date = min(date, queue.heap.firstDate) }
         return date != .max && date <= poller.now()
@@ -371,7 +372,9 @@ public final class RunLoop {
         guard mode.ready.count > 0 else { return nil }
         let port = mode.ready.first?.takeUnretainedValue()
         mode.ready.removeFirst()
-        return port.map(Event.port) ?? .timers
+        if let port { return .port(port) }
+        mode.timersAreTaken = true
+        return .timers
     }
 
     /// Returns whether a port was handled.
@@ -381,6 +384,7 @@ public final class RunLoop {
             return false
         case .timers:
             dispatches += 1
+            mode.timersAreTaken = false
             fireDueTimers(mode)
             return false
         case .port(let port):
@@ -388,13 +392,17 @@ public final class RunLoop {
             guard port.isValid, mode.contains(port) else { return false }
             dispatches += 1
             statistics.ports += 1
+            // Delivered here, it is not to be delivered again in another mode.
+            if port.queues > 0 { for other in port.modes { other.ready.remove(port) } }
             let start = linux_monotonic_coarse()
             let hasMore = port.deliver()
             statistics.note(callbackSince: start)
-            guard hasMore, mode.contains(port) else { return true }
+            guard hasMore else { return true }
             // Still ready, so it goes to the end of the queue: behind those which became ready meanwhile.
-            if mode.ports.count > 1 { look(mode, timeout: 0) }
-            if !mode.ready.contains(port) { mode.ready.append(port) }
+            for mode in port.modes {
+                if mode.ports.count > 1 { look(mode, timeout: 0) }
+                if !mode.ready.contains(port) { mode.ready.append(port) }
+            }
             return true
         }
     }

@@ -202,7 +202,9 @@ end)
 
 local MESSAGE = { id = true, data = true, reply_port = true, before = true }
 
-function internals.methods "port":send(message)
+local port_methods = internals.methods "port"
+
+function port_methods:send(message)
   if kind_of(self) ~= "port" then
     error("port:send: a port is expected as self, got " .. type(self) .. "; call it with a colon", 2)
   end

@@ -136,12 +136,18 @@ extension RunLoop {
             owner.drop(context)
             return nil
         }
+        if handle.mayHaveMail { takeMail() }  // what other threads have sent was there first
+        let queue = enqueue(owner, context, modes, order)
+        if let run = runs.last, !run.ignoresWakeUps, queue.serves(run.mode) { run.wakeIsPending = true }
+        return RequestToken(queue: Unmanaged.passUnretained(queue), number: lastRequest)
+    }
+
+    private func enqueue(_ owner: RequestOwner, _ context: Int, _ modes: [Mode], _ order: Int) -> PerformQueue {
         let queue = requestQueue(modes, order)
         lastRequest += 1
         requestCount += 1
         queue.append(owner, context, number: lastRequest)
-        if let run = runs.last, !run.ignoresWakeUps, queue.serves(run.mode) { run.wakeIsPending = true }
-        return RequestToken(queue: Unmanaged.passUnretained(queue), number: lastRequest)
+        return queue
     }
 
     /// Drops a request that has not run. Returns false if it has, or was cancelled before.
@@ -211,7 +217,9 @@ extension RunLoop {
         for run in runs where mail.stops.contains(run.number) { run.isStopped = true }
         for port in mail.ports { port.queueUp() }
         for (modes, order, body) in mail.performs {
-            perform(in: modes, order: order) { [unowned(unsafe) self] in body(self) }  // its own queue does not outlive the loop
+            // Its own queue does not outlive the loop. The sender has woken the loop, if that was worth remembering.
+            let request = ClosureRequest { [unowned(unsafe) self] in body(self) }
+            _ = enqueue(request, 0, modes, order)
         }
     }
 

@@ -87,8 +87,8 @@ extension RunLoop {
         if let old {
             if wasInHeap { old.heap.remove(node) }
             old.count -= 1
-            dropTimersEntry(old)
         }
+        defer { if let old { dropTimersEntry(old) } }
         guard let new else {
             leaveBatch(node)
             node.pointee.queue = nil
@@ -118,17 +118,16 @@ extension RunLoop {
             batch.append(node)
         }
         let end = batch.count
+        // For a nested run, those left are due before whatever becomes ready from now on.
+        if end - start > 1 { queueTimersBehindPorts(mode) }
         for index in start..<end {
-            // Empty when a callback before has removed or invalidated the timer, or a nested run has fired it.
+            // Empty when a callback before has removed or invalidated the timer.
             guard let node = batch[index] else { continue }
             batch[index] = nil
             let queue = node.pointee.queue?.takeUnretainedValue()
-            guard let queue, queue.serves(mode) else {
-                if node.pointee.heapIndex < 0 { queue?.heap.insert(node) }
-                continue
-            }
-            guard node.pointee.fireDate <= now else {
-                if node.pointee.heapIndex < 0 { queue.heap.insert(node) }
+            // A callback may have moved it meanwhile, or a nested run fired it; then it fires only if it is due again.
+            guard let queue, !node.pointee.isFiring, queue.serves(mode), node.pointee.fireDate <= now else {
+                if let queue, !node.pointee.isFiring, node.pointee.heapIndex < 0 { queue.heap.insert(node) }
                 continue
             }
             if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
@@ -136,6 +135,7 @@ extension RunLoop {
             fire(node, late: now.addingSaturating(-node.pointee.fireDate))
         }
         batch.truncate(to: start)
+        if mode.ready.holdsTimers, !timersAreDue(mode) { mode.ready.removeTimers() }
     }
 
     private func queueOfNextTimer(_ mode: ModeState) -> TimerQueue? {
@@ -200,7 +200,7 @@ extension RunLoop {
     }
 
     func leaveBatch(_ node: NodePointer) {
-        if node.pointee.batchIndex >= 0 { batch[Int(node.pointee.batchIndex)] = nil }
+        batch.remove(node)
     }
 
     var firingTimers: [NodePointer] {
@@ -220,11 +220,9 @@ extension RunLoop {
     /// their places in the batch: the outer run fires them if they are still due then.
     func spillBatch() {
         for index in 0..<batch.count {
-            guard let node = batch[index], node.pointee.heapIndex < 0 else { continue }
+            guard let node = batch[index], node.pointee.heapIndex < 0, !node.pointee.isFiring else { continue }
             guard let queue = node.pointee.queue?.takeUnretainedValue() else { continue }
             queue.heap.insert(node)
-            // They were due before whatever has become ready since: their place is before that.
-            for mode in queue.modes where !mode.timersAreTaken { mode.ready.appendTimers() }
         }
     }
 
@@ -305,9 +303,11 @@ struct TimerBatch: ~Copyable {
     subscript(index: Int) -> NodePointer? {
         get { storage[index] }
         nonmutating set {
-            if let node = storage[index] { node.pointee.batchIndex = -1 }
+            if let node = storage[index] { node.pointee.batchPlaces -= 1 }
             storage[index] = newValue
-            newValue?.pointee.batchIndex = Int32(truncatingIfNeeded: index)
+            guard let newValue else { return }
+            newValue.pointee.batchPlaces += 1
+            newValue.pointee.batchIndex = Int32(truncatingIfNeeded: index)
         }
     }
 
@@ -319,11 +319,18 @@ struct TimerBatch: ~Copyable {
             storage = larger
             capacity *= 2
         }
-        // A nested run takes over what the outer one had yet to fire.
-        if node.pointee.batchIndex >= 0 { storage[Int(node.pointee.batchIndex)] = nil }
-        storage[count] = node
-        node.pointee.batchIndex = Int32(truncatingIfNeeded: count)
+        storage[count] = nil
+        self[count] = node
         count += 1
+    }
+
+    /// O(1) for a timer that one run is about to fire; O(length) in the rare case of several.
+    func remove(_ node: NodePointer) {
+        guard node.pointee.batchPlaces > 0 else { return }
+        let latest = Int(node.pointee.batchIndex)
+        if storage[latest] == node { self[latest] = nil }
+        guard node.pointee.batchPlaces > 0 else { return }
+        for index in 0..<count where storage[index] == node { self[index] = nil }
     }
 
     mutating func truncate(to count: Int) { self.count = count }

@@ -71,7 +71,7 @@ extension RunLoop {
             in modes: [Mode] = [.common], order: Int = 0, _ body: @escaping @Sendable (RunLoop) -> Void
         ) -> Bool {
             let accepted = box.withLock { box in
-                guard box.isOpen else { return false }
+                guard box.isOpen, !modes.isEmpty else { return box.isOpen }
                 box.performs.append((modes, order, body))
                 return true
             }

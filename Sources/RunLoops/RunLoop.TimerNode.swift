@@ -24,8 +24,11 @@ extension RunLoop {
         var queue: Unmanaged<TimerQueue>?
         /// Its place in the queue's heap, or -1.
         var heapIndex: Int32 = -1
-        /// Its place among the due timers about to fire, or -1.
-        var batchIndex: Int32 = -1
+        /// How many times it is among the timers about to fire: once for each run, of those inside each other, that found
+        /// it due.
+        var batchPlaces: Int32 = 0
+        /// The latest of these places.
+        var batchIndex: Int32 = 0
         /// While it fires: the timer in whose callback it does, if any.
         var outerFiring: NodePointer?
         let owner: Unmanaged<TimerOwner>

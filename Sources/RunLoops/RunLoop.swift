@@ -123,7 +123,7 @@ public final class RunLoop {
 
         notify(.beforeTimers, mode)  // 2. observers: timers are about to fire
         notify(.beforeSources, mode)  // 3. observers: sources are about to fire
-        let ranRequests = performRequests(mode)
+        performRequests(mode)
         let handledSource = performSources(run)  // 4. custom sources
         if handledSource { performRequests(mode) }
 
@@ -132,7 +132,7 @@ public final class RunLoop {
             event = nextEvent(run, waits: false)
         } else if let port = portReadyAtOnce(mode) {
             event = .port(port)  // 5. a port-based source is ready: on to 9
-        } else if !isPointless(toWaitIn: run, afterRequests: ranRequests) {
+        } else if !isEmpty(mode) {
             notify(.beforeWaiting, mode)  // 6. observers: about to sleep
             event = nextEvent(run, waits: true)  // 7. sleep until something happens
             run.ignoresWakeUps = true
@@ -261,11 +261,6 @@ public final class RunLoop {
         return port.takeUnretainedValue()
     }
 
-    /// A mode that its requests have emptied is not waited in; nor is one in which nothing can happen, without a limit.
-    private func isPointless(toWaitIn run: Run, afterRequests: Bool) -> Bool {
-        (afterRequests || run.deadline == .max) && isEmpty(run.mode)
-    }
-
     /// Takes the next event of the mode, waiting for one if need be.
     private func nextEvent(_ run: Run, waits: Bool) -> Event {
         let mode = run.mode
@@ -347,10 +342,14 @@ public final class RunLoop {
     /// A timer has become due by being added or moved, not by the passing of time: it comes after whatever is ready now,
     /// and before what will be.
     func noteDueTimers(_ queue: TimerQueue) {
-        for mode in queue.modes where !mode.ports.isEmpty && !mode.ready.holdsTimers && timersAreDue(mode) {
-            look(mode, timeout: 0)
-            mode.ready.appendTimers()
-        }
+        for mode in queue.modes where timersAreDue(mode) { queueTimersBehindPorts(mode) }
+    }
+
+    /// Without ports there is nothing to be behind: the timers take their place when somebody looks.
+    func queueTimersBehindPorts(_ mode: ModeState) {
+        guard !mode.ports.isEmpty, !mode.ready.holdsTimers else { return }
+        look(mode, timeout: 0)
+        mode.ready.appendTimers()
     }
 
     /// Called before a port starts to watch: timers that are due already come first.
@@ -392,8 +391,13 @@ public final class RunLoop {
             guard port.isValid, mode.contains(port) else { return false }
             dispatches += 1
             statistics.ports += 1
-            // Delivered here, it is not to be delivered again in another mode.
-            if port.queues > 0 { for other in port.modes { other.ready.remove(port) } }
+            // Delivered here, it is not to be delivered again in another mode, nor to keep a place there.
+            if port.modes.count > 1 {
+                for other in port.modes where other !== mode {
+                    look(other, timeout: 0)
+                    other.ready.remove(port)
+                }
+            }
             let start = linux_monotonic_coarse()
             let hasMore = port.deliver()
             statistics.note(callbackSince: start)

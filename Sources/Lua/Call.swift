@@ -63,7 +63,8 @@ public struct Call {
         case LUA_TNIL: return "nil"
         case LUA_TBOOLEAN: return boolean(index) ? "true" : "false"
         case LUA_TUSERDATA:
-            return cl_any_box_at(thread, index).map { "a \(String(cString: $0.pointee.kind.pointee.name))" } ?? "a userdata"
+            return cl_any_box_at(thread, index).map { "a \(String(cString: $0.pointee.kind.pointee.name))" }
+                ?? "a userdata"
         case let type: return "a \(String(cString: lua_typename(thread, type)))"
         }
     }

@@ -184,7 +184,8 @@ extension Interpreter {
     /// Whether the code that called us may wait, and if not, why.
     public final func reasonNotToWait(_ thread: LuaState) -> String? {
         guard let current, current.thread == thread else {
-            return "cannot wait inside a coroutine of the script's own: wait in the task that resumes it, or use rl.task"
+            return
+                "cannot wait inside a coroutine of the script's own: wait in the task that resumes it, or use rl.task"
         }
         guard lua_isyieldable(thread) == 0 else { return nil }
         var debug = lua_Debug()

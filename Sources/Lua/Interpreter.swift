@@ -32,12 +32,14 @@ open class Interpreter {
         host.pointee.swift = Unmanaged.passUnretained(self).toOpaque()
         host.pointee.share = { host, kind, object in
             guard let interpreter = Interpreter.of(host), let object else { return nil }
-            let shared = interpreter.share(Unmanaged<AnyObject>.fromOpaque(object).takeUnretainedValue(), kind: Int(kind))
+            let shared = interpreter.share(
+                Unmanaged<AnyObject>.fromOpaque(object).takeUnretainedValue(), kind: Int(kind))
             return shared.map { Unmanaged.passRetained($0).toOpaque() }
         }
         host.pointee.arrive = { host, kind, shared in
             guard let interpreter = Interpreter.of(host), let shared else { return nil }
-            let object = interpreter.arrive(Unmanaged<AnyObject>.fromOpaque(shared).takeUnretainedValue(), kind: Int(kind))
+            let object = interpreter.arrive(
+                Unmanaged<AnyObject>.fromOpaque(shared).takeUnretainedValue(), kind: Int(kind))
             return Unmanaged.passRetained(object).toOpaque()
         }
         host.pointee.drop = { shared in

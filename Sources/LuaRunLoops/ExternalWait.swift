@@ -39,10 +39,12 @@ extension LuaHost {
         lastWait += 1
         let number = lastWait
         guard
-            let fiber = beginWait(in: name, cancel: { [unowned self] _ in
-                _ = takeWait(number)
-                timedOut()
-            })
+            let fiber = beginWait(
+                in: name,
+                cancel: { [unowned self] _ in
+                    _ = takeWait(number)
+                    timedOut()
+                })
         else { return nil }
         var modes = [RunLoop.Mode.common]
         if let mode = loop.currentMode, !loop.commonModeNames.contains(mode) { modes.append(mode) }
@@ -51,7 +53,8 @@ extension LuaHost {
         waits[number] = wait
         for mode in modes { loop.add(wait.source, to: mode) }
         if let timeout {
-            let timer = RunLoop.Timer(fireDate: .init(nanoseconds: loop.now.nanoseconds + timeout)) { [unowned self] _, _ in
+            let timer = RunLoop.Timer(fireDate: .init(nanoseconds: loop.now.nanoseconds + timeout)) {
+                [unowned self] _, _ in
                 guard let wait = takeWait(number) else { return }
                 timedOut()
                 resumeWithReason(wait.fiber, "timed out")

@@ -133,7 +133,9 @@ enum InspectBinding {
             lines.append("mode \"\(mode)\":")
             for entry in entries {
                 var parts: [String] = []
-                if let interval = entry.interval { parts.append("every \(TimerBinding.short(Int64(interval * 1e9))) s") }
+                if let interval = entry.interval {
+                    parts.append("every \(TimerBinding.short(Int64(interval * 1e9))) s")
+                }
                 if let next = entry.next {
                     let left = Int64(next * 1e9) - host.loop.now.nanoseconds
                     parts.append(left > 0 ? "next in \(TimerBinding.short(left)) s" : "due")

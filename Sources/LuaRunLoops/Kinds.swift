@@ -117,7 +117,9 @@ final class Callback {
 
     /// Calls the function in a user value with the object and what `push` pushes; it returns how many that is.
     func call(userValue: Int32 = 1, _ push: (OpaquePointer) -> Int32) {
-        guard slot != 0, !host.isClosed, let fiber = host.prepareCallback(slot: slot, userValue: userValue) else { return }
+        guard slot != 0, !host.isClosed, let fiber = host.prepareCallback(slot: slot, userValue: userValue) else {
+            return
+        }
         host.resume(fiber, arguments: 1 + push(fiber.thread))
     }
 }

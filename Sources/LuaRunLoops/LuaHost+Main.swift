@@ -74,7 +74,9 @@ extension LuaHost {
         case .text(var text, let name):
             status = name.withCString { name in
                 text.withUTF8 { bytes in
-                    bytes.withMemoryRebound(to: CChar.self) { cl_load_text(main, $0.baseAddress ?? name, $0.count, name) }
+                    bytes.withMemoryRebound(to: CChar.self) {
+                        cl_load_text(main, $0.baseAddress ?? name, $0.count, name)
+                    }
                 }
             }
         }

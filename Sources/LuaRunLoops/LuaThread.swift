@@ -129,12 +129,14 @@ final class LuaThread: Sendable {
         Self.alive.withLock { $0[ObjectIdentifier(self)] = self }
         let context = Unmanaged.passRetained(Context(self, start))
         var id = pthread_t()
-        let failure = pthread_create(&id, &attributes, { pointer in
-            guard let pointer else { return nil }
-            let context = Unmanaged<Context>.fromOpaque(pointer).takeRetainedValue()
-            context.thread.run(context.start)
-            return nil
-        }, context.toOpaque())
+        let failure = pthread_create(
+            &id, &attributes,
+            { pointer in
+                guard let pointer else { return nil }
+                let context = Unmanaged<Context>.fromOpaque(pointer).takeRetainedValue()
+                context.thread.run(context.start)
+                return nil
+            }, context.toOpaque())
         if failure != 0 {
             context.release()
             Self.alive.withLock { $0[ObjectIdentifier(self)] = nil }
@@ -170,7 +172,9 @@ final class LuaThread: Sendable {
     }
 
     private func run(_ start: Start, _ host: LuaHost) -> Outcome {
-        if let message = host.openLibraries(ignoringEnvironment: start.ignoresEnvironment) { return .failure(nil, message) }
+        if let message = host.openLibraries(ignoringEnvironment: start.ignoresEnvironment) {
+            return .failure(nil, message)
+        }
         host.setPaths(start.path, start.nativePath)
         guard host.requireRunloop(), let count = start.function.unpack(onto: host.state) else {
             return .failure(nil, host.popMessage())

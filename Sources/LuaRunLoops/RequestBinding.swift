@@ -51,10 +51,14 @@ enum RequestBinding {
                 return bad(0, "the name of a mode, or an array of them")
             }
             modes = named
-            guard options.isMissing(1) || call.type(options.index(1)) == LUA_TBOOLEAN else { return bad(1, "a boolean") }
+            guard options.isMissing(1) || call.type(options.index(1)) == LUA_TBOOLEAN else {
+                return bad(1, "a boolean")
+            }
             waits = call.boolean(options.index(1))
             if !options.isMissing(2) {
-                guard let value = call.duration(options.index(2)) else { return bad(2, "a number of seconds, 0 or more") }
+                guard let value = call.duration(options.index(2)) else {
+                    return bad(2, "a number of seconds, 0 or more")
+                }
                 guard !waits else { return call.raise("\(function): 'wait' and 'after' exclude each other") }
                 delay = value
             }

@@ -43,7 +43,9 @@ enum TaskBinding {
         guard let task = task(call) else { return call.wrongSelf("task:await", Kinds.task) }
         guard task.isEnded else {
             if let reason = call.luaHost.reasonNotToWait(call.thread) { return call.raise("task:await: \(reason)") }
-            guard task.fiber !== call.luaHost.current else { return call.raise("task:await: a task cannot await itself") }
+            guard task.fiber !== call.luaHost.current else {
+                return call.raise("task:await: a task cannot await itself")
+            }
             guard let fiber = call.luaHost.beginWait(in: "task:await", cancel: { [weak task] in task?.forget($0) })
             else { return call.raiseOutOfMemory() }
             task.awaiters.append(fiber)

@@ -74,9 +74,11 @@ enum ThreadBinding {
         }
         let own = host.thread
         guard
-            let (number, modes) = host.beginExternalWait(in: "thread:join", timeout: timeout, timedOut: {
-                _ = own?.waits(for: nil)
-            })
+            let (number, modes) = host.beginExternalWait(
+                in: "thread:join", timeout: timeout,
+                timedOut: {
+                    _ = own?.waits(for: nil)
+                })
         else { return call.raiseOutOfMemory() }
         let handle = host.loop.handle
         thread.whenEnded {
@@ -153,7 +155,8 @@ extension LuaHost {
     /// Ends every task that waits.
     func cancelEverything() {
         for fiber in fibersThatWait() {
-            guard fiber.state == .waiting, let cancelWait = fiber.cancelWait, lua_checkstack(fiber.thread, 4) != 0 else {
+            guard fiber.state == .waiting, let cancelWait = fiber.cancelWait, lua_checkstack(fiber.thread, 4) != 0
+            else {
                 continue
             }
             cancelWait(fiber)

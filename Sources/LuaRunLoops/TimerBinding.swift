@@ -72,7 +72,9 @@ enum TimerBinding {
         var date: Int64
         if !options.isMissing(2) {
             guard options.isMissing(1) else { return call.raise("rl.timer: give 'delay' or 'fire_date', not both") }
-            guard let value = call.nanoseconds(options.index(2)) else { return bad(2, "a date: a number, as of rl.now()") }
+            guard let value = call.nanoseconds(options.index(2)) else {
+                return bad(2, "a date: a number, as of rl.now()")
+            }
             date = value
         } else if !options.isMissing(1) {
             guard let value = call.duration(options.index(1)) else { return bad(1, "a number of seconds, 0 or more") }

@@ -63,7 +63,6 @@ struct ReadyQueue: ~Copyable {
         count = kept
     }
 
-
     private mutating func push(_ entry: Entry) {
         if count == capacity { grow() }
         storage[(head + count) & (capacity - 1)] = entry

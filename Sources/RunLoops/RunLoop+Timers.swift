@@ -12,7 +12,9 @@ extension RunLoop {
         precondition(old == nil || old?.loop === self, "the timer is in another run loop: remove it there first")
         if mode == .common {
             // By far the most frequent case first.
-            if old == nil, let queue = commonQueue, queue.modes.count == commonModes.count { return move(node, to: queue) }
+            if old == nil, let queue = commonQueue, queue.modes.count == commonModes.count {
+                return move(node, to: queue)
+            }
             var modes = old?.modes ?? []
             for name in commonModes {
                 let mode = state(of: name)

@@ -30,7 +30,8 @@ extension RunLoop {
             init(poll mask: Int16) { self.init(epoll: UInt32(UInt16(bitPattern: mask))) }
 
             var epollMask: UInt32 {
-                (contains(.read) ? EPOLLIN.rawValue | EPOLLRDHUP.rawValue : 0) | (contains(.write) ? EPOLLOUT.rawValue : 0)
+                (contains(.read) ? EPOLLIN.rawValue | EPOLLRDHUP.rawValue : 0)
+                    | (contains(.write) ? EPOLLOUT.rawValue : 0)
             }
 
             var pollMask: Int16 { Int16(truncatingIfNeeded: epollMask) }

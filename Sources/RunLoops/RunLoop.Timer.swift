@@ -19,7 +19,8 @@ extension RunLoop {
         ///   - order: of timers with the same date, lower ones fire first; then older ones.
         ///   - callback: gets the number of whole intervals passed over since the fire before.
         public init(
-            fireDate: Instant, interval: Duration? = nil, tolerance: Duration = .zero, order: Int = 0, name: String = "",
+            fireDate: Instant, interval: Duration? = nil, tolerance: Duration = .zero, order: Int = 0,
+            name: String = "",
             callback: @escaping (Timer, _ missed: Int) -> Void
         ) {
             self.name = name

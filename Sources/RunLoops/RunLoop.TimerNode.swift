@@ -51,7 +51,9 @@ extension RunLoop {
             setTolerance(tolerance)
         }
 
-        public func owner(is other: TimerOwner) -> Bool { owner.toOpaque() == Unmanaged.passUnretained(other).toOpaque() }
+        public func owner(is other: TimerOwner) -> Bool {
+            owner.toOpaque() == Unmanaged.passUnretained(other).toOpaque()
+        }
 
         public var isScheduled: Bool { queue != nil }
         public var repeats: Bool { interval > 0 }

@@ -139,7 +139,8 @@ final class Session {
 
     private func neverEnded(_ task: MainTask) -> Int32 {
         Program.report(
-            "the main chunk never ended: nothing is left that could wake it\n" + (task.whereItWaits ?? "it was stopped"))
+            "the main chunk never ended: nothing is left that could wake it\n" + (task.whereItWaits ?? "it was stopped")
+        )
         return Status.mainNeverEnded
     }
 

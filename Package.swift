@@ -28,6 +28,8 @@ let package = Package(
         .executableTarget(name: "rlhost", dependencies: ["LuaRunLoops", "RunLoops", "CLinux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"], swiftSettings: swift),
         .testTarget(name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua"], swiftSettings: swift),
+        // The rules of the house, and the documents: nothing of the program is linked.
+        .testTarget(name: "TidyTests", swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .gnu2x

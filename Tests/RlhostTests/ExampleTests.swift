@@ -1,0 +1,172 @@
+import Foundation
+import Testing
+
+@Suite("Examples")
+struct ExampleTests {
+    @Test("every example is run by a test")
+    func allAreRun() throws {
+        let folder = ProgramRun.root.appending(path: "scripts/examples")
+        let tests = try String(contentsOf: URL(filePath: #filePath), encoding: .utf8)
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) where name.hasSuffix(".lua") {
+            #expect(tests.contains("scripts/examples/\(name)"), "nobody runs \(name): it may be broken")
+        }
+    }
+
+    @Test("the clock says how late each tick is, and no tick is early")
+    func clock() async throws {
+        let run = try await ProgramRun.rlhost("scripts/examples/clock.lua", "5", "0.03")
+        #expect(run.status == 0, "\(run.errors)")
+        let lateness = run.output.matches(of: /tick (\d+)  \d\d:\d\d:\d\d  (-?[\d.]+) ms late\n/)
+            .compactMap { Double($0.2) }
+        #expect(!lateness.isEmpty && lateness.allSatisfy { $0 >= 0 }, "\(run.output)")
+        #expect(run.output.contains(/tick \d+ .*\nworst: [\d.]+ ms\n$/), "\(run.output)")
+    }
+
+    /// For scripts: waits until a text is in a file.
+    private static let await_ = """
+        await() {
+          for i in $(seq 300); do grep -q -- "$1" "$2" 2>/dev/null && return; sleep 0.03; done
+          echo "this never came: $1"; cat "$2"
+        }
+
+        """
+
+    @Test("tail shows what is appended to a file, and notices when it is cut")
+    func tailOfFile() async throws {
+        let folder = try TemporaryFolder()
+        let run = try await ProgramRun.shell(
+            Self.await_ + """
+                echo one > log
+                rlhost $ROOT/scripts/examples/tail.lua log > out & tail=$!
+                await one out
+                for word in two three; do echo $word >> log; await $word out; done
+                echo new > log; await new out
+                kill $tail; wait $tail; echo "status $?"
+                cat out
+                """, in: folder.url, environment: ["ROOT": ProgramRun.root.path])
+        #expect(run.output == "status 143\none\ntwo\nthree\ntail: log was cut; from its start:\nnew\n", "\(run.errors)")
+    }
+
+    @Test("tail follows a fifo from one writer to the next, and does not spin in between")
+    func tailOfFifo() async throws {
+        let folder = try TemporaryFolder()
+        let run = try await ProgramRun.shell(
+            Self.await_ + """
+                mkfifo pipe
+                rlhost $ROOT/scripts/examples/tail.lua pipe > out & tail=$!
+                for word in one two three; do echo $word > pipe; await $word out; done
+                # Fields 14 and 15: the hundredths of a second of processor time that it has used.
+                before=$(cut -d' ' -f14,15 /proc/$tail/stat); sleep 0.5; after=$(cut -d' ' -f14,15 /proc/$tail/stat)
+                echo $((${after% *} + ${after#* } - ${before% *} - ${before#* } < 5))
+                kill $tail; wait $tail; echo "status $?"
+                cat out
+                """, in: folder.url, environment: ["ROOT": ProgramRun.root.path])
+        #expect(run.output == "1\nstatus 143\none\ntwo\nthree\n", "\(run.errors)")
+    }
+
+    @Test("people in the chat room hear each other, whatever pieces their lines come in")
+    func chat() async throws {
+        let folder = try TemporaryFolder()
+        let client = """
+            local socket = require "socket"
+            local function enter()
+              local connection = assert(socket.connect("127.0.0.1", tonumber(arg[1])))
+              connection:settimeout(10)
+              return connection
+            end
+            local function hear(who, connection, n)
+              for _ = 1, n do print(who, (assert(connection:receive "*l"))) end
+            end
+            local ada, bob = enter(), enter()
+            hear("ada", ada, 1)
+            hear("bob", bob, 1)
+            ada:send "Ada\\n"
+            hear("ada", ada, 1)
+            bob:send "Bo"
+            bob:send "b\\r\\nhello"
+            hear("bob", bob, 1)
+            bob:send "\\n/quit\\n"
+            hear("ada", ada, 3)
+            print("bob", select(2, bob:receive "*l"))
+            ada:send(("x"):rep(100000))      -- nobody wants to hear that, nor keep it
+            ada:close()
+            local late = enter()
+            late:send "Eve\\n"
+            hear("eve", late, 1)
+            print("eve", (late:receive "*l"):match "welcome, Eve")
+            """
+        try Data(client.utf8).write(to: folder["client.lua"])
+        let run = try await ProgramRun.shell(
+            Self.await_ + """
+                rlhost $ROOT/scripts/examples/chat.lua > out & server=$!
+                await listening out
+                lua5.4 client.lua $(grep -o '[0-9]*$' out)
+                kill $server; wait $server; echo "status $?"
+                """, in: folder.url, environment: ["ROOT": ProgramRun.root.path])
+        #expect(
+            run.output == """
+                ada\tyour name?
+                bob\tyour name?
+                ada\t* welcome, Ada; 1 here
+                bob\t* welcome, Bob; 2 here
+                ada\t* Bob has come
+                ada\tBob: hello
+                ada\t* Bob has left
+                bob\tclosed\t
+                eve\tyour name?
+                eve\twelcome, Eve
+                status 143
+
+                """, "\(run.errors)")
+    }
+
+    @Test("the bank carries out its commands in batches")
+    func commands() async throws {
+        let run = try await ProgramRun.rlhost("scripts/examples/commands.lua")
+        #expect(run.status == 0, "\(run.errors)")
+        #expect(
+            run.output == """
+                open for business in mode default
+                refused: 1000 of 150
+                batch 1 done, balance 150
+                batch 2 done, balance 100
+                closed in mode default
+                batch 3 done, balance 100
+
+                """)
+    }
+
+    @Test("the drawing has a line for each pass, and says which of them slept")
+    func passes() async throws {
+        let run = try await ProgramRun.rlhost("scripts/examples/passes.lua")
+        #expect(run.status == 0, "\(run.errors)")
+        let drawing = run.output.replacing(/z \d+/, with: "z")
+        #expect(
+            drawing == """
+                enter
+                T S (pipe hello)
+                T S z (20 ms) (20 ms, too)
+                T S (source)
+                T S z (50 ms)
+                exit
+
+                """)
+    }
+
+    @Test("while the dialogue is open only its own events come, and the others come afterwards")
+    func dialogue() async throws {
+        let run = try await ProgramRun.rlhost("scripts/examples/dialogue.lua")
+        #expect(run.status == 0, "\(run.errors)")
+        // A loaded machine may let a heartbeat through more or less.
+        let story = run.output.replacing(/(default|modal  ) \theartbeat\n/, with: "")
+        #expect(
+            story == """
+                default \tsave before closing?
+                default \tthe answer is yes
+                default \tmessage: first
+                default \tmessage: second
+
+                """)
+        #expect(run.output.contains("modal   \theartbeat\n"), "what is in both modes goes on")
+    }
+}

@@ -1,0 +1,926 @@
+---@meta runloop
+
+-- Every call of the module `runloop`, for readers and for Lua editors.
+--
+-- Times are seconds, as numbers, everywhere. A *date* is a point on the clock of `rl.now()`. Objects made by `rl.timer{}`,
+-- `rl.source{}`, `rl.fd_port{}`, `rl.observer{}`, `rl.port{}` and `rl.message_port{}` do nothing until `loop:add(object)`;
+-- the one-line forms (`rl.after`, `rl.every`, `rl.on_readable`, `rl.on_writable`, `rl.observe`, `rl.perform`) make the object
+-- and add it to the common modes of the current loop.
+--
+-- Misuse raises an error that starts with the function's name. What the world refuses returns nil, a message and a code:
+-- `nil, "EBADF: bad file descriptor", "EBADF"`, ready for `assert`.
+
+---@class runloop
+local rl = {}
+
+---The names of the predefined modes. A mode is a string; others can be made up at will.
+---@class runloop.modes
+---@field default "default" what `loop:run()` runs in
+---@field common "common" not a mode, but all common ones: for adding, not for running
+---@field event_tracking "event_tracking" while the user drags something
+---@field modal "modal" while a dialogue is open
+---@field connection_reply "connection_reply" while an answer is waited for
+rl.modes = {}
+
+---One mode, or several.
+---@alias runloop.Modes string|string[]
+
+---What a loop can hold.
+---@alias runloop.Item runloop.Timer|runloop.Source|runloop.FDPort|runloop.Observer|runloop.Port|runloop.MessagePort
+
+---How a run ended.
+---@alias runloop.Result
+---| "finished" # nothing was left in the mode
+---| "stopped" # `loop:stop()`
+---| "timed_out" # the timeout was over
+---| "handled_source" # `return_after_source`, and a source or port was handled
+
+-- Time ---------------------------------------------------------------------------------------------------------------
+
+---The monotonic clock: seconds since some moment in the past. It does not jump when the wall clock is set.
+---@return number date
+function rl.now() end
+
+---The wall clock: seconds since 1970.
+---@return number seconds
+function rl.time() end
+
+---The date that corresponds to a moment of the wall clock, as things stand now.
+---
+---```lua
+---local midnight = os.time { year = 2040, month = 1, day = 1, hour = 0 }
+---assert(rl.date(midnight) > rl.now())
+---```
+---@param unix_seconds number
+---@return number date
+function rl.date(unix_seconds) end
+
+-- Loops --------------------------------------------------------------------------------------------------------------
+
+---A run loop. Each thread has one. On other threads than its own it takes `perform`, `stop`, `wake_up` and `is_waiting`.
+---@class runloop.Loop
+local Loop = {}
+
+---The loop of this thread.
+---@return runloop.Loop loop
+function rl.current() end
+
+---The loop of the main thread.
+---@return runloop.Loop loop
+function rl.main() end
+
+---The same as `rl.current():run(…)`.
+---@param options? runloop.RunOptions
+---@return runloop.Result result
+function rl.run(options) end
+
+---The same as `rl.current():stop()`.
+function rl.stop() end
+
+---@class runloop.RunOptions
+---@field mode? string `"default"` if absent; `"common"` raises
+---@field timeout? number seconds; absent: no limit; 0 or less: one pass that does not wait
+---@field return_after_source? boolean return as soon as a source or port was handled (timers do not count)
+
+---Runs the loop until it is stopped, its time is over, or nothing is left in the mode. With nothing in the mode it returns
+---"finished" at once. Runs nest: a callback may run the loop again, in this mode or another.
+---
+---```lua
+---rl.after(0.01, function() rl.stop() end)
+---rl.after(60, print)
+---assert(rl.run() == "stopped")
+---assert(rl.run { timeout = 0.01 } == "timed_out")
+---assert(rl.run { mode = "a mode that holds nothing" } == "finished")
+---rl.stop()
+---os.exit()
+---```
+---@param options? runloop.RunOptions
+---@return runloop.Result result
+function Loop:run(options) end
+
+---Runs the loop once, until a source or port was handled, or the date. `runMode:beforeDate:`
+---@param mode string
+---@param before number a date
+---@return boolean ran false if there is nothing in the mode
+function Loop:run_mode(mode, before) end
+
+---Runs the loop in the default mode until a date, or until nothing is left. `runUntilDate:`
+---@param date number
+function Loop:run_until(date) end
+
+---Ends the innermost run when its pass is over. Not remembered when the loop does not run.
+function Loop:stop() end
+
+---Makes the loop's coming wait return at once.
+function Loop:wake_up() end
+
+---Whether the loop is asleep, waiting for something to happen.
+---@return boolean
+function Loop:is_waiting() end
+
+---The mode of the innermost run; nil when the loop does not run.
+---@return string? mode
+function Loop:mode() end
+
+---The names of the modes that the loop knows.
+---@return string[] names
+function Loop:modes() end
+
+---Makes a mode common: what was and what will be added to `"common"` is then in this mode, too.
+---@param name string
+function Loop:add_common_mode(name) end
+
+---Which order of events observers see: that of Apple's documentation, or exactly that of CoreFoundation.
+---@return "documented"|"core_foundation" sequence
+function Loop:sequence() end
+
+---@param sequence "documented"|"core_foundation"
+function Loop:set_sequence(sequence) end
+
+---When the next timer of a mode is due; nil without timers.
+---@param mode? string `"default"` if absent
+---@return number? date
+function Loop:next_fire_date(mode) end
+
+---Puts an object into one or more modes. The loop then owns it: it stays alive and at work even if the script forgets it.
+---Adding what is there already does nothing.
+---
+---```lua
+---local timer = rl.timer { interval = 0.01, callback = function(timer) timer:invalidate() end }
+---rl.current():add(timer, { "default", "modal" })
+---assert(rl.current():contains(timer, "modal"))
+---rl.current():remove(timer, "modal")
+---assert(not rl.current():contains(timer, "modal"))
+---```
+---@param object runloop.Item
+---@param mode? runloop.Modes `"default"` if absent; `"common"`: all common modes
+function Loop:add(object, mode) end
+
+---Takes an object out of one or more modes; it stays valid and can be added again.
+---@param object runloop.Item
+---@param mode? runloop.Modes `"default"` if absent
+function Loop:remove(object, mode) end
+
+---Whether an object is in a mode; with several modes, whether it is in all of them.
+---@param object runloop.Item
+---@param mode? runloop.Modes `"default"` if absent
+---@return boolean
+function Loop:contains(object, mode) end
+
+---Has a function called by the loop, on the loop's thread: in the next pass in one of the modes, after what was queued before.
+---Wakes the loop. A table instead of the function takes options; its positional part is the function and its arguments.
+---
+---```lua
+---rl.current():perform(print, "one")
+---rl.current():perform { print, "three", after = 0.02 }
+---rl.current():perform { print, "two", modes = { "default", "modal" }, order = 5 }
+---```
+---```text
+---one
+---two
+---three
+---```
+---@param fn function|runloop.PerformOptions
+---@param ... any arguments for `fn`
+---@return runloop.Request|any request with `wait`: what the function returned
+function Loop:perform(fn, ...) end
+
+---@class runloop.PerformOptions
+---@field [1] function the function; its arguments follow
+---@field modes? runloop.Modes `"common"` if absent
+---@field wait? boolean wait until it is done and return its results, or raise its error; on the own thread it runs at once
+---@field after? number seconds to wait first; excludes `wait`
+---@field order? integer lower ones first, among those that run in the same pass; 0 if absent
+
+---What the loop holds, as plain tables.
+---@return runloop.Inspection inspection
+function Loop:inspect() end
+
+---@class runloop.Inspection
+---@field running? string the current mode
+---@field requests integer queued perform requests
+---@field common_modes string[]
+---@field modes table<string, runloop.InspectedItem[]>
+
+---@class runloop.InspectedItem
+---@field kind string "timer", "source", "fd_port", "observer", "port", "task" or "request"
+---@field name string
+---@field order integer
+---@field made_at? string where it was made: `"app.lua:12"`
+---@field next? number the date of the next fire
+---@field interval? number seconds between fires
+---@field detail? string what else there is to say
+
+---What the loop has done so far.
+---@return runloop.Statistics statistics
+function Loop:stats() end
+
+---@class runloop.Statistics
+---@field passes integer
+---@field sleeps integer
+---@field seconds_asleep number
+---@field longest_callback number seconds, to about a hundredth
+---@field callbacks { timer: integer, source: integer, port: integer, observer: integer, request: integer }
+
+---Raises: a loop lives as long as its thread.
+function Loop:invalidate() end
+
+---Whether the loop's thread is alive.
+---@return boolean
+function Loop:is_valid() end
+
+---`"main"` for the main thread's loop.
+---@return string
+function Loop:name() end
+
+-- Timers -------------------------------------------------------------------------------------------------------------
+
+---@class runloop.Timer
+local Timer = {}
+
+---@class runloop.TimerOptions
+---@field callback fun(timer: runloop.Timer, missed: integer) `missed`: how many whole intervals were skipped before this fire
+---@field delay? number seconds until the first fire; absent: `interval`
+---@field fire_date? number the date of the first fire, instead of `delay`
+---@field interval? number seconds between fires; absent or 0: it fires once
+---@field tolerance? number seconds by which a fire may be late, so that several timers share one wake-up
+---@field order? integer lower ones first, among timers due at the same moment; 0 if absent
+---@field name? string for messages
+
+---Makes a timer. It stays on its grid: a late fire does not move the following ones, and fires that were missed are counted,
+---not made up for. It never fires early.
+---
+---```lua
+---local timer = rl.timer {
+---  interval = 0.02,
+---  name = "poll",
+---  callback = function(timer, missed)
+---    print(timer:name(), missed)
+---    timer:invalidate()
+---  end,
+---}
+---rl.current():add(timer)
+---local done = rl.now() + 0.05            -- the loop does not get to run before this
+---repeat until rl.now() >= done
+---```
+---```text
+---poll	1
+---```
+---@param options runloop.TimerOptions
+---@return runloop.Timer timer
+function rl.timer(options) end
+
+---Calls a function once, after some seconds.
+---@param seconds number
+---@param fn fun(timer: runloop.Timer, ...: any)
+---@param ... any further arguments for `fn`
+---@return runloop.Timer timer
+function rl.after(seconds, fn, ...) end
+
+---Calls a function again and again, every so many seconds. Without further arguments it gets `missed` after the timer.
+---@param seconds number
+---@param fn fun(timer: runloop.Timer, ...: any)
+---@param ... any further arguments for `fn`
+---@return runloop.Timer timer
+function rl.every(seconds, fn, ...) end
+
+---Fires now, whatever the date. A timer that fires once is done with it; a repeating one keeps its dates.
+function Timer:fire() end
+
+---When it fires next; nil once it is invalid.
+---@return number? date
+function Timer:fire_date() end
+
+---Moves the next fire. A repeating timer goes on from there.
+---@param date number
+function Timer:set_fire_date(date) end
+
+---Seconds between fires; 0 if it fires once.
+---@return number seconds
+function Timer:interval() end
+
+---@return boolean
+function Timer:repeats() end
+
+---@return number seconds
+function Timer:tolerance() end
+
+---@param seconds number
+function Timer:set_tolerance(seconds) end
+
+---@return integer
+function Timer:order() end
+
+---Takes it out of every mode, for good. Its callback never runs again. Doing it twice does nothing.
+function Timer:invalidate() end
+
+---@return boolean
+function Timer:is_valid() end
+
+---@return string
+function Timer:name() end
+
+-- Custom sources -----------------------------------------------------------------------------------------------------
+
+---An event source of one's own: whoever has something for the loop's thread to do signals it.
+---@class runloop.Source
+local Source = {}
+
+---@class runloop.SourceOptions
+---@field perform? fun(source: runloop.Source) called in the pass after a signal; several signals make one call
+---@field schedule? fun(source: runloop.Source, loop: runloop.Loop, mode: string) called when it gets into a mode
+---@field cancel? fun(source: runloop.Source, loop: runloop.Loop, mode: string) called when it leaves a mode
+---@field order? integer lower ones first; 0 if absent
+---@field name? string for messages
+
+---Makes a custom source. Nothing happens until it is signalled; and it keeps its mode alive until it is invalidated.
+---
+---```lua
+---local mailbox = rl.source { perform = function(source)
+---  for from, text in source:commands() do print(from, text) end
+---  source:invalidate()
+---end }
+---rl.current():add(mailbox)
+---mailbox:post("Ada", "hello")
+---mailbox:post("Bob", "hi")
+---```
+---```text
+---Ada	hello
+---Bob	hi
+---```
+---@param options runloop.SourceOptions
+---@return runloop.Source source
+function rl.source(options) end
+
+---Marks the source, so that it is performed in the next pass of a mode that it is in. Does not wake the loop: `post` does.
+---From any thread.
+function Source:signal() end
+
+---@return boolean
+function Source:is_signalled() end
+
+---Appends a command, signals, and wakes every loop that holds the source. From any thread.
+---@param value any not nil: it ends the loop over `commands()`
+---@param ... any
+---@return boolean posted false when the source is invalid
+function Source:post(value, ...) end
+
+---Iterates over the commands that have been posted, oldest first, and removes them.
+---@return fun(): any, ...
+function Source:commands() end
+
+---Wakes the loops that hold the source.
+function Source:wake_loops() end
+
+---@return integer
+function Source:order() end
+
+---Takes it out of every mode, for good.
+function Source:invalidate() end
+
+---@return boolean
+function Source:is_valid() end
+
+---@return string
+function Source:name() end
+
+-- File-descriptor ports ----------------------------------------------------------------------------------------------
+
+---@class runloop.FDPort
+local FDPort = {}
+
+---A descriptor: a number, a Lua file, or an object with a method `fd`, `getfd`, `pollfd` or `fileno`.
+---@alias runloop.Descriptor integer|file*|table|userdata
+
+---@class runloop.FDPortOptions
+---@field fd runloop.Descriptor
+---@field callback fun(port: runloop.FDPort, events: string) `events`: of `"r"`, `"w"`, `"h"` (hang-up), `"e"` (error)
+---@field events? string `"r"`, `"w"`, `"rw"` or `""`; `"r"` if absent
+---@field owns? boolean close the descriptor when the port is invalidated
+---@field once? boolean invalidate the port before its first callback
+---@field order? integer lower ones first; 0 if absent
+---@field name? string for messages
+
+---Makes a port that watches a descriptor. The loop never reads from it: as long as there is something left to read, the
+---callback is called again. After a hang-up or error with nothing to read the port rests until `port:set_events()`.
+---@param options runloop.FDPortOptions
+---@return runloop.FDPort? port
+---@return string? message
+---@return string? code
+function rl.fd_port(options) end
+
+---Calls a function whenever a descriptor can be read.
+---
+---```lua
+---local pipe = assert(io.popen "echo through a pipe")
+---rl.on_readable(pipe, function(port, events)
+---  print(pipe:read "l")
+---  port:invalidate()
+---end)
+---```
+---```text
+---through a pipe
+---```
+---@param fd runloop.Descriptor
+---@param fn fun(port: runloop.FDPort, events: string)
+---@return runloop.FDPort? port
+---@return string? message
+---@return string? code
+function rl.on_readable(fd, fn) end
+
+---Calls a function whenever a descriptor can be written to.
+---@param fd runloop.Descriptor
+---@param fn fun(port: runloop.FDPort, events: string)
+---@return runloop.FDPort? port
+---@return string? message
+---@return string? code
+function rl.on_writable(fd, fn) end
+
+---@return integer
+function FDPort:fd() end
+
+---What it asks for.
+---@return string events
+function FDPort:events() end
+
+---Sets what it asks for, and ends its rest.
+---@param events string `"r"`, `"w"`, `"rw"` or `""`
+---@return boolean? done
+---@return string? message
+---@return string? code
+function FDPort:set_events(events) end
+
+---@return integer
+function FDPort:order() end
+
+---Takes it out of every mode, for good; to be done before the descriptor is closed.
+function FDPort:invalidate() end
+
+---@return boolean
+function FDPort:is_valid() end
+
+---@return string
+function FDPort:name() end
+
+-- Observers ----------------------------------------------------------------------------------------------------------
+
+---@class runloop.Observer
+local Observer = {}
+
+---What a run of the loop does, in this order; the four in the middle again and again.
+---@alias runloop.Activity
+---| "entry" # a run begins
+---| "before_timers" # timers are next
+---| "before_sources" # sources are next
+---| "before_waiting" # it is about to sleep
+---| "after_waiting" # it has been woken, and has done nothing yet
+---| "exit" # a run ends
+
+---@class runloop.ObserverOptions
+---@field activities "all"|runloop.Activity|runloop.Activity[]
+---@field callback fun(observer: runloop.Observer, activity: runloop.Activity)
+---@field repeats? boolean false: it is invalidated before its first callback; true if absent
+---@field order? integer lower ones first; 0 if absent
+---@field name? string for messages
+
+---Makes an observer: it is told what the loop is about to do. An observer does not keep a mode alive.
+---@param options runloop.ObserverOptions
+---@return runloop.Observer observer
+function rl.observer(options) end
+
+---Makes an observer and adds it to the common modes.
+---
+---```lua
+---rl.observe({ "entry", "exit" }, function(observer, activity) print(activity) end)
+---rl.after(0.01, function() print "tick" end)
+---```
+---```text
+---entry
+---tick
+---exit
+---```
+---@param activities "all"|runloop.Activity|runloop.Activity[]
+---@param fn fun(observer: runloop.Observer, activity: runloop.Activity)
+---@return runloop.Observer observer
+function rl.observe(activities, fn) end
+
+---@return runloop.Activity[]
+function Observer:activities() end
+
+---@return boolean
+function Observer:repeats() end
+
+---@return integer
+function Observer:order() end
+
+---Takes it out of every mode, for good.
+function Observer:invalidate() end
+
+---@return boolean
+function Observer:is_valid() end
+
+---@return string
+function Observer:name() end
+
+-- Perform requests ---------------------------------------------------------------------------------------------------
+
+---A call that has been asked for.
+---@class runloop.Request
+local Request = {}
+
+---The same as `rl.current():perform(…)`.
+---@param fn function|runloop.PerformOptions
+---@param ... any arguments for `fn`
+---@return runloop.Request|any request with `wait`: what the function returned
+function rl.perform(fn, ...) end
+
+---Takes back the delayed requests of this loop with this function and, where given, these arguments.
+---
+---```lua
+---rl.perform { print, "one", after = 0.01 }
+---rl.perform { print, "two", after = 0.01 }
+---assert(rl.cancel_performs(print, "two") == 1)
+---```
+---```text
+---one
+---```
+---@param fn function
+---@param ... any
+---@return integer cancelled how many
+function rl.cancel_performs(fn, ...) end
+
+---Takes the request back. From any thread.
+---@return boolean cancelled false if it has run already
+function Request:cancel() end
+
+---The same as `cancel`.
+---@return boolean cancelled
+function Request:invalidate() end
+
+---Whether it is still to run.
+---@return boolean
+function Request:is_valid() end
+
+---@return string
+function Request:name() end
+
+-- Tasks --------------------------------------------------------------------------------------------------------------
+
+---A function that may wait while others go on. The main chunk and every callback are tasks, too.
+---@class runloop.Task
+local Task = {}
+
+---Starts a task. It runs at once, until it first waits.
+---
+---```lua
+---local task = rl.task(function(a, b)
+---  rl.sleep(0.01)
+---  return a + b
+---end, 1, 2)
+---print(task:status())
+---print(task:await())
+---```
+---```text
+---waiting
+---3
+---```
+---@param fn function
+---@param ... any arguments for `fn`
+---@return runloop.Task task
+function rl.task(fn, ...) end
+
+---Waits for some seconds; the loop goes on meanwhile. Not inside a coroutine of one's own: there it raises.
+---@param seconds number
+function rl.sleep(seconds) end
+
+---Waits until a descriptor can be read.
+---@param fd runloop.Descriptor
+---@param timeout? number seconds; absent: no limit
+---@return string? events nil when the time is over
+---@return string? message
+function rl.wait_readable(fd, timeout) end
+
+---Waits until a descriptor can be written to.
+---@param fd runloop.Descriptor
+---@param timeout? number seconds; absent: no limit
+---@return string? events nil when the time is over
+---@return string? message
+function rl.wait_writable(fd, timeout) end
+
+---Calls a function, and cancels it where it waits when the time is over.
+---@param seconds number
+---@param fn function
+---@param ... any arguments for `fn`
+---@return any ... its results
+function rl.timeout(seconds, fn, ...) end
+
+---Waits until the task has ended. Returns what it returned, or raises its error.
+---@return any ...
+function Task:await() end
+
+---Ends the task where it waits, with the error "cancelled": its `<close>` variables are closed.
+---@return boolean cancelled false when it was not waiting
+function Task:cancel() end
+
+---@return "waiting"|"running"|"done"|"failed"|"cancelled" status
+function Task:status() end
+
+---The same as `cancel`.
+---@return boolean cancelled
+function Task:invalidate() end
+
+---Whether it has not ended.
+---@return boolean
+function Task:is_valid() end
+
+---@return string
+function Task:name() end
+
+-- Threads ------------------------------------------------------------------------------------------------------------
+
+---A thread with a Lua state and a run loop of its own.
+---@class runloop.Thread
+local Thread = {}
+
+---@class runloop.ThreadOptions
+---@field [1] function the function; its arguments follow
+---@field name? string for messages
+
+---Starts a thread. The function, its upvalues and arguments are copied: tables with cycles and shared parts, without
+---metatables; what is reachable from `package.loaded` by name; loops, threads, sources, ports and tasks as handles to the same
+---object. What cannot be copied raises, and says where it is. While the function waits, its thread runs its loop for it.
+---
+---```lua
+---local sum = 0
+---local thread = rl.thread(function(numbers)
+---  local sum = 0
+---  for _, number in ipairs(numbers) do sum = sum + number end
+---  return sum
+---end, { 1, 2, 3 })
+---print(thread:join())
+---```
+---```text
+---true	6
+---```
+---@param fn function|runloop.ThreadOptions
+---@param ... any arguments for `fn`
+---@return runloop.Thread? thread
+---@return string? message
+---@return string? code
+function rl.thread(fn, ...) end
+
+---The thread that this is; nil on the main thread.
+---@return runloop.Thread? thread
+function rl.this_thread() end
+
+---Its loop, for `perform`, `stop`, `wake_up` and `is_waiting`.
+---@return runloop.Loop loop
+function Thread:loop() end
+
+---Waits until the thread has ended. The loop of this one goes on meanwhile.
+---@param timeout? number seconds; absent: no limit
+---@return boolean? succeeded true and the function's results, or false and its error; nil when the time is over
+---@return any ...
+function Thread:join(timeout) end
+
+---@return boolean
+function Thread:is_alive() end
+
+---Asks the thread to end: its loop is stopped, its tasks are cancelled.
+function Thread:cancel() end
+
+---The same as `cancel`.
+function Thread:invalidate() end
+
+---The same as `is_alive`.
+---@return boolean
+function Thread:is_valid() end
+
+---@return string
+function Thread:name() end
+
+-- Ports --------------------------------------------------------------------------------------------------------------
+
+---A queue of messages for one loop, into which any thread can put some. NSPort
+---@class runloop.Port
+local Port = {}
+
+---@class runloop.PortOptions
+---@field callback? fun(port: runloop.Port, message: runloop.Message) absent: an empty port, which only keeps a mode alive
+---@field capacity? integer how many messages wait at most; 1024 if absent
+---@field order? integer lower ones first; 0 if absent
+---@field name? string for messages
+
+---@class runloop.Message
+---@field id integer 0 if the sender gave none
+---@field data any a copy of what the sender gave
+---@field reply_port? runloop.Port where the sender would like an answer
+
+---Makes a port. Even one that never gets a message keeps its mode alive.
+---
+---```lua
+---local inbox = rl.port { callback = function(port, message)
+---  print(message.id, message.data.name)
+---  port:invalidate()
+---end }
+---rl.current():add(inbox)
+---inbox:send { id = 100, data = { name = "Ada" } }
+---```
+---```text
+---100	Ada
+---```
+---@param options? runloop.PortOptions
+---@return runloop.Port port
+function rl.port(options) end
+
+---@class runloop.SendOptions
+---@field id? integer
+---@field data? any copied, as for a thread
+---@field reply_port? runloop.Port
+---@field before? number a date: while the port is full, wait until then; absent: without limit
+
+---Puts a message into the port's queue. From any thread. Nothing that was sent is lost while the port is valid.
+---@param message runloop.SendOptions
+---@return boolean? sent
+---@return "timed out"|"invalid"|nil reason
+function Port:send(message) end
+
+---@return integer
+function Port:capacity() end
+
+---How many messages wait.
+---@return integer
+function Port:count() end
+
+---@return integer
+function Port:order() end
+
+---Takes it out of every mode, for good. Who waits to send gets "invalid".
+function Port:invalidate() end
+
+---@return boolean
+function Port:is_valid() end
+
+---@return string
+function Port:name() end
+
+-- Message ports ------------------------------------------------------------------------------------------------------
+
+---A port that other processes of the same user can send to, by its name. CFMessagePort
+---@class runloop.MessagePort
+local MessagePort = {}
+
+---@class runloop.MessagePortOptions
+---@field name string at most one live process holds it
+---@field callback fun(port: runloop.MessagePort, id: integer, data: string): string? what it returns is the answer
+---@field order? integer lower ones first; 0 if absent
+
+---Makes a port under a name.
+---@param options runloop.MessagePortOptions
+---@return runloop.MessagePort? port
+---@return string? message
+---@return string? code
+function rl.message_port(options) end
+
+---Takes it out of every mode, for good; the name is free again.
+function MessagePort:invalidate() end
+
+---@return boolean
+function MessagePort:is_valid() end
+
+---@return string
+function MessagePort:name() end
+
+---@return integer
+function MessagePort:order() end
+
+---Somebody else's message port.
+---@class runloop.RemotePort
+local RemotePort = {}
+
+---Finds the message port of a name.
+---@param name string
+---@return runloop.RemotePort? remote
+---@return string? message
+---@return string? code
+function rl.remote_port(name) end
+
+---@alias runloop.RemoteFailure "send timed out"|"reply timed out"|"invalid"|"became invalid"|string
+
+---@class runloop.RequestOptions
+---@field send_timeout? number seconds
+---@field reply_timeout? number seconds
+---@field reply_mode? string run this loop in that mode until the answer is there; absent: only this task waits
+
+---Sends a request, and waits for the answer.
+---@param id integer
+---@param data string
+---@param options? runloop.RequestOptions
+---@return string? answer
+---@return runloop.RemoteFailure? reason
+function RemotePort:request(id, data, options) end
+
+---Sends without waiting for an answer.
+---@param id integer
+---@param data string
+---@param options? { timeout: number? }
+---@return boolean? sent
+---@return runloop.RemoteFailure? reason
+function RemotePort:send(id, data, options) end
+
+---Gives the connection up.
+function RemotePort:invalidate() end
+
+---@return boolean
+function RemotePort:is_valid() end
+
+---@return string
+function RemotePort:name() end
+
+-- Notifications ------------------------------------------------------------------------------------------------------
+
+---Messages by name, for whoever listens on this thread; posted at once, or queued and merged. NSNotificationQueue
+---@class runloop.Notifications
+local Notifications = {}
+rl.notifications = Notifications
+
+---@class runloop.NotificationObserver
+local NotificationObserver = {}
+
+---Calls a function for each notification of a name; with a sender, only for those from it.
+---
+---```lua
+---local observer = rl.notifications:observe("saved", function(name, info) print(name, info) end)
+---rl.notifications:enqueue("saved", "draft 1")
+---rl.notifications:enqueue("saved", "draft 2")     -- takes the place of the first: same name, same sender
+---print "queued"
+---```
+---```text
+---queued
+---saved	draft 2
+---```
+---@param name string
+---@param fn fun(name: string, info: any, sender: any)
+---@param sender? any
+---@return runloop.NotificationObserver observer
+function Notifications:observe(name, fn, sender) end
+
+---Tells the observers now, in the order in which they were added.
+---@param name string
+---@param info? any
+---@param sender? any
+function Notifications:post(name, info, sender) end
+
+---@class runloop.EnqueueOptions
+---@field style? "asap"|"idle"|"now" in the next pass; before the loop would sleep; at once; `"asap"` if absent
+---@field coalesce? ("name"|"sender")[] which queued notifications this one replaces; both if absent, `{}`: none
+---@field modes? runloop.Modes in which it may be posted; `"default"` if absent
+---@field sender? any
+
+---Queues a notification.
+---@param name string
+---@param info? any
+---@param options? runloop.EnqueueOptions
+function Notifications:enqueue(name, info, options) end
+
+---Takes back what is queued under a name, from a sender, or both.
+---@param name? string
+---@param sender? any
+---@return integer dequeued how many
+function Notifications:dequeue(name, sender) end
+
+---Ends the observation.
+function NotificationObserver:invalidate() end
+
+---@return boolean
+function NotificationObserver:is_valid() end
+
+---The name of the notification.
+---@return string
+function NotificationObserver:name() end
+
+-- Errors, and looking inside -----------------------------------------------------------------------------------------
+
+---@class runloop.ErrorInfo
+---@field traceback string message and traceback
+---@field where? string what the error was in: `timer "poll" made at app.lua:12`
+
+---Sets the function that gets the errors nobody catches, in callbacks, tasks and the main chunk. Without one they are printed
+---with a traceback, and the program ends with exit status 1.
+---
+---```lua
+---rl.on_error(function(err, info) print("caught: " .. err.reason) end)
+---rl.after(0.01, function() error { reason = "just so" } end)
+---```
+---```text
+---caught: just so
+---```
+---@param fn? fun(err: any, info: runloop.ErrorInfo) nil: the host's own way again
+---@return function? before what was set before
+function rl.on_error(fn) end
+
+---What keeps the loop alive, as text for people.
+---@return string text
+function rl.why() end
+
+return rl

@@ -1,0 +1,40 @@
+-- A clock that does not drift.
+--
+--   rlhost clock.lua [TICKS [SECONDS]]
+--
+-- Each tick pretends to work for a third of the interval. A program that sleeps, works and sleeps again would fall behind
+-- by that much every time. A repeating timer has a grid of fire dates instead, fixed when it is made, so that lateness
+-- never adds up: the last column stays small however long the clock runs.
+
+local rl = require "runloop"
+
+local ticks = tonumber(arg[1] or 10) or error "clock.lua: TICKS must be a number"
+local interval = tonumber(arg[2] or 1) or error "clock.lua: SECONDS must be a number"
+
+local function work(seconds)
+  local done = rl.now() + seconds
+  repeat until rl.now() >= done
+end
+
+local start, tick, worst = nil, 0, 0
+
+local timer = rl.timer {
+  interval = interval,
+  name = "clock",
+  callback = function(timer, missed)
+    -- Intervals that went by while the loop was busy elsewhere (or the machine asleep) come as a count, not as a burst.
+    tick = tick + 1 + missed
+    local late = rl.now() - (start + tick * interval)
+    worst = math.max(worst, late)
+    print(("tick %d  %s  %.2f ms late"):format(tick, os.date "%H:%M:%S", late * 1000))
+    if tick >= ticks then
+      -- Nothing else is in the loop, so with this the program ends.
+      timer:invalidate()
+      print(("worst: %.2f ms"):format(worst * 1000))
+    else
+      work(interval / 3)
+    end
+  end,
+}
+start = timer:fire_date() - interval
+rl.current():add(timer)

@@ -1,0 +1,100 @@
+import Foundation
+
+/// Runs the built program, or another one, and captures what it does.
+///
+///     let result = try Binary.run(["-e", "print(1)"])
+///     #expect(result.output == "1\n" && result.status == 0)
+///
+/// For a conversation with a running program, see `Binary.Process`.
+enum Binary {
+    /// The program under test: that of the environment variable RLHOST, or the one that was built with the tests.
+    static let path: String = {
+        if let path = ProcessInfo.processInfo.environment["RLHOST"], !path.isEmpty { return path }
+        // The tests themselves are in the same directory, whatever that is for this kind of build.
+        if let tests = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") {
+            let path = URL(fileURLWithPath: tests).deletingLastPathComponent().appendingPathComponent("rlhost").path
+            if FileManager.default.isExecutableFile(atPath: path) { return path }
+        }
+        return repository + "/.build/debug/rlhost"
+    }()
+
+    /// The directory that holds Package.swift.
+    static let repository = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().path
+
+    /// lua5.4, whose behaviour is the measure; nil where it is not installed.
+    static let lua: String? = ["/usr/bin/lua5.4", "/usr/local/bin/lua5.4"].first(
+        where: FileManager.default.isExecutableFile)
+
+    /// How a run ended, and what it wrote.
+    struct Result {
+        var outputBytes: [UInt8] = []
+        var errorBytes: [UInt8] = []
+        /// The exit status; -1 when a signal ended it.
+        var status: Int32 = -1
+        /// The signal that ended it, or nil.
+        var signal: Int32?
+        /// It was killed because it took too long.
+        var timedOut = false
+        /// Real seconds from start to end.
+        var seconds = 0.0
+
+        /// Standard output as text, damaged where it is not UTF-8.
+        var output: String { String(decoding: outputBytes, as: UTF8.self) }
+        /// Standard error as text.
+        var errors: String { String(decoding: errorBytes, as: UTF8.self) }
+    }
+
+    /// A call of the operating system failed.
+    struct Failure: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    /// Runs to the end.
+    ///
+    /// - Parameters:
+    ///   - input: standard input; it is closed after that. nil: /dev/null.
+    ///   - environment: added to PATH and HOME; nothing else is inherited.
+    ///   - directory: the working directory; the tests' own if nil.
+    ///   - name: argument 0.
+    ///   - timeout: real seconds after which the program and its children are killed.
+    static func run(
+        _ arguments: [String], input: String? = nil, environment: [String: String] = [:], directory: String? = nil,
+        program: String = path, name: String = "rlhost", timeout: Double = 60
+    ) throws -> Result {
+        try run(
+            bytes: arguments.map { Array($0.utf8) }, input: input.map { Array($0.utf8) },
+            environment: environment.map { Array("\($0)=\($1)".utf8) }, directory: directory, program: program,
+            name: name, timeout: timeout)
+    }
+
+    /// The same with bytes that need not be UTF-8; `environment` has entries like `NAME=value`.
+    static func run(
+        bytes arguments: [[UInt8]], input: [UInt8]? = nil, environment: [[UInt8]] = [], directory: String? = nil,
+        program: String = path, name: String = "rlhost", timeout: Double = 60
+    ) throws -> Result {
+        let process = try Process(
+            arguments, environment: environment, directory: directory, program: program, name: name,
+            hasInput: input != nil)
+        process.write(input ?? [])
+        process.closeInput()
+        return process.finish(timeout: timeout)
+    }
+
+    /// Runs a script of the shell, in which `$RLHOST` is the program under test.
+    static func shell(
+        _ script: String, environment: [String: String] = [:], directory: String? = nil, timeout: Double = 60
+    ) throws -> Result {
+        try run(
+            ["-c", script], environment: environment.merging(["RLHOST": path]) { own, _ in own }, directory: directory,
+            program: "/bin/sh", name: "sh", timeout: timeout)
+    }
+
+    /// A directory for one test's files, removed after it.
+    static func withDirectory<T>(_ body: (String) throws -> T) throws -> T {
+        let path = NSTemporaryDirectory() + "/rlhost-tests-" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        return try body(path)
+    }
+}

@@ -1,0 +1,518 @@
+// The floor: a hand-written epoll loop with a 4-ary indexed timer heap, and just enough Lua to call
+// a function per event under lua_pcall. No objects, no errors worth the name, no order rules: what a
+// loop costs when it promises nothing.
+//
+//   floor WORKLOAD SIZE COUNT              callbacks in C ("C")
+//   floor floor.lua WORKLOAD SIZE COUNT    callbacks in Lua ("C+Lua")
+#include "support/shared.h"
+#include <errno.h>
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+
+// MARK: The loop
+
+typedef struct loop loop;
+typedef void (*callback)(loop *, uint32_t argument);
+
+typedef struct { uint64_t interval; callback call; uint32_t heap_index, next_free; } timer;
+typedef struct { uint64_t deadline; uint32_t sequence, slot; } entry;  // 16 bytes: four children share a cache line
+typedef struct { callback call; uint32_t argument; } post_entry;
+
+struct loop {
+  entry *heap; uint32_t heap_count;
+  timer *timers; uint32_t capacity, slot_count, free_slot;  // free_slot is 1-based, 0 = none
+  uint32_t sequence;
+  callback *watchers; int fd_count;  // by file descriptor
+  post_entry *posts[2]; uint32_t post_count[2], post_capacity[2]; int filling;
+  int poller, wake_fd; atomic_int woken; callback on_wake;
+  bool stopped;
+  uint64_t now;  // read once per pass; delays count from it, as in libuv, so that equal delays make one wake-up
+  lua_State *L;
+};
+
+static bool earlier(entry a, entry b) {
+  return a.deadline < b.deadline || (a.deadline == b.deadline && (int32_t)(a.sequence - b.sequence) < 0);
+}
+
+static void place(loop *l, uint32_t i, entry e) { l->heap[i] = e; l->timers[e.slot].heap_index = i; }
+
+static void sift_up(loop *l, uint32_t i, entry e) {
+  for (; i > 0; i = (i - 1) / 4) {
+    if (!earlier(e, l->heap[(i - 1) / 4])) break;
+    place(l, i, l->heap[(i - 1) / 4]);
+  }
+  place(l, i, e);
+}
+
+static void sift_down(loop *l, uint32_t i, entry e) {
+  for (;;) {
+    uint32_t child = i * 4 + 1, last = child + 4 < l->heap_count ? child + 4 : l->heap_count, best = child;
+    if (child >= l->heap_count) break;
+    for (uint32_t c = child + 1; c < last; c++) if (earlier(l->heap[c], l->heap[best])) best = c;
+    if (!earlier(l->heap[best], e)) break;
+    place(l, i, l->heap[best]);
+    i = best;
+  }
+  place(l, i, e);
+}
+
+static void sift(loop *l, uint32_t i, entry e) {
+  if (i > 0 && earlier(e, l->heap[(i - 1) / 4])) sift_up(l, i, e); else sift_down(l, i, e);
+}
+
+static uint32_t add_timer(loop *l, uint64_t deadline, uint64_t interval, callback call) {
+  uint32_t slot = l->free_slot;
+  if (slot) l->free_slot = l->timers[slot].next_free;
+  else {
+    slot = ++l->slot_count;
+    if (slot >= l->capacity) {
+      l->capacity = l->capacity ? l->capacity * 2 : 64;
+      l->timers = realloc(l->timers, l->capacity * sizeof *l->timers);
+      l->heap = realloc(l->heap, l->capacity * sizeof *l->heap);
+    }
+  }
+  l->timers[slot].interval = interval;
+  l->timers[slot].call = call;
+  sift_up(l, l->heap_count++, (entry){deadline, l->sequence++, slot});
+  return slot;
+}
+
+static void cancel_timer(loop *l, uint32_t slot) {
+  uint32_t i = l->timers[slot].heap_index;
+  entry last = l->heap[--l->heap_count];
+  if (last.slot != slot) sift(l, i, last);
+  l->timers[slot].next_free = l->free_slot;
+  l->free_slot = slot;
+}
+
+static void move_timer(loop *l, uint32_t slot, uint64_t deadline) {
+  sift(l, l->timers[slot].heap_index, (entry){deadline, l->sequence++, slot});
+}
+
+static void watch(loop *l, int fd, callback call) {
+  if (fd >= l->fd_count) {
+    int count = l->fd_count ? l->fd_count : 64;
+    while (count <= fd) count *= 2;
+    l->watchers = realloc(l->watchers, (size_t)count * sizeof *l->watchers);
+    l->fd_count = count;
+  }
+  l->watchers[fd] = call;
+  struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+  if (epoll_ctl(l->poller, EPOLL_CTL_ADD, fd, &event)) die("epoll_ctl");
+}
+
+static void unwatch(loop *l, int fd) { epoll_ctl(l->poller, EPOLL_CTL_DEL, fd, NULL); }
+
+static uint32_t post(loop *l, callback call, uint32_t argument) {
+  int q = l->filling;
+  if (l->post_count[q] == l->post_capacity[q]) {
+    l->post_capacity[q] = l->post_capacity[q] ? l->post_capacity[q] * 2 : 64;
+    l->posts[q] = realloc(l->posts[q], l->post_capacity[q] * sizeof **l->posts);
+  }
+  l->posts[q][l->post_count[q]] = (post_entry){call, argument};
+  return l->post_count[q]++;
+}
+
+static void wake(loop *l) {  // from any thread
+  uint64_t one = 1;
+  if (!atomic_exchange(&l->woken, 1) && write(l->wake_fd, &one, sizeof one) < 0) die("wake");
+}
+
+static void woken(loop *l, uint32_t fd) {
+  uint64_t count;
+  if (read((int)fd, &count, sizeof count) < 0) return;
+  atomic_store(&l->woken, 0);
+  if (l->on_wake) l->on_wake(l, fd);
+}
+
+static loop *new_loop(void) {
+  loop *l = calloc(1, sizeof *l);
+  l->poller = epoll_create1(EPOLL_CLOEXEC);
+  l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  watch(l, l->wake_fd, woken);
+  l->now = now_ns();
+  return l;
+}
+
+static int wait_for_events(int poller, struct epoll_event events[64], const struct timespec *limit) {
+  int n = epoll_pwait2(poller, events, 64, limit, NULL);
+  if (n >= 0 || errno != ENOSYS) return n;
+  // Valgrind does not know the newer call.
+  return epoll_wait(poller, events, 64, limit ? (int)(limit->tv_sec * 1000 + (limit->tv_nsec + 999999) / 1000000) : -1);
+}
+
+static void run(loop *l) {
+  // Without this the kernel may be 50 microseconds late on purpose.
+  prctl(PR_SET_TIMERSLACK, 1);
+  l->stopped = false;
+  while (!l->stopped) {
+    l->now = now_ns();
+    while (l->heap_count && l->heap[0].deadline <= l->now) {
+      entry e = l->heap[0];
+      timer *t = &l->timers[e.slot];
+      callback call = t->call;
+      if (t->interval) {
+        do e.deadline += t->interval; while (e.deadline <= l->now);
+        sift_down(l, 0, e);
+      } else cancel_timer(l, e.slot);
+      call(l, e.slot);
+    }
+    int q = l->filling;
+    l->filling = !q;  // what these post waits for the next pass
+    for (uint32_t i = 0; i < l->post_count[q]; i++) l->posts[q][i].call(l, l->posts[q][i].argument);
+    l->post_count[q] = 0;
+    if (l->stopped) break;
+
+    struct epoll_event events[64];
+    struct timespec timeout = {0}, *limit = &timeout;
+    if (l->post_count[l->filling]) ;
+    else if (l->heap_count) {
+      uint64_t now = now_ns(), wait = l->heap[0].deadline > now ? l->heap[0].deadline - now : 0;
+      timeout = (struct timespec){(time_t)(wait / 1000000000u), (long)(wait % 1000000000u)};
+    } else limit = NULL;
+    int n = wait_for_events(l->poller, events, limit);
+    for (int i = 0; i < n; i++) l->watchers[events[i].data.fd](l, (uint32_t)events[i].data.fd);
+  }
+}
+
+static void stop(loop *l) { l->stopped = true; }
+
+// MARK: Lua. Callbacks live in tables that are upvalues of every function: timers by slot, watchers by
+// fd, posts by position (two tables, as there are two queues), on_wake in the first slot of the last.
+
+enum { timer_callbacks = 1, fd_callbacks, post_callbacks, post_callbacks_2, other_callbacks, upvalues = 5 };
+
+static loop *loop_of(lua_State *L) { return *(loop **)lua_getextraspace(L); }
+
+static void call_lua(loop *l, int table, uint32_t index) {
+  lua_rawgeti(l->L, lua_upvalueindex(table), index);
+  lua_pushinteger(l->L, index);
+  if (lua_pcall(l->L, 1, 0, 0)) {
+    fprintf(stderr, "floor: %s\n", lua_tostring(l->L, -1));
+    exit(1);
+  }
+}
+static void lua_timer(loop *l, uint32_t slot) { call_lua(l, timer_callbacks, slot); }
+static void lua_watcher(loop *l, uint32_t fd) { call_lua(l, fd_callbacks, fd); }
+static void lua_post(loop *l, uint32_t index) { call_lua(l, post_callbacks + !l->filling, index); }
+static void lua_wake(loop *l, uint32_t fd) { (void)fd; call_lua(l, other_callbacks, 1); }
+
+static void keep(lua_State *L, int argument, int table, uint32_t index) {
+  lua_pushvalue(L, argument);
+  lua_rawseti(L, lua_upvalueindex(table), index);
+}
+
+static uint64_t nanoseconds(lua_State *L, int argument) { return (uint64_t)(luaL_checknumber(L, argument) * 1e9); }
+
+static int l_timer(lua_State *L) {  // timer(delay, fn, interval) -> slot
+  loop *l = loop_of(L);
+  uint64_t delay = nanoseconds(L, 1), interval = lua_isnoneornil(L, 3) ? 0 : nanoseconds(L, 3);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  uint32_t slot = add_timer(l, l->now + delay, interval, lua_timer);
+  keep(L, 2, timer_callbacks, slot);
+  lua_pushinteger(L, slot);
+  return 1;
+}
+static int l_cancel(lua_State *L) {
+  uint32_t slot = (uint32_t)luaL_checkinteger(L, 1);
+  cancel_timer(loop_of(L), slot);
+  lua_pushboolean(L, 0);
+  lua_rawseti(L, lua_upvalueindex(timer_callbacks), slot);
+  return 0;
+}
+static int l_move(lua_State *L) {
+  move_timer(loop_of(L), (uint32_t)luaL_checkinteger(L, 1), loop_of(L)->now + nanoseconds(L, 2));
+  return 0;
+}
+static int l_watch(lua_State *L) {
+  int fd = (int)luaL_checkinteger(L, 1);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  watch(loop_of(L), fd, lua_watcher);
+  keep(L, 2, fd_callbacks, (uint32_t)fd);
+  return 0;
+}
+static int l_unwatch(lua_State *L) { unwatch(loop_of(L), (int)luaL_checkinteger(L, 1)); return 0; }
+static int l_post(lua_State *L) {
+  loop *l = loop_of(L);
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  uint32_t index = post(l, lua_post, l->post_count[l->filling]);
+  keep(L, 1, post_callbacks + l->filling, index);
+  return 0;
+}
+static int l_run(lua_State *L) { run(loop_of(L)); return 0; }
+static int l_stop(lua_State *L) { stop(loop_of(L)); return 0; }
+static int l_on_wake(lua_State *L) { loop_of(L)->on_wake = lua_wake; keep(L, 1, other_callbacks, 1); return 0; }
+static int l_self(lua_State *L) { lua_pushlightuserdata(L, loop_of(L)); return 1; }
+static int l_wake(lua_State *L) { wake(lua_touserdata(L, 1)); return 0; }
+static int l_thread(lua_State *L);
+
+static const luaL_Reg functions[] = {
+  {"timer", l_timer}, {"cancel", l_cancel}, {"move", l_move}, {"watch", l_watch}, {"unwatch", l_unwatch},
+  {"post", l_post}, {"run", l_run}, {"stop", l_stop}, {"thread", l_thread}, {"on_wake", l_on_wake},
+  {"self", l_self}, {"wake", l_wake}, {NULL, NULL}};
+
+static lua_State *new_state(loop *l) {
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  l->L = L;
+  *(loop **)lua_getextraspace(L) = l;
+  luaL_newlibtable(L, functions);
+  for (int i = 0; i < upvalues; i++) lua_newtable(L);
+  luaL_setfuncs(L, functions, upvalues);
+  lua_setglobal(L, "loop");
+  return L;
+}
+
+static void must(lua_State *L, int status) {
+  if (status) { fprintf(stderr, "floor: %s\n", lua_tostring(L, -1)); exit(1); }
+}
+
+typedef struct { char *code; loop *own, *parent; } thread_start;
+
+static void *thread_main(void *argument) {
+  thread_start *start = argument;
+  lua_State *L = new_state(start->own);
+  must(L, luaL_loadstring(L, start->code));
+  lua_pushlightuserdata(L, start->parent);
+  must(L, lua_pcall(L, 1, 0, 0));
+  return NULL;
+}
+
+static int l_thread(lua_State *L) {  // thread(code) -> loop; the code gets the parent's loop
+  thread_start *start = malloc(sizeof *start);
+  pthread_t thread;
+  *start = (thread_start){strdup(luaL_checkstring(L, 1)), new_loop(), loop_of(L)};
+  pthread_create(&thread, NULL, thread_main, start);
+  lua_pushlightuserdata(L, start->own);
+  return 1;
+}
+
+static int run_script(int argc, char **argv) {
+  lua_State *L = new_state(new_loop());
+  must(L, luaL_loadfile(L, argv[1]));
+  for (int i = 2; i < argc; i++) lua_pushstring(L, argv[i]);
+  must(L, lua_pcall(L, argc - 2, 0, 0));
+  lua_close(L);
+  return 0;
+}
+
+// MARK: The workloads in C
+
+static long size, count, done;
+static const uint64_t second = 1000000000u, millisecond = 1000000u;
+static const uint32_t message_size = 8;
+
+static void count_and_stop(loop *l, uint32_t unused) { (void)unused; if (++done == size) stop(l); }
+static void ignore(loop *l, uint32_t unused) { (void)l; (void)unused; }
+static void end(loop *l, uint32_t unused) { (void)unused; stop(l); }
+
+static void timers(loop *l) {
+  start_measuring();
+  // Whole milliseconds, as libuv and Node know nothing finer.
+  for (long i = 0; i < size; i++)
+    add_timer(l, l->now + random_below((uint32_t)count + 1) * millisecond, 0, count_and_stop);
+  run(l);
+  report(size);
+}
+
+static void cancel(loop *l) {
+  for (long i = 0; i < size; i++) add_timer(l, l->now + 60 * second + i, 0, ignore);
+  start_measuring();
+  for (long i = 0; i < count; i++) cancel_timer(l, add_timer(l, l->now + 30 * second, 0, ignore));
+  report(count);
+}
+
+static void move(loop *l) {
+  uint32_t *slots = calloc((size_t)size, sizeof *slots);
+  for (long i = 0; i < size; i++) slots[i] = add_timer(l, l->now + 30 * second, 0, ignore);
+  start_measuring();
+  // Every timer in turn, to dates that are out of order.
+  for (long i = 0; i < count; i++) move_timer(l, slots[i % size], l->now + (uint64_t)(30000 + i * 7919 % 9973) * millisecond);
+  report(count);
+}
+
+static uint64_t interval_of(long i) { return (uint64_t)(1 + i % 10) * millisecond; }
+
+static void count_fire(loop *l, uint32_t unused) { (void)l; (void)unused; done++; }
+
+static void repeating(loop *l) {
+  double due = 0;
+  for (long i = 0; i < size; i++) {
+    add_timer(l, l->now + interval_of(i), interval_of(i), count_fire);
+    due += (double)(count * (long)millisecond / (long)interval_of(i));
+  }
+  add_timer(l, l->now + (uint64_t)count * millisecond, 0, end);
+  start_measuring();
+  run(l);
+  double cpu = cpu_seconds() - started_cpu;
+  printf("{\"ops\": %ld, \"cpu\": %.9f, \"delivered\": %.6f}\n", done, cpu, (double)done / due);
+}
+
+static double *late;
+static long late_count, late_capacity;
+static uint64_t *due_dates;
+static void note_lateness(loop *l, uint32_t slot) {
+  uint64_t now = now_ns(), interval = l->timers[slot].interval;
+  if (late_count < late_capacity) late[late_count++] = (double)(now - due_dates[slot]) * 1e-9;
+  do due_dates[slot] += interval; while (due_dates[slot] <= now);
+}
+
+static void lateness(loop *l) {
+  late = calloc(late_capacity = size * count, sizeof *late);
+  due_dates = calloc((size_t)size + 2, sizeof *due_dates);
+  for (long i = 0; i < size; i++) {
+    uint64_t due = l->now + interval_of(i);
+    due_dates[add_timer(l, due, interval_of(i), note_lateness)] = due;
+  }
+  add_timer(l, l->now + (uint64_t)count * millisecond, 0, end);
+  run(l);
+  report_lateness(late, late_count);
+}
+
+static int pair[2];
+static void bounce(loop *l, uint32_t fd) {
+  char message[8];
+  if (read((int)fd, message, message_size) < 0) die("read");
+  if (++done == count) { stop(l); return; }
+  if (write((int)fd, message, message_size) < 0) die("write");
+}
+
+static void pingpong(loop *l) {
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair)) die("socketpair");
+  watch(l, pair[0], bounce);
+  watch(l, pair[1], bounce);
+  start_measuring();
+  if (write(pair[0], "12345678", message_size) < 0) die("write");
+  run(l);
+  report(count);
+}
+
+static int *write_ends;
+static void write_one(void) { if (write(write_ends[random_below((uint32_t)size)], "12345678", message_size) < 0) die("write"); }
+static void read_and_write_next(loop *l, uint32_t fd) {
+  char message[8];
+  if (read((int)fd, message, message_size) < 0) die("read");
+  if (++done == count) stop(l); else write_one();
+}
+
+static void idle(loop *l) {
+  write_ends = calloc((size_t)size, sizeof *write_ends);
+  for (long i = 0; i < size; i++) {
+    int ends[2];
+    if (pipe2(ends, O_NONBLOCK)) die("pipe");
+    watch(l, ends[0], read_and_write_next);
+    write_ends[i] = ends[1];
+  }
+  start_measuring();
+  write_one();
+  run(l);
+  report(count);
+}
+
+static loop *main_loop, **workers;
+static void answer(loop *l, uint32_t unused) { (void)l; (void)unused; wake(main_loop); }
+static void ask_next(loop *l, uint32_t unused) {
+  (void)unused;
+  if (++done > count) stop(l); else wake(workers[done % size]);
+}
+static void *worker(void *own) { run(own); return NULL; }
+
+static void wake_and_answer(loop *l) {
+  workers = calloc((size_t)size, sizeof *workers);
+  for (long i = 0; i < size; i++) {
+    pthread_t thread;
+    workers[i] = new_loop();
+    workers[i]->on_wake = answer;
+    pthread_create(&thread, NULL, worker, workers[i]);
+  }
+  main_loop = l;
+  l->on_wake = ask_next;
+  start_measuring();
+  wake(workers[0]);
+  run(l);
+  report(count);
+}
+
+static void count_post(loop *l, uint32_t unused) { (void)unused; if (++done == count) stop(l); }
+static void burst(loop *l) {
+  start_measuring();
+  for (long i = 0; i < count; i++) post(l, count_post, 0);
+  run(l);
+  report(count);
+}
+
+static void post_next(loop *l, uint32_t unused) { (void)unused; if (++done == count) stop(l); else post(l, post_next, 0); }
+static void chain(loop *l) {
+  start_measuring();
+  post(l, post_next, 0);
+  run(l);
+  report(count);
+}
+
+static void echo_back(loop *l, uint32_t fd) {
+  char message[4096];
+  ssize_t n = read((int)fd, message, sizeof message);
+  if (n <= 0) { unwatch(l, (int)fd); close((int)fd); return; }
+  if (write((int)fd, message, (size_t)n) != n) die("write");
+  if (++done == size) start_measuring();
+  if (done == size + count) stop(l);
+}
+static void accept_all(loop *l, uint32_t listener) {
+  for (int fd; (fd = accept_connection((int)listener)) >= 0;) watch(l, fd, echo_back);
+}
+static void echo(loop *l) {
+  int port = 0, listener = listen_on_loopback(&port);
+  watch(l, listener, accept_all);
+  printf("%d\n", port);
+  fflush(stdout);
+  run(l);
+  report(count);
+}
+
+static void memory_timer(loop *l) {
+  long before = anonymous_bytes();
+  for (long i = 0; i < size; i++) add_timer(l, l->now + 1000 * second + i, 0, ignore);
+  report_memory(size, before);
+}
+
+static void memory_fd(loop *l) {
+  int *ends = calloc((size_t)size * 2, sizeof *ends);
+  for (long i = 0; i < size; i++) if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends + i * 2)) die("socketpair");
+  long before = anonymous_bytes();
+  for (long i = 0; i < size; i++) watch(l, ends[i * 2], ignore);
+  report_memory(size, before);
+}
+
+static void memory_thread(loop *l) {
+  (void)l;
+  long before = anonymous_bytes();
+  for (long i = 0; i < size; i++) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, worker, new_loop());
+  }
+  usleep(200000);  // each has to reach its wait
+  report_memory(size, before);
+}
+
+static const struct { const char *name; void (*body)(loop *); } workloads[] = {
+  {"timers", timers}, {"cancel", cancel}, {"move", move}, {"repeat", repeating}, {"lateness", lateness},
+  {"pingpong", pingpong}, {"idle", idle}, {"wake", wake_and_answer}, {"burst", burst}, {"chain", chain},
+  {"echo", echo}, {"memory-timer", memory_timer}, {"memory-fd", memory_fd}, {"memory-thread", memory_thread}};
+
+int main(int argc, char **argv) {
+  if (argc > 1 && strstr(argv[1], ".lua")) return run_script(argc, argv);
+  if (argc == 2 && !strcmp(argv[1], "start")) return 0;
+  if (argc != 4) { fprintf(stderr, "usage: floor [floor.lua] WORKLOAD SIZE COUNT\n"); return 64; }
+  size = atol(argv[2]);
+  count = atol(argv[3]);
+  for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++)
+    if (!strcmp(argv[1], workloads[i].name)) { workloads[i].body(new_loop()); return 0; }
+  return 69;  // not a workload of this peer
+}

@@ -1,0 +1,203 @@
+"""Finds, compiles and runs the peers. Each is called as COMMAND WORKLOAD SIZE COUNT and answers with one JSON line."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BUILD = ROOT / ".build" / "benchmarks"
+NO_SUCH_WORKLOAD = 69
+TIME_LIMIT = 120  # seconds
+
+
+class Missing(Exception):
+    """A peer that is not installed."""
+
+
+class Failed(Exception):
+    """A peer that broke off."""
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def compile_c(compiler, source, target, *flags):
+    BUILD.mkdir(parents=True, exist_ok=True)
+    command = [compiler, "-std=gnu17", "-O2", "-o", str(BUILD / target), str(HERE / source), *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise Missing(f"{source} does not compile: {done.stderr.strip().splitlines()[:1]}")
+    return str(BUILD / target)
+
+
+def tool(name):
+    found = shutil.which(name)
+    if not found:
+        raise Missing(f"no {name}")
+    return found
+
+
+def lua_module(name):
+    lua = tool("lua5.4")
+    # From the build directory: the current one may hold a script of the same name.
+    if subprocess.run([lua, "-e", f"require '{name}'"], cwd=BUILD, capture_output=True).returncode:
+        raise Missing(f"no Lua module {name}")
+    return lua
+
+
+class Peer:
+    def __init__(self, command, empty):
+        self.command = command  # WORKLOAD SIZE COUNT is appended
+        self.empty = empty  # starts, does nothing, ends
+
+
+def script(name):
+    return str(HERE / name)
+
+
+def core_foundation():
+    """CoreFoundation is inside the Swift toolchain, and so is the clang that can read its headers."""
+    swiftc = tool("swiftc")
+    info = json.loads(output_of(swiftc, "-print-target-info"))
+    headers, libraries = info["paths"]["runtimeResourcePath"], info["paths"]["runtimeLibraryPaths"][0]
+    clang = Path(os.path.realpath(swiftc)).with_name("clang")
+    program = compile_c(str(clang), "corefoundation.c", "corefoundation", "-fblocks", "-w", "-I", headers,
+                        "-L", libraries, "-lFoundation", "-lBlocksRuntime", f"-Wl,-rpath,{libraries}", "-lpthread")
+    return Peer([program], [program, "start"])
+
+
+def find(host):
+    """→ the peers that are here, and for the others why they are not."""
+    lua_flags = output_of(tool("pkg-config"), "--cflags", "--libs", "lua5.4").split()
+    compile_c("gcc", "support/posix.c", "posix.so", "-shared", "-fPIC", *lua_flags)
+    compile_c("gcc", "support/load.c", "load")
+    compile_c("gcc", "support/start.c", "start")
+    fds = compile_c("gcc", "support/fds.c", "fds")
+    floor = compile_c("gcc", "floor.c", "floor", *lua_flags, "-Wl,-E", "-lpthread")
+    nothing = BUILD / "empty.lua"
+    nothing.write_text("")
+    (BUILD / "empty.mjs").write_text("")
+
+    def node():
+        node = tool("node")
+        # The collector has to be callable for the memory rows.
+        return Peer([node, "--expose-gc", script("node.mjs")], [node, str(BUILD / "empty.mjs")])
+
+    def rlhost():
+        if not Path(host).exists():
+            raise Missing(f"{os.path.relpath(host)} is not built: swift build -c release")
+        return Peer([str(Path(host).resolve()), script("rlhost.lua")], [str(Path(host).resolve()), str(nothing)])
+
+    def in_lua(module, run):
+        lua = lua_module(module)
+        return Peer([lua, script(f"{module}.lua")], [lua, "-e", run])
+
+    makers = {
+        "C": lambda: Peer([floor], [floor, "start"]),
+        "C+Lua": lambda: Peer([floor, script("floor.lua")], [floor, str(nothing)]),
+        "luv": lambda: in_lua("luv", "require('luv').run()"),
+        "node": node,
+        "cqueues": lambda: in_lua("cqueues", "require('cqueues').new():loop()"),
+        "CF": core_foundation,
+        "rlhost": rlhost,
+    }
+    peers, missing = {}, {}
+    for name, make in makers.items():
+        try:
+            peers[name] = make()
+        except Missing as reason:
+            missing[name] = str(reason)
+    if "node" in peers:
+        peers["node"].fds = fds
+    return peers, missing
+
+
+def environment():
+    """The peers' modules come first, the distribution's after; nothing of the caller's Lua set-up."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("LUA_")}
+    return kept | {"LUA_PATH": f"{HERE}/support/?.lua;;", "LUA_CPATH": f"{BUILD}/?.so;;"}
+
+
+def one_core():
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def inherited(peer, workload, size):
+    """Node can make no pipes and no socket pairs: a launcher opens them for it."""
+    pairs = {"pingpong": ("sockets", size), "idle": ("pipes", size), "memory-fd": ("sockets", size)}.get(workload)
+    return [peer.fds, pairs[0], str(pairs[1])] if pairs and hasattr(peer, "fds") else []
+
+
+def run(peer, workload, size, count, wrapper=()):
+    """One run → the peer's answer, or None when it has no such workload."""
+    if workload == "start":
+        command = [str(BUILD / "start"), str(count), *peer.empty]
+    else:
+        command = [*wrapper, *inherited(peer, workload, size), *peer.command, workload, str(size), str(count)]
+    # Two threads on two cores measure the machine's wake-up time more than the loop's.
+    pinned = one_core if workload == "wake" else None
+    child = subprocess.Popen(command, cwd=BUILD, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True, preexec_fn=pinned)
+    load = None
+    try:
+        if workload == "echo":
+            port = child.stdout.readline().strip()
+            if port:
+                load = subprocess.Popen([str(BUILD / "load"), port, str(size), str(count)])
+        output, errors = child.communicate(timeout=TIME_LIMIT)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        raise Failed(f"not done after {TIME_LIMIT} s") from None
+    finally:
+        if load:
+            load.kill()
+            load.wait()
+    if child.returncode == NO_SUCH_WORKLOAD:
+        return None
+    lines = [line for line in output.splitlines() if line.startswith("{")]
+    if child.returncode or not lines:
+        raise Failed((errors.strip().splitlines() or [f"status {child.returncode}"])[0])
+    return json.loads(lines[-1])
+
+
+def without_debug_information(peer):
+    """The program without the debug information of newer compilers, over which an older valgrind breaks off."""
+    stripped = BUILD / f"{Path(peer.command[0]).name}.stripped"
+    subprocess.run([tool("strip"), "--strip-debug", "-o", str(stripped), peer.command[0]], check=True)
+    return Peer([str(stripped), *peer.command[1:]], peer.empty)
+
+
+def instructions(peer, workload, size, count):
+    """Instructions of one run under callgrind, or None when the peer has no such workload."""
+    peer = without_debug_information(peer)
+    out = BUILD / "callgrind.out"
+    out.unlink(missing_ok=True)
+    answer = run(peer, workload, size, count,
+                 wrapper=[tool("valgrind"), "--quiet", "--tool=callgrind", f"--callgrind-out-file={out}"])
+    if answer is None:
+        return None
+    for line in out.read_text().splitlines():
+        if line.startswith(("summary:", "totals:")):
+            return int(line.split()[1])
+    raise Failed("callgrind wrote no summary")
+
+
+def versions(peers):
+    """What was compared, for the head of the table."""
+    ask = {
+        "luv": [["lua5.4", "-e", "print(require('luv').version_string())"], "luv on libuv {}"],
+        "node": [["node", "--version"], "Node {}"],
+        "cqueues": [["lua5.4", "-e", "print(require('cqueues').VERSION)"], "cqueues {}"],
+        "CF": [["swiftc", "--version"], "CoreFoundation of {}"],
+    }
+    found = [output_of("lua5.4", "-v").split("  ")[0]] if shutil.which("lua5.4") else []
+    for name, (command, text) in ask.items():
+        if name in peers:
+            done = subprocess.run(command, cwd=BUILD, capture_output=True, text=True)
+            found.append(text.format(done.stdout.strip().splitlines()[0]))
+    return found

@@ -1,0 +1,90 @@
+-- What the Lua peers share: the clock, the report, the numbers the workloads draw.
+local posix = require "posix"
+
+local common = { posix = posix, message = "12345678" }
+local started_at, started_cpu
+
+function common.start()
+  started_at, started_cpu = posix.now(), posix.cpu()
+end
+
+function common.report(operations)
+  local cpu, wall = posix.cpu() - started_cpu, posix.now() - started_at
+  print(string.format('{"ops": %d, "cpu": %.9f, "wall": %.9f}', operations, cpu, wall))
+end
+
+function common.report_repeating(fires, due)
+  local cpu = posix.cpu() - started_cpu
+  print(string.format('{"ops": %d, "cpu": %.9f, "delivered": %.6f}', fires, cpu, fires / due))
+end
+
+-- Lateness in steps of 5 µs up to 40 ms. A list of every value would be scanned by the collector again and
+-- again, and that pause is what one would measure.
+function common.lateness()
+  local steps, counts = 8000, {}
+  for i = 1, steps do counts[i] = 0 end
+  local noted = 0
+  local function note(seconds)
+    local step = seconds * 200000 // 1 + 1
+    if step > steps then step = steps elseif step < 1 then step = 1 end  -- early counts as on time
+    counts[step] = counts[step] + 1
+    noted = noted + 1
+  end
+  local function report()
+    local step, seen = 0, 0
+    repeat
+      step = step + 1
+      seen = seen + counts[step]
+    until seen >= noted * 0.99
+    print(string.format('{"ops": %d, "p99": %.9f}', noted, step / 200000))
+  end
+  return note, report
+end
+
+-- Anonymous memory with the garbage gone (twice: finalizers leave theirs to the second round).
+local function memory()
+  collectgarbage()
+  collectgarbage()
+  return posix.memory()
+end
+
+function common.report_memory(objects, build)
+  local before = memory()
+  local kept = build()
+  print(string.format('{"ops": %d, "bytes": %d}', objects, memory() - before))
+  return kept
+end
+
+-- Intervals of the repeating timers: 1 to 10 whole milliseconds, as libuv and Node know nothing finer.
+function common.interval(i)
+  return 1 + i % 10
+end
+
+function common.due(timers, milliseconds)
+  local due = 0
+  for i = 0, timers - 1 do due = due + milliseconds // common.interval(i) end
+  return due
+end
+
+function common.pipes(n)
+  local readers, writers = {}, {}
+  for i = 1, n do readers[i], writers[i] = assert(posix.pipe()) end
+  return readers, writers
+end
+
+function common.socketpairs(n)
+  local ours, theirs = {}, {}
+  for i = 1, n do ours[i], theirs[i] = assert(posix.socketpair()) end
+  return ours, theirs
+end
+
+-- run(workloads, ...) runs the one named on the command line; 69 says this peer has no such workload.
+function common.run(workloads, name, size, count)
+  local workload = workloads[name]
+  if not workload then os.exit(69) end
+  math.randomseed(1)
+  workload(math.tointeger(size), math.tointeger(count))
+  io.stdout:flush()
+end
+
+return common

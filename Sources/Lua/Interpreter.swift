@@ -13,7 +13,7 @@ open class Interpreter {
     private let main_: LuaState
 
     /// Slots of the table of anchors that are free. Each holds `false`, so that filling it allocates nothing.
-    private var freeSlots: [UInt32] = []
+    private let freeSlots = SlotStack()
     private var slotCount: UInt32 = 0
 
     /// The task that runs now.
@@ -122,7 +122,7 @@ open class Interpreter {
             return nil
         }
         // In falling order, so that the lowest are used first and the table stays dense.
-        freeSlots.append(contentsOf: (slotCount + 1...slotCount + count).reversed())
+        for slot in (slotCount + 1...slotCount + count).reversed() { freeSlots.append(slot) }
         slotCount += count
         return freeSlots.popLast()
     }
@@ -152,4 +152,44 @@ open class Interpreter {
 
     /// A task ended with an error that nobody waits for. The value is on top of the fiber's stack.
     open func uncaught(_ fiber: Fiber) {}
+}
+
+/// Slot numbers in raw memory: each timer that is scheduled takes one and gives it back, and an array in a class would check for exclusive
+/// access each time.
+private struct SlotStack: ~Copyable {
+    private struct State {
+        var base: UnsafeMutablePointer<UInt32>
+        var count: Int
+        var capacity: Int
+    }
+
+    private let state: UnsafeMutablePointer<State>
+
+    init() {
+        state = .allocate(capacity: 1)
+        state.initialize(to: State(base: .allocate(capacity: 64), count: 0, capacity: 64))
+    }
+
+    deinit {
+        state.pointee.base.deallocate()
+        state.deallocate()
+    }
+
+    func append(_ slot: UInt32) {
+        if state.pointee.count == state.pointee.capacity {
+            let larger = UnsafeMutablePointer<UInt32>.allocate(capacity: state.pointee.capacity * 2)
+            larger.update(from: state.pointee.base, count: state.pointee.count)
+            state.pointee.base.deallocate()
+            state.pointee.base = larger
+            state.pointee.capacity *= 2
+        }
+        state.pointee.base[state.pointee.count] = slot
+        state.pointee.count += 1
+    }
+
+    func popLast() -> UInt32? {
+        guard state.pointee.count > 0 else { return nil }
+        state.pointee.count -= 1
+        return state.pointee.base[state.pointee.count]
+    }
 }

@@ -100,7 +100,7 @@ final class SharedItem: @unchecked Sendable {
 
 /// The way from an engine object to its callback in Lua: the slot that anchors its userdata while it is in a mode.
 final class Callback {
-    unowned let host: LuaHost
+    unowned(unsafe) let host: LuaHost  // it outlives us
     let site: UInt32
     var slot: UInt32 = 0
 

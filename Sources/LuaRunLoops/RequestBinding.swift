@@ -176,7 +176,7 @@ enum RequestBinding {
 
 /// Runs the perform requests of one state. The context is the slot of the request's userdata.
 final class LuaRequests: RunLoop.RequestOwner {
-    private unowned let host: LuaHost
+    private unowned(unsafe) let host: LuaHost  // it outlives us
 
     init(_ host: LuaHost) { self.host = host }
 

@@ -104,7 +104,7 @@ enum TaskBinding {
 
 /// A task that a script has started.
 final class LuaTask: FiberAttachment {
-    private unowned let host: LuaHost
+    private unowned(unsafe) let host: LuaHost  // it outlives us
     let fiber: Fiber
     var awaiters: [Fiber] = []
     /// How many results are on top of the fiber's stack; -1: an error value is.
@@ -192,7 +192,7 @@ struct WeakTask { weak var task: LuaTask? }
 /// The timers in which tasks sleep. Each fiber has two nodes of its own: while one fires, and so lets the task go on, the
 /// task may already sleep in the other.
 final class Sleepers: RunLoop.TimerOwner {
-    private unowned let host: LuaHost
+    private unowned(unsafe) let host: LuaHost  // it outlives us
 
     init(_ host: LuaHost) { self.host = host }
 

@@ -1,82 +1,100 @@
 /// What is ready in a mode and waits for its turn: ports, and "the timers" as one entry, first in, first out.
 ///
-/// A ring in raw storage: an array would cost an exclusivity check and a uniqueness check at each step of each pass.
+/// In raw storage behind a constant: an array would cost an exclusivity check and a uniqueness check at each step of each pass.
 /// It does not own the ports: a port that leaves the mode leaves the queue.
 struct ReadyQueue: ~Copyable {
     /// nil stands for the timers.
     typealias Entry = Unmanaged<RunLoop.PortBase>?
 
-    private var storage: UnsafeMutablePointer<Entry>
-    private var capacity = 8  // a power of two
-    private var head = 0
-    private(set) var count = 0
-    private(set) var holdsTimers = false
+    private struct State {
+        /// A ring; a power of two in size.
+        var ring: UnsafeMutablePointer<Entry>
+        var capacity: Int
+        var head = 0
+        var count = 0
+        var holdsTimers = false
+    }
 
-    init() { storage = .allocate(capacity: capacity) }
-    deinit { storage.deallocate() }
+    private let state: UnsafeMutablePointer<State>
 
-    var first: Entry { storage[head] }
+    init() {
+        state = .allocate(capacity: 1)
+        state.initialize(to: State(ring: .allocate(capacity: 8), capacity: 8))
+    }
 
-    mutating func append(_ port: RunLoop.PortBase) {
+    deinit {
+        state.pointee.ring.deallocate()
+        state.deallocate()
+    }
+
+    var count: Int { state.pointee.count }
+    var holdsTimers: Bool { state.pointee.holdsTimers }
+    var first: Entry { state.pointee.ring[state.pointee.head] }
+
+    private func place(_ i: Int) -> Int { (state.pointee.head + i) & (state.pointee.capacity - 1) }
+
+    func append(_ port: RunLoop.PortBase) {
         port.queues += 1
         push(Unmanaged.passUnretained(port))
     }
 
-    mutating func appendTimers() {
+    func appendTimers() {
         guard !holdsTimers else { return }
-        holdsTimers = true
+        state.pointee.holdsTimers = true
         push(nil)
     }
 
-    mutating func removeFirst() {
-        if let port = storage[head] { port.takeUnretainedValue().queues -= 1 } else { holdsTimers = false }
-        head = (head + 1) & (capacity - 1)
-        count -= 1
+    func removeFirst() {
+        if let port = first { port.takeUnretainedValue().queues -= 1 } else { state.pointee.holdsTimers = false }
+        state.pointee.head = place(1)
+        state.pointee.count -= 1
     }
 
     func contains(_ port: RunLoop.PortBase) -> Bool {
         guard port.queues > 0 else { return false }
-        for i in 0..<count where storage[(head + i) & (capacity - 1)]?.toOpaque() == pointer(port) { return true }
+        for i in 0..<count where state.pointee.ring[place(i)]?.toOpaque() == pointer(port) { return true }
         return false
     }
 
-    mutating func remove(_ port: RunLoop.PortBase) {
+    func remove(_ port: RunLoop.PortBase) {
         guard contains(port) else { return }
         port.queues -= 1
         removeAll { $0?.toOpaque() == pointer(port) }
     }
 
-    mutating func removeTimers() {
+    func removeTimers() {
         guard holdsTimers else { return }
-        holdsTimers = false
+        state.pointee.holdsTimers = false
         removeAll { $0 == nil }
     }
 
-    private mutating func removeAll(where isGone: (Entry) -> Bool) {
+    private func removeAll(where isGone: (Entry) -> Bool) {
         var kept = 0
         for i in 0..<count {
-            let entry = storage[(head + i) & (capacity - 1)]
+            let entry = state.pointee.ring[place(i)]
             guard !isGone(entry) else { continue }
-            storage[(head + kept) & (capacity - 1)] = entry
+            state.pointee.ring[place(kept)] = entry
             kept += 1
         }
-        count = kept
+        state.pointee.count = kept
     }
 
-    private mutating func push(_ entry: Entry) {
-        if count == capacity { grow() }
-        storage[(head + count) & (capacity - 1)] = entry
-        count += 1
+    private func push(_ entry: Entry) {
+        if count == state.pointee.capacity { grow() }
+        state.pointee.ring[place(count)] = entry
+        state.pointee.count += 1
     }
 
-    private mutating func grow() {
-        let larger = UnsafeMutablePointer<Entry>.allocate(capacity: capacity * 2)
-        for i in 0..<count { larger[i] = storage[(head + i) & (capacity - 1)] }
-        storage.deallocate()
-        storage = larger
-        head = 0
-        capacity *= 2
+    private func grow() {
+        let larger = UnsafeMutablePointer<Entry>.allocate(capacity: state.pointee.capacity * 2)
+        for i in 0..<count { larger[i] = state.pointee.ring[place(i)] }
+        state.pointee.ring.deallocate()
+        state.pointee.ring = larger
+        state.pointee.head = 0
+        state.pointee.capacity *= 2
     }
 }
 
-private func pointer(_ port: RunLoop.PortBase) -> UnsafeMutableRawPointer { Unmanaged.passUnretained(port).toOpaque() }
+private func pointer(_ port: RunLoop.PortBase) -> UnsafeMutableRawPointer {
+    Unmanaged.passUnretained(port).toOpaque()
+}

@@ -60,7 +60,8 @@ extension RunLoop {
 
     // MARK: Queues
 
-    private var commonQueue: TimerQueue? { timerQueues.first { $0.isCommon } }
+    /// The full set of common modes has its queue at the front: see `queue(_:isCommon:)`.
+    private var commonQueue: TimerQueue? { timerQueues.first.flatMap { $0.isCommon ? $0 : nil } }
 
     private func queue(_ modes: [ModeState], isCommon: Bool) -> TimerQueue {
         for queue in timerQueues where queue.isCommon == isCommon && queue.modes.count == modes.count {
@@ -105,7 +106,8 @@ extension RunLoop {
             if !node.pointee.isFiring { node.owner.retain(node) }
         }
         if !node.pointee.isFiring, old == nil || wasInHeap { new.heap.insert(node) }
-        noteDueTimers(new)
+        // Without a look at the clock: a timer that is made for now has cost one already.
+        if node.pointee.fireDate <= latestNow { noteDueTimers(new) }
     }
 
     // MARK: Firing
@@ -296,44 +298,38 @@ extension NodePointer {
 
 /// Timers about to fire, of all runs in progress: each run has a stretch at the end.
 struct TimerBatch: ~Copyable {
-    private var storage = UnsafeMutablePointer<NodePointer?>.allocate(capacity: 64)
-    private var capacity = 64
-    private(set) var count = 0
+    private let places = RawBuffer<NodePointer?>(capacity: 64)
 
-    deinit { storage.deallocate() }
+    deinit { places.free() }
+
+    var count: Int { places.count }
 
     subscript(index: Int) -> NodePointer? {
-        get { storage[index] }
+        get { places.base[index] }
         nonmutating set {
-            if let node = storage[index] { node.pointee.batchPlaces -= 1 }
-            storage[index] = newValue
+            if let node = places.base[index] { node.pointee.batchPlaces -= 1 }
+            places.base[index] = newValue
             guard let newValue else { return }
             newValue.pointee.batchPlaces += 1
             newValue.pointee.batchIndex = Int32(truncatingIfNeeded: index)
         }
     }
 
-    mutating func append(_ node: NodePointer) {
-        if count == capacity {
-            let larger = UnsafeMutablePointer<NodePointer?>.allocate(capacity: capacity * 2)
-            larger.moveInitialize(from: storage, count: count)
-            storage.deallocate()
-            storage = larger
-            capacity *= 2
-        }
-        storage[count] = nil
-        self[count] = node
-        count += 1
+    func append(_ node: NodePointer) {
+        places.makeRoom()
+        places.base[places.count] = nil
+        self[places.count] = node
+        places.count += 1
     }
 
     /// O(1) for a timer that one run is about to fire; O(length) in the rare case of several.
     func remove(_ node: NodePointer) {
         guard node.pointee.batchPlaces > 0 else { return }
         let latest = Int(node.pointee.batchIndex)
-        if storage[latest] == node { self[latest] = nil }
+        if places.base[latest] == node { self[latest] = nil }
         guard node.pointee.batchPlaces > 0 else { return }
-        for index in 0..<count where storage[index] == node { self[index] = nil }
+        for index in 0..<count where places.base[index] == node { self[index] = nil }
     }
 
-    mutating func truncate(to count: Int) { self.count = count }
+    func truncate(to count: Int) { places.count = count }
 }

@@ -19,7 +19,7 @@ extension RunLoop {
 
         private(set) var ports: [ObjectIdentifier: PortBase] = [:]
         /// What is ready, first come first served.
-        var ready = ReadyQueue()
+        let ready = ReadyQueue()
         /// The descriptors of its ports; made with the first.
         private(set) var descriptors: DescriptorSet?
 

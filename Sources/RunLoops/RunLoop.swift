@@ -24,8 +24,10 @@ public final class RunLoop {
     var commonItems: [ObjectIdentifier: (item: Item, age: UInt64)] = [:]
     var timerQueues: [TimerQueue] = []
     /// Timers about to fire, and where.
-    var batch = TimerBatch()
+    let batch = TimerBatch()
     var innermostFiring: NodePointer?
+    /// When somebody last looked at the clock.
+    var latestNow: Int64 = 0
     var requestQueues: [PerformQueue] = []
     var requestCount = 0
     var lastRequest: UInt64 = 0
@@ -188,7 +190,10 @@ public final class RunLoop {
     public static var wallClock: Double { linux_wall_clock() }
 
     /// The loop's clock.
-    public var now: Instant { Instant(nanoseconds: poller.now()) }
+    public var now: Instant {
+        latestNow = poller.now()
+        return Instant(nanoseconds: latestNow)
+    }
 
     // MARK: The steps
 
@@ -221,28 +226,35 @@ public final class RunLoop {
         guard mode.hasSignals.load(ordering: .relaxed), mode.hasSignals.exchange(false, ordering: .acquiring) else {
             return false
         }
-        var signalled: [(source: Source, number: UInt64)] = []
+        var first: (source: Source, number: UInt64)?
+        var others: [(source: Source, number: UInt64)] = []  // rarely any: then nothing is allocated
         for source in mode.sources {
-            if let number = source.signalNumber { signalled.append((source, number)) }
+            guard let number = source.signalNumber else { continue }
+            if first == nil { first = (source, number) } else { others.append((source, number)) }
         }
-        if signalled.count > 1 {
-            signalled.sort { ($0.source.order, $0.number) < ($1.source.order, $1.number) }
-            // For those that this pass does not get to, because it returns after one or a nested run comes first.
-            mode.hasSignals.store(true, ordering: .releasing)
-        }
+        guard let first else { return false }
+        if others.isEmpty { return perform(first.source, in: mode) }
+        // For those that this pass does not get to, because it returns after one or a nested run comes first.
+        mode.hasSignals.store(true, ordering: .releasing)
+        others.append(first)
+        others.sort { ($0.source.order, $0.number) < ($1.source.order, $1.number) }
         var handled = false
-        for (source, _) in signalled {
+        for (source, _) in others {
             if handled, run.returnsAfterSource { break }
-            // One before it may have removed or invalidated it, or run the loop and so had it performed.
-            guard source.isSignalled, source.isValid, mode.contains(source) else { continue }
-            dispatches += 1
-            statistics.sources += 1
-            let start = linux_monotonic_coarse()
-            source.perform()
-            statistics.note(callbackSince: start)
-            handled = true
+            if perform(source, in: mode) { handled = true }
         }
         return handled
+    }
+
+    /// Returns false if one before it has removed or invalidated it, or has run the loop and so had it performed.
+    private func perform(_ source: Source, in mode: ModeState) -> Bool {
+        guard source.isSignalled, source.isValid, mode.contains(source) else { return false }
+        dispatches += 1
+        statistics.sources += 1
+        let start = linux_monotonic_coarse()
+        source.perform()
+        statistics.note(callbackSince: start)
+        return true
     }
 
     /// In the documented sequence, a port that is ready is handled without a word about waiting. Without observers that
@@ -404,7 +416,7 @@ public final class RunLoop {
             guard hasMore else { return true }
             // Still ready, so it goes to the end of the queue: behind those which became ready meanwhile.
             for mode in port.modes {
-                if mode.ports.count > 1 { look(mode, timeout: 0) }
+                look(mode, timeout: 0)
                 if !mode.ready.contains(port) { mode.ready.append(port) }
             }
             return true

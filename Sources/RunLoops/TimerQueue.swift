@@ -6,7 +6,7 @@ final class TimerQueue {
     var modes: [RunLoop.ModeState]
     /// How many timers are in these modes, in the heap or about to fire.
     var count = 0
-    var heap = TimerHeap()
+    let heap = TimerHeap()
 
     init(loop: RunLoop, modes: [RunLoop.ModeState], isCommon: Bool) {
         self.loop = loop
@@ -20,41 +20,41 @@ final class TimerQueue {
 /// A heap of timers with four children to a node, ordered by date, then order, then age. Each timer knows its place, so that
 /// moving and removing one takes O(log n).
 ///
-/// Raw storage: as an array in a class, exclusivity checks alone made it ten times slower.
+/// Raw storage behind a constant: as an array in a class, exclusivity checks alone made it ten times slower.
 struct TimerHeap: ~Copyable {
     private struct Entry {
         var date: Int64  // a copy, so that comparing seldom touches the node
         var node: NodePointer
     }
 
-    private var storage: UnsafeMutablePointer<Entry>
-    private var capacity = 16
-    private(set) var count = 0
+    private let entries = RawBuffer<Entry>(capacity: 16)
 
-    init() { storage = .allocate(capacity: capacity) }
-    deinit { storage.deallocate() }
+    deinit { entries.free() }
+
+    private var storage: UnsafeMutablePointer<Entry> { entries.base }
+    var count: Int { entries.count }
 
     var first: NodePointer? { count > 0 ? storage[0].node : nil }
     var firstDate: Int64 { count > 0 ? storage[0].date : .max }
 
     subscript(index: Int) -> NodePointer { storage[index].node }
 
-    mutating func insert(_ node: NodePointer) {
-        if count == capacity { grow() }
-        count += 1
+    func insert(_ node: NodePointer) {
+        entries.makeRoom()
+        entries.count += 1
         siftUp(Entry(date: node.pointee.fireDate, node: node), from: count - 1)
     }
 
-    mutating func remove(_ node: NodePointer) {
+    func remove(_ node: NodePointer) {
         let hole = Int(node.pointee.heapIndex)
         node.pointee.heapIndex = -1
-        count -= 1
+        entries.count -= 1
         guard hole != count else { return }
         place(storage[count], at: hole)
     }
 
     /// The node's date has changed.
-    mutating func move(_ node: NodePointer) {
+    func move(_ node: NodePointer) {
         place(Entry(date: node.pointee.fireDate, node: node), at: Int(node.pointee.heapIndex))
     }
 
@@ -84,7 +84,7 @@ struct TimerHeap: ~Copyable {
             ? a.pointee.order < b.pointee.order : a.pointee.age < b.pointee.age
     }
 
-    private mutating func place(_ entry: Entry, at hole: Int) {
+    private func place(_ entry: Entry, at hole: Int) {
         if hole > 0, isBefore(entry, storage[(hole - 1) / 4]) {
             siftUp(entry, from: hole)
         } else {
@@ -92,12 +92,12 @@ struct TimerHeap: ~Copyable {
         }
     }
 
-    private mutating func put(_ entry: Entry, at index: Int) {
+    private func put(_ entry: Entry, at index: Int) {
         storage[index] = entry
         entry.node.pointee.heapIndex = Int32(truncatingIfNeeded: index)
     }
 
-    private mutating func siftUp(_ entry: Entry, from start: Int) {
+    private func siftUp(_ entry: Entry, from start: Int) {
         var hole = start
         while hole > 0 {
             let parent = (hole - 1) / 4
@@ -108,7 +108,7 @@ struct TimerHeap: ~Copyable {
         put(entry, at: hole)
     }
 
-    private mutating func siftDown(_ entry: Entry, from start: Int) {
+    private func siftDown(_ entry: Entry, from start: Int) {
         var hole = start
         while true {
             let firstChild = 4 * hole + 1
@@ -121,14 +121,6 @@ struct TimerHeap: ~Copyable {
             hole = child
         }
         put(entry, at: hole)
-    }
-
-    private mutating func grow() {
-        let larger = UnsafeMutablePointer<Entry>.allocate(capacity: capacity * 2)
-        larger.moveInitialize(from: storage, count: count)
-        storage.deallocate()
-        storage = larger
-        capacity *= 2
     }
 }
 

@@ -592,6 +592,8 @@ int cl_call_traced(lua_State *L, int arguments, int results) {
   return status;
 }
 
+// Anchors ----------------------------------------------------------------------------------------------------------------
+
 static int p_add_anchors(lua_State *L) {
   int first = (int)lua_tointeger(L, 1), count = (int)lua_tointeger(L, 2);
   lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->anchors);
@@ -602,11 +604,46 @@ static int p_add_anchors(lua_State *L) {
   return 0;
 }
 
-int cl_add_anchors(lua_State *L, int first, int count) {
-  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
-  lua_pushinteger(L, first);
+// Doubles them. The new places are handed out from the lowest on, which keeps the table dense.
+static int add_anchors(lua_State *L, cl_host *host) {
+  uint32_t count = host->slot_count ? host->slot_count : 64;
+  uint32_t *slots = realloc(host->free_slots, (host->slot_count + count) * sizeof *slots);
+  if (!slots) return 0;
+  host->free_slots = slots;
+  if (!lua_checkstack(L, 24)) return 0;
+  lua_pushinteger(L, host->slot_count + 1);
   lua_pushinteger(L, count);
-  return cl_call_protected(L, p_add_anchors, 2, 0);
+  if (cl_call_protected(L, p_add_anchors, 2, 0) != LUA_OK) {
+    lua_pop(L, 1);
+    return 0;
+  }
+  for (uint32_t i = 0; i < count; i++) slots[i] = host->slot_count + count - i;
+  host->slot_count += count;
+  host->free_count = count;
+  return 1;
+}
+
+uint32_t cl_anchor(lua_State *L, int index) {
+  cl_host *host = cl_host_of(L);
+  if (!lua_checkstack(L, 3) || (host->free_count == 0 && !add_anchors(L, host))) return 0;
+  uint32_t slot = host->free_slots[--host->free_count];
+  index = lua_absindex(L, index);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->anchors);
+  lua_pushvalue(L, index);
+  lua_rawseti(L, -2, slot);
+  lua_pop(L, 1);
+  return slot;
+}
+
+// `false`, not nil: the place stays, and neither this nor the next use of it can raise.
+void cl_release(cl_host *host, uint32_t slot) {
+  lua_State *L = host->main;  // no function runs on its stack: there is room
+  if (!L || slot == 0) return;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->anchors);
+  lua_pushboolean(L, 0);
+  lua_rawseti(L, -2, slot);
+  lua_pop(L, 1);
+  host->free_slots[host->free_count++] = slot;
 }
 
 const char *cl_error_name(int number) {
@@ -844,8 +881,9 @@ cl_host *cl_open(void *swift) {
 }
 
 void cl_close(cl_host *host) {
-  if (host->main) lua_close(host->main);
-  host->main = NULL;
+  lua_State *L = host->main;
+  host->main = NULL;  // finalizers that let go of anchors find none
+  if (L) lua_close(L);
 }
 
 void cl_free(cl_host *host) {
@@ -855,5 +893,6 @@ void cl_free(cl_host *host) {
     free(host->sites);
   }
   free(host->scratch);
+  free(host->free_slots);
   free(host);
 }

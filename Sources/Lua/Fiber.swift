@@ -9,12 +9,14 @@ public final class Fiber {
     public let thread: LuaState
     let slot: UInt32
     unowned let interpreter: Interpreter
-    var next: Fiber?
+    var next: Unmanaged<Fiber>?
+    /// It has had an attachment or a way to stop waiting, to be cleared before it is used again.
+    private var isUsed = false
 
     public enum State { case idle, running, waiting, ended }
     public internal(set) var state = State.idle
     /// How to stop waiting: called when the task is cancelled.
-    public var cancelWait: ((Fiber) -> Void)?
+    public var cancelWait: ((Fiber) -> Void)? { didSet { isUsed = true } }
     /// What it waits in, for messages.
     public var waitsIn: StaticString = ""
     /// What it runs, for messages: the slot of an object, or 0; its kind; where it was made.
@@ -27,7 +29,7 @@ public final class Fiber {
     /// For the host's use; stays when the fiber is used again.
     public var sleeper: AnyObject?
     /// For the host's use; cleared when the fiber goes back to the pool.
-    public var attachment: FiberAttachment?
+    public var attachment: FiberAttachment? { didSet { isUsed = true } }
 
     init(thread: LuaState, slot: UInt32, interpreter: Interpreter) {
         self.thread = thread
@@ -44,8 +46,11 @@ public final class Fiber {
     }
 
     func clear() {
-        attachment = nil
-        cancelWait = nil
+        if isUsed {
+            attachment = nil
+            cancelWait = nil
+            isUsed = false
+        }
         subject = 0
         kind = nil
         subjectSite = 0
@@ -70,9 +75,9 @@ open class FiberAttachment {
 extension Interpreter {
     /// A fiber with nothing on its stack but the anchors; nil when memory is out.
     public final func takeFiber() -> Fiber? {
-        if let fiber = pool {
+        if let first = pool {
+            let fiber = first.takeUnretainedValue()
             pool = fiber.next
-            fiber.next = nil
             fiber.state = .running
             return fiber
         }
@@ -97,7 +102,7 @@ extension Interpreter {
         lua_settop(fiber.thread, 1)
         fiber.state = .idle
         fiber.next = pool
-        pool = fiber
+        pool = Unmanaged.passUnretained(fiber)
     }
 
     /// A fiber about to call an anchored object's callback: function and object are on its stack; push further arguments
@@ -122,15 +127,15 @@ extension Interpreter {
     /// Starts a fiber, or lets one that waits go on. `arguments` values are on top of its stack.
     public final func resume(_ fiber: Fiber, arguments: Int32) {
         guard !isClosed else { return }
-        let outer = current
+        let outer = running
         let outerThread = host.pointee.running
-        current = fiber
+        running = Unmanaged.passUnretained(fiber)
         host.pointee.running = fiber.thread
+        if fiber.state == .waiting { fiber.cancelWait = nil }
         fiber.state = .running
-        fiber.cancelWait = nil
         var results: Int32 = 0
         let status = lua_resume(fiber.thread, outerThread ?? main, arguments, &results)
-        current = outer
+        running = outer
         host.pointee.running = outerThread
         if status == LUA_OK {
             fiber.state = .ended

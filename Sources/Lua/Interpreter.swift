@@ -12,15 +12,13 @@ open class Interpreter {
     public var main: LuaState { main_ }
     private let main_: LuaState
 
-    /// Slots of the table of anchors that are free. Each holds `false`, so that filling it allocates nothing.
-    private let freeSlots = SlotStack()
-    private var slotCount: UInt32 = 0
-
     /// The task that runs now.
-    public internal(set) final var current: Fiber?
-    var pool: Fiber?
+    public final var current: Fiber? { running?.takeUnretainedValue() }
+    // Unretained: `fibers` holds them all, and counting references at each callback would cost more than the rest of it.
+    final var running: Unmanaged<Fiber>?
+    final var pool: Unmanaged<Fiber>?
     /// All fibers, by the slot that anchors each.
-    var fibers: [UInt32: Fiber] = [:]
+    final var fibers: [UInt32: Fiber] = [:]
     /// Set when the state is being closed: from then on nothing may call into Lua.
     public private(set) final var isClosed = false
 
@@ -58,7 +56,6 @@ open class Interpreter {
         isClosed = true
         cl_close(host)
         for fiber in fibers.values { fiber.interpreterClosed() }
-        fibers = [:]
         pool = nil
     }
 
@@ -81,30 +78,10 @@ open class Interpreter {
     // MARK: Anchors
 
     /// Keeps the value at an index alive, under a number other than 0; 0 when memory is out. Cannot raise.
-    public func anchor(_ thread: LuaState, _ index: Int32) -> UInt32 {
-        guard let slot = takeSlot() else { return 0 }
-        guard lua_checkstack(thread, 3) != 0 else {
-            freeSlots.append(slot)
-            return 0
-        }
-        let value = lua_absindex(thread, index)
-        lua_rawgeti(thread, cl_registry, lua_Integer(host.pointee.anchors))
-        lua_pushvalue(thread, value)
-        lua_rawseti(thread, -2, lua_Integer(slot))
-        cl_pop(thread, 1)
-        return slot
-    }
+    public final func anchor(_ thread: LuaState, _ index: Int32) -> UInt32 { cl_anchor(thread, index) }
 
     /// Lets go of it. Does nothing for 0, and once the state is closed.
-    public func release(_ slot: UInt32) {
-        guard slot != 0, !isClosed else { return }
-        // `main` has no frame of its own: its stack has room. `false`, not nil: the slot stays, and this cannot raise.
-        lua_rawgeti(main, cl_registry, lua_Integer(host.pointee.anchors))
-        lua_pushboolean(main, 0)
-        lua_rawseti(main, -2, lua_Integer(slot))
-        cl_pop(main, 1)
-        freeSlots.append(slot)
-    }
+    public final func release(_ slot: UInt32) { cl_release(host, slot) }
 
     /// Pushes what a slot anchors.
     public func push(_ thread: LuaState, slot: UInt32) {
@@ -112,19 +89,6 @@ open class Interpreter {
         lua_rawgeti(thread, -1, lua_Integer(slot))
         lua_copy(thread, -1, -2)
         cl_pop(thread, 1)
-    }
-
-    private func takeSlot() -> UInt32? {
-        if let slot = freeSlots.popLast() { return slot }
-        let count = max(64, slotCount)
-        guard cl_add_anchors(main, Int32(slotCount + 1), Int32(count)) == LUA_OK else {
-            cl_pop(main, 1)
-            return nil
-        }
-        // In falling order, so that the lowest are used first and the table stays dense.
-        for slot in (slotCount + 1...slotCount + count).reversed() { freeSlots.append(slot) }
-        slotCount += count
-        return freeSlots.popLast()
     }
 
     // MARK: The scratch buffer
@@ -152,44 +116,4 @@ open class Interpreter {
 
     /// A task ended with an error that nobody waits for. The value is on top of the fiber's stack.
     open func uncaught(_ fiber: Fiber) {}
-}
-
-/// Slot numbers in raw memory: each timer that is scheduled takes one and gives it back, and an array in a class would check for exclusive
-/// access each time.
-private struct SlotStack: ~Copyable {
-    private struct State {
-        var base: UnsafeMutablePointer<UInt32>
-        var count: Int
-        var capacity: Int
-    }
-
-    private let state: UnsafeMutablePointer<State>
-
-    init() {
-        state = .allocate(capacity: 1)
-        state.initialize(to: State(base: .allocate(capacity: 64), count: 0, capacity: 64))
-    }
-
-    deinit {
-        state.pointee.base.deallocate()
-        state.deallocate()
-    }
-
-    func append(_ slot: UInt32) {
-        if state.pointee.count == state.pointee.capacity {
-            let larger = UnsafeMutablePointer<UInt32>.allocate(capacity: state.pointee.capacity * 2)
-            larger.update(from: state.pointee.base, count: state.pointee.count)
-            state.pointee.base.deallocate()
-            state.pointee.base = larger
-            state.pointee.capacity *= 2
-        }
-        state.pointee.base[state.pointee.count] = slot
-        state.pointee.count += 1
-    }
-
-    func popLast() -> UInt32? {
-        guard state.pointee.count > 0 else { return nil }
-        state.pointee.count -= 1
-        return state.pointee.base[state.pointee.count]
-    }
 }

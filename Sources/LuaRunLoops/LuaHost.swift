@@ -15,9 +15,9 @@ public final class LuaHost: Interpreter {
     var failures: [WeakTask] = []
     /// The anchored function of `rl.on_error`, or 0.
     var errorHandler: UInt32 = 0
-    private(set) var timers: LuaTimers! = nil
-    private(set) var requests: LuaRequests! = nil
-    private(set) var sleepers: Sleepers! = nil
+    let timers = LuaTimers()
+    let requests = LuaRequests()
+    let sleepers = Sleepers()
     /// Slots of strings that callbacks get.
     var strings: [UInt32] = []
     /// Seconds since 1970.
@@ -47,9 +47,9 @@ public final class LuaHost: Interpreter {
     public init?(loop: RunLoop) {
         self.loop = loop
         super.init()
-        timers = LuaTimers(self)
-        requests = LuaRequests(self)
-        sleepers = Sleepers(self)
+        timers.host = self
+        requests.host = self
+        sleepers.host = self
         loop.attachment = self
     }
 
@@ -104,6 +104,7 @@ public final class LuaHost: Interpreter {
             for item in loop.items(in: mode) { item.invalidate() }
         }
         delayed = [:]
+        if loop.attachment === self { loop.attachment = nil }
         super.close()
     }
 

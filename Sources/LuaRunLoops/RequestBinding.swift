@@ -176,9 +176,8 @@ enum RequestBinding {
 
 /// Runs the perform requests of one state. The context is the slot of the request's userdata.
 final class LuaRequests: RunLoop.RequestOwner {
-    private unowned(unsafe) let host: LuaHost  // it outlives us
-
-    init(_ host: LuaHost) { self.host = host }
+    // It owns us, and outlives us. `unowned` would count references at each callback.
+    unowned(unsafe) var host: LuaHost! = nil
 
     override func perform(_ context: Int) { host.runRequest(UInt32(context)) }
     override func drop(_ context: Int) { host.finishRequest(UInt32(context), RequestBinding.State.cancelled) }

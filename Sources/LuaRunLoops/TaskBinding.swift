@@ -192,9 +192,8 @@ struct WeakTask { weak var task: LuaTask? }
 /// The timers in which tasks sleep. Each fiber has two nodes of its own: while one fires, and so lets the task go on, the
 /// task may already sleep in the other.
 final class Sleepers: RunLoop.TimerOwner {
-    private unowned(unsafe) let host: LuaHost  // it outlives us
-
-    init(_ host: LuaHost) { self.host = host }
+    // It owns us, and outlives us. `unowned` would count references at each callback.
+    unowned(unsafe) var host: LuaHost! = nil
 
     final class Nodes {
         let pair = UnsafeMutablePointer<RunLoop.TimerNode>.allocate(capacity: 2)
@@ -242,18 +241,18 @@ extension LuaHost {
 
     /// A task's userdata is gone: gives its fiber back in the next pass, and says what it died of.
     func retire(_ fiber: Fiber, error: String?) {
-        loop.perform { [weak self] in
-            guard let self else { return }
-            if let error { onUncaught(self, error) }
-            discard(fiber)
+        loop.perform { [unowned(unsafe) loop] in  // the closure is in its queue
+            guard let self = loop.attachment as? LuaHost else { return }
+            if let error { self.onUncaught(self, error) }
+            self.discard(fiber)
         }
     }
 
     func findForgottenFailures() {
-        loop.perform { [weak self] in
-            guard let self, !isClosed else { return }
-            lua_gc_collect(main)
-            failures.removeAll { $0.task?.isObserved ?? true }
+        loop.perform { [unowned(unsafe) loop] in
+            guard let self = loop.attachment as? LuaHost, !self.isClosed else { return }
+            lua_gc_collect(self.main)
+            self.failures.removeAll { $0.task?.isObserved ?? true }
         }
     }
 

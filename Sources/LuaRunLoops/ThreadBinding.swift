@@ -127,7 +127,9 @@ extension LuaThread {
             guard !host.isClosed, let text = thread.unobservedFailure else { return }
             // A finalizer may be what brings us here: nothing touches Lua before the next pass.
             _ = thread.observe()
-            host.loop.perform { [weak host] in host.map { $0.onUncaught($0, text) } }
+            host.loop.perform { [unowned(unsafe) loop = host.loop] in
+                if let host = loop.attachment as? LuaHost { host.onUncaught(host, text) }
+            }
         }
     }
 

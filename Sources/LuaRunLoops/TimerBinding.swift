@@ -247,10 +247,8 @@ enum TimerBinding {
 
 /// Fires the timers of one state.
 final class LuaTimers: RunLoop.TimerOwner {
-    // It owns us. `unowned` would count references at each fire.
-    private unowned(unsafe) let host: LuaHost
-
-    init(_ host: LuaHost) { self.host = host }
+    // It owns us, and outlives us. `unowned` would count references at each callback.
+    unowned(unsafe) var host: LuaHost! = nil
 
     override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
         guard !host.isClosed, let fiber = host.prepareCallback(slot: UInt32(node.pointee.context)) else { return }

@@ -25,6 +25,24 @@ final class PerformQueue {
         let number: UInt64  // of all requests of the loop, to merge queues
         let context: Int
         var owner: Unmanaged<RunLoop.RequestOwner>?  // nil: cancelled
+        let isRetained: Bool
+    }
+
+    /// A request that has been taken out of the queue.
+    struct Request {
+        let owner: Unmanaged<RunLoop.RequestOwner>
+        let context: Int
+        let isRetained: Bool
+
+        func perform() {
+            owner._withUnsafeGuaranteedRef { $0.perform(context) }
+            if isRetained { owner.release() }
+        }
+
+        func drop() {
+            owner._withUnsafeGuaranteedRef { $0.drop(context) }
+            if isRetained { owner.release() }
+        }
     }
 
     // A ring of entries in raw storage; see ReadyQueue.
@@ -45,10 +63,11 @@ final class PerformQueue {
 
     func serves(_ mode: RunLoop.ModeState) -> Bool { includesCommon && mode.isCommon || modes.contains(mode.name) }
 
-    func append(_ owner: RunLoop.RequestOwner, _ context: Int, number: UInt64) {
+    func append(_ owner: RunLoop.RequestOwner, _ context: Int, number: UInt64, retains: Bool) {
         if length == capacity { grow() }
         storage[(head + length) & (capacity - 1)] = Entry(
-            number: number, context: context, owner: Unmanaged.passRetained(owner))
+            number: number, context: context, owner: Unmanaged.passUnretained(owner), isRetained: retains)
+        if retains { _ = Unmanaged.passRetained(owner) }
         length += 1
         count += 1
     }
@@ -66,15 +85,15 @@ final class PerformQueue {
     }
 
     /// Takes a request that `firstNumber` has found; nil for `.max`.
-    func take(_ number: UInt64) -> (owner: Unmanaged<RunLoop.RequestOwner>, context: Int)? {
+    func take(_ number: UInt64) -> Request? {
         guard number != .max else { return nil }
         let place = (head + index(of: number)) & (capacity - 1)
         guard let owner = storage[place].owner else { return nil }
-        let context = storage[place].context
+        let request = Request(owner: owner, context: storage[place].context, isRetained: storage[place].isRetained)
         storage[place].owner = nil
         if place == head { dropHead() }
         count -= 1
-        return (owner, context)
+        return request
     }
 
     /// How far from the head the first request is whose number is not less. O(1) for the head, else O(log n).
@@ -96,8 +115,7 @@ final class PerformQueue {
         guard low < length, storage[place].number == number, let owner = storage[place].owner else { return false }
         storage[place].owner = nil
         count -= 1
-        owner.takeUnretainedValue().drop(storage[place].context)
-        owner.release()
+        Request(owner: owner, context: storage[place].context, isRetained: storage[place].isRetained).drop()
         return true
     }
 

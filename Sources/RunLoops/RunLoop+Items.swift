@@ -13,6 +13,7 @@ extension RunLoop {
         guard !commonModes.contains(mode) else { return }
         commonModes.append(mode)
         existingState(of: mode)?.isCommon = true
+        commonQueue = nil
         let items = commonItems.values.sorted { $0.age < $1.age }.map(\.item)
         let queues = timerQueues.filter { $0.isCommon && $0.count > 0 }
         guard !items.isEmpty || !queues.isEmpty else { return }
@@ -23,6 +24,9 @@ extension RunLoop {
             mode.timers.append(queue)
             noteDueTimers(queue)
         }
+        commonQueue = timerQueues.first { queue in
+            queue.isCommon && queue.modes.count == commonModes.count && queue.modes.allSatisfy(\.isCommon)
+        }.map(Unmanaged.passUnretained)
     }
 
     /// The date of the mode's next timer; nil without one. CFRunLoopGetNextTimerFireDate.
@@ -98,7 +102,10 @@ extension RunLoop {
 
     private func enter(_ item: Item, _ mode: ModeState) {
         guard item.isValid, !mode.contains(item) else { return }
-        if item is PortBase { noteDueTimers(before: mode) }
+        if item is PortBase {
+            noteDueTimers(before: mode)
+            portCount += 1
+        }
         mode.insert(item)
         // A source tells its callback, which may do anything; so this comes last.
         if !(item is Source) { item.modes.append(mode) }
@@ -108,6 +115,7 @@ extension RunLoop {
     func remove(_ item: Item, from mode: ModeState) {
         guard mode.contains(item) else { return }
         mode.delete(item)
+        if item is PortBase { portCount -= 1 }
         if !(item is Source) { item.modes.removeAll { $0 === mode } }
         item.didLeave(mode)
         if item.modes.isEmpty, commonItems[ObjectIdentifier(item)] == nil { item.abandoned?() }
@@ -126,27 +134,36 @@ extension RunLoop {
     /// performSelector:target:argument:order:modes:. An empty array of modes is no request.
     @discardableResult
     public func perform(in modes: [Mode] = [.common], order: Int = 0, _ body: @escaping () -> Void) -> RequestToken? {
-        perform(ClosureRequest(body), 0, in: modes, order: order)
+        perform(ClosureRequest(body), 0, in: modes, order: order, retains: true)
     }
 
-    /// The same for a host with requests of its own: `owner` is retained until it is told to perform or drop `context`.
+    /// The same for a host with requests of its own. `owner`, which is to outlive the loop, is told to perform or to drop
+    /// `context`, once.
     @discardableResult
     public func perform(_ owner: RequestOwner, _ context: Int, in modes: [Mode], order: Int = 0) -> RequestToken? {
+        perform(owner, context, in: modes, order: order, retains: false)
+    }
+
+    private func perform(
+        _ owner: RequestOwner, _ context: Int, in modes: [Mode], order: Int, retains: Bool
+    ) -> RequestToken? {
         guard !modes.isEmpty else {
             owner.drop(context)
             return nil
         }
         if handle.mayHaveMail { takeMail() }  // what other threads have sent was there first
-        let queue = enqueue(owner, context, modes, order)
+        let queue = enqueue(owner, context, modes, order, retains: retains)
         if let run = runs.last, !run.ignoresWakeUps, queue.serves(run.mode) { run.wakeIsPending = true }
         return RequestToken(queue: Unmanaged.passUnretained(queue), number: lastRequest)
     }
 
-    private func enqueue(_ owner: RequestOwner, _ context: Int, _ modes: [Mode], _ order: Int) -> PerformQueue {
+    private func enqueue(
+        _ owner: RequestOwner, _ context: Int, _ modes: [Mode], _ order: Int, retains: Bool
+    ) -> PerformQueue {
         let queue = requestQueue(modes, order)
         lastRequest += 1
         requestCount += 1
-        queue.append(owner, context, number: lastRequest)
+        queue.append(owner, context, number: lastRequest, retains: retains)
         return queue
     }
 
@@ -185,15 +202,12 @@ extension RunLoop {
         var ran = false
         // One walk along the queue: what was passed over, because the mode was not yet a common one, waits for the next.
         var last = (order: Int.min, number: UInt64(0))
-        while let (queue, number) = nextRequest(mode, limit, after: last),
-            let (owner, context) = queue.take(number)
-        {
+        while let (queue, number) = nextRequest(mode, limit, after: last), let request = queue.take(number) {
             last = (queue.order, number)
             requestCount -= 1
-            statistics.requests += 1
+            counters.pointee.requests += 1
             ran = true
-            owner.takeUnretainedValue().perform(context)
-            owner.release()
+            request.perform()
         }
         return ran
     }
@@ -219,7 +233,7 @@ extension RunLoop {
         for (modes, order, body) in mail.performs {
             // Its own queue does not outlive the loop. The sender has woken the loop, if that was worth remembering.
             let request = ClosureRequest { [unowned(unsafe) self] in body(self) }
-            _ = enqueue(request, 0, modes, order)
+            _ = enqueue(request, 0, modes, order, retains: true)
         }
     }
 
@@ -239,10 +253,9 @@ extension RunLoop {
         for (item, _) in commonItems.values { forgetCommonItem(item) }
         detachTimers()
         for queue in requestQueues {
-            while case let number = queue.firstNumber(after: 0), let (owner, context) = queue.take(number) {
+            while let request = queue.take(queue.firstNumber(after: 0)) {
                 requestCount -= 1
-                owner.takeUnretainedValue().drop(context)
-                owner.release()
+                request.drop()
             }
         }
     }

@@ -12,9 +12,7 @@ extension RunLoop {
         precondition(old == nil || old?.loop === self, "the timer is in another run loop: remove it there first")
         if mode == .common {
             // By far the most frequent case first.
-            if old == nil, let queue = commonQueue, queue.modes.count == commonModes.count {
-                return move(node, to: queue)
-            }
+            if old == nil, let queue = commonQueue { return queue._withUnsafeGuaranteedRef { insert(node, $0) } }
             var modes = old?.modes ?? []
             for name in commonModes {
                 let mode = state(of: name)
@@ -60,19 +58,28 @@ extension RunLoop {
 
     // MARK: Queues
 
-    /// The full set of common modes has its queue at the front: see `queue(_:isCommon:)`.
-    private var commonQueue: TimerQueue? { timerQueues.first.flatMap { $0.isCommon ? $0 : nil } }
+    /// A timer that was in no mode. `move` without its detours.
+    private func insert(_ node: NodePointer, _ queue: TimerQueue) {
+        node.pointee.queue = Unmanaged.passUnretained(queue)
+        queue.count += 1
+        lastAge += 1
+        node.pointee.age = lastAge
+        if !node.pointee.isFiring {
+            node.pointee.owner._withUnsafeGuaranteedRef { $0.retain(node) }
+            queue.heap.insert(node)
+        }
+        // Without a look at the clock: a timer that is made for now has cost one already.
+        if portCount > 0, node.pointee.fireDate <= latestNow { noteDueTimers(queue) }
+    }
 
     private func queue(_ modes: [ModeState], isCommon: Bool) -> TimerQueue {
         for queue in timerQueues where queue.isCommon == isCommon && queue.modes.count == modes.count {
             if modes.allSatisfy(queue.serves) { return queue }
         }
         let queue = TimerQueue(loop: self, modes: modes, isCommon: isCommon)
-        // The full set of common modes first: `commonQueue` finds it at once.
-        if isCommon, modes.allSatisfy(\.isCommon), modes.count == commonModes.count {
-            timerQueues.insert(queue, at: 0)
-        } else {
-            timerQueues.append(queue)
+        timerQueues.append(queue)
+        if isCommon, modes.count == commonModes.count, modes.allSatisfy(\.isCommon) {
+            commonQueue = Unmanaged.passUnretained(queue)
         }
         for mode in modes { mode.timers.append(queue) }
         return queue
@@ -86,27 +93,15 @@ extension RunLoop {
     private func move(_ node: NodePointer, to new: TimerQueue?) {
         let old = node.pointee.queue?.takeUnretainedValue()
         guard old !== new else { return }
+        guard let new else { return forget(node) }
+        guard let old else { return insert(node, new) }
         let wasInHeap = node.pointee.heapIndex >= 0
-        if let old {
-            if wasInHeap { old.heap.remove(node) }
-            old.count -= 1
-        }
-        defer { if let old { dropTimersEntry(old) } }
-        guard let new else {
-            leaveBatch(node)
-            node.pointee.queue = nil
-            if !node.pointee.isFiring { node.owner.release(node) }
-            return
-        }
+        if wasInHeap { old.heap.remove(node) }
+        old.count -= 1
         node.pointee.queue = Unmanaged.passUnretained(new)
         new.count += 1
-        if old == nil {
-            lastAge += 1
-            node.pointee.age = lastAge
-            if !node.pointee.isFiring { node.owner.retain(node) }
-        }
-        if !node.pointee.isFiring, old == nil || wasInHeap { new.heap.insert(node) }
-        // Without a look at the clock: a timer that is made for now has cost one already.
+        if wasInHeap { new.heap.insert(node) }
+        dropTimersEntry(old)
         if node.pointee.fireDate <= latestNow { noteDueTimers(new) }
     }
 
@@ -117,9 +112,17 @@ extension RunLoop {
     func fireDueTimers(_ mode: ModeState) {
         let now = poller.now()
         let start = batch.count
-        while let queue = queueOfNextTimer(mode), queue.heap.firstDate <= now, let node = queue.heap.first {
-            queue.heap.remove(node)
-            batch.append(node)
+        if mode.timers.count == 1 {
+            let queue = mode.timers[0]
+            while queue.heap.firstDate <= now, let node = queue.heap.first {
+                queue.heap.remove(node)
+                batch.append(node)
+            }
+        } else {
+            while let queue = queueOfNextTimer(mode), queue.heap.firstDate <= now, let node = queue.heap.first {
+                queue.heap.remove(node)
+                batch.append(node)
+            }
         }
         let end = batch.count
         // For a nested run, those left are due before whatever becomes ready from now on.
@@ -135,7 +138,7 @@ extension RunLoop {
                 continue
             }
             if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
-            statistics.timers += 1
+            counters.pointee.timers += 1
             fire(node, late: now.addingSaturating(-node.pointee.fireDate))
         }
         batch.truncate(to: start)
@@ -188,7 +191,7 @@ extension RunLoop {
         innermostFiring = node
         let start = linux_monotonic_coarse()
         node.owner.fire(node, missed: missed)
-        statistics.note(callbackSince: start)
+        counters.pointee.note(callbackSince: start)
         innermostFiring = outer
         if node.pointee.isValid, node.pointee.repeats {
             if let queue = node.pointee.queue?.takeUnretainedValue() {
@@ -217,8 +220,18 @@ extension RunLoop {
         return nodes
     }
 
-    /// Takes a timer out of all modes.
-    func forget(_ node: NodePointer) { move(node, to: nil) }
+    /// Takes a timer out of all modes. `move(node, to: nil)` without its detours: this is most timers' end.
+    func forget(_ node: NodePointer) {
+        guard let queue = node.pointee.queue else { return }
+        node.pointee.queue = nil
+        queue._withUnsafeGuaranteedRef { queue in
+            if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
+            queue.count -= 1
+            if portCount > 0 { dropTimersEntry(queue) }
+        }
+        leaveBatch(node)
+        if !node.pointee.isFiring { node.pointee.owner._withUnsafeGuaranteedRef { $0.release(node) } }
+    }
 
     /// Puts those that are about to fire back into their queues, where a nested run, or a question, finds them. They keep
     /// their places in the batch: the outer run fires them if they are still due then.
@@ -266,8 +279,7 @@ extension NodePointer {
     public func invalidate() {
         guard pointee.isValid else { return }
         pointee.isValid = false
-        guard let queue = pointee.queue?.takeUnretainedValue() else { return }
-        queue.loop.forget(self)
+        pointee.queue?._withUnsafeGuaranteedRef { $0.loop.forget(self) }
     }
 
     /// See `RunLoop.Timer.fire`. Does nothing while its callback runs.

@@ -13,9 +13,11 @@ public final class RunLoop {
     public var sequence = Sequence.documented
     /// Called on the loop's thread, between two callbacks, after `handle.raiseAttention()`.
     public var attentionHandler: ((RunLoop) -> Void)?
-    /// For the owner's use.
-    public weak var attachment: AnyObject?
-    public internal(set) var statistics = Statistics()
+    /// For the owner's use. Not retained: the owner takes it back before it dies. (A weak reference would make each later
+    /// retain and release of that object slower, several times over.)
+    public unowned(unsafe) var attachment: AnyObject?
+    public var statistics: Statistics { counters.pointee }
+    let counters: UnsafeMutablePointer<Statistics>
 
     let poller: Poller
     var modes: [ModeState] = []
@@ -23,6 +25,10 @@ public final class RunLoop {
     /// What was added to the common modes, with the order of addition.
     var commonItems: [ObjectIdentifier: (item: Item, age: UInt64)] = [:]
     var timerQueues: [TimerQueue] = []
+    /// That of the timers in exactly the common modes; it is in `timerQueues`.
+    var commonQueue: Unmanaged<TimerQueue>?
+    /// How many ports are in its modes: without any, what is ready has no order to keep.
+    var portCount = 0
     /// Timers about to fire, and where.
     let batch = TimerBatch()
     var innermostFiring: NodePointer?
@@ -75,12 +81,15 @@ public final class RunLoop {
     public init(poller: Poller, handle: Handle = Handle()) {
         self.poller = poller
         self.handle = handle
+        counters = .allocate(capacity: 1)
+        counters.initialize(to: Statistics())
         _ = state(of: .default)
     }
 
     deinit {
         close()
         events.deallocate()
+        counters.deallocate()
     }
 
     // MARK: Running
@@ -121,7 +130,7 @@ public final class RunLoop {
     private func pass(_ run: Run) -> RunResult? {
         let mode = run.mode
         run.ignoresWakeUps = false
-        statistics.passes += 1
+        counters.pointee.passes += 1
 
         notify(.beforeTimers, mode)  // 2. observers: timers are about to fire
         notify(.beforeSources, mode)  // 3. observers: sources are about to fire
@@ -214,7 +223,7 @@ public final class RunLoop {
         // A snapshot: an observer may add and remove others, and itself.
         for observer in mode.observers where observer.activities.contains(activity) && !observer.isFiring {
             guard observer.isValid, mode.contains(observer) else { continue }
-            statistics.observers += 1
+            counters.pointee.observers += 1
             observer.tell(activity)
         }
     }
@@ -250,10 +259,10 @@ public final class RunLoop {
     private func perform(_ source: Source, in mode: ModeState) -> Bool {
         guard source.isSignalled, source.isValid, mode.contains(source) else { return false }
         dispatches += 1
-        statistics.sources += 1
+        counters.pointee.sources += 1
         let start = linux_monotonic_coarse()
         source.perform()
-        statistics.note(callbackSince: start)
+        counters.pointee.note(callbackSince: start)
         return true
     }
 
@@ -317,8 +326,8 @@ public final class RunLoop {
                 descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
             woken = handle.wasWoken
             handle.endSleep()
-            statistics.sleeps += 1
-            statistics.asleep += poller.now() - start
+            counters.pointee.sleeps += 1
+            counters.pointee.asleep += poller.now() - start
         } else {
             woken = handle.wasWoken
             if woken { handle.endSleep() }
@@ -402,7 +411,7 @@ public final class RunLoop {
             // An observer of the end of the wait may have removed it.
             guard port.isValid, mode.contains(port) else { return false }
             dispatches += 1
-            statistics.ports += 1
+            counters.pointee.ports += 1
             // Delivered here, it is not to be delivered again in another mode, nor to keep a place there.
             if port.modes.count > 1 {
                 for other in port.modes where other !== mode {
@@ -412,7 +421,7 @@ public final class RunLoop {
             }
             let start = linux_monotonic_coarse()
             let hasMore = port.deliver()
-            statistics.note(callbackSince: start)
+            counters.pointee.note(callbackSince: start)
             guard hasMore else { return true }
             // Still ready, so it goes to the end of the queue: behind those which became ready meanwhile.
             for mode in port.modes {

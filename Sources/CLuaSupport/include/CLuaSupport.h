@@ -91,6 +91,8 @@ struct cl_host {
   char *scratch;
   size_t length, capacity;
   int anchors;         ///< registry reference of the table of anchored objects
+  uint32_t *free_slots;  ///< places there that are free, each `false`, so that filling one allocates nothing
+  uint32_t free_count, slot_count;
   int names;           ///< registry reference of the table of what crosses by name, or 0
   lua_Integer named_modules;
   int boxes;           ///< registry reference of the weak table of userdata by host object
@@ -167,8 +169,10 @@ int cl_new_thread(lua_State *L);
 /// Calls a function with arguments, with traceback in the error message.
 int cl_call_traced(lua_State *L, int arguments, int results);
 
-/// More places in the table of anchors, from `first` on, all false: filling one of them cannot raise.
-int cl_add_anchors(lua_State *L, int first, int count);
+/// Keeps the value at an index alive, in a slot other than 0; 0 when memory is out. Raises nothing.
+uint32_t cl_anchor(lua_State *L, int index);
+/// Lets go of it. Raises nothing; does nothing for 0, and once the state is closed.
+void cl_release(cl_host *host, uint32_t slot);
 
 /// After CL_YIELD: the coroutine continues with these, pushed before lua_resume: either values to return, or the light
 /// userdata `cl_raise_mark()` and an error value.

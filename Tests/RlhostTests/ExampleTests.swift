@@ -145,9 +145,9 @@ struct ExampleTests {
             drawing == """
                 enter
                 T S (pipe hello)
-                T S z (20 ms) (20 ms, too)
+                T S z (20 ms)
                 T S (source)
-                T S z (50 ms)
+                T S z (150 ms)
                 exit
 
                 """)

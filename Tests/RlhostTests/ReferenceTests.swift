@@ -1,0 +1,70 @@
+import Foundation
+import Testing
+
+/// docs/lua/runloop.lua is what editors and readers believe, so it has to be true.
+@Suite("Reference")
+struct ReferenceTests {
+    private static func compare(_ root: URL) async throws -> String {
+        let script = ProgramRun.root.appending(path: "Tests/Lua/reference.lua").path
+        let run = try await ProgramRun.rlhost(script, root.path)
+        #expect(run.status == 0, "\(run.errors)")
+        return run.output
+    }
+
+    @Test("what exists is annotated, and what is annotated exists")
+    func agrees() async throws {
+        let differences = try await Self.compare(ProgramRun.root)
+        #expect(differences.isEmpty, "docs/lua/runloop.lua and the program differ:\n\(differences)")
+    }
+
+    @Test(
+        "a difference is noticed",
+        arguments: [
+            ("function rl.now() end", "", "rl.now exists, but is not annotated"),
+            ("function rl.now() end", "function rl.know() end", "rl.know is annotated in line"),
+            ("function Timer:fire() end", "", "timer:fire exists, but is not annotated"),
+            (
+                "function Timer:fire() end", "function Timer:fire(now) end",
+                "fire has the parameters (now), annotated are ()"
+            ),
+            ("---@field modal ", "---@field modest ", "rl.modes.modal exists, but is not annotated"),
+            (
+                "---@field tolerance? ", "---@field tolerant? ",
+                "TimerOptions has the field 'tolerant', which is refused"
+            ),
+            ("function rl.timeout(", "function rl.time_out(", "rl.time_out is annotated in line"),
+        ])
+    func notices(original: String, changed: String, message: String) async throws {
+        let folder = try TemporaryFolder()
+        try FileManager.default.createDirectory(at: folder["docs/lua"], withIntermediateDirectories: true)
+        let reference = try String(contentsOf: ProgramRun.root.appending(path: "docs/lua/runloop.lua"), encoding: .utf8)
+        try #require(reference.contains(original))
+        let text = reference.replacing(original, with: changed, maxReplacements: 1)
+        try Data(text.utf8).write(to: folder["docs/lua/runloop.lua"])
+        let differences = try await Self.compare(folder.url)
+        #expect(differences.contains(message), "\(differences)")
+    }
+
+    /// The tables in the source that list the fields of options: what a script may write has to be known to editors.
+    @Test("every field of every options table is annotated")
+    func fields() throws {
+        let sources = ProgramRun.root.appending(path: "Sources")
+        let reference = try String(contentsOf: ProgramRun.root.appending(path: "docs/lua/runloop.lua"), encoding: .utf8)
+        let annotated = Set(reference.matches(of: /---@field ([a-z_]+)/).map { String($0.1) })
+        var found = 0
+        for case let path as String in FileManager.default.enumerator(atPath: sources.path) ?? .init()
+        where path.hasSuffix("Binding.swift") || path.hasSuffix(".lua") {
+            let text = try String(contentsOf: sources.appending(path: path), encoding: .utf8)
+            let lists =
+                text.matches(of: /names: \[StaticString\] = \[([^\]]*)\]/).map { $0.1.matches(of: /"(\w+)"/).map(\.1) }
+                + text.matches(of: /local [A-Z]+ = \{([^}]*= true[^}]*)\}/).map {
+                    $0.1.matches(of: /(\w+) = true/).map(\.1)
+                }
+            for name in lists.joined() where name != "now" && name != "asap" && name != "idle" {
+                found += 1
+                #expect(annotated.contains(String(name)), "\(path) takes an option '\(name)' that is not annotated")
+            }
+        }
+        #expect(found > 30, "the sources list their options in a form that this test does not know any more")
+    }
+}

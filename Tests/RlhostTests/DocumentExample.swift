@@ -35,13 +35,14 @@ struct DocumentExample: Sendable, CustomTestStringConvertible {
     }
 
     static let all: [DocumentExample] = documents.flatMap { document -> [DocumentExample] in
-        let url = ProgramRun.root.appending(path: document)
-        guard let text = try? String(contentsOf: url, encoding: .utf8) else { return [] }
+        guard let text = try? String(contentsOfFile: "\(Binary.repository)/\(document)", encoding: .utf8) else {
+            return []
+        }
         return read(text, document)
     }
 
     static let documents: [String] = {
-        let docs = FileManager.default.enumerator(atPath: ProgramRun.root.appending(path: "docs").path)
+        let docs = FileManager.default.enumerator(atPath: Binary.repository + "/docs")
         let names = docs?.compactMap { $0 as? String } ?? []
         return ["README.md"]
             + names.filter { $0.hasSuffix(".md") || $0.hasSuffix(".lua") }.sorted().map { "docs/\($0)" }

@@ -3,13 +3,19 @@ import Testing
 
 @Suite("Documents")
 struct DocumentTests {
-    /// A folder with the document's named scripts.
-    private func workplace(for example: DocumentExample) throws -> TemporaryFolder {
-        let folder = try TemporaryFolder()
-        for other in DocumentExample.all where other.document == example.document {
-            if let name = other.fileName { try Data(other.text.utf8).write(to: folder[name]) }
+    /// Runs in a directory in which the document's named scripts are, and in `bin` the program.
+    private func inWorkplace(for example: DocumentExample, _ body: (String) throws -> Void) throws {
+        try Binary.withDirectory { directory in
+            for other in DocumentExample.all where other.document == example.document {
+                if let name = other.fileName {
+                    try Data(other.text.utf8).write(to: URL(filePath: "\(directory)/\(name)"))
+                }
+            }
+            try FileManager.default.createDirectory(atPath: directory + "/bin", withIntermediateDirectories: false)
+            try FileManager.default.createSymbolicLink(
+                atPath: directory + "/bin/rlhost", withDestinationPath: Binary.path)
+            try body(directory)
         }
-        return folder
     }
 
     private func isRunByTranscript(_ example: DocumentExample) -> Bool {
@@ -20,29 +26,38 @@ struct DocumentTests {
     }
 
     @Test("every example does what the document says", arguments: DocumentExample.all)
-    func example(_ example: DocumentExample) async throws {
-        let folder = try workplace(for: example)
-        switch example.kind {
-        case .fragment:
-            let run = try await ProgramRun.rlhost("-c", "-", input: example.text, in: folder.url)
-            #expect(run.status == 0, "\(example.testDescription) does not compile: \(run.errors)")
-        case .script where isRunByTranscript(example):
-            break
-        case .script:
-            // `-e ""` gives it the global `rl`, which most examples do not bother to require.
-            try Data(example.text.utf8).write(to: folder["example.lua"])
-            let run = try await ProgramRun.rlhost("-e", "", "example.lua", in: folder.url)
-            #expect(run.status == 0 && run.errors.isEmpty, "\(example.testDescription) fails: \(run.errors)")
-            if let output = example.output {
-                #expect(run.output == output, "\(example.testDescription) prints something else")
+    func example(_ example: DocumentExample) throws {
+        try inWorkplace(for: example) { directory in
+            switch example.kind {
+            case .fragment: try compile(example)
+            case .script where isRunByTranscript(example): break
+            case .script: try run(example, in: directory)
+            case .transcript: try follow(example, in: directory)
             }
-        case .transcript:
-            var status: Int32 = 0
-            for (command, output) in example.commands {
-                let run = try await ProgramRun.shell("exec 2>&1; (exit \(status)); \(command)", in: folder.url)
-                #expect(run.output == output, "\(example.testDescription): $ \(command)")
-                status = run.status
-            }
+        }
+    }
+
+    private func compile(_ example: DocumentExample) throws {
+        let run = try Binary.run(["-c", "-"], input: example.text)
+        #expect(run.status == 0, "\(example.testDescription) does not compile: \(run.errors)")
+    }
+
+    private func run(_ example: DocumentExample, in directory: String) throws {
+        try Data(example.text.utf8).write(to: URL(filePath: directory + "/example.lua"))
+        // `-e ""` gives it the global `rl`, which most examples do not bother to require.
+        let run = try Binary.run(["-e", "", "example.lua"], directory: directory)
+        #expect(run.status == 0 && run.errors.isEmpty, "\(example.testDescription) fails: \(run.errors)")
+        guard let output = example.output else { return }
+        #expect(run.output == output, "\(example.testDescription) prints something else")
+    }
+
+    private func follow(_ example: DocumentExample, in directory: String) throws {
+        var status: Int32 = 0
+        for (command, output) in example.commands {
+            let run = try Binary.shell(
+                "exec 2>&1; PATH=$PWD/bin:$PATH; export PATH; (exit \(status)); \(command)", directory: directory)
+            #expect(run.output == output, "\(example.testDescription): $ \(command)")
+            status = run.status
         }
     }
 

@@ -4,16 +4,18 @@ import Testing
 /// docs/lua/runloop.lua is what editors and readers believe, so it has to be true.
 @Suite("Reference")
 struct ReferenceTests {
-    private static func compare(_ root: URL) async throws -> String {
-        let script = ProgramRun.root.appending(path: "Tests/Lua/reference.lua").path
-        let run = try await ProgramRun.rlhost(script, root.path)
+    private static let reference = Binary.repository + "/docs/lua/runloop.lua"
+
+    /// - Parameter root: a directory in which there is docs/lua/runloop.lua.
+    private static func compare(_ root: String) throws -> String {
+        let run = try Binary.run([Binary.repository + "/Tests/Lua/reference.lua", root])
         #expect(run.status == 0, "\(run.errors)")
         return run.output
     }
 
     @Test("what exists is annotated, and what is annotated exists")
-    func agrees() async throws {
-        let differences = try await Self.compare(ProgramRun.root)
+    func agrees() throws {
+        let differences = try Self.compare(Binary.repository)
         #expect(differences.isEmpty, "docs/lua/runloop.lua and the program differ:\n\(differences)")
     }
 
@@ -34,27 +36,28 @@ struct ReferenceTests {
             ),
             ("function rl.timeout(", "function rl.time_out(", "rl.time_out is annotated in line"),
         ])
-    func notices(original: String, changed: String, message: String) async throws {
-        let folder = try TemporaryFolder()
-        try FileManager.default.createDirectory(at: folder["docs/lua"], withIntermediateDirectories: true)
-        let reference = try String(contentsOf: ProgramRun.root.appending(path: "docs/lua/runloop.lua"), encoding: .utf8)
+    func notices(original: String, changed: String, message: String) throws {
+        let reference = try String(contentsOfFile: Self.reference, encoding: .utf8)
         try #require(reference.contains(original))
         let text = reference.replacing(original, with: changed, maxReplacements: 1)
-        try Data(text.utf8).write(to: folder["docs/lua/runloop.lua"])
-        let differences = try await Self.compare(folder.url)
-        #expect(differences.contains(message), "\(differences)")
+        try Binary.withDirectory { root in
+            try FileManager.default.createDirectory(atPath: root + "/docs/lua", withIntermediateDirectories: true)
+            try Data(text.utf8).write(to: URL(filePath: root + "/docs/lua/runloop.lua"))
+            let differences = try Self.compare(root)
+            #expect(differences.contains(message), "\(differences)")
+        }
     }
 
     /// The tables in the source that list the fields of options: what a script may write has to be known to editors.
     @Test("every field of every options table is annotated")
     func fields() throws {
-        let sources = ProgramRun.root.appending(path: "Sources")
-        let reference = try String(contentsOf: ProgramRun.root.appending(path: "docs/lua/runloop.lua"), encoding: .utf8)
+        let sources = Binary.repository + "/Sources"
+        let reference = try String(contentsOfFile: Self.reference, encoding: .utf8)
         let annotated = Set(reference.matches(of: /---@field ([a-z_]+)/).map { String($0.1) })
         var found = 0
-        for case let path as String in FileManager.default.enumerator(atPath: sources.path) ?? .init()
+        for case let path as String in FileManager.default.enumerator(atPath: sources) ?? .init()
         where path.hasSuffix("Binding.swift") || path.hasSuffix(".lua") {
-            let text = try String(contentsOf: sources.appending(path: path), encoding: .utf8)
+            let text = try String(contentsOfFile: "\(sources)/\(path)", encoding: .utf8)
             let lists =
                 text.matches(of: /names: \[StaticString\] = \[([^\]]*)\]/).map { $0.1.matches(of: /"(\w+)"/).map(\.1) }
                 + text.matches(of: /local [A-Z]+ = \{([^}]*= true[^}]*)\}/).map {

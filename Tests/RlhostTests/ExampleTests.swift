@@ -98,6 +98,7 @@ struct ExampleTests {
             late:send "Eve\\n"
             hear("eve", late, 1)
             print("eve", (late:receive "*l"):match "welcome, Eve")
+            socket.sleep(0.1)                -- so that the server waits when it is asked to end
             """
         let run = try Self.shell(
             """

@@ -45,7 +45,7 @@ struct LayoutTests {
             let lines = try Tree.lines(path)
             #expect(lines[0].hasPrefix("#!"), "\(path) has no #! line, so it runs under whatever shell calls it")
             #expect(
-                lines.count > 1 && (lines[1].hasPrefix("# ") || lines[1].hasPrefix("-- ")),
+                lines.count > 1 && ["# ", "-- ", "\"\"\""].contains(where: lines[1].hasPrefix),
                 "\(path): the second line says what the script is for, to whoever opens it")
         }
     }

@@ -255,7 +255,7 @@ local Timer = {}
 ---  interval = 0.02,
 ---  name = "poll",
 ---  callback = function(timer, missed)
----    print(timer:name(), missed)
+---    print(timer:name(), missed > 0)
 ---    timer:invalidate()
 ---  end,
 ---}
@@ -264,7 +264,7 @@ local Timer = {}
 ---repeat until rl.now() >= done
 ---```
 ---```text
----poll	1
+---poll	true
 ---```
 ---@param options runloop.TimerOptions
 ---@return runloop.Timer timer

@@ -37,5 +37,7 @@ for day = 1, 5 do bank:post("deposit", day * 10) end
 bank:post("withdraw", 1000)
 
 -- Later ones arrive while the loop sleeps, and wake it.
-rl.after(0.02, function() bank:post("withdraw", 50) end)
-rl.after(0.04, function() bank:post "close" end)
+rl.after(0.02, function()
+  bank:post("withdraw", 50)
+  rl.after(0.02, function() bank:post "close" end)
+end)

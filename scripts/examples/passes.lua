@@ -6,7 +6,7 @@
 --   (name)  a callback ran
 --   z 20    the loop slept, for so many milliseconds
 --
--- Three timers, a source and a pipe make work. Look for passes that do not sleep: after a source was performed the loop only
+-- Two timers, a source and a pipe make work. Look for passes that do not sleep: after a source was performed the loop only
 -- looks whether anything is ready, and a port that is ready already is handled without going to sleep at all.
 
 local rl = require "runloop"
@@ -50,5 +50,4 @@ rl.on_readable(pipe.read, function(port)
 end)
 
 rl.after(0.02, function() draw "(20 ms)" source:signal() end)
-rl.after(0.02, function() draw "(20 ms, too)" end)
-rl.after(0.05, function() draw "(50 ms)" end)
+rl.after(0.15, function() draw "(150 ms)" end)

@@ -1,0 +1,70 @@
+import Foundation
+import Testing
+
+@Suite("Installation")
+struct InstallTests {
+    /// A directory with what `scripts/install` takes, the program of the tests in the place of the release build.
+    private func withProject(_ body: (String) throws -> Void) throws {
+        try Binary.withDirectory { root in
+            let files = FileManager.default
+            for entry in ["scripts", "docs", "README.md", "CHANGELOG.md", "LICENSE"] {
+                try files.copyItem(atPath: "\(Binary.repository)/\(entry)", toPath: "\(root)/\(entry)")
+            }
+            try files.createDirectory(atPath: root + "/.build/release", withIntermediateDirectories: true)
+            try files.createSymbolicLink(atPath: root + "/.build/release/rlhost", withDestinationPath: Binary.path)
+            try body(root)
+        }
+    }
+
+    @Test("scripts/install puts program, manual and annotations below the prefix, and nothing elsewhere")
+    func install() throws {
+        try withProject { root in
+            let run = try Binary.shell(
+                "scripts/install /usr/local", environment: ["DESTDIR": root + "/to"], directory: root)
+            #expect(run.status == 0, "\(run.errors)")
+            let found = try Binary.shell("find . -type f -o -type l | sort", directory: root + "/to")
+            #expect(
+                found.output == """
+                    ./usr/local/bin/rlhost
+                    ./usr/local/share/doc/rlhost/CHANGELOG.md
+                    ./usr/local/share/doc/rlhost/LICENSE
+                    ./usr/local/share/doc/rlhost/README.md
+                    ./usr/local/share/man/man1/rlhost.1
+                    ./usr/local/share/rlhost/lua/runloop.lua
+
+                    """)
+            #expect(try Binary.run(["-e", "print(1)"], program: root + "/to/usr/local/bin/rlhost").output == "1\n")
+        }
+    }
+
+    @Test("scripts/install says what is missing, and how it is called")
+    func misuse() throws {
+        try withProject { root in
+            #expect(
+                try Binary.shell("scripts/install 2>&1", directory: root).output.hasPrefix(
+                    "usage: scripts/install PREFIX"))
+            let run = try Binary.shell("rm .build/release/rlhost; scripts/install x 2>&1", directory: root)
+            #expect(run.status == 1 && run.output.contains("run scripts/setup first"))
+            #expect(!FileManager.default.fileExists(atPath: root + "/x"))
+        }
+    }
+
+    @Test("the manual page has no mistake in its form")
+    func manual() throws {
+        let run = try Binary.shell(
+            "LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings=w -l docs/rlhost.1 2>&1 >/dev/null", directory: Binary.repository
+        )
+        #expect(run.status == 0 && run.output.isEmpty, "\(run.output)")
+    }
+
+    @Test("manual page and docs/cli.md have the options that --help lists, and no others")
+    func options() throws {
+        let help = try Binary.run(["--help"]).output
+        let short = Set(help.matches(of: /(?m)^ +-(\w)\b/).map { String($0.1) })
+        #expect(short.count >= 8, "\(help)")
+        let manual = try String(contentsOfFile: Binary.repository + "/docs/rlhost.1", encoding: .utf8)
+        let guide = try String(contentsOfFile: Binary.repository + "/docs/cli.md", encoding: .utf8)
+        #expect(Set(manual.matches(of: /(?m)^\.It Fl (\w)\b/).map { String($0.1) }) == short)
+        #expect(Set(guide.matches(of: /(?m)^\| `-(\w)\b/).map { String($0.1) }) == short)
+    }
+}

@@ -45,21 +45,13 @@ import Testing
         }
     }
 
-    @Test func anEmptiedModeIsNoticedAtTheEndOfAPassOnly() {
+    @Test(arguments: [5, nil] as [Int?]) func aModeThatWasEmptiedIsNotWaitedIn(_ limit: Int?) {
         let world = World()
         let source = world.keepAlive()
         world.observe { if $0 == .entry { source.invalidate() } }
-        world.run(ms: 5)
-        #expect(world.journal() == "E BT BS BW AW X =3")
-        #expect(world.time == 5)
-    }
-
-    @Test func aRunWithoutALimitDoesNotSleepForeverInAModeThatWasEmptied() {
-        let world = World()
-        let source = world.keepAlive()
-        world.observe { if $0 == .entry { source.invalidate() } }
-        world.run(ms: nil)
+        world.run(ms: limit)
         #expect(world.journal() == "E BT BS X =1")
+        #expect(world.time == 0)
     }
 
     // MARK: Common modes

@@ -190,7 +190,7 @@ private final class RandomProgram {
             if !node.pointee.isValid, node.pointee.isScheduled || node.pointee.heapIndex >= 0 {
                 complain("an invalid timer is in a loop")
             }
-            let isFound = node.pointee.heapIndex >= 0 || node.pointee.batchIndex >= 0 || node.pointee.isFiring
+            let isFound = node.pointee.heapIndex >= 0 || node.pointee.batchPlaces > 0 || node.pointee.isFiring
             if node.pointee.isScheduled != isFound, !node.pointee.isFiring {
                 complain("a timer is in a mode and yet nowhere, or the other way round")
             }

@@ -52,7 +52,7 @@ public final class SimulatedPoller: Poller {
     public override func now() -> Int64 { time }
 
     /// Moves the clock, as if the loop's thread had been busy so long.
-    public func advance(by duration: Duration) { time += max(0, duration.wholeNanoseconds) }
+    public func advance(by duration: Duration) { time = time.addingSaturating(max(0, duration.wholeNanoseconds)) }
 
     public override func wait(
         _ epoll: Int32, _ events: UnsafeMutableRawPointer, capacity: Int, timeout: Int64, watching: Int
@@ -64,10 +64,10 @@ public final class SimulatedPoller: Poller {
             let start = linux_monotonic_now()
             let count = linux_epoll_wait(epoll, events, CInt(capacity), timeout)
             let passed = linux_monotonic_now() - start
-            time += timeout < 0 ? passed : min(timeout, passed)
+            time = time.addingSaturating(timeout < 0 ? passed : min(timeout, passed))
             return max(0, Int(count))
         }
-        time += timeout
+        time = time.addingSaturating(timeout)
         return 0
     }
 }

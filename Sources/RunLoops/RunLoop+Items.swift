@@ -18,7 +18,7 @@ extension RunLoop {
         let queues = timerQueues.filter { $0.isCommon && $0.count > 0 }
         guard !items.isEmpty || !queues.isEmpty else { return }
         let mode = state(of: mode)
-        for item in items { enter(item, mode) }
+        for item in items where commonItems[ObjectIdentifier(item)] != nil { enter(item, mode) }
         for queue in queues where !queue.serves(mode) {
             queue.modes.append(mode)
             mode.timers.append(queue)
@@ -76,7 +76,8 @@ extension RunLoop {
             commonItems[ObjectIdentifier(item)] = (item, lastAge)
             item.commonIn.append(Unmanaged.passUnretained(self))
         }
-        for mode in commonModes { enter(item, state(of: mode)) }
+        // Until a source, told that it enters, takes itself out again.
+        for mode in commonModes where commonItems[ObjectIdentifier(item)] != nil { enter(item, state(of: mode)) }
     }
 
     /// Whether the item belongs to a loop other than this one, so that it cannot be added.

@@ -139,7 +139,7 @@ extension RunLoop {
             }
             if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
             counters.pointee.timers += 1
-            fire(node, late: now.addingSaturating(-node.pointee.fireDate))
+            fire(node, late: now.subtractingSaturating(node.pointee.fireDate))
         }
         batch.truncate(to: start)
         if mode.ready.holdsTimers, !timersAreDue(mode) { mode.ready.removeTimers() }
@@ -168,7 +168,7 @@ extension RunLoop {
     private func fire(_ node: NodePointer, late: Int64) {
         let interval = node.pointee.interval
         let skipped = interval > 0 ? max(0, late) / interval : 0
-        let missed = Int(node.pointee.passedOver) + Int(skipped)
+        let missed = Int(skipped.addingSaturating(Int64(node.pointee.passedOver)))
         node.pointee.passedOver = 0
         node.pointee.dateWasSet = false
         call(node, missed: missed) {
@@ -300,8 +300,8 @@ extension NodePointer {
     /// The next date of its grid after `now`.
     func setNextDate(after now: Int64, reported: Int64) {
         let interval = pointee.interval
-        let late = Swift.max(0, now.addingSaturating(-pointee.fireDate))
-        let steps = late / interval + 1
+        let late = Swift.max(0, now.subtractingSaturating(pointee.fireDate))
+        let steps = (late / interval).addingSaturating(1)
         let (distance, overflow) = steps.multipliedReportingOverflow(by: interval)
         pointee.fireDate = overflow ? .max - 1 : Swift.min(.max - 1, pointee.fireDate.addingSaturating(distance))
         pointee.passedOver = Int32(clamping: Swift.max(0, steps - 1 - reported))

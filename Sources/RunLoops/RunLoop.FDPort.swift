@@ -78,6 +78,7 @@ extension RunLoop {
         /// - Throws: the errno, if the descriptor is gone.
         public func setEvents(_ new: Events) throws(Failure) {
             guard isValid else { return }
+            guard !isLost else { throw Failure(errno: EBADF) }
             events = new.intersection([.read, .write])
             resting = []
             for mode in modes {
@@ -99,21 +100,27 @@ extension RunLoop {
         }
 
         override func isStillReady() -> Bool {
-            guard !interest.isEmpty || isLost else { return false }
+            if isLost { return !found.isEmpty }
+            guard !interest.isEmpty else { return false }
             let now = linux_poll_now(fd, interest.pollMask)
-            if now & Int16(POLLNVAL) != 0 { isLost = true }
-            return isLost ? !found.isEmpty : find(Events(poll: now))
+            guard now & Int16(POLLNVAL) == 0 else {
+                isLost = true
+                found = .error
+                return true
+            }
+            return find(Events(poll: now))
         }
 
         override func deliver() -> Bool {
-            let events = isLost ? [.error] : found
+            let events = found
             rest(after: events)
             callback(self, events)
-            return isValid && !interest.isEmpty && isStillReady()
+            return isValid && isStillReady()
         }
 
-        /// Another file has taken the descriptor's number: says so once, as an error, and never watches again.
+        /// The descriptor is not what it was, or cannot be watched: says so once, as an error, and never watches again.
         func loseDescriptor() {
+            guard !isLost else { return }
             isLost = true
             found = .error
             for mode in modes where !mode.ready.contains(self) { mode.ready.append(self) }
@@ -121,6 +128,7 @@ extension RunLoop {
 
         private func rest(after events: Events) {
             found = []
+            guard !isLost else { return }
             if once { resting = [.read, .write] }
             guard !events.isDisjoint(with: [.hangUp, .error]), linux_bytes_to_read(fd) == 0 else { return }
             // With POLLHUP or POLLERR both directions are over; POLLRDHUP alone leaves writing.
@@ -135,9 +143,12 @@ extension RunLoop {
         override func didEnter(_ mode: ModeState) {
             let descriptors = mode.descriptorSet()
             let isShared = descriptors.isWatched(fd)
-            descriptors.watch(self)
-            // Another port has had the kernel's report of a descriptor that is ready already.
-            if isShared, !mode.ready.contains(self), isStillReady() { mode.ready.append(self) }
+            guard !isLost, descriptors.watch(self) == 0 else { return loseDescriptor() }
+            // Another port may have had the kernel's report of a descriptor that is ready already. Those it has not yet
+            // reported come first.
+            guard isShared else { return }
+            mode.loop.look(mode, timeout: 0)
+            if !mode.ready.contains(self), isStillReady() { mode.ready.append(self) }
         }
         override func didLeave(_ mode: ModeState) { mode.descriptors?.unwatch(self) }
     }

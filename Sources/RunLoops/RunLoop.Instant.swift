@@ -27,9 +27,9 @@ extension RunLoop {
             return duration < .zero ? .longAgo : .never
         }
 
-        /// The time from `b` to `a`.
+        /// The time from `b` to `a`; at most 292 years either way.
         public static func - (a: Instant, b: Instant) -> Duration {
-            .nanoseconds(a.nanoseconds.subtractingReportingOverflow(b.nanoseconds).partialValue)
+            .nanoseconds(a.nanoseconds.subtractingSaturating(b.nanoseconds))
         }
     }
 }

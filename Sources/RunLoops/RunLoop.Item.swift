@@ -47,7 +47,9 @@ extension RunLoop {
         }
 
         /// Whether a loop other than this one holds it, and so it cannot be added here.
-        func belongsElsewhere(than loop: RunLoop) -> Bool { modes.first.map { $0.loop !== loop } ?? false }
+        func belongsElsewhere(than loop: RunLoop) -> Bool {
+            modes.contains { $0.loop !== loop } || commonIn.contains { $0.takeUnretainedValue() !== loop }
+        }
 
         /// Called once it is in the mode's lists, or no longer in them.
         func didEnter(_ mode: ModeState) {}

@@ -129,7 +129,12 @@ public final class RunLoop {
     /// One pass. The numbers are the steps of Apple's list; 1 and 10 are in `run`.
     private func pass(_ run: Run) -> RunResult? {
         let mode = run.mode
-        run.ignoresWakeUps = false
+        if run.ignoresWakeUps {
+            run.ignoresWakeUps = false
+            handle.clearWakeUp()
+            // Whoever raised it has woken us; that wake-up is forgotten now.
+            if handle.takeAttention() { attentionHandler?(self) }
+        }
         counters.pointee.passes += 1
 
         notify(.beforeTimers, mode)  // 2. observers: timers are about to fire
@@ -314,7 +319,7 @@ public final class RunLoop {
     /// Asks the kernel what is ready, waiting as long as `timeout` says, and queues it. Returns whether another thread
     /// woke the loop.
     @discardableResult
-    private func look(_ mode: ModeState, timeout: Int64) -> Bool {
+    func look(_ mode: ModeState, timeout: Int64) -> Bool {
         let descriptors = mode.descriptorSet()
         var timeout = timeout
         if descriptors.hasAlwaysReady { timeout = 0 }

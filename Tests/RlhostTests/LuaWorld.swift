@@ -1,0 +1,5 @@
+import Testing
+
+@testable import LuaRunLoops
+
+@Suite struct PlaceholderTests { @Test func nothing() {} }

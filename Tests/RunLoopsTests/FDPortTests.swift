@@ -1,0 +1,304 @@
+import Glibc
+import Testing
+
+@testable import RunLoops
+
+@Suite struct FDPortTests {
+    @Test func portsAreHandledOneAPassInTheOrderInWhichTheyBecameReady() throws {
+        let world = World()
+        let pipes = [Pipe(), Pipe(), Pipe()]
+        for (i, pipe) in pipes.enumerated() { try world.port("P\(i)", pipe, order: 3 - i) }
+        world.observe(.default, .beforeTimers)
+        for i in [2, 0, 1] { pipes[i].fire() }
+        world.run()
+        #expect(world.journal() == "BT P2 BT P0 BT P1 BT =3")
+    }
+
+    @Test func theTimersTakeTheirTurnAmongThePorts() throws {
+        let world = World()
+        let pipes = [Pipe(), Pipe(), Pipe()]
+        for (i, pipe) in pipes.enumerated() { try world.port("P\(i)", pipe) }
+        pipes[0].fire()
+        pipes[1].fire()
+        world.timer("T", at: 0)
+        pipes[2].fire()
+        world.run()
+        #expect(world.journal() == "P0 P1 T P2 =3")
+    }
+
+    @Test func nobodyStarves() throws {
+        let world = World()
+        let pipes = [Pipe(), Pipe()]
+        for (i, pipe) in pipes.enumerated() {
+            pipe.fire()
+            let port = try RunLoop.FDPort(pipe.reader) { _, _ in world.log("P\(i)") }
+            world.loop.add(port)
+        }
+        world.timer("T", at: 0, every: 1)
+        var passes = 0
+        world.source("S", signalled: true) {
+            passes += 1
+            world.work(1)
+            if passes == 9 { world.loop.stop() }
+            $0.signal()
+        }
+        world.run(ms: nil)
+        #expect(world.journal() == "S P0 S P1 S T S P0 S P1 S T S P0 S P1 S T =2")
+    }
+
+    @Test func severalWritesBeforeACallbackAreOneCallback() throws {
+        let world = World()
+        let pipe = Pipe()
+        try world.port("P", pipe)
+        for _ in 0..<5 { pipe.fire() }
+        world.run()
+        #expect(world.journal() == "P =3")
+    }
+
+    @Test func whatIsLeftUnreadIsReportedAgainAndNothingIsReadBehindTheUsersBack() throws {
+        let world = World()
+        let pipe = Pipe()
+        pipe.fire("hello")
+        let port = try RunLoop.FDPort(pipe.reader) { _, _ in world.log("\(pipe.read(2))") }
+        world.loop.add(port)
+        world.run()
+        #expect(world.journal() == "2 2 1 =3")
+    }
+
+    @Test func onceMeansOnceUntilAskedAgain() throws {
+        let world = World()
+        let pipe = Pipe()
+        pipe.fire("hello")
+        let port = try RunLoop.FDPort(pipe.reader, once: true) { _, _ in world.log("P") }
+        world.loop.add(port)
+        world.run()
+        #expect(world.journal() == "P =3")
+        try port.setEvents(.read)
+        world.run()
+        #expect(world.journal() == "P =3")
+    }
+
+    @Test func theEndOfAFileIsDeliveredOnceAndDoesNotSpin() throws {
+        let world = World()
+        let pipe = Pipe()
+        pipe.fire("ab")
+        pipe.closeWriter()
+        let port = try RunLoop.FDPort(pipe.reader) { _, events in
+            world.log("\(events.rawValue):\(pipe.read(1))")
+        }
+        world.loop.add(port)
+        world.run()
+        let entries = world.journal()
+        #expect(entries.hasSuffix(":0 =3"))
+        #expect(entries.split(separator: " ").count <= 4, "\(entries)")
+        let passes = world.loop.statistics.passes
+        world.run()
+        #expect(world.loop.statistics.passes == passes + 1)
+    }
+
+    @Test func aHangUpWithNoInterestDoesNotSpin() throws {
+        let world = World()
+        let pipe = Pipe(socket: true)
+        let port = try RunLoop.FDPort(pipe.reader, []) { _, _ in world.log("P") }
+        world.loop.add(port)
+        pipe.closeWriter()
+        world.run()
+        #expect(world.loop.statistics.passes <= 3)
+        #expect(!world.journal().contains("P P"))
+    }
+
+    @Test func afterAHalfCloseByThePeerWritingGoesOn() throws {
+        let world = World()
+        let pipe = Pipe(socket: true)
+        shutdown(pipe.writer, Int32(SHUT_WR))
+        var writes = 0
+        let port = try RunLoop.FDPort(pipe.reader, [.read, .write]) { port, events in
+            if events.contains(.read) { world.log("r\(pipe.read(1))") }
+            if events.contains(.write) {
+                writes += 1
+                if writes == 3 { try? port.setEvents(.read) }
+            }
+        }
+        world.loop.add(port)
+        world.run()
+        #expect(writes == 3)
+        #expect(world.loop.statistics.passes < 10)
+    }
+
+    @Test func oneInvalidatedOrRemovedBeforeItsTurnIsNotCalled() throws {
+        let world = World()
+        let pipes = [Pipe(), Pipe(), Pipe()]
+        var ports: [RunLoop.FDPort] = []
+        ports.append(
+            try world.port("P0", pipes[0]) { _ in
+                ports[1].invalidate()
+                world.loop.remove(ports[2])
+            })
+        ports.append(try world.port("P1", pipes[1]))
+        ports.append(try world.port("P2", pipes[2]))
+        for pipe in pipes { pipe.fire() }
+        world.run()
+        #expect(world.journal() == "P0 =3")
+        world.loop.add(ports[2])
+        world.run()
+        #expect(world.journal() == "P2 =3")
+    }
+
+    @Test func inTwoModesItIsDeliveredOnce() throws {
+        let world = World()
+        let pipe = Pipe()
+        try world.port("P", pipe, in: ["a", "b"])
+        pipe.fire()
+        world.run("b", ms: 0)
+        world.run("a", ms: 0)
+        #expect(world.journal() == "P =3 =3")
+    }
+
+    @Test func madeReadyInItsCallbackANestedRunCallsItAgain() throws {
+        let world = World()
+        let pipe = Pipe()
+        var depth = 0
+        try world.port("P", pipe) { _ in
+            depth += 1
+            if depth < 3 {
+                pipe.fire()
+                world.run(ms: 0)
+            }
+        }
+        pipe.fire()
+        world.run(ms: 0)
+        #expect(world.journal() == "P P P =3 =3 =3")
+    }
+
+    @Test func severalPortsMayWatchOneDescriptor() throws {
+        let world = World()
+        let pipe = Pipe()
+        pipe.fire()
+        let first = try RunLoop.FDPort(pipe.reader) { port, _ in
+            world.log("A")
+            port.invalidate()
+        }
+        let second = try RunLoop.FDPort(pipe.reader) { _, _ in
+            world.log("B")
+            pipe.drain()
+        }
+        world.loop.add(first)
+        world.loop.add(second)
+        world.run()
+        #expect(world.journal() == "A B =3")
+        pipe.fire()
+        world.run()
+        #expect(world.journal() == "B =3")
+    }
+
+    @Test func aBadDescriptorFailsAtOnce() {
+        #expect(throws: RunLoop.FDPort.Failure(errno: EBADF)) { try RunLoop.FDPort(-1) { _, _ in } }
+        #expect(throws: RunLoop.FDPort.Failure(errno: EBADF)) { try RunLoop.FDPort(999_999) { _, _ in } }
+    }
+
+    @Test func aRegularFileIsAlwaysReady() throws {
+        let world = World()
+        let fd = open("/proc/self/exe", O_RDONLY)
+        defer { close(fd) }
+        var count = 0
+        let port = try RunLoop.FDPort(fd) { port, events in
+            #expect(events == .read)
+            count += 1
+            if count == 3 { port.invalidate() }
+        }
+        world.loop.add(port)
+        #expect(world.run() == .finished)
+        #expect(count == 3)
+    }
+
+    @Test func aDescriptorItOwnsIsClosedWithItAndOnlyThen() throws {
+        let pipe = Pipe()
+        let world = World()
+        let copy = dup(pipe.reader)
+        let port = try RunLoop.FDPort(copy, owns: true) { _, _ in }
+        world.loop.add(port)
+        world.loop.remove(port)
+        #expect(fcntl(copy, F_GETFD) != -1)
+        port.invalidate()
+        #expect(fcntl(copy, F_GETFD) == -1)
+        let another = dup(pipe.reader)
+        do { _ = try RunLoop.FDPort(another, owns: true) { _, _ in } }
+        #expect(fcntl(another, F_GETFD) == -1)
+    }
+
+    // MARK: Descriptors that are closed behind the loop's back
+
+    @Test func aReusedNumberNeverBringsTheOldPortAnEvent() throws {
+        let world = World()
+        let old = Pipe()
+        let number = old.reader
+        let stale = try RunLoop.FDPort(number) { _, events in world.log("stale\(events.rawValue)") }
+        world.loop.add(stale)
+        world.run(ms: 0)
+        _ = world.journal()
+        old.closeReader()
+        let new = Pipe()
+        #expect(dup2(new.reader, number) == number)
+        defer { close(number) }
+        new.fire()
+        world.run()
+        #expect(world.journal() == "=3")
+        // The number is watched again: now the loop knows, and says so once.
+        let fresh = try RunLoop.FDPort(number) { _, _ in
+            world.log("fresh")
+            new.drain()
+        }
+        world.loop.add(fresh)
+        world.run()
+        let journal = world.journal()
+        #expect(journal.contains("fresh"))
+        #expect(journal.contains("stale\(RunLoop.FDPort.Events.error.rawValue)"))
+    }
+
+    @Test func aNumberReusedWithinABatchBringsNoStaleEvent() throws {
+        let world = World()
+        let pipes = [Pipe(), Pipe()]
+        let number = pipes[1].reader
+        let other = Pipe()
+        let victim = try RunLoop.FDPort(number) { _, _ in world.log("victim") }
+        try world.port("P", pipes[0]) { _ in
+            victim.invalidate()
+            pipes[1].closeReader()
+            #expect(dup2(other.reader, number) == number)
+            if let port = try? RunLoop.FDPort(number, callback: { _, _ in world.log("new") }) { world.loop.add(port) }
+        }
+        world.loop.add(victim)
+        pipes[0].fire()
+        pipes[1].fire()
+        world.run()
+        close(number)
+        #expect(world.journal() == "P =3")
+    }
+
+    @Test func addingAPortWhoseDescriptorWasClosedDeliversAnErrorOnce() throws {
+        let world = World()
+        let pipe = Pipe()
+        let port = try RunLoop.FDPort(pipe.reader) { _, events in world.log("\(events.rawValue)") }
+        pipe.closeReader()
+        world.loop.add(port)
+        world.run()
+        #expect(world.journal() == "\(RunLoop.FDPort.Events.error.rawValue) =3")
+        #expect(throws: RunLoop.FDPort.Failure(errno: EBADF)) { try port.setEvents(.read) }
+    }
+
+    @Test func aClosedDescriptorDoesNotMakeTheLoopSpin() throws {
+        let world = World()
+        let pipe = Pipe()
+        let duplicate = dup(pipe.reader)
+        defer { close(duplicate) }
+        let port = try RunLoop.FDPort(pipe.reader) { _, events in world.log("\(events.rawValue)") }
+        world.loop.add(port)
+        world.run(ms: 0)
+        pipe.closeReader()
+        pipe.fire()
+        world.run()
+        #expect(world.loop.statistics.passes < 5)
+        // The kernel still speaks of the open file; asked again, it says that the descriptor is closed.
+        #expect(world.journal() == "=3 1 8 =3")
+    }
+}

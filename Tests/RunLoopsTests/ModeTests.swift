@@ -1,0 +1,205 @@
+import Testing
+
+@testable import RunLoops
+
+@Suite struct ModeTests {
+    @Test func aLoopIsBornWithTheDefaultModeWhichIsCommon() {
+        let world = World()
+        #expect(world.loop.modeNames == [.default])
+        #expect(world.loop.commonModeNames == [.default])
+        #expect(world.loop.currentMode == nil)
+    }
+
+    @Test func modesComeIntoBeingWithWhatIsAddedAndNeverGo() {
+        let world = World()
+        let source = world.keepAlive("a")
+        source.invalidate()
+        world.timer("T", at: 0, in: ["b"]).invalidate()
+        world.perform("r", in: ["c"])
+        #expect(world.loop.modeNames == ["default", "a", "b", "c"])
+    }
+
+    @Test func askingAndRunningCreatesNoMode() {
+        let world = World()
+        let source = RunLoop.Source()
+        _ = world.loop.contains(source, in: "x")
+        world.loop.remove(source, from: "x")
+        _ = world.loop.nextFireDate(in: "x")
+        world.loop.run(in: "x")
+        world.loop.addCommonMode("x")
+        #expect(world.loop.modeNames == [.default])
+    }
+
+    @Test func eachKindOfItemKeepsItsModeAliveExceptObservers() throws {
+        let world = World()
+        let pipe = Pipe()
+        let items: [(RunLoop.Item, Bool)] = [
+            (RunLoop.Source(), true), (try RunLoop.FDPort(pipe.reader) { _, _ in }, true),
+            (RunLoop.Observer(.all) { _, _ in }, false),
+        ]
+        for (item, keeps) in items {
+            world.loop.add(item)
+            #expect(world.run(ms: 0) == (keeps ? .timedOut : .finished))
+            item.invalidate()
+            #expect(world.run(ms: 0) == .finished)
+        }
+    }
+
+    @Test(arguments: [5, nil] as [Int?]) func aModeThatWasEmptiedIsNotWaitedIn(_ limit: Int?) {
+        let world = World()
+        let source = world.keepAlive()
+        world.observe { if $0 == .entry { source.invalidate() } }
+        world.run(ms: limit)
+        #expect(world.journal() == "E BT BS X =1")
+        #expect(world.time == 0)
+    }
+
+    // MARK: Common modes
+
+    @Test func aCommonItemIsInEveryCommonModeAndThoseThatBecomeCommonLater() {
+        let world = World()
+        world.loop.addCommonMode("a")
+        world.loop.addCommonMode("a")
+        let source = world.source("S", in: [.common])
+        let timer = world.timer("T", at: 100, in: [.common])
+        world.loop.addCommonMode("b")
+        for mode in ["default", "a", "b"] as [RunLoop.Mode] {
+            #expect(world.loop.contains(source, in: mode))
+            #expect(world.loop.contains(timer, in: mode))
+            source.signal()
+            world.run(mode, ms: 0)
+        }
+        #expect(world.journal() == "S =3 S =3 S =3")
+        #expect(world.loop.contains(source, in: .common) && world.loop.contains(timer, in: .common))
+    }
+
+    @Test func outOfOneModeACommonItemStaysCommonAndAddingItAgainRestoresIt() {
+        let world = World()
+        let source = world.keepAlive(.common)
+        let timer = world.timer("T", at: 9, in: [.common])
+        world.loop.remove(source)
+        world.loop.remove(timer)
+        #expect(world.run() == .finished)
+        #expect(world.loop.contains(source, in: .common) && world.loop.contains(timer, in: .common))
+        world.loop.add(source, to: .common)
+        world.loop.add(timer, to: .common)
+        #expect(world.loop.contains(source) && world.loop.contains(timer))
+    }
+
+    @Test func outOfTheCommonModesItLeavesAllOfThemButNoOther() {
+        let world = World()
+        world.loop.addCommonMode("a")
+        let source = world.keepAlive(.common)
+        let timer = world.timer("T", at: 9, in: [.common, "a", "other"])
+        world.loop.add(source, to: "other")
+        world.loop.remove(source, from: .common)
+        world.loop.remove(timer, from: .common)
+        #expect(source.modeNames == ["other"])
+        #expect(timer.node.modeNames == ["other"])
+        // Not common: nothing happens.
+        world.loop.remove(source, from: .common)
+        world.loop.remove(timer, from: .common)
+        #expect(source.modeNames == ["other"] && timer.node.modeNames == ["other"])
+    }
+
+    @Test func whatIsOnlyInACommonModeIsNoCommonItem() {
+        let world = World()
+        let source = world.keepAlive()
+        let timer = world.timer("T", at: 9)
+        world.loop.addCommonMode("a")
+        #expect(!world.loop.contains(source, in: .common) && !world.loop.contains(timer, in: .common))
+        #expect(!world.loop.contains(source, in: "a") && !world.loop.contains(timer, in: "a"))
+    }
+
+    @Test func aModeThatBecomesCommonWhileItRunsGetsTheItemsAtOnce() {
+        let world = World()
+        world.timer("T", at: 3, in: [.common])
+        world.keepAlive("m")
+        world.source("S", in: ["m"], signalled: true) { _ in world.loop.addCommonMode("m") }
+        world.run("m", ms: 5)
+        #expect(world.journal() == "S T =3")
+    }
+
+    @Test func firedOrInvalidatedItemsAreCommonNoMore() {
+        let world = World()
+        let timer = world.timer("T", at: 1, in: [.common])
+        let source = world.keepAlive(.common)
+        world.run(ms: 2)
+        source.invalidate()
+        world.loop.addCommonMode("a")
+        #expect(!world.loop.contains(timer, in: .common) && !world.loop.contains(source, in: .common))
+        #expect(world.loop.items(in: "a").isEmpty && world.loop.timers(in: "a").isEmpty)
+    }
+
+    @Test func anInvalidatedCommonItemIsHeldByNobody() {
+        let world = World()
+        weak var observer: RunLoop.Observer?
+        var abandoned = 0
+        do {
+            let strong = RunLoop.Observer(.all) { _, _ in }
+            observer = strong
+            strong.abandoned = { abandoned += 1 }
+            world.loop.add(strong, to: .common)
+            world.loop.remove(strong)
+            #expect(abandoned == 0)
+        }
+        #expect(observer != nil)
+        observer?.invalidate()
+        #expect(observer == nil)
+        #expect(abandoned == 1)
+    }
+
+    @Test func aCommonItemBelongsToItsLoopEvenWhenItIsInNoModeAtTheMoment() {
+        let world = World()
+        let other = World()
+        let observer = RunLoop.Observer(.all) { _, _ in }
+        world.loop.add(observer, to: .common)
+        world.loop.remove(observer)
+        #expect(other.loop.isElsewhere(observer))
+        world.loop.remove(observer, from: .common)
+        #expect(!other.loop.isElsewhere(observer))
+    }
+
+    // MARK: NSRunLoop's way
+
+    @Test func runningAModeOnceSaysWhetherThereWasAnythingToRunItFor() {
+        let world = World()
+        #expect(!world.loop.run(mode: .default, before: .never))
+        #expect(!world.loop.run(mode: .common, before: .never))
+        world.keepAlive()
+        world.timer("T", at: 1)
+        #expect(world.loop.run(mode: .default, before: world.date(5)))
+        #expect(world.time == 5)
+        world.source("S", signalled: true) { _ in world.loop.stop() }
+        #expect(world.loop.run(mode: .default, before: .never))
+        #expect(world.journal() == "T S")
+    }
+
+    @Test func aDateInThePastIsOnePass() {
+        for date in [RunLoop.Instant.longAgo, .init(nanoseconds: -1), .init(nanoseconds: 0)] {
+            let world = World()
+            world.observe()
+            world.timer("T", at: 0)
+            world.keepAlive()
+            #expect(world.loop.run(mode: .default, before: date))
+            world.loop.run(until: date)
+            #expect(world.journal() == "E BT BS T X E BT BS X")
+        }
+    }
+
+    @Test func runningUntilADateGoesOnAfterSourcesAndStops() {
+        let world = World()
+        world.source("S", signalled: true) { _ in world.loop.stop() }
+        world.timer("T", at: 3) { _ in world.loop.stop() }
+        world.loop.run(until: world.date(30))
+        #expect(world.time == 30)
+        #expect(world.journal() == "S T")
+    }
+
+    @Test func runningUntilADateEndsWhenNothingIsLeft() {
+        let world = World()
+        world.timer("T", at: 3)
+        world.loop.run(until: .never)
+        #expect(world.time == 3)
+    }
+}

@@ -1,0 +1,329 @@
+import Testing
+
+@testable import RunLoops
+
+/// One run: the entry, passes, the exit; and why it ends. All journals are those of the `coreFoundation` sequence unless a
+/// test says otherwise.
+@Suite struct PassTests {
+    @Test func aModeThatHoldsNothingFinishesAtOnceAndTellsNobody() {
+        let world = World()
+        world.observe()
+        world.run()
+        #expect(world.journal() == "=1")
+        world.run("unknown")
+        #expect(world.journal() == "=1")
+        #expect(!world.loop.modeNames.contains("unknown"))
+    }
+
+    @Test func withNothingToDoItSleepsUntilTheTimeIsOver() {
+        let world = World()
+        world.observe()
+        world.keepAlive()
+        world.run(ms: 10)
+        #expect(world.journal() == "E BT BS BW AW X =3")
+        #expect(world.time == 10)
+    }
+
+    @Test func beforeTimersAndBeforeSourcesAreSentEvenWhenThereAreNeither() throws {
+        let world = World()
+        let pipe = Pipe()
+        world.observe()
+        try world.port("P", pipe)
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW X =3")
+    }
+
+    @Test(arguments: [0, -5]) func noTimeIsExactlyOnePassThatDoesNotWait(_ limit: Int) {
+        let world = World()
+        world.observe()
+        world.keepAlive()
+        world.timer("T", at: 0)
+        world.run(ms: limit)
+        #expect(world.journal() == "E BT BS T X =3")
+        world.run(ms: limit)
+        #expect(world.journal() == "E BT BS X =3")
+        #expect(world.time == 0)
+    }
+
+    @Test func aPositiveTimeHoweverSmallWaitsOnce() {
+        let world = World()
+        world.observe()
+        world.keepAlive()
+        #expect(world.loop.run(in: .default, for: .nanoseconds(1)) == .timedOut)
+        #expect(world.journal() == "E BT BS BW AW X")
+    }
+
+    @Test func aHugeTimeIsNoLimit() {
+        let world = World()
+        world.timer("T", at: 1000)
+        #expect(world.loop.run(in: .default, for: .seconds(504_911_233)) == .finished)
+        #expect(world.journal() == "T")
+    }
+
+    @Test func theDeadlineIsLookedAtOnlyAtTheEndOfAPassSoABusyLoopStillEnds() {
+        let world = World()
+        var passes = 0
+        world.source("S", signalled: true) {
+            passes += 1
+            world.work(3)
+            $0.signal()
+        }
+        #expect(world.run(ms: 10) == .timedOut)
+        #expect(passes == 4)
+    }
+
+    @Test func timersAreServedAfterTheWaitAndNotBeforeIt() {
+        let world = World()
+        world.observe()
+        world.keepAlive()
+        world.timer("T", at: -1)
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW T BT BS BW AW X =3")
+    }
+
+    // MARK: Which result wins
+
+    @Test func handledSourceBeatsStopped() {
+        let world = World()
+        world.keepAlive()
+        world.source("S", signalled: true) { _ in world.loop.stop() }
+        #expect(world.run(returning: true) == .handledSource)
+        // The stop is lost with that.
+        #expect(world.run() == .timedOut)
+    }
+
+    @Test func timedOutBeatsStopped() {
+        let world = World()
+        world.keepAlive()
+        world.timer("T", at: 0) { _ in world.loop.stop() }
+        #expect(world.run(ms: 0) == .timedOut)
+        #expect(world.run() == .timedOut)
+        world.observe(.default, .afterWaiting) { _ in world.loop.stop() }
+        #expect(world.run() == .timedOut)
+    }
+
+    @Test func timedOutBeatsFinished() {
+        let world = World()
+        world.source("S", signalled: true) { $0.invalidate() }
+        #expect(world.run(ms: 0) == .timedOut)
+    }
+
+    @Test func stoppedBeatsFinished() {
+        let world = World()
+        world.timer("T", at: 1) { _ in world.loop.stop() }
+        #expect(world.run() == .stopped)
+    }
+
+    @Test func handledSourceBeatsFinished() {
+        let world = World()
+        world.source("S", signalled: true) { $0.invalidate() }
+        #expect(world.run(returning: true) == .handledSource)
+        world.source("S", signalled: true) { $0.invalidate() }
+        #expect(world.run() == .finished)
+    }
+
+    // MARK: One kind of event after another
+
+    @Test func aSignalledSource() {
+        let world = World()
+        world.observe()
+        world.source("S", signalled: true).signal()
+        world.run()
+        #expect(world.journal() == "E BT BS S BT BS BW AW X =3")
+    }
+
+    @Test func aSignalledSourceEndsARunThatReturnsAfterOne() {
+        let world = World()
+        world.observe()
+        let source = world.source("S", signalled: true)
+        world.run(returning: true)
+        source.signal()
+        world.run(ms: 0)
+        source.signal()
+        world.run(ms: 0, returning: true)
+        #expect(world.journal() == "E BT BS S X =4 E BT BS S X =3 E BT BS S X =4")
+    }
+
+    @Test func aReadyPort() throws {
+        let world = World(.coreFoundation)
+        let pipe = Pipe()
+        world.observe()
+        try world.port("P", pipe)
+        pipe.fire()
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW P BT BS BW AW X =3")
+        pipe.fire()
+        world.run(returning: true)
+        #expect(world.journal() == "E BT BS BW AW P X =4")
+        pipe.fire()
+        world.run(ms: 0)
+        pipe.fire()
+        world.run(ms: 0, returning: true)
+        #expect(world.journal() == "E BT BS P X =3 E BT BS P X =4")
+    }
+
+    @Test(arguments: [false, true]) func aTimerIsNoSourceAndEndsNoRun(_ returning: Bool) {
+        let world = World()
+        world.observe()
+        world.keepAlive()
+        world.timer("T", at: 5)
+        world.run(returning: returning)
+        #expect(world.journal() == "E BT BS BW AW T BT BS BW AW X =3")
+    }
+
+    @Test func aTimerThatIsAllThereIs() {
+        let world = World()
+        world.observe()
+        world.timer("T", at: 5)
+        world.run(ms: nil)
+        #expect(world.journal() == "E BT BS BW AW T X =1")
+    }
+
+    @Test func everythingAtOnce() throws {
+        let world = World(.coreFoundation)
+        let pipe = Pipe()
+        world.observe()
+        world.keepAlive()
+        try world.port("P", pipe)
+        pipe.fire()
+        world.timer("T", at: 0)
+        world.source("S", signalled: true)
+        world.perform("b")
+        world.run()
+        #expect(world.journal() == "E BT BS b S P BT BS BW AW T BT BS BW AW X =3")
+    }
+
+    @Test func aRunThatReturnsAfterASourceMayStillHandleAPortInTheSamePass() throws {
+        let world = World(.coreFoundation)
+        let pipe = Pipe()
+        world.observe()
+        world.keepAlive()
+        try world.port("P", pipe)
+        pipe.fire()
+        world.timer("T", at: 0)
+        world.source("S", signalled: true)
+        world.perform("b")
+        world.run(returning: true)
+        #expect(world.journal() == "E BT BS b S P X =4")
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW T BT BS BW AW X =3")
+    }
+
+    @Test func aTimerAddedBeforeAPortWasReadyComesBeforeIt() throws {
+        let world = World(.coreFoundation)
+        let pipe = Pipe()
+        world.keepAlive()
+        world.timer("T", at: 0)
+        try world.port("P", pipe)
+        pipe.fire()
+        world.run()
+        #expect(world.journal() == "T P =3")
+    }
+
+    // MARK: What callbacks bring about
+
+    @Test func aSourceSignalledInATimerIsPerformedInTheNextPassBeforeAnySleep() {
+        let world = World()
+        world.observe()
+        let source = world.source("S")
+        world.timer("T", at: 1) { _ in source.signal() }
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW T BT BS S BT BS BW AW X =3")
+    }
+
+    @Test func aSourceSignalledInAPortIsPerformedInTheNextPassOrRun() throws {
+        let world = World(.coreFoundation)
+        let pipe = Pipe()
+        world.observe()
+        let source = world.source("S")
+        try world.port("P", pipe) { _ in source.signal() }
+        pipe.fire()
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW P BT BS S BT BS BW AW X =3")
+        pipe.fire()
+        world.run(returning: true)
+        world.run(ms: 0)
+        #expect(world.journal() == "E BT BS BW AW P X =4 E BT BS S X =3")
+    }
+
+    @Test(arguments: [
+        (RunLoop.Activity.entry, "E BT BS S X =4"), (.beforeTimers, "E BT BS S X =4"),
+        (.beforeSources, "E BT BS S X =4"),
+        // Nobody wakes the loop for a signal: it sleeps with the source signalled.
+        (.beforeWaiting, "E BT BS BW AW X =3"),
+        (.afterWaiting, "E BT BS BW AW X =3"), (.exit, "E BT BS BW AW X =3"),
+    ]) func aSourceSignalledInAnObserver(_ when: RunLoop.Activity, _ expected: String) {
+        let world = World()
+        let source = world.source("S")
+        world.observe { if $0 == when { source.signal() } }
+        world.run(returning: true)
+        #expect(world.journal() == expected)
+        #expect(source.isSignalled == !expected.contains("S X"))
+    }
+
+    @Test(arguments: [
+        (RunLoop.Activity.entry, true), (.beforeTimers, true), (.beforeSources, true), (.beforeWaiting, true),
+        (.afterWaiting, false), (.exit, false),
+    ]) func aPortMadeReadyInAnObserver(_ when: RunLoop.Activity, _ inThatPass: Bool) throws {
+        let world = World(.coreFoundation)
+        let pipe = Pipe()
+        var fired = false
+        try world.port("P", pipe)
+        world.observe {
+            if $0 == when, !fired {
+                fired = true
+                pipe.fire()
+            }
+        }
+        world.run(returning: true)
+        #expect(world.journal() == (inThatPass ? "E BT BS BW AW P X =4" : "E BT BS BW AW X =3"))
+        world.run(ms: 0)
+        #expect(world.journal() == (inThatPass ? "E BT BS X =3" : "E BT BS P X =3"))
+    }
+
+    @Test(arguments: [
+        (RunLoop.Activity.entry, true), (.beforeTimers, true), (.beforeSources, true), (.beforeWaiting, true),
+        (.afterWaiting, false), (.exit, false),
+    ]) func anOverdueTimerAddedInAnObserver(_ when: RunLoop.Activity, _ inThatPass: Bool) {
+        let world = World()
+        world.keepAlive()
+        var added = false
+        world.observe {
+            if $0 == when, !added {
+                added = true
+                world.timer("T", at: -1)
+            }
+        }
+        world.run(ms: 1)
+        let expected = inThatPass ? "E BT BS BW AW T BT BS BW AW X =3" : "E BT BS BW AW X =3"
+        #expect(world.journal() == expected)
+        world.run(ms: 0)
+        #expect(world.journal() == (inThatPass ? "E BT BS X =3" : "E BT BS T X =3"))
+    }
+
+    @Test func whatASourceMakesReadyIsHandledInTheSamePass() throws {
+        let world = World(.coreFoundation)
+        let pipe = Pipe()
+        world.observe()
+        world.keepAlive()
+        world.source("S", signalled: true) { source in
+            _ = try? world.port("P", pipe)
+            pipe.fire()
+            source.invalidate()
+        }
+        world.run(ms: 0)
+        #expect(world.journal() == "E BT BS S P X =3")
+        world.source("S", signalled: true) { _ in world.timer("T", at: -1) }
+        world.run(ms: 0)
+        #expect(world.journal() == "E BT BS S T X =3")
+    }
+
+    @Test func aTimerThatFallsDueDuringALongSourceFiresInTheSamePass() {
+        let world = World()
+        world.observe()
+        world.timer("T", at: 5)
+        world.source("S", signalled: true) { _ in world.work(6) }
+        world.run(ms: 20)
+        #expect(world.journal() == "E BT BS S T BT BS BW AW X =3")
+    }
+}

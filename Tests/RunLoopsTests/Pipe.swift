@@ -1,0 +1,45 @@
+import Glibc
+
+/// A pipe, or a pair of sockets, that closes itself.
+final class Pipe {
+    private(set) var reader: Int32
+    private(set) var writer: Int32
+
+    init(socket: Bool = false) {
+        var fds: [Int32] = [-1, -1]
+        let status =
+            socket
+            ? socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0, &fds)
+            : pipe(&fds)
+        precondition(status == 0, "no pipe: errno \(errno)")
+        for fd in fds { _ = fcntl(fd, F_SETFL, O_NONBLOCK) }
+        reader = fds[0]
+        writer = fds[1]
+    }
+
+    deinit {
+        closeReader()
+        closeWriter()
+    }
+
+    func fire(_ text: String = "x") { _ = write(writer, text, text.utf8.count) }
+
+    /// Reads at most so many bytes; returns how many there were.
+    @discardableResult
+    func read(_ count: Int = 1) -> Int {
+        var bytes = [UInt8](repeating: 0, count: count)
+        return max(0, Glibc.read(reader, &bytes, count))
+    }
+
+    func drain() { while read(4096) > 0 {} }
+
+    func closeReader() {
+        if reader >= 0 { close(reader) }
+        reader = -1
+    }
+
+    func closeWriter() {
+        if writer >= 0 { close(writer) }
+        writer = -1
+    }
+}

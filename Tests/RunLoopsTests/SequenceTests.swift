@@ -1,0 +1,133 @@
+import Testing
+
+@testable import RunLoops
+
+/// The two orders of events, step by step.
+@Suite struct SequenceTests {
+    /// The documented list, a step for each line:
+    ///  1. observers: the run loop has been entered
+    ///  2. observers: timers are about to fire
+    ///  3. observers: sources that are not port-based are about to fire
+    ///  4. such sources that are ready fire
+    ///  5. a port-based source that is ready is handled at once: step 9
+    ///  6. observers: the thread is about to sleep
+    ///  7. it sleeps until an event for a port, a timer, the run's time, or a wake-up
+    ///  8. observers: the thread just woke up
+    ///  9. the event is handled: a timer fires and the loop restarts at 2; an input source delivers; a wake-up whose time is not
+    ///     over restarts at 2
+    /// 10. observers: the run loop has been left
+    @Test func theDocumentedListWithAPortThatIsReady() throws {
+        let world = World(.documented)
+        let pipe = Pipe()
+        world.observe()
+        world.source("4", signalled: true)
+        try world.port("9", pipe)
+        world.run(ms: 0)
+        #expect(world.journal() == "E BT BS 4 X =3")
+        pipe.fire()
+        world.run(returning: true)
+        #expect(world.journal() == "E BT BS 9 X =4")  // 1 2 3 5 9 10
+    }
+
+    @Test func theDocumentedListWithAPortThatBecomesReadyInTheSleep() throws {
+        let world = World(.documented)
+        let pipe = Pipe()
+        try world.port("9", pipe)
+        world.observe { if $0 == .beforeWaiting { pipe.fire() } }
+        world.run(returning: true)
+        #expect(world.journal() == "E BT BS BW AW 9 X =4")  // 1 2 3 6 7 8 9 10
+    }
+
+    @Test func theDocumentedListWithATimer() {
+        let world = World(.documented)
+        world.observe()
+        world.keepAlive()
+        world.timer("9", at: 5)
+        world.run(ms: 10)
+        // 1 2 3 6 7 8 9, again 2 3 6 7 8, 10
+        #expect(world.journal() == "E BT BS BW AW 9 BT BS BW AW X =3")
+    }
+
+    @Test func theDocumentedListWithAWakeUp() {
+        let world = World(.documented)
+        world.keepAlive()
+        var first = true
+        world.observe {
+            if $0 == .beforeWaiting, first {
+                first = false
+                world.loop.wakeUp()
+            }
+        }
+        world.run(ms: 10)
+        #expect(world.journal() == "E BT BS BW AW BT BS BW AW X =3")
+    }
+
+    @Test func theDocumentedListWhenTheTimeIsOver() {
+        let world = World(.documented)
+        world.observe()
+        world.keepAlive()
+        world.run(ms: 10)
+        #expect(world.journal() == "E BT BS BW AW X =3")
+    }
+
+    @Test func coreFoundationSaysThatItSleepsEvenWhenAPortIsReady() throws {
+        for (sequence, expected) in [
+            (RunLoop.Sequence.documented, "E BT BS P BT BS BW AW X =3"),
+            (.coreFoundation, "E BT BS BW AW P BT BS BW AW X =3"),
+        ] {
+            let world = World(sequence)
+            let pipe = Pipe()
+            world.observe()
+            try world.port("P", pipe)
+            pipe.fire()
+            world.run()
+            #expect(world.journal() == expected)
+        }
+    }
+
+    @Test(arguments: [RunLoop.Sequence.documented, .coreFoundation])
+    func withoutObserversOfTheWaitTheTwoCannotBeToldApart(_ sequence: RunLoop.Sequence) throws {
+        let world = World(sequence)
+        let pipes = [Pipe(), Pipe()]
+        world.observe(.default, [.entry, .beforeTimers, .beforeSources, .exit])
+        for (i, pipe) in pipes.enumerated() {
+            try world.port("P\(i)", pipe)
+            pipe.fire()
+        }
+        world.source("S", signalled: true)
+        world.timer("T", at: 0)
+        world.perform("r")
+        world.run()
+        #expect(world.journal() == "E BT BS r S P0 BT BS P1 BT BS T BT BS X =3")
+    }
+
+    @Test(arguments: [RunLoop.Sequence.documented, .coreFoundation])
+    func aTimerThatIsDueFirstDoesNotLoseItsTurnToAPort(_ sequence: RunLoop.Sequence) throws {
+        let world = World(sequence)
+        let pipe = Pipe()
+        world.observe()
+        world.timer("T", at: 0)
+        try world.port("P", pipe)
+        pipe.fire()
+        world.run()
+        let expected =
+            sequence == .documented
+            ? "E BT BS BW AW T BT BS P BT BS BW AW X =3" : "E BT BS BW AW T BT BS BW AW P BT BS BW AW X =3"
+        #expect(world.journal() == expected)
+    }
+
+    @Test func theSequenceMayChangeWhileTheLoopRuns() throws {
+        let world = World(.documented)
+        let pipe = Pipe()
+        world.observe()
+        try world.port("P", pipe) { _ in
+            if world.loop.sequence == .documented {
+                world.loop.sequence = .coreFoundation
+                pipe.fire()
+            }
+        }
+        pipe.fire()
+        world.run()
+        #expect(world.journal() == "E BT BS P BT BS BW AW P BT BS BW AW X =3")
+    }
+}

@@ -1,0 +1,158 @@
+import Testing
+
+@testable import RunLoops
+
+@Suite struct StopTests {
+    @Test func stoppingALoopThatDoesNotRunIsNotRemembered() {
+        let world = World()
+        world.keepAlive()
+        world.loop.stop()
+        world.loop.handle.stop()
+        #expect(world.run() == .timedOut)
+    }
+
+    @Test func atTheEntryItEndsTheRunBeforeAnyPass() {
+        let world = World()
+        world.keepAlive()
+        world.observe { if $0 == .entry { world.loop.stop() } }
+        world.run()
+        #expect(world.journal() == "E X =2")
+    }
+
+    @Test(arguments: [RunLoop.Activity.beforeTimers, .beforeSources, .beforeWaiting])
+    func inAnObserverThePassIsCompletedWithoutSleeping(_ when: RunLoop.Activity) {
+        let world = World()
+        world.keepAlive()
+        world.observe { if $0 == when { world.loop.stop() } }
+        world.run(ms: 10_000)
+        #expect(world.journal() == "E BT BS BW AW X =2")
+        #expect(world.time == 0)
+    }
+
+    @Test func afterWaitingWhatWokeTheLoopIsStillHandled() {
+        let world = World()
+        world.timer("T", at: 1, every: 1)
+        world.observe { if $0 == .afterWaiting { world.loop.stop() } }
+        world.run(ms: 10_000)
+        #expect(world.journal() == "E BT BS BW AW T X =2")
+    }
+
+    @Test func atTheExitItHasNoEffectNotEvenOnTheNextRun() {
+        let world = World()
+        world.keepAlive()
+        world.observe { if $0 == .exit { world.loop.stop() } }
+        world.run()
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW X =3 E BT BS BW AW X =3")
+    }
+
+    @Test func otherDueTimersStillFire() {
+        let world = World()
+        world.keepAlive()
+        world.timer("T1", at: 1) { _ in world.loop.stop() }
+        world.timer("T2", at: 1)
+        world.run()
+        #expect(world.journal() == "T1 T2 =2")
+    }
+
+    @Test func otherSignalledSourcesAndAReadyPortAreStillHandled() throws {
+        let world = World()
+        let pipe = Pipe()
+        try world.port("P", pipe)
+        pipe.fire()
+        world.source("S1", signalled: true) { _ in world.loop.stop() }
+        world.source("S2", signalled: true)
+        world.run()
+        #expect(world.journal() == "S1 S2 P =2")
+    }
+
+    @Test func laterRequestsOfTheSameDrainStillRun() {
+        let world = World()
+        world.observe()
+        world.keepAlive()
+        world.perform("a") { world.loop.stop() }
+        world.perform("b")
+        world.run()
+        #expect(world.journal() == "E BT BS a b BW AW X =2")
+    }
+
+    @Test func inAPort() throws {
+        let world = World(.coreFoundation)
+        let pipe = Pipe()
+        world.observe()
+        try world.port("P", pipe) { _ in world.loop.stop() }
+        pipe.fire()
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW P X =2")
+    }
+
+    @Test func twiceIsOnce() {
+        let world = World()
+        world.keepAlive()
+        world.timer("T", at: 1) { _ in
+            world.loop.stop()
+            world.loop.stop()
+            world.loop.handle.stop()
+        }
+        #expect(world.run() == .stopped)
+        #expect(world.run() == .timedOut)
+    }
+
+    @Test func endsOnlyTheInnermostRun() {
+        let world = World()
+        world.keepAlive()
+        world.keepAlive("inner")
+        world.timer("T", at: 1) { _ in
+            world.perform("i", in: ["inner"]) { world.loop.stop() }
+            world.run("inner")
+        }
+        world.run()
+        #expect(world.journal() == "T i =2 =3")
+    }
+
+    @Test func stopAllEndsEveryRunInProgress() {
+        let world = World()
+        world.keepAlive()
+        world.keepAlive("inner")
+        world.timer("T", at: 1) { _ in
+            world.perform("i", in: ["inner"]) { world.loop.stopAll() }
+            world.run("inner")
+        }
+        world.run()
+        #expect(world.journal() == "T i =2 =2")
+    }
+
+    @Test func aStopBeforeANestedRunEndsTheOuterOneAfterTheInner() {
+        let world = World()
+        world.keepAlive()
+        world.keepAlive("inner")
+        world.observe("inner")
+        world.timer("T", at: 1) { _ in
+            world.loop.stop()
+            world.run("inner", ms: 5)
+        }
+        world.run()
+        #expect(world.journal() == "T E BT BS BW AW X =3 =2")
+    }
+
+    @Test func runningWithoutALimitGoesOnUntilStoppedOrFinished() {
+        let world = World()
+        var count = 0
+        world.timer("T", at: 1, every: 1) { _ in
+            count += 1
+            if count == 1000 { world.loop.stop() }
+        }
+        #expect(world.loop.run() == .stopped)
+        world.timer("U", at: 0) { _ in world.loop.stop() }
+        #expect(world.loop.run() == .stopped)
+    }
+
+    @Test func endsARunThatAFriendlyThreadStops() {
+        let world = World()
+        world.keepAlive()
+        let handle = world.loop.handle
+        let thread = Thread { handle.stopWhenWaiting() }
+        #expect(world.run(ms: nil) == .stopped)
+        thread.join()
+    }
+}

@@ -1,0 +1,73 @@
+import Testing
+
+@testable import RunLoops
+
+@Suite struct TimerHeapTests {
+    private final class Owner: RunLoop.TimerOwner {}
+
+    /// The heap against a sorted array, after each of many random operations.
+    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func randomOperationsAgreeWithASortedArray(_ seed: UInt64) {
+        var random = Random(seed: seed)
+        let owner = Owner()
+        var heap = TimerHeap()
+        var model: [NodePointer] = []
+        var age: UInt64 = 0
+        let largest = seed == 4 ? 600 : 60
+        func key(_ node: NodePointer) -> (Int64, Int, UInt64) {
+            (node.pointee.fireDate, node.pointee.order, node.pointee.age)
+        }
+        for _ in 0..<4_000 {
+            switch random.next(model.count < largest ? 4 : 3) {
+            case 0 where !model.isEmpty:
+                let node = model.remove(at: random.next(model.count))
+                heap.remove(node)
+                #expect(node.pointee.heapIndex == -1)
+                node.deallocate()
+            case 1 where !model.isEmpty:
+                let node = model[random.next(model.count)]
+                node.pointee.fireDate = Int64(random.next(50))
+                heap.move(node)
+            default:
+                let node = NodePointer.allocate(capacity: 1)
+                node.initialize(
+                    to: .init(
+                        fireDate: Int64(random.next(50)), tolerance: Int64(random.next(20)) * Int64(random.next(2)),
+                        order: random.next(3), owner: owner))
+                age += 1
+                node.pointee.age = age
+                model.append(node)
+                heap.insert(node)
+            }
+            check(heap, model.count)
+            let first = model.min { key($0) < key($1) }
+            #expect(heap.first == first)
+            #expect(heap.firstDate == first?.pointee.fireDate ?? .max)
+            let latest = model.map { $0.pointee.fireDate + $0.pointee.tolerance }.min() ?? .max
+            #expect(heap.latestStart() == latest)
+        }
+        var previous: (Int64, Int, UInt64)?
+        while let node = heap.first {
+            if let previous { #expect(previous < key(node)) }
+            previous = key(node)
+            heap.remove(node)
+            model.removeAll { $0 == node }
+            node.deallocate()
+        }
+        #expect(model.isEmpty)
+    }
+
+    /// Every timer knows its place, and none is before its parent.
+    private func check(_ heap: borrowing TimerHeap, _ count: Int) {
+        #expect(heap.count == count)
+        var isSound = true
+        for i in 0..<heap.count {
+            let node = heap[i]
+            if Int(node.pointee.heapIndex) != i { isSound = false }
+            guard i > 0 else { continue }
+            let parent = heap[(i - 1) / 4]
+            let (a, b) = (parent.pointee.fireDate, node.pointee.fireDate)
+            if a > b || a == b && TimerHeap.winsTie(node, over: parent) { isSound = false }
+        }
+        #expect(isSound)
+    }
+}

@@ -1,0 +1,170 @@
+import Testing
+
+@testable import RunLoops
+
+/// What timers have to do with modes, sleep and memory.
+@Suite struct TimerScheduleTests {
+    // MARK: Modes
+
+    @Test func inTwoModesItFiresOnceInWhicheverRuns() {
+        let world = World()
+        let timer = world.timer("T", at: 5, every: 10, in: ["a", "b"])
+        world.loop.add(timer, to: "a")
+        world.run("a", ms: 10)
+        world.run("b", ms: 10)
+        world.keepAlive("c")
+        world.run("c", ms: 10)
+        world.run("a", ms: 3)
+        #expect(world.journal() == "T =3 T =3 =3 T =3")
+        #expect(world.time == 33)
+    }
+
+    @Test func removedInItsCallbackItStopsAndStaysValid() {
+        let world = World()
+        let timer = world.timer("T", at: 1, every: 1) { world.loop.remove($0) }
+        world.run()
+        #expect(timer.isValid)
+        world.loop.add(timer)
+        world.run()
+        #expect(world.journal() == "T =1 T =1")
+    }
+
+    @Test func removedAndAddedAgainInItsCallbackItGoesOn() {
+        let world = World()
+        world.timer("T", at: 1, every: 1) {
+            world.loop.remove($0)
+            world.loop.add($0)
+        }
+        world.run(ms: 3)
+        #expect(world.journal() == "T T T =3")
+    }
+
+    @Test func aTimerMayMoveToAnotherLoopOnceItHasLeftTheFirst() {
+        let world = World()
+        let other = World()
+        let timer = world.timer("T", at: 1)
+        world.loop.remove(timer)
+        other.loop.add(timer)
+        #expect(other.run() == .finished)
+        #expect(world.journal() == "T")
+    }
+
+    @Test func aLoopThatEndsLetsItsTimersGoValid() {
+        let timer: RunLoop.Timer
+        do {
+            let world = World()
+            timer = world.timer("T", at: 1, in: [.common])
+            world.loop.close()
+        }
+        #expect(timer.isValid)
+        let other = World()
+        other.loop.add(timer)
+        #expect(other.loop.contains(timer))
+        timer.invalidate()
+    }
+
+    @Test func aCommonTimerInNoModeAtTheMomentEntersThoseThatBecomeCommon() {
+        let world = World()
+        let timer = world.timer("T", at: 1, in: [.common])
+        world.loop.remove(timer)
+        world.run()
+        #expect(world.loop.contains(timer, in: .common))
+        world.loop.addCommonMode("a")
+        world.run("a")
+        #expect(world.journal() == "=1 T =1")
+    }
+
+    @Test func theNextFireDateOfAMode() {
+        let world = World()
+        #expect(world.loop.nextFireDate(in: .default) == nil)
+        #expect(world.loop.nextFireDate(in: "unknown") == nil)
+        world.timer("A", at: 7, in: [.common])
+        world.timer("B", at: 5, every: 5) {
+            #expect($0.fireDate == world.date(5))
+            #expect(world.loop.nextFireDate(in: .default) == world.date(5))
+            $0.invalidate()
+        }
+        #expect(world.loop.nextFireDate(in: .default) == world.date(5))
+        #expect(world.loop.nextFireDate(in: .common) == nil)
+        world.run(ms: 6)
+        #expect(world.loop.nextFireDate(in: .default) == world.date(7))
+    }
+
+    // MARK: No pass for nothing
+
+    @Test func aTimerThatIsGoneWakesNobody() {
+        let world = World()
+        world.keepAlive()
+        let timer = world.timer("T", at: 5)
+        timer.invalidate()
+        world.timer("A", at: 2)
+        world.timer("B", at: 2)
+        world.observe()
+        world.run(ms: 10)
+        #expect(world.journal() == "E BT BS BW AW A B BT BS BW AW X =3")
+        #expect(world.time == 10)
+    }
+
+    @Test func aRunEndsWhenItsLastTimerIsInvalidatedNotAtThatTimersDate() {
+        let world = World()
+        let timer = world.timer("T", at: 100)
+        world.timer("A", at: 5) { _ in timer.invalidate() }
+        #expect(world.run(ms: nil) == .finished)
+        #expect(world.time == 5)
+    }
+
+    // MARK: Tolerance
+
+    @Test func toleranceNeverMakesATimerEarlyAndLetsTheLoopSleepOnce() {
+        let world = World()
+        world.observe(.default, .afterWaiting)
+        for (name, date, tolerance) in [("A", 10, 5), ("B", 12, 10), ("C", 14, 1)] {
+            let timer = RunLoop.Timer(fireDate: world.date(date), tolerance: .milliseconds(tolerance)) { _, _ in
+                world.log("\(name)\(world.time)")
+            }
+            world.loop.add(timer)
+        }
+        world.run(ms: 100)
+        #expect(world.journal() == "AW A15 B15 C15 =1")
+    }
+
+    @Test func toleranceIsAtMostHalfTheIntervalAndDoesNotMoveTheGrid() {
+        let world = World()
+        var times: [Int64] = []
+        let timer = RunLoop.Timer(
+            fireDate: world.date(10), interval: .milliseconds(10), tolerance: .seconds(1)
+        ) { _, missed in
+            #expect(missed == 0)
+            times.append(world.time)
+        }
+        #expect(timer.tolerance == .milliseconds(5))
+        world.loop.add(timer)
+        world.run(ms: 42)
+        // A run that ends wakes the loop anyway.
+        #expect(times == [15, 25, 35, 42])
+        timer.tolerance = .seconds(-1)
+        #expect(timer.tolerance == .zero)
+    }
+
+    // MARK: Memory
+
+    @Test func aLoopKeepsItsTimersAndLetsThemGo() {
+        let world = World()
+        weak var once: RunLoop.Timer?
+        weak var again: RunLoop.Timer?
+        weak var nowhere: RunLoop.Timer?
+        do {
+            once = world.timer("T", at: 1)
+            let timer = world.timer("U", at: 1, every: 1)
+            again = timer
+            let other = world.timer("V", at: 1, in: [])
+            nowhere = other
+        }
+        #expect(once != nil && again != nil)
+        #expect(nowhere == nil)
+        world.run(ms: 2)
+        #expect(once == nil && again != nil)
+        again?.invalidate()
+        #expect(again == nil)
+    }
+}

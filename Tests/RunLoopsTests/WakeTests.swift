@@ -1,0 +1,190 @@
+import Synchronization
+import Testing
+
+@testable import RunLoops
+
+@Suite struct WakeTests {
+    @Test func wakeUpsBeforeAWaitAreOneExtraPass() {
+        let world = World()
+        world.keepAlive()
+        var first = true
+        world.observe {
+            if $0 == .beforeWaiting, first {
+                first = false
+                world.loop.wakeUp()
+                world.loop.handle.wakeUp()
+                world.loop.wakeUp()
+            }
+        }
+        world.run(returning: true)
+        #expect(world.journal() == "E BT BS BW AW BT BS BW AW X =3")
+        #expect(world.time == 10)
+    }
+
+    @Test func aWakeUpOfALoopThatDoesNotRunIsForgotten() {
+        let world = World()
+        world.keepAlive()
+        world.observe()
+        world.loop.wakeUp()
+        world.loop.handle.wakeUp()
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW X =3")
+    }
+
+    @Test(arguments: [RunLoop.Activity.entry, .beforeTimers, .beforeSources, .beforeWaiting])
+    func aWakeUpBeforeTheWaitIsKept(_ when: RunLoop.Activity) {
+        let world = World()
+        world.keepAlive()
+        var first = true
+        world.observe {
+            if $0 == when, first {
+                first = false
+                world.loop.wakeUp()
+            }
+        }
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW BT BS BW AW X =3")
+    }
+
+    @Test(arguments: [RunLoop.Activity.afterWaiting, .exit])
+    func aWakeUpBetweenTheEndOfAWaitAndTheNextPassIsForgotten(_ when: RunLoop.Activity) {
+        let world = World()
+        world.keepAlive()
+        world.observe { if $0 == when { world.loop.wakeUp() } }
+        world.run()
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW X =3 E BT BS BW AW X =3")
+    }
+
+    @Test func aWakeUpInATimerOrPortIsForgotten() throws {
+        let world = World(.coreFoundation)
+        let pipe = Pipe()
+        world.observe()
+        try world.port("P", pipe) { _ in world.loop.wakeUp() }
+        pipe.fire()
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW P BT BS BW AW X =3")
+        world.timer("T", at: 0) { _ in world.loop.wakeUp() }
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW T BT BS BW AW X =3")
+    }
+
+    @Test func aWakeUpInASourceMakesNoExtraPassBecauseThePassPollsAnyway() {
+        let world = World()
+        world.observe()
+        world.source("S", signalled: true) { _ in world.loop.wakeUp() }
+        world.run()
+        #expect(world.journal() == "E BT BS S BT BS BW AW X =3")
+    }
+
+    @Test func aWakeUpDoesNotTakeAPortsTurn() throws {
+        let world = World()
+        let pipe = Pipe()
+        world.observe {
+            if $0 == .entry {
+                world.loop.wakeUp()
+                pipe.fire()
+            }
+        }
+        try world.port("P", pipe)
+        world.run(ms: 0)
+        #expect(world.journal() == "E BT BS P X =3")
+        world.run()
+        // The port was ready: the wake-up is for the wait that comes after it.
+        #expect(world.journal() == "E BT BS P BT BS BW AW BT BS BW AW X =3")
+    }
+
+    @Test func noWakeUpIsLeftOverForTheNextRun() throws {
+        let world = World(.coreFoundation)
+        let pipe = Pipe()
+        world.observe()
+        try world.port("P", pipe)
+        world.source("S", signalled: true) { _ in
+            pipe.fire()
+            world.loop.wakeUp()
+            world.loop.handle.wakeUp()
+        }
+        world.run(returning: true)
+        #expect(world.journal() == "E BT BS S P X =4")
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW X =3")
+    }
+
+    @Test func isWaitingOnlyWhileAsleep() {
+        let world = World()
+        let handle = world.loop.handle
+        world.source("S", signalled: true) { _ in #expect(!handle.isWaiting) }
+        world.timer("T", at: 1) { _ in #expect(!handle.isWaiting) }
+        world.observe { _ in #expect(!handle.isWaiting) }
+        #expect(!handle.isWaiting)
+        world.run()
+        let thread = Thread { handle.stopWhenWaiting() }
+        #expect(world.run(ms: nil) == .stopped)
+        thread.join()
+        #expect(!handle.isWaiting)
+    }
+
+    @Test func theCurrentModeIsThatOfTheInnermostRun() {
+        let world = World()
+        world.keepAlive()
+        world.keepAlive("inner")
+        var seen: [RunLoop.Mode?] = [world.loop.currentMode]
+        world.observe("inner", [.entry, .exit]) { _ in seen.append(world.loop.currentMode) }
+        world.observe(.default, [.entry, .exit]) { _ in seen.append(world.loop.currentMode) }
+        world.timer("T", at: 1) { _ in
+            world.run("inner")
+            seen.append(world.loop.currentMode)
+        }
+        world.run()
+        seen.append(world.loop.currentMode)
+        #expect(seen == [nil, "default", "inner", "inner", "default", "default", nil])
+    }
+
+    @Test func signallingFromAnotherThreadDoesNotWake() {
+        let world = World()
+        world.observe()
+        let source = world.source("S")
+        let handle = world.loop.handle
+        let thread = Thread {
+            handle.awaitWaiting()
+            source.signal()
+            handle.stop()
+        }
+        world.run(ms: nil)
+        thread.join()
+        #expect(source.isSignalled)
+        #expect(world.journal() == "E BT BS BW AW X =2")
+    }
+
+    @Test func signallingAndWakingFromAnotherThreadPerformsTheSource() {
+        let world = World()
+        world.observe()
+        let source = world.source("S") { _ in world.loop.stop() }
+        let handle = world.loop.handle
+        let thread = Thread {
+            handle.awaitWaiting()
+            source.signal()
+            source.wakeLoops()
+        }
+        world.run(ms: nil)
+        thread.join()
+        #expect(world.journal() == "E BT BS BW AW BT BS S X =2")
+    }
+
+    @Test func anyNumberOfWakeUpsWhileAsleepIsOnePass() {
+        let world = World()
+        world.keepAlive()
+        let handle = world.loop.handle
+        let isOver = Atomic(false)
+        world.observe { if $0 == .afterWaiting { while !isOver.load(ordering: .acquiring) {} } }
+        let thread = Thread {
+            handle.awaitWaiting()
+            for _ in 0..<100 { handle.wakeUp() }
+            isOver.store(true, ordering: .releasing)
+            handle.stopWhenWaiting()
+        }
+        world.run(ms: nil)
+        thread.join()
+        #expect(world.journal() == "E BT BS BW AW BT BS BW AW X =2")
+    }
+}

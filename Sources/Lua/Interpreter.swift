@@ -18,6 +18,8 @@ open class Interpreter {
 
     /// The task that runs now.
     public internal(set) final var current: Fiber?
+    /// How many tasks run, one inside the other.
+    final var depth = 0
     var pool: Fiber?
     /// All fibers, by the slot that anchors each.
     var fibers: [UInt32: Fiber] = [:]
@@ -53,14 +55,22 @@ open class Interpreter {
     }
 
     /// Closes the state: finalizers run, everything is freed. Tasks that wait never go on.
-    open func close() {
-        guard !isClosed else { return }
+    public func close() {
+        guard !isClosed, !isClosing else { return }
+        isClosing = true
+        unwindRunning()
+        willClose()
         isClosed = true
         cl_close(host)
         for fiber in fibers.values { fiber.interpreterClosed() }
         fibers = [:]
         pool = nil
     }
+
+    private var isClosing = false
+
+    /// The last moment at which Lua can be called.
+    open func willClose() {}
 
     /// The interpreter of a coroutine.
     public static func of(_ thread: LuaState) -> Interpreter {
@@ -132,14 +142,13 @@ open class Interpreter {
     /// Its text.
     public var scratch: String {
         guard let bytes = host.pointee.scratch else { return "" }
-        return String(decoding: UnsafeRawBufferPointer(start: bytes, count: host.pointee.length), as: UTF8.self)
+        return String(anyBytes: UnsafeRawBufferPointer(start: bytes, count: host.pointee.length))
     }
 
     @discardableResult
     public func setScratch(_ text: String) -> Bool {
         cl_reset(host)
-        var text = text
-        return text.withUTF8 { cl_write(host, $0.baseAddress, $0.count) != 0 }
+        return text.withAnyBytes { cl_write(host, $0.baseAddress, $0.count) != 0 }
     }
 
     // MARK: Errors

@@ -25,7 +25,8 @@ let package = Package(
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], swiftSettings: swift),
         // Run loops as Lua sees them, and the program.
         .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "CLinux"], swiftSettings: swift),
-        .executableTarget(name: "rlhost", dependencies: ["LuaRunLoops", "RunLoops", "CLinux"], swiftSettings: swift),
+        .executableTarget(
+            name: "rlhost", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLinux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"], swiftSettings: swift),
         .testTarget(name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua"], swiftSettings: swift),
         // The rules of the house, and the documents: nothing of the program is linked.

@@ -1,9 +1,8 @@
 #define _GNU_SOURCE
-#include "CLuaSupport.h"
+#include "private.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -357,37 +356,13 @@ int cl_new_library(lua_State *L, const cl_entry *entries, int count) {
   return cl_call_protected(L, p_new_library, 2, 1);
 }
 
-// A task's coroutine is the host's, not the script's: to the script it looks like the main one, as it would under lua.
-static int is_task(lua_State *L) { return cl_host_of(L)->running == L; }
-
-static int co_running(lua_State *L) {
-  int is_main = lua_pushthread(L) || is_task(L);
-  lua_pushboolean(L, is_main);
-  return 2;
-}
-
-static int co_isyieldable(lua_State *L) {
-  lua_State *thread = lua_type(L, 1) == LUA_TTHREAD ? lua_tothread(L, 1) : L;
-  lua_pushboolean(L, lua_isyieldable(thread) && !is_task(thread));
-  return 1;
-}
-
-static int co_yield(lua_State *L) {
-  if (is_task(L)) return luaL_error(L, "attempt to yield from outside a coroutine");
-  return lua_yield(L, lua_gettop(L));
-}
-
 static int p_open_libraries(lua_State *L) {
   if (lua_toboolean(L, 1)) {
     lua_pushboolean(L, 1);
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
   luaL_openlibs(L);
-  static const luaL_Reg coroutines[] = {
-      {"running", co_running}, {"isyieldable", co_isyieldable}, {"yield", co_yield}, {NULL, NULL}};
-  lua_getglobal(L, LUA_COLIBNAME);
-  luaL_setfuncs(L, coroutines, 0);
-  lua_pop(L, 1);
+  cl_replace_functions(L);
   // As lua does it: a script starts in generational mode.
   lua_gc(L, LUA_GCGEN, 0, 0);
   return 0;
@@ -400,6 +375,7 @@ int cl_open_libraries(lua_State *L, int without_environment) {
 
 static int p_load_file(lua_State *L) {
   int status = luaL_loadfile(L, lua_touserdata(L, 1));
+  cl_host_of(L)->is_unreadable = status == LUA_ERRFILE;
   return status == LUA_OK ? 1 : lua_error(L);
 }
 
@@ -636,7 +612,7 @@ uint32_t cl_anchor(lua_State *L, int index) {
 }
 
 // `false`, not nil: the place stays, and neither this nor the next use of it can raise.
-void cl_release(cl_host *host, uint32_t slot) {
+void cl_let_go(cl_host *host, uint32_t slot) {
   lua_State *L = host->main;  // no function runs on its stack: there is room
   if (!L || slot == 0) return;
   lua_rawgeti(L, LUA_REGISTRYINDEX, host->anchors);
@@ -745,65 +721,6 @@ int cl_replace(lua_State *L, const char *library) {
 
 void cl_exit(int status) { exit(status); }
 
-// Signals ----------------------------------------------------------------------------------------------------------------
-
-static cl_host *signal_host;
-static void (*signal_notify)(void);
-static int (*signal_is_waiting)(void);
-static void (*signal_explain)(cl_host *);
-static volatile sig_atomic_t noted[32];
-
-int cl_take_signal(int number) {
-  if (!noted[number]) return 0;
-  noted[number] = 0;
-  return 1;
-}
-
-// Runs in Lua, at the first instruction after the signal.
-static void on_hook(lua_State *L, lua_Debug *debug) {
-  (void)debug;
-  lua_sethook(L, NULL, 0, 0);
-  if (cl_take_signal(SIGQUIT)) signal_explain(signal_host);
-  // The note of SIGTERM stays: the host still ends with its status.
-  if (noted[SIGTERM] || cl_take_signal(SIGINT)) luaL_error(L, "interrupted!");
-}
-
-static void on_signal(int number) {
-  int saved = errno;
-  if (noted[number] && number != SIGQUIT) {  // twice, and nobody has listened: as without a handler
-    signal(number, SIG_DFL);
-    raise(number);
-  }
-  noted[number] = 1;
-  if (!signal_is_waiting()) {
-    // lua_sethook is safe in a signal handler. The main coroutine is for code that runs outside tasks.
-    lua_State *L = signal_host->running ? signal_host->running : signal_host->main;
-    if (L) lua_sethook(L, on_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
-  }
-  signal_notify();
-  errno = saved;
-}
-
-// A first failed write leaves its mark on stdout; whoever goes on writing gets here again.
-static void on_broken_pipe(int number) {
-  if (ferror_unlocked(stdout)) _exit(128 + number);
-}
-
-void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_host *)) {
-  signal_host = host;
-  signal_notify = notify;
-  signal_is_waiting = is_waiting;
-  signal_explain = explain;
-  struct sigaction action = {.sa_handler = on_signal};
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-  sigaction(SIGQUIT, &action, NULL);
-  action.sa_handler = on_broken_pipe;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGPIPE, &action, NULL);
-}
-
 // Opening and closing ----------------------------------------------------------------------------------------------------
 
 static int panic(lua_State *L) {
@@ -883,10 +800,14 @@ cl_host *cl_open(void *swift) {
 void cl_close(cl_host *host) {
   lua_State *L = host->main;
   host->main = NULL;  // finalizers that let go of anchors find none
+  // Their coroutines are freed before the finalizers have all run.
+  host->running = NULL;
+  host->resumption = NULL;
   if (L) lua_close(L);
 }
 
 void cl_free(cl_host *host) {
+  cl_drop_signals(host);
   if (host->sites) {
     free(host->sites->list);
     free(host->sites->table);

@@ -46,7 +46,7 @@ public struct Call {
         return UnsafeRawBufferPointer(start: text, count: length)
     }
 
-    public func string(_ index: Int32) -> String? { bytes(index).map { String(decoding: $0, as: UTF8.self) } }
+    public func string(_ index: Int32) -> String? { bytes(index).map { String(anyBytes: $0) } }
 
     /// How to call a value in a message: its kind, and what it is if that fits in.
     public func describe(_ index: Int32) -> String {
@@ -166,8 +166,10 @@ public struct ValueProgram {
 
     public mutating func append(_ value: String) {
         tag(CL_TEXT)
-        raw(UInt64(value.utf8.count))
-        bytes.append(contentsOf: value.utf8)
+        value.withAnyBytes { text in
+            raw(UInt64(text.count))
+            bytes.append(contentsOf: text)
+        }
     }
 
     public mutating func append(_ value: String?) {

@@ -15,6 +15,8 @@ public final class Fiber {
 
     public enum State { case idle, running, waiting, ended }
     public internal(set) var state = State.idle
+    /// How many fibers ran, one inside the other, when it was resumed, itself included.
+    var depth = 0
     /// How to stop waiting: called when the task is cancelled.
     public var cancelWait: ((Fiber) -> Void)? { didSet { isUsed = true } }
     /// What it waits in, for messages.
@@ -129,14 +131,20 @@ extension Interpreter {
         guard !isClosed else { return }
         let outer = running
         let outerThread = host.pointee.running
+        let outerResumption = host.pointee.resumption
         running = Unmanaged.passUnretained(fiber)
         host.pointee.running = fiber.thread
+        host.pointee.resumption = nil
+        depth += 1
+        fiber.depth = depth
         if fiber.state == .waiting { fiber.cancelWait = nil }
         fiber.state = .running
         var results: Int32 = 0
         let status = lua_resume(fiber.thread, outerThread ?? main, arguments, &results)
         running = outer
+        depth -= 1
         host.pointee.running = outerThread
+        host.pointee.resumption = outerResumption
         if status == LUA_OK {
             fiber.state = .ended
             results -= 1  // Lua counts all that is on the stack, the table of anchors below included
@@ -165,10 +173,30 @@ extension Interpreter {
         discard(fiber)
     }
 
+    /// Closes the pending to-be-closed variables of a fiber that ended with an error, or will never go on. The error value, or
+    /// that of a variable that failed to close, is all that is left on its stack.
+    public final func unwind(_ fiber: Fiber) {
+        let outer = running
+        let outerThread = host.pointee.running
+        running = Unmanaged.passUnretained(fiber)
+        host.pointee.running = fiber.thread
+        fiber.state = .ended
+        lua_resetthread(fiber.thread)
+        running = outer
+        host.pointee.running = outerThread
+    }
+
+    /// Does so with all that run, innermost first, as lua does with its main chunk when the state is closed from within. None
+    /// of them may go on.
+    final func unwindRunning() {
+        let running = fibers.values.filter { $0.state == .running }.sorted { $0.depth > $1.depth }
+        for fiber in running { unwind(fiber) }
+    }
+
     /// Gives back a fiber that ended with an error, when its error value is no longer needed. Pending to-be-closed variables are closed.
     public final func discard(_ fiber: Fiber) {
         guard !isClosed else { return }
-        lua_resetthread(fiber.thread)
+        unwind(fiber)
         lua_settop(fiber.thread, 0)
         lua_rawgeti(fiber.thread, cl_registry, lua_Integer(host.pointee.anchors))
         recycle(fiber)

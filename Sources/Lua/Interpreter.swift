@@ -16,6 +16,8 @@ open class Interpreter {
     public final var current: Fiber? { running?.takeUnretainedValue() }
     // Unretained: `fibers` holds them all, and counting references at each callback would cost more than the rest of it.
     final var running: Unmanaged<Fiber>?
+    /// How many tasks run, one inside the other.
+    final var depth = 0
     final var pool: Unmanaged<Fiber>?
     /// All fibers, by the slot that anchors each.
     final var fibers: [UInt32: Fiber] = [:]
@@ -51,13 +53,21 @@ open class Interpreter {
     }
 
     /// Closes the state: finalizers run, everything is freed. Tasks that wait never go on.
-    open func close() {
-        guard !isClosed else { return }
+    public func close() {
+        guard !isClosed, !isClosing else { return }
+        isClosing = true
+        unwindRunning()
+        willClose()
         isClosed = true
         cl_close(host)
         for fiber in fibers.values { fiber.interpreterClosed() }
         pool = nil
     }
+
+    private var isClosing = false
+
+    /// The last moment at which Lua can be called.
+    open func willClose() {}
 
     /// The interpreter of a coroutine.
     public static func of(_ thread: LuaState) -> Interpreter {
@@ -81,7 +91,7 @@ open class Interpreter {
     public final func anchor(_ thread: LuaState, _ index: Int32) -> UInt32 { cl_anchor(thread, index) }
 
     /// Lets go of it. Does nothing for 0, and once the state is closed.
-    public final func release(_ slot: UInt32) { cl_release(host, slot) }
+    public final func release(_ slot: UInt32) { cl_let_go(host, slot) }
 
     /// Pushes what a slot anchors.
     public func push(_ thread: LuaState, slot: UInt32) {
@@ -96,14 +106,13 @@ open class Interpreter {
     /// Its text.
     public var scratch: String {
         guard let bytes = host.pointee.scratch else { return "" }
-        return String(decoding: UnsafeRawBufferPointer(start: bytes, count: host.pointee.length), as: UTF8.self)
+        return String(anyBytes: UnsafeRawBufferPointer(start: bytes, count: host.pointee.length))
     }
 
     @discardableResult
     public func setScratch(_ text: String) -> Bool {
         cl_reset(host)
-        var text = text
-        return text.withUTF8 { cl_write(host, $0.baseAddress, $0.count) != 0 }
+        return text.withAnyBytes { cl_write(host, $0.baseAddress, $0.count) != 0 }
     }
 
     // MARK: Errors

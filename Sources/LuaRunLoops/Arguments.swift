@@ -26,7 +26,7 @@ extension Call {
         // Without making a string for the names that nearly every call uses.
         if bytes.count == 7, bytes.elementsEqual("default".utf8) { return .default }
         if bytes.count == 6, bytes.elementsEqual("common".utf8) { return .common }
-        return RunLoop.Mode(rawValue: String(decoding: bytes, as: UTF8.self))
+        return RunLoop.Mode(rawValue: String(anyBytes: bytes))
     }
 
     /// One name, or an array of them; absent: `otherwise`.

@@ -119,6 +119,7 @@ enum LoopBinding {
             return call.wrongArgument("loop:run_mode", 3, "a date: a number, as of rl.now()")
         }
         if let refusal = refusal(loop, mode) { return call.raise("loop:run_mode: \(refusal)") }
+        if call.luaHost.endingStatus != nil { return call.raise("interrupted!") }
         return call.answer(loop.run(mode: mode, before: .init(nanoseconds: date)))
     }
 
@@ -132,6 +133,7 @@ enum LoopBinding {
             return call.wrongArgument("loop:run_until", 2, "a date: a number, as of rl.now()")
         }
         if let refusal = refusal(loop, .default) { return call.raise("loop:run_until: \(refusal)") }
+        if call.luaHost.endingStatus != nil { return call.raise("interrupted!") }
         loop.run(until: .init(nanoseconds: date))
         return call.nothing()
     }

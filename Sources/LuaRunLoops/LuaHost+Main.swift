@@ -1,79 +1,28 @@
 internal import CLuaSupport
-public import Lua
+internal import Lua
 internal import Glibc
 internal import RunLoops
-
-/// A chunk that the host itself runs: the script, a `-e` text, a line at the prompt.
-public final class MainTask: FiberAttachment {
-    private unowned let host: LuaHost
-    public private(set) var hasEnded = false
-    public private(set) var hasFailed = false
-    /// What it waits in, while it does.
-    fileprivate var fiber: Fiber?
-    /// Called with its error's message and traceback; by default as for any error that nobody handles.
-    public var onFailure: ((String) -> Void)?
-    /// Called with the coroutine, its error value on top, and message and traceback.
-    var onError: ((OpaquePointer, String) -> Void)?
-    /// Called when it has ended well, with the number of results on top of the coroutine's stack.
-    public var onResults: ((OpaquePointer, Int32) -> Void)?
-
-    init(_ host: LuaHost) {
-        self.host = host
-        super.init()
-    }
-
-    public override func ended(_ fiber: Fiber, results: Int32) -> Bool {
-        hasEnded = true
-        hasFailed = results < 0
-        self.fiber = nil
-        if results >= 0 {
-            onResults?(fiber.thread, results)
-        } else if let onError {
-            onError(fiber.thread, host.explanation(of: fiber.thread))
-        } else if let onFailure {
-            onFailure(host.explanation(of: fiber.thread))
-        } else {
-            host.uncaught(fiber)
-        }
-        return true
-    }
-
-    /// Ends it where it waits. Returns whether it was waiting.
-    @discardableResult
-    public func cancel() -> Bool {
-        guard let fiber, fiber.state == .waiting, let cancelWait = fiber.cancelWait,
-            lua_checkstack(fiber.thread, 4) != 0
-        else { return false }
-        cancelWait(fiber)
-        lua_pushlightuserdata(fiber.thread, cl_raise_mark())
-        host.pushCancelled(onto: fiber)
-        host.resume(fiber, arguments: 2)
-        return true
-    }
-
-    /// Where it waits: "rl.sleep" and the traceback.
-    public var whereItWaits: String? {
-        guard let fiber, fiber.state == .waiting else { return nil }
-        return host.traceback(of: fiber, "it still waits in \(fiber.waitsIn)")
-    }
-}
 
 extension LuaHost {
     public enum Chunk {
         case file(String)
         case standardInput
         case text(String, name: String)
+        /// The function `require`.
+        case requiring
     }
 
     /// Compiles a chunk and leaves the function on `main`'s stack; or returns an error message.
     public func load(_ chunk: Chunk) -> String? {
+        host.pointee.is_unreadable = 0
         let status: Int32
         switch chunk {
-        case .file(let path): status = path.withCString { cl_load_file(main, $0) }
+        case .file(let path): status = path.withAnyCString { cl_load_file(main, $0) }
         case .standardInput: status = cl_load_file(main, nil)
-        case .text(var text, let name):
-            status = name.withCString { name in
-                text.withUTF8 { bytes in
+        case .requiring: status = cl_get_global(main, "require")
+        case .text(let text, let name):
+            status = name.withAnyCString { name in
+                text.withAnyBytes { bytes in
                     bytes.withMemoryRebound(to: CChar.self) {
                         cl_load_text(main, $0.baseAddress ?? name, $0.count, name)
                     }
@@ -82,6 +31,9 @@ extension LuaHost {
         }
         return status == LUA_OK ? nil : popMessage()
     }
+
+    /// The latest `load` failed because the file could not be read.
+    public var chunkIsUnreadable: Bool { host.pointee.is_unreadable != 0 }
 
     /// Forgets what `load` left.
     public func dropChunk() { cl_pop(main, 1) }
@@ -120,9 +72,11 @@ extension LuaHost {
     private func start(_ fiber: Fiber, arguments: Int32, _ configure: (MainTask) -> Void) -> MainTask {
         let task = MainTask(self)
         configure(task)
-        task.fiber = fiber
+        task.begins(fiber)
         fiber.attachment = task
-        resume(fiber, arguments: arguments)
+        cl_push_chunk_runner(fiber.thread)
+        lua_rotate(fiber.thread, -arguments - 2, 1)
+        resume(fiber, arguments: arguments + 1)
         return task
     }
 
@@ -135,6 +89,42 @@ extension LuaHost {
         return decode(program, onto: main) && cl_set_global(main, "arg") == LUA_OK
     }
 
+    /// Sets a global to the value at an index of a coroutine's stack. Returns an error message, or nil.
+    public func setGlobal(_ name: String, to thread: OpaquePointer, _ index: Int32) -> String? {
+        guard lua_checkstack(thread, 1) != 0, lua_checkstack(main, 1) != 0 else { return "not enough memory" }
+        lua_pushvalue(thread, index)
+        lua_xmove(thread, main, 1)
+        return name.withAnyCString { cl_set_global(main, $0) } == LUA_OK ? nil : popMessage()
+    }
+
+    /// Puts what the script finds as `...` on `main`'s stack, behind what `load` left: the global `arg` from 1 on, whatever
+    /// has become of it. Returns how many values those are; nil, with the error on the stack: it is no table.
+    private func pushArguments() -> Int32? {
+        let top = lua_gettop(main)
+        return cl_push_arguments(main) == LUA_OK ? lua_gettop(main) - top : nil
+    }
+
+    /// Runs the script that `load` left, with the elements of the global `arg` as `...`. Returns an error message if there
+    /// is no such table.
+    public func startScript(configure: (MainTask) -> Void = { _ in }) -> Result<MainTask, StartFailure> {
+        guard let count = pushArguments() else {
+            let message = popMessage()
+            dropChunk()
+            return .failure(.init(message: message))
+        }
+        return startPrepared(arguments: count, configure: configure).map { .success($0) }
+            ?? .failure(.init(message: "not enough memory"))
+    }
+
+    public struct StartFailure: Error {
+        public let message: String
+    }
+
+    /// "Lua 5.4.4".
+    public static let luaRelease = String(cString: cl_release())
+    /// What `lua -v` says.
+    public static let luaCopyright = String(cString: cl_copyright())
+
     /// Turns Lua's warnings on.
     public func turnWarningsOn() { lua_warning(main, "@on", 0) }
 
@@ -144,8 +134,8 @@ extension LuaHost {
     /// Has signals noted; `handler` is called on the loop's thread, between two callbacks, with those that came.
     public func handleSignals(_ handler: @escaping ([Int32]) -> Void) {
         Signals.handle = loop.handle
-        loop.attentionHandler = { _ in
-            let noted = [SIGINT, SIGTERM, SIGQUIT].filter { cl_take_signal($0) != 0 }
+        loop.attentionHandler = { [unowned self] _ in
+            let noted = takeSignals()
             if !noted.isEmpty { handler(noted) }
         }
         cl_handle_signals(
@@ -156,6 +146,9 @@ extension LuaHost {
                 write(lua.why() + "\n", to: 2)
             })
     }
+
+    /// Those that came and that nobody has dealt with, for code that does not wait for the loop to ask.
+    public func takeSignals() -> [Int32] { [SIGINT, SIGTERM, SIGQUIT].filter { cl_take_signal($0) != 0 } }
 
     /// What keeps the loop alive.
     public func why() -> String { InspectBinding.why(self) }

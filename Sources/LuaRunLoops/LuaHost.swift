@@ -51,6 +51,12 @@ public final class LuaHost: Interpreter {
         requests.host = self
         sleepers.host = self
         loop.attachment = self
+        host.pointee.exit = { host, status, closes in
+            guard let swift = host?.pointee.swift else { return }
+            let lua = unsafe Unmanaged<LuaHost>.fromOpaque(swift).takeUnretainedValue()
+            if closes != 0 { lua.close() }
+            lua.onExit(lua, status)
+        }
     }
 
     static func running(_ thread: OpaquePointer) -> LuaHost {
@@ -63,7 +69,7 @@ public final class LuaHost: Interpreter {
         ignoresEnvironment = ignoringEnvironment
         let call = Call(main)
         guard cl_open_libraries(main, ignoringEnvironment ? 1 : 0) == LUA_OK, call.push(Self.loader),
-            cl_preload(main, "runloop") == LUA_OK, call.push(Self.replacements), cl_replace(main, "os") == LUA_OK
+            cl_preload(main, "runloop") == LUA_OK
         else { return popMessage() }
         return nil
     }
@@ -71,41 +77,20 @@ public final class LuaHost: Interpreter {
     // Built when it is first required: a script that does not use it does not pay for it.
     private static let loader = Library([.init("open", { openRunloop(Call($0)) })])
 
-    private static let replacements = Library([.init("exit") { exit(Call($0)) }])
-
-    /// os.exit([code [, close]]): as Lua's, but a number beyond 255 does not wrap around to success.
-    private static func exit(_ call: Call) -> Int32 {
-        var status: Int32 = 0
-        switch call.type(1) {
-        case LUA_TNONE, LUA_TNIL: status = 0
-        case LUA_TBOOLEAN: status = call.boolean(1) ? 0 : 1
-        default:
-            guard let number = call.integer(1) else {
-                return call.raise("bad argument #1 to 'exit' (number has no integer representation)")
-            }
-            status = number > 255 ? 255 : Int32(truncatingIfNeeded: number & 255)
-        }
-        let host = call.luaHost
-        if call.boolean(2) { host.close() }
-        host.onExit(host, status)
-    }
-
     func popMessage() -> String {
         cl_to_text(main, -1)
         cl_pop(main, 1)
         return scratch
     }
 
-    /// Stops everything that could call into Lua, then closes the state.
-    public override func close() {
-        guard !isClosed else { return }
+    /// Stops everything that could call into Lua.
+    public override func willClose() {
         for mode in loop.modeNames {
             for node in loop.timers(in: mode) { node.invalidate() }
             for item in loop.items(in: mode) { item.invalidate() }
         }
         delayed = [:]
         if loop.attachment === self { loop.attachment = nil }
-        super.close()
     }
 
     func fiber(of node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Fiber? {
@@ -118,14 +103,18 @@ public final class LuaHost: Interpreter {
     // MARK: Errors
 
     public override func uncaught(_ fiber: Fiber) {
-        let context = describeSubject(fiber)
-        if errorHandler != 0, !fiber.isErrorHandler, let handler = takeFiber() {
+        reportUncaught(
+            fiber.thread, explanation(of: fiber.thread), describeSubject(fiber), mayCallHandler: !fiber.isErrorHandler)
+    }
+
+    /// An error that nobody handles: its value is on top of a stack.
+    func reportUncaught(_ source: OpaquePointer, _ traceback: String, _ context: String?, mayCallHandler: Bool) {
+        if errorHandler != 0, mayCallHandler, lua_checkstack(source, 1) != 0, let handler = takeFiber() {
             // (function, error value, what it was in)
             let thread = handler.thread
-            let traceback = explanation(of: fiber.thread)
             lua_rawgeti(thread, 1, lua_Integer(errorHandler))
-            lua_pushvalue(fiber.thread, -1)
-            lua_xmove(fiber.thread, thread, 1)
+            lua_pushvalue(source, -1)
+            lua_xmove(source, thread, 1)
             var info = ValueProgram()
             info.table { info in
                 info.field("traceback") { $0.append(traceback) }
@@ -138,9 +127,7 @@ public final class LuaHost: Interpreter {
             }
             recycle(handler)
         }
-        var text = explanation(of: fiber.thread)
-        if let context { text += "\nin \(context)" }
-        onUncaught(self, text)
+        onUncaught(self, context.map { "\(traceback)\nin \($0)" } ?? traceback)
     }
 
     /// An error of another thread that nobody there handles.
@@ -194,7 +181,7 @@ public final class LuaHost: Interpreter {
     func site(_ number: UInt32) -> String? {
         var line: Int32 = 0
         guard let source = cl_site(host, number, &line) else { return nil }
-        return "\(String(cString: source)):\(line)"
+        return "\(String(anyBytes: source)):\(line)"
     }
 
     func nameOfAnchored(_ slot: UInt32) -> String? {
@@ -208,6 +195,5 @@ func exitProcess(_ status: Int32) -> Never { cl_exit(status) }
 
 /// Writes a text to a descriptor, all of it.
 func write(_ text: String, to fd: Int32) {
-    var text = text
-    text.withUTF8 { bytes in cl_write_all(fd, bytes.baseAddress, bytes.count) }
+    text.withAnyBytes { bytes in cl_write_all(fd, bytes.baseAddress, bytes.count) }
 }

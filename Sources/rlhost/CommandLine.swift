@@ -1,4 +1,6 @@
 /// What the arguments ask for: those of `lua`, and our own.
+///
+/// Nothing is done before all options are understood, as in `lua`.
 struct Options {
     enum Step {
         case execute(String)
@@ -8,13 +10,17 @@ struct Options {
     }
 
     var steps: [Step] = []
-    var interactive = false
-    var version = false
-    var help = false
+    var isInteractive = false
+    /// `-v`, or `-i`, which says it, too.
+    var showsLuaVersion = false
+    var showsVersion = false
+    var showsHelp = false
     var ignoresEnvironment = false
     var checksSyntax = false
     /// The script's place in the arguments; nil: none.
     var script: Int?
+    /// The script is standard input: "-", unless "--" came before it.
+    var scriptIsInput = false
 
     enum Failure: Error {
         /// As lua: exit status 1.
@@ -25,56 +31,36 @@ struct Options {
 
     private static let long = ["--help", "--version"]
 
+    /// - Parameter arguments: the program's name first, as bytes: an argument need not be text.
     init(_ arguments: [String]) throws(Failure) {
         var index = 1
-        while index < arguments.count {
+        scan: while index < arguments.count {
             let argument = arguments[index]
-            guard argument.hasPrefix("-") else { break }
-            if argument == "-" { break }  // standard input is the script
-            if argument == "--" {
-                index += 1
+            let bytes = Array(argument.utf8)
+            guard bytes.first == UInt8(ascii: "-") else { break }
+            guard bytes.count > 1 else {
+                scriptIsInput = true
                 break
             }
-            if argument.hasPrefix("--") {
-                switch argument {
-                case "--help": help = true
-                case "--version": version = true
-                default: throw .own("unknown option '\(argument)'\(Self.suggestion(argument))")
-                }
-                index += 1
-                continue
-            }
-            let flag = argument.dropFirst().first
-            let rest = String(argument.dropFirst(2))
-            switch flag {
-            case "e", "l", "p":
-                // The text follows at once, or is the next argument, which must not look like an option.
-                var text = rest
-                if text.isEmpty {
+            let extra = bytes.count > 2
+            switch bytes[1] {
+            case UInt8(ascii: "-"):
+                guard extra else {
                     index += 1
-                    guard index < arguments.count, !(arguments[index].hasPrefix("-") && flag != "p") else {
-                        throw .usage("'\(argument)' needs argument")
-                    }
-                    text = arguments[index]
+                    break scan
                 }
-                switch flag {
-                case "e": steps.append(.execute(text))
-                case "p": steps.append(.print(text))
-                default:
-                    let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-                    let name = String(parts.last ?? "")
-                    steps.append(.require(name: name, global: parts.count == 2 ? String(parts[0]) : name))
-                }
-            case _ where !rest.isEmpty:
-                throw .usage("unrecognized option '\(argument)'")
-            case "i":
-                interactive = true
-                version = true
-            case "v": version = true
-            case "E": ignoresEnvironment = true
-            case "W": steps.append(.warnings)
-            case "c": checksSyntax = true
-            case "h": help = true
+                try readLong(argument)
+            case UInt8(ascii: "e"), UInt8(ascii: "l"), UInt8(ascii: "p"):
+                try readStep(bytes[1], arguments, &index)
+            case _ where extra: throw .usage("unrecognized option '\(argument)'")
+            case UInt8(ascii: "i"):
+                isInteractive = true
+                showsLuaVersion = true
+            case UInt8(ascii: "v"): showsLuaVersion = true
+            case UInt8(ascii: "E"): ignoresEnvironment = true
+            case UInt8(ascii: "W"): steps.append(.warnings)
+            case UInt8(ascii: "c"): checksSyntax = true
+            case UInt8(ascii: "h"): showsHelp = true
             default: throw .usage("unrecognized option '\(argument)'")
             }
             index += 1
@@ -82,9 +68,51 @@ struct Options {
         if index < arguments.count { script = index }
     }
 
-    private static func suggestion(_ argument: String) -> String {
-        let near = long.filter { $0.hasPrefix(argument) || argument.hasPrefix($0) }
-        return near.first.map { " (did you mean '\($0)'?)" } ?? "; 'rlhost --help' lists them"
+    private mutating func readLong(_ argument: String) throws(Failure) {
+        switch argument {
+        case "--help": showsHelp = true
+        case "--version": showsVersion = true
+        default:
+            let near = Self.long.first { $0.hasPrefix(argument) || argument.hasPrefix($0) }
+            let advice = near.map { " (did you mean '\($0)'?)" } ?? "; 'rlhost --help' lists them"
+            throw .own("unknown option '\(argument)'\(advice)")
+        }
+    }
+
+    /// The text follows at once, or is the next argument.
+    private mutating func readStep(_ letter: UInt8, _ arguments: [String], _ index: inout Int) throws(Failure) {
+        let argument = arguments[index]
+        var text = String(argument.unicodeScalars.dropFirst(2))
+        if text.isEmpty {
+            index += 1
+            let next = index < arguments.count ? arguments[index] : nil
+            if letter == UInt8(ascii: "p") {
+                guard next != nil else { throw .own("'-p' needs an expression") }
+            } else if next?.utf8.first == UInt8(ascii: "-") || next == nil {
+                // lua's rule: what looks like an option is none of its texts.
+                throw .usage("'\(argument)' needs argument")
+            }
+            text = next ?? ""
+        }
+        switch letter {
+        case UInt8(ascii: "e"): steps.append(.execute(text))
+        case UInt8(ascii: "p"): steps.append(.print(text))
+        default:
+            let parts = text.unicodeScalars.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let name = parts.last.map { String($0) } ?? ""
+            steps.append(.require(name: name, global: parts.count == 2 ? String(parts[0]) : name))
+        }
+    }
+
+    /// There is something to do besides reading a script from standard input.
+    var hasWork: Bool {
+        showsLuaVersion
+            || steps.contains { step in
+                switch step {
+                case .execute, .print: true
+                case .require, .warnings: false
+                }
+            }
     }
 
     static let usage = """
@@ -94,14 +122,16 @@ struct Options {
           -i        enter interactive mode after executing 'script'
           -l mod    require library 'mod' into global 'mod'
           -l g=mod  require library 'mod' into global 'g'
-          -p expr   print the values of 'expr'
-          -c        check the script's syntax, do not run it
           -v        show version information
           -E        ignore environment variables
           -W        turn warnings on
-          -h        show this help and exit
           --        stop handling options
           -         stop handling options and execute stdin
+        and beyond those of lua:
+          -p expr   print the values of 'expr'
+          -c        check the syntax of 'script' and of '-e' strings, run nothing
+          -h        show this help and exit, as does '--help'
+          --version show the version of rlhost and exit
 
         """
 }

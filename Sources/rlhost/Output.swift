@@ -1,9 +1,9 @@
 import CLinux
+import Lua
 
 enum Output {
     /// Writes all of a text, through the same buffers as Lua's own output, so that the two keep their order.
     static func write(_ text: String, to fd: Int32) {
-        var text = text
-        text.withUTF8 { linux_print(fd, $0.baseAddress, $0.count) }
+        text.withAnyBytes { linux_print(fd, $0.baseAddress, $0.count) }
     }
 }

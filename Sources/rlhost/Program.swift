@@ -4,24 +4,31 @@ import RunLoops
 /// One run of the program.
 enum Program {
     static let version = "0.1.0"
-    static let banner = "rlhost \(version)  (Lua 5.4, run loops)"
+    static let banner = "rlhost \(version)  (\(LuaHost.luaRelease), run loops)"
 
+    /// What the first argument may name instead of a script; a script of that name is run as `./name`. The functions get
+    /// all arguments, the program's name first.
+    static let subcommands: [String: @Sendable ([String]) -> Int32] = [:]
+
+    /// - Parameter arguments: see `String.init(anyBytes:)`; the program's name first.
+    /// - Returns: the exit status.
     static func run(_ arguments: [String]) -> Int32 {
+        if arguments.count > 1, let subcommand = subcommands[arguments[1]] { return subcommand(arguments) }
         let options: Options
         do throws(Options.Failure) {
             options = try Options(arguments)
         } catch {
             switch error {
             case .usage(let message):
-                report("\(message)\n\(Options.usage)")
+                report("\(message)\n\(Options.usage)", ends: false)
                 return 1
             case .own(let message):
                 report(message)
                 return 64
             }
         }
-        if options.help {
-            Output.write(Options.usage, to: 1)
+        if options.showsHelp || options.showsVersion {
+            Output.write(options.showsHelp ? Options.usage : banner + "\n", to: 1)
             return 0
         }
         let loop = RunLoop.current
@@ -33,5 +40,7 @@ enum Program {
     }
 
     /// Tells the user, as lua does.
-    static func report(_ message: String) { Output.write("rlhost: \(message)\n", to: 2) }
+    static func report(_ message: String, ends: Bool = true) {
+        Output.write("rlhost: \(message)\(ends ? "\n" : "")", to: 2)
+    }
 }

@@ -1,12 +1,15 @@
 import Glibc
+import Lua
 import LuaRunLoops
 import RunLoops
 
-/// Runs what the options ask for, in order.
+/// Runs what the options ask for, in lua's order: the environment's text, -e, -l and -W as written, the script; then the
+/// main loop, then the prompt.
 final class Session {
     private let host: LuaHost
     private let options: Options
     private let arguments: [String]
+    private var main: MainTask?
 
     /// Exit statuses beyond lua's.
     private enum Status {
@@ -20,53 +23,56 @@ final class Session {
         self.arguments = arguments
     }
 
+    /// Returns the exit status.
     func run() -> Int32 {
-        if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) {
-            Program.report(message)
-            return 1
-        }
-        host.onUncaught = { [unowned self] host, text in
-            if host.endingStatus == nil { Program.report(text) }
-            end(host.endingStatus ?? 1)
-        }
-        host.handleSignals { [unowned self] signals in handle(signals) }
-        let script = options.script
-        guard host.setArguments(arguments, script: script ?? 0) else { return fail("not enough memory") }
-        if options.version { Output.write(Program.banner + "\n", to: 1) }
-        if !options.ignoresEnvironment, !runInitialization() { return 1 }
+        let status = perform()
+        if status == nil, let status = stopThreads() { return status }
+        // A main chunk that will never go on has resources to let go of, as if it had been interrupted.
+        main?.unwind()
+        host.close()
+        return status ?? host.endingStatus ?? 0
+    }
+
+    /// An exit status, or nil when all went well.
+    private func perform() -> Int32? {
+        if options.showsLuaVersion { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
+        if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) { return fail(message) }
+        if options.checksSyntax { return checkSyntax() }
+        host.onUncaught = { [unowned self] _, text in uncaught(text) }
+        host.handleSignals { [unowned self] in handle($0) }
+        guard host.setArguments(arguments, script: options.script ?? 0) else { return fail("not enough memory") }
+        if !options.ignoresEnvironment, let status = runInitialization() { return status }
         for step in options.steps {
             if let status = perform(step) { return status }
         }
-        if let script {
-            if let status = runScript(arguments[script], Array(arguments[(script + 1)...])) { return status }
-        } else if options.interactive || !hasWork {
-            if options.interactive || isatty(0) != 0 {
-                if !options.version { Output.write(Program.banner + "\n", to: 1) }
-                return PlainPrompt(host).run()
-            }
-            if let status = runScript("-", []) { return status }
+        if let chunk = script {
+            if let status = run(chunk) { return status }
+        } else if options.isInteractive || !options.hasWork {
+            // lua shows its banner even when -e has made it start the prompt.
+            if !options.showsLuaVersion { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
+            return PlainPrompt(host).run()
         }
         if let status = runMainLoop() { return status }
-        if options.interactive, script != nil { return PlainPrompt(host).run() }
-        return finish()
+        return options.isInteractive ? PlainPrompt(host).run() : nil
     }
 
-    private var hasWork: Bool {
-        options.version || options.steps.contains { if case .warnings = $0 { false } else { true } }
+    /// The script: named, or standard input; nil when there is none, or a prompt instead.
+    private var script: LuaHost.Chunk? {
+        if let index = options.script { return options.scriptIsInput ? .standardInput : .file(arguments[index]) }
+        return options.isInteractive || options.hasWork || isatty(0) != 0 ? nil : .standardInput
     }
 
     // MARK: Steps
 
     /// LUA_INIT, or its versioned form: a text, or @ and a file's name.
-    private func runInitialization() -> Bool {
+    private func runInitialization() -> Int32? {
         for name in ["LUA_INIT_5_4", "LUA_INIT"] {
             guard let value = getenv(name) else { continue }
-            let text = String(cString: value)
-            let chunk: LuaHost.Chunk =
-                text.hasPrefix("@") ? .file(String(text.dropFirst())) : .text(text, name: "=\(name)")
-            return runToEnd(chunk) == nil
+            let text = String(anyBytes: value)
+            guard text.utf8.first == UInt8(ascii: "@") else { return complete(.text(text, name: "=\(name)")) }
+            return complete(.file(String(text.unicodeScalars.dropFirst())))
         }
-        return true
+        return nil
     }
 
     private func perform(_ step: Options.Step) -> Int32? {
@@ -75,83 +81,97 @@ final class Session {
             host.turnWarningsOn()
             return nil
         case .execute(let text):
-            return runToEnd(.text(Self.global, name: "=rlhost")) ?? runToEnd(.text(text, name: "=(command line)"))
+            return provideGlobal(for: text) ?? complete(.text(text, name: Self.chunkName))
         case .print(let text):
-            return runToEnd(.text(Self.global, name: "=rlhost"))
-                ?? runToEnd(.text("print(\(text)\n)", name: "=(command line)"))
+            // By itself first: text with unbalanced parentheses is no expression.
+            if let message = host.load(.text("return \(text)\n", name: Self.chunkName)) { return fail(message) }
+            host.dropChunk()
+            return provideGlobal(for: text) ?? complete(.text("print(\(text)\n)", name: Self.chunkName))
         case .require(let name, let global):
-            return runToEnd(
-                .text("local name, global = ... _G[global] = require(name)", name: "=rlhost"), [name, global])
+            var failure: String?
+            let status = complete(.requiring, [name]) { [host] task in
+                task.onResults = { failure = host.setGlobal(global, to: $0, -$1) }
+            }
+            return status ?? failure.map(fail)
         }
     }
 
-    private static let global = "rl = rl or require 'runloop'"
+    private static let chunkName = "=(command line)"
+
+    /// The global `rl`, for a text that could mean it: others do not pay for the module.
+    private func provideGlobal(for text: String) -> Int32? {
+        guard text.utf8.elementsEqual("rl".utf8) || text.contains("rl") else { return nil }
+        return complete(.text("rl = rl or require 'runloop'", name: "=rlhost"))
+    }
 
     /// Runs a chunk; if it waits, the main loop runs until it has ended. Returns an exit status, or nil to go on.
-    private func runToEnd(_ chunk: LuaHost.Chunk, _ arguments: [String] = []) -> Int32? {
+    private func complete(
+        _ chunk: LuaHost.Chunk, _ arguments: [String] = [], configure: (MainTask) -> Void = { _ in }
+    ) -> Int32? {
         if let message = host.load(chunk) { return fail(message) }
-        guard let task = host.start(arguments: arguments) else { return fail("not enough memory") }
+        guard let task = host.start(arguments: arguments, configure: configure) else {
+            return fail("not enough memory")
+        }
+        if let status = ending { return status }
+        main = task
+        defer { if task.hasEnded { main = nil } }
+        task.onEnd = { [host] in host.loop.stop() }
         while !task.hasEnded {
-            // Any request makes the coming wait return, so that the end of the task is noticed.
-            task.onResults = { [host] _, _ in host.loop.stop() }
             let result = host.loop.run()
-            if let status = host.endingStatus { end(status) }
+            if let status = ending { return status }
             if !task.hasEnded, result == .finished { return neverEnded(task) }
         }
         return nil
     }
 
-    private func runScript(_ path: String, _ arguments: [String]) -> Int32? {
-        if path != "-", access(path, R_OK) != 0 {
-            let reason = String(cString: strerror(errno))
-            Program.report("cannot open \(path): \(reason)")
-            return Status.unreadable
+    /// Starts the script. The main loop goes on with it.
+    private func run(_ chunk: LuaHost.Chunk) -> Int32? {
+        if let message = host.load(chunk) { return fail(message, host.chunkIsUnreadable ? Status.unreadable : 1) }
+        if options.script == nil {
+            // No arguments.
+            guard let task = host.start() else { return fail("not enough memory") }
+            main = task
+            return ending
         }
-        if let message = host.load(path == "-" ? .standardInput : .file(path)) { return fail(message) }
-        guard !options.checksSyntax else { return 0 }
-        guard let task = host.start(arguments: arguments) else { return fail("not enough memory") }
-        main = task
-        return nil
+        switch host.startScript() {
+        case .failure(let failure): return fail(failure.message)
+        case .success(let task): main = task
+        }
+        return ending
     }
-
-    private var main: MainTask?
 
     private func runMainLoop() -> Int32? {
         let result = host.loop.run()
-        if let status = host.endingStatus { end(status) }
+        if let status = ending { return status }
         host.reportFailures()
         if let main, !main.hasEnded, result == .finished { return neverEnded(main) }
         return nil
     }
 
+    private func checkSyntax() -> Int32? {
+        for step in options.steps {
+            let chunk: LuaHost.Chunk
+            switch step {
+            case .execute(let text): chunk = .text(text, name: Self.chunkName)
+            case .print(let text): chunk = .text("return \(text)\n", name: Self.chunkName)
+            case .require, .warnings: continue
+            }
+            if let message = host.load(chunk) { return fail(message) }
+            host.dropChunk()
+        }
+        guard let script else { return nil }
+        if let message = host.load(script) { return fail(message, host.chunkIsUnreadable ? Status.unreadable : 1) }
+        host.dropChunk()
+        return nil
+    }
+
     // MARK: Ends
 
-    /// The normal end: threads are asked to stop, and those that do not are named.
-    private func finish() -> Int32 {
-        let hung = LuaHost.stopThreads(within: 2)
-        guard hung.isEmpty else {
-            Program.report("these threads did not stop within 2 s: \(hung.joined(separator: ", "))")
-            return 1
-        }
-        host.close()
-        return host.endingStatus ?? 0
-    }
-
-    private func neverEnded(_ task: MainTask) -> Int32 {
-        Program.report(
-            "the main chunk never ended: nothing is left that could wake it\n" + (task.whereItWaits ?? "it was stopped")
-        )
-        return Status.mainNeverEnded
-    }
-
-    private func fail(_ message: String) -> Int32 {
-        Program.report(message)
-        return 1
-    }
-
-    private func end(_ status: Int32) -> Never {
-        host.close()
-        exit(status)
+    /// The status with which the process is to end, because of a signal.
+    private var ending: Int32? {
+        let signals = host.takeSignals()
+        if !signals.isEmpty { handle(signals) }
+        return host.endingStatus
     }
 
     private func handle(_ signals: [Int32]) {
@@ -160,26 +180,38 @@ final class Session {
         host.endingStatus = 128 + signal
         host.loop.stopAll()
     }
-}
 
-/// A prompt for input that is not a terminal.
-struct PlainPrompt {
-    let host: LuaHost
-
-    init(_ host: LuaHost) { self.host = host }
-
-    func run() -> Int32 {
-        while true {
-            Output.write("> ", to: 1)
-            guard let line = readLine() else { break }
-            if host.load(.text("return \(line)", name: "=stdin")) != nil {
-                if let message = host.load(.text(line, name: "=stdin")) {
-                    Output.write(message + "\n", to: 2)
-                    continue
-                }
-            }
-            _ = host.start { $0.onFailure = { Output.write($0 + "\n", to: 2) } }
+    /// An error that nobody handles ends the process; while it ends because of a signal, the runs end by themselves, so that
+    /// the observers of their ends are told, and the error by which that is done is no news.
+    private func uncaught(_ text: String) {
+        guard ending == nil else {
+            if !text.contains("interrupted!") { Program.report(text) }
+            host.loop.stopAll()
+            return
         }
-        return 0
+        Program.report(text)
+        host.close()
+        exit(1)
     }
+
+    /// Threads are asked to stop, and those that do not are named.
+    private func stopThreads() -> Int32? {
+        let hung = LuaHost.stopThreads(within: 2)
+        guard !hung.isEmpty else { return nil }
+        return fail("these threads did not stop within 2 s: \(hung.joined(separator: ", "))")
+    }
+
+    private func neverEnded(_ task: MainTask) -> Int32 {
+        fail(
+            "the main chunk never ended: nothing is left that could wake it\n"
+                + (task.whereItWaits ?? "it was stopped"),
+            Status.mainNeverEnded)
+    }
+
+    private func fail(_ message: String, _ status: Int32 = 1) -> Int32 {
+        Program.report(message)
+        return status
+    }
+
+    private func fail(_ message: String) -> Int32 { fail(message, 1) }
 }

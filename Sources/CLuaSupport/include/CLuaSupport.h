@@ -88,6 +88,11 @@ struct cl_host {
   void (*drop)(void *shared);
   lua_State *main;
   lua_State *volatile running;  ///< the task's coroutine that runs now, for a signal handler to interrupt
+  struct cl_resumption *volatile resumption;  ///< the innermost coroutine of the script's own that runs in it, or NULL
+  void (*exit)(cl_host *host, int status, int close);  ///< os.exit; must not return
+  lua_CFunction resume_function, close_function;  ///< Lua's own coroutine.resume and close
+  lua_CFunction catchers[3];  ///< functions that go on after an error in what they call
+  int is_unreadable;   ///< the latest cl_load_file could not read the file
   char *scratch;
   size_t length, capacity;
   int anchors;         ///< registry reference of the table of anchored objects
@@ -150,6 +155,14 @@ void cl_free_parcel(cl_parcel *parcel);
 int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results);
 int cl_open_libraries(lua_State *L, int without_environment);
 int cl_load_file(lua_State *L, const char *path);   ///< NULL: standard input
+/// Pushes a function that calls the function which is its first argument, with the others, as lua calls a chunk. An error
+/// does not leave it: see cl_is_failure. What it calls may wait.
+void cl_push_chunk_runner(lua_State *L);
+/// Whether the results on top of the stack are those of a chunk that failed: three, of which the second is the error value
+/// and the third, if it is a string, message and traceback.
+int cl_is_failure(lua_State *L, int results);
+/// Pushes the elements of the global table `arg`, from 1 on.
+int cl_push_arguments(lua_State *L);
 int cl_load_text(lua_State *L, const char *text, size_t length, const char *chunk_name);
 int cl_push_text(lua_State *L, const char *text, size_t length);
 int cl_decode(lua_State *L);                        ///< what the scratch buffer describes, one value
@@ -172,7 +185,7 @@ int cl_call_traced(lua_State *L, int arguments, int results);
 /// Keeps the value at an index alive, in a slot other than 0; 0 when memory is out. Raises nothing.
 uint32_t cl_anchor(lua_State *L, int index);
 /// Lets go of it. Raises nothing; does nothing for 0, and once the state is closed.
-void cl_release(cl_host *host, uint32_t slot);
+void cl_let_go(cl_host *host, uint32_t slot);
 
 /// After CL_YIELD: the coroutine continues with these, pushed before lua_resume: either values to return, or the light
 /// userdata `cl_raise_mark()` and an error value.
@@ -197,6 +210,10 @@ const char *cl_blocker(lua_State *L, lua_Debug *debug);
 const char *cl_error_name(int number);
 const char *cl_error_text(int number);
 
+/// What `lua -v` says.
+static inline const char *cl_copyright(void) { return LUA_COPYRIGHT; }
+static inline const char *cl_release(void) { return LUA_RELEASE; }
+
 /// The Lua-written parts.
 const char *cl_prelude_text(void);
 extern const size_t cl_prelude_length;
@@ -207,9 +224,12 @@ _Noreturn void cl_exit(int status);
 void cl_write_all(int fd, const void *bytes, size_t length);
 
 // Signals.
-/// Has SIGINT, SIGTERM and SIGQUIT noted, and `notify` called in the signal handler; Lua code that runs in `host` is
-/// interrupted. SIGPIPE no longer kills, except a program that goes on writing to a closed standard output.
+/// Has SIGINT, SIGTERM, SIGQUIT and SIGPIPE noted, and `notify` called in the signal handler. Lua code that runs in `host`
+/// is interrupted by the first two, `explain` is called in it for the third; the fourth ends the process only if nobody
+/// reads its standard output any more. To be called on the host's thread, once.
 void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_host *host));
+/// An interruption has done its work: no more of it.
+void cl_forget_interrupts(void);
 /// Takes the note of a signal; whether there was one.
 int cl_take_signal(int number);
 

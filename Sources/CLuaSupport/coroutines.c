@@ -1,0 +1,209 @@
+// What of Lua's `coroutine` and `os` the host replaces, and how it calls a chunk as lua does.
+#include "private.h"
+
+#include <limits.h>
+
+// A task's coroutine is the host's, not the script's: to the script it looks like the main one, as it would under lua.
+static int is_task(lua_State *L) { return cl_host_of(L)->running == L; }
+
+static int co_running(lua_State *L) {
+  int is_main = lua_pushthread(L) || is_task(L);
+  lua_pushboolean(L, is_main);
+  return 2;
+}
+
+static int co_isyieldable(lua_State *L) {
+  lua_State *thread = lua_type(L, 1) == LUA_TTHREAD ? lua_tothread(L, 1) : L;
+  lua_pushboolean(L, lua_isyieldable(thread) && !is_task(thread));
+  return 1;
+}
+
+static int co_yield(lua_State *L) {
+  if (is_task(L)) {
+    lua_pushliteral(L, "attempt to yield from outside a coroutine");  // without a position, as lua has it
+    return lua_error(L);
+  }
+  return lua_yield(L, lua_gettop(L));
+}
+
+// A signal interrupts the coroutine that runs, not the one that resumed it: so who resumed whom is noted. The record is
+// taken back by everything that ends the resumption, because none of Lua's functions called here raises meanwhile.
+static void enter(cl_resumption *record, lua_State *from, lua_State *coroutine) {
+  cl_host *host = cl_host_of(from);
+  record->coroutine = coroutine;
+  record->from = from;
+  record->outer = host->resumption;
+  host->resumption = record;
+  cl_pass_interrupt(host, coroutine);
+}
+
+static void leave(cl_resumption *record) {
+  cl_host *host = cl_host_of(record->from);
+  host->resumption = record->outer;
+  cl_pass_interrupt(host, record->from);
+}
+
+static int co_resume(lua_State *L) {
+  lua_State *coroutine = lua_tothread(L, 1);
+  if (!coroutine || coroutine == L) return cl_host_of(L)->resume_function(L);  // it raises
+  cl_resumption record;
+  enter(&record, L, coroutine);
+  int count = cl_host_of(L)->resume_function(L);
+  leave(&record);
+  return count;
+}
+
+static int co_close(lua_State *L) {
+  lua_State *coroutine = lua_tothread(L, 1);
+  // Any other than a suspended one raises, or has nothing left to run.
+  if (!coroutine || lua_status(coroutine) != LUA_YIELD) return cl_host_of(L)->close_function(L);
+  cl_resumption record;
+  enter(&record, L, coroutine);
+  int count = cl_host_of(L)->close_function(L);
+  leave(&record);
+  return count;
+}
+
+// The function that coroutine.wrap makes. Lua's own raises out of its middle, where no record could be taken back.
+static int call_wrapped(lua_State *L) {
+  lua_State *coroutine = lua_tothread(L, lua_upvalueindex(1));
+  int arguments = lua_gettop(L), results = 0, status;
+  if (!lua_checkstack(coroutine, arguments + 1)) return luaL_error(L, "too many arguments to resume");
+  lua_xmove(L, coroutine, arguments);
+  cl_resumption record;
+  enter(&record, L, coroutine);
+  status = lua_resume(coroutine, L, arguments, &results);
+  leave(&record);
+  if (status == LUA_OK || status == LUA_YIELD) {
+    if (!lua_checkstack(L, results + 1)) {
+      lua_pop(coroutine, results);
+      return luaL_error(L, "too many results to resume");
+    }
+    lua_xmove(coroutine, L, results);
+    return results;
+  }
+  lua_xmove(coroutine, L, 1);
+  status = lua_status(coroutine);
+  if (status != LUA_OK && status != LUA_YIELD) {  // it died of the error: its variables are closed now
+    lua_xmove(L, coroutine, 1);
+    enter(&record, L, coroutine);
+    status = lua_resetthread(coroutine);
+    leave(&record);
+    lua_xmove(coroutine, L, 1);
+  }
+  if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
+    luaL_where(L, 1);
+    lua_insert(L, -2);
+    lua_concat(L, 2);
+  }
+  return lua_error(L);
+}
+
+static int co_wrap(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_State *coroutine = lua_newthread(L);
+  lua_pushvalue(L, 1);
+  lua_xmove(L, coroutine, 1);
+  lua_pushcclosure(L, call_wrapped, 1);
+  return 1;
+}
+
+// os.exit([code [, close]]): as Lua's, but no other number than 0, and no multiple of 256, becomes success.
+static int os_exit(lua_State *L) {
+  int status;
+  if (lua_isboolean(L, 1)) {
+    status = lua_toboolean(L, 1) ? 0 : 1;
+  } else {
+    lua_Integer code = luaL_optinteger(L, 1, 0);
+    status = code > 255 || (code < 0 && (code & 255) == 0) ? 255 : (int)(code & 255);
+  }
+  cl_host *host = cl_host_of(L);
+  host->exit(host, status, lua_toboolean(L, 2));
+  return 0;
+}
+
+void cl_replace_functions(lua_State *L) {
+  static const luaL_Reg coroutines[] = {{"running", co_running}, {"isyieldable", co_isyieldable}, {"yield", co_yield},
+                                        {"resume", co_resume}, {"close", co_close}, {"wrap", co_wrap}, {NULL, NULL}};
+  cl_host *host = cl_host_of(L);
+  lua_getglobal(L, LUA_COLIBNAME);
+  lua_getfield(L, -1, "resume");
+  host->resume_function = lua_tocfunction(L, -1);
+  lua_getfield(L, -2, "close");
+  host->close_function = lua_tocfunction(L, -1);
+  lua_pop(L, 2);
+  luaL_setfuncs(L, coroutines, 0);
+  lua_getglobal(L, LUA_OSLIBNAME);
+  lua_pushcfunction(L, os_exit);
+  lua_setfield(L, -2, "exit");
+  lua_getglobal(L, "pcall");
+  host->catchers[0] = lua_tocfunction(L, -1);
+  lua_getglobal(L, "xpcall");
+  host->catchers[1] = lua_tocfunction(L, -1);
+  host->catchers[2] = co_resume;
+  lua_pop(L, 4);
+}
+
+// Chunks -----------------------------------------------------------------------------------------------------------------
+
+static const char failure_mark = 0;
+
+// The message handler: keeps the text with the traceback in the table that is its upvalue, and leaves the error as it is.
+static int note_traceback(lua_State *L) {
+  lua_settop(L, 1);
+  const char *message = lua_tostring(L, 1);
+  if (message) {
+    lua_pushvalue(L, 1);  // a number is a text now; the error stays what it was
+  } else if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
+    lua_rawseti(L, lua_upvalueindex(1), 1);
+    lua_settop(L, 1);
+    return 1;
+  } else {
+    message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+  }
+  luaL_traceback(L, L, message, 1);
+  lua_rawseti(L, lua_upvalueindex(1), 1);
+  lua_settop(L, 1);
+  return 1;
+}
+
+enum { HANDLER = 1, TABLE = 2 };
+
+static int after_chunk(lua_State *L, int status, lua_KContext first) {
+  if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(L) - (int)first + 1;
+  lua_pushlightuserdata(L, (void *)&failure_mark);
+  lua_insert(L, -2);
+  // The handler is not asked about memory.
+  if (lua_rawgeti(L, TABLE, 1) != LUA_TSTRING) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+  }
+  return 3;
+}
+
+// (function, arguments) -> its results, or failure mark, error value and text. It is below the chunk what lua itself is
+// below its chunks: "[C]: in ?" in a traceback.
+static int run_chunk(lua_State *L) {
+  lua_newtable(L);
+  lua_insert(L, 1);
+  lua_pushvalue(L, 1);
+  lua_pushcclosure(L, note_traceback, 1);
+  lua_insert(L, HANDLER);
+  int status = lua_pcallk(L, lua_gettop(L) - 3, LUA_MULTRET, HANDLER, TABLE + 1, after_chunk);
+  return after_chunk(L, status, TABLE + 1);
+}
+
+void cl_push_chunk_runner(lua_State *L) { lua_pushcfunction(L, run_chunk); }
+
+int cl_is_failure(lua_State *L, int results) { return results == 3 && lua_touserdata(L, -3) == &failure_mark; }
+
+static int push_arguments(lua_State *L) {
+  if (lua_getglobal(L, "arg") != LUA_TTABLE) return luaL_error(L, "'arg' is not a table");
+  lua_Integer count = luaL_len(L, 1);
+  if (count >= INT_MAX) return luaL_error(L, "too many arguments to script");
+  luaL_checkstack(L, (int)count + 3, "too many arguments to script");
+  for (lua_Integer i = 1; i <= count; i++) lua_rawgeti(L, 1, i);
+  return (int)count;
+}
+
+int cl_push_arguments(lua_State *L) { return cl_call_protected(L, push_arguments, 0, LUA_MULTRET); }

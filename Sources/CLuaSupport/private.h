@@ -1,0 +1,19 @@
+// Between the C files of this target. Raising is allowed: for use inside Lua calls only.
+#pragma once
+
+#include "CLuaSupport.h"
+
+/// A coroutine of the script's own that somebody resumes now.
+struct cl_resumption {
+  lua_State *coroutine, *from;
+  struct cl_resumption *outer;
+};
+typedef struct cl_resumption cl_resumption;
+
+/// Puts the host's own functions into the libraries, which are open.
+void cl_replace_functions(lua_State *L);
+
+/// A coroutine is about to run: a signal that came for another one is for this one.
+void cl_pass_interrupt(cl_host *host, lua_State *L);
+/// The host is gone: signals have nobody to interrupt.
+void cl_drop_signals(cl_host *host);

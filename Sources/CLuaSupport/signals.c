@@ -1,0 +1,206 @@
+// Signals, and how they reach Lua code that runs.
+#define _GNU_SOURCE
+#include "private.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static cl_host *volatile signal_host;
+static pthread_t signal_thread;
+static void (*signal_notify)(void);
+static int (*signal_is_waiting)(void);
+static void (*signal_explain)(cl_host *);
+
+// What has come and nobody has taken.
+static volatile sig_atomic_t noted[32];
+// It is for Lua code that runs, which has not noticed yet.
+static volatile sig_atomic_t pending;
+
+int cl_take_signal(int number) {
+  if (!noted[number]) return 0;
+  noted[number] = 0;
+  return 1;
+}
+
+// Catching the interruption -------------------------------------------------------------------------------------------------
+
+// `while true do pcall(work) end` swallows the error and would go on for ever. A script may well catch it and clean up; but
+// where the same line that caught it calls pcall again, it is a loop, and the error is raised once more, outside of it.
+static struct {
+  int is_set;
+  const char *source;
+  int line;
+  time_t until;
+} loop_guard;
+
+enum { GUARD_SECONDS = 60 };
+
+static int is_catcher(lua_State *L, lua_Debug *debug) {
+  lua_getinfo(L, "f", debug);
+  lua_CFunction function = lua_tocfunction(L, -1);
+  lua_pop(L, 1);
+  lua_CFunction *catchers = cl_host_of(L)->catchers;
+  return function && (function == catchers[0] || function == catchers[1] || function == catchers[2]);
+}
+
+// The innermost line of Lua code that calls a catching function, from a level of a coroutine outwards.
+static int find_guard(lua_State *L, int level, const char **source, int *line) {
+  cl_host *host = cl_host_of(L);
+  cl_resumption *record = host->resumption;
+  lua_Debug debug;
+  while (1) {
+    int catches = 0;
+    for (; lua_getstack(L, level, &debug); level++) {
+      lua_getinfo(L, "Sl", &debug);
+      if (*debug.what == 'C') {
+        catches |= is_catcher(L, &debug);
+      } else if (catches) {
+        *source = debug.source;
+        *line = debug.currentline;
+        return 1;
+      }
+    }
+    while (record && record->coroutine != L) record = record->outer;
+    if (!record) return 0;
+    L = record->from;
+    level = 0;
+  }
+}
+
+static time_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  return t.tv_sec;
+}
+
+static void on_call(lua_State *L, lua_Debug *debug);
+
+static int interrupt(lua_State *L) {
+  loop_guard.is_set = find_guard(L, 1, &loop_guard.source, &loop_guard.line);
+  loop_guard.until = now() + GUARD_SECONDS;
+  lua_sethook(L, loop_guard.is_set ? on_call : NULL, loop_guard.is_set ? LUA_MASKCALL : 0, 0);
+  return luaL_error(L, "interrupted!");
+}
+
+static void on_call(lua_State *L, lua_Debug *debug) {
+  if (!loop_guard.is_set || now() > loop_guard.until) {
+    loop_guard.is_set = 0;
+    lua_sethook(L, NULL, 0, 0);
+    return;
+  }
+  lua_Debug caller;
+  if (!is_catcher(L, debug) || !lua_getstack(L, 1, &caller)) return;
+  lua_getinfo(L, "Sl", &caller);
+  if (caller.source == loop_guard.source && caller.currentline == loop_guard.line) interrupt(L);
+}
+
+// Output that nobody reads ---------------------------------------------------------------------------------------------
+
+// Standard output has failed, and its reader is gone: the program that goes on writing ends, as it would by the signal. A
+// socket's broken pipe is an error that the call on the socket reports.
+static void end_if_nobody_reads(void) {
+  struct pollfd output = {.fd = 1};
+  if (!ferror(stdout) || poll(&output, 1, 0) <= 0 || !(output.revents & (POLLERR | POLLHUP))) return;
+  fflush(NULL);  // what other files have not got yet
+  _exit(128 + SIGPIPE);
+}
+
+// The handler -----------------------------------------------------------------------------------------------------------
+
+// The script's own hook, where ours is.
+static struct {
+  lua_State *thread;
+  lua_Hook hook;
+  int mask, count;
+} displaced;
+
+// Runs in Lua, at the first instruction after the signal.
+static void on_hook(lua_State *L, lua_Debug *debug) {
+  (void)debug;
+  if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
+  else if (displaced.thread == L) lua_sethook(L, displaced.hook, displaced.mask, displaced.count);
+  else lua_sethook(L, NULL, 0, 0);
+  displaced.thread = NULL;
+  if (!pending) return;
+  pending = 0;
+  if (cl_take_signal(SIGPIPE)) end_if_nobody_reads();
+  if (cl_take_signal(SIGQUIT)) {
+    fflush(stdout);
+    signal_explain(signal_host);
+  }
+  // The note of SIGTERM stays: the host still ends with its status.
+  if (cl_take_signal(SIGINT) || noted[SIGTERM]) interrupt(L);
+}
+
+static void hook(lua_State *L) {
+  // All of these are safe in a signal handler.
+  lua_Hook own = lua_gethook(L);
+  if (own && own != on_hook && own != on_call) {
+    displaced.hook = own;
+    displaced.mask = lua_gethookmask(L);
+    displaced.count = lua_gethookcount(L);
+    displaced.thread = L;
+  }
+  lua_sethook(L, on_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+}
+
+void cl_pass_interrupt(cl_host *host, lua_State *L) {
+  if (host != signal_host) return;  // another thread's: signals are not for it
+  if (pending) hook(L);
+  else if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
+}
+
+static void on_signal(int number) {
+  int saved = errno;
+  if (!pthread_equal(pthread_self(), signal_thread)) {
+    pthread_kill(signal_thread, number);  // Lua's own thread is the one to interrupt, and whose system call is to end
+    errno = saved;
+    return;
+  }
+  if (noted[number] && pending && (number == SIGINT || number == SIGTERM)) {
+    // Twice, and nobody has listened: as without a handler.
+    signal(number, SIG_DFL);
+    raise(number);
+  }
+  noted[number] = 1;
+  cl_host *host = signal_host;
+  if (host && !signal_is_waiting()) {
+    pending = 1;
+    // The main coroutine is for code that runs outside tasks.
+    cl_resumption *record = host->resumption;
+    lua_State *L = record ? record->coroutine : host->running ? host->running : host->main;
+    if (L) hook(L);
+  }
+  if (number != SIGPIPE) signal_notify();
+  errno = saved;
+}
+
+void cl_forget_interrupts(void) {
+  loop_guard.is_set = 0;
+  pending = 0;
+}
+
+void cl_drop_signals(cl_host *host) {
+  if (signal_host == host) signal_host = NULL;
+}
+
+void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_host *)) {
+  signal_host = host;
+  signal_thread = pthread_self();
+  signal_notify = notify;
+  signal_is_waiting = is_waiting;
+  signal_explain = explain;
+  struct sigaction action = {.sa_handler = on_signal};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  action.sa_flags = SA_RESTART;  // these two do not mean that a wait should end
+  sigaction(SIGQUIT, &action, NULL);
+  sigaction(SIGPIPE, &action, NULL);
+}

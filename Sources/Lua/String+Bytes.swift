@@ -1,0 +1,79 @@
+/// Text from outside need not be UTF-8: file names, arguments and Lua strings are bytes. So that they survive the way through
+/// Swift strings, each byte that is not part of valid UTF-8 becomes one of the 128 last code points, U+10FF80 to U+10FFFF,
+/// which nothing else uses; where they occur by themselves, their bytes are treated alike. No other text is changed.
+extension String {
+    private static let firstByte: UInt32 = 0x10FF00
+
+    /// The text of any bytes.
+    public init(anyBytes bytes: UnsafeRawBufferPointer) {
+        // All of those code points begin with this byte.
+        if !bytes.contains(0xF4), let text = String(validating: bytes, as: UTF8.self) {
+            self = text
+            return
+        }
+        var scalars = String.UnicodeScalarView()
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            if let (scalar, length) = Self.first(of: rest), scalar.value < Self.firstByte + 0x80 {
+                scalars.append(scalar)
+                rest = rest.dropFirst(length)
+            } else {
+                if let byte = rest.first, let scalar = Unicode.Scalar(Self.firstByte + UInt32(byte)) {
+                    scalars.append(scalar)
+                }
+                rest = rest.dropFirst()
+            }
+        }
+        self.init(scalars)
+    }
+
+    private static func first(of bytes: Slice<UnsafeRawBufferPointer>) -> (Unicode.Scalar, Int)? {
+        for length in 1...4 where length <= bytes.count {
+            if let text = String(validating: bytes.prefix(length), as: UTF8.self),
+                let scalar = text.unicodeScalars.first
+            {
+                return (scalar, length)
+            }
+        }
+        return nil
+    }
+
+    /// The text of a C string.
+    public init(anyBytes text: UnsafePointer<CChar>) {
+        var length = 0
+        while text[length] != 0 { length += 1 }
+        self.init(anyBytes: UnsafeRawBufferPointer(start: text, count: length))
+    }
+
+    /// The bytes that the text stands for: what `init(anyBytes:)` got.
+    public var anyBytes: [UInt8] {
+        let bytes = Array(utf8)
+        guard bytes.contains(0xF4) else { return bytes }
+        var result: [UInt8] = []
+        result.reserveCapacity(bytes.count)
+        for scalar in unicodeScalars {
+            if scalar.value >= Self.firstByte + 0x80 {
+                result.append(UInt8(truncatingIfNeeded: scalar.value))
+            } else {
+                result.append(contentsOf: UTF8.encode(scalar) ?? UTF8.encodedReplacementCharacter)
+            }
+        }
+        return result
+    }
+
+    /// Calls `body` with the bytes that the text stands for.
+    public func withAnyBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        var text = self
+        if !text.utf8.contains(0xF4) { return text.withUTF8 { body(UnsafeRawBufferPointer($0)) } }
+        return anyBytes.withUnsafeBytes(body)
+    }
+
+    /// Calls `body` with the bytes that the text stands for, and a zero behind them.
+    public func withAnyCString<Result>(_ body: (UnsafePointer<CChar>) -> Result) -> Result {
+        if !utf8.contains(0xF4) { return withCString(body) }
+        return (anyBytes + [0]).withUnsafeBytes { bytes in
+            let start = bytes.assumingMemoryBound(to: CChar.self).baseAddress
+            return start.map(body) ?? withCString(body)
+        }
+    }
+}

@@ -1,0 +1,82 @@
+internal import CLuaSupport
+public import Lua
+internal import RunLoops
+
+/// A chunk that the host itself runs: the script, a `-e` text, a line at the prompt.
+public final class MainTask: FiberAttachment {
+    private unowned let host: LuaHost
+    public private(set) var hasEnded = false
+    public private(set) var hasFailed = false
+    /// What it waits in, while it does.
+    private var fiber: Fiber?
+    /// Called with its error's message and traceback; by default as for any error that nobody handles.
+    public var onFailure: ((String) -> Void)?
+    /// Called with the coroutine, its error value on top, and message and traceback.
+    var onError: ((OpaquePointer, String) -> Void)?
+    /// Called when it has ended well, with the number of results on top of the coroutine's stack.
+    public var onResults: ((OpaquePointer, Int32) -> Void)?
+    /// Called last, however it has ended.
+    public var onEnd: (() -> Void)?
+
+    init(_ host: LuaHost) {
+        self.host = host
+        super.init()
+    }
+
+    func begins(_ fiber: Fiber) { self.fiber = fiber }
+
+    public override func ended(_ fiber: Fiber, results: Int32) -> Bool {
+        hasEnded = true
+        self.fiber = nil
+        defer { onEnd?() }
+        let thread = fiber.thread
+        let text: String
+        if results < 0 {
+            text = host.explanation(of: thread)
+        } else if cl_is_failure(thread, results) != 0 {
+            // Its variables are closed. The text goes, the error value stays on top.
+            cl_to_text(thread, -1)
+            text = host.scratch
+            cl_pop(thread, 1)
+        } else {
+            onResults?(thread, results)
+            return true
+        }
+        hasFailed = true
+        if let onError {
+            onError(thread, text)
+        } else if let onFailure {
+            onFailure(text)
+        } else {
+            host.reportUncaught(thread, text, host.describeSubject(fiber), mayCallHandler: !fiber.isErrorHandler)
+        }
+        return true
+    }
+
+    /// Ends it where it waits. Returns whether it was waiting.
+    @discardableResult
+    public func cancel() -> Bool {
+        guard let fiber, fiber.state == .waiting, let cancelWait = fiber.cancelWait,
+            lua_checkstack(fiber.thread, 4) != 0
+        else { return false }
+        cancelWait(fiber)
+        lua_pushlightuserdata(fiber.thread, cl_raise_mark())
+        host.pushCancelled(onto: fiber)
+        host.resume(fiber, arguments: 2)
+        return true
+    }
+
+    /// Where it waits: "rl.sleep" and the traceback.
+    public var whereItWaits: String? {
+        guard let fiber, fiber.state == .waiting else { return nil }
+        return host.traceback(of: fiber, "it still waits in \(fiber.waitsIn)")
+    }
+
+    /// Closes its pending to-be-closed variables where it waits, for the end of the process: it never goes on.
+    public func unwind() {
+        guard let fiber, fiber.state == .waiting else { return }
+        fiber.cancelWait?(fiber)
+        self.fiber = nil
+        host.unwind(fiber)
+    }
+}

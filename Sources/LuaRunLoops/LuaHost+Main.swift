@@ -3,62 +3,6 @@ public import Lua
 internal import Glibc
 internal import RunLoops
 
-/// A chunk that the host itself runs: the script, a `-e` text, a line at the prompt.
-public final class MainTask: FiberAttachment {
-    private unowned let host: LuaHost
-    public private(set) var hasEnded = false
-    public private(set) var hasFailed = false
-    /// What it waits in, while it does.
-    fileprivate var fiber: Fiber?
-    /// Called with its error's message and traceback; by default as for any error that nobody handles.
-    public var onFailure: ((String) -> Void)?
-    /// Called when it has ended well, with the number of results on top of the coroutine's stack.
-    public var onResults: ((LuaThread, Int32) -> Void)?
-
-    init(_ host: LuaHost) {
-        self.host = host
-        super.init()
-    }
-
-    public override func ended(_ fiber: Fiber, results: Int32) -> Bool {
-        hasEnded = true
-        hasFailed = results < 0
-        self.fiber = nil
-        if results >= 0 {
-            onResults?(fiber.thread, results)
-        } else if let onFailure {
-            onFailure(host.explanation(of: fiber.thread))
-        } else {
-            host.uncaught(fiber)
-        }
-        return true
-    }
-
-    /// Ends it where it waits. Returns whether it was waiting.
-    @discardableResult
-    public func cancel() -> Bool {
-        guard let fiber, fiber.state == .waiting, let cancelWait = fiber.cancelWait,
-            lua_checkstack(fiber.thread, 4) != 0
-        else { return false }
-        cancelWait(fiber)
-        lua_pushlightuserdata(fiber.thread, cl_raise_mark())
-        host.pushCancelled(onto: fiber)
-        host.resume(fiber, arguments: 2)
-        return true
-    }
-
-    /// Where it waits: "rl.sleep" and the traceback.
-    public var whereItWaits: String? {
-        guard let fiber, fiber.state == .waiting else { return nil }
-        let text = "\(fiber.waitsIn)"
-        guard lua_checkstack(fiber.thread, 2) != 0 else { return text }
-        host.setScratch("it still waits in \(text)")
-        guard cl_push_text(fiber.thread, host.host.pointee.scratch, host.host.pointee.length) == LUA_OK else { return text }
-        defer { cl_pop(fiber.thread, 1) }
-        return host.explanation(of: fiber.thread)
-    }
-}
-
 extension LuaHost {
     public enum Chunk {
         case file(String)
@@ -105,7 +49,7 @@ extension LuaHost {
         }
         let task = MainTask(self)
         configure(task)
-        task.fiber = fiber
+        task.begins(fiber)
         fiber.attachment = task
         resume(fiber, arguments: count)
         return task

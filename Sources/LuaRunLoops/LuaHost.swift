@@ -13,6 +13,10 @@ public final class LuaHost: Interpreter {
     public var endingStatus: Int32?
     /// Tasks that failed, and may still be awaited.
     var failures: [WeakTask] = []
+    var isLookingForFailures = false
+    /// When, at the earliest, to look again.
+    var nextLookForFailures = Int64.min
+    var endedTasks = 0
     /// The anchored function of `rl.on_error`, or 0.
     var errorHandler: UInt32 = 0
     private(set) var timers: LuaTimers! = nil
@@ -99,14 +103,18 @@ public final class LuaHost: Interpreter {
     // MARK: Errors
 
     public override func uncaught(_ fiber: Fiber) {
-        let context = describeSubject(fiber)
-        if errorHandler != 0, !fiber.isErrorHandler, let handler = takeFiber() {
+        reportUncaught(
+            fiber.thread, explanation(of: fiber.thread), describeSubject(fiber), mayCallHandler: !fiber.isErrorHandler)
+    }
+
+    /// An error that nobody handles: its value is on top of a stack.
+    func reportUncaught(_ source: LuaThread, _ traceback: String, _ context: String?, mayCallHandler: Bool) {
+        if errorHandler != 0, mayCallHandler, lua_checkstack(source, 1) != 0, let handler = takeFiber() {
             // (function, error value, what it was in)
             let thread = handler.thread
-            let traceback = explanation(of: fiber.thread)
             lua_rawgeti(thread, 1, lua_Integer(errorHandler))
-            lua_pushvalue(fiber.thread, -1)
-            lua_xmove(fiber.thread, thread, 1)
+            lua_pushvalue(source, -1)
+            lua_xmove(source, thread, 1)
             var info = ValueProgram()
             info.table { info in
                 info.field("traceback") { $0.append(traceback) }
@@ -119,9 +127,7 @@ public final class LuaHost: Interpreter {
             }
             recycle(handler)
         }
-        var text = explanation(of: fiber.thread)
-        if let context { text += "\nin \(context)" }
-        onUncaught(self, text)
+        onUncaught(self, context.map { "\(traceback)\nin \($0)" } ?? traceback)
     }
 
     /// Pushes the one value that a program describes.

@@ -103,14 +103,6 @@ const char *cl_site(cl_host *host, uint32_t site, int *line) {
   return host->sites->list[site - 1].name;
 }
 
-const char *cl_blocker(lua_State *L, lua_Debug *debug) {
-  for (int level = 1; lua_getstack(L, level, debug); level++) {
-    lua_getinfo(L, "Sn", debug);
-    if (*debug->what == 'C' && debug->name) return debug->name;
-  }
-  return NULL;
-}
-
 // The scratch buffer -----------------------------------------------------------------------------------------------------
 
 void cl_reset(cl_host *host) { host->length = 0; }

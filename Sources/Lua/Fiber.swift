@@ -28,6 +28,8 @@ public final class Fiber {
     public var subjectKind: String? { kind.map { String(cString: $0.pointee.name) } }
     /// It runs the handler for uncaught errors; its own are not handed to that.
     public var isErrorHandler = false
+    /// It was cancelled while it ran: its next wait raises.
+    public var isToBeCancelled = false
     /// For the host's use; stays when the fiber is used again.
     public var sleeper: AnyObject?
     /// For the host's use; cleared when the fiber goes back to the pool.
@@ -57,6 +59,7 @@ public final class Fiber {
         kind = nil
         subjectSite = 0
         isErrorHandler = false
+        isToBeCancelled = false
     }
 
     func interpreterClosed() {
@@ -127,7 +130,9 @@ extension Interpreter {
     }
 
     /// Starts a fiber, or lets one that waits go on. `arguments` values are on top of its stack.
-    public final func resume(_ fiber: Fiber, arguments: Int32) {
+    ///
+    /// - Parameter thread: the coroutine in which this happens, so that Lua counts how deep the C stack is.
+    public final func resume(_ fiber: Fiber, arguments: Int32, from thread: LuaState? = nil) {
         guard !isClosed else { return }
         let outer = running
         let outerThread = host.pointee.running
@@ -140,7 +145,7 @@ extension Interpreter {
         if fiber.state == .waiting { fiber.cancelWait = nil }
         fiber.state = .running
         var results: Int32 = 0
-        let status = lua_resume(fiber.thread, outerThread ?? main, arguments, &results)
+        let status = lua_resume(fiber.thread, thread ?? outerThread ?? main, arguments, &results)
         running = outer
         depth -= 1
         host.pointee.running = outerThread
@@ -160,8 +165,9 @@ extension Interpreter {
         let thread = fiber.thread
         fiber.state = .ended
         if status == LUA_YIELD {
-            // A C module yielded as if in a coroutine of the script's own: nobody could ever resume it.
-            lua_settop(thread, 1)
+            // A C module yielded as if in a coroutine of the script's own: nobody could ever resume it. What it wanted to
+            // close is closed now, for the error value would not outlive that.
+            unwind(fiber)
             setScratch("attempt to yield from outside a coroutine")
             _ = cl_push_text(thread, host.pointee.scratch, host.pointee.length)
         }
@@ -197,6 +203,12 @@ extension Interpreter {
     public final func discard(_ fiber: Fiber) {
         guard !isClosed else { return }
         unwind(fiber)
+        discardEnded(fiber)
+    }
+
+    /// Gives back a fiber that ended, and was unwound if that was with an error. Runs no Lua code.
+    public final func discardEnded(_ fiber: Fiber) {
+        guard !isClosed else { return }
         lua_settop(fiber.thread, 0)
         lua_rawgeti(fiber.thread, cl_registry, lua_Integer(host.pointee.anchors))
         recycle(fiber)
@@ -214,18 +226,24 @@ extension Interpreter {
         return scratch
     }
 
+    /// A wait that was begun cannot be: the fiber goes on running.
+    public final func endWait(_ fiber: Fiber) {
+        fiber.state = .running
+        fiber.cancelWait = nil
+    }
+
     /// Whether the code that called us may wait, and if not, why.
     public final func reasonNotToWait(_ thread: LuaState) -> String? {
         guard let current, current.thread == thread else {
             return
                 "cannot wait inside a coroutine of the script's own: wait in the task that resumes it, or use rl.task"
         }
-        guard lua_isyieldable(thread) == 0 else { return nil }
-        var debug = lua_Debug()
-        if let name = cl_blocker(thread, &debug) {
-            return "cannot wait inside a function called by '\(String(cString: name))'"
+        guard current.state != .ended else {
+            return "cannot wait while the task ends with an error: its variables are being closed"
         }
-        return "cannot wait here: a C function is in between"
+        guard lua_isyieldable(thread) == 0 else { return nil }
+        guard let name = cl_blocker(thread) else { return "cannot wait here: a C function is in between" }
+        return "cannot wait inside a function called by '\(String(cString: name))': Lua cannot suspend that"
     }
 
     /// The running task waits from now on: its function must return `Call.yield`.

@@ -51,6 +51,11 @@ enum InspectBinding {
             default: entry.kind = "port"
             }
             entry.site = (item.attachment as? Callback).flatMap { host.site($0.site) }
+            if let waiter = item.attachment as? Waiter {
+                entry.kind = "task"
+                entry.detail = "waits in \(waiter.fiber.waitsIn)" + (entry.detail.map { ", \($0)" } ?? "")
+                entry.site = host.site(waiter.fiber.subjectSite)
+            }
             entries.append(entry)
         }
         return entries

@@ -13,6 +13,10 @@ public final class LuaHost: Interpreter {
     public var endingStatus: Int32?
     /// Tasks that failed, and may still be awaited.
     var failures: [WeakTask] = []
+    var isLookingForFailures = false
+    /// When, at the earliest, to look again.
+    var nextLookForFailures = Int64.min
+    var endedTasks = 0
     /// The anchored function of `rl.on_error`, or 0.
     var errorHandler: UInt32 = 0
     let timers = LuaTimers()

@@ -89,7 +89,7 @@ final class LuaThread: Sendable {
     func cancel() {
         state.withLock { $0.isCancelled = true }
         handle.perform(in: [.common]) { loop in
-            (loop.attachment as? LuaHost)?.cancelEverything()
+            (loop.attachment as? LuaHost)?.cancelAllTasks()
             loop.stopAll()
         }
         handle.stop()

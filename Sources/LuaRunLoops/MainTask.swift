@@ -53,18 +53,9 @@ public final class MainTask: FiberAttachment {
         return true
     }
 
-    /// Ends it where it waits. Returns whether it was waiting.
+    /// Ends it where it waits, or as soon as it wants to. Returns false if it has ended.
     @discardableResult
-    public func cancel() -> Bool {
-        guard let fiber, fiber.state == .waiting, let cancelWait = fiber.cancelWait,
-            lua_checkstack(fiber.thread, 4) != 0
-        else { return false }
-        cancelWait(fiber)
-        lua_pushlightuserdata(fiber.thread, cl_raise_mark())
-        host.pushCancelled(onto: fiber)
-        host.resume(fiber, arguments: 2)
-        return true
-    }
+    public func cancel() -> Bool { fiber.map { host.cancel($0) } ?? false }
 
     /// Where it waits: "rl.sleep" and the traceback.
     public var whereItWaits: String? {

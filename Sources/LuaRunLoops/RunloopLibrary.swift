@@ -21,7 +21,10 @@ enum RunloopLibrary {
         .init("perform", constructs: 5, spread: 2) { RequestBinding.perform(Call($0), "rl.perform", self: 0) },
         .init("cancel_performs") { RequestBinding.cancelPerforms(Call($0)) },
         .init("task", constructs: 6) { TaskBinding.make(Call($0)) },
-        .init("sleep") { TaskBinding.sleep(Call($0)) },
+        .init("sleep") { WaitBinding.sleep(Call($0)) },
+        // The prelude takes these two and makes what scripts see of them.
+        .init("wait_for_descriptor") { WaitBinding.waitForDescriptor(Call($0)) },
+        .init("wait_for_tasks") { WaitBinding.waitForTasks(Call($0)) },
         .init("on_error") { onError(Call($0)) },
         .init("this_thread") { ThreadBinding.current(Call($0)) },
         .init("port", constructs: 8) { PortBinding.make(Call($0)) },
@@ -122,14 +125,11 @@ extension LuaHost {
     }
 
     func pushEvents(_ events: RunLoop.FDPort.Events, onto thread: OpaquePointer) {
-        lua_rawgeti(thread, 1, lua_Integer(strings[6 + Int(events.rawValue & 15)]))
+        lua_rawgeti(thread, 1, lua_Integer(slot(of: events)))
     }
 
-    /// By way of `main`: to a coroutine that waits, index 1 is not the table of anchors.
-    func pushCancelled(onto fiber: Fiber) {
-        push(main, slot: strings[22])
-        lua_xmove(main, fiber.thread, 1)
-    }
+    func slot(of events: RunLoop.FDPort.Events) -> UInt32 { strings[6 + Int(events.rawValue & 15)] }
+
 }
 
 extension Call {

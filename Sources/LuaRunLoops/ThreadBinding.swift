@@ -154,20 +154,6 @@ extension LuaHost {
         }
     }
 
-    /// Ends every task that waits.
-    func cancelEverything() {
-        for fiber in fibersThatWait() {
-            guard fiber.state == .waiting, let cancelWait = fiber.cancelWait, lua_checkstack(fiber.thread, 4) != 0
-            else {
-                continue
-            }
-            cancelWait(fiber)
-            lua_pushlightuserdata(fiber.thread, cl_raise_mark())
-            pushCancelled(onto: fiber)
-            resume(fiber, arguments: 2)
-        }
-    }
-
     func setPaths(_ path: String, _ nativePath: String) {
         var program = ValueProgram()
         program.table { program in

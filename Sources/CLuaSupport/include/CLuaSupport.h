@@ -203,8 +203,9 @@ cl_box *cl_any_box_at(lua_State *L, int index);
 uint32_t cl_site_of_caller(lua_State *L);
 /// The source's short name and the line of a site.
 const char *cl_site(cl_host *host, uint32_t site, int *line);
-/// Name of the C function that keeps a coroutine from waiting, if one can be found.
-const char *cl_blocker(lua_State *L, lua_Debug *debug);
+/// Name of the C function, or the kind of metamethod, that keeps a coroutine from waiting, if one can be found. The text is
+/// valid until the next call on the same thread.
+const char *cl_blocker(lua_State *L);
 
 /// "ENOENT", and "no such file or directory".
 const char *cl_error_name(int number);

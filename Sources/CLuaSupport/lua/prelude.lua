@@ -2,7 +2,7 @@
 -- returns, and with the internals it needs for that. Errors have the caller's position: level 3 is the script.
 
 local rl, internals, crossing = ...
-local error, type, select, pcall, setmetatable = error, type, select, pcall, setmetatable
+local error, type, select, pcall, setmetatable, tostring = error, type, select, pcall, setmetatable, tostring
 local io_type, integer_of, pack, unpack = io.type, math.tointeger, table.pack, table.unpack
 local value, set_value, kind_of = internals.value, internals.set_value, internals.kind
 
@@ -123,6 +123,76 @@ end
 
 rl.on_readable = watch("rl.on_readable", "r")
 rl.on_writable = watch("rl.on_writable", "w")
+
+-- Tasks --------------------------------------------------------------------------------------------------------------
+
+local start, wait_for_tasks, wait_for_descriptor = rl.task, rl.wait_for_tasks, rl.wait_for_descriptor
+rl.wait_for_tasks, rl.wait_for_descriptor = nil, nil
+local TIMEOUT, FIRST_OF, ALL_OF = 1, 2, 3
+
+local function wait_for(name, which)
+  return function(object, timeout)
+    local fd, wrong = descriptor(object, 0)
+    if not fd then error(name .. ": argument #1 " .. wrong, 2) end
+    -- Not a tail call: the object must not be collected, and so closed, meanwhile.
+    local events, message, code = wait_for_descriptor(fd, timeout, which)
+    if events then return events end
+    if not message then return nil, "timed out" end
+    return nil, message, code
+  end
+end
+
+rl.wait_readable = wait_for("rl.wait_readable", 1)
+rl.wait_writable = wait_for("rl.wait_writable", 2)
+
+function rl.timeout(seconds, fn, ...)
+  if type(seconds) ~= "number" or not (seconds >= 0) then
+    error("rl.timeout: argument #1 must be a number of seconds, 0 or more, got " .. tostring(seconds), 2)
+  end
+  if type(fn) ~= "function" then error("rl.timeout: argument #2 must be a function, got " .. type(fn), 2) end
+  -- Closing cancels: when the time is over, and when whoever waits here is cancelled.
+  local task <close> = start(fn, ...)
+  if wait_for_tasks({ task }, seconds, TIMEOUT) then return true, task:await() end
+  return nil, "timed out"
+end
+
+local cancel_all = { __close = function(tasks)
+  for i = 1, #tasks do tasks[i]:cancel() end
+end }
+
+-- The tasks among the arguments; functions become tasks, which are added to `own`.
+local function tasks_of(name, own, ...)
+  local tasks = { ... }
+  for i = 1, select("#", ...) do
+    local value = tasks[i]
+    if type(value) == "function" then
+      value = start(value)
+      own[#own + 1] = value
+      tasks[i] = value
+    elseif kind_of(value) ~= "task" then
+      error(name .. ": argument #" .. i .. " must be a task or a function, got " .. (value == nil and "nil" or type(value)), 3)
+    end
+  end
+  return tasks
+end
+
+function rl.first_of(...)
+  if select("#", ...) == 0 then error("rl.first_of: argument #1 must be a task or a function, got nothing", 2) end
+  local own <close> = setmetatable({}, cancel_all)
+  local tasks = tasks_of("rl.first_of", own, ...)
+  local first = wait_for_tasks(tasks, nil, FIRST_OF)
+  return first, tasks[first]:await()
+end
+
+function rl.all_of(...)
+  local own <close> = setmetatable({}, cancel_all)
+  local tasks = tasks_of("rl.all_of", own, ...)
+  local failed = wait_for_tasks(tasks, nil, ALL_OF)
+  if failed > 0 then tasks[failed]:await() end
+  local results, count = {}, select("#", ...)
+  for i = 1, count do results[i] = (tasks[i]:await()) end
+  return unpack(results, 1, count)
+end
 
 -- Observers ----------------------------------------------------------------------------------------------------------
 

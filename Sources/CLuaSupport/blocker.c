@@ -1,0 +1,63 @@
+// Why a coroutine cannot be suspended: what Lua calls in between, and cannot leave.
+#include "CLuaSupport.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char text[96];
+
+// Whether a C function of the standard library can be suspended: these three continue afterwards.
+static int is_suspendable(const char *name) {
+  return strcmp(name, "pcall") == 0 || strcmp(name, "xpcall") == 0 || strcmp(name, "dofile") == 0;
+}
+
+// Finds the function on top of the stack among the globals and the fields of global tables: "table.sort". Raw, so that
+// nothing is called and nothing is made. Pops the function.
+static const char *global_name(lua_State *L) {
+  const char *found = NULL;
+  int function = lua_gettop(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
+  lua_pushnil(L);
+  while (!found && lua_next(L, function + 1)) {
+    if (lua_type(L, -2) == LUA_TSTRING) {
+      if (lua_rawequal(L, -1, function)) {
+        snprintf(text, sizeof text, "%s", lua_tostring(L, -2));
+        found = text;
+      } else if (lua_type(L, -1) == LUA_TTABLE && !lua_rawequal(L, -1, function + 1)) {
+        lua_pushnil(L);
+        while (!found && lua_next(L, function + 3)) {
+          if (lua_type(L, -2) == LUA_TSTRING && lua_rawequal(L, -1, function)) {
+            snprintf(text, sizeof text, "%s.%s", lua_tostring(L, function + 2), lua_tostring(L, -2));
+            found = text;
+          }
+          lua_settop(L, function + 4);
+        }
+      }
+    }
+    lua_settop(L, function + 2);
+  }
+  lua_settop(L, function - 1);
+  return found;
+}
+
+const char *cl_blocker(lua_State *L) {
+  lua_Debug debug;
+  if (!lua_checkstack(L, 10)) return NULL;
+  for (int level = 1; lua_getstack(L, level, &debug); level++) {
+    lua_getinfo(L, "Snf", &debug);
+    // A metamethod that Lua's core calls from C: as finalizer, or when a variable is closed.
+    int is_metamethod = debug.name && strcmp(debug.namewhat, "metamethod") == 0;
+    if (is_metamethod && (strcmp(debug.name, "__gc") == 0 || strcmp(debug.name, "close") == 0)) {
+      lua_pop(L, 1);
+      return strcmp(debug.name, "close") == 0 ? "__close" : "__gc";
+    }
+    if (*debug.what != 'C') {
+      lua_pop(L, 1);
+      continue;
+    }
+    const char *name = global_name(L);
+    if (!name) name = debug.name;
+    if (name && !is_suspendable(name)) return name;
+  }
+  return NULL;
+}

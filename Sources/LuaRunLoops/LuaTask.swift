@@ -1,0 +1,148 @@
+internal import CLuaSupport
+internal import Lua
+internal import RunLoops
+
+/// A task that a script has started.
+///
+/// Its results, or its error value, stay on the fiber's stack as long as somebody may ask for them: until the task's userdata
+/// is collected.
+final class LuaTask: FiberAttachment {
+    private unowned let host: LuaHost
+    let fiber: Fiber
+    var awaiters: [Waiter] = []
+    /// How many results are on top of the fiber's stack; -1: an error value is.
+    private(set) var results: Int32 = 0
+    private(set) var isEnded = false
+    /// Which of the state's tasks it was that ended, counted from 1.
+    private(set) var endNumber = 0
+    private var isCancelled = false
+    /// Somebody has seen the error, or will.
+    var isObserved = false
+    /// What is to be said if nobody ever asks: the traceback, and what it was in.
+    private(set) var failure: Failure?
+
+    struct Failure {
+        var traceback: String
+        var context: String?
+    }
+
+    init(_ host: LuaHost, _ fiber: Fiber) {
+        self.host = host
+        self.fiber = fiber
+        super.init()
+    }
+
+    // Its userdata is gone, and it has ended: nobody can ask for the results any more. A finalizer may be what brings us
+    // here, so an error is reported later.
+    deinit {
+        guard isEnded, !host.isClosed else { return }
+        if !isObserved, let failure { host.retire(fiber, failure) } else { host.discardEnded(fiber) }
+    }
+
+    var hasFailed: Bool { isEnded && results < 0 }
+
+    var status: String {
+        guard isEnded else { return fiber.state == .waiting ? "waiting" : "running" }
+        return results >= 0 ? "done" : isCancelled ? "cancelled" : "failed"
+    }
+
+    func forget(_ awaiter: Waiter) { awaiters.removeAll { $0 === awaiter } }
+
+    override func ended(_ fiber: Fiber, results: Int32) -> Bool {
+        // From now on only its userdata holds it.
+        fiber.attachment = nil
+        if results < 0 { hasFailed(fiber) }
+        isEnded = true
+        self.results = results
+        host.endedTasks += 1
+        endNumber = host.endedTasks
+        let waiting = awaiters
+        awaiters = []
+        for awaiter in waiting { awaiter.taskEnded(self) }
+        return false
+    }
+
+    private func hasFailed(_ fiber: Fiber) {
+        isObserved = awaiters.contains { $0.purpose == .results }
+        // The stack it died in, before its to-be-closed variables change it.
+        if !isObserved {
+            failure = Failure(traceback: host.explanation(of: fiber.thread), context: host.describeSubject(fiber))
+        }
+        host.unwind(fiber)
+        isCancelled = wasAskedToEnd && host.isCancelled(fiber.thread)
+        if isCancelled { failure = nil }
+        guard failure != nil else { return }
+        // If the script has dropped the task, nobody will ever ask: collecting garbage finds out.
+        host.failures.append(WeakTask(task: self))
+        host.findForgottenFailures()
+    }
+
+    private var wasAskedToEnd = false
+
+    /// Pushes the results, or the error value.
+    func push(onto thread: OpaquePointer) -> Bool {
+        let count = results < 0 ? 1 : results
+        guard count > 0 else { return true }
+        let source = fiber.thread
+        guard lua_checkstack(source, count) != 0 else { return false }
+        let first = lua_gettop(source) - count + 1
+        for i in 0..<count { lua_pushvalue(source, first + i) }
+        if source != thread { lua_xmove(source, thread, count) }
+        return true
+    }
+
+    /// Ends the task where it waits, with the error "cancelled"; if it does not wait, where it next does. Returns whether it
+    /// had not ended.
+    func cancel(from thread: OpaquePointer) -> Bool {
+        guard !isEnded else { return false }
+        wasAskedToEnd = true
+        return host.cancel(fiber, from: thread)
+    }
+}
+
+struct WeakTask { weak var task: LuaTask? }
+
+extension LuaHost {
+    /// Whether the error value on top of a stack is the one that cancelling raises.
+    func isCancelled(_ thread: OpaquePointer) -> Bool {
+        guard lua_checkstack(thread, 2) != 0 else { return false }
+        push(thread, slot: cancelled)
+        defer { cl_pop(thread, 1) }
+        return lua_rawequal(thread, -1, -2) != 0
+    }
+
+    /// The userdata of a failed task is gone: says what it died of, and gives its fiber back, in the next pass.
+    func retire(_ fiber: Fiber, _ failure: LuaTask.Failure) {
+        loop.perform { [weak self] in
+            guard let self, !isClosed else { return }
+            reportUncaught(fiber.thread, failure.traceback, failure.context, mayCallHandler: true)
+            discardEnded(fiber)
+        }
+    }
+
+    /// Collects garbage soon, but not all the time: what is not found now is found by Lua's own collections, or at the end.
+    func findForgottenFailures() {
+        guard !isLookingForFailures, loop.now.nanoseconds >= nextLookForFailures else { return }
+        isLookingForFailures = true
+        loop.perform { [weak self] in
+            guard let self, !isClosed else { return }
+            isLookingForFailures = false
+            let start = loop.now.nanoseconds
+            lua_gc_collect(main)
+            let end = loop.now.nanoseconds
+            nextLookForFailures = end + 20 * (end - start)
+            failures.removeAll { $0.task?.isObserved ?? true }
+        }
+    }
+
+    /// The loop is done: nobody will await the tasks that have failed.
+    public func reportFailures() {
+        let left = failures.compactMap(\.task).filter { !$0.isObserved }
+        failures = []
+        for task in left {
+            guard let failure = task.failure else { continue }
+            task.isObserved = true
+            reportUncaught(task.fiber.thread, failure.traceback, failure.context, mayCallHandler: true)
+        }
+    }
+}

@@ -1,0 +1,210 @@
+internal import CLuaSupport
+internal import Lua
+internal import RunLoops
+
+/// All that a fiber needs for waiting: made when it first waits, and used again and again, so that a wait allocates
+/// nothing. A fiber waits for one thing at a time, and perhaps for a time limit.
+final class Waiter {
+    /// Two timers: while one fires, and so lets the fiber go on, the fiber may already sleep with the other.
+    private let nodes = UnsafeMutablePointer<RunLoop.TimerNode>.allocate(capacity: 2)
+    private let sleepers: Sleepers
+    // It holds this waiter, and lives as long as its interpreter.
+    private let unmanagedFiber: Unmanaged<Fiber>
+    private var context: Int { Int(bitPattern: unmanagedFiber.toOpaque()) }
+    private var isTimed = false
+    /// What it waits for besides.
+    fileprivate(set) var purpose = Purpose.time
+    private var tasks: [LuaTask] = []
+    private var port: RunLoop.FDPort?
+    private var wakeUp: RunLoop.RequestToken?
+
+    enum Purpose {
+        case time
+        /// Events on a descriptor.
+        case descriptor
+        /// A task's results.
+        case results
+        /// The end of one of several tasks.
+        case anyOf
+        /// The end of several tasks, or the first failure among them.
+        case allOf
+    }
+
+    init(_ sleepers: Sleepers, _ fiber: Fiber) {
+        self.sleepers = sleepers
+        unmanagedFiber = .passUnretained(fiber)
+        for i in 0...1 { (nodes + i).initialize(to: .init(fireDate: 0, owner: sleepers)) }
+    }
+
+    deinit { nodes.deallocate() }
+
+    var fiber: Fiber { unmanagedFiber.takeUnretainedValue() }
+
+    /// The fiber's own.
+    static func of(_ fiber: Fiber, _ host: LuaHost) -> Waiter {
+        // Nobody else puts anything there.
+        if let waiter = fiber.sleeper { return unsafe unsafeDowncast(waiter, to: Waiter.self) }
+        let waiter = Waiter(host.sleepers, fiber)
+        fiber.sleeper = waiter
+        return waiter
+    }
+
+    /// Ends a wait without letting the fiber go on: for `Interpreter.beginWait`.
+    static func cancel(_ fiber: Fiber) {
+        fiber.sleeper.map { unsafe unsafeDowncast($0, to: Waiter.self).stop() }
+    }
+
+    // MARK: What it waits for
+
+    /// Wakes the fiber at a date, in nanoseconds of the loop's clock.
+    func sleep(until date: Int64, _ host: LuaHost) {
+        let node = nodes[0].isFiring ? nodes + 1 : nodes
+        node.pointee = RunLoop.TimerNode(fireDate: date, owner: sleepers, context: context)
+        isTimed = true
+        host.addToWaitingModes(node)
+    }
+
+    /// Wakes the fiber when tasks have ended. At least one of them has not.
+    func wait(for tasks: [LuaTask], _ purpose: Purpose) {
+        self.purpose = purpose
+        self.tasks = tasks
+        for task in tasks where !task.isEnded { task.awaiters.append(self) }
+    }
+
+    /// Wakes the fiber at the first of the events.
+    func wait(for fd: Int32, _ events: RunLoop.FDPort.Events, _ host: LuaHost) throws(RunLoop.FDPort.Failure) {
+        let port = try RunLoop.FDPort(fd, events, once: true) { [unowned self, unowned host] _, events in
+            stop()
+            guard !host.isClosed, lua_checkstack(fiber.thread, 4) != 0 else { return }
+            // Index 1 is not the table of anchors here: the stack's frame is that of the function that waits.
+            host.push(fiber.thread, slot: host.slot(of: events))
+            host.resume(fiber, arguments: 1)
+        }
+        port.attachment = self
+        purpose = .descriptor
+        self.port = port
+        host.addToWaitingModes(port)
+    }
+
+    // MARK: The end of the wait
+
+    /// Forgets everything it waits for.
+    func stop() {
+        if isTimed {
+            isTimed = false
+            nodes[0].isFiring ? (nodes + 1).invalidate() : nodes.invalidate()
+        }
+        guard purpose != .time else { return }
+        purpose = .time
+        for task in tasks where !task.isEnded { task.forget(self) }
+        tasks = []
+        port?.invalidate()
+        port = nil
+        if let wakeUp { sleepers.host.loop.cancel(wakeUp) }
+        wakeUp = nil
+    }
+
+    /// A task that it waits for has ended. The fiber goes on in a request of its own: in a chain of tasks, each waiting for the
+    /// next, the ends would pile up on the stack otherwise.
+    func taskEnded(_ task: LuaTask) {
+        guard wakeUp == nil, purpose != .allOf || task.hasFailed || tasks.allSatisfy(\.isEnded) else { return }
+        wakeUp = sleepers.host.performForWaiters(context)
+    }
+
+    /// Lets the fiber go on with what became of the tasks.
+    fileprivate func deliver() {
+        let purpose = purpose
+        let tasks = tasks
+        wakeUp = nil
+        stop()
+        let thread = fiber.thread
+        let host = sleepers.host
+        if purpose == .results, let task = tasks.first {
+            let count = task.hasFailed ? 1 : task.results
+            guard lua_checkstack(thread, count + 4) != 0 else { return }
+            if task.hasFailed { lua_pushlightuserdata(thread, cl_raise_mark()) }
+            guard task.push(onto: thread) else { return }
+            host.resume(fiber, arguments: task.hasFailed ? 2 : count)
+        } else {
+            guard lua_checkstack(thread, 4) != 0 else { return }
+            lua_pushinteger(thread, lua_Integer(Self.decisive(tasks, purpose) ?? 0))
+            host.resume(fiber, arguments: 1)
+        }
+    }
+
+    /// The position, from 1, of the task that ends a wait for several; 0 when all have ended well, nil when it goes on.
+    static func decisive(_ tasks: [LuaTask], _ purpose: Purpose) -> Int? {
+        if purpose == .anyOf {
+            // Of several that have ended, the one that did so first.
+            let ended = tasks.indices.filter { tasks[$0].isEnded }
+            return ended.min { tasks[$0].endNumber < tasks[$1].endNumber }.map { $0 + 1 }
+        }
+        if let failed = tasks.firstIndex(where: \.hasFailed) { return failed + 1 }
+        return tasks.allSatisfy(\.isEnded) ? 0 : nil
+    }
+
+    /// The time is over.
+    fileprivate func timeIsOver(_ host: LuaHost) {
+        isTimed = false
+        guard purpose != .time else { return host.resume(fiber, arguments: 0) }
+        // It has come at the same moment.
+        if wakeUp != nil { return }
+        stop()
+        guard lua_checkstack(fiber.thread, 2) != 0 else { return }
+        lua_pushnil(fiber.thread)
+        host.resume(fiber, arguments: 1)
+    }
+}
+
+/// The timers and requests of waiters.
+final class Sleepers: RunLoop.TimerOwner {
+    // It owns us, and outlives us. `unowned` would count references at each callback.
+    unowned(unsafe) var host: LuaHost! = nil
+
+    /// Fibers live as long as their interpreter.
+    static func waiter(_ context: Int) -> Waiter? {
+        guard let pointer = UnsafeRawPointer(bitPattern: context) else { return nil }
+        let fiber = unsafe Unmanaged<Fiber>.fromOpaque(pointer).takeUnretainedValue()
+        return fiber.sleeper.map { unsafe unsafeDowncast($0, to: Waiter.self) }
+    }
+
+    override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
+        guard !host.isClosed else { return }
+        Self.waiter(node.pointee.context)?.timeIsOver(host)
+    }
+
+    /// Lets a fiber go on, whose task has ended.
+    final class Request: RunLoop.RequestOwner {
+        override func perform(_ context: Int) {
+            guard let waiter = Sleepers.waiter(context), waiter.fiber.state == .waiting else { return }
+            waiter.deliver()
+        }
+    }
+
+    let request = Request()
+}
+
+extension LuaHost {
+    private static let common = [RunLoop.Mode.common]
+
+    /// The mode that runs now, unless it is a common one.
+    private var uncommonMode: RunLoop.Mode? {
+        guard let mode = loop.currentMode, !loop.commonModeNames.contains(mode) else { return nil }
+        return mode
+    }
+
+    /// A wait is over in every common mode, and in the mode that runs now.
+    func addToWaitingModes(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) {
+        loop.add(node, to: .common)
+        if let mode = uncommonMode { loop.add(node, to: mode) }
+    }
+
+    func addToWaitingModes(_ item: RunLoop.Item) {
+        loop.add(item, to: .common)
+        if let mode = uncommonMode { loop.add(item, to: mode) }
+    }
+
+    fileprivate func performForWaiters(_ context: Int) -> RunLoop.RequestToken? {
+        loop.perform(sleepers.request, context, in: uncommonMode.map { [.common, $0] } ?? Self.common)
+    }
+}

@@ -1,0 +1,58 @@
+import Foundation
+import Testing
+
+/// The scripts beside Apple's chapter. Each says at its end what it prints:
+///
+///     --[[ expected:
+///     the first line
+///     ]]
+@Suite("Listings")
+struct ListingTests {
+    static let folder = "scripts/listings"
+
+    static let scripts: [String] =
+        ((try? FileManager.default.contentsOfDirectory(atPath: ProgramRun.root.appending(path: folder).path)) ?? [])
+        .filter { $0.hasSuffix(".lua") }.sorted()
+
+    private static func text(_ path: String) throws -> String {
+        try String(contentsOf: ProgramRun.root.appending(path: path), encoding: .utf8)
+    }
+
+    @Test("each listing prints what it says at its end", arguments: scripts)
+    func prints(script: String) async throws {
+        let path = "\(Self.folder)/\(script)"
+        let parts = try Self.text(path).components(separatedBy: "\n--[[ expected:\n")
+        #expect(parts.count == 2, "\(path): a listing ends with one comment \"--[[ expected:\" and what it prints")
+        guard let block = parts.last, parts.count == 2 else { return }
+        #expect(block.hasSuffix("\n]]\n"), "\(path): after what it prints come a line with ]] and the end")
+        let run = try await ProgramRun.rlhost(path)
+        #expect(run.output + "]]\n" == block)
+        #expect(run.errors == "")
+        #expect(run.status == 0)
+    }
+
+    /// The first line of a script names its listings: "Listing 3-1: …", "Listings 3-3 to 3-9, …".
+    @Test("all nineteen listings of the chapter are there, each once")
+    func areComplete() throws {
+        var found: [Int] = []
+        for script in Self.scripts where !script.hasPrefix("legacy-") {
+            let first = try Self.text("\(Self.folder)/\(script)").prefix { $0 != "\n" }
+            let match = try #require(
+                first.firstMatch(of: /^-- Listings? 3-(\d+)(?: to 3-(\d+))?[,:] /),
+                "\(script): the first line says which listings of the chapter it is")
+            let from = try #require(Int(match.1))
+            let to = match.2.flatMap { Int($0) } ?? from
+            #expect(script.contains(/^3-0*(\d+)-/), "\(script): its name begins with its number")
+            #expect(script.firstMatch(of: /^3-0*(\d+)-/).map { Int($0.1) } == from, "\(script) says it is 3-\(from)")
+            found += Array(from...to)
+        }
+        #expect(found.sorted() == Array(1...19))
+    }
+
+    @Test("the chapter's page leads to every script, and to none that is not there")
+    func page() throws {
+        let page = try Self.text("docs/chapter.md")
+        let named = Set(page.matches(of: /scripts\/listings\/([\w.-]+\.lua)/).map { String($0.1) })
+        #expect(named == Set(Self.scripts))
+    }
+}

@@ -118,7 +118,7 @@ final class Waiter {
         wakeUp = nil
         stop()
         let thread = fiber.thread
-        let host = sleepers.host
+        guard let host = sleepers.host else { return }
         if purpose == .results, let task = tasks.first {
             let count = task.hasFailed ? 1 : task.results
             guard lua_checkstack(thread, count + 4) != 0 else { return }

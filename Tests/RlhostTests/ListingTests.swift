@@ -11,21 +11,21 @@ struct ListingTests {
     static let folder = "scripts/listings"
 
     static let scripts: [String] =
-        ((try? FileManager.default.contentsOfDirectory(atPath: ProgramRun.root.appending(path: folder).path)) ?? [])
+        ((try? FileManager.default.contentsOfDirectory(atPath: "\(Binary.repository)/\(folder)")) ?? [])
         .filter { $0.hasSuffix(".lua") }.sorted()
 
     private static func text(_ path: String) throws -> String {
-        try String(contentsOf: ProgramRun.root.appending(path: path), encoding: .utf8)
+        try String(contentsOf: URL(filePath: "\(Binary.repository)/\(path)"), encoding: .utf8)
     }
 
     @Test("each listing prints what it says at its end", arguments: scripts)
-    func prints(script: String) async throws {
+    func prints(script: String) throws {
         let path = "\(Self.folder)/\(script)"
         let parts = try Self.text(path).components(separatedBy: "\n--[[ expected:\n")
         #expect(parts.count == 2, "\(path): a listing ends with one comment \"--[[ expected:\" and what it prints")
         guard let block = parts.last, parts.count == 2 else { return }
         #expect(block.hasSuffix("\n]]\n"), "\(path): after what it prints come a line with ]] and the end")
-        let run = try await ProgramRun.rlhost(path)
+        let run = try Binary.run([path], directory: Binary.repository)
         #expect(run.output + "]]\n" == block)
         #expect(run.errors == "")
         #expect(run.status == 0)
@@ -38,7 +38,7 @@ struct ListingTests {
         for script in Self.scripts where !script.hasPrefix("legacy-") {
             let first = try Self.text("\(Self.folder)/\(script)").prefix { $0 != "\n" }
             let match = try #require(
-                first.firstMatch(of: /^-- Listings? 3-(\d+)(?: to 3-(\d+))?[,:] /),
+                first.firstMatch(of: #/^-- Listings? 3-(\d+)(?: to 3-(\d+))?[,:] /#),
                 "\(script): the first line says which listings of the chapter it is")
             let from = try #require(Int(match.1))
             let to = match.2.flatMap { Int($0) } ?? from

@@ -9,7 +9,7 @@ import Testing
     @Test(arguments: [1, 2, 3, 4] as [UInt64]) func randomOperationsAgreeWithASortedArray(_ seed: UInt64) {
         var random = Random(seed: seed)
         let owner = Owner()
-        var heap = TimerHeap()
+        let heap = TimerHeap()
         var model: [NodePointer] = []
         var age: UInt64 = 0
         let largest = seed == 4 ? 600 : 60

@@ -28,7 +28,7 @@ struct ArchitectureTests {
             #expect(
                 allowed.contains(module),
                 """
-                \(path) imports \(module), which \(target) must not know. Foundation and Dispatch double the time to start \
+                \(path) imports \(module), which \(target) must not know. Foundation and Dispatch slow the start down \
                 and bring a RunLoop of their own; a room that knows one above it can no longer be used without it
                 """)
         }

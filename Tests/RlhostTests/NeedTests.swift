@@ -1,0 +1,56 @@
+import Foundation
+import Testing
+
+/// `scripts/need`, in a world where nothing is really installed.
+@Suite("Installing what is needed")
+struct NeedTests {
+    /// - Parameter user: the number that `id` tells.
+    private func need(_ packages: String, user: Int, hasSudo: Bool = true) throws -> Binary.Result {
+        try Binary.withDirectory { directory in
+            var programs = [
+                "dpkg-query": #"[ "$4" = here ] && echo installed"#,
+                "apt-get": #"echo "apt-get $*""#,
+                "id": "echo \(user)",
+            ]
+            if hasSudo { programs["sudo"] = #"echo "sudo:"; exec "$@""# }
+            // The shell writes them: a file that this process had open for writing could not be run while another test
+            // is just starting a program of its own, which inherits the descriptor for a moment.
+            var script = "write() { printf '#!/bin/sh\\n%s\\n' \"$2\" > \"$1\"; chmod +x \"$1\"; }\n"
+            for (name, text) in programs { script += "write \(name) '\(text)'\n" }
+            // Only what the script itself uses besides.
+            script += "for p in env bash; do ln -s $(command -v $p) $p; done\n"
+            script += "PATH=$PWD \(Binary.repository)/scripts/need \(packages) 2>&1\n"
+            return try Binary.shell(script, directory: directory)
+        }
+    }
+
+    @Test("with everything installed it does nothing, for anybody")
+    func nothing() throws {
+        let run = try need("here", user: 1000, hasSudo: false)
+        #expect(run.status == 0 && run.output.isEmpty, "\(run.output)")
+    }
+
+    @Test("what is missing is installed, and only that")
+    func installs() throws {
+        let run = try need("here lua-one lua-two", user: 0)
+        #expect(
+            run.output == """
+                installing: lua-one lua-two
+                apt-get update -q
+                apt-get install -q -y --no-install-recommends lua-one lua-two
+
+                """)
+        #expect(run.status == 0)
+    }
+
+    @Test("somebody who is not root goes by way of sudo, or is told what to do")
+    func sudo() throws {
+        let run = try need("lua-one", user: 1000)
+        #expect(
+            run.output.contains("sudo:\napt-get update") && run.output.contains("sudo:\napt-get install"),
+            "\(run.output)")
+        let refused = try need("lua-one", user: 1000, hasSudo: false)
+        #expect(refused.status == 1)
+        #expect(refused.output == "need: run this as root: apt-get install lua-one\n")
+    }
+}

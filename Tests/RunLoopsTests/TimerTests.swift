@@ -225,10 +225,10 @@ import Testing
                     world.log("T")
                 }
                 world.loop.add(timer)
-                world.run(ms: 1)
+                world.run(ms: 0)
                 timer.fireDate = date
                 timer.fire()
-                world.run(ms: 1)
+                world.run(ms: 0)
             }
         }
     }

@@ -21,6 +21,8 @@ static void (*signal_explain)(cl_host *);
 static volatile sig_atomic_t noted[32];
 // It is for Lua code that runs, which has not noticed yet.
 static volatile sig_atomic_t pending;
+// The process ends, and Lua code goes on as if it did not.
+static int is_ending;
 
 int cl_take_signal(int number) {
   if (!noted[number]) return 0;
@@ -135,7 +137,7 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
     signal_explain(signal_host);
   }
   // The note of SIGTERM stays: the host still ends with its status.
-  if (cl_take_signal(SIGINT) || noted[SIGTERM]) interrupt(L);
+  if (cl_take_signal(SIGINT) || noted[SIGTERM] || is_ending) interrupt(L);
 }
 
 static void hook(lua_State *L) {
@@ -181,7 +183,15 @@ static void on_signal(int number) {
   errno = saved;
 }
 
+void cl_interrupt(cl_host *host) {
+  if (host != signal_host) return;
+  is_ending = 1;
+  pending = 1;
+  hook(host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main);
+}
+
 void cl_forget_interrupts(void) {
+  is_ending = 0;
   loop_guard.is_set = 0;
   pending = 0;
 }

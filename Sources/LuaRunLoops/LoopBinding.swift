@@ -97,9 +97,15 @@ enum LoopBinding {
             returnsAfterSource = call.boolean(options.index(2))
         }
         if let refusal = refusal(loop, mode) { return call.raise("\(function): \(refusal)") }
-        if call.luaHost.endingStatus != nil { return call.raise("interrupted!") }
+        if call.luaHost.endingStatus != nil { return refuseToRun(call) }
         let result = loop.run(in: mode, for: limit, returnAfterSource: returnsAfterSource)
         return call.answer(results[result]?.description)
+    }
+
+    /// The process ends. A script that catches the error and tries again would keep it from that.
+    private static func refuseToRun(_ call: Call) -> Int32 {
+        cl_interrupt(call.luaHost.host)
+        return call.raise("interrupted!")
     }
 
     private static func refusal(_ loop: RunLoop, _ mode: RunLoop.Mode) -> String? {
@@ -119,7 +125,7 @@ enum LoopBinding {
             return call.wrongArgument("loop:run_mode", 3, "a date: a number, as of rl.now()")
         }
         if let refusal = refusal(loop, mode) { return call.raise("loop:run_mode: \(refusal)") }
-        if call.luaHost.endingStatus != nil { return call.raise("interrupted!") }
+        if call.luaHost.endingStatus != nil { return refuseToRun(call) }
         return call.answer(loop.run(mode: mode, before: .init(nanoseconds: date)))
     }
 
@@ -133,7 +139,7 @@ enum LoopBinding {
             return call.wrongArgument("loop:run_until", 2, "a date: a number, as of rl.now()")
         }
         if let refusal = refusal(loop, .default) { return call.raise("loop:run_until: \(refusal)") }
-        if call.luaHost.endingStatus != nil { return call.raise("interrupted!") }
+        if call.luaHost.endingStatus != nil { return refuseToRun(call) }
         loop.run(until: .init(nanoseconds: date))
         return call.nothing()
     }

@@ -229,6 +229,8 @@ void cl_write_all(int fd, const void *bytes, size_t length);
 /// is interrupted by the first two, `explain` is called in it for the third; the fourth ends the process only if nobody
 /// reads its standard output any more. To be called on the host's thread, once.
 void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_host *host));
+/// The process ends: Lua code that runs is interrupted, and once more if it catches that.
+void cl_interrupt(cl_host *host);
 /// An interruption has done its work: no more of it.
 void cl_forget_interrupts(void);
 /// Takes the note of a signal; whether there was one.

@@ -24,6 +24,7 @@ public final class TestWorld {
         poller.stuckHandler = { [unowned self] in
             isStuck = true
             loop.stopAll()
+            loop.handle.wakeUp()
         }
         loop.attentionHandler = { loop in if cl_time_is_over() != 0 { loop.stopAll() } }
         Alarm.handle = loop.handle

@@ -12,6 +12,8 @@ extension RunLoop {
         commonItems = [:]
         detachTimers()
         dropRequests()
+        // The two hold each other.
+        for mode in modes { mode.timers = [] }
         timerQueues = []
         modes = []
         commonModes = [.default]

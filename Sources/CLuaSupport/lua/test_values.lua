@@ -180,6 +180,9 @@ end
 
 -- Lines that only the expected text has begin with -, those that only the actual one has with +; three lines around each.
 local function text_difference(actual, expected)
+  if actual:sub(-1) == "\n" and expected:sub(-1) == "\n" then
+    actual, expected = actual:sub(1, -2), expected:sub(1, -2)
+  end
   local a, b = lines_of(expected), lines_of(actual)
   local all = {}
   local function same(x, y) return x == y end

@@ -12,6 +12,7 @@ local getinfo, randomseed, floor = debug.getinfo, math.randomseed, math.floor
 local global, package_loaded, io_type = _G, package.loaded, io.type
 
 local worker = {}
+local core
 
 -- Events --------------------------------------------------------------------------------------------------------------
 
@@ -75,7 +76,8 @@ local function trim_traceback(text)
   return frames
 end
 
-local core
+-- What code that runs too long gets as an error, of the watchdog.
+local TOO_LONG = "the test takes too long"
 
 -- A failure as the runner reports it, of an error value. Called as a message handler: the stack is still there.
 local function explain(value)
@@ -103,7 +105,7 @@ local function explain(value)
   if not where then
     where, rest = frames[1] and frames[1]:match "^([^:]+:%d+):", text
   end
-  return { kind = "error", message = rest, where = where, frames = #frames > 1 and frames or nil }
+  return { kind = "error", message = rest, where = where, frames = (#frames > 1 or rest == TOO_LONG) and frames or nil }
 end
 
 -- A failure of the text of an uncaught error: message, traceback, and what it was in.
@@ -240,7 +242,7 @@ local function run_phase(current, body, seconds, name)
     for i = 2, #errors do current.more[#current.more + 1] = explain_text(errors[i]) end
   elseif outcome == "time" then
     local frames = failure and failure.frames
-    local ran = failure and failure.message == "the test takes too long"
+    local ran = failure and failure.message == TOO_LONG
     failure = { kind = "timeout", message = format("the %s took longer than %g s", name, seconds),
       details = where_all_wait() }
     if ran then
@@ -270,7 +272,11 @@ end
 
 -- What is left when a test is over.
 local function find_leaks(current, fds)
-  local leaks = {}
+  local leaks, running = {}, {}
+  for _, program in pairs(current.programs) do
+    if program:is_running() then running[#running + 1] = program end
+    program:release()
+  end
   for _, text in pairs(system.scheduled()) do leaks[#leaks + 1] = text end
   local waiting = system.waiting()
   for i = 1, #waiting, 3 do
@@ -285,11 +291,8 @@ local function find_leaks(current, fds)
     while #threads > 0 and system.real_clock() < patience do threads = system.threads() end
   end
   for _, text in pairs(threads) do leaks[#leaks + 1] = text .. " still runs" end
-  for _, program in pairs(current.programs) do
-    if program:is_running() then
-      leaks[#leaks + 1] = format("program '%s' (process %d) still runs, started at %s", program.title, program.number,
-        program.where)
-    end
+  for _, program in pairs(running) do
+    leaks[#leaks + 1] = format("program '%s' still runs (started at %s)", program.title, program.where)
   end
   return leaks
 end

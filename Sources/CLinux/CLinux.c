@@ -46,3 +46,9 @@ void linux_set_thread_value(void *value, void (*drop)(void *)) {
   }
   thread_value = value;
 }
+
+void linux_poll_both(int a, int b, int64_t timeout) {
+  struct pollfd both[2] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}};
+  struct timespec t = {.tv_sec = timeout / 1000000000, .tv_nsec = timeout % 1000000000};
+  ppoll(both, 2, timeout < 0 ? NULL : &t, NULL);
+}

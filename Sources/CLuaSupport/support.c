@@ -534,7 +534,7 @@ void cl_to_text(lua_State *L, int index) {
 static int p_new_thread(lua_State *L) {
   lua_State *thread = lua_newthread(L);
   // Not the hook of whoever happens to run now.
-  lua_sethook(thread, NULL, 0, 0);
+  cl_hook_new_thread(thread);
   return 1;
 }
 

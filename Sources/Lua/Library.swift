@@ -9,7 +9,7 @@ public struct Library: @unchecked Sendable {
     // Sendable: written once, here.
     let entries: UnsafeMutableBufferPointer<cl_entry>
 
-    public struct Entry {
+    public struct Entry: Sendable {
         let name: StaticString
         let kind: Int32
         let spread: Int32

@@ -5,7 +5,9 @@ internal import RunLoops
 /// `loop:inspect`, `loop:stats` and `rl.why`.
 enum InspectBinding {
     /// One thing in a mode.
-    private struct Entry {
+    struct Entry {
+        /// The same in every mode that the thing is in.
+        var identity: UnsafeRawPointer
         var kind: String
         var name: String
         var order: Int
@@ -15,7 +17,7 @@ enum InspectBinding {
         var detail: String?
     }
 
-    private static func entries(_ host: LuaHost, _ mode: RunLoop.Mode) -> [Entry] {
+    static func entries(_ host: LuaHost, _ mode: RunLoop.Mode) -> [Entry] {
         var entries: [Entry] = []
         for node in host.loop.timers(in: mode) {
             let box = TimerBinding.box(node)
@@ -25,21 +27,22 @@ enum InspectBinding {
                 let fiber = isTask ? host.fiber(of: node) : nil
                 entries.append(
                     Entry(
-                        kind: isTask ? "task" : "request", name: "", order: node.pointee.order,
+                        identity: UnsafeRawPointer(node), kind: isTask ? "task" : "request", name: "", order: node.pointee.order,
                         site: fiber.flatMap { host.site($0.subjectSite) }, next: Call.seconds(node.pointee.fireDate),
                         detail: fiber.map { "waits in \($0.waitsIn)" } ?? "delayed"))
                 continue
             }
             entries.append(
                 Entry(
-                    kind: "timer", name: host.nameOfAnchored(UInt32(node.pointee.context)) ?? "",
+                    identity: UnsafeRawPointer(node), kind: "timer", name: host.nameOfAnchored(UInt32(node.pointee.context)) ?? "",
                     order: node.pointee.order, site: host.site(box.pointee.site),
                     next: Call.seconds(node.pointee.fireDate),
                     interval: node.pointee.repeats ? Call.seconds(node.pointee.interval) : nil))
         }
         entries.sort { ($0.next ?? 0) < ($1.next ?? 0) }
         for item in host.loop.items(in: mode) {
-            var entry = Entry(kind: "", name: item.name, order: item.order)
+            let identity = UnsafeRawPointer(Unmanaged.passUnretained(item).toOpaque())
+            var entry = Entry(identity: identity, kind: "", name: item.name, order: item.order)
             switch item {
             case let port as RunLoop.FDPort:
                 entry.kind = "fd_port"

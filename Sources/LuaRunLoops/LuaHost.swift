@@ -25,7 +25,7 @@ public final class LuaHost: Interpreter {
     /// Slots of strings that callbacks get.
     var strings: [UInt32] = []
     /// Seconds since 1970.
-    public var wallClock: Double { RunLoop.wallClock }
+    public var wallClock: Double { loop.wallClock }
     /// The thread it runs on; nil on the main thread.
     var thread: LuaThread?
     var threadCount = 0
@@ -40,6 +40,8 @@ public final class LuaHost: Interpreter {
     var lastWait: UInt64 = 0
     /// The object of the last answer: nobody else may hold it yet.
     var answered: AnyObject?
+    /// The world of a test runner's state; see TestWorld.
+    var testWorld: TestWorld?
     /// Lua functions that Swift calls, by name.
     var hooks: [String: UInt32] = [:]
     /// Delayed perform requests that have not run, by slot.

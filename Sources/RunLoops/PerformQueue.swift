@@ -119,6 +119,13 @@ final class PerformQueue {
         return true
     }
 
+    func contexts(of owner: RunLoop.RequestOwner) -> [Int] {
+        (0..<length).compactMap { i in
+            let entry = storage[(head + i) & (capacity - 1)]
+            return entry.owner?.takeUnretainedValue() === owner ? entry.context : nil
+        }
+    }
+
     private func dropHead() {
         head = (head + 1) & (capacity - 1)
         length -= 1

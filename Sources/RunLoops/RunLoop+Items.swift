@@ -176,6 +176,9 @@ extension RunLoop {
         return true
     }
 
+    /// The contexts of an owner's queued requests, in whatever modes.
+    public func pendingRequests(of owner: RequestOwner) -> [Int] { requestQueues.flatMap { $0.contexts(of: owner) } }
+
     /// How many requests are queued, in whatever modes.
     public var pendingRequests: Int { requestCount }
 
@@ -253,6 +256,10 @@ extension RunLoop {
         }
         for (item, _) in commonItems.values { forgetCommonItem(item) }
         detachTimers()
+        dropRequests()
+    }
+
+    func dropRequests() {
         for queue in requestQueues {
             while let request = queue.take(queue.firstNumber(after: 0)) {
                 requestCount -= 1

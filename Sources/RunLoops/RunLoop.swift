@@ -203,6 +203,9 @@ public final class RunLoop {
     /// Seconds since 1970, by the wall clock.
     public static var wallClock: Double { linux_wall_clock() }
 
+    /// Seconds since 1970, by the wall clock of the loop's world.
+    public var wallClock: Double { poller.wallClock }
+
     /// The loop's clock.
     public var now: Instant {
         latestNow = poller.now()

@@ -31,6 +31,10 @@ enum Program {
             Output.write(options.showsHelp ? Options.usage : banner + "\n", to: 1)
             return 0
         }
+        // Only the word itself: a script of that name is run as ./test.
+        if let script = options.script, arguments[script] == "test", arguments[script - 1] != "--" {
+            return TestCommand.run(options, arguments)
+        }
         let loop = RunLoop.current
         guard let host = LuaHost(loop: loop) else {
             report("cannot create state: not enough memory")

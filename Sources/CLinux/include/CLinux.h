@@ -76,3 +76,6 @@ void linux_print(int fd, const void *bytes, size_t length);
 /// One pointer for each thread: its run loop. `drop` is called with it when the thread ends.
 void *linux_thread_value(void);
 void linux_set_thread_value(void *value, void (*drop)(void *));
+
+/// Waits until one of two descriptors is readable, at most so many nanoseconds; negative: without limit.
+void linux_poll_both(int a, int b, int64_t timeout);

@@ -11,6 +11,8 @@
 #include <lualib.h>
 #include <stdint.h>
 
+#include "process.h"
+
 /// A Swift function that Lua can call. Returns the number of results on top of the stack, or a verdict.
 typedef int (*cl_function)(lua_State *L);
 
@@ -214,8 +216,12 @@ const char *cl_error_text(int number);
 /// What `lua -v` says.
 static inline const char *cl_copyright(void) { return LUA_COPYRIGHT; }
 static inline const char *cl_release(void) { return LUA_RELEASE; }
+/// Sets the hook of a new coroutine of the host's: that of a running line count, or none.
+void cl_hook_new_thread(lua_State *L);
 
 /// The Lua-written parts.
+/// A part of the test runner by its module name, or NULL.
+const char *cl_test_script(const char *name, size_t *length);
 const char *cl_prelude_text(void);
 extern const size_t cl_prelude_length;
 

@@ -1,0 +1,306 @@
+-- How the test library compares values, and shows how they differ.
+
+local values = {}
+local type, next, pairs, tostring, rawequal = type, next, pairs, tostring, rawequal
+local format, rep, concat, sort = string.format, string.rep, table.concat, table.sort
+local math_type, getmetatable, pcall, rawget = math.type, getmetatable, pcall, rawget
+
+-- Showing ------------------------------------------------------------------------------------------------------------
+
+local ESCAPES = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"', ["\27"] = "\\27" }
+
+local function quote(text)
+  return '"' .. text:gsub('[%c\\"\127]', function(c) return ESCAPES[c] or format("\\%03d", c:byte()) end) .. '"'
+end
+
+local RANKS = { number = 1, string = 2, boolean = 3 }
+
+local function key_order(a, b)
+  local ta, tb = type(a), type(b)
+  if ta == tb and (ta == "number" or ta == "string") then return a < b end
+  local ra, rb = RANKS[ta] or 4, RANKS[tb] or 4
+  if ra ~= rb then return ra < rb end
+  return tostring(a) < tostring(b)
+end
+
+local function sorted_keys(table)
+  local keys = {}
+  for key in next, table do keys[#keys + 1] = key end
+  sort(keys, key_order)
+  return keys
+end
+
+local KEYWORDS = {}
+for word in ([[and break do else elseif end false for function goto if in local nil not or repeat return then true until
+  while]]):gmatch "%a+" do KEYWORDS[word] = true end
+
+local function is_name(key) return type(key) == "string" and key:match "^[%a_][%w_]*$" and not KEYWORDS[key] end
+
+local function has_tostring(value)
+  local found, meta = pcall(getmetatable, value)
+  return found and type(meta) == "table" and rawget(meta, "__tostring") ~= nil
+end
+
+local function scalar(value)
+  local kind = type(value)
+  if kind == "string" then return quote(value) end
+  if kind == "number" and math_type(value) == "float" and value == value and value % 1 == 0 and value < 1e15
+    and value > -1e15 then return format("%.1f", value) end
+  if kind == "number" and math_type(value) == "float" then
+    local short = format("%.14g", value)
+    return short + 0 == value and short or format("%.17g", value)
+  end
+  local fine, text = pcall(tostring, value)
+  return fine and type(text) == "string" and text or kind
+end
+
+-- On one line; `depth` levels of tables, at most `limit` fields of each.
+local function show(value, depth, limit, path)
+  if type(value) ~= "table" then return scalar(value) end
+  if has_tostring(value) then return scalar(value) end
+  if path[value] then return "<the table " .. path[value] .. " levels up>" end
+  if next(value) == nil then return "{}" end
+  if depth == 0 then return "{…}" end
+  for table, level in pairs(path) do path[table] = level + 1 end
+  path[value] = 1
+  local parts, length = {}, 0
+  while rawget(value, length + 1) ~= nil do length = length + 1 end
+  for i = 1, length do
+    if #parts == limit then break end
+    parts[#parts + 1] = show(value[i], depth - 1, limit, path)
+  end
+  local total = length
+  for _, key in pairs(sorted_keys(value)) do
+    if not (math_type(key) == "integer" and key >= 1 and key <= length) then
+      total = total + 1
+      if #parts < limit then
+        local name = is_name(key) and key or "[" .. show(key, depth - 1, limit, path) .. "]"
+        parts[#parts + 1] = name .. " = " .. show(rawget(value, key), depth - 1, limit, path)
+      end
+    end
+  end
+  if total > #parts then parts[#parts + 1] = format("… %d more", total - #parts) end
+  path[value] = nil
+  for table, level in pairs(path) do path[table] = level - 1 end
+  return "{" .. concat(parts, ", ") .. "}"
+end
+
+--- A value on one line.
+function values.show(value) return show(value, 4, 40, {}) end
+
+local function brief(value)
+  local text = show(value, 3, 12, {})
+  if #text <= 160 then return text end
+  if type(value) == "table" then return show(value, 1, 6, {}) end
+  return text:sub(1, 120) .. format('…" (%d bytes)', #value)
+end
+
+-- Comparing ----------------------------------------------------------------------------------------------------------
+
+local equal
+
+local function has_eq(value)
+  local meta = getmetatable(value)
+  return type(meta) == "table" and rawget(meta, "__eq") ~= nil
+end
+
+local function table_equal(a, b, seen)
+  if seen[a] == b then return true end  -- compared further up: nothing but the rest can tell them apart
+  seen[a] = b
+  for key, value in next, a do
+    local other = rawget(b, key)
+    if other == nil or not equal(value, other, seen) then return false end
+  end
+  for key in next, b do
+    if rawget(a, key) == nil then return false end
+  end
+  return true
+end
+
+function equal(a, b, seen)
+  if rawequal(a, b) then return true end
+  if type(a) ~= type(b) then return false end
+  if type(a) == "number" then return a == b or a ~= a and b ~= b end
+  if type(a) ~= "table" then return a == b end
+  if has_eq(a) or has_eq(b) then return a == b end
+  return table_equal(a, b, seen)
+end
+
+--- Whether two values are equal, tables by what is in them.
+function values.equal(a, b) return equal(a, b, {}) end
+
+-- Differences ----------------------------------------------------------------------------------------------------------
+
+-- The longest common subsequence of two arrays; calls `keep(i, j)`, `drop(i)` and `add(j)` in order. Beginnings and ends
+-- that agree are left out of the quadratic part; nil if that is too long.
+local function align(a, b, n, m, same, keep, drop, add)
+  local first = 0
+  while first < n and first < m and same(a[first + 1], b[first + 1]) do first = first + 1 end
+  local last = 0
+  while last < n - first and last < m - first and same(a[n - last], b[m - last]) do last = last + 1 end
+  local rows, columns = n - first - last, m - first - last
+  if rows * columns > 250000 then return nil end
+  local lengths = {}
+  for i = rows, 0, -1 do
+    lengths[i] = {}
+    for j = columns, 0, -1 do
+      if i == rows or j == columns then
+        lengths[i][j] = 0
+      elseif same(a[first + i + 1], b[first + j + 1]) then
+        lengths[i][j] = lengths[i + 1][j + 1] + 1
+      else
+        local down, right = lengths[i + 1][j], lengths[i][j + 1]
+        lengths[i][j] = down > right and down or right
+      end
+    end
+  end
+  for i = 1, first do keep(i, i) end
+  local i, j = 0, 0
+  while i < rows or j < columns do
+    if i < rows and j < columns and same(a[first + i + 1], b[first + j + 1]) then
+      i, j = i + 1, j + 1
+      keep(first + i, first + j)
+    elseif i < rows and (j == columns or lengths[i + 1][j] >= lengths[i][j + 1]) then
+      i = i + 1
+      drop(first + i)
+    else
+      j = j + 1
+      add(first + j)
+    end
+  end
+  for k = last - 1, 0, -1 do keep(n - k, m - k) end
+  return true
+end
+
+local function lines_of(text)
+  local lines = {}
+  for line in (text .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
+  return lines
+end
+
+-- Lines that only the expected text has begin with -, those that only the actual one has with +; three lines around each.
+local function text_difference(actual, expected)
+  if actual:sub(-1) == "\n" and expected:sub(-1) == "\n" then
+    actual, expected = actual:sub(1, -2), expected:sub(1, -2)
+  end
+  local a, b = lines_of(expected), lines_of(actual)
+  local all = {}
+  local function same(x, y) return x == y end
+  local aligned = align(a, b, #a, #b, same,
+    function(i) all[#all + 1] = "  " .. a[i] end,
+    function(i) all[#all + 1] = "- " .. a[i] end,
+    function(j) all[#all + 1] = "+ " .. b[j] end)
+  if not aligned then return nil end
+  local near, out, gap = {}, {}, false
+  for i = 1, #all do
+    if all[i]:sub(1, 1) ~= " " then
+      for j = i - 3, i + 3 do near[j] = true end
+    end
+  end
+  for i = 1, #all do
+    if near[i] then
+      out[#out + 1] = (all[i]:gsub("[\r\27%z]", function(c) return ESCAPES[c] or "\\0" end))
+      gap = false
+    elseif not gap then
+      out[#out + 1] = "  …"
+      gap = true
+    end
+  end
+  return out
+end
+
+local MOST = 12
+
+local function step(path, key)
+  if is_name(key) then return path .. "." .. key end
+  return path .. "[" .. show(key, 1, 4, {}) .. "]"
+end
+
+local function array_length(t)
+  local n = 0
+  while rawget(t, n + 1) ~= nil do n = n + 1 end
+  return n
+end
+
+local collect
+
+local function say(list, path, text) list[#list + 1] = (path == "" and "it" or path) .. ": " .. text end
+
+-- Arrays of different lengths: elements that were put in or left out, rather than that all behind them differ.
+local function collect_array(list, path, a, b, n, m, seen)
+  local dropped, added, out = nil, nil, {}
+  local aligned = align(b, a, m, n, function(x, y) return equal(x, y, {}) end,
+    function() dropped, added = nil, nil end,
+    function(i) out[#out + 1] = { "missing", i } end,
+    function(j) out[#out + 1] = { "extra", j } end)
+  if not aligned or #out > n + m - 1 then return false end
+  for _, change in pairs(out) do
+    if change[1] == "missing" then
+      say(list, step(path, change[2]), "missing: expected " .. brief(b[change[2]]))
+    else
+      say(list, step(path, change[2]), "not expected: got " .. brief(a[change[2]]))
+    end
+  end
+  return true
+end
+
+function collect(list, path, a, b, seen)
+  if equal(a, b, {}) then return end
+  if type(a) ~= "table" or type(b) ~= "table" or has_eq(a) or has_eq(b) then
+    if type(a) == "number" and type(b) == "number" and brief(a) == brief(b) then
+      return say(list, path, format("expected %.17g, got %.17g", b, a))
+    end
+    return say(list, path, "expected " .. brief(b) .. ", got " .. brief(a))
+  end
+  if seen[a] == b then return end
+  seen[a] = b
+  local n, m = array_length(a), array_length(b)
+  local done = n ~= m and n + m < 2000 and collect_array(list, path, a, b, n, m, seen)
+  local both = {}
+  for key in next, a do both[key] = true end
+  for key in next, b do both[key] = true end
+  for _, key in pairs(sorted_keys(both)) do
+    local in_array = math_type(key) == "integer" and key >= 1 and key <= (n > m and n or m)
+    if not (done and in_array) then
+      local mine, other = rawget(a, key), rawget(b, key)
+      if mine == nil then
+        say(list, step(path, key), "missing: expected " .. brief(other))
+      elseif other == nil then
+        say(list, step(path, key), "not expected: got " .. brief(mine))
+      else
+        collect(list, step(path, key), mine, other, seen)
+      end
+    end
+  end
+end
+
+--- In what two values differ that are not equal: a headline, and lines with details or nil.
+function values.difference(actual, expected)
+  if type(actual) == "table" and type(expected) == "table" and not has_eq(actual) and not has_eq(expected) then
+    local list = {}
+    collect(list, "", actual, expected, {})
+    if #list > MOST then
+      local more = #list - MOST
+      for i = #list, MOST + 1, -1 do list[i] = nil end
+      list[MOST + 1] = format("… and %d more differences", more)
+    end
+    return "the tables differ", list
+  end
+  if type(actual) == "string" and type(expected) == "string" and (actual:find "\n" or expected:find "\n") then
+    local lines = text_difference(actual, expected)
+    if lines then return "the texts differ (- expected, + got)", lines end
+  end
+  local list = {}
+  collect(list, "", actual, expected, {})
+  local text = (list[1] or ""):gsub("^it: ", "")
+  if type(actual) ~= type(expected) and type(actual) ~= "table" and type(expected) ~= "table" then
+    text = format("expected %s, got %s", brief(expected), brief(actual))
+    if brief(actual):gsub('"', "") == brief(expected):gsub('"', "") then
+      text = text .. format(" (a %s)", type(actual))
+    end
+  end
+  if #text <= 90 then return text, nil end
+  return "the values differ", { "expected " .. brief(expected), "got      " .. brief(actual) }
+end
+
+return values

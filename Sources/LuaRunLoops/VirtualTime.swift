@@ -1,0 +1,59 @@
+internal import CLuaSupport
+internal import Lua
+public import RunLoops
+
+/// The world of a test runner: the main thread's loop, in virtual time, and what the runner learns about it.
+public final class TestWorld {
+    public let clock = SimulatedClock()
+    public let loop: RunLoop
+    /// Errors that nobody has handled, in the order in which they came: message and traceback.
+    var errors: [String] = []
+    /// The loop sleeps, and nothing can wake it.
+    var isStuck = false
+    /// The test has asked for its end.
+    var isStopped = false
+    /// The task that waits for `unpark`.
+    var parked: Fiber?
+
+    /// Makes its loop that of the calling thread, which must have none yet.
+    public init() {
+        let poller = SimulatedPoller(clock: clock)
+        loop = RunLoop(poller: poller)
+        loop.becomeCurrent()
+        poller.somethingIsOutstanding = { cl_has_children() != 0 }
+        poller.stuckHandler = { [unowned self] in
+            isStuck = true
+            loop.stopAll()
+            loop.handle.wakeUp()
+        }
+        loop.attentionHandler = { loop in if cl_time_is_over() != 0 { loop.stopAll() } }
+        Alarm.handle = loop.handle
+    }
+
+    /// Makes a new state one of this world.
+    public func adopt(_ host: LuaHost) {
+        host.testWorld = self
+        host.onUncaught = { [unowned self] _, text in
+            errors.append(text)
+            loop.stopAll()
+        }
+        let clock = clock
+        host.makePoller = { SimulatedPoller(clock: clock) }
+    }
+
+    /// For so many real seconds from now the loop may run.
+    func startWatch(_ host: LuaHost, seconds: Double) {
+        isStuck = false
+        isStopped = false
+        cl_watch(
+            host.host, seconds, { Alarm.handle?.raiseAttention() }, { Alarm.handle?.isWaiting ?? false ? 1 : 0 })
+    }
+
+    func stopWatch(_ host: LuaHost) { cl_watch(host.host, 0, nil, nil) }
+
+    /// For the signal handler.
+    private enum Alarm {
+        // Set once, before the handler is; only read by it.
+        nonisolated(unsafe) static var handle: RunLoop.Handle?
+    }
+}

@@ -1,0 +1,236 @@
+internal import CLuaSupport
+internal import Lua
+internal import RunLoops
+
+/// What the Lua-written test runner needs of the state, its loop and its clock.
+enum VirtualTimeBinding {
+    static let functions: [Library.Entry] = [
+        .init("run") { run(Call($0)) },
+        .init("stop") { stop(Call($0)) },
+        .init("park") { park(Call($0)) },
+        .init("unpark") { unpark(Call($0)) },
+        .init("take_errors") { takeErrors(Call($0)) },
+        .init("waiting") { waiting(Call($0)) },
+        .init("scheduled") { scheduled(Call($0)) },
+        .init("threads") { threads(Call($0)) },
+        .init("stop_threads") { stopThreads(Call($0)) },
+        .init("cancel_waiting") { cancelWaiting(Call($0)) },
+        .init("last_pass") { lastPass(Call($0)) },
+        .init("reset") { reset(Call($0)) },
+        .init("hold") { hold(Call($0)) },
+        .init("allow_jump") { allowJump(Call($0)) },
+        .init("real_time") { realTime(Call($0)) },
+    ]
+
+    private static func world(_ call: Call) -> TestWorld? { call.luaHost.testWorld }
+
+    /// run(fn, seconds): runs fn as a task, and the loop until that has ended. Answers "ended"; or "error", when there are
+    /// errors to take; "stopped"; "time", after so many real seconds; "stuck", when the clock is held and nothing else can
+    /// happen; "finished", when nothing is left that could wake the task.
+    private static func run(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        guard let world = world(call), call.type(1) == LUA_TFUNCTION, let seconds = call.number(2) else {
+            return call.raise("run: a function and seconds are expected, in a test's state")
+        }
+        guard let fiber = host.takeFiber(), lua_checkstack(call.thread, 4) != 0 else { return call.raiseOutOfMemory() }
+        lua_pushvalue(call.thread, 1)
+        lua_xmove(call.thread, fiber.thread, 1)
+        let task = TestTask(host)
+        fiber.attachment = task
+        world.startWatch(host, seconds: seconds)
+        host.resume(fiber, arguments: 0)
+        var outcome: String?
+        while outcome == nil {
+            if world.isStopped {
+                outcome = "stopped"
+            } else if !world.errors.isEmpty {
+                outcome = "error"
+            } else if cl_time_is_over() != 0 {
+                outcome = "time"
+            } else if task.hasEnded {
+                outcome = "ended"
+            } else if world.isStuck {
+                outcome = "stuck"
+            } else if host.loop.run() == .finished, !task.hasEnded, world.errors.isEmpty, !world.isStopped {
+                outcome = "finished"
+            }
+        }
+        world.stopWatch(host)
+        return call.answer(outcome)
+    }
+
+    /// stop(): the run ends as "stopped".
+    private static func stop(_ call: Call) -> Int32 {
+        world(call)?.isStopped = true
+        call.luaHost.loop.stopAll()
+        return call.nothing()
+    }
+
+    /// park(): the running task waits until somebody calls unpark(). That alone does not keep the loop running.
+    private static func park(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        if let reason = host.reasonNotToWait(call.thread) { return call.raise("t.expect: \(reason)") }
+        guard let world = world(call), let fiber = host.beginWait(in: "t.expect", cancel: { _ in world.parked = nil })
+        else { return call.raiseOutOfMemory() }
+        world.parked = fiber
+        return call.yield()
+    }
+
+    private static func unpark(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        guard let world = world(call), let fiber = world.parked else { return call.nothing() }
+        world.parked = nil
+        host.loop.perform { host.resume(fiber, arguments: 0) }
+        return call.nothing()
+    }
+
+    private static func takeErrors(_ call: Call) -> Int32 {
+        guard let world = world(call) else { return call.nothing() }
+        if call.boolean(1) { call.luaHost.reportFailures() }
+        let errors = world.errors
+        world.errors = []
+        return answer(call, errors)
+    }
+
+    private static func answer(_ call: Call, _ texts: [String]) -> Int32 {
+        var program = ValueProgram()
+        program.table { table in for text in texts { table.element { $0.append(text) } } }
+        return call.answer(program)
+    }
+
+    /// waiting(): for each task that waits: what it is, what it waits in, a traceback; three texts in a row.
+    private static func waiting(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        var texts: [String] = []
+        for fiber in host.fibersThatWait() {
+            let subject = host.describeSubject(fiber) ?? ""
+            texts.append(fiber.attachment is TestTask ? "the test" : subject.hasPrefix("task") || subject.isEmpty
+                ? subject : "the callback of \(subject)")
+            texts.append("\(fiber.waitsIn)")
+            texts.append(host.traceback(of: fiber, ""))
+        }
+        return answer(call, texts)
+    }
+
+    /// scheduled(): descriptions of what is in the loop, other than tasks that wait.
+    private static func scheduled(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        var texts: [String] = []
+        var seen: Set<UnsafeRawPointer> = []
+        let waits = Set(host.waits.values.map { ObjectIdentifier($0.source) })
+        for mode in host.loop.modeNames {
+            for item in host.loop.items(in: mode) where waits.contains(ObjectIdentifier(item)) {
+                seen.insert(UnsafeRawPointer(Unmanaged.passUnretained(item).toOpaque()))
+            }
+            for entry in InspectBinding.entries(host, mode) where entry.kind != "task" && !seen.contains(entry.identity) {
+                seen.insert(entry.identity)
+                var parts: [String] = []
+                if let interval = entry.interval { parts.append("every \(TimerBinding.short(Int64(interval * 1e9))) s") }
+                if let detail = entry.detail { parts.append(detail) }
+                if mode != .default { parts.append("in mode \"\(mode)\"") }
+                if let site = entry.site { parts.append("made at \(site)") }
+                let name = entry.name.isEmpty ? "" : " \"\(entry.name)\""
+                let kind = entry.kind == "request" ? "perform request" : entry.kind
+                texts.append(kind + name + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))"))
+            }
+        }
+        for slot in host.loop.pendingRequests(of: host.requests) {
+            host.push(host.state, slot: UInt32(slot))
+            let site = cl_any_box_at(host.state, -1).flatMap { host.site($0.pointee.site) }
+            cl_pop(host.state, 1)
+            texts.append("perform request (never ran\(site.map { ", made at \($0)" } ?? ""))")
+        }
+        return answer(call, texts)
+    }
+
+    /// threads(): descriptions of the threads that are alive.
+    private static func threads(_ call: Call) -> Int32 {
+        answer(call, LuaThread.all.map { "thread \"\($0.name)\"" + ($0.site.map { " (made at \($0))" } ?? "") }.sorted())
+    }
+
+    /// stop_threads(seconds): the names of those that did not stop within so many real seconds.
+    private static func stopThreads(_ call: Call) -> Int32 {
+        answer(call, LuaHost.stopThreads(within: call.number(1) ?? 1))
+    }
+
+    /// cancel_waiting(): ends every task that waits, and whatever they do about it.
+    private static func cancelWaiting(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        var rounds = 0
+        while !host.fibersThatWait().isEmpty, rounds < 20 {
+            host.cancelEverything()
+            rounds += 1
+        }
+        forgetFailures(host)
+        return call.nothing()
+    }
+
+    /// Tasks that have failed since the test's outcome is known have failed for being ended.
+    private static func forgetFailures(_ host: LuaHost) {
+        for failure in host.failures { failure.task?.isObserved = true }
+        host.failures = []
+        host.testWorld?.errors = []
+    }
+
+    /// last_pass(): what was asked for at once still happens.
+    private static func lastPass(_ call: Call) -> Int32 {
+        call.luaHost.loop.run(in: .default, for: .zero)
+        return call.nothing()
+    }
+
+    /// reset(): the loop and the clock as new.
+    private static func reset(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        guard let world = world(call) else { return call.nothing() }
+        for mode in host.loop.modeNames {
+            for node in host.loop.timers(in: mode) { node.invalidate() }
+            for item in host.loop.items(in: mode) { item.invalidate() }
+        }
+        host.delayed = [:]
+        host.loop.reset()
+        host.release(host.errorHandler)
+        host.errorHandler = 0
+        host.endingStatus = nil
+        forgetFailures(host)
+        world.clock.reset()
+        return call.nothing()
+    }
+
+    // MARK: The clock
+
+    private static func hold(_ call: Call) -> Int32 {
+        world(call)?.clock.isHeld = call.boolean(1)
+        return call.nothing()
+    }
+
+    /// allow_jump(date): up to this date the clock jumps whatever is outstanding.
+    private static func allowJump(_ call: Call) -> Int32 {
+        guard let date = call.nanoseconds(1) else { return call.raise("allow_jump: a date is expected") }
+        world(call)?.clock.allowJump(to: .init(nanoseconds: date))
+        return call.nothing()
+    }
+
+    /// real_time(on): the clock goes as the real one does.
+    private static func realTime(_ call: Call) -> Int32 {
+        world(call)?.clock.followsRealTime = call.boolean(1)
+        return call.nothing()
+    }
+}
+
+/// The task that a test runs in.
+final class TestTask: FiberAttachment {
+    private unowned let host: LuaHost
+    private(set) var hasEnded = false
+
+    init(_ host: LuaHost) {
+        self.host = host
+        super.init()
+    }
+
+    override func ended(_ fiber: Fiber, results: Int32) -> Bool {
+        hasEnded = true
+        if results < 0 { host.uncaught(fiber) }
+        host.loop.stopAll()
+        return true
+    }
+}

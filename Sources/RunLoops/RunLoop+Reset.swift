@@ -1,0 +1,24 @@
+extension RunLoop {
+    /// As new: nothing in any mode, nothing queued, the modes and the sequence of the beginning. What was in it is not
+    /// invalidated. For hosts that use one thread's loop for several things in turn, as a test runner does.
+    ///
+    /// Only while the loop does not run.
+    public func reset() {
+        precondition(runs.isEmpty, "a run loop cannot be reset while it runs")
+        _ = handle.takeMail()
+        for mode in modes {
+            for item in mode.items { remove(item, from: mode) }
+        }
+        commonItems = [:]
+        detachTimers()
+        dropRequests()
+        // The two hold each other.
+        for mode in modes { mode.timers = [] }
+        timerQueues = []
+        modes = []
+        commonModes = [.default]
+        sequence = .documented
+        statistics = Statistics()
+        _ = state(of: .default)
+    }
+}

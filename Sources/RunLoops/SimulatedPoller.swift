@@ -1,0 +1,55 @@
+internal import CLinux
+
+/// A world in which sleeping takes no time: when nothing is ready, the clock jumps to the end of the wait.
+///
+/// Descriptors are real. While any is watched, the poller waits for it in real time, unless `waitsForDescriptors` is off.
+/// Real time spent so passes here, too. A loop that sleeps without a deadline waits for another thread to wake it.
+///
+/// Several loops, each on its own thread, may share a clock: it jumps only when all of them sleep.
+public final class SimulatedPoller: Poller {
+    public let clock: SimulatedClock
+    /// Off: only what is ready at the moment is seen of descriptors, and the clock jumps regardless.
+    public var waitsForDescriptors: Bool
+    /// Whether something outside this loop, such as a child process, may still have to happen before time may pass.
+    public var somethingIsOutstanding: () -> Bool = { false }
+    /// Called on the loop's thread, in the middle of its wait, when nothing can ever end that wait: no timer, no descriptor,
+    /// no other loop is left, or the clock is held. Afterwards the wait goes on.
+    public var stuckHandler: (() -> Void)?
+    private let place: SimulatedClock.Place
+
+    public convenience init(start: RunLoop.Instant = .init(nanoseconds: 0), waitsForDescriptors: Bool = false) {
+        self.init(clock: SimulatedClock(start: start), waitsForDescriptors: waitsForDescriptors)
+    }
+
+    /// The poller of one of the loops that share a clock.
+    public init(clock: SimulatedClock, waitsForDescriptors: Bool = true) {
+        self.clock = clock
+        self.waitsForDescriptors = waitsForDescriptors
+        place = clock.enter()
+    }
+
+    deinit { clock.leave(place) }
+
+    public override func now() -> Int64 { clock.now.nanoseconds }
+
+    public override var wallClock: Double { clock.wallClock }
+
+    /// Moves the clock, as if the loop's thread had been busy so long.
+    public func advance(by duration: Duration) { clock.advance(by: duration) }
+
+    public override func wait(
+        _ epoll: Int32, _ events: UnsafeMutableRawPointer, capacity: Int, timeout: Int64, watching: Int
+    ) -> Int {
+        let events = events.assumingMemoryBound(to: epoll_event.self)
+        if clock.followsRealTime {
+            return max(0, Int(linux_epoll_wait(epoll, events, CInt(capacity), timeout)))
+        }
+        let ready = Int(linux_epoll_wait(epoll, events, CInt(capacity), 0))
+        guard ready <= 0, timeout != 0 else { return max(0, ready) }
+        let deadline = timeout < 0 ? Int64.max : now().addingSaturating(timeout)
+        clock.sleep(
+            place, in: epoll, until: deadline, watchesDescriptors: waitsForDescriptors && watching > 0,
+            somethingIsOutstanding: somethingIsOutstanding, stuck: stuckHandler)
+        return max(0, Int(linux_epoll_wait(epoll, events, CInt(capacity), 0)))
+    }
+}

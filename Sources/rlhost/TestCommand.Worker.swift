@@ -1,0 +1,66 @@
+import CLinux
+import Glibc
+import LuaRunLoops
+import RunLoops
+
+extension TestCommand {
+    /// The process in which tests run: gets lines with the names of test files on descriptor 3, each with what else the
+    /// runner wants, and answers there.
+    struct Worker {
+        let options: Options
+
+        func run() -> Int32 {
+            LuaHost.becomeWorker()
+            let world = TestWorld()
+            while let line = readCommand() {
+                let fields = line.split(separator: "\t", omittingEmptySubsequences: false).map(String.init)
+                if let message = runFile(fields, world) {
+                    Program.report(message)
+                    return 1
+                }
+            }
+            return 0
+        }
+
+        /// A state of its own for each file.
+        private func runFile(_ fields: [String], _ world: TestWorld) -> String? {
+            guard let host = LuaHost(loop: world.loop) else { return "cannot create state: not enough memory" }
+            world.adopt(host)
+            defer { host.close() }
+            if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) { return message }
+            if let message = host.openTestRunner() { return message }
+            // What comes before the file, as texts of Lua: LUA_INIT, -l, -e.
+            let worker = "return require('runloop.test.worker').run(...)"
+            return host.load(.text(worker, name: "=[rlhost]")) ?? host.callLoaded(fields + preparations)
+        }
+
+        /// Pairs: a kind and a text.
+        private var preparations: [String] {
+            var texts: [String] = []
+            if !options.ignoresEnvironment, let value = getenv("LUA_INIT_5_4") ?? getenv("LUA_INIT") {
+                texts += ["init", String(cString: value)]
+            }
+            for step in options.steps {
+                switch step {
+                case .execute(let text): texts += ["execute", text]
+                case .print(let text): texts += ["execute", "print(\(text)\n)"]
+                case .require(let name, let global): texts += ["require", name, "global", global]
+                case .warnings: texts += ["execute", "warn '@on'"]
+                }
+            }
+            return texts
+        }
+
+        private func readCommand() -> String? {
+            var bytes: [UInt8] = []
+            var byte: UInt8 = 0
+            while true {
+                let count = read(3, &byte, 1)
+                if count < 0, linux_errno() == EINTR { continue }
+                guard count == 1 else { return nil }
+                if byte == UInt8(ascii: "\n") { return String(decoding: bytes, as: UTF8.self) }
+                bytes.append(byte)
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+import CLinux
+import Glibc
+import LuaRunLoops
+import RunLoops
+
+/// `rlhost test`: scripted integration tests. See docs/testing.md.
+///
+/// The runner and its reports are written in Lua, and run on a real loop. The tests run in worker processes, each with a
+/// loop in virtual time: whatever a test does to its process, the runner lives to tell.
+enum TestCommand {
+    /// - Parameters:
+    ///   - options: those before `test`: `-E`, `-W`, `-e` and `-l` hold for the state of each test file.
+    ///   - arguments: all of the program's.
+    static func run(_ options: Options, _ arguments: [String]) -> Int32 {
+        let word = options.script ?? 0
+        let own = Array(arguments[(word + 1)...])
+        if own.first == "--worker" { return TestCommand.Worker(options: options).run() }
+        guard !options.interactive, !options.checksSyntax else {
+            Program.report("test: -i and -c make no sense before it")
+            return 64
+        }
+        guard let host = LuaHost(loop: RunLoop.current) else {
+            Program.report("cannot create state: not enough memory")
+            return 1
+        }
+        if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) ?? host.openTestRunner() {
+            Program.report(message)
+            return 1
+        }
+        // The workers are told to die with us.
+        host.handleSignals { signals in
+            guard let signal = signals.first(where: { $0 != SIGQUIT }) else { return }
+            Output.write("\n", to: 1)
+            exit(128 + signal)
+        }
+        host.onUncaught = { _, text in
+            Program.report(text)
+            exit(1)
+        }
+        let chunk = LuaHost.Chunk.text("return require('runloop.test.command').run(...)", name: "=[rlhost]")
+        if let message = host.load(chunk) {
+            Program.report(message)
+            return 1
+        }
+        // How many options come before the word, these, for the workers; then ours.
+        guard host.start(arguments: ["\(word - 1)"] + Array(arguments[1..<word]) + own) != nil else {
+            Program.report("not enough memory")
+            return 1
+        }
+        host.loop.run()
+        // The runner ends the process itself when it is done.
+        Program.report("the test runner has lost its workers")
+        return 1
+    }
+}

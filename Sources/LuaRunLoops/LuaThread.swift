@@ -88,7 +88,8 @@ final class LuaThread: Sendable {
         }
     }
 
-    private static let waiting = Shared<Void>(())
+    // Not of Void: ThreadSanitizer takes the address of a value without size for that of its neighbour.
+    private static let waiting = Shared(false)
 
     /// Asks it to end: its waiting tasks are cancelled, its loop is stopped.
     func cancel() {

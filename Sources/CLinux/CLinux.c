@@ -31,7 +31,8 @@ void linux_print(int fd, const void *bytes, size_t length) {
 static _Thread_local void *thread_value;
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static void (*dropper)(void *);
+// The same for all threads, each of which sets it.
+static void (*_Atomic dropper)(void *);
 
 static void make_key(void) { pthread_key_create(&key, dropper); }
 

@@ -161,9 +161,9 @@ static const char *const names_mode = "k";
 // The way to what is being packed, for messages.
 typedef struct step {
   const struct step *outer;
-  enum { ARGUMENT, FIELD, KEY, UPVALUE } what;
+  enum { ARGUMENT, RESULT, FIELD, KEY, UPVALUE } what;
   const char *name;  // UPVALUE; FIELD with a string key
-  lua_Integer number;  // ARGUMENT; FIELD with an integer key
+  lua_Integer number;  // ARGUMENT, RESULT; FIELD with an integer key
 } step;
 
 typedef struct packer {
@@ -204,6 +204,7 @@ static void write_way(luaL_Buffer *b, const step *way) {
   }
   switch (way->what) {
     case ARGUMENT: snprintf(text, sizeof text, "argument #%lld", (long long)way->number); break;
+    case RESULT: snprintf(text, sizeof text, "result #%lld", (long long)way->number); break;
     case KEY: snprintf(text, sizeof text, "a key"); break;
     case UPVALUE: snprintf(text, sizeof text, "upvalue '%.60s'", way->name); break;
     case FIELD:
@@ -211,6 +212,20 @@ static void write_way(luaL_Buffer *b, const step *way) {
       else snprintf(text, sizeof text, "field [%lld]", (long long)way->number);
   }
   luaL_addstring(b, text);
+}
+
+// Raises the message on top of the stack, with the name of the function that was called and the script's position.
+static void raise_message(packer *p) {
+  lua_State *L = p->L;
+  if (p->function) lua_pushfstring(L, "%s: %s", p->function, lua_tostring(L, -1));
+  lua_Debug debug;
+  for (int level = 1; level < 4 && lua_getstack(L, level, &debug); level++) {
+    lua_getinfo(L, "Sl", &debug);
+    if (debug.currentline <= 0 || strcmp(debug.source, "=[rlhost]") == 0) continue;
+    lua_pushfstring(L, "%s:%d: %s", debug.short_src, debug.currentline, lua_tostring(L, -1));
+    break;
+  }
+  lua_error(L);
 }
 
 static void refuse(packer *p, const step *way, const char *what) {
@@ -222,16 +237,13 @@ static void refuse(packer *p, const step *way, const char *what) {
   luaL_addstring(&b, "cannot send ");
   write_way(&b, way);
   luaL_pushresult(&b);
-  if (p->function) lua_pushfstring(L, "%s: %s: %s", p->function, lua_tostring(L, -1), what);
-  else lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), what);
-  lua_Debug debug;
-  for (int level = 1; level < 4 && lua_getstack(L, level, &debug); level++) {
-    lua_getinfo(L, "Sl", &debug);
-    if (debug.currentline <= 0 || strcmp(debug.source, "=[rlhost]") == 0) continue;
-    lua_pushfstring(L, "%s:%d: %s", debug.short_src, debug.currentline, lua_tostring(L, -1));
-    break;
-  }
-  lua_error(L);
+  lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), what);
+  raise_message(p);
+}
+
+static void refuse_depth(packer *p) {
+  lua_pushfstring(p->L, "values nested more than %d deep cannot be sent: send them in pieces", DEEPEST);
+  raise_message(p);
 }
 
 // What crosses by name: values of loaded modules ---------------------------------------------------------------------------
@@ -487,8 +499,8 @@ static void pack_userdata(packer *p, int index, const step *way) {
 
 static void pack(packer *p, int index, const step *way) {
   lua_State *L = p->L;
-  luaL_checkstack(L, 16, "values nested too deeply to be sent");
-  if (++p->depth > DEEPEST) luaL_error(L, "values nested too deeply to be sent");
+  if (!lua_checkstack(L, 24)) luaL_error(L, "not enough memory");
+  if (++p->depth > DEEPEST) refuse_depth(p);
   switch (lua_type(L, index)) {
     case LUA_TNIL: put_tag(p, CL_NIL); break;
     case LUA_TBOOLEAN: put_tag(p, lua_toboolean(L, index) ? CL_TRUE : CL_FALSE); break;
@@ -553,7 +565,8 @@ void cl_push_parcel(lua_State *L, int first, const char *function) {
   lua_newtable(L);
   packer p = {L, *holder, lua_gettop(L), 0, 0, function};
   for (int index = first; index <= last; index++) {
-    step argument = {NULL, ARGUMENT, NULL, index - first + 1};
+    // Without the name of a function it is what some function has returned.
+    step argument = {NULL, function ? ARGUMENT : RESULT, NULL, index - first + 1};
     pack(&p, index, &argument);
     p.parcel->count++;
   }

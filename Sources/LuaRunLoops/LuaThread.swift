@@ -76,14 +76,20 @@ final class LuaThread: Sendable {
     /// Notes that the thread's function waits for another thread's end. Returns false if that one waits for this one in its
     /// turn, by whatever detour: then neither would ever end.
     func waits(for other: LuaThread?) -> Bool {
-        var next = other
-        while let thread = next {
-            if thread === self { return false }
-            next = thread.state.withLock { $0.waitsFor }
+        // One at a time: two threads that look at each other at the same moment would both see nobody waiting.
+        Self.waiting.withLock { _ in
+            var next = other
+            while let thread = next {
+                if thread === self { return false }
+                next = thread.state.withLock { $0.waitsFor }
+            }
+            state.withLock { $0.waitsFor = other }
+            return true
         }
-        state.withLock { $0.waitsFor = other }
-        return true
     }
+
+    // Not of Void: ThreadSanitizer takes the address of a value without size for that of its neighbour.
+    private static let waiting = Shared(false)
 
     /// Asks it to end: its waiting tasks are cancelled, its loop is stopped.
     func cancel() {
@@ -187,7 +193,7 @@ final class LuaThread: Sendable {
                     outcome = .results(parcel)
                 } else {
                     let text = Call(thread).string(-1) ?? "its results cannot be sent"
-                    outcome = .failure(nil, "thread \"\(name)\": its result: \(text)")
+                    outcome = .failure(nil, "thread \"\(name)\": \(text)")
                 }
                 result.withLock { $0 = outcome }
                 // The loop may be running for it.

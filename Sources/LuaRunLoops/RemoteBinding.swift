@@ -43,10 +43,11 @@ enum RemoteBinding {
             return waits ? call.nothing() : call.answer(request, Kinds.remoteRequest)
         }
         guard waits else {
+            let place = RemoteRequest.Place(request)
             let isAccepted = handle.perform(in: later == nil ? modes : [.common], order: order) { loop in
                 guard let target = loop.attachment as? LuaHost else { return }
-                guard let later else { return target.run(function, for: request, reply: nil) }
-                target.runLater(function, for: request, after: later, modes: modes, order: order)
+                guard let later else { return target.run(function, for: place.request, reply: nil) }
+                target.runLater(function, for: place, after: later, modes: modes, order: order)
             }
             guard isAccepted else { return call.raise(ended) }
             return call.answer(request, Kinds.remoteRequest)
@@ -95,6 +96,13 @@ final class RemoteRequest: Sendable {
     private let state = Shared(State.queued)
     private enum State { case queued, begun, cancelled }
 
+    /// Its place in a loop. When that is dropped, with a loop that has ended, the request is no longer queued.
+    final class Place: Sendable {
+        let request: RemoteRequest
+        init(_ request: RemoteRequest) { self.request = request }
+        deinit { request.cancel() }
+    }
+
     var isQueued: Bool { state.withLock { $0 == .queued } }
 
     /// Whether it had not begun.
@@ -132,7 +140,7 @@ final class Reply: @unchecked Sendable {
     }
 
     deinit {
-        if !isGiven { give(.failure(nil, "loop:perform: the loop's thread ended before it had run the request")) }
+        if !isGiven { give(.failure(nil, "loop:perform: the thread of this loop ended before the request was done")) }
     }
 
     func give(_ result: WaitResult) {
@@ -162,7 +170,8 @@ extension LuaHost {
                 if let parcel = Parcel.pack(thread, from: lua_gettop(thread) - results + 1) {
                     reply.give(.values(parcel))
                 } else {
-                    reply.give(.failure(nil, Call(thread).string(-1) ?? "the results cannot be sent"))
+                    let text = Call(thread).string(-1) ?? "the results cannot be sent"
+                    reply.give(.failure(nil, "loop:perform: \(text)"))
                 }
             }
             task.onError = { thread, text in
@@ -173,11 +182,11 @@ extension LuaHost {
     }
 
     func runLater(
-        _ function: Parcel, for request: RemoteRequest, after delay: Int64, modes: [RunLoop.Mode], order: Int
+        _ function: Parcel, for place: RemoteRequest.Place, after delay: Int64, modes: [RunLoop.Mode], order: Int
     ) {
         let date = loop.now.nanoseconds + max(delay, 100_000)
         let timer = RunLoop.Timer(fireDate: .init(nanoseconds: date), order: order) { [unowned self] _, _ in
-            run(function, for: request, reply: nil)
+            run(function, for: place.request, reply: nil)
         }
         for mode in modes { loop.add(timer, to: mode) }
     }

@@ -11,7 +11,8 @@ extension RunLoop {
         private let onSchedule: ((Source, RunLoop, Mode) -> Void)?
         private let onPerform: ((Source) -> Void)?
         private let onCancel: ((Source, RunLoop, Mode) -> Void)?
-        private let lock = RunLoops.Lock<Void>(())
+        // Not of Void: ThreadSanitizer takes the address of a value without size for that of its neighbour.
+        private let lock = RunLoops.Lock(false)
         /// When it was first signalled, as a running number; 0 while it is not.
         private let signalled = Atomic<UInt64>(0)
         private static let signals = Atomic<UInt64>(0)

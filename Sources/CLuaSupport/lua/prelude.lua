@@ -300,7 +300,11 @@ local notifications = {}
 rl.notifications = notifications
 
 local observers = {}  -- by name, in the order in which they were added
-local pending = {}    -- queued notifications, in order
+
+-- What is queued: sets of entries, by name and sender, and by sender. Coalescing looks at what it is about and no more, however
+-- much else is queued.
+local by_name, by_sender = {}, {}
+local NOBODY = {}     -- the sender of those without one
 
 local function check_name(call, name)
   if type(name) ~= "string" then
@@ -374,42 +378,75 @@ function notifications:post(name, info, sender)
   deliver(name, info, sender)
 end
 
-local function matches(entry, name, sender, by_name, by_sender)
-  return (by_name or by_sender) and (not by_name or entry.name == name) and (not by_sender or rawequal(entry.sender, sender))
-end
-
-local function withdraw(name, sender, by_name, by_sender)
-  local kept, count = {}, 0
-  for i = 1, #pending do
-    local entry = pending[i]
-    if matches(entry, name, sender, by_name, by_sender) then
-      entry.cancel()
-      count = count + 1
-    else
-      kept[#kept + 1] = entry
-    end
-  end
-  pending = kept
-  return count
+local function remember(entry)
+  local name, sender = entry.name, entry.sender
+  local senders = by_name[name] or {}
+  by_name[name] = senders
+  senders[sender] = senders[sender] or {}
+  by_sender[sender] = by_sender[sender] or {}
+  senders[sender][entry] = true
+  by_sender[sender][entry] = true
 end
 
 local function forget(entry)
-  for i = 1, #pending do
-    if pending[i] == entry then return table.remove(pending, i) end
+  local name, sender = entry.name, entry.sender
+  local senders, all = by_name[name], by_sender[sender]
+  local own = senders[sender]
+  own[entry], all[entry] = nil, nil
+  if next(own) == nil then
+    senders[sender] = nil
+    if next(senders) == nil then by_name[name] = nil end
   end
+  if next(all) == nil then by_sender[sender] = nil end
+end
+
+-- Takes back one set of entries, or none. Returns how many they were.
+local function withdraw_all(entries)
+  local count = 0
+  for entry in next, entries or {} do
+    forget(entry)
+    entry.cancel()
+    count = count + 1
+  end
+  return count
+end
+
+local function withdraw(name, sender, is_by_name, is_by_sender)
+  if not is_by_name then return is_by_sender and withdraw_all(by_sender[sender]) or 0 end
+  local senders = by_name[name] or {}
+  if is_by_sender then return withdraw_all(senders[sender]) end
+  local count = 0
+  for _, entries in next, senders do count = count + withdraw_all(entries) end
+  return count
+end
+
+-- The modes as an array, or nil if they are not modes.
+local function modes_of(modes)
+  if type(modes) == "string" then modes = { modes } end
+  if type(modes) ~= "table" then return nil end
+  for _, mode in next, modes do
+    if type(mode) ~= "string" then return nil end
+  end
+  return modes
 end
 
 local ENQUEUE = { style = true, coalesce = true, modes = true, sender = true }
 local STYLES = { now = true, asap = true, idle = true }
 
 local function includes(modes, mode)
-  if type(modes) == "string" then modes = { modes } end
-  local is_common = false
-  for _, name in ipairs(rl.current():inspect().common_modes) do is_common = is_common or name == mode end
   for _, name in ipairs(modes) do
-    if name == mode or name == "common" and is_common then return true end
+    if name == mode then return true end
+    if name == "common" then
+      for _, common in ipairs(rl.current():inspect().common_modes) do
+        if common == mode then return true end
+      end
+    end
   end
   return false
+end
+
+local function check_sender(call, what, sender)
+  if sender ~= sender then error(call .. ": " .. what .. " must not be NaN, which is nobody", 3) end
 end
 
 function notifications:enqueue(name, info, options)
@@ -420,33 +457,39 @@ function notifications:enqueue(name, info, options)
     error("notifications:enqueue: argument #3 must be an options table, got " .. type(options), 2)
   end
   check_fields("notifications:enqueue", options, ENQUEUE)
-  local style, sender, modes = options.style or "asap", options.sender, options.modes or "default"
+  local style, sender, modes = options.style or "asap", options.sender, modes_of(options.modes or "default")
   if not STYLES[style] then
     error("notifications:enqueue: field 'style' must be \"now\", \"asap\" or \"idle\", got " .. tostring(style), 2)
   end
-  if type(modes) ~= "string" and type(modes) ~= "table" then
-    error("notifications:enqueue: field 'modes' must be the name of a mode, or an array of them, got " .. type(modes), 2)
+  if not modes then
+    error("notifications:enqueue: field 'modes' must be the name of a mode, or an array of them, got "
+      .. (type(options.modes) == "table" and "a table with something else in it" or type(options.modes)), 2)
   end
+  check_sender("notifications:enqueue", "field 'sender'", sender)
   local coalesce = options.coalesce
   if coalesce == nil then coalesce = { "name", "sender" } end
   if type(coalesce) ~= "table" then
     error("notifications:enqueue: field 'coalesce' must be an array of \"name\" and \"sender\", got " .. type(coalesce), 2)
   end
-  local by_name, by_sender = false, false
-  for _, what in ipairs(coalesce) do
-    if what == "name" then by_name = true
-    elseif what == "sender" then by_sender = true
+  local is_by_name, is_by_sender = false, false
+  for key, what in next, coalesce do
+    if integer_of(key) == nil then
+      error("notifications:enqueue: field 'coalesce' must be an array, as in { \"name\" }, got a key " .. tostring(key), 2)
+    elseif what == "name" then is_by_name = true
+    elseif what == "sender" then is_by_sender = true
     else error("notifications:enqueue: field 'coalesce' holds \"name\" and \"sender\" only, got " .. tostring(what), 2)
     end
   end
-  withdraw(name, sender, by_name, by_sender)
+  local who = sender == nil and NOBODY or sender
+  withdraw(name, who, is_by_name, is_by_sender)
   local loop = rl.current()
   if style == "now" then
     local mode = loop:mode()
     if mode == nil or includes(modes, mode) then deliver(name, info, sender) end
     return
   end
-  local entry = { name = name, sender = sender }
+  if #modes == 0 then return end
+  local entry = { name = name, sender = who }
   local function post()
     forget(entry)
     deliver(name, info, sender)
@@ -470,7 +513,7 @@ function notifications:enqueue(name, info, options)
     loop:add(keep, modes)
     loop:add(observer, modes)
   end
-  pending[#pending + 1] = entry
+  remember(entry)
 end
 
 -- Takes back what is queued: by name and sender if both are given, otherwise by the one that is. Returns how many.
@@ -480,6 +523,7 @@ function notifications:dequeue(name, sender)
     error("notifications:dequeue: give the name of a notification, or a sender, or both", 2)
   end
   if name ~= nil then check_name("notifications:dequeue", name) end
+  check_sender("notifications:dequeue", "argument #2", sender)
   return withdraw(name, sender, name ~= nil, sender ~= nil)
 end
 

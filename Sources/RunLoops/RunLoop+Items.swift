@@ -242,7 +242,9 @@ extension RunLoop {
     }
 
     /// Everything in one mode, in no special order of kinds: sources, then ports, then observers.
-    public func items(in mode: Mode) -> [Item] { existingState(of: mode)?.items ?? [] }
+    public func items(in mode: Mode) -> [Item] {
+        existingState(of: mode)?.items.filter { ($0 as? PortBase)?.isInner != true } ?? []
+    }
 
     // MARK: The end
 

@@ -3,8 +3,8 @@ extension RunLoop {
     ///
     /// Not thread-safe unless a subclass says so: use an item on the thread of its loop.
     public class Item {
-        /// For descriptions only.
-        public let name: String
+        /// For descriptions; a message port's is what others find it by.
+        public internal(set) final var name: String
         /// Lower ones come first.
         public let order: Int
         /// The modes it is in. An observer or a port is in modes of one loop only; a custom source may be in several.
@@ -68,6 +68,9 @@ extension RunLoop {
 
         /// Whether there is still something to deliver.
         func isStillReady() -> Bool { false }
+
+        /// It serves another item, whose modes are its own, and does not count as an event of a run's.
+        final var isInner = false
 
         /// Calls the callback. Returns whether the port has more to deliver and should queue up again.
         func deliver() -> Bool { false }

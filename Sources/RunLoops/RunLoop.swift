@@ -188,6 +188,9 @@ public final class RunLoop {
     /// Ends all runs in progress, each when its pass is over.
     public func stopAll() { for run in runs { run.isStopped = true } }
 
+    /// Ends the run at a depth, from 0 on; those inside it go on until they end by themselves.
+    func stop(runAt depth: Int) { if depth < runs.count { runs[depth].isStopped = true } }
+
     /// Makes the coming wait return at once. Forgotten when the loop does not run, and between the end of a wait and the
     /// next pass: that pass looks at everything before it waits. CFRunLoopWakeUp.
     public func wakeUp() {
@@ -430,13 +433,13 @@ public final class RunLoop {
             let start = linux_monotonic_coarse()
             let hasMore = port.deliver()
             counters.pointee.note(callbackSince: start)
-            guard hasMore else { return true }
+            guard hasMore else { return !port.isInner }
             // Still ready, so it goes to the end of the queue: behind those which became ready meanwhile.
             for mode in port.modes {
                 look(mode, timeout: 0)
                 if !mode.ready.contains(port) { mode.ready.append(port) }
             }
-            return true
+            return !port.isInner
         }
     }
 

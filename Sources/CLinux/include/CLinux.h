@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -72,6 +74,37 @@ static inline int linux_is_main_thread(void) { return getpid() == (pid_t)syscall
 
 /// Writes all of it to C's standard output (1) or standard error, through their buffers, and flushes.
 void linux_print(int fd, const void *bytes, size_t length);
+
+// Sockets between processes. What can fail returns -1 and sets errno.
+
+/// A file's identity: its device and number.
+typedef struct {
+  uint64_t device, number;
+} linux_file_id;
+
+/// Makes a directory that only its owner can use, if there is none, and opens it. Neither a symbolic link nor one that is
+/// somebody else's, or open to others, will do: EACCES, with owner and mode told.
+int linux_open_private_directory(const char *path, int make, uint32_t *owner, uint32_t *mode);
+/// Takes the exclusive lock that a file stands for, until the descriptor is closed or the process ends. EADDRINUSE: somebody
+/// has it.
+int linux_lock(int directory, const char *name);
+/// A listening socket under a name that is known to be free or left over. Only its owner can connect.
+int linux_listen(int directory, const char *name, const char *temporary, linux_file_id *id);
+/// A connection to the socket under a name.
+int linux_connect(int directory, const char *name);
+int linux_accept(int fd);
+/// Who is at the other end.
+int linux_peer(int fd, uint32_t *user, int32_t *process);
+/// Removes a file, if it is still this one.
+void linux_remove(int directory, const char *name, linux_file_id id);
+/// Neither waits, and neither raises SIGPIPE.
+int64_t linux_receive(int fd, void *bytes, size_t count);
+int64_t linux_send(int fd, const void *bytes, size_t count);
+static inline uint32_t linux_user(void) { return geteuid(); }
+static inline int32_t linux_process(void) { return getpid(); }
+static inline const char *linux_environment(const char *name) { return getenv(name); }
+/// "ENOENT" and "no such file or directory" have their own place; this is what the C library says.
+static inline const char *linux_error_text(int number) { return strerror(number); }
 
 /// One pointer for each thread: its run loop. `drop` is called with it when the thread ends.
 void *linux_thread_value(void);

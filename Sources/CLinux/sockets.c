@@ -1,0 +1,126 @@
+#define _GNU_SOURCE
+#include "CLinux.h"
+
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+// Closes a descriptor on the way out of a failure, whose error number stays.
+static int give_up(int fd) {
+  int error = errno;
+  if (fd >= 0) close(fd);
+  errno = error;
+  return -1;
+}
+
+int linux_open_private_directory(const char *path, int make, uint32_t *owner, uint32_t *mode) {
+  // Whatever the umask: it can only take away more.
+  if (make && mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return -1;
+  struct stat status;
+  if (fstat(fd, &status) != 0) return give_up(fd);
+  *owner = status.st_uid;
+  *mode = status.st_mode & 07777;
+  if (status.st_uid == geteuid() && !(status.st_mode & 077)) return fd;
+  errno = EACCES;
+  return give_up(fd);
+}
+
+int linux_lock(int directory, const char *name) {
+  for (;;) {
+    int fd = openat(directory, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return -1;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) errno = EADDRINUSE;
+      return give_up(fd);
+    }
+    // Who had it may have removed the file between our two steps: then this lock is one that nobody else sees.
+    struct stat ours, current;
+    if (fstat(fd, &ours) != 0) return give_up(fd);
+    if (fstatat(directory, name, &current, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == current.st_ino &&
+        ours.st_dev == current.st_dev)
+      return fd;
+    close(fd);
+  }
+}
+
+// A socket's path may have 107 bytes, and directories are as long as they please: the kernel gets there by a descriptor.
+static int address(struct sockaddr_un *a, int fd, const char *name) {
+  memset(a, 0, sizeof *a);
+  a->sun_family = AF_UNIX;
+  int length = snprintf(a->sun_path, sizeof a->sun_path, "/proc/self/fd/%d%s%s", fd, *name ? "/" : "", name);
+  if (length < (int)sizeof a->sun_path) return 0;
+  errno = ENAMETOOLONG;
+  return -1;
+}
+
+int linux_listen(int directory, const char *name, const char *temporary, linux_file_id *id) {
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  struct sockaddr_un a;
+  struct stat status;
+  unlinkat(directory, temporary, 0);
+  // The mode of the socket before `bind` is that of the file which `bind` makes. A tight umask would do the same, but it
+  // belongs to all threads.
+  if (fchmod(fd, 0600) != 0 || address(&a, directory, temporary) != 0 ||
+      bind(fd, (struct sockaddr *)&a, sizeof a) != 0)
+    return give_up(fd);
+  // Nobody finds it under its name before it listens.
+  if (listen(fd, 4096) != 0 || fstatat(directory, temporary, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+      renameat(directory, temporary, directory, name) != 0) {
+    int error = errno;
+    unlinkat(directory, temporary, 0);
+    errno = error;
+    return give_up(fd);
+  }
+  *id = (linux_file_id){.device = status.st_dev, .number = status.st_ino};
+  return fd;
+}
+
+int linux_connect(int directory, const char *name) {
+  int file = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  if (file < 0) return -1;
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return give_up(file);
+  struct sockaddr_un a;
+  if (address(&a, file, "") != 0 || connect(fd, (struct sockaddr *)&a, sizeof a) != 0) {
+    give_up(fd);
+    return give_up(file);
+  }
+  close(file);
+  return fd;
+}
+
+int linux_accept(int fd) { return accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }
+
+int linux_peer(int fd, uint32_t *user, int32_t *process) {
+  struct ucred credentials;
+  socklen_t length = sizeof credentials;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return -1;
+  *user = credentials.uid;
+  *process = credentials.pid;
+  return 0;
+}
+
+void linux_remove(int directory, const char *name, linux_file_id id) {
+  struct stat status;
+  if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_dev == id.device &&
+      status.st_ino == id.number)
+    unlinkat(directory, name, 0);
+}
+
+int64_t linux_receive(int fd, void *bytes, size_t count) {
+  ssize_t n;
+  do n = recv(fd, bytes, count, MSG_DONTWAIT);
+  while (n < 0 && errno == EINTR);
+  return n;
+}
+
+int64_t linux_send(int fd, const void *bytes, size_t count) {
+  ssize_t n;
+  do n = send(fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (n < 0 && errno == EINTR);
+  return n;
+}

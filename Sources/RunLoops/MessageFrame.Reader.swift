@@ -1,0 +1,85 @@
+internal import CLinux
+
+extension MessageFrame {
+    /// Puts frames together from the pieces in which a connection delivers them.
+    ///
+    /// A head is checked before anything is made room for: who announces a gigabyte gets none.
+    struct Reader {
+        enum Input: Equatable {
+            case bytes
+            case nothing
+            case end
+            case failed(errno: Int32)
+        }
+
+        private var buffer = [UInt8](repeating: 0, count: usual)
+        private var start = 0
+        private var end = 0
+        /// Enough for hundreds of small frames.
+        private static let usual = 1 << 16
+
+        /// Bytes of a frame that has begun and is not complete.
+        var leftover: Int { end - start }
+
+        /// Reads once. Call `next` until it has no more frames before reading again.
+        mutating func read(_ fd: Int32) -> Input {
+            if start > 0 {
+                // Only part of a frame is left; it comes first, so that the rest fits in behind it.
+                buffer.withUnsafeMutableBytes { bytes in
+                    bytes.baseAddress.map { _ = memmove($0, $0 + start, end - start) }
+                }
+                end -= start
+                start = 0
+            }
+            let wanted = end >= headSize ? headSize + length : headSize
+            if wanted > buffer.count {
+                // By and by: who only announces 16 MB shall not get them.
+                let more = min(wanted - buffer.count, buffer.count)
+                if end == buffer.count { buffer.append(contentsOf: repeatElement(0, count: more)) }
+            } else if end < Self.usual, wanted <= Self.usual, buffer.count > Self.usual {
+                buffer = Array(buffer[..<Self.usual])
+            }
+            let count = buffer.withUnsafeMutableBytes { linux_receive(fd, $0.baseAddress.map { $0 + end }, $0.count - end) }
+            guard count > 0 else {
+                guard count < 0 else { return .end }
+                let error = linux_errno()
+                return error == EAGAIN || error == EWOULDBLOCK ? .nothing : .failed(errno: error)
+            }
+            end += Int(count)
+            return .bytes
+        }
+
+        /// The next complete frame; nil if there is none.
+        mutating func next() throws(Malformed) -> MessageFrame? {
+            guard end - start >= headSize else { return nil }
+            guard buffer[start] == 0x52, buffer[start + 1] == 0x4C else {
+                throw Malformed(reason: "a frame does not begin with \"RL\"")
+            }
+            guard buffer[start + 2] == version else {
+                throw Malformed(reason: "version \(buffer[start + 2]) is not known here, only \(version)")
+            }
+            guard let kind = Kind(rawValue: buffer[start + 3]) else {
+                throw Malformed(reason: "there is no frame of kind \(buffer[start + 3])")
+            }
+            guard length <= longest else {
+                throw Malformed(reason: "\(length) bytes of data are announced, and \(longest) are allowed")
+            }
+            guard number(20, UInt32.self) == 0 else { throw Malformed(reason: "the last four bytes of a head are not 0") }
+            guard kind != .done || length == 0 else { throw Malformed(reason: "\"done\" has no data") }
+            let size = headSize + length
+            guard end - start >= size else { return nil }
+            defer { start += size }
+            return MessageFrame(
+                kind: kind, conversation: number(8, UInt64.self), id: Int32(bitPattern: number(16, UInt32.self)),
+                data: length == 0 ? [] : Array(buffer[(start + headSize)..<(start + size)]))
+        }
+
+        private var length: Int { Int(number(4, UInt32.self)) }
+
+        private func number<Number: FixedWidthInteger>(_ offset: Int, _: Number.Type) -> Number {
+            buffer.withUnsafeBytes {
+                Number(bigEndian: $0.loadUnaligned(fromByteOffset: start + offset, as: Number.self))
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+internal import CLinux
+
+extension RunLoop {
+    /// Receives messages from other processes of the same user, under a name, one a turn: a local CFMessagePort.
+    ///
+    /// Messages of one sender come in the order in which they were sent; senders take turns. While the port is in no mode
+    /// that runs, messages wait with their senders, who notice when 256 of theirs are unanswered. Use a port on the thread
+    /// of its loop. It keeps its modes alive.
+    public final class MessagePort: PortBase {
+        /// How many bytes a message, or its answer, may have: 16 MB.
+        public static let longestMessage = MessageFrame.longest
+        /// How many messages of one sender may be unanswered.
+        public static let window = 256
+
+        /// Called once, when the port is invalidated and its name is free again, before it leaves its modes. Set on a port
+        /// that is invalid, it is called at once. CFMessagePortSetInvalidationCallBack.
+        public var invalidated: ((MessagePort) -> Void)? {
+            didSet { if !isValid, let invalidated { invalidated(self) } }
+        }
+        /// Called with what is wrong with senders: malformed frames, other users, no descriptors left.
+        public var warned: ((MessagePort, String) -> Void)?
+
+        private let callback: (MessagePort, Message) -> Void
+        private var claim: MessagePortName?
+        private var listener: FDPort?
+        private var clients: [Client] = []
+        /// Those with messages to deliver, in the order of their turns.
+        private var turns: [Client] = []
+        /// While there are no descriptors for new connections, it is asked again now and then.
+        private var retry: Timer?
+
+        /// Without a name, until it gets one by `setName`. CFMessagePortCreateLocal.
+        ///
+        /// - Parameter callback: answers the message, at once or later; see `Message`.
+        public init(order: Int = 0, callback: @escaping (MessagePort, Message) -> Void) {
+            self.callback = callback
+            super.init(name: "", order: order)
+        }
+
+        /// - Throws: EADDRINUSE if a live process, be it this one, has the name; EINVAL for an impossible name; whatever
+        ///   else the system refuses.
+        public convenience init(
+            name: String, order: Int = 0, callback: @escaping (MessagePort, Message) -> Void
+        ) throws(Refusal) {
+            self.init(order: order, callback: callback)
+            try setName(name)
+        }
+
+        deinit { if isValid { retire() } }
+
+        /// Takes a name, and gives up the one before; who is connected stays so. On failure nothing changes.
+        /// CFMessagePortSetName.
+        ///
+        /// - Throws: as `init`; EINVAL for an invalid port.
+        public func setName(_ new: String) throws(Refusal) {
+            guard isValid else { throw Refusal(errno: EINVAL, message: "the port is no longer valid") }
+            guard new != claim?.name else { return }
+            let claim = try MessagePortName(new)
+            let listener: FDPort
+            do throws(FDPort.Failure) {
+                listener = try FDPort(claim.listener, name: new) { [weak self] _, _ in self?.accept() }
+            } catch {
+                throw Refusal(errno: error.errno, message: "cannot listen")
+            }
+            listener.isInner = true
+            self.listener?.invalidate()
+            self.listener = listener
+            self.claim = claim
+            name = new
+            for mode in modes { mode.loop.add(listener, to: mode.name) }
+        }
+
+        public override func invalidate() {
+            guard isValid else { return }
+            retire()
+            invalidated?(self)
+            super.invalidate()
+        }
+
+        override func retire() {
+            listener?.invalidate()
+            listener = nil
+            claim = nil
+            retry?.invalidate()
+            for client in clients + turns { client.close() }
+            clients = []
+            turns = []
+        }
+
+        override func didEnter(_ mode: ModeState) {
+            for port in inner { mode.loop.add(port, to: mode.name) }
+            if let retry { mode.loop.add(retry, to: mode.name) }
+            queueUp()
+        }
+
+        override func didLeave(_ mode: ModeState) {
+            for port in inner { mode.loop.remove(port, from: mode) }
+            if let retry { mode.loop.remove(retry, from: mode.name) }
+        }
+
+        private var inner: [FDPort] { [listener].compactMap(\.self) + clients.compactMap(\.connection.port) }
+
+        // MARK: Connections
+
+        private func accept() {
+            // Several at once, but not for ever: those who are connected have a right to their turns, too.
+            for _ in 0..<64 {
+                guard let listener, isValid else { return }
+                let fd = linux_accept(listener.fd)
+                guard fd >= 0 else {
+                    let errno = linux_errno()
+                    if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno) { acceptLater(errno) }
+                    return
+                }
+                do throws(FDPort.Failure) {
+                    connect(try MessageConnection(fd, name: name))
+                } catch {
+                    warn("refused a connection of another user's process")
+                }
+            }
+        }
+
+        /// Without a rest it would be told again and again that somebody wants to connect.
+        private func acceptLater(_ errno: Int32) {
+            guard let listener else { return }
+            warn("cannot accept a connection, and tries again: \(String(cString: linux_error_text(errno)))")
+            try? listener.setEvents([])
+            guard let loop else { return }
+            let timer = Timer(fireDate: loop.now + .milliseconds(100), name: name) { [weak self] _, _ in
+                self?.retry = nil
+                try? self?.listener?.setEvents(.read)
+            }
+            retry = timer
+            for mode in modes { loop.add(timer, to: mode.name) }
+        }
+
+        private func connect(_ connection: MessageConnection) {
+            let client = Client(connection)
+            clients.append(client)
+            connection.port?.isInner = true
+            connection.received = { [weak self, unowned client] frame throws(MessageFrame.Malformed) in
+                try client.receive(frame)
+                self?.takeTurn(client)
+            }
+            connection.drained = { [weak self, unowned client] in self?.takeTurn(client) }
+            connection.ended = { [weak self, unowned client] reason in
+                if let reason { self?.warn("closed the connection of process \(client.connection.process): \(reason)") }
+                // What it sent before is still delivered.
+                self?.takeTurn(client)
+                self?.clients.removeAll { $0 === client }
+            }
+            for mode in modes { if let port = connection.port { mode.loop.add(port, to: mode.name) } }
+        }
+
+        private func warn(_ text: String) { warned?(self, text) }
+
+        // MARK: Turns
+
+        private func takeTurn(_ client: Client) {
+            guard isValid, !client.hasTurn, client.mayDeliver else { return }
+            client.hasTurn = true
+            turns.append(client)
+            queueUp()
+        }
+
+        private func queueUp() {
+            guard !turns.isEmpty else { return }
+            for mode in modes where !mode.ready.contains(self) { mode.ready.append(self) }
+        }
+
+        override func isStillReady() -> Bool { !turns.isEmpty }
+
+        override func deliver() -> Bool {
+            guard !turns.isEmpty else { return false }
+            let client = turns.removeFirst()
+            client.hasTurn = false
+            guard let message = client.takeMessage() else { return isStillReady() }
+            takeTurn(client)
+            callback(self, message)
+            client.sendHeld()
+            return isValid && isStillReady()
+        }
+    }
+}

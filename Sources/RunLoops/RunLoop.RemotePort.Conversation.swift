@@ -1,0 +1,87 @@
+extension RunLoop.RemotePort {
+    /// A message on its way, and the answer to it.
+    public final class Conversation {
+        enum Kind { case request, send, flush }
+
+        let kind: Kind
+        let id: Int32
+        private(set) var data: [UInt8]
+        let sendTimeout: Duration?
+        let replyTimeout: Duration?
+        /// In which the port is for its sake.
+        let modes: [RunLoop.Mode]
+        var number: UInt64 = 0
+        var isSent = false
+        /// The depth of the run that waits for it, if one does.
+        var run: Int?
+        weak var port: RunLoop.RemotePort?
+        private(set) var deadline: RunLoop.Instant?
+        private var timer: RunLoop.Timer?
+        private var onTimeout = Failure.replyTimedOut
+
+        /// The answer, or why there is none; nil while it is open.
+        public private(set) var result: Result<[UInt8], Failure>?
+        /// Called once with the result, on the loop's thread; not called if there is one already.
+        public var completion: ((Result<[UInt8], Failure>) -> Void)?
+
+        init(
+            _ kind: Kind, _ id: Int32, _ data: [UInt8], _ sendTimeout: Duration?, _ replyTimeout: Duration?,
+            _ modes: [RunLoop.Mode]
+        ) {
+            self.kind = kind
+            self.id = id
+            self.data = data
+            self.sendTimeout = sendTimeout
+            self.replyTimeout = replyTimeout
+            self.modes = modes
+        }
+
+        /// Nobody waits for it any more. A message that is not sent is not sent then; a late answer is forgotten.
+        public func cancel() { settle(.failure(.becameInvalid), telling: false) }
+
+        func takeData() -> [UInt8] {
+            defer { data = [] }
+            return data
+        }
+
+        /// Begins to wait for something; at the end of the time it fails.
+        func startWaiting(_ timeout: Duration?, else failure: Failure) {
+            guard result == nil else { return }
+            timer?.invalidate()
+            timer = nil
+            deadline = nil
+            // CoreFoundation's limits.
+            guard let timeout, timeout <= .seconds(864_000), let port else { return }
+            onTimeout = failure
+            let now = port.loop.now
+            if timeout < .milliseconds(1), failure == .sendTimedOut { return settle(.failure(failure)) }
+            let date = timeout < .milliseconds(1) ? now : now + timeout
+            deadline = date
+            let timer = RunLoop.Timer(fireDate: date, name: port.name) { [weak self] _, _ in
+                self?.settle(.failure(failure))
+            }
+            self.timer = timer
+            for mode in modes { port.loop.add(timer, to: mode) }
+        }
+
+        /// Fails if its time is over.
+        func expire() {
+            if let deadline, let port, port.loop.now >= deadline { settle(.failure(onTimeout)) }
+        }
+
+        func settle(_ new: Result<[UInt8], Failure>, telling: Bool = true) {
+            guard result == nil else { return }
+            result = new
+            timer?.invalidate()
+            timer = nil
+            deadline = nil
+            data = []
+            port?.didSettle(self)
+            // Runs inside that one may have brought the answer: it must not sleep on.
+            if let run { port?.loop.stop(runAt: run) }
+            let completion = completion
+            self.completion = nil
+            if telling { completion?(new) }
+        }
+    }
+}

@@ -158,7 +158,7 @@ enum VirtualTimeBinding {
         let host = call.luaHost
         var rounds = 0
         while !host.fibersThatWait().isEmpty, rounds < 20 {
-            host.cancelEverything()
+            host.cancelAllTasks()
             rounds += 1
         }
         forgetFailures(host)

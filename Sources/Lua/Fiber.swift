@@ -8,58 +8,86 @@ internal import CLuaSupport
 public final class Fiber {
     public let thread: LuaState
     let slot: UInt32
-    unowned let interpreter: Interpreter
-    var next: Unmanaged<Fiber>?
-    /// It has had an attachment or a way to stop waiting, to be cleared before it is used again.
-    private var isUsed = false
+    /// What each callback touches, in raw memory: as properties these fields would be checked for exclusive access, which
+    /// cost more than the callback.
+    private let hot = UnsafeMutablePointer<Hot>.allocate(capacity: 1)
+
+    private struct Hot {
+        var state = State.idle
+        var next: Unmanaged<Fiber>?
+        var depth = 0
+        var subject: UInt32 = 0
+        var subjectSite: UInt32 = 0
+        var kind: UnsafePointer<cl_kind>?
+        var isErrorHandler = false
+        var isToBeCancelled = false
+        /// It has had an attachment or a way to stop waiting, to be cleared before it is used again.
+        var isUsed = false
+    }
 
     public enum State { case idle, running, waiting, ended }
-    public internal(set) var state = State.idle
+
+    public internal(set) var state: State {
+        get { hot.pointee.state }
+        set { hot.pointee.state = newValue }
+    }
+    var next: Unmanaged<Fiber>? {
+        get { hot.pointee.next }
+        set { hot.pointee.next = newValue }
+    }
     /// How many fibers ran, one inside the other, when it was resumed, itself included.
-    var depth = 0
+    var depth: Int {
+        get { hot.pointee.depth }
+        set { hot.pointee.depth = newValue }
+    }
     /// How to stop waiting: called when the task is cancelled.
-    public var cancelWait: ((Fiber) -> Void)? { didSet { isUsed = true } }
+    public var cancelWait: ((Fiber) -> Void)? { didSet { hot.pointee.isUsed = true } }
     /// What it waits in, for messages.
     public var waitsIn: StaticString = ""
     /// What it runs, for messages: the slot of an object, or 0; its kind; where it was made.
-    public var subject: UInt32 = 0
-    private(set) var kind: UnsafePointer<cl_kind>?
-    public private(set) var subjectSite: UInt32 = 0
-    public var subjectKind: String? { kind.map { String(cString: $0.pointee.name) } }
+    public var subject: UInt32 {
+        get { hot.pointee.subject }
+        set { hot.pointee.subject = newValue }
+    }
+    public var subjectSite: UInt32 { hot.pointee.subjectSite }
+    public var subjectKind: String? { hot.pointee.kind.map { String(cString: $0.pointee.name) } }
     /// It runs the handler for uncaught errors; its own are not handed to that.
-    public var isErrorHandler = false
+    public var isErrorHandler: Bool {
+        get { hot.pointee.isErrorHandler }
+        set { hot.pointee.isErrorHandler = newValue }
+    }
     /// It was cancelled while it ran: its next wait raises.
-    public var isToBeCancelled = false
+    public var isToBeCancelled: Bool {
+        get { hot.pointee.isToBeCancelled }
+        set { hot.pointee.isToBeCancelled = newValue }
+    }
     /// For the host's use; stays when the fiber is used again.
     public var sleeper: AnyObject?
     /// For the host's use; cleared when the fiber goes back to the pool.
-    public var attachment: FiberAttachment? { didSet { isUsed = true } }
+    public var attachment: FiberAttachment? { didSet { hot.pointee.isUsed = true } }
 
-    init(thread: LuaState, slot: UInt32, interpreter: Interpreter) {
+    init(thread: LuaState, slot: UInt32) {
         self.thread = thread
         self.slot = slot
-        self.interpreter = interpreter
+        hot.initialize(to: Hot())
     }
+
+    deinit { hot.deallocate() }
 
     /// It runs a callback of the object that the box heads.
     public func runs(_ box: UnsafeMutableRawPointer?, slot: UInt32) {
-        subject = slot
+        hot.pointee.subject = slot
         guard let box = box?.assumingMemoryBound(to: cl_box.self) else { return }
-        kind = box.pointee.kind
-        subjectSite = box.pointee.site
+        hot.pointee.kind = box.pointee.kind
+        hot.pointee.subjectSite = box.pointee.site
     }
 
     func clear() {
-        if isUsed {
+        if hot.pointee.isUsed {
             attachment = nil
             cancelWait = nil
-            isUsed = false
         }
-        subject = 0
-        kind = nil
-        subjectSite = 0
-        isErrorHandler = false
-        isToBeCancelled = false
+        hot.pointee = Hot()
     }
 
     func interpreterClosed() {
@@ -94,7 +122,7 @@ extension Interpreter {
         cl_pop(main, 1)
         guard slot != 0 else { return nil }
         lua_rawgeti(thread, cl_registry, lua_Integer(host.pointee.anchors))
-        let fiber = Fiber(thread: thread, slot: slot, interpreter: self)
+        let fiber = Fiber(thread: thread, slot: slot)
         fiber.state = .running
         fibers[slot] = fiber
         return fiber

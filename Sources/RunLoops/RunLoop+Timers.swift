@@ -127,19 +127,23 @@ extension RunLoop {
         let end = batch.count
         // For a nested run, those left are due before whatever becomes ready from now on.
         if end - start > 1 { queueTimersBehindPorts(mode) }
+        var moment = linux_monotonic_coarse()
         for index in start..<end {
             // Empty when a callback before has removed or invalidated the timer.
             guard let node = batch[index] else { continue }
             batch[index] = nil
-            let queue = node.pointee.queue?.takeUnretainedValue()
             // A callback may have moved it meanwhile, or a nested run fired it; then it fires only if it is due again.
-            guard let queue, !node.pointee.isFiring, queue.serves(mode), node.pointee.fireDate <= now else {
-                if let queue, !node.pointee.isFiring, node.pointee.heapIndex < 0 { queue.heap.insert(node) }
-                continue
+            guard let queue = node.pointee.queue, !node.pointee.isFiring else { continue }
+            let isDue = queue._withUnsafeGuaranteedRef { queue in
+                let isDue = node.pointee.fireDate <= now && queue.serves(mode)
+                if isDue, node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
+                if !isDue, node.pointee.heapIndex < 0 { queue.heap.insert(node) }
+                return isDue
             }
-            if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
+            guard isDue else { continue }
             counters.pointee.timers += 1
             fire(node, late: now.subtractingSaturating(node.pointee.fireDate))
+            moment = counters.pointee.note(callbackSince: moment)
         }
         batch.truncate(to: start)
         if mode.ready.holdsTimers, !timersAreDue(mode) { mode.ready.removeTimers() }
@@ -172,7 +176,7 @@ extension RunLoop {
         node.pointee.passedOver = 0
         node.pointee.dateWasSet = false
         call(node, missed: missed) {
-            if !node.pointee.dateWasSet { node.setNextDate(after: poller.now(), reported: skipped) }
+            if !node.pointee.dateWasSet { node.setNextDate(after: now.nanoseconds, reported: skipped) }
         }
     }
 
@@ -189,21 +193,19 @@ extension RunLoop {
         node.pointee.isFiring = true
         node.pointee.outerFiring = outer
         innermostFiring = node
-        let start = linux_monotonic_coarse()
-        node.owner.fire(node, missed: missed)
-        counters.pointee.note(callbackSince: start)
+        node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
         innermostFiring = outer
         if node.pointee.isValid, node.pointee.repeats {
-            if let queue = node.pointee.queue?.takeUnretainedValue() {
+            node.pointee.queue?._withUnsafeGuaranteedRef { queue in
                 reschedule()
                 queue.heap.insert(node)
-                noteDueTimers(queue)
+                if portCount > 0, node.pointee.fireDate <= latestNow { noteDueTimers(queue) }
             }
         } else {
             node.invalidate()
         }
         node.pointee.isFiring = false
-        if node.pointee.queue == nil { node.owner.release(node) }
+        if node.pointee.queue == nil { node.pointee.owner._withUnsafeGuaranteedRef { $0.release(node) } }
     }
 
     func leaveBatch(_ node: NodePointer) {

@@ -17,9 +17,12 @@ extension RunLoop {
         public internal(set) var observers = 0
         public internal(set) var requests = 0
 
-        mutating func note(callbackSince start: Int64) {
-            let taken = linux_monotonic_coarse() - start
-            if taken > longest { longest = taken }
+        /// Returns when the callback ended.
+        @discardableResult
+        mutating func note(callbackSince start: Int64) -> Int64 {
+            let end = linux_monotonic_coarse()
+            if end - start > longest { longest = end - start }
+            return end
         }
     }
 }

@@ -14,7 +14,10 @@ final class TimerQueue {
         self.isCommon = isCommon
     }
 
-    func serves(_ mode: RunLoop.ModeState) -> Bool { modes.contains { $0 === mode } }
+    func serves(_ mode: RunLoop.ModeState) -> Bool {
+        // Nearly always there is one.
+        modes.count == 1 ? modes[0] === mode : modes.contains { $0 === mode }
+    }
 }
 
 /// A heap of timers with four children to a node, ordered by date, then order, then age. Each timer knows its place, so that

@@ -8,7 +8,6 @@ local root = assert(arg[1])
 
 -- Annotated, because the contract has it, but still to be built. An entry that exists must go from here.
 local PENDING = {
-  "rl.wait_readable", "rl.wait_writable", "rl.timeout",
   "rl.message_port", "rl.remote_port", "message_port:*", "remote_port:*",
 }
 

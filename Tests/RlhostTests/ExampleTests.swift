@@ -24,12 +24,17 @@ struct ExampleTests {
         #expect(run.output.contains(/tick \d+ .*\nworst: [\d.]+ ms\n$/), "\(run.output)")
     }
 
-    /// Runs a script of the shell in a directory of its own; in it, `await TEXT FILE` waits until a text is in a file.
+    /// Runs a script of the shell in a directory of its own. In it, `await TEXT FILE` waits until a text is in a file, and
+    /// `end PROCESS` asks a process to end when it sleeps: while Lua runs, a signal is an error in Lua.
     private static func shell(_ script: String, environment: [String: String] = [:]) throws -> Binary.Result {
         let definition = """
             await() {
               for i in $(seq 300); do grep -q -- "$1" "$2" 2>/dev/null && return; sleep 0.03; done
               echo "this never came: $1"; cat "$2"
+            }
+            end() {
+              until grep -q ') S ' /proc/$1/stat; do sleep 0.01; done
+              kill $1; wait $1; echo "status $?"
             }
 
             """
@@ -47,7 +52,7 @@ struct ExampleTests {
             await one out
             for word in two three; do echo $word >> log; await $word out; done
             echo new > log; await new out
-            kill $tail; wait $tail; echo "status $?"
+            end $tail
             cat out
             """)
         #expect(run.output == "status 143\none\ntwo\nthree\ntail: log was cut; from its start:\nnew\n", "\(run.errors)")
@@ -63,7 +68,7 @@ struct ExampleTests {
             # Fields 14 and 15: the hundredths of a second of processor time that it has used.
             before=$(cut -d' ' -f14,15 /proc/$tail/stat); sleep 0.5; after=$(cut -d' ' -f14,15 /proc/$tail/stat)
             echo $((${after% *} + ${after#* } - ${before% *} - ${before#* } < 5))
-            kill $tail; wait $tail; echo "status $?"
+            end $tail
             cat out
             """)
         #expect(run.output == "1\nstatus 143\none\ntwo\nthree\n", "\(run.errors)")
@@ -98,14 +103,13 @@ struct ExampleTests {
             late:send "Eve\\n"
             hear("eve", late, 1)
             print("eve", (late:receive "*l"):match "welcome, Eve")
-            socket.sleep(0.1)                -- so that the server waits when it is asked to end
             """
         let run = try Self.shell(
             """
             $RLHOST \(Self.path("chat.lua")) > out & server=$!
             await listening out
             printf %s "$CLIENT" | lua5.4 - $(grep -o '[0-9]*$' out)
-            kill $server; wait $server; echo "status $?"
+            end $server
             """, environment: ["CLIENT": client])
         #expect(
             run.output == """

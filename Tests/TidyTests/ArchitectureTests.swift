@@ -9,7 +9,7 @@ struct ArchitectureTests {
         "Lua": ["CLua", "CLuaSupport", "Synchronization", "Glibc"],
         "LuaRunLoops": ["RunLoops", "Lua", "CLua", "CLuaSupport", "CLinux", "Synchronization", "Glibc"],
         "LineEditor": ["Glibc"],
-        "rlhost": ["LuaRunLoops", "RunLoops", "LineEditor", "CLinux", "Synchronization", "Glibc"],
+        "rlhost": ["LuaRunLoops", "Lua", "RunLoops", "LineEditor", "CLinux", "Synchronization", "Glibc"],
     ]
 
     @Test("each target imports only what is below it", arguments: Tree.files(under: "Sources", "swift"))

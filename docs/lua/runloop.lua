@@ -594,25 +594,73 @@ function rl.task(fn, ...) end
 function rl.sleep(seconds) end
 
 ---Waits until a descriptor can be read.
+---
+---```lua
+---local pipe = assert(io.popen "sleep 0.02; echo at last")
+---print(rl.wait_readable(pipe, 0))
+---print(rl.wait_readable(pipe):find "r" ~= nil, pipe:read "l")
+---```
+---```text
+---nil	timed out
+---true	at last
+---```
 ---@param fd runloop.Descriptor
 ---@param timeout? number seconds; absent: no limit
----@return string? events nil when the time is over
----@return string? message
+---@return string? events as a port delivers them
+---@return string? message "timed out", or what the world refused
+---@return string? code
 function rl.wait_readable(fd, timeout) end
 
 ---Waits until a descriptor can be written to.
 ---@param fd runloop.Descriptor
 ---@param timeout? number seconds; absent: no limit
----@return string? events nil when the time is over
----@return string? message
+---@return string? events as a port delivers them
+---@return string? message "timed out", or what the world refused
+---@return string? code
 function rl.wait_writable(fd, timeout) end
 
----Calls a function, and cancels it where it waits when the time is over.
+---Calls a function as a task, waits for it, and cancels it where it waits when the time is over. Its error is raised.
+---
+---```lua
+---print(rl.timeout(60, function(a) return a, 2 end, 1))
+---print(rl.timeout(0.01, rl.sleep, 60))
+---```
+---```text
+---true	1	2
+---nil	timed out
+---```
 ---@param seconds number
 ---@param fn function
 ---@param ... any arguments for `fn`
----@return any ... its results
+---@return boolean? done true and the function's results; or nil and "timed out"
+---@return any ...
 function rl.timeout(seconds, fn, ...) end
+
+---Waits for the first of several tasks to end. Functions are made tasks, and those that are still waiting then are cancelled.
+---
+---```lua
+---print(rl.first_of(function() rl.sleep(60) end, function() rl.sleep(0.01) return "fast" end))
+---```
+---```text
+---2	fast
+---```
+---@param ... runloop.Task|function
+---@return integer first which it was; its results follow, or its error is raised
+---@return any ...
+function rl.first_of(...) end
+
+---Waits for several tasks to end. Functions are made tasks. The first error is raised, and those that were made tasks here and
+---still wait are cancelled.
+---
+---```lua
+---print(rl.all_of(function() rl.sleep(0.01) return "a" end, function() return "b" end))
+---```
+---```text
+---a	b
+---```
+---@param ... runloop.Task|function
+---@return any ... the first result of each
+function rl.all_of(...) end
 
 ---Waits until the task has ended. Returns what it returned, or raises its error.
 ---@return any ...

@@ -43,8 +43,35 @@ static void leave(cl_resumption *record) {
   cl_pass_interrupt(host, record->from);
 }
 
+// Whether it is a coroutine of the host's in which nothing has begun, or which has ended: one that waits for a task.
+static int is_idle(lua_State *fiber) {
+  lua_Debug debug;
+  return lua_status(fiber) != LUA_YIELD && !lua_getstack(fiber, 0, &debug);
+}
+
+static int co_status(lua_State *L) {
+  lua_State *coroutine = lua_tothread(L, 1);
+  if (!coroutine || !cl_is_fiber(coroutine) || !is_idle(coroutine)) return cl_host_of(L)->status_function(L);
+  lua_pushliteral(L, "dead");
+  return 1;
+}
+
+// A script may hold a task's coroutine, but only the host knows what it waits for, and what is to become of it.
+static int refuse_resume(lua_State *L, lua_State *fiber) {
+  lua_pushboolean(L, 0);
+  if (lua_status(fiber) == LUA_YIELD) {
+    lua_pushliteral(L, "cannot resume the coroutine of a task: it goes on when what it waits for is there");
+  } else if (is_idle(fiber)) {
+    lua_pushliteral(L, "cannot resume dead coroutine");
+  } else {
+    lua_pushliteral(L, "cannot resume non-suspended coroutine");
+  }
+  return 2;
+}
+
 static int co_resume(lua_State *L) {
   lua_State *coroutine = lua_tothread(L, 1);
+  if (coroutine && cl_is_fiber(coroutine)) return refuse_resume(L, coroutine);
   if (!coroutine || coroutine == L) return cl_host_of(L)->resume_function(L);  // it raises
   cl_resumption record;
   enter(&record, L, coroutine);
@@ -55,6 +82,13 @@ static int co_resume(lua_State *L) {
 
 static int co_close(lua_State *L) {
   lua_State *coroutine = lua_tothread(L, 1);
+  if (coroutine && cl_is_fiber(coroutine)) {
+    if (is_idle(coroutine)) {
+      lua_pushboolean(L, 1);
+      return 1;
+    }
+    return luaL_error(L, "cannot close the coroutine of a task; task:cancel() ends it where it waits");
+  }
   // Any other than a suspended one raises, or has nothing left to run.
   if (!coroutine || lua_status(coroutine) != LUA_YIELD) return cl_host_of(L)->close_function(L);
   cl_resumption record;
@@ -124,14 +158,17 @@ static int os_exit(lua_State *L) {
 
 void cl_replace_functions(lua_State *L) {
   static const luaL_Reg coroutines[] = {{"running", co_running}, {"isyieldable", co_isyieldable}, {"yield", co_yield},
-                                        {"resume", co_resume}, {"close", co_close}, {"wrap", co_wrap}, {NULL, NULL}};
+                                        {"resume", co_resume}, {"close", co_close}, {"wrap", co_wrap}, {"status", co_status},
+                                        {NULL, NULL}};
   cl_host *host = cl_host_of(L);
   lua_getglobal(L, LUA_COLIBNAME);
   lua_getfield(L, -1, "resume");
   host->resume_function = lua_tocfunction(L, -1);
   lua_getfield(L, -2, "close");
   host->close_function = lua_tocfunction(L, -1);
-  lua_pop(L, 2);
+  lua_getfield(L, -3, "status");
+  host->status_function = lua_tocfunction(L, -1);
+  lua_pop(L, 3);
   luaL_setfuncs(L, coroutines, 0);
   lua_getglobal(L, LUA_OSLIBNAME);
   lua_pushcfunction(L, os_exit);

@@ -191,6 +191,7 @@ static int conclude(lua_State *L, int verdict) {
 }
 
 static int call_swift(lua_State *L) {
+  if (cl_host_of(L)->closing) return luaL_error(L, "rlhost: the state is being closed");
   cl_function function = (cl_function)lua_touserdata(L, lua_upvalueindex(1));
   int verdict = function(L);
   return verdict >= 0 ? verdict : conclude(L, verdict);
@@ -279,8 +280,15 @@ cl_box *cl_any_box_at(lua_State *L, int index) {
 
 // Protected calls --------------------------------------------------------------------------------------------------------
 
+// There was no memory for a larger stack: nil takes the place of the arguments, as an error value would.
+static int no_room(lua_State *L, int arguments) {
+  lua_pop(L, arguments);
+  lua_pushnil(L);  // at worst in one of the places that Lua keeps behind every stack
+  return LUA_ERRMEM;
+}
+
 int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results) {
-  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  if (!lua_checkstack(L, 24)) return no_room(L, arguments);
   lua_pushcfunction(L, function);
   lua_insert(L, -1 - arguments);
   return lua_pcall(L, arguments, results, 0);
@@ -321,7 +329,7 @@ static int p_define_kind(lua_State *L) {
 
 int cl_define_kind(lua_State *L, int index, const cl_kind *kind, const cl_entry *methods, int count,
                    cl_function describe) {
-  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  if (!lua_checkstack(L, 24)) return no_room(L, 0);
   cl_host_of(L)->kinds[index] = kind;
   lua_pushinteger(L, index);
   lua_pushlightuserdata(L, (void *)methods);
@@ -342,7 +350,7 @@ static int p_new_library(lua_State *L) {
 }
 
 int cl_new_library(lua_State *L, const cl_entry *entries, int count) {
-  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  if (!lua_checkstack(L, 24)) return no_room(L, 0);
   lua_pushlightuserdata(L, (void *)entries);
   lua_pushinteger(L, count);
   return cl_call_protected(L, p_new_library, 2, 1);
@@ -394,7 +402,7 @@ static int p_push_text(lua_State *L) {
 }
 
 int cl_push_text(lua_State *L, const char *text, size_t length) {
-  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  if (!lua_checkstack(L, 24)) return no_room(L, 0);
   lua_pushlightuserdata(L, (void *)text);
   lua_pushinteger(L, (lua_Integer)length);
   return cl_call_protected(L, p_push_text, 2, 1);
@@ -414,7 +422,7 @@ static int p_set_global(lua_State *L) {
 }
 
 int cl_set_global(lua_State *L, const char *name) {
-  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  if (!lua_checkstack(L, 24)) return no_room(L, 1);
   lua_pushlightuserdata(L, (void *)name);
   return cl_call_protected(L, p_set_global, 2, 0);
 }
@@ -425,7 +433,7 @@ static int p_get_global(lua_State *L) {
 }
 
 int cl_get_global(lua_State *L, const char *name) {
-  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  if (!lua_checkstack(L, 24)) return no_room(L, 0);
   lua_pushlightuserdata(L, (void *)name);
   return cl_call_protected(L, p_get_global, 1, 1);
 }
@@ -439,7 +447,7 @@ static int p_preload(lua_State *L) {
 }
 
 int cl_preload(lua_State *L, const char *name) {
-  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  if (!lua_checkstack(L, 24)) return no_room(L, 1);
   lua_pushlightuserdata(L, (void *)name);
   return cl_call_protected(L, p_preload, 2, 0);
 }
@@ -535,6 +543,7 @@ static int p_new_thread(lua_State *L) {
   lua_State *thread = lua_newthread(L);
   // Not the hook of whoever happens to run now.
   cl_hook_new_thread(thread);
+  *(uintptr_t *)lua_getextraspace(thread) |= 1;
   return 1;
 }
 
@@ -551,7 +560,7 @@ static int traceback(lua_State *L) {
 }
 
 int cl_call_traced(lua_State *L, int arguments, int results) {
-  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  if (!lua_checkstack(L, 24)) return no_room(L, arguments + 1);
   int base = lua_gettop(L) - arguments;
   lua_pushcfunction(L, traceback);
   lua_insert(L, base);
@@ -706,7 +715,7 @@ static int p_replace(lua_State *L) {
 }
 
 int cl_replace(lua_State *L, const char *library) {
-  if (!lua_checkstack(L, 24)) return LUA_ERRMEM;
+  if (!lua_checkstack(L, 24)) return no_room(L, 1);
   lua_pushlightuserdata(L, (void *)library);
   return cl_call_protected(L, p_replace, 2, 0);
 }

@@ -58,6 +58,9 @@ open class Interpreter {
         isClosing = true
         unwindRunning()
         willClose()
+        host.pointee.closing = 1
+        // What the callbacks of that have left behind. Nothing can be added any more.
+        willClose()
         isClosed = true
         cl_close(host)
         for fiber in fibers.values { fiber.interpreterClosed() }

@@ -67,7 +67,8 @@ enum InspectBinding {
     /// loop:inspect()
     static func inspect(_ call: Call) -> Int32 {
         let host = call.luaHost
-        guard LoopBinding.handle(call) === host.loop.handle else {
+        guard let handle = LoopBinding.handle(call) else { return call.wrongSelf("loop:inspect", Kinds.loop) }
+        guard handle === host.loop.handle else {
             return call.raise("loop:inspect: only a loop's own thread can look inside it")
         }
         var program = ValueProgram()
@@ -107,7 +108,8 @@ enum InspectBinding {
     /// loop:stats()
     static func stats(_ call: Call) -> Int32 {
         let host = call.luaHost
-        guard LoopBinding.handle(call) === host.loop.handle else {
+        guard let handle = LoopBinding.handle(call) else { return call.wrongSelf("loop:stats", Kinds.loop) }
+        guard handle === host.loop.handle else {
             return call.raise("loop:stats: only a loop's own thread can look inside it")
         }
         let statistics = host.loop.statistics

@@ -256,11 +256,15 @@ enum LoopBinding {
                     + "callbacks; add it there")
         }
         guard item.item.isValid, !modes.isEmpty else { return call.nothing() }
-        if item.callback.slot == 0 {
-            item.callback.slot = call.luaHost.anchor(call.thread, 2)
-            guard item.callback.slot != 0 else { return call.raiseOutOfMemory() }
+        for mode in modes {
+            // Each time: a source that is told of one mode may leave it at once, and its anchor with it.
+            if item.callback.slot == 0 {
+                item.callback.slot = call.luaHost.anchor(call.thread, 2)
+                guard item.callback.slot != 0 else { return call.raiseOutOfMemory() }
+            }
+            loop.add(item.item, to: mode)
+            if !loop.isHolding(item.item) { item.callback.releaseAnchor() }
         }
-        for mode in modes { loop.add(item.item, to: mode) }
         return call.nothing()
     }
 

@@ -91,10 +91,9 @@ public final class LuaHost: Interpreter {
 
     /// Stops everything that could call into Lua.
     public override func willClose() {
-        for mode in loop.modeNames {
-            for node in loop.timers(in: mode) { node.invalidate() }
-            for item in loop.items(in: mode) { item.invalidate() }
-        }
+        for node in loop.allTimers { node.invalidate() }
+        for item in loop.allItems { item.invalidate() }
+        loop.dropRequests(of: requests)
         delayed = [:]
         if loop.attachment === self { loop.attachment = nil }
     }

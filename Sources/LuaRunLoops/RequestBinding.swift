@@ -195,7 +195,11 @@ extension LuaHost {
         let object = lua_gettop(thread)
         var spread: Int32 = 0
         if let box = cl_box_at(thread, object, Kinds.request.record) {
-            pushSpread(box, from: 2, index: object, onto: fiber)
+            guard pushSpread(box, from: 2, index: object, onto: fiber) else {
+                recycle(fiber)
+                finishRequest(slot, RequestBinding.State.cancelled)
+                return uncaught(text: "not enough memory")
+            }
             spread = Int32(box.pointee.spread)
             box.pointee.flags = RequestBinding.State.done
             box.pointee.slot = 0

@@ -103,6 +103,7 @@ extension LuaHost {
     /// Strings that callbacks get, made once: making one may fail, and a callback is no place for that.
     func internStrings() -> Bool {
         guard strings.isEmpty else { return true }
+        var slots: [UInt32] = []
         let activities = ObserverBinding.activityNames.map(\.name.description)
         let events = (0..<16).map { FDPortBinding.text(.init(rawValue: UInt8($0))) }
         for text in activities + events + ["cancelled"] {
@@ -114,8 +115,9 @@ extension LuaHost {
             let slot = anchor(main, -1)
             cl_pop(main, 1)
             guard slot != 0 else { return false }
-            strings.append(slot)
+            slots.append(slot)
         }
+        strings = slots
         return true
     }
 

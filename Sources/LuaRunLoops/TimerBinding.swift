@@ -258,7 +258,10 @@ final class LuaTimers: RunLoop.TimerOwner {
             lua_pushinteger(fiber.thread, lua_Integer(missed))
             return host.resume(fiber, arguments: 2)
         }
-        host.pushSpread(box, from: 3, index: -1, onto: fiber)
+        guard host.pushSpread(box, from: 3, index: -1, onto: fiber) else {
+            host.recycle(fiber)
+            return host.uncaught(text: "not enough memory")
+        }
         host.resume(fiber, arguments: 1 + spread)
     }
 
@@ -271,12 +274,13 @@ final class LuaTimers: RunLoop.TimerOwner {
 }
 
 extension LuaHost {
-    /// Pushes the further user values of the userdata at an index of the fiber's stack.
-    func pushSpread(_ box: UnsafeMutablePointer<cl_box>, from first: Int32, index: Int32, onto fiber: Fiber) {
+    /// Pushes the further user values of the userdata at an index of the fiber's stack. Returns whether there was room.
+    func pushSpread(_ box: UnsafeMutablePointer<cl_box>, from first: Int32, index: Int32, onto fiber: Fiber) -> Bool {
         let spread = Int32(box.pointee.spread)
         let object = lua_absindex(fiber.thread, index)
         // Slots beyond those that `prepareCallback` made sure of.
-        guard lua_checkstack(fiber.thread, spread + 4) != 0 else { return }
+        guard lua_checkstack(fiber.thread, spread + 4) != 0 else { return false }
         for i in 0..<spread { lua_getiuservalue(fiber.thread, object, first + i) }
+        return true
     }
 }

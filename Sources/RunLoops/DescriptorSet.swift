@@ -33,9 +33,10 @@ final class DescriptorSet {
 
     static let wakeToken = UInt64.max
 
-    init(waking handle: RunLoop.Handle) {
+    /// nil when there are too many descriptors.
+    init?(waking handle: RunLoop.Handle) {
         epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
-        guard epoll >= 0 else { fatalError("rlhost: epoll_create1 failed: errno \(linux_errno())") }
+        guard epoll >= 0 else { return nil }
         // Edge-triggered, so that nobody ever has to read it: each wake-up is one system call, the writer's.
         var event = epoll_event(events: EPOLLIN.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: Self.wakeToken))
         epoll_ctl(epoll, EPOLL_CTL_ADD, handle.wakeDescriptor, &event)

@@ -108,6 +108,17 @@ final class PerformQueue {
         return low
     }
 
+    /// Drops all of one owner's. Returns how many there were. O(n).
+    func cancelAll(of owner: RunLoop.RequestOwner) -> Int {
+        let opaque = Unmanaged.passUnretained(owner).toOpaque()
+        var numbers: [UInt64] = []
+        for i in 0..<length {
+            let entry = storage[(head + i) & (capacity - 1)]
+            if entry.owner?.toOpaque() == opaque { numbers.append(entry.number) }
+        }
+        return numbers.reduce(0) { $0 + (cancel($1) ? 1 : 0) }
+    }
+
     /// Whether it was still queued. O(log n).
     func cancel(_ number: UInt64) -> Bool {
         let low = index(of: number)

@@ -246,6 +246,23 @@ extension RunLoop {
         existingState(of: mode)?.items.filter { ($0 as? PortBase)?.isInner != true } ?? []
     }
 
+    /// Everything that is in a mode, or would be in those that become common.
+    public var allItems: [Item] {
+        var seen: Set<ObjectIdentifier> = []
+        let items = modes.flatMap(\.items) + commonItems.values.sorted { $0.age < $1.age }.map(\.item)
+        return items.filter { seen.insert(ObjectIdentifier($0)).inserted }
+    }
+
+    /// Whether the item is in a mode, or would be in those that become common.
+    public func isHolding(_ item: Item) -> Bool {
+        item.modes.contains { $0.loop === self } || commonItems[ObjectIdentifier(item)] != nil
+    }
+
+    /// Drops all requests of one owner.
+    public func dropRequests(of owner: RequestOwner) {
+        for queue in requestQueues { requestCount -= queue.cancelAll(of: owner) }
+    }
+
     // MARK: The end
 
     /// Empties the loop: sources are told that they leave, requests are dropped, nothing is invalidated. Called when its

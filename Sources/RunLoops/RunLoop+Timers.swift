@@ -56,6 +56,16 @@ extension RunLoop {
         return nodes
     }
 
+    /// The timers that are in a mode, or would be in those that become common.
+    public var allTimers: [UnsafeMutablePointer<TimerNode>] {
+        spillBatch()
+        var nodes = firingTimers.filter { $0.pointee.isScheduled }
+        for queue in timerQueues {
+            for index in 0..<queue.heap.count { nodes.append(queue.heap[index]) }
+        }
+        return nodes
+    }
+
     // MARK: Queues
 
     /// A timer that was in no mode. `move` without its detours.

@@ -82,7 +82,7 @@ extension RunLoop {
             events = new.intersection([.read, .write])
             resting = []
             for mode in modes {
-                let failure = mode.descriptorSet().watch(self)
+                let failure = mode.makeDescriptorSet()?.watch(self) ?? EMFILE
                 guard failure == 0 else { throw Failure(errno: failure) }
                 // An always-ready or already reported descriptor makes no new edge.
                 if !mode.ready.contains(self), isStillReady() { mode.ready.append(self) }
@@ -141,9 +141,9 @@ extension RunLoop {
         }
 
         override func didEnter(_ mode: ModeState) {
-            let descriptors = mode.descriptorSet()
+            guard !isLost, let descriptors = mode.makeDescriptorSet() else { return loseDescriptor() }
             let isShared = descriptors.isWatched(fd)
-            guard !isLost, descriptors.watch(self) == 0 else { return loseDescriptor() }
+            guard descriptors.watch(self) == 0 else { return loseDescriptor() }
             // Another port may have had the kernel's report of a descriptor that is ready already. Those it has not yet
             // reported come first.
             guard isShared else { return }

@@ -40,7 +40,8 @@ extension RunLoop {
         public func wakeUp() {
             if sleep.exchange(2, ordering: .sequentiallyConsistent) == 1 {
                 var one: UInt64 = 1
-                _ = write(wakeDescriptor, &one, 8)
+                // Nobody else would wake the loop: the flag says that it has been.
+                while write(wakeDescriptor, &one, 8) < 0, linux_errno() == EINTR {}
             }
         }
 

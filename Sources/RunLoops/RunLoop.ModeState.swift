@@ -40,11 +40,10 @@ extension RunLoop {
             return false
         }
 
-        func descriptorSet() -> DescriptorSet {
-            if let descriptors { return descriptors }
-            let new = DescriptorSet(waking: loop.handle)
-            descriptors = new
-            return new
+        /// For a port to be watched; nil when there are too many descriptors.
+        func makeDescriptorSet() -> DescriptorSet? {
+            if descriptors == nil { descriptors = DescriptorSet(waking: loop.handle) }
+            return descriptors
         }
 
         func contains(_ item: Item) -> Bool { item.modes.contains { $0 === self } }

@@ -74,12 +74,19 @@ public final class RunLoop {
         case port(PortBase)
     }
 
+    /// What modes without ports sleep with.
+    private let wakeOnly: DescriptorSet
+
     /// A loop in a world of its own, for tests in simulated time. It is not the thread's `current` loop.
     ///
     /// - Parameter handle: made before the loop, for those who need it before the loop's thread has begun. Only one loop may
     ///   have it.
     public init(poller: Poller, handle: Handle = Handle()) {
         self.poller = poller
+        guard let wakeOnly = DescriptorSet(waking: handle) else {
+            fatalError("a run loop needs two descriptors, and this process has none left: errno \(linux_errno())")
+        }
+        self.wakeOnly = wakeOnly
         self.handle = handle
         counters = .allocate(capacity: 1)
         counters.initialize(to: Statistics())
@@ -326,7 +333,7 @@ public final class RunLoop {
     /// woke the loop.
     @discardableResult
     func look(_ mode: ModeState, timeout: Int64) -> Bool {
-        let descriptors = mode.descriptorSet()
+        let descriptors = mode.descriptors ?? wakeOnly
         var timeout = timeout
         if descriptors.hasAlwaysReady { timeout = 0 }
         var count = 0

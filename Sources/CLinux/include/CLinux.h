@@ -46,7 +46,10 @@ int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t t
 /// What poll(2) says of one descriptor right now: POLLIN, POLLOUT, POLLHUP, POLLERR, POLLRDHUP, POLLNVAL; 0 for nothing.
 static inline short linux_poll_now(int fd, short events) {
   struct pollfd p = {.fd = fd, .events = events};
-  return poll(&p, 1, 0) > 0 ? p.revents : 0;
+  int n;
+  do n = poll(&p, 1, 0);
+  while (n < 0 && errno == EINTR);
+  return n > 0 ? p.revents : 0;
 }
 
 /// Whether the number is an open descriptor's.

@@ -92,7 +92,7 @@ struct cl_host {
   lua_State *volatile running;  ///< the task's coroutine that runs now, for a signal handler to interrupt
   struct cl_resumption *volatile resumption;  ///< the innermost coroutine of the script's own that runs in it, or NULL
   void (*exit)(cl_host *host, int status, int close);  ///< os.exit; must not return
-  lua_CFunction resume_function, close_function;  ///< Lua's own coroutine.resume and close
+  lua_CFunction resume_function, close_function, status_function;  ///< Lua's own, of its coroutine library
   lua_CFunction catchers[3];  ///< functions that go on after an error in what they call
   int is_unreadable;   ///< the latest cl_load_file could not read the file
   char *scratch;
@@ -111,13 +111,19 @@ struct cl_host {
   uint64_t allocations;
   uint64_t fail_at;    ///< the number of the allocation that fails; 0: none
   int fail_on;         ///< and all after it fail, too
+  int closing;         ///< finalizers run for the last time: every call of the API raises
 };
 
 // Hosts.
 cl_host *cl_open(void *swift);
 void cl_close(cl_host *host);
 void cl_free(cl_host *host);
-static inline cl_host *cl_host_of(lua_State *L) { return *(cl_host **)lua_getextraspace(L); }
+// The lowest bit marks the coroutines of the host's own.
+static inline cl_host *cl_host_of(lua_State *L) {
+  return (cl_host *)(*(uintptr_t *)lua_getextraspace(L) & ~(uintptr_t)1);
+}
+/// Whether a coroutine is one in which the host runs tasks and callbacks.
+static inline int cl_is_fiber(lua_State *L) { return (int)(*(uintptr_t *)lua_getextraspace(L) & 1); }
 
 // Between the C files: raising, for use inside Lua calls only.
 void cl_push_parcel(lua_State *L, int first, const char *function);

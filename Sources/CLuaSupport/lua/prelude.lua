@@ -89,7 +89,7 @@ local OBJECT = 2
 -- Keeps the object alive as long as the port: a file that is collected closes its descriptor.
 local function make_port(options, object)
   local port, message, code = new_fd_port(options)
-  if port and type(object) == "userdata" or type(object) == "table" then set_value(port, OBJECT, object) end
+  if port and (type(object) == "userdata" or type(object) == "table") then set_value(port, OBJECT, object) end
   return port, message, code
 end
 

@@ -185,22 +185,18 @@ void cl_replace_functions(lua_State *L) {
 
 static const char failure_mark = 0;
 
-// The message handler: keeps the text with the traceback in the table that is its upvalue, and leaves the error as it is.
-static int note_traceback(lua_State *L) {
+// The message handler: makes of an error what lua makes of it, which also pending to-be-closed variables and a reader of
+// `load` get to see. The error as it was is kept in the table that is its upvalue.
+static int explain(lua_State *L) {
   lua_settop(L, 1);
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, lua_upvalueindex(1), 1);
   const char *message = lua_tostring(L, 1);
-  if (message) {
-    lua_pushvalue(L, 1);  // a number is a text now; the error stays what it was
-  } else if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
-    lua_rawseti(L, lua_upvalueindex(1), 1);
-    lua_settop(L, 1);
-    return 1;
-  } else {
+  if (!message) {
+    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
     message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
   }
   luaL_traceback(L, L, message, 1);
-  lua_rawseti(L, lua_upvalueindex(1), 1);
-  lua_settop(L, 1);
   return 1;
 }
 
@@ -209,12 +205,10 @@ enum { HANDLER = 1, TABLE = 2 };
 static int after_chunk(lua_State *L, int status, lua_KContext first) {
   if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(L) - (int)first + 1;
   lua_pushlightuserdata(L, (void *)&failure_mark);
-  lua_insert(L, -2);
-  // The handler is not asked about memory.
-  if (lua_rawgeti(L, TABLE, 1) != LUA_TSTRING) {
-    lua_pop(L, 1);
-    lua_pushvalue(L, -1);
-  }
+  // The handler is asked about errors of scripts only.
+  if (status == LUA_ERRRUN) lua_rawgeti(L, TABLE, 1);
+  else lua_pushvalue(L, -2);
+  lua_pushvalue(L, -3);
   return 3;
 }
 
@@ -224,7 +218,7 @@ static int run_chunk(lua_State *L) {
   lua_newtable(L);
   lua_insert(L, 1);
   lua_pushvalue(L, 1);
-  lua_pushcclosure(L, note_traceback, 1);
+  lua_pushcclosure(L, explain, 1);
   lua_insert(L, HANDLER);
   int status = lua_pcallk(L, lua_gettop(L) - 3, LUA_MULTRET, HANDLER, TABLE + 1, after_chunk);
   return after_chunk(L, status, TABLE + 1);

@@ -27,7 +27,7 @@ enum Binary {
         where: FileManager.default.isExecutableFile)
 
     /// How a run ended, and what it wrote.
-    struct Result {
+    struct Result: CustomStringConvertible {
         var outputBytes: [UInt8] = []
         var errorBytes: [UInt8] = []
         /// The exit status; -1 when a signal ended it.
@@ -43,6 +43,11 @@ enum Binary {
         var output: String { String(decoding: outputBytes, as: UTF8.self) }
         /// Standard error as text.
         var errors: String { String(decoding: errorBytes, as: UTF8.self) }
+
+        var description: String {
+            let end = timedOut ? "timed out" : signal.map { "signal \($0)" } ?? "status \(status)"
+            return "\(end), output \(output.debugDescription), errors \(errors.debugDescription)"
+        }
     }
 
     /// A call of the operating system failed.

@@ -1,0 +1,130 @@
+import Testing
+
+@Suite("Command line: ends")
+struct CommandLineEndTests {
+    private static let script = """
+        local kept <close> = setmetatable({}, {__close = function() print 'closed' end})
+        setmetatable({}, {__gc = function() print 'collected' end})
+        io.write 'buffered '
+        os.exit(%)
+        """
+
+    @Test(
+        "os.exit does as under lua, with and without closing the state",
+        arguments: [
+            "", "nil", "0", "1", "3", "true", "false", "255", "-1", "-2", "'3'", "3.0", "1.5", "'x'", "{}",
+            "true, true",
+            "0, true", "false, true", "5, true", "5, false", "nil, true", "{}, true",
+        ])
+    func exit(_ arguments: String) throws {
+        try Sample.compare(["-"], input: Self.script.replacing("%", with: arguments))
+    }
+
+    @Test(
+        "os.exit makes no success of a large number",
+        arguments: ["256", "512", "1e9", "2^53", "math.maxinteger", "-256"])
+    func large(_ number: String) throws {
+        #expect(try Binary.run(["-e", "os.exit(\(number) // 1 | 0)"]).status == 255)
+    }
+
+    @Test("os.exit in a coroutine, a callback and a nested run closes what the main chunk has left open")
+    func deepExit() throws {
+        let open = "local k <close> = setmetatable({}, {__close = function() print 'closed' end}) "
+        for rest in [
+            "coroutine.wrap(function() os.exit(3, true) end)()",
+            "rl.after(0, function() os.exit(3, true) end) rl.run()",
+            "rl.after(0, function() rl.after(0, function() os.exit(3, true) end) rl.run() end) rl.run()",
+        ] {
+            let result = try Binary.run(["-e", open + rest])
+            #expect(result.output == "closed\n" && result.status == 3 && result.errors.isEmpty, "\(rest)")
+        }
+    }
+
+    @Test("an error in a callback ends with status 1, says what it was in, and loses no output")
+    func callback() throws {
+        try Binary.withDirectory { directory in
+            let script = """
+                local rl = require "runloop"
+                io.write "kept"
+                setmetatable({}, {__gc = function() io.write " collected" end})
+                local t = rl.timer { name = "poll", delay = 0.001, callback = function() error "bad" end }
+                rl.current():add(t)
+                """
+            try Sample.write(script, to: "app.lua", in: directory)
+            let result = try Binary.run(["app.lua"], directory: directory)
+            #expect(result.status == 1 && result.output == "kept collected")
+            #expect(result.errors.hasPrefix("rlhost: app.lua:4: bad\nstack traceback:\n"))
+            #expect(result.errors.hasSuffix("\nin timer \"poll\" made at app.lua:4\n"))
+        }
+    }
+
+    @Test("rl.on_error gets the error as it was raised, and the program goes on")
+    func handler() throws {
+        let result = try Binary.run([
+            "-e",
+            """
+            rl.on_error(function(e, info) print(type(e) == 'table' and e.x or e, info.where, #info.traceback > 5) end)
+            rl.after(0.001, function() error('in it', 0) end)
+            rl.after(0.002, function() print 'later' end)
+            error {x = 5}
+            """,
+        ])
+        #expect(result.status == 0 && result.errors.isEmpty)
+        #expect(result.output == "5\tnil\ttrue\nin it\ttimer made at (command line):2\ttrue\nlater\n")
+    }
+
+    @Test("a main chunk that nothing can wake ends with 13, and the place where it waits")
+    func neverEnded() throws {
+        try Binary.withDirectory { directory in
+            let script = """
+                local rl = require "runloop"
+                local me
+                local other = rl.task(function() rl.sleep(0) me:await() end)
+                me = rl.task(function() other:await() end)
+                other:await()
+                """
+            try Sample.write(script, to: "app.lua", in: directory)
+            let result = try Binary.run(["app.lua"], directory: directory)
+            #expect(result.status == 13 && result.errors.contains("app.lua:5: in main chunk"), "\(result.errors)")
+        }
+    }
+
+    @Test("-e may wait, and the next step comes after it")
+    func waiting() throws {
+        let result = try Binary.run(["-e", "rl.sleep(0.01) print 'one'", "-e", "print 'two'"])
+        #expect(result.output == "one\ntwo\n" && result.status == 0 && result.errors.isEmpty)
+    }
+
+    @Test(
+        "a reader that goes away ends the writer, quietly and soon",
+        arguments: [
+            "while true do print(1) end", "while true do io.write('1\\n') end",
+            "while true do io.stdout:write('1\\n') end",
+            "rl.every(0.001, function() print(1) end)", "while true do pcall(print, 1) end",
+            "coroutine.wrap(function() while true do print(1) end end)()",
+            "print(1) rl.sleep(0.05) print(2) rl.sleep(60)",
+        ])
+    func closedPipe(_ text: String) throws {
+        let result = try Binary.shell(
+            "{ \"$RLHOST\" -e \"$TEXT\"; echo $? >&2; } | head -1", environment: ["TEXT": text], timeout: 30)
+        #expect(!result.timedOut && result.output == "1\n")
+        #expect(result.errors == "141\n" || text.contains("60"))
+    }
+
+    @Test("a broken pipe elsewhere is an error of the call, not the end")
+    func otherPipe() throws {
+        let text = """
+            local p = io.popen('exec <&-; echo ready', 'w') os.execute('sleep 0.1')
+            p:setvbuf('no') print((select(2, p:write(('x'):rep(100000)))))
+            io.write('alive')
+            """
+        let result = try Binary.run(["-e", text])
+        #expect(result.status == 0 && result.output.hasSuffix("alive") && result.output.contains("Broken pipe"))
+    }
+
+    @Test("a child has the signals of a fresh process")
+    func children() throws {
+        let result = try Binary.run(["-e", "print(os.execute('kill -PIPE $$'))"])
+        #expect(result.output == "nil\tsignal\t13\n")
+    }
+}

@@ -158,7 +158,7 @@ enum VirtualTimeBinding {
         let host = call.luaHost
         var rounds = 0
         while !host.fibersThatWait().isEmpty, rounds < 20 {
-            host.cancelEverything()
+            host.cancelAllTasks()
             rounds += 1
         }
         forgetFailures(host)
@@ -191,6 +191,8 @@ enum VirtualTimeBinding {
         host.release(host.errorHandler)
         host.errorHandler = 0
         host.endingStatus = nil
+        host.isLookingForFailures = false
+        host.nextLookForFailures = .min
         forgetFailures(host)
         world.clock.reset()
         return call.nothing()

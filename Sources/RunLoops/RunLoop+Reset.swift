@@ -18,7 +18,7 @@ extension RunLoop {
         modes = []
         commonModes = [.default]
         sequence = .documented
-        statistics = Statistics()
+        counters.pointee = Statistics()
         _ = state(of: .default)
     }
 }

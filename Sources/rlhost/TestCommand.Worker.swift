@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Lua
 import LuaRunLoops
 import RunLoops
 

@@ -15,7 +15,7 @@ enum TestCommand {
         let word = options.script ?? 0
         let own = Array(arguments[(word + 1)...])
         if own.first == "--worker" { return TestCommand.Worker(options: options).run() }
-        guard !options.interactive, !options.checksSyntax else {
+        guard !options.isInteractive, !options.checksSyntax else {
             Program.report("test: -i and -c make no sense before it")
             return 64
         }

@@ -147,6 +147,7 @@ void cl_become_worker(void) {
 // The watchdog -----------------------------------------------------------------------------------------------------------
 
 static cl_host *watched;
+static lua_State *hooked;
 static void (*watch_notify)(void);
 static int (*watch_is_waiting)(void);
 static volatile sig_atomic_t time_is_over;
@@ -155,8 +156,7 @@ static void on_line(lua_State *L, lua_Debug *debug);
 
 static void on_time_over(lua_State *L, lua_Debug *debug) {
   (void)debug;
-  if (counted == cl_host_of(L)) lua_sethook(L, on_line, LUA_MASKLINE, 0);
-  else lua_sethook(L, NULL, 0, 0);
+  cl_hook_new_thread(L);
   luaL_error(L, "the test takes too long");
 }
 
@@ -167,6 +167,7 @@ static void on_alarm(int number) {
   cl_host *host = watched;
   if (host && !watch_is_waiting()) {
     lua_State *L = host->running ? host->running : host->main;
+    hooked = L;
     if (L) lua_sethook(L, on_time_over, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
   }
   watch_notify();
@@ -195,7 +196,11 @@ void cl_watch(cl_host *host, double seconds, void (*notify)(void), int (*is_wait
     }
   }
   setitimer(ITIMER_REAL, &timer, NULL);
-  if (seconds <= 0) watched = NULL;
+  if (seconds > 0) return;
+  watched = NULL;
+  // Nobody must run into it later.
+  if (hooked) cl_hook_new_thread(hooked);
+  hooked = NULL;
 }
 
 // Counting lines -----------------------------------------------------------------------------------------------------------

@@ -191,6 +191,8 @@ enum VirtualTimeBinding {
         host.release(host.errorHandler)
         host.errorHandler = 0
         host.endingStatus = nil
+        host.isLookingForFailures = false
+        host.nextLookForFailures = .min
         forgetFailures(host)
         world.clock.reset()
         return call.nothing()

@@ -9,12 +9,13 @@ extension RunLoop {
         for mode in modes {
             for item in mode.items { remove(item, from: mode) }
         }
-        commonItems = [:]
+        for (item, _) in commonItems.values { forgetCommonItem(item) }
         detachTimers()
         dropRequests()
         // The two hold each other.
         for mode in modes { mode.timers = [] }
         timerQueues = []
+        commonQueue = nil
         modes = []
         commonModes = [.default]
         sequence = .documented

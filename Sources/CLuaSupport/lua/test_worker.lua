@@ -67,11 +67,17 @@ end
 
 -- The same for a traceback that Lua has made: its lines, trimmed.
 local function trim_traceback(text)
-  local frames = {}
+  local frames, last = {}, nil
   for line in text:gmatch "[^\n]+" do
     line = line:gsub("^%s+", "")
-    if line ~= "" and line ~= "stack traceback:" and not line:find("^%[C%]: ") and not line:find("[rlhost]", 1, true)
-      and not line:find("^%.%.%.%(skipping") then frames[#frames + 1] = line end
+    if line:find("[rlhost]", 1, true) then
+      -- Called by the runner: it is a test or a hook, whatever the runner calls that.
+      if last then frames[#frames] = last:gsub(": in field 'body'$", ": in the test") end
+      last = nil
+    elseif line ~= "" and line ~= "stack traceback:" and not line:find "^%[C%]: " and not line:find "^%.%.%.\t?%(skipping" then
+      frames[#frames + 1] = line
+      last = line
+    end
   end
   return frames
 end

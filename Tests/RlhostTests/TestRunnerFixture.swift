@@ -1,0 +1,55 @@
+import Foundation
+import Testing
+
+/// Runs `rlhost test` on files that a test writes, and gives back what it says.
+struct TestRunnerFixture {
+    struct Transcript {
+        var output: String
+        var errors: String
+        var status: Int32
+        var seconds: Double
+    }
+
+    /// - Parameters:
+    ///   - files: contents by path; `t` and `rl` are defined in those called …_test.lua.
+    ///   - arguments: those after `test`.
+    ///   - before: those before it.
+    static func run(
+        _ files: [String: String], _ arguments: [String] = [], before: [String] = [], keepsSeed: Bool = false,
+        environment: [String: String] = [:], then: (String) throws -> Void = { _ in }
+    ) throws -> Transcript {
+        try Binary.withDirectory { directory in
+            for (path, text) in files {
+                let url = URL(fileURLWithPath: directory).appendingPathComponent(path)
+                try FileManager.default.createDirectory(
+                    at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+                let head = path.hasSuffix("_test.lua") ? "local t, rl = require 'runloop.test', require 'runloop' " : ""
+                try (head + text).write(to: url, atomically: true, encoding: .utf8)
+            }
+            let result = try Binary.run(
+                before + ["test"] + arguments, environment: environment, directory: directory)
+            try then(directory)
+            var output = result.output.replacingMatches(of: #"\((\d+ ms|[\d.]+ s)\)"#, with: "(time)")
+            output = output.replacingMatches(of: #" time="[\d.]+""#, with: "")
+            if !keepsSeed { output = output.replacingMatches(of: #"\nseed: \d+"#, with: "") }
+            return Transcript(output: output, errors: result.errors, status: result.status, seconds: result.seconds)
+        }
+    }
+
+    /// One file, whose failures are to be reported just so.
+    static func expect(
+        _ text: String, _ report: String, _ arguments: [String] = [], status: Int32 = 1,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let transcript = try run(["x_test.lua": text], arguments)
+        #expect(transcript.output == report + "\n", sourceLocation: sourceLocation)
+        #expect(transcript.errors == "", sourceLocation: sourceLocation)
+        #expect(transcript.status == status, sourceLocation: sourceLocation)
+    }
+}
+
+extension String {
+    fileprivate func replacingMatches(of pattern: String, with text: String) -> String {
+        replacingOccurrences(of: pattern, with: text, options: .regularExpression)
+    }
+}

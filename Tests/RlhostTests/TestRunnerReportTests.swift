@@ -1,0 +1,331 @@
+import Testing
+
+/// Every kind of failure, and its exact report.
+@Suite struct TestRunnerReportTests {
+    @Test func `what passes is listed by group`() throws {
+        try TestRunnerFixture.expect(
+            """
+            t.describe("outer", function()
+              t.it("one", function() end)
+              t.describe("inner", function() t.it("two", function() assert(true) end) end)
+              t.skip("three", function() end)
+              t.it("four")
+              t.it("five", function() t.skip("no network") end)
+            end)
+            """,
+            """
+            x_test.lua
+              outer
+                ok    one
+                inner
+                  ok    two
+                skip  three
+                skip  four: not written yet
+                skip  five: no network
+
+            2 passed, 3 skipped (time)
+            """, status: 0)
+    }
+
+    @Test func `an assertion shows in what the values differ`() throws {
+        try TestRunnerFixture.expect(
+            """
+            t.it("compares", function()
+              t.equal({ name = "a", list = { 1, 2, 3 }, deep = { x = { y = 1 } } },
+                { name = "b", list = { 1, 3 }, deep = { x = { y = "1" } }, more = true })
+            end)
+            """,
+            """
+            x_test.lua
+              FAIL  compares
+
+            1) compares
+               x_test.lua:2: the tables differ
+                 .deep.x.y: expected "1", got 1
+                 .list[2]: not expected: got 2
+                 .more: missing: expected true
+                 .name: expected "b", got "a"
+
+            0 passed, 1 failed (time)
+            """)
+    }
+
+    @Test func `texts of several lines differ by lines`() throws {
+        try TestRunnerFixture.expect(
+            #"""
+            local function check(text) t.equal(text, "one\ntwo\nthree\n", "the answer") end
+            t.it("compares", function() check("one\n2\nthree\n") end)
+            """#,
+            """
+            x_test.lua
+              FAIL  compares
+
+            1) compares
+               x_test.lua:1: the answer: the texts differ (- expected, + got)
+                   one
+                 - two
+                 + 2
+                   three
+               traceback:
+                 x_test.lua:1: in upvalue 'check'
+                 x_test.lua:2: in the test
+
+            0 passed, 1 failed (time)
+            """)
+    }
+
+    @Test func `an error in a callback fails the test that made it`() throws {
+        try TestRunnerFixture.expect(
+            """
+            t.it("fails", function()
+              rl.timer { delay = 1, callback = print }
+              rl.after(1, function() error("oops") end)
+              rl.sleep(2)
+            end)
+            t.it("is another", function() rl.sleep(2) end)
+            """,
+            """
+            x_test.lua
+              FAIL  fails
+              ok    is another
+
+            1) fails
+               x_test.lua:3: oops
+               in timer made at x_test.lua:3
+
+            1 passed, 1 failed (time)
+            """)
+    }
+
+    @Test func `a task that failed and that nobody awaits fails its test`() throws {
+        try TestRunnerFixture.expect(
+            """
+            t.it("fails", function()
+              rl.task(function() error("in a task") end)
+            end)
+            """,
+            """
+            x_test.lua
+              FAIL  fails
+
+            1) fails
+               x_test.lua:2: in a task
+               in task made at x_test.lua:2
+
+            0 passed, 1 failed (time)
+            """)
+    }
+
+    @Test func `what a test leaves behind is listed with where it was made`() throws {
+        try TestRunnerFixture.expect(
+            """
+            local file
+            t.it("leaves", function()
+              rl.every(5, print)
+              rl.task(function() rl.sleep(100) end)
+              file = io.open("/dev/null")
+              rl.thread { function() require "runloop".sleep(100) end, name = "worker" }
+              t.spawn { "sleep", "100" }
+            end)
+            t.it("does not", function() rl.sleep(1000) end)
+            """,
+            """
+            x_test.lua
+              FAIL  leaves (time)
+              ok    does not
+
+            1) leaves
+               x_test.lua:2: the test leaves something behind
+                 timer (every 5 s, made at x_test.lua:3)
+                 task made at x_test.lua:4 waits in rl.sleep (x_test.lua:4: in function <x_test.lua:4>)
+                 thread "worker" (made at x_test.lua:6) still runs
+                 program 'sleep' still runs (started at x_test.lua:7)
+                 descriptor 6 (/dev/null, opened at x_test.lua:5)
+
+            1 passed, 1 failed (time)
+            """)
+    }
+
+    @Test func `a time-out says where every task waits`() throws {
+        try TestRunnerFixture.expect(
+            """
+            local function forever() while true do rl.sleep(1) end end
+            t.it("hangs", { timeout = 0.2 }, function()
+              local task = rl.task(forever)
+              task:await()
+            end)
+            t.it("spins", { timeout = 0.2 }, function()
+              while true do end
+            end)
+            """,
+            """
+            x_test.lua
+              FAIL  hangs (time)
+              FAIL  spins (time)
+
+            1) hangs
+               the test took longer than 0.2 s
+                 the test waits in task:await
+                   x_test.lua:4: in the test
+                 task made at x_test.lua:3 waits in rl.sleep
+                   x_test.lua:1: in function <x_test.lua:1>
+
+            2) spins
+               the test took longer than 0.2 s
+                 it was running at
+                   x_test.lua:7: in the test
+
+            0 passed, 2 failed (time)
+            """)
+    }
+
+    @Test func `a test that nothing can wake fails at once`() throws {
+        try TestRunnerFixture.expect(
+            """
+            t.it("waits", function()
+              local a, b
+              a = rl.task(function() rl.sleep(1) b:await() end)
+              b = rl.task(function() a:await() end)
+              b:await()
+            end)
+            """,
+            """
+            x_test.lua
+              FAIL  waits
+
+            1) waits
+               the test never ended: nothing is left that could wake it
+                 the test waits in task:await
+                   x_test.lua:5: in the test
+                 task made at x_test.lua:3 waits in task:await
+                   x_test.lua:3: in function <x_test.lua:3>
+                 task made at x_test.lua:4 waits in task:await
+                   x_test.lua:4: in function <x_test.lua:4>
+
+            0 passed, 1 failed (time)
+            """)
+    }
+
+    @Test func `an unexpected exit is blamed on the test, and the others run`() throws {
+        try TestRunnerFixture.expect(
+            """
+            t.it("exits", function() pcall(os.exit, 3) end)
+            t.it("dies", function() os.execute("kill -9 $PPID") end)
+            t.it("is fine", function() end)
+            """,
+            """
+            x_test.lua
+              FAIL  exits
+              FAIL  dies
+              ok    is fine
+
+            1) exits
+               x_test.lua:1: os.exit(3) was called
+               traceback:
+                 x_test.lua:1: in the test
+
+            2) dies
+               x_test.lua:2: the process was ended by signal 9 (SIGKILL)
+
+            1 passed, 2 failed (time)
+            """)
+    }
+
+    @Test func `a callback that ran too seldom or too often`() throws {
+        try TestRunnerFixture.expect(
+            """
+            t.it("seldom", function() rl.after(60, t.expect(function() end, 2)) end)
+            t.it("never", function() local f = t.expect(print) end)
+            t.it("often", function()
+              local timer <close> = rl.every(1, t.expect(function() end, 2))
+              rl.sleep(5)
+            end)
+            t.it("right", function() rl.after(60, t.expect(function() end)) end)
+            """,
+            """
+            x_test.lua
+              FAIL  seldom
+              FAIL  never
+              FAIL  often
+              ok    right
+
+            1) seldom
+               x_test.lua:1: an expected callback did not run as often as it must
+                 x_test.lua:1: expected to run 2 times, ran once
+
+            2) never
+               x_test.lua:2: an expected callback did not run as often as it must
+                 x_test.lua:2: expected to run once, ran never
+
+            3) often
+               a callback that must run 2 times runs once more (expected at x_test.lua:4)
+               in timer made at x_test.lua:4
+
+            1 passed, 3 failed (time)
+            """)
+    }
+
+    @Test func `a syntax error in a test file`() throws {
+        let transcript = try TestRunnerFixture.run(["bad_test.lua": "t.it('x' function() end)", "good_test.lua": "t.it('y', print)"])
+        #expect(
+            transcript.output == """
+                bad_test.lua
+                  FAIL  the file
+                good_test.lua
+
+                  ok    y
+
+                1) bad_test.lua
+                   bad_test.lua:1: ')' expected near 'function'
+
+                1 passed, 1 file broken (time)
+
+                """)
+        #expect(transcript.status == 1)
+    }
+
+    @Test func `an error while a file is loaded, and what it schedules`() throws {
+        let transcript = try TestRunnerFixture.run([
+            "a_test.lua": "local x = nil + 1", "b_test.lua": "rl.every(1, print) t.it('x', print)",
+        ])
+        #expect(
+            transcript.output == """
+                a_test.lua
+                  FAIL  the file
+                b_test.lua
+                  FAIL  the file
+
+                1) a_test.lua
+                   a_test.lua:1: attempt to perform arithmetic on a nil value
+
+                2) b_test.lua
+                   loading the file leaves something behind: schedule it in a test or in before_each
+                     timer (every 1 s, made at b_test.lua:1)
+
+                0 passed, 2 files broken (time)
+
+                """)
+    }
+
+    @Test func `no tests found is an exit status of its own`() throws {
+        let empty = try TestRunnerFixture.run(["lib.lua": "return 1"])
+        #expect(empty.output == "" && empty.errors == "rlhost: test: no test found in .\n" && empty.status == 5)
+        let filtered = try TestRunnerFixture.run(["a_test.lua": "t.it('x', print)"], ["--filter", "nothing"])
+        #expect(filtered.errors == "rlhost: test: no test found whose name matches 'nothing'\n" && filtered.status == 5)
+    }
+
+    @Test func `wrong use is told from failures`() throws {
+        for (arguments, message) in [
+            (["--filtr", "x"], "unknown option '--filtr' (did you mean '--filter'?)"),
+            (["--jobs", "0"], "--jobs needs a whole number, 1 or more, got '0'"),
+            (["--format", "xml"], "--format must be readable, tap or junit, got 'xml'"),
+            (["--filter", "["], "--filter: malformed pattern (missing ']')"),
+            (["--seed"], "--seed needs a value"), (["--list=1"], "--list takes no value"),
+            (["missing"], "cannot find 'missing': ENOENT: no such file or directory"),
+        ] {
+            let transcript = try TestRunnerFixture.run([:], arguments)
+            #expect(transcript.errors == "rlhost: test: \(message)\n")
+            #expect(transcript.status == 64 && transcript.output == "")
+        }
+    }
+}

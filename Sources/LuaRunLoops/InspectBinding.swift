@@ -51,6 +51,7 @@ enum InspectBinding {
                 entry.kind = "source"
                 if source.isSignalled { entry.detail = "signalled" }
             case is RunLoop.Observer: entry.kind = "observer"
+            case is RunLoop.MessagePort: entry.kind = "message_port"
             default: entry.kind = "port"
             }
             entry.site = (item.attachment as? Callback).flatMap { host.site($0.site) }

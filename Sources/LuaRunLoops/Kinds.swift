@@ -32,11 +32,19 @@ enum Kinds {
     static let remoteRequest: Kind = Kind(
         9, "request", userValues: 0, methods: RemoteBinding.methods, describe: { RemoteBinding.describe(Call($0)) },
         collect: collect)
+    static let messagePort: Kind = Kind(
+        10, "message_port", userValues: 2, methods: MessagePortBinding.methods,
+        describe: { MessagePortBinding.describe(Call($0)) }, collect: collect)
+    static let remotePort: Kind = Kind(
+        11, "remote_port", userValues: 0, methods: RemotePortBinding.methods,
+        describe: { RemotePortBinding.describe(Call($0)) }, collect: collect)
 
     /// A kind comes before those whose methods construct it.
-    static let all = [request, timer, source, fdPort, observer, loop, task, thread, port, remoteRequest]
+    static let all = [
+        request, timer, source, fdPort, observer, loop, task, thread, port, remoteRequest, messagePort, remotePort,
+    ]
     /// Those that can be in a mode.
-    static let items = [source, fdPort, observer, port]
+    static let items = [source, fdPort, observer, port, messagePort]
 
     /// Gives up the userdata's reference to its Swift object. The head is cleared first: a finalizer may be called twice.
     private static let collect: LuaFunction = { thread in

@@ -7,6 +7,8 @@ public final class LuaHost: Interpreter {
     public let loop: RunLoop
     /// Called with message and traceback of an error that nobody handles. The default writes them to standard error.
     public var onUncaught: (LuaHost, String) -> Void = { _, text in write(text + "\n", to: 2) }
+    /// Called with what is worth knowing and nobody's error. The default writes it to standard error.
+    public var onWarning: (LuaHost, String) -> Void = { _, text in write("rlhost: \(text)\n", to: 2) }
     /// Called when the script asks for the end of the process; must not return.
     public var onExit: (LuaHost, Int32) -> Never = { _, status in exitProcess(status) }
     /// The exit status, once somebody has asked for the end: runs end, and no new ones begin.
@@ -44,6 +46,8 @@ public final class LuaHost: Interpreter {
     var testWorld: TestWorld?
     /// Lua functions that Swift calls, by name.
     var hooks: [String: UInt32] = [:]
+    /// The remote ports that are in use, by name.
+    var remotes: [String: WeakRemote] = [:]
     /// Delayed perform requests that have not run, by slot.
     var delayed: [UInt32: RunLoop.Timer] = [:]
 

@@ -28,6 +28,8 @@ enum RunloopLibrary {
         .init("on_error") { onError(Call($0)) },
         .init("this_thread") { ThreadBinding.current(Call($0)) },
         .init("port", constructs: 8) { PortBinding.make(Call($0)) },
+        .init("message_port", constructs: 10) { MessagePortBinding.make(Call($0)) },
+        .init("remote_port") { RemotePortBinding.find(Call($0)) },
         .init("why") { InspectBinding.why(Call($0)) },
     ])
 

@@ -34,10 +34,9 @@ extension MessageFrame {
             let wanted = end >= headSize ? headSize + length : headSize
             if wanted > buffer.count {
                 // By and by: who only announces 16 MB shall not get them.
-                let more = min(wanted - buffer.count, buffer.count)
-                if end == buffer.count { buffer.append(contentsOf: repeatElement(0, count: more)) }
+                if end == buffer.count { buffer = copy(0..<end, capacity: min(wanted, buffer.count * 2)) }
             } else if end < Self.usual, wanted <= Self.usual, buffer.count > Self.usual {
-                buffer = Array(buffer[..<Self.usual])
+                buffer = copy(0..<end, capacity: Self.usual)
             }
             let count = buffer.withUnsafeMutableBytes { linux_receive(fd, $0.baseAddress.map { $0 + end }, $0.count - end) }
             guard count > 0 else {
@@ -71,7 +70,20 @@ extension MessageFrame {
             defer { start += size }
             return MessageFrame(
                 kind: kind, conversation: number(8, UInt64.self), id: Int32(bitPattern: number(16, UInt32.self)),
-                data: length == 0 ? [] : Array(buffer[(start + headSize)..<(start + size)]))
+                data: length == 0 ? [] : copy((start + headSize)..<(start + size), capacity: length))
+        }
+
+        // In one go, where the collections' own ways go byte by byte if nobody optimizes them.
+        private func copy(_ range: Range<Int>, capacity: Int) -> [UInt8] {
+            [UInt8](unsafeUninitializedCapacity: capacity) { bytes, count in
+                buffer.withUnsafeBytes { source in
+                    if let from = source.baseAddress, let to = bytes.baseAddress {
+                        memcpy(to, from + range.lowerBound, range.count)
+                        memset(to + range.count, 0, capacity - range.count)
+                    }
+                }
+                count = capacity
+            }
         }
 
         private var length: Int { Int(number(4, UInt32.self)) }

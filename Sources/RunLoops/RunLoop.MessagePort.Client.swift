@@ -81,6 +81,6 @@ extension RunLoop.MessagePort {
             first = 0
         }
 
-        private func pauseOrResume() { connection.isPaused = unansweredBytes > Self.fill || connection.unsent > Self.fill }
+        func pauseOrResume() { connection.isPaused = unansweredBytes > Self.fill || connection.unsent > Self.fill }
     }
 }

@@ -142,7 +142,10 @@ extension RunLoop {
                 try client.receive(frame)
                 self?.takeTurn(client)
             }
-            connection.drained = { [weak self, unowned client] in self?.takeTurn(client) }
+            connection.drained = { [weak self, unowned client] in
+                client.pauseOrResume()
+                self?.takeTurn(client)
+            }
             connection.ended = { [weak self, unowned client] reason in
                 if let reason { self?.warn("closed the connection of process \(client.connection.process): \(reason)") }
                 // What it sent before is still delivered.

@@ -46,7 +46,7 @@ extension RunLoop {
         public init(name: String, on loop: RunLoop) throws(MessagePort.Refusal) {
             let fd = try MessagePortName.connect(to: name)
             do throws(FDPort.Failure) {
-                connection = try MessageConnection(fd, name: name)
+                connection = try MessageConnection(fd, name: "remote port \(name)")
             } catch {
                 throw MessagePort.Refusal(
                     errno: error.errno, message: "the port \"\(name)\" belongs to a process of another user")
@@ -227,6 +227,8 @@ extension RunLoop {
             guard isOpen else { return }
             isOpen = false
             if closing { connection.close() }
+            // Those that wait for room are reported by their own results.
+            unacknowledged -= waiting.count { $0.kind == .send }
             if unacknowledged > 0, !isExpected {
                 warned?(self, "\(failure); \(unacknowledged) messages are not known to have been handled")
             }

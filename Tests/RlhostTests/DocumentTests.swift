@@ -44,8 +44,8 @@ struct DocumentTests {
 
     private func run(_ example: DocumentExample, in directory: String) throws {
         try Data(example.text.utf8).write(to: URL(filePath: directory + "/example.lua"))
-        // `-e ""` gives it the global `rl`, which most examples do not bother to require.
-        let run = try Binary.run(["-e", "", "example.lua"], directory: directory)
+        // Most examples do not bother to require it.
+        let run = try Binary.run(["-l", "rl=runloop", "example.lua"], directory: directory)
         #expect(run.status == 0 && run.errors.isEmpty, "\(example.testDescription) fails: \(run.errors)")
         guard let output = example.output else { return }
         #expect(run.output == output, "\(example.testDescription) prints something else")

@@ -34,7 +34,7 @@ struct ReferenceTests {
                 "---@field tolerance? ", "---@field tolerant? ",
                 "TimerOptions has the field 'tolerant', which is refused"
             ),
-            ("function rl.timeout(", "function rl.time_out(", "rl.time_out is annotated in line"),
+            ("function rl.timeout(", "function rl.time_out(", "rl.timeout exists, but is not annotated"),
         ])
     func notices(original: String, changed: String, message: String) throws {
         let reference = try String(contentsOfFile: Self.reference, encoding: .utf8)

@@ -44,7 +44,7 @@ struct DocumentTests {
 
     private func run(_ example: DocumentExample, in directory: String) throws {
         try Data(example.text.utf8).write(to: URL(filePath: directory + "/example.lua"))
-        // `-e ""` gives it the global `rl`, which most examples do not bother to require.
+        // Most examples do not bother to require it.
         let run = try Binary.run(["-l", "rl=runloop", "example.lua"], directory: directory)
         #expect(run.status == 0 && run.errors.isEmpty, "\(example.testDescription) fails: \(run.errors)")
         guard let output = example.output else { return }

@@ -819,16 +819,39 @@ function Port:name() end
 local MessagePort = {}
 
 ---@class runloop.MessagePortOptions
----@field name string at most one live process holds it
 ---@field callback fun(port: runloop.MessagePort, id: integer, data: string): string? what it returns is the answer
+---@field name? string under which others find it; at most one live process holds a name
 ---@field order? integer lower ones first; 0 if absent
+---@field on_invalidate? fun(port: runloop.MessagePort) called when it is invalidated
 
----Makes a port under a name.
+---Makes a port under a name. Its callback may wait; the answer goes out when it returns.
+---
+---```lua
+---local server = assert(rl.message_port { name = "example.echo." .. os.time() .. math.random(1e9), callback = function(port, id, data)
+---  return data:upper()
+---end })
+---rl.current():add(server)
+---
+---local remote = assert(rl.remote_port(server:name()))     -- here in the same process; usually in another
+---print(remote:request(7, "hello", { send_timeout = 5, reply_timeout = 5 }))
+---remote:invalidate()
+---server:invalidate()
+---```
+---```text
+---HELLO
+---```
 ---@param options runloop.MessagePortOptions
 ---@return runloop.MessagePort? port
 ---@return string? message
 ---@return string? code
 function rl.message_port(options) end
+
+---Gives the port a name, or another one.
+---@param name string
+---@return boolean? done
+---@return string? message
+---@return string? code
+function MessagePort:set_name(name) end
 
 ---Takes it out of every mode, for good; the name is free again.
 function MessagePort:invalidate() end
@@ -846,7 +869,7 @@ function MessagePort:order() end
 ---@class runloop.RemotePort
 local RemotePort = {}
 
----Finds the message port of a name.
+---Finds the message port of a name. The same name gives the same object, as long as that is valid.
 ---@param name string
 ---@return runloop.RemotePort? remote
 ---@return string? message
@@ -861,20 +884,37 @@ function rl.remote_port(name) end
 ---@field reply_mode? string run this loop in that mode until the answer is there; absent: only this task waits
 
 ---Sends a request, and waits for the answer.
----@param id integer
+---@param id integer of 32 bits
 ---@param data string
 ---@param options? runloop.RequestOptions
 ---@return string? answer
 ---@return runloop.RemoteFailure? reason
 function RemotePort:request(id, data, options) end
 
----Sends without waiting for an answer.
----@param id integer
+---@class runloop.RemoteSendOptions
+---@field timeout? number seconds
+
+---Sends without asking for an answer.
+---@param id integer of 32 bits
 ---@param data string
----@param options? { timeout: number? }
+---@param options? runloop.RemoteSendOptions
 ---@return boolean? sent
 ---@return runloop.RemoteFailure? reason
 function RemotePort:send(id, data, options) end
+
+---Waits until everything that was sent has been handled.
+---@param timeout? number seconds; absent: no limit
+---@return boolean? done
+---@return runloop.RemoteFailure? reason
+function RemotePort:flush(timeout) end
+
+---How many messages have been sent and are not known to be handled.
+---@return integer
+function RemotePort:unacknowledged() end
+
+---The number of the process that holds the name.
+---@return integer
+function RemotePort:process() end
 
 ---Gives the connection up.
 function RemotePort:invalidate() end

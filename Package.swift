@@ -28,7 +28,7 @@ let package = Package(
         .executableTarget(
             name: "rlhost", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLinux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"], swiftSettings: swift),
-        .testTarget(name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua"], swiftSettings: swift),
+        .testTarget(name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLuaSupport"], swiftSettings: swift),
         // The rules of the house, and the documents: nothing of the program is linked.
         .testTarget(name: "TidyTests", swiftSettings: swift),
     ],

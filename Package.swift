@@ -29,7 +29,8 @@ let package = Package(
             name: "rlhost", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLinux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"], swiftSettings: swift),
         .testTarget(
-            name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua"], exclude: ["Corpus"], swiftSettings: swift),
+            name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLuaSupport"], exclude: ["Corpus"],
+            swiftSettings: swift),
         // The rules of the house, and the documents: nothing of the program is linked.
         .testTarget(name: "TidyTests", swiftSettings: swift),
     ],

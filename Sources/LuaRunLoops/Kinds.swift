@@ -83,6 +83,7 @@ final class LuaItem {
         self.callback = callback
         shared = item is RunLoop.Source || item is RunLoop.Port ? SharedItem(item) : nil
         isHome = true
+        LiveObjects.note(1)
         item.attachment = callback
         item.abandoned = { [callback] in callback.releaseAnchor() }
     }
@@ -93,7 +94,10 @@ final class LuaItem {
         self.shared = shared
         callback = Callback(host, site: 0)
         isHome = false
+        LiveObjects.note(1)
     }
+
+    deinit { LiveObjects.note(-1) }
 }
 
 /// A custom source or a port, as all threads see it.
@@ -115,7 +119,10 @@ final class Callback {
     init(_ host: LuaHost, site: UInt32) {
         self.host = host
         self.site = site
+        LiveObjects.note(1)
     }
+
+    deinit { LiveObjects.note(-1) }
 
     func releaseAnchor() {
         let slot = slot

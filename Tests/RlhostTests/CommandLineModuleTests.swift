@@ -15,7 +15,7 @@ struct CommandLineModuleTests {
         c:send('hello\\n') assert(a:receive() == 'hello') c:close()
         local r, e = a:receive() assert(r == nil and e == 'closed')
         -- Nobody reads: an error, not the end.
-            for i = 1, 9 do a:send(('x'):rep(100000)) end 
+            for i = 1, 9 do a:send(('x'):rep(100000)) end
         """,
         "luv":
             "local n = 0 local t = m.new_timer() t:start(1, 1, function() n = n + 1 if n == 3 then t:stop() t:close() end end) m.run() assert(n == 3)",

@@ -26,7 +26,7 @@ let package = Package(
         // Run loops as Lua sees them, and the program.
         .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "CLinux"], swiftSettings: swift),
         .executableTarget(
-            name: "rlhost", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLinux"], swiftSettings: swift),
+            name: "rlhost", dependencies: ["LuaRunLoops", "RunLoops", "CLinux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"], swiftSettings: swift),
         .testTarget(
             name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLuaSupport"], exclude: ["Corpus"],

@@ -87,7 +87,9 @@ static int co_close(lua_State *L) {
       lua_pushboolean(L, 1);
       return 1;
     }
-    return luaL_error(L, "cannot close the coroutine of a task; task:cancel() ends it where it waits");
+    if (lua_status(coroutine) == LUA_YIELD)
+      return luaL_error(L, "cannot close the coroutine of a task; task:cancel() ends it where it waits");
+    // It runs, or has resumed whoever runs: Lua refuses, in its own words.
   }
   // Any other than a suspended one raises, or has nothing left to run.
   if (!coroutine || lua_status(coroutine) != LUA_YIELD) return cl_host_of(L)->close_function(L);

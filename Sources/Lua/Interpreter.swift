@@ -53,7 +53,7 @@ open class Interpreter {
     }
 
     /// Closes the state: finalizers run, everything is freed. Tasks that wait never go on.
-    public func close() {
+    open func close() {
         guard !isClosed, !isClosing else { return }
         isClosing = true
         unwindRunning()

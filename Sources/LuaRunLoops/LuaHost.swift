@@ -93,6 +93,9 @@ public final class LuaHost: Interpreter {
         return scratch
     }
 
+    /// Stops everything that could call into Lua, then closes the state. From inside Lua, only to end the process.
+    public override func close() { super.close() }
+
     /// Stops everything that could call into Lua.
     public override func willClose() {
         for node in loop.allTimers { node.invalidate() }

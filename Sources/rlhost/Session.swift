@@ -1,5 +1,4 @@
 import Glibc
-import Lua
 import LuaRunLoops
 import RunLoops
 
@@ -68,7 +67,7 @@ final class Session {
     private func runInitialization() -> Int32? {
         for name in ["LUA_INIT_5_4", "LUA_INIT"] {
             guard let value = getenv(name) else { continue }
-            let text = String(anyBytes: value)
+            let text = ProcessText.text(value)
             guard text.utf8.first == UInt8(ascii: "@") else { return complete(.text(text, name: "=\(name)")) }
             return complete(.file(String(text.unicodeScalars.dropFirst())))
         }
@@ -98,9 +97,9 @@ final class Session {
 
     private static let chunkName = "=(command line)"
 
-    /// The global `rl`, for a text that could mean it: others do not pay for the module.
+    /// The global `rl`, which -e and -p promise. A text that cannot mean it, with no script behind, does not pay for it.
     private func provideGlobal(for text: String) -> Int32? {
-        guard text.utf8.elementsEqual("rl".utf8) || text.contains("rl") else { return nil }
+        guard options.script != nil || text.contains("rl") else { return nil }
         return complete(.text("rl = rl or require 'runloop'", name: "=rlhost"))
     }
 

@@ -1,6 +1,5 @@
 import CLinux
 import Glibc
-import Lua
 import LuaRunLoops
 import RunLoops
 

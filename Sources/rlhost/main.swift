@@ -1,11 +1,11 @@
 // The door: what `rlhost` does with its arguments. See docs/cli.md.
 
 import Glibc
-import Lua
+import LuaRunLoops
 
 // Not CommandLine.arguments: arguments are bytes, and those that are no text would be repaired.
 exit(
     Program.run(
         (0..<Int(CommandLine.argc)).compactMap { index in
-            CommandLine.unsafeArgv[index].map { String(anyBytes: UnsafePointer($0)) }
+            CommandLine.unsafeArgv[index].map { ProcessText.text($0) }
         }))

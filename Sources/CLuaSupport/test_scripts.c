@@ -12,6 +12,9 @@ static const char values[] = {
 static const char spawn[] = {
 #embed "lua/test_spawn.lua"
 };
+static const char clock_[] = {
+#embed "lua/test_clock.lua"
+};
 static const char worker[] = {
 #embed "lua/test_worker.lua"
 };
@@ -32,6 +35,7 @@ static const struct {
     {"runloop.test", library, sizeof library},
     {"runloop.test.values", values, sizeof values},
     {"runloop.test.spawn", spawn, sizeof spawn},
+    {"runloop.test.clock", clock_, sizeof clock_},
     {"runloop.test.worker", worker, sizeof worker},
     {"runloop.test.command", command, sizeof command},
     {"runloop.test.report", report, sizeof report},

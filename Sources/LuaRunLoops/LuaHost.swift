@@ -35,7 +35,7 @@ public final class LuaHost: Interpreter {
     /// In a thread: where errors go that nobody handles here.
     var report: (@Sendable (String) -> Void)?
     /// The world of new threads' loops.
-    public var makePoller: @Sendable () -> Poller = { EpollPoller() }
+    var threadWorld = ThreadWorld()
     var ignoresEnvironment = false
     /// Waits for other threads, by number.
     var waits: [UInt64: ExternalWait] = [:]

@@ -407,21 +407,7 @@ function Clock.__tostring() return format("clock (%g s)", rl.now()) end
 
 rl.clock = setmetatable({}, Clock)
 
--- os.time, os.clock and os.date tell the same time as rl.
-local os_time, os_date, floor = os.time, os.date, math.floor
-local start = rl.now()
-
-function os.time(date)
-  if date ~= nil then return os_time(date) end
-  return floor(rl.time())
-end
-
-function os.clock() return rl.now() - start end
-
-function os.date(pattern, time)
-  if time == nil then time = floor(rl.time()) end
-  return os_date(pattern or "%c", time)
-end
+require "runloop.test.clock"
 
 package.loaded["runloop.test.core"] = core
 return t

@@ -12,6 +12,27 @@ static const char values[] = {
 static const char spawn[] = {
 #embed "lua/test_spawn.lua"
 };
+static const char clock_[] = {
+#embed "lua/test_clock.lua"
+};
+static const char explain_[] = {
+#embed "lua/test_explain.lua"
+};
+static const char options_[] = {
+#embed "lua/test_options.lua"
+};
+static const char watch_[] = {
+#embed "lua/test_watch.lua"
+};
+static const char journal_[] = {
+#embed "lua/test_journal.lua"
+};
+static const char rlclock_[] = {
+#embed "lua/test_rlclock.lua"
+};
+static const char leaks_[] = {
+#embed "lua/test_leaks.lua"
+};
 static const char worker[] = {
 #embed "lua/test_worker.lua"
 };
@@ -32,6 +53,13 @@ static const struct {
     {"runloop.test", library, sizeof library},
     {"runloop.test.values", values, sizeof values},
     {"runloop.test.spawn", spawn, sizeof spawn},
+    {"runloop.test.clock", clock_, sizeof clock_},
+    {"runloop.test.explain", explain_, sizeof explain_},
+    {"runloop.test.options", options_, sizeof options_},
+    {"runloop.test.watch", watch_, sizeof watch_},
+    {"runloop.test.journal", journal_, sizeof journal_},
+    {"runloop.test.rlclock", rlclock_, sizeof rlclock_},
+    {"runloop.test.leaks", leaks_, sizeof leaks_},
     {"runloop.test.worker", worker, sizeof worker},
     {"runloop.test.command", command, sizeof command},
     {"runloop.test.report", report, sizeof report},

@@ -6,7 +6,11 @@ extension LuaHost {
     /// Makes the parts of the test runner loadable: `require "runloop.test"` and what it needs itself.
     public func openTestRunner() -> String? {
         let call = Call(main)
-        for name in ["", ".values", ".spawn", ".worker", ".command", ".report", ".coverage"] {
+        let names = [
+            "", ".values", ".spawn", ".clock", ".rlclock", ".journal", ".explain", ".leaks", ".worker", ".options", ".command",
+            ".watch", ".report", ".coverage",
+        ]
+        for name in names {
             let module = "runloop.test\(name)"
             // Named like files of the host's own: errors and creation sites pass them over.
             guard call.push(Self.parts), cl_preload(main, module) == LUA_OK else { return popMessage() }

@@ -35,7 +35,7 @@ public final class LuaHost: Interpreter {
     /// In a thread: where errors go that nobody handles here.
     var report: (@Sendable (String) -> Void)?
     /// The world of new threads' loops.
-    public var makePoller: @Sendable () -> Poller = { EpollPoller() }
+    var threadWorld = ThreadWorld()
     var ignoresEnvironment = false
     /// Waits for other threads, by number.
     var waits: [UInt64: ExternalWait] = [:]
@@ -79,10 +79,16 @@ public final class LuaHost: Interpreter {
         ignoresEnvironment = ignoringEnvironment
         let call = Call(main)
         guard cl_open_libraries(main, ignoringEnvironment ? 1 : 0) == LUA_OK, call.push(Self.loader),
-            cl_preload(main, "runloop") == LUA_OK
+            cl_preload(main, "runloop") == LUA_OK, call.push(Self.outsideTests),
+            cl_preload(main, "runloop.test") == LUA_OK
         else { return popMessage() }
         return nil
     }
+
+    // Under the test runner the real one takes its place.
+    private static let outsideTests = Library([
+        .init("open") { Call($0).raise("require \"runloop.test\": run the tests of this file with: rlhost test FILE") }
+    ])
 
     // Built when it is first required: a script that does not use it does not pay for it.
     private static let loader = Library([.init("open", { openRunloop(Call($0)) })])

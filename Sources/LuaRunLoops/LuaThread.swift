@@ -37,7 +37,7 @@ final class LuaThread: Sendable {
         let ignoresEnvironment: Bool
         /// Where errors go that nobody in the thread handles.
         let report: @Sendable (String) -> Void
-        let makePoller: @Sendable () -> Poller
+        let world: ThreadWorld
     }
 
     init(name: String, site: String?) {
@@ -112,9 +112,12 @@ final class LuaThread: Sendable {
     private final class Context {
         let thread: LuaThread
         let start: Start
+        let makePoller: @Sendable () -> Poller
         init(_ thread: LuaThread, _ start: Start) {
             self.thread = thread
             self.start = start
+            // On the thread that starts it: its world has to know of the new one before that can sleep.
+            makePoller = start.world.expectThread()
         }
     }
 
@@ -140,7 +143,7 @@ final class LuaThread: Sendable {
             { pointer in
                 guard let pointer else { return nil }
                 let context = Unmanaged<Context>.fromOpaque(pointer).takeRetainedValue()
-                context.thread.run(context.start)
+                context.thread.run(context.start, context.makePoller)
                 return nil
             }, context.toOpaque())
         if failure != 0 {
@@ -150,14 +153,14 @@ final class LuaThread: Sendable {
         return failure
     }
 
-    private func run(_ start: Start) {
+    private func run(_ start: Start, _ makePoller: @Sendable () -> Poller) {
         linux_name_thread(name)
-        let loop = RunLoop(poller: start.makePoller(), handle: handle)
+        let loop = RunLoop(poller: makePoller(), handle: handle)
         loop.becomeCurrent()
         let outcome: Outcome
         if let host = LuaHost(loop: loop) {
             host.thread = self
-            host.makePoller = start.makePoller
+            host.threadWorld = start.world
             host.ignoresEnvironment = start.ignoresEnvironment
             host.onUncaught = { [name] _, text in start.report("\(text)\nin thread \"\(name)\"") }
             host.report = start.report
@@ -182,6 +185,7 @@ final class LuaThread: Sendable {
             return .failure(nil, message)
         }
         host.setPaths(start.path, start.nativePath)
+        if let message = start.world.prepare(host) { return .failure(nil, message) }
         guard host.requireRunloop(), let count = start.function.unpack(onto: host.state) else {
             return .failure(nil, host.popMessage())
         }

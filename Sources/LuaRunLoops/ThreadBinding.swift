@@ -25,7 +25,7 @@ enum ThreadBinding {
             .init(
                 function: function, path: call.string(2) ?? "", nativePath: call.string(3) ?? "",
                 ignoresEnvironment: host.ignoresEnvironment, report: host.reportFromThreads(),
-                makePoller: host.makePoller))
+                world: host.threadWorld))
         guard failure == 0 else { return call.fail(errno: failure) }
         let handle = host.loop.handle
         thread.whenEnded {

@@ -38,7 +38,14 @@ public final class TestWorld {
             loop.stopAll()
         }
         let clock = clock
-        host.makePoller = { SimulatedPoller(clock: clock) }
+        host.threadWorld.expectThread = {
+            let place = clock.reserve()
+            return { SimulatedPoller(at: place) }
+        }
+        host.threadWorld.prepare = { host in
+            host.openTestRunner()
+                ?? host.load(.text("require 'runloop.test.clock'", name: "=[rlhost]")) ?? host.callLoaded([])
+        }
     }
 
     /// For so many real seconds from now the loop may run.

@@ -5,11 +5,19 @@ internal import CLinux
 /// While a loop works, time stands still. When all sleep, it jumps to the first deadline, unless something real may still
 /// come before that: then real time passes here, too. All calls are safe on any thread.
 public final class SimulatedClock: Sendable {
-    /// One loop, as the clock sees it.
-    final class Place: Sendable {
+    /// One loop, as the clock sees it: as long as it exists and does not sleep, the clock does not jump.
+    public final class Place: Sendable {
+        let clock: SimulatedClock
         /// Becomes readable when the loop is to look at the clock again.
         let bell = eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK))
-        deinit { linux_close(bell) }
+
+        fileprivate init(_ clock: SimulatedClock) { self.clock = clock }
+
+        deinit {
+            linux_close(bell)
+            clock.leave()
+        }
+
         func ring() {
             var one: UInt64 = 1
             _ = write(bell, &one, 8)
@@ -113,12 +121,13 @@ public final class SimulatedClock: Sendable {
 
     // MARK: The pollers' side
 
-    func enter() -> Place {
+    /// A place for a loop to come.
+    public func reserve() -> Place {
         state.withLock { $0.places += 1 }
-        return Place()
+        return Place(self)
     }
 
-    func leave(_ place: Place) {
+    private func leave() {
         state.withLock { state in
             state.places -= 1
             // It may have been the last that was awake.

@@ -22,13 +22,16 @@ public final class SimulatedPoller: Poller {
     }
 
     /// The poller of one of the loops that share a clock.
-    public init(clock: SimulatedClock, waitsForDescriptors: Bool = true) {
-        self.clock = clock
-        self.waitsForDescriptors = waitsForDescriptors
-        place = clock.enter()
+    public convenience init(clock: SimulatedClock, waitsForDescriptors: Bool = true) {
+        self.init(at: clock.reserve(), waitsForDescriptors: waitsForDescriptors)
     }
 
-    deinit { clock.leave(place) }
+    /// The same, of a loop that the clock has waited for since its place was reserved. Only one poller may have a place.
+    public init(at place: SimulatedClock.Place, waitsForDescriptors: Bool = true) {
+        clock = place.clock
+        self.waitsForDescriptors = waitsForDescriptors
+        self.place = place
+    }
 
     public override func now() -> Int64 { clock.now.nanoseconds }
 

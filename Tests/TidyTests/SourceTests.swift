@@ -12,8 +12,6 @@ struct SourceTests {
     static let tooLong: Set = [
         "Sources/CLuaSupport/support.c", "Sources/CLuaSupport/parcel.c", "Sources/CLuaSupport/lua/prelude.lua",
         "Sources/RunLoops/RunLoop.swift",
-        "Sources/CLuaSupport/lua/test_command.lua", "Sources/CLuaSupport/lua/test_library.lua",
-        "Sources/CLuaSupport/lua/test_worker.lua",
     ]
 
     @Test("no file is so long that one gets lost in it", arguments: swift + c + lua)

@@ -3,159 +3,12 @@
 local rl = require "runloop"
 local system = require "runloop.test.system"
 local report = require "runloop.test.report"
+local choice = require "runloop.test.options"
 
 local command = {}
+local function leave(status) os.exit(status) end
 local format, concat, unpack_string = string.format, table.concat, string.unpack
 local pairs, ipairs, tonumber, tostring, type, load = pairs, ipairs, tonumber, tostring, type, load
-
-local USAGE = [[
-usage: rlhost [options] test [paths] [options]
-Runs the tests in the files given, and in the files *_test.lua and test_*.lua of the directories given;
-without a path: in tests or test, if there is such a directory, else here.
-  --filter pattern   only tests whose full name matches the Lua pattern
-  --list             print the tests' names, do not run them
-  --format name      readable (default), tap or junit
-  --shuffle          run files and tests in random order; the seed is printed
-  --seed n           the seed of the order, and of math.random in each test
-  --fail-fast        stop at the first failure
-  --jobs n           run so many files at a time, each in a process of its own
-  --timeout s        real seconds that a test may take (default 10)
-  --real-time        let time pass as it really does
-  --coverage[=file]  count the lines of Lua that run; print a summary, write lcov's format (lcov.info)
-  --watch            run again what is concerned whenever a file changes
-  --help             show this help and exit
-Exit status: 0 all passed, 1 a failure, 5 no test found, 64 wrong use.
-]]
-
-local function leave(status) os.exit(status) end
-
-local function misuse(text)
-  io.stderr:write("rlhost: test: ", text, "\n")
-  leave(64)
-end
-
--- Options -------------------------------------------------------------------------------------------------------------
-
-local FLAGS = { list = true, shuffle = true, ["fail-fast"] = true, ["real-time"] = true, watch = true, help = true,
-  coverage = true }
-local VALUES = { filter = true, format = true, seed = true, jobs = true, timeout = true }
-
-local function suggestion(name)
-  for _, known in ipairs { "filter", "list", "format", "shuffle", "seed", "fail-fast", "jobs", "timeout", "real-time",
-    "coverage", "watch", "help" } do
-    if name ~= "" and (known:find(name, 1, true) == 1 or name:find(known, 1, true) == 1
-      or known:sub(1, 3) == name:sub(1, 3)) then
-      return format(" (did you mean '--%s'?)", known)
-    end
-  end
-  return "; 'rlhost test --help' lists them"
-end
-
-local function whole(name, text, least)
-  local value = math.tointeger(tonumber(text))
-  if not value or value < least then
-    misuse(format("--%s needs a whole number, %d or more, got '%s'", name, least, text))
-  end
-  return value
-end
-
-local function parse(arguments)
-  local options, paths, i, only_paths = { format = "readable", timeout = 10, jobs = 1 }, {}, 1, false
-  while i <= #arguments do
-    local argument = arguments[i]
-    local name, value = argument:match "^%-%-([^=]+)=(.*)$"
-    name = name or argument:match "^%-%-(.+)$"
-    if only_paths or argument:sub(1, 1) ~= "-" or argument == "-" then
-      paths[#paths + 1] = argument
-    elseif argument == "--" then
-      only_paths = true
-    elseif argument == "-h" then
-      options.help = true
-    elseif VALUES[name] then
-      if not value then
-        i = i + 1
-        value = arguments[i]
-      end
-      if not value then misuse(format("--%s needs a value", name)) end
-      options[name] = value
-    elseif FLAGS[name] and (not value or name == "coverage") then
-      options[name] = value or true
-    elseif FLAGS[name] then
-      misuse(format("--%s takes no value", name))
-    else
-      misuse(format("unknown option '%s'%s", argument, suggestion(name or argument:sub(2))))
-    end
-    i = i + 1
-  end
-  if options.help then
-    io.write(USAGE)
-    leave(0)
-  end
-  if not report.formats[options.format] then
-    misuse(format("--format must be readable, tap or junit, got '%s'", options.format))
-  end
-  if options.seed then options.seed = whole("seed", options.seed, 0) end
-  options.jobs = whole("jobs", options.jobs, 1)
-  local timeout = tonumber(options.timeout)
-  if not timeout or not (timeout > 0 and timeout < 1e6) then
-    misuse(format("--timeout needs a number of seconds, more than 0, got '%s'", options.timeout))
-  end
-  options.timeout = timeout
-  if options.filter then
-    local fine, message = pcall(string.find, "", options.filter)
-    if not fine then misuse("--filter: " .. message) end
-  end
-  if options.coverage == true then options.coverage = "lcov.info" end
-  return options, paths
-end
-
--- Files ---------------------------------------------------------------------------------------------------------------
-
-local function is_test_file(name) return name:find "_test%.lua$" or name:find "^test_.*%.lua$" end
-
-local function search(directory, found)
-  local names = system.entries(directory)
-  for _, name in ipairs(names or {}) do
-    local path = directory == "." and name or directory:gsub("/+$", "") .. "/" .. name
-    if name:sub(1, 1) ~= "." then
-      local kind = system.kind(path)
-      if kind == "directory" then
-        search(path, found)
-      elseif kind == "file" and is_test_file(name) then
-        found[#found + 1] = path
-      end
-    end
-  end
-end
-
-local function find_files(paths)
-  local found, seen, files = {}, {}, {}
-  if #paths == 0 then
-    paths = { system.kind "tests" == "directory" and "tests" or system.kind "test" == "directory" and "test" or "." }
-  end
-  for _, path in ipairs(paths) do
-    local kind, message = system.kind(path)
-    if not kind then misuse(format("cannot find '%s': %s", path, message)) end
-    if path:find "[\t\n]" then misuse(format("a path cannot hold tabs or new lines: %q", path)) end
-    if kind == "directory" then search(path, found) else found[#found + 1] = path end
-  end
-  for _, path in ipairs(found) do
-    if not seen[path] then
-      seen[path] = true
-      files[#files + 1] = path
-    end
-  end
-  return files, paths
-end
-
-local function shuffle(list, seed)
-  local state = seed & 0xffffffff
-  for i = #list, 2, -1 do
-    state = (state * 1664525 + 1013904223) & 0xffffffff
-    local j = (state >> 8) % i + 1
-    list[i], list[j] = list[j], list[i]
-  end
-end
 
 -- A run ---------------------------------------------------------------------------------------------------------------
 
@@ -469,99 +322,13 @@ local function run_files(options, paths, searched, lua_options, dependencies, do
   run.reporter = options.list and run:lister() or report.new(options.format, write, coloured)
   if options.format ~= "readable" and options.coverage then run.say = function(text) io.stderr:write(text) end end
   for i, path in ipairs(paths) do run.files[i] = new_file(path) end
-  if options.shuffle then shuffle(run.files, options.seed) end
+  if options.shuffle then choice.shuffle(run.files, options.seed) end
   run.late_timer = rl.every(1, function() run:look_for_late() end)
   for _ = 1, options.jobs < #paths and options.jobs or #paths do run:start_worker() end
   run:finish_if_done()
 end
 
--- Watching ------------------------------------------------------------------------------------------------------------
-
-local function watched_directories(paths, dependencies)
-  local directories = {}
-  local function add(path, deep)
-    if system.kind(path) ~= "directory" then return end
-    directories[path] = true
-    if not deep then return end
-    for _, name in ipairs(system.entries(path) or {}) do
-      if name:sub(1, 1) ~= "." then add((path == "." and "" or path .. "/") .. name, true) end
-    end
-  end
-  for _, path in ipairs(paths) do
-    if system.kind(path) == "directory" then add(path, true) else add(path:match "^(.*)/[^/]*$" or ".", false) end
-  end
-  for _, files in pairs(dependencies) do
-    for _, file in ipairs(files) do add(file:match "^(.*)/[^/]*$" or ".", false) end
-  end
-  return directories
-end
-
-local function normal(path) return (path:gsub("^%./", "")) end
-
--- Which test files a change concerns: those that are changed, and those that have loaded what is. All, if none is known.
-local function concerned(files, changed, dependencies)
-  local chosen = {}
-  for _, path in ipairs(files) do
-    local hit = changed[normal(path)]
-    for _, file in ipairs(dependencies[path] or {}) do hit = hit or changed[normal(file)] end
-    if hit then chosen[#chosen + 1] = path end
-  end
-  return #chosen > 0 and chosen or files
-end
-
-local function watch(options, paths, lua_options)
-  local dependencies = {}
-  local fd = assert(system.watch_files())
-  local places, is_running, changed, soon = {}, true, {}, nil
-  local function watch_all()
-    for directory in pairs(watched_directories(paths, dependencies)) do
-      local number = system.watch_directory(fd, directory)
-      if number then places[number] = directory end
-    end
-  end
-  local function start(files)
-    is_running = true
-    changed = {}
-    run_files(options, files, paths, lua_options, dependencies, function()
-      is_running = false
-      watch_all()
-      io.write("\nwaiting for changes (Ctrl-C ends)\n")
-      io.flush()
-      if next(changed) then soon() end
-    end)
-  end
-  local timer
-  function soon()
-    if is_running or timer and timer:is_valid() then return end
-    -- An editor writes more than one file, and one file more than once.
-    timer = rl.after(0.05, function()
-      local names = {}
-      for name in pairs(changed) do names[#names + 1] = name end
-      table.sort(names)
-      io.write("\nchanged: ", concat(names, ", "), "\n\n")
-      start(concerned(find_files(paths), changed, dependencies))
-    end)
-  end
-  rl.on_readable(fd, function()
-    while true do
-      local events = system.read(fd)
-      if not events or events == "" then break end
-      local position = 1
-      while position <= #events do
-        local place, _, _, length = unpack_string("=i4I4I4I4", events, position)
-        local name = events:sub(position + 16, position + 15 + length):match "^[^%z]*"
-        position = position + 16 + length
-        if name:find "%.lua$" and places[place] then
-          changed[(places[place] == "." and "" or normal(places[place]) .. "/") .. name] = true
-        end
-      end
-    end
-    if next(changed) then soon() end
-  end)
-  watch_all()
-  local files = find_files(paths)
-  start(files)
-end
+-- The command ---------------------------------------------------------------------------------------------------------
 
 --- Runs the command: gets how many options of rlhost come before "test", these, and those after it.
 function command.run(count, ...)
@@ -571,14 +338,15 @@ function command.run(count, ...)
     local list = i <= count and lua_options or own
     list[#list + 1] = argument
   end
-  local options, paths = parse(own)
+  local options, paths = choice.parse(own)
   if not options.seed then options.seed = math.random(0, 999999) end
   if options.watch then
-    if options.list then misuse "--watch and --list exclude each other" end
-    local _, searched = find_files(paths)
-    return watch(options, searched, lua_options)
+    local _, searched = choice.find_files(paths)
+    return require "runloop.test.watch"(searched, function(files, dependencies, done)
+      run_files(options, files, searched, lua_options, dependencies, done)
+    end)
   end
-  local files, searched = find_files(paths)
+  local files, searched = choice.find_files(paths)
   run_files(options, files, searched, lua_options, {}, leave)
 end
 

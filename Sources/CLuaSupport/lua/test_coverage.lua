@@ -11,6 +11,7 @@ function coverage.new() return setmetatable({ files = {} }, coverage) end
 --- Adds what a worker has counted: times by line by path.
 function coverage:add(files)
   for path, lines in pairs(files) do
+    path = path:gsub("^%./", "")
     local all = self.files[path]
     if not all then
       all = {}

@@ -293,60 +293,6 @@ function core.unmet(current)
   return texts
 end
 
--- Journals ------------------------------------------------------------------------------------------------------------
-
-local Journal = {}
--- What a journal needs to know besides its entries.
-local starts = setmetatable({}, { __mode = "k" })
-Journal.__index = Journal
-Journal.__name = "journal"
-
---- Writes an entry: its arguments, separated by spaces.
-function Journal:add(...)
-  local parts = {}
-  for i = 1, select("#", ...) do
-    local value = select(i, ...)
-    parts[i] = type(value) == "table" and values.show(value) or tostring(value)
-  end
-  local entry = concat(parts, " ")
-  if starts[self] then entry = format("%.10g ", rl.now() - starts[self]) .. entry end
-  self[#self + 1] = entry
-end
-
-Journal.__call = Journal.add
-
---- The entries, one a line.
-function Journal:text() return concat(self, "\n") end
-Journal.__tostring = Journal.text
-
---- Fails unless the entries are these: an array of strings, or one string with a line for each.
-function Journal:equal(expected, note)
-  local actual
-  if type(expected) == "string" then
-    actual = self:text()
-  elseif type(expected) == "table" then
-    actual = {}
-    for i = 1, #self do actual[i] = self[i] end
-  else
-    misuse("journal:equal: argument #1 must be an array of entries or a text, got " .. describe_value(expected))
-  end
-  if values.equal(actual, expected) then return end
-  local message, details = values.difference(concat(self, "\n") .. "\n",
-    (type(expected) == "table" and concat(expected, "\n") or expected) .. "\n")
-  fail("the journal: " .. message, details, note)
-end
-
---- Records what happens, in order: call it with what to note. With `{times = true}` each entry begins with the seconds
---- since the journal was made.
-function t.journal(options)
-  if options ~= nil and type(options) ~= "table" then
-    misuse("t.journal: argument #1 must be a table like {times = true}, got " .. describe_value(options))
-  end
-  local journal = setmetatable({}, Journal)
-  if options and options.times then starts[journal] = rl.now() end
-  return journal
-end
-
 -- Programs ------------------------------------------------------------------------------------------------------------
 
 --- The path of the rlhost that runs the tests.
@@ -355,73 +301,9 @@ t.rlhost = system.program()
 --- Starts a program.
 function t.spawn(options) return require "runloop.test.spawn".start(options, core) end
 
--- The clock -----------------------------------------------------------------------------------------------------------
-
-local Clock = {}
-Clock.__index = Clock
-Clock.__name = "clock"
-
-local function clock_of(self, name)
-  if self ~= rl.clock then misuse(name .. ": call it with a colon") end
-  if core.current and core.current.real_time then misuse(name .. ": this test runs in real time") end
-end
-
---- Lets so many seconds pass for everything, and returns when all that was due by then has happened. The clock jumps
---- even though it is held, or a descriptor is waited for.
-function Clock:advance(seconds)
-  clock_of(self, "rl.clock:advance")
-  if type(seconds) ~= "number" or not (seconds >= 0) then
-    misuse("rl.clock:advance: argument #1 must be a number of seconds, 0 or more, got " .. describe_value(seconds))
-  end
-  system.allow_jump(rl.now() + seconds)
-  rl.sleep(seconds)
-end
-
---- Jumps to the next timer and lets it fire; returns the seconds that took, or nil if there is none.
-function Clock:next()
-  clock_of(self, "rl.clock:next")
-  local loop = rl.current()
-  local date = loop:next_fire_date(loop:mode() or "default")
-  if not date then return nil end
-  local seconds = date - rl.now()
-  if seconds < 0 then seconds = 0 end
-  system.allow_jump(date)
-  rl.sleep(seconds)
-  return seconds
-end
-
---- From now on, until release or the end of the test, the clock moves only by advance and next.
-function Clock:hold()
-  clock_of(self, "rl.clock:hold")
-  system.hold(true)
-  return setmetatable({}, { __close = function() system.hold(false) end })
-end
-
---- Ends a hold.
-function Clock:release()
-  clock_of(self, "rl.clock:release")
-  system.hold(false)
-end
-
-function Clock.__tostring() return format("clock (%g s)", rl.now()) end
-
-rl.clock = setmetatable({}, Clock)
-
--- os.time, os.clock and os.date tell the same time as rl.
-local os_time, os_date, floor = os.time, os.date, math.floor
-local start = rl.now()
-
-function os.time(date)
-  if date ~= nil then return os_time(date) end
-  return floor(rl.time())
-end
-
-function os.clock() return rl.now() - start end
-
-function os.date(pattern, time)
-  if time == nil then time = floor(rl.time()) end
-  return os_date(pattern or "%c", time)
-end
+require "runloop.test.journal"(t, fail, misuse, describe_value)
+require "runloop.test.rlclock"(core, misuse, describe_value)
+require "runloop.test.clock"
 
 package.loaded["runloop.test.core"] = core
 return t

@@ -1,7 +1,6 @@
 -- The part of the test runner that runs the tests of one file, in a process and a Lua state of its own. What happens is
 -- sent to the runner as events: tables, written as Lua.
 
-local internals = ...
 local system = require "runloop.test.system"
 
 local error, type, pairs, next, tostring, xpcall, load, loadfile = error, type, pairs, next, tostring, xpcall, load, loadfile
@@ -10,6 +9,9 @@ local pcall, require, assert = pcall, require, assert
 local format, concat, string_pack = string.format, table.concat, string.pack
 local getinfo, randomseed, floor = debug.getinfo, math.randomseed, math.floor
 local global, package_loaded, io_type = _G, package.loaded, io.type
+
+local explain = require "runloop.test.explain"
+local leaks = require "runloop.test.leaks"
 
 local worker = {}
 local core
@@ -46,154 +48,6 @@ local function emit(event, wait)
   end
 end
 
--- Errors --------------------------------------------------------------------------------------------------------------
-
--- Where an error was raised and how it came there, without the runner's own frames and C functions.
-local function user_frames(level)
-  local frames = {}
-  while true do
-    local info = getinfo(level, "Slnf")
-    if not info then return frames end
-    if info.currentline > 0 and info.source ~= "=[rlhost]" then
-      local what = info.what == "main" and "in the main chunk"
-        or core and core.current and info.func == core.current.body and "in the test"
-        or info.name and format("in %s '%s'", info.namewhat ~= "" and info.namewhat or "function", info.name)
-        or format("in function <%s:%d>", info.short_src, info.linedefined)
-      frames[#frames + 1] = format("%s:%d: %s", info.short_src, info.currentline, what)
-    end
-    level = level + 1
-  end
-end
-
--- The same for a traceback that Lua has made: its lines, trimmed.
-local function trim_traceback(text)
-  local frames, last = {}, nil
-  for line in text:gmatch "[^\n]+" do
-    line = line:gsub("^%s+", "")
-    if line:find("[rlhost]", 1, true) then
-      -- Called by the runner: it is a test or a hook, whatever the runner calls that.
-      if last then frames[#frames] = last:gsub(": in field 'body'$", ": in the test") end
-      last = nil
-    elseif line ~= "" and line ~= "stack traceback:" and not line:find "^%[C%]: " and not line:find "^%.%.%.\t?%(skipping" then
-      frames[#frames + 1] = line
-      last = line
-    end
-  end
-  return frames
-end
-
--- What code that runs too long gets as an error, of the watchdog.
-local TOO_LONG = "the test takes too long"
-
--- A failure as the runner reports it, of an error value. Called as a message handler: the stack is still there.
-local function explain(value)
-  local meta = getmetatable(value)
-  if core and meta == core.Skip then return { skip = value.reason } end
-  if core and meta == core.Failure then
-    local frames = user_frames(3)
-    return { kind = "assertion", message = value.message, where = value.where, details = value.details,
-      frames = #frames > 1 and frames or nil }
-  end
-  local frames = user_frames(3)
-  local text
-  if type(value) == "string" or type(value) == "number" then
-    text = tostring(value)
-  elseif type(meta) == "table" and meta.__tostring then
-    text = tostring(value)
-  else
-    text = format("(error object is a %s value)", type(value))
-    if type(value) == "table" then
-      local fine, values = pcall(require, "runloop.test.values")
-      if fine then text = text .. ": " .. values.show(value) end
-    end
-  end
-  local where, rest = text:match "^([^\n:]+:%d+): (.*)$"
-  if not where then
-    where, rest = frames[1] and frames[1]:match "^([^:]+:%d+):", text
-  end
-  return { kind = "error", message = rest, where = where, frames = (#frames > 1 or rest == TOO_LONG) and frames or nil }
-end
-
--- A failure of the text of an uncaught error: message, traceback, and what it was in.
-local function explain_text(text)
-  local message, rest = text:match "^(.-)\nstack traceback:\n(.*)$"
-  local tail = (rest or text):match "\nin ([^\n]+)$"
-  if not message then
-    message = tail and text:sub(1, #text - #tail - 4) or text
-    rest = ""
-  end
-  local lines = {}
-  for line in (message .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
-  local where, first = lines[1]:match "^([^\n:]+:%d+): (.*)$"
-  local details
-  for i = 2, #lines do
-    details = details or {}
-    details[#details + 1] = lines[i]:gsub("^  ", "")
-  end
-  if tail then rest = rest:gsub("\nin [^\n]+$", "") end
-  local frames = trim_traceback(rest)
-  return { kind = "callback", message = first or lines[1], where = where, details = details, note = tail and "in " .. tail,
-    frames = #frames > 1 and frames or nil }
-end
-
--- Where every task waits, for a report.
-local function where_all_wait()
-  local waiting = system.waiting()
-  local lines = {}
-  for i = 1, #waiting, 3 do
-    local frames = trim_traceback(waiting[i + 2])
-    lines[#lines + 1] = format("%s waits in %s", waiting[i] == "" and "a task" or waiting[i], waiting[i + 1])
-    for j = 1, #frames do lines[#lines + 1] = "  " .. frames[j] end
-  end
-  return lines
-end
-
--- Descriptors ---------------------------------------------------------------------------------------------------------
-
--- Where the files were opened, by descriptor.
-local opened_at = {}
-
-local function wrap_open(library, name, internals)
-  local open = library[name]
-  library[name] = function(...)
-    local function note(file, ...)
-      if io_type(file) == "file" then opened_at[file] = core.here() end
-      return file, ...
-    end
-    return note(open(...))
-  end
-end
-setmetatable(opened_at, { __mode = "k" })
-
-local function site_of(fd, fileno)
-  for file, site in pairs(opened_at) do
-    if io_type(file) == "file" and fileno(file) == fd then return site end
-  end
-end
-
--- The runner's own, and those that loops and threads make and keep.
-local function is_ours(target) return target == nil or target:find "^anon_inode:%[event" end
-
-local function leaked_fds(before, fileno)
-  local after = system.open_fds()
-  if before == after then return {}, after end
-  collectgarbage()
-  collectgarbage()
-  after = system.open_fds()
-  local leaks = {}
-  for i = 1, #after do
-    if after:byte(i) ~= 0 and before:byte(i) == 0 then
-      local fd = i - 1
-      local target = system.fd_target(fd)
-      if not is_ours(target) then
-        local site = site_of(fd, fileno)
-        leaks[#leaks + 1] = format("descriptor %d (%s%s)", fd, target, site and ", opened at " .. site or "")
-      end
-    end
-  end
-  return leaks, after
-end
-
 -- One test ------------------------------------------------------------------------------------------------------------
 
 local function full_name(node)
@@ -228,13 +82,13 @@ local function inherited(node, field)
   end
 end
 
-local options, file_fds, fileno
+local options, file_fds
 
 -- Runs a phase of a test as a task; returns its failure, or nil.
 local function run_phase(current, body, seconds, name)
   local failure, is_over
   local outcome = system.run(function()
-    local fine, result = xpcall(body, explain)
+    local fine, result = xpcall(body, explain.error)
     -- What it says about being ended is not what ended it.
     if not fine and not is_over then failure = result end
   end, seconds)
@@ -244,13 +98,13 @@ local function run_phase(current, body, seconds, name)
   if current.exit then
     failure = current.exit
   elseif #errors > 0 then
-    failure = explain_text(errors[1])
-    for i = 2, #errors do current.more[#current.more + 1] = explain_text(errors[i]) end
+    failure = explain.text(errors[1])
+    for i = 2, #errors do current.more[#current.more + 1] = explain.text(errors[i]) end
   elseif outcome == "time" then
     local frames = failure and failure.frames
-    local ran = failure and failure.message == TOO_LONG
+    local ran = failure and failure.message == explain.TOO_LONG
     failure = { kind = "timeout", message = format("the %s took longer than %g s", name, seconds),
-      details = where_all_wait() }
+      details = explain.waits() }
     if ran then
       failure.details[#failure.details + 1] = "it was running at"
       for i = 1, #(frames or {}) do failure.details[#failure.details + 1] = "  " .. frames[i] end
@@ -261,10 +115,10 @@ local function run_phase(current, body, seconds, name)
     end
   elseif outcome == "stuck" then
     failure = { kind = "stuck", message = format("the %s waits for ever: the clock does not move, and nothing else can happen",
-      name), details = where_all_wait() }
+      name), details = explain.waits() }
   else
     local unmet = core.unmet(current)
-    local waits = where_all_wait()
+    local waits = explain.waits()
     if #unmet > 0 and waits[1] == "the test waits in t.expect" then
       failure = nil  -- reported as what it is
     else
@@ -274,33 +128,6 @@ local function run_phase(current, body, seconds, name)
   end
   system.cancel_waiting()
   return failure
-end
-
--- What is left when a test is over.
-local function find_leaks(current, fds)
-  local leaks, running = {}, {}
-  for _, program in pairs(current.programs) do
-    if program:is_running() then running[#running + 1] = program end
-    program:release()
-  end
-  for _, text in pairs(system.scheduled()) do leaks[#leaks + 1] = text end
-  local waiting = system.waiting()
-  for i = 1, #waiting, 3 do
-    local what = waiting[i] == "" and "task" or waiting[i]
-    local place = trim_traceback(waiting[i + 2])[1]
-    leaks[#leaks + 1] = format("%s waits in %s%s", what, waiting[i + 1], place and " (" .. place .. ")" or "")
-  end
-  local threads = system.threads()
-  if #threads > 0 then
-    -- One that is about to end may do so.
-    local patience = system.real_clock() + 0.1
-    while #threads > 0 and system.real_clock() < patience do threads = system.threads() end
-  end
-  for _, text in pairs(threads) do leaks[#leaks + 1] = text .. " still runs" end
-  for _, program in pairs(running) do
-    leaks[#leaks + 1] = format("program '%s' still runs (started at %s)", program.title, program.where)
-  end
-  return leaks
 end
 
 local function clean_up(current)
@@ -325,7 +152,7 @@ local function run_test(number, test)
   core.current = current
   current.stop = function(code, where)
     current.exit = { kind = "exit", message = format("os.exit(%s) was called", code), where = where,
-      frames = user_frames(3) }
+      frames = explain.frames(3) }
     system.stop()
   end
   local before, after = hooks_before(node, {}), hooks_after(node, {})
@@ -350,8 +177,8 @@ local function run_test(number, test)
     system.last_pass()
     local errors = system.take_errors(true)
     if #errors > 0 then
-      failure = explain_text(errors[1])
-      for i = 2, #errors do current.more[#current.more + 1] = explain_text(errors[i]) end
+      failure = explain.text(errors[1])
+      for i = 2, #errors do current.more[#current.more + 1] = explain.text(errors[i]) end
     end
   end
   if not failure or skip then
@@ -361,15 +188,15 @@ local function run_test(number, test)
         where = node.where }
     end
   end
-  local leaks
-  if not failure then leaks = find_leaks(current, fds) end
-  clean_up(current)
   local left
-  left, file_fds = leaked_fds(fds, fileno)
-  if leaks then
-    for i = 1, #left do leaks[#leaks + 1] = left[i] end
-    if #leaks > 0 then
-      failure = { kind = "leak", message = "the test leaves something behind", details = leaks, where = node.where }
+  if not failure then left = leaks.find(current) end
+  clean_up(current)
+  local descriptors
+  descriptors, file_fds = leaks.descriptors(fds)
+  if left then
+    for i = 1, #descriptors do left[#left + 1] = descriptors[i] end
+    if #left > 0 then
+      failure = { kind = "leak", message = "the test leaves something behind", details = left, where = node.where }
     end
   end
   core.current = nil
@@ -492,12 +319,12 @@ local function load_tests(path, ...)
   end
   system.last_pass()
   local errors = system.take_errors(true)
-  if #errors > 0 then return file_failed(explain_text(errors[1])) end
-  local leaks = find_leaks(current)
-  if #leaks > 0 then
+  if #errors > 0 then return file_failed(explain.text(errors[1])) end
+  local left = leaks.find(current)
+  if #left > 0 then
     clean_up(current)
     return file_failed { kind = "leak", message = "loading the file leaves something behind: schedule it in a test or in "
-      .. "before_each", details = leaks }
+      .. "before_each", details = left }
   end
   return true
 end
@@ -556,9 +383,9 @@ function worker.run(path, first, settings, ...)
   options = load("return " .. settings, "=settings", "t", {})()
   require "runloop.test"
   core = package_loaded["runloop.test.core"]
-  fileno = internals.fileno
+  explain.use(core)
   replace_exit()
-  for _, name in pairs { "open", "popen", "tmpfile" } do wrap_open(io, name) end
+  leaks.watch_files(core.here)
   run_file(path, floor(first + 0), ...)
   if options.watch then dependencies(path) end
   coverage(path)

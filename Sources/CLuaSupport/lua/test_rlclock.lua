@@ -1,0 +1,61 @@
+-- The clock that a test moves: rl.clock.
+
+local rl = require "runloop"
+local system = require "runloop.test.system"
+
+local type, setmetatable, format = type, setmetatable, string.format
+
+--- Gives `rl` its clock.
+return function(core, misuse, describe_value)
+
+local Clock = {}
+Clock.__index = Clock
+Clock.__name = "clock"
+
+local function clock_of(self, name)
+  if self ~= rl.clock then misuse(name .. ": call it with a colon") end
+  if core.current and core.current.real_time then misuse(name .. ": this test runs in real time") end
+end
+
+--- Lets so many seconds pass for everything, and returns when all that was due by then has happened. The clock jumps
+--- even though it is held, or a descriptor is waited for.
+function Clock:advance(seconds)
+  clock_of(self, "rl.clock:advance")
+  if type(seconds) ~= "number" or not (seconds >= 0) then
+    misuse("rl.clock:advance: argument #1 must be a number of seconds, 0 or more, got " .. describe_value(seconds))
+  end
+  system.allow_jump(rl.now() + seconds)
+  rl.sleep(seconds)
+end
+
+--- Jumps to the next timer and lets it fire; returns the seconds that took, or nil if there is none.
+function Clock:next()
+  clock_of(self, "rl.clock:next")
+  local loop = rl.current()
+  local date = loop:next_fire_date(loop:mode() or "default")
+  if not date then return nil end
+  local seconds = date - rl.now()
+  if seconds < 0 then seconds = 0 end
+  system.allow_jump(date)
+  rl.sleep(seconds)
+  return seconds
+end
+
+--- From now on, until release or the end of the test, the clock moves only by advance and next.
+function Clock:hold()
+  clock_of(self, "rl.clock:hold")
+  system.hold(true)
+  return setmetatable({}, { __close = function() system.hold(false) end })
+end
+
+--- Ends a hold.
+function Clock:release()
+  clock_of(self, "rl.clock:release")
+  system.hold(false)
+end
+
+function Clock.__tostring() return format("clock (%g s)", rl.now()) end
+
+rl.clock = setmetatable({}, Clock)
+
+end

@@ -1,0 +1,96 @@
+-- The test runner that runs again what is concerned whenever a file changes.
+
+local rl = require "runloop"
+local system = require "runloop.test.system"
+local find_files = require "runloop.test.options".find_files
+
+local concat, unpack_string, pairs, ipairs, next, assert = table.concat, string.unpack, pairs, ipairs, next, assert
+
+local function watched_directories(paths, dependencies)
+  local directories = {}
+  local function add(path, deep)
+    if system.kind(path) ~= "directory" then return end
+    directories[path] = true
+    if not deep then return end
+    for _, name in ipairs(system.entries(path) or {}) do
+      if name:sub(1, 1) ~= "." then add((path == "." and "" or path .. "/") .. name, true) end
+    end
+  end
+  for _, path in ipairs(paths) do
+    if system.kind(path) == "directory" then add(path, true) else add(path:match "^(.*)/[^/]*$" or ".", false) end
+  end
+  for _, files in pairs(dependencies) do
+    for _, file in ipairs(files) do add(file:match "^(.*)/[^/]*$" or ".", false) end
+  end
+  return directories
+end
+
+local function normal(path) return (path:gsub("^%./", "")) end
+
+-- Which test files a change concerns: those that are changed, and those that have loaded what is. All, if none is known.
+local function concerned(files, changed, dependencies)
+  local chosen = {}
+  for _, path in ipairs(files) do
+    local hit = changed[normal(path)]
+    for _, file in ipairs(dependencies[path] or {}) do hit = hit or changed[normal(file)] end
+    if hit then chosen[#chosen + 1] = path end
+  end
+  return #chosen > 0 and chosen or files
+end
+
+--- Runs the files of paths now and whenever something changes, by calling run_files(files, dependencies, done).
+local function watch(paths, run_files)
+  local dependencies = {}
+  local fd = assert(system.watch_files())
+  local places, is_running, changed, soon = {}, true, {}, nil
+  local function watch_all()
+    for directory in pairs(watched_directories(paths, dependencies)) do
+      local number = system.watch_directory(fd, directory)
+      if number then places[number] = directory end
+    end
+  end
+  local function start(files)
+    is_running = true
+    changed = {}
+    run_files(files, dependencies, function()
+      is_running = false
+      watch_all()
+      io.write("\nwaiting for changes (Ctrl-C ends)\n")
+      io.flush()
+      if next(changed) then soon() end
+    end)
+  end
+  local timer
+  function soon()
+    if is_running or timer and timer:is_valid() then return end
+    -- An editor writes more than one file, and one file more than once.
+    timer = rl.after(0.05, function()
+      local names = {}
+      for name in pairs(changed) do names[#names + 1] = name end
+      table.sort(names)
+      io.write("\nchanged: ", concat(names, ", "), "\n\n")
+      start(concerned(find_files(paths), changed, dependencies))
+    end)
+  end
+  rl.on_readable(fd, function()
+    while true do
+      local events = system.read(fd)
+      if not events or events == "" then break end
+      local position = 1
+      while position <= #events do
+        local place, _, _, length = unpack_string("=i4I4I4I4", events, position)
+        local name = events:sub(position + 16, position + 15 + length):match "^[^%z]*"
+        position = position + 16 + length
+        if name:find "%.lua$" and places[place] then
+          changed[(places[place] == "." and "" or normal(places[place]) .. "/") .. name] = true
+        end
+      end
+    end
+    if next(changed) then soon() end
+  end)
+  watch_all()
+  local files = find_files(paths)
+  start(files)
+end
+
+return watch

@@ -1,0 +1,230 @@
+---@meta runloop.test
+
+-- Every call of the module `runloop.test`, for readers and for Lua editors. Only files that `rlhost test` runs can require
+-- it. Times are seconds. Assertions raise errors, which name the line of the test; `note` is put before their messages.
+
+---@class runloop.test
+---@field rlhost string the path of the rlhost that runs the tests, for `t.spawn`
+local t = {}
+
+-- Defining tests -----------------------------------------------------------------------------------------------------
+
+---What a test, or a group for all tests in it, may ask for.
+---@class runloop.test.Options
+---@field timeout? number real seconds that it may take, instead of those of `--timeout` (10)
+---@field real_time? boolean time passes as it really does
+---@field skip? boolean|string it does not run; why
+---@field only? boolean it runs alone: of this file, only those run that ask for it
+
+---Groups tests. `body` is called at once, and defines them.
+---@param name string
+---@param body fun()
+---@overload fun(name: string, options: runloop.test.Options, body: fun())
+function t.describe(name, body) end
+
+---Defines a test. It runs as a task, on a main loop as new. Without a body it is one that is not written yet.
+---@param name string
+---@param body? fun()
+---@overload fun(name: string, options: runloop.test.Options, body: fun())
+function t.it(name, body) end
+
+---Outside of tests: defines one that does not run. In a test: ends it as skipped, with a reason.
+---@param name string the name, or the reason
+---@param body? fun()
+---@overload fun(name: string, options: runloop.test.Options, body: fun())
+function t.skip(name, body) end
+
+---Defines a test that runs alone: of this file, only those run that are defined so. The report says how many were passed over.
+---@param name string
+---@param body fun()
+---@overload fun(name: string, options: runloop.test.Options, body: fun())
+function t.only(name, body) end
+
+---Has a function called before each test of the group, as part of it. Those of outer groups come first.
+---@param body fun()
+function t.before_each(body) end
+
+---Has a function called after each test of the group, whatever its outcome. Those of inner groups come first, the last
+---defined before the others.
+---@param body fun()
+function t.after_each(body) end
+
+-- Assertions ---------------------------------------------------------------------------------------------------------
+
+---Fails unless both are equal. Tables are if they hold equal things under equal keys; metatables do not count, unless one
+---has `__eq`, which then decides. NaN equals NaN. Returns `actual`.
+---@generic T
+---@param actual T
+---@param expected any
+---@param note? any
+---@return T
+function t.equal(actual, expected, note) end
+
+---Fails unless both are the same: one table, function or other object; or equal strings, numbers, booleans. Returns `actual`.
+---@generic T
+---@param actual T
+---@param expected any
+---@param note? any
+---@return T
+function t.same(actual, expected, note) end
+
+---Fails for nil and false. Returns the value.
+---@generic T
+---@param value T?
+---@param note? any
+---@return T
+function t.truthy(value, note) end
+
+---Fails for everything but nil and false. Returns the value.
+---@param value any
+---@param note? any
+---@return nil|false
+function t.falsy(value, note) end
+
+---Calls a function, which may wait, and fails unless it raises an error. Returns the error value.
+---@param body fun()
+---@param expected? any a string: found in the message, as a pattern or as it is; anything else: equal to the error value
+---@param note? any
+---@return any raised
+function t.error(body, expected, note) end
+
+---@class runloop.test.Eventually
+---@field within? number fail after so many seconds (5)
+---@field every? number try again after so many (0.01)
+
+---Calls a function again and again until it returns a true value, and returns what it does. An error counts as "not yet".
+---@param body fun(): ...
+---@param options? runloop.test.Eventually
+---@return any ...
+function t.eventually(body, options) end
+
+---Wraps a function that must run exactly `n` times (1) in this test. The test does not end before it has, as long as
+---anything can still happen; once more is an error at once. `t.expect(0)` is a callback that must not run.
+---@param body? fun(...): ...
+---@param n? integer
+---@return fun(...): ...
+---@overload fun(n: integer): fun(...)
+function t.expect(body, n) end
+
+-- Journals -----------------------------------------------------------------------------------------------------------
+
+---An array of entries. Calling it is `add`.
+---@class runloop.test.Journal
+---@overload fun(...)
+---@field [integer] string
+local Journal = {}
+
+---Records what happens, in order.
+---@param options? { times?: boolean } `times`: each entry begins with the seconds since the journal was made
+---@return runloop.test.Journal
+function t.journal(options) end
+
+---Writes an entry: its arguments, with spaces between them.
+---@param ... any
+function Journal:add(...) end
+
+---The entries, one a line.
+---@return string
+function Journal:text() end
+
+---Fails unless the entries are these.
+---@param expected string|string[] an array, or one string with a line for each
+---@param note? any
+function Journal:equal(expected, note) end
+
+-- Programs -----------------------------------------------------------------------------------------------------------
+
+---What `t.spawn` is to start: the program, looked up in PATH, and its arguments by number.
+---@class runloop.test.Spawn
+---@field [integer] string|number
+---@field terminal? boolean|{ rows?: integer, columns?: integer } it gets a terminal (24 by 80) instead of three pipes
+---@field env? table<string, string|number|false> variables to set, or with false to take away; the others are inherited
+---@field directory? string where it starts
+---@field name? string for messages, instead of the program's
+
+---A program that a test has started. `<close>` kills it.
+---@class runloop.test.Process
+local Process = {}
+
+---Starts a program, in a process group of its own. While it runs, time passes as it really does. It must have ended when
+---the test is over.
+---@param options runloop.test.Spawn
+---@return runloop.test.Process
+function t.spawn(options) end
+
+---Writes to its standard input, or types in its terminal. Waits while it does not read.
+---@param text string
+---@return true? written nil, a message and a code when it no longer reads
+---@return string? message
+---@return string? code
+function Process:write(text) end
+
+---Ends its standard input; in a terminal: types Ctrl-D.
+function Process:close_input() end
+
+---Waits until what it writes matches a pattern, from where the last match ended. Fails when time is up, or it has ended
+---without; the report shows what it wrote instead.
+---@param pattern string
+---@param options? { within?: number, plain?: boolean, from?: "output"|"errors" } 5 seconds, its standard output
+---@return string ... the captures, or the whole match
+function Process:wait_for(pattern, options) end
+
+---Waits for its end.
+---@param options? { within?: number } fails after so many seconds (5)
+---@return integer status the exit status; 128 and the signal's number if a signal ended it
+---@return string? signal "TERM" and the like, if a signal ended it
+function Process:wait(options) end
+
+---Sends it a signal.
+---@param signal string|integer "INT", "SIGTERM", 9 …
+---@return true? sent nil, a message and a code when it has ended
+---@return string? message
+---@return string? code
+function Process:signal(signal) end
+
+---Changes the size of its terminal.
+---@param rows integer
+---@param columns integer
+---@return true?
+function Process:resize(rows, columns) end
+
+---All it has written to its standard output, or in its terminal, until now.
+---@return string
+function Process:output() end
+
+---All it has written to its standard error until now; nothing in a terminal.
+---@return string
+function Process:errors() end
+
+---@return boolean
+function Process:is_running() end
+
+---@return integer
+function Process:pid() end
+
+---Ends it, and everything in its process group, at once. Does nothing when it has ended.
+function Process:kill() end
+
+-- The clock ----------------------------------------------------------------------------------------------------------
+
+---The virtual clock, as `rl.clock`, in tests only.
+---@class runloop.test.Clock
+local Clock = {}
+
+---Lets so many seconds pass, and returns when all that was due by then has happened. The clock jumps even though it is held
+---or something real is outstanding.
+---@param seconds number
+function Clock:advance(seconds) end
+
+---Jumps to the next timer and lets it fire.
+---@return number? seconds how many that took; nil if there is no timer
+function Clock:next() end
+
+---From now on, until `release` or the end of the test, the clock moves only by `advance` and `next`.
+---@return table hold for `local held <close> = rl.clock:hold()`
+function Clock:hold() end
+
+---Ends a hold.
+function Clock:release() end
+
+return t

@@ -65,7 +65,7 @@ enum ThreadBinding {
             guard lua_checkstack(call.thread, 8) != 0 else { return call.raiseOutOfMemory() }
             return call.values(host.push(outcome, onto: call.thread))
         }
-        if let reason = host.reasonNotToWait(call.thread) { return call.raise("thread:join: \(reason)") }
+        if let refusal = call.refusalToWait(in: "thread:join") { return refusal }
         guard thread !== host.thread else { return call.raise("thread:join: a thread cannot wait for its own end") }
         // Only its function decides when a thread ends; other tasks may wait for whom they like.
         let isFunction = host.thread != nil && host.current?.attachment is MainTask

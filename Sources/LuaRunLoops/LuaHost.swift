@@ -31,7 +31,8 @@ public final class LuaHost: Interpreter {
     /// The thread it runs on; nil on the main thread.
     var thread: LuaThread?
     var threadCount = 0
-    var references: [LuaThread.WeakReference] = []
+    /// What this state has of threads. Entries go with the references, so that no thread's memory outlives all use of it.
+    var references: [ObjectIdentifier: LuaThread.WeakReference] = [:]
     /// In a thread: where errors go that nobody handles here.
     var report: (@Sendable (String) -> Void)?
     /// The world of new threads' loops.

@@ -78,9 +78,7 @@ enum PortBinding {
             timeout = max(0, (call.nanoseconds(2) ?? 0) - host.loop.now.nanoseconds)
             if timeout == 0 { return refuse(call, "timed out") }
         }
-        if let reason = host.reasonNotToWait(call.thread) {
-            return call.raise("port:send: the port is full, and \(reason)")
-        }
+        if let refusal = call.refusalToWait(in: "port:send: the port is full") { return refusal }
         guard let (number, modes) = host.beginExternalWait(in: "port:send", timeout: timeout) else {
             return call.raiseOutOfMemory()
         }

@@ -52,7 +52,7 @@ enum RemoteBinding {
             guard isAccepted else { return call.raise(ended) }
             return call.answer(request, Kinds.remoteRequest)
         }
-        if let reason = host.reasonNotToWait(call.thread) { return call.raise("loop:perform: \(reason)") }
+        if let refusal = call.refusalToWait(in: "loop:perform") { return refusal }
         guard handle.isAlive else { return call.raise(ended) }
         guard
             let (number, replyModes) = host.beginExternalWait(in: "loop:perform", timedOut: { request.cancel() })
@@ -93,36 +93,56 @@ enum RemoteBinding {
 
 /// A request to another thread's loop.
 final class RemoteRequest: Sendable {
-    private let state = Shared(State.queued)
-    private enum State { case queued, begun, cancelled }
+    private let state = Shared(State())
+
+    private struct State: Sendable {
+        var isQueued = true
+        /// Takes its timer out of the other loop.
+        var withdraw: (@Sendable () -> Void)?
+    }
 
     /// Its place in a loop. When that is dropped, with a loop that has ended, the request is no longer queued.
     final class Place: Sendable {
         let request: RemoteRequest
         init(_ request: RemoteRequest) { self.request = request }
-        deinit { request.cancel() }
+        deinit { request.begin() }
     }
 
-    var isQueued: Bool { state.withLock { $0 == .queued } }
+    var isQueued: Bool { state.withLock { $0.isQueued } }
+
+    /// Whether it is to be done: it is asked for the first time, and has not been cancelled.
+    @discardableResult
+    func begin() -> Bool {
+        state.withLock { state in
+            defer { state.isQueued = false }
+            return state.isQueued
+        }
+    }
 
     /// Whether it had not begun.
     @discardableResult
     func cancel() -> Bool {
-        state.withLock { state in
-            guard state == .queued else { return false }
-            state = .cancelled
-            return true
+        let (wasQueued, withdraw) = state.withLock { state in
+            defer { state = State(isQueued: false) }
+            return (state.isQueued, state.withdraw)
         }
+        if wasQueued { withdraw?() }
+        return wasQueued
     }
 
-    /// Whether it is to be done.
-    func begin() -> Bool {
+    /// Says what is to be done if it is cancelled. Returns false if it has been.
+    func whenCancelled(_ body: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
-            guard state == .queued else { return false }
-            state = .begun
-            return true
+            if state.isQueued { state.withdraw = body }
+            return state.isQueued
         }
     }
+}
+
+/// The timer of a delayed request, for whoever cancels it.
+private final class Later: @unchecked Sendable {
+    // Sendable: used by the thread of its loop only.
+    weak var timer: RunLoop.Timer?
 }
 
 /// The answer to a request that somebody waits for. Dropped without an answer, it says so: nobody waits for ever.
@@ -184,10 +204,18 @@ extension LuaHost {
     func runLater(
         _ function: Parcel, for place: RemoteRequest.Place, after delay: Int64, modes: [RunLoop.Mode], order: Int
     ) {
+        let later = Later()
+        let handle = loop.handle
+        // Or a loop that has nothing else to do would wait for a request that nobody wants any more.
+        let isWanted = place.request.whenCancelled {
+            handle.perform(in: [.common] + modes) { _ in later.timer?.invalidate() }
+        }
+        guard isWanted else { return }
         let date = loop.now.nanoseconds + max(delay, 100_000)
         let timer = RunLoop.Timer(fireDate: .init(nanoseconds: date), order: order) { [unowned self] _, _ in
             run(function, for: place.request, reply: nil)
         }
+        later.timer = timer
         for mode in modes { loop.add(timer, to: mode) }
     }
 }

@@ -92,9 +92,7 @@ func openRunloop(_ call: Call) -> Int32 {
         guard call.define(kind) else { return call.raiseValue() }
     }
     guard call.luaHost.internStrings(), call.push(RunloopLibrary.functions) else { return call.raiseOutOfMemory() }
-    guard cl_load_text(call.thread, cl_prelude_text(), cl_prelude_length, "=[rlhost]") == LUA_OK else {
-        return call.raiseValue()
-    }
+    guard cl_load_prelude(call.thread) == LUA_OK else { return call.raiseValue() }
     lua_rotate(call.thread, -2, 1)
     guard cl_push_internals(call.thread) == LUA_OK else { return call.raiseValue() }
     guard call.push(RunloopLibrary.internals) else { return call.raiseValue() }

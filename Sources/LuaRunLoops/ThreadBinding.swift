@@ -65,7 +65,7 @@ enum ThreadBinding {
             guard lua_checkstack(call.thread, 8) != 0 else { return call.raiseOutOfMemory() }
             return call.values(host.push(outcome, onto: call.thread))
         }
-        if let reason = host.reasonNotToWait(call.thread) { return call.raise("thread:join: \(reason)") }
+        if let refusal = call.refusalToWait(in: "thread:join") { return refusal }
         guard thread !== host.thread else { return call.raise("thread:join: a thread cannot wait for its own end") }
         // Only its function decides when a thread ends; other tasks may wait for whom they like.
         let isFunction = host.thread != nil && host.current?.attachment is MainTask
@@ -120,11 +120,15 @@ extension LuaThread {
         init(_ thread: LuaThread, _ host: LuaHost) {
             self.thread = thread
             self.host = host
-            host.references.append(WeakReference(reference: self))
+            host.references[ObjectIdentifier(thread)] = WeakReference(reference: self)
         }
 
         deinit {
-            guard !host.isClosed, let text = thread.unobservedFailure else { return }
+            guard !host.isClosed else { return }
+            // Somebody may have made another one since the last reference to this one went.
+            let key = ObjectIdentifier(thread)
+            if host.references[key]?.reference == nil { host.references[key] = nil }
+            guard let text = thread.unobservedFailure else { return }
             // A finalizer may be what brings us here: nothing touches Lua before the next pass.
             _ = thread.observe()
             host.loop.perform { [unowned(unsafe) loop = host.loop] in
@@ -138,8 +142,7 @@ extension LuaThread {
 
 extension LuaHost {
     func reference(to thread: LuaThread) -> LuaThread.Reference {
-        for case let reference? in references.map(\.reference) where reference.thread === thread { return reference }
-        return LuaThread.Reference(thread, self)
+        references[ObjectIdentifier(thread)]?.reference ?? LuaThread.Reference(thread, self)
     }
 
     /// The way for the errors that nobody in a thread handles: to the main thread, whose policy decides.

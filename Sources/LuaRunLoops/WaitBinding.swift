@@ -98,15 +98,20 @@ extension Call {
     ///   - name: the function that waits, for messages.
     ///   - cancel: called if the task is cancelled meanwhile. Let it capture nothing: then it costs nothing.
     func beginWait(in name: StaticString, cancel: @escaping (Fiber) -> Void) -> WaitStart {
+        if let refusal = refusalToWait(in: name) { return .refused(refusal) }
         let host = luaHost
-        if let reason = host.reasonNotToWait(thread) { return .refused(raise("\(name): \(reason)")) }
-        if let fiber = host.current, fiber.isToBeCancelled {
-            fiber.isToBeCancelled = false
-            host.push(thread, slot: host.cancelled)
-            return .refused(raiseValue())
-        }
         guard let fiber = host.beginWait(in: name, cancel: cancel) else { return .refused(raiseOutOfMemory()) }
         return .begun(fiber)
+    }
+
+    /// What to return if the running task must not wait, or has been cancelled while it ran; nil if it may.
+    func refusalToWait(in name: StaticString) -> Int32? {
+        let host = luaHost
+        if let reason = host.reasonNotToWait(thread) { return raise("\(name): \(reason)") }
+        guard let fiber = host.current, fiber.isToBeCancelled else { return nil }
+        fiber.isToBeCancelled = false
+        host.push(thread, slot: host.cancelled)
+        return raiseValue()
     }
 }
 

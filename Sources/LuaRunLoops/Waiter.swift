@@ -11,7 +11,8 @@ final class Waiter {
     // It holds this waiter, and lives as long as its interpreter.
     private let unmanagedFiber: Unmanaged<Fiber>
     private var context: Int { Int(bitPattern: unmanagedFiber.toOpaque()) }
-    private var isTimed = false
+    /// The one of the two that is to end the wait.
+    private var timer: UnsafeMutablePointer<RunLoop.TimerNode>?
     /// What it waits for besides.
     fileprivate(set) var purpose = Purpose.time
     private var tasks: [LuaTask] = []
@@ -60,7 +61,7 @@ final class Waiter {
     func sleep(until date: Int64, _ host: LuaHost) {
         let node = nodes[0].isFiring ? nodes + 1 : nodes
         node.pointee = RunLoop.TimerNode(fireDate: date, owner: sleepers, context: context)
-        isTimed = true
+        timer = node
         host.addToWaitingModes(node)
     }
 
@@ -90,10 +91,8 @@ final class Waiter {
 
     /// Forgets everything it waits for.
     func stop() {
-        if isTimed {
-            isTimed = false
-            nodes[0].isFiring ? (nodes + 1).invalidate() : nodes.invalidate()
-        }
+        timer?.invalidate()
+        timer = nil
         guard purpose != .time else { return }
         purpose = .time
         for task in tasks where !task.isEnded { task.forget(self) }
@@ -145,7 +144,7 @@ final class Waiter {
 
     /// The time is over.
     fileprivate func timeIsOver(_ host: LuaHost) {
-        isTimed = false
+        timer = nil
         guard purpose != .time else { return host.resume(fiber, arguments: 0) }
         // It has come at the same moment.
         if wakeUp != nil { return }

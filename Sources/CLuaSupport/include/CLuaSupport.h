@@ -225,11 +225,10 @@ static inline const char *cl_release(void) { return LUA_RELEASE; }
 /// Sets the hook of a new coroutine of the host's: that of a running line count, or none.
 void cl_hook_new_thread(lua_State *L);
 
-/// The Lua-written parts.
 /// A part of the test runner by its module name, or NULL.
 const char *cl_test_script(const char *name, size_t *length);
-const char *cl_prelude_text(void);
-extern const size_t cl_prelude_length;
+/// Pushes the Lua-written part of the library as a function, or an error value. It is compiled once for all states.
+int cl_load_prelude(lua_State *L);
 
 _Noreturn void cl_exit(int status);
 

@@ -771,11 +771,26 @@ function Port:name() end
 local MessagePort = {}
 
 ---@class runloop.MessagePortOptions
----@field name string at most one live process holds it
+---@field name? string at most one live process holds it; absent: no messages until `set_name`
 ---@field callback fun(port: runloop.MessagePort, id: integer, data: string): string? what it returns is the answer
 ---@field order? integer lower ones first; 0 if absent
+---@field on_invalidate? fun(port: runloop.MessagePort) called once, when it is invalidated and the name is free again
 
 ---Makes a port under a name.
+---
+---```lua
+---local server = assert(rl.message_port {
+---  name = "org.example.shout",
+---  callback = function(port, id, data) return id .. " " .. data:upper() end,
+---})
+---rl.current():add(server)
+---local remote = assert(rl.remote_port "org.example.shout")      -- usually in another program
+---print(remote:request(7, "hello"))
+---server:invalidate()
+---```
+---```text
+---7 HELLO
+---```
 ---@param options runloop.MessagePortOptions
 ---@return runloop.MessagePort? port
 ---@return string? message
@@ -794,11 +809,18 @@ function MessagePort:name() end
 ---@return integer
 function MessagePort:order() end
 
+---Takes another name, and gives the old one up. Connections stay. If the name cannot be had, nothing changes.
+---@param name string
+---@return true? renamed
+---@return string? message
+---@return string? code
+function MessagePort:set_name(name) end
+
 ---Somebody else's message port.
 ---@class runloop.RemotePort
 local RemotePort = {}
 
----Finds the message port of a name.
+---Finds the message port of a name. Asked again, it answers with the same object, as long as that is valid.
 ---@param name string
 ---@return runloop.RemotePort? remote
 ---@return string? message
@@ -812,7 +834,7 @@ function rl.remote_port(name) end
 ---@field reply_timeout? number seconds
 ---@field reply_mode? string run this loop in that mode until the answer is there; absent: only this task waits
 
----Sends a request, and waits for the answer.
+---Sends a request, and waits for the answer; `"became invalid"`: it may or may not have been handled.
 ---@param id integer
 ---@param data string
 ---@param options? runloop.RequestOptions
@@ -820,16 +842,34 @@ function rl.remote_port(name) end
 ---@return runloop.RemoteFailure? reason
 function RemotePort:request(id, data, options) end
 
----Sends without waiting for an answer.
+---@class runloop.RemoteSendOptions
+---@field timeout? number seconds to wait for room; absent: without limit
+
+---Sends without waiting for an answer. While 256 messages are unanswered there is no room, and the task waits.
 ---@param id integer
 ---@param data string
----@param options? { timeout: number? }
+---@param options? runloop.RemoteSendOptions
 ---@return boolean? sent
 ---@return runloop.RemoteFailure? reason
 function RemotePort:send(id, data, options) end
 
----Gives the connection up.
+---Waits until everything sent by `send` has been handled.
+---@param timeout? number seconds
+---@return boolean? handled
+---@return runloop.RemoteFailure? reason
+function RemotePort:flush(timeout) end
+
+---How many of the messages sent by `send` are not known to have been handled: the last ones. It stays when the other side
+---goes.
+---@return integer
+function RemotePort:unacknowledged() end
+
+---Gives the connection up. What was sent may or may not be handled: `flush` first.
 function RemotePort:invalidate() end
+
+---The number of the process that has the port.
+---@return integer
+function RemotePort:process() end
 
 ---@return boolean
 function RemotePort:is_valid() end

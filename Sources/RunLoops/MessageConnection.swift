@@ -35,7 +35,8 @@ final class MessageConnection {
             throw RunLoop.FDPort.Failure(errno: ECONNREFUSED)
         }
         self.process = process
-        let port = try RunLoop.FDPort(fd, .read, owns: true, name: name) { [weak self] _, events in self?.handle(events) }
+        let port = try RunLoop.FDPort(fd, .read, owns: true, name: name) { [weak self] _, events in self?.handle(events)
+        }
         self.port = port
     }
 

@@ -38,7 +38,9 @@ extension MessageFrame {
             } else if end < Self.usual, wanted <= Self.usual, buffer.count > Self.usual {
                 buffer = copy(0..<end, capacity: Self.usual)
             }
-            let count = buffer.withUnsafeMutableBytes { linux_receive(fd, $0.baseAddress.map { $0 + end }, $0.count - end) }
+            let count = buffer.withUnsafeMutableBytes {
+                linux_receive(fd, $0.baseAddress.map { $0 + end }, $0.count - end)
+            }
             guard count > 0 else {
                 guard count < 0 else { return .end }
                 let error = linux_errno()
@@ -63,7 +65,9 @@ extension MessageFrame {
             guard length <= longest else {
                 throw Malformed(reason: "\(length) bytes of data are announced, and \(longest) are allowed")
             }
-            guard number(20, UInt32.self) == 0 else { throw Malformed(reason: "the last four bytes of a head are not 0") }
+            guard number(20, UInt32.self) == 0 else {
+                throw Malformed(reason: "the last four bytes of a head are not 0")
+            }
             guard kind != .done || length == 0 else { throw Malformed(reason: "\"done\" has no data") }
             let size = headSize + length
             guard end - start >= size else { return nil }

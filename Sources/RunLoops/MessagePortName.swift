@@ -123,7 +123,8 @@ final class MessagePortName {
         }
         throw .init(
             errno: EACCES,
-            message: "\(path) must be a directory of user \(linux_user()) with mode 0700; it is user \(owner)'s and has mode "
+            message:
+                "\(path) must be a directory of user \(linux_user()) with mode 0700; it is user \(owner)'s and has mode "
                 + "0\(String(mode, radix: 8))")
     }
 

@@ -32,7 +32,8 @@ extension RunLoop.MessagePort {
             }
             conclude(
                 MessageFrame(
-                    kind: wantsReply ? .reply : .done, conversation: conversation, id: id, data: wantsReply ? reply : []))
+                    kind: wantsReply ? .reply : .done, conversation: conversation, id: id, data: wantsReply ? reply : []
+                ))
         }
 
         /// Tells the sender that it could not be handled.

@@ -4,5 +4,10 @@ extension RunLoop.MessagePort {
         public let errno: Int32
         /// What, in words, with its subject.
         public let message: String
+
+        public init(errno: Int32, message: String) {
+            self.errno = errno
+            self.message = message
+        }
     }
 }

@@ -1,0 +1,62 @@
+import Lua
+import LuaRunLoops
+import RunLoops
+
+/// A Lua script that runs in simulated time, and what it wrote down.
+///
+/// The script has `rl`, and `log(…)`, which adds a line to the journal.
+struct TaskScript {
+    /// What it logged, and the messages of errors that nobody handled.
+    private(set) var journal: [String] = []
+    /// How the main loop's run ended.
+    let result: RunLoop.RunResult
+    /// Whether its main chunk came to its end.
+    let hasEnded: Bool
+    /// Where its main chunk waits.
+    let place: String?
+    /// How much simulated time has passed, in seconds.
+    let seconds: Double
+
+    init(_ text: String) throws {
+        let loop = RunLoop(poller: SimulatedPoller())
+        guard let host = LuaHost(loop: loop) else { throw Failure.noState }
+        if let message = host.openLibraries() { throw Failure.message(message) }
+        var errors: [String] = []
+        host.onUncaught = { _, text in errors.append(text) }
+        let start = loop.now
+        let prologue = """
+            local lines = {}
+            journal = lines
+            function log(...)
+              local words = table.pack(...)
+              for i = 1, words.n do words[i] = tostring(words[i]) end
+              lines[#lines + 1] = table.concat(words, " ")
+            end
+            rl = require "runloop"
+
+            """
+        if let message = host.load(.text(prologue, name: "=prologue")) { throw Failure.message(message) }
+        _ = host.start()
+        if let message = host.load(.text(text, name: "=script")) { throw Failure.message(message) }
+        guard let task = host.start() else { throw Failure.noState }
+        result = loop.run()
+        host.reportFailures()
+        hasEnded = task.hasEnded
+        place = task.whereItWaits
+        seconds = Double((loop.now - start) / .milliseconds(1)) / 1000
+        if let message = host.load(.text("return table.concat(journal, '\\n')", name: "=epilogue")) {
+            throw Failure.message(message)
+        }
+        var logged = ""
+        _ = host.start { task in
+            task.onResults = { thread, _ in logged = Call(thread).string(-1) ?? "" }
+        }
+        journal = logged.split(separator: "\n").map(String.init) + errors
+        host.close()
+    }
+
+    enum Failure: Error {
+        case noState
+        case message(String)
+    }
+}

@@ -25,12 +25,18 @@ let package = Package(
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], swiftSettings: swift),
         // Run loops as Lua sees them, and the program.
         .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "CLinux"], swiftSettings: swift),
+        .target(name: "LineEditor", swiftSettings: swift),
         .executableTarget(
-            name: "rlhost", dependencies: ["LuaRunLoops", "RunLoops", "CLinux"], swiftSettings: swift),
+            name: "rlhost", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "LineEditor", "CLinux"],
+            swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"], swiftSettings: swift),
         .testTarget(
-            name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLuaSupport"], exclude: ["Corpus"],
-            swiftSettings: swift),
+            name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLuaSupport", "LineEditor"],
+            exclude: ["Corpus"], swiftSettings: swift),
+        // A process of its own that appends to a history file until it is killed.
+        .executableTarget(
+            name: "HistoryWriter", dependencies: ["LineEditor"], path: "Tests/HistoryWriter", swiftSettings: swift),
+        .testTarget(name: "LineEditorTests", dependencies: ["LineEditor", "HistoryWriter"], swiftSettings: swift),
         // The rules of the house, and the documents: nothing of the program is linked.
         .testTarget(name: "TidyTests", swiftSettings: swift),
     ],

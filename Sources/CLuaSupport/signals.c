@@ -190,7 +190,15 @@ void cl_interrupt(cl_host *host) {
   hook(host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main);
 }
 
+void cl_interrupt_once(cl_host *host) {
+  if (host != signal_host) return;
+  noted[SIGINT] = 1;
+  pending = 1;
+  hook(host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main);
+}
+
 void cl_forget_interrupts(void) {
+  noted[SIGINT] = 0;
   is_ending = 0;
   loop_guard.is_set = 0;
   pending = 0;

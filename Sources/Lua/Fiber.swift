@@ -100,6 +100,8 @@ public final class Fiber {
 /// Wants to know when a fiber has ended.
 open class FiberAttachment {
     public init() {}
+    /// It begins or goes on, or it has waited or ended.
+    open func runs(_ isRunning: Bool) {}
     /// Ended, with `results` values on its stack, or, if that is -1, an error value. Returns whether the fiber may be used
     /// again at once; otherwise it is kept until it is given to `discard`.
     open func ended(_ fiber: Fiber, results: Int32) -> Bool { true }
@@ -173,11 +175,14 @@ extension Interpreter {
         if fiber.state == .waiting { fiber.cancelWait = nil }
         fiber.state = .running
         var results: Int32 = 0
+        let attachment = fiber.attachment
+        attachment?.runs(true)
         let status = lua_resume(fiber.thread, thread ?? outerThread ?? main, arguments, &results)
         running = outer
         depth -= 1
         host.pointee.running = outerThread
         host.pointee.resumption = outerResumption
+        attachment?.runs(false)
         if status == LUA_OK {
             fiber.state = .ended
             results -= 1  // Lua counts all that is on the stack, the table of anchors below included

@@ -18,12 +18,17 @@ public final class MainTask: FiberAttachment {
     /// Called last, however it has ended.
     public var onEnd: (() -> Void)?
 
+    /// Called with true when it begins or goes on, and with false when it waits or has ended.
+    public var onRunning: ((Bool) -> Void)?
+
     init(_ host: LuaHost) {
         self.host = host
         super.init()
     }
 
     func begins(_ fiber: Fiber) { self.fiber = fiber }
+
+    public override func runs(_ isRunning: Bool) { onRunning?(isRunning) }
 
     public override func ended(_ fiber: Fiber, results: Int32) -> Bool {
         hasEnded = true

@@ -49,10 +49,22 @@ final class Session {
         } else if options.isInteractive || !options.hasWork {
             // lua shows its banner even when -e has made it start the prompt.
             if !options.showsLuaVersion { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
-            return PlainPrompt(host).run()
+            return runPrompt()
         }
         if let status = runMainLoop() { return status }
-        return options.isInteractive ? PlainPrompt(host).run() : nil
+        return options.isInteractive ? runPrompt() : nil
+    }
+
+    private var prompt: REPL?
+
+    private func runPrompt() -> Int32? {
+        guard let prompt = REPL(host, ignoresEnvironment: options.ignoresEnvironment) else {
+            return fail("not enough memory")
+        }
+        self.prompt = prompt
+        let status = prompt.run(startUpFile: !options.ignoresEnvironment)
+        if host.endingStatus == nil, status != 0 { host.endingStatus = status }
+        return nil
     }
 
     /// The script: named, or standard input; nil when there is none, or a prompt instead.
@@ -175,6 +187,7 @@ final class Session {
 
     private func handle(_ signals: [Int32]) {
         if signals.contains(SIGQUIT) { Output.write(host.why() + "\n", to: 2) }
+        if let prompt, prompt.handle(signals) { return }
         guard let signal = signals.first(where: { $0 != SIGQUIT }) else { return }
         host.endingStatus = 128 + signal
         host.loop.stopAll()

@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "terminal.h"
+
 /// Nanoseconds of CLOCK_MONOTONIC.
 static inline int64_t linux_monotonic_now(void) {
   struct timespec t;

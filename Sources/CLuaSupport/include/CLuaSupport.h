@@ -230,6 +230,12 @@ const char *cl_test_script(const char *name, size_t *length);
 /// Pushes the Lua-written part of the library as a function, or an error value. It is compiled once for all states.
 int cl_load_prelude(lua_State *L);
 
+/// The Lua-written parts of the prompt, and the reference of the API.
+typedef struct cl_text { const char *bytes; size_t length; } cl_text;
+cl_text cl_inspector(void);
+cl_text cl_repl(void);
+cl_text cl_reference(void);
+
 _Noreturn void cl_exit(int status);
 
 /// Writes all of it, however often the system call takes a part.
@@ -244,6 +250,8 @@ void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(vo
 void cl_interrupt(cl_host *host);
 /// An interruption has done its work: no more of it.
 void cl_forget_interrupts(void);
+/// Lua code that runs, or will run next, is interrupted as if by SIGINT.
+void cl_interrupt_once(cl_host *host);
 /// Takes the note of a signal; whether there was one.
 int cl_take_signal(int number);
 

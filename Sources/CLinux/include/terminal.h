@@ -1,0 +1,41 @@
+// What a prompt needs of a terminal.
+#pragma once
+
+#include <stddef.h>
+
+/// How the terminal treats keys.
+enum terminal_mode {
+  TERMINAL_OWN,      ///< as it was found
+  TERMINAL_RAW,      ///< each byte as it comes; Control-C is one of them
+  TERMINAL_SIGNALS,  ///< the same, but Control-C makes a SIGINT
+};
+
+/// Remembers the settings of the terminal that is descriptor 0. Returns 0 if there is none.
+int terminal_open(void);
+void terminal_set_mode(enum terminal_mode mode);
+/// Columns and rows; 0 where they are not known.
+void terminal_size(int *columns, int *rows);
+
+/// Takes the place of standard output and standard error, where they are the terminal, with a pseudo-terminal, whose other
+/// end is returned: what is written there has come from this process or its children. -1 on failure.
+int terminal_capture(void);
+/// The terminal itself, for writing.
+int terminal_output(void);
+/// Gives standard output and standard error back.
+void terminal_release(void);
+/// A descriptor that becomes readable when the terminal's size has changed.
+int terminal_watch_size(void);
+/// Takes note of the change.
+void terminal_take_size_change(void);
+
+/// Has a function called when the process exits, however that comes about.
+void terminal_at_exit(void (*function)(void));
+
+/// Flushes what C's streams have buffered.
+void terminal_flush(void);
+/// Writes all of it. Does not raise, whatever happens.
+void terminal_write(int fd, const void *bytes, size_t length);
+/// How many bytes of standard input C's stream has buffered.
+size_t terminal_buffered_input(void);
+/// Reads a line of standard input, through C's stream; without the line's end. NULL at the end of input. Free it.
+char *terminal_read_line(size_t *length);

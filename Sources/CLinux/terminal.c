@@ -1,0 +1,140 @@
+#define _GNU_SOURCE
+#include "CLinux.h"
+
+#include <pty.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+
+static struct termios own;
+static int output = -1, size_events = -1, relay = -1, slave = -1;
+static int captured[3];
+static enum terminal_mode current = TERMINAL_OWN;
+
+int terminal_open(void) { return isatty(0) && tcgetattr(0, &own) == 0; }
+
+void terminal_set_mode(enum terminal_mode mode) {
+  if (mode == current) return;
+  // Whoever had the terminal may have changed its settings for good.
+  if (current == TERMINAL_OWN) tcgetattr(0, &own);
+  current = mode;
+  struct termios settings = own;
+  if (mode != TERMINAL_OWN) {
+    settings.c_iflag &= ~(tcflag_t)(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
+    settings.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN);
+    // A signal must not throw away what was typed before it.
+    settings.c_lflag |= NOFLSH;
+    if (mode == TERMINAL_RAW) settings.c_lflag &= ~(tcflag_t)ISIG;
+    settings.c_cc[VQUIT] = settings.c_cc[VSUSP] = _POSIX_VDISABLE;
+    settings.c_cc[VMIN] = 1;
+    settings.c_cc[VTIME] = 0;
+  }
+  while (tcsetattr(0, TCSANOW, &settings) != 0 && errno == EINTR) {}
+}
+
+void terminal_size(int *columns, int *rows) {
+  struct winsize size = {0};
+  ioctl(output >= 0 ? output : 1, TIOCGWINSZ, &size);
+  *columns = size.ws_col;
+  *rows = size.ws_row;
+}
+
+static void copy_size(void) {
+  struct winsize size;
+  if (relay >= 0 && ioctl(output, TIOCGWINSZ, &size) == 0) ioctl(relay, TIOCSWINSZ, &size);
+}
+
+int terminal_capture(void) {
+  int control;
+  output = fcntl(isatty(1) ? 1 : 0, F_DUPFD_CLOEXEC, 3);
+  if (output < 0) return -1;
+  if (openpty(&control, &slave, NULL, NULL, NULL) != 0) return -1;
+  struct termios settings;
+  tcgetattr(slave, &settings);
+  cfmakeraw(&settings);
+  tcsetattr(slave, TCSANOW, &settings);
+  fcntl(control, F_SETFD, FD_CLOEXEC);
+  fcntl(slave, F_SETFD, FD_CLOEXEC);
+  relay = control;
+  copy_size();
+  fflush(NULL);
+  for (int fd = 1; fd <= 2; fd++) {
+    if (!isatty(fd)) continue;
+    captured[fd] = 1;
+    dup2(slave, fd);
+  }
+  return control;
+}
+
+int terminal_output(void) { return output; }
+
+void terminal_release(void) {
+  fflush(NULL);
+  for (int fd = 1; fd <= 2; fd++) {
+    if (captured[fd]) dup2(output, fd);
+    captured[fd] = 0;
+  }
+}
+
+static void on_size(int number) {
+  (void)number;
+  int saved = errno;
+  copy_size();
+  uint64_t one = 1;
+  ssize_t written = write(size_events, &one, sizeof one);
+  (void)written;
+  errno = saved;
+}
+
+int terminal_watch_size(void) {
+  size_events = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  struct sigaction action = {.sa_handler = on_size, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGWINCH, &action, NULL);
+  return size_events;
+}
+
+void terminal_take_size_change(void) {
+  uint64_t count;
+  ssize_t taken = read(size_events, &count, sizeof count);
+  (void)taken;
+}
+
+void terminal_at_exit(void (*function)(void)) { atexit(function); }
+
+void terminal_flush(void) {
+  fflush(stdout);
+  fflush(stderr);
+}
+
+void terminal_write(int fd, const void *bytes, size_t length) {
+  const char *p = bytes;
+  while (length > 0) {
+    ssize_t n = write(fd, p, length);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) {
+      struct pollfd ready = {.fd = fd, .events = POLLOUT};
+      poll(&ready, 1, -1);
+      continue;
+    }
+    if (n < 0) return;
+    p += n;
+    length -= (size_t)n;
+  }
+}
+
+size_t terminal_buffered_input(void) { return (size_t)(stdin->_IO_read_end - stdin->_IO_read_ptr); }
+
+char *terminal_read_line(size_t *length) {
+  char *line = NULL;
+  size_t capacity = 0;
+  ssize_t n = getline(&line, &capacity, stdin);
+  if (n < 0) {
+    free(line);
+    return NULL;
+  }
+  if (n > 0 && line[n - 1] == '\n') n--;
+  *length = (size_t)n;
+  return line;
+}

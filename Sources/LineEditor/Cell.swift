@@ -1,0 +1,53 @@
+/// What one place on the screen shows: a cluster and its look.
+struct Cell: Equatable {
+    var text: String
+    /// Columns, 1 or 2.
+    var width: Int
+    var style: LineEditor.Style
+    /// Whether terminals may advance by another width than ours after it.
+    var isContested = false
+
+    /// Whether this is one ASCII character, whose width no terminal doubts.
+    var isPlain: Bool { text.utf8.count == 1 }
+
+    /// Cells for a text of the host's or our own, one line of it; control characters become visible.
+    static func cells(_ text: String, style: LineEditor.Style = .plain) -> [Cell] {
+        let buffer = TextBuffer(Array(text.unicodeScalars))
+        var walker = GlyphWalker(buffer, range: 0..<buffer.count)
+        var cells: [Cell] = []
+        while let glyph = walker.next() { append(glyph, of: buffer, at: 0, limit: 1, style: style, to: &cells) }
+        return cells
+    }
+
+    /// Appends what a glyph looks like at a column; `limit` is the room for a tab in columns.
+    static func append(
+        _ glyph: Glyph, of buffer: TextBuffer, at column: Int, limit: Int, style: LineEditor.Style,
+        to cells: inout [Cell]
+    ) {
+        switch glyph.kind {
+        case .text(let width):
+            // More marks than any script puts on a letter would make each redraw as long as the text.
+            let scalars = buffer.scalars[glyph.offset..<glyph.offset + min(glyph.length, 16)]
+            let contested = glyph.length > 1 && CharacterWidth.isContested(scalars)
+            cells.append(
+                Cell(text: TextBuffer.string(scalars), width: width, style: style, isContested: contested))
+        case .control:
+            let value = UInt8(truncatingIfNeeded: buffer.scalars[glyph.offset].value)
+            cells.append(Cell(text: "^", width: 1, style: style))
+            cells.append(Cell(text: String(Unicode.Scalar(value ^ 0x40)), width: 1, style: style))
+        case .tab:
+            for _ in 0..<min(glyph.width(at: column), limit) { cells.append(Cell(text: " ", width: 1, style: style)) }
+        case .mark(let width):
+            let scalars = buffer.scalars[glyph.offset..<glyph.offset + min(glyph.length, 16)]
+            cells.append(
+                Cell(
+                    text: "\u{25CC}" + TextBuffer.string(scalars), width: width, style: style, isContested: width > 1))
+        case .hidden: cells.append(Cell(text: "\u{FFFD}", width: 1, style: style))
+        }
+    }
+}
+
+extension [Cell] {
+    /// Columns taken by all cells together.
+    var columns: Int { reduce(0) { $0 + $1.width } }
+}

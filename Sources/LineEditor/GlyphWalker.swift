@@ -1,0 +1,64 @@
+/// Goes over a part of one line, glyph by glyph. The part begins and ends at cluster boundaries.
+struct GlyphWalker {
+    private let buffer: TextBuffer
+    private var offset: Int
+    private let end: Int
+
+    // The clusters of the run being walked, so that it is cut up once and not again for each of them.
+    private var lengths: [Int] = []
+    private var position = 0
+
+    init(_ buffer: TextBuffer, range: Range<Int>) {
+        self.buffer = buffer
+        offset = range.lowerBound
+        end = range.upperBound
+    }
+
+    mutating func next() -> Glyph? {
+        guard offset < end else { return nil }
+        if position >= lengths.count {
+            let runEnd = buffer.endOfRun(from: offset, limit: end)
+            if runEnd == offset + 1 { return glyph(length: 1) }
+            lengths = buffer.clusterLengths(in: offset..<runEnd)
+            position = 0
+        }
+        defer { position += 1 }
+        return glyph(length: lengths[position])
+    }
+
+    private mutating func glyph(length: Int) -> Glyph {
+        defer { offset += length }
+        let scalar = buffer.scalars[offset]
+        let cluster = buffer.scalars[offset..<offset + length]
+        return Glyph(offset: offset, length: length, kind: length == 1 ? Self.kind(of: scalar) : Self.kind(of: cluster))
+    }
+
+    private static func kind(of scalar: Unicode.Scalar) -> Glyph.Kind {
+        switch scalar.value {
+        case 0x20..<0x7F: .text(width: 1)
+        case 0x09: .tab
+        case 0x00..<0x20, 0x7F: .control
+        case 0x80..<0xA0, 0xAD: .hidden
+        case 0xAE..<0x300: .text(width: 1)
+        default: kind(of: CollectionOfOne(scalar))
+        }
+    }
+
+    private static func kind(of cluster: some Collection<Unicode.Scalar>) -> Glyph.Kind {
+        guard let first = cluster.first else { return .hidden }
+        // A skin tone alone would colour what stands before it, and a selector is no mark to be seen.
+        if first.properties.isEmojiModifier || first.properties.isVariationSelector { return .hidden }
+        if needsBase(first) { return .mark(width: CharacterWidth.of(["\u{25CC}"] + cluster)) }
+        if CharacterWidth.of(first) == 0 { return .hidden }
+        return .text(width: CharacterWidth.of(cluster))
+    }
+
+    /// Whether a scalar joins with whatever stands before it.
+    private static func needsBase(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.properties.generalCategory {
+        case .nonspacingMark, .enclosingMark, .spacingMark: true
+        // The vowel AM of Thai and Lao is a letter and joins all the same.
+        default: scalar == "\u{E33}" || scalar == "\u{EB3}"
+        }
+    }
+}

@@ -1,0 +1,69 @@
+/// Entries, the oldest first, in memory and if wanted in a file.
+///
+/// The file belongs to all sessions, the list to this one: entries that other sessions add while this one runs are
+/// seen by the next one.
+public struct History {
+    /// How many entries are kept, in memory and in the file.
+    public let limit: Int
+
+    /// The file that entries are appended to; nil keeps them in memory only.
+    public let file: HistoryFile?
+
+    /// Why the file could not be read or written, the last time that it was tried. The entry is in memory anyway, and
+    /// what could not be written is tried again with the next entry.
+    public private(set) var failure: HistoryFile.Failure?
+
+    private var entries: [String] = []
+    private var unwritten: [String] = []
+
+    /// How many entries are kept if nothing else is said.
+    public static let standardLimit = 10_000
+
+    /// A history without a file. A limit below 1 counts as 1.
+    public init(_ entries: [String] = [], limit: Int = History.standardLimit) {
+        self.limit = max(limit, 1)
+        self.entries = Array(entries.suffix(self.limit))
+        file = nil
+    }
+
+    /// Reads a file, which need not exist, and shortens it if it has grown far beyond the limit. Never fails: see
+    /// `failure`.
+    public init(file: HistoryFile, limit: Int = History.standardLimit) {
+        self.limit = max(limit, 1)
+        self.file = file
+        do throws(HistoryFile.Failure) {
+            entries = Array(try file.load().suffix(self.limit))
+            try file.compact(limit: self.limit)
+        } catch {
+            failure = error
+        }
+    }
+
+    /// The number of entries.
+    public var count: Int { entries.count }
+
+    /// An entry, 0 being the oldest. Traps outside of `0..<count`.
+    public subscript(position: Int) -> String { entries[position] }
+
+    /// Adds an entry unless it is blank or equals the newest one. O(1) amortised, plus one write to the file.
+    public mutating func add(_ entry: String) {
+        guard entry != entries.last, entry.utf8.contains(where: { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A }) else {
+            return
+        }
+        entries.append(entry)
+        // Cut in portions: removing the first of 10,000 for each new one would make adding O(n).
+        if entries.count >= limit + max(limit / 8, 1) { entries.removeFirst(entries.count - limit) }
+        guard let file else { return }
+        unwritten.append(entry)
+        do throws(HistoryFile.Failure) {
+            while let next = unwritten.first {
+                try file.append(next)
+                unwritten.removeFirst()
+            }
+            failure = nil
+        } catch {
+            failure = error
+            if unwritten.count > 100 { unwritten.removeFirst() }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+internal import Glibc
+
+/// A file of entries that several sessions append to at once.
+///
+/// Appending is one `write` on a descriptor opened with `O_APPEND`, under an exclusive `flock` of the file, so that
+/// nobody appends to a file that is just being replaced. Shortening writes a new file and renames it over the old one.
+/// Whoever has got the lock looks whether the path still names the file that was locked, and starts again if not.
+/// A process may be killed at any moment: what was appended before stays whole, and a line that was cut short is
+/// ended by the next append.
+///
+/// `flock` is not reliable on some network file systems; there two sessions that shorten at once may lose entries.
+public struct HistoryFile: Sendable {
+    /// Where the file is; it and its directory need not exist yet.
+    public let path: String
+
+    /// Entries that would take more bytes than this are not written.
+    public static let longestEntry = 1 << 20
+
+    /// How much of the end of a file is read, in bytes, however large it has become.
+    static let longestRead = 64 << 20
+
+    /// How long a lock is waited for, in milliseconds, before appending fails. It is held for less than one
+    /// millisecond, unless its holder was stopped.
+    static let patience = 100
+
+    public init(path: String) { self.path = path }
+
+    /// A system call that was refused, with its subject.
+    public struct Failure: Error, Equatable, CustomStringConvertible {
+        public let call: String
+        public let path: String
+        /// The `errno` of the call; `EWOULDBLOCK` if a lock was not to be had.
+        public let code: Int32
+
+        public var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
+    }
+
+    /// Reads all entries, the oldest first, without those that repeat the one before. A file that does not exist has
+    /// none. O(n).
+    public func load() throws(Failure) -> [String] {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            if errno == ENOENT || errno == ENOTDIR { return [] }
+            throw failure("open")
+        }
+        defer { close(descriptor) }
+        return Self.entries(try read(descriptor))
+    }
+
+    /// Appends one entry. Creates the file with mode 0600 and its directory with mode 0700 where they are missing.
+    public func append(_ entry: String) throws(Failure) {
+        let line = HistoryCoding.encode(entry)
+        guard line.count <= Self.longestEntry else { return }
+        try createDirectory()
+        let (descriptor, size) = try openLocked(creating: true)
+        defer { close(descriptor) }
+        var last: UInt8 = 0x0A
+        if size > 0, pread(descriptor, &last, 1, off_t(size - 1)) != 1 { throw failure("read") }
+        let bytes = last == 0x0A ? line : [0x0A] + line
+        let written = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+        guard written != bytes.count else { return }
+        let error = written < 0 ? errno : ENOSPC
+        // A full disk takes a part of a line; without the rest it would be read as an entry nobody made.
+        if written > 0 { _ = ftruncate(descriptor, off_t(size)) }
+        throw Failure(call: "write", path: path, code: error)
+    }
+
+    /// Shortens the file to its newest `limit` entries once it has a quarter more than that. O(n).
+    public func compact(limit: Int) throws(Failure) {
+        // Most files are short, and need no lock to see that.
+        guard try load(atLeast: limit + limit / 4 + 1) else { return }
+        let (descriptor, _) = try openLocked(creating: false)
+        defer { close(descriptor) }
+        let entries = Self.entries(try read(descriptor)).suffix(limit)
+        try replace(with: entries.flatMap { HistoryCoding.encode($0) })
+    }
+}
+
+extension HistoryFile {
+    private func failure(_ call: String, _ path: String? = nil) -> Failure {
+        Failure(call: call, path: path ?? self.path, code: errno)
+    }
+
+    private static func entries(_ bytes: [UInt8]) -> [String] {
+        var entries: [String] = []
+        for line in bytes.split(separator: 0x0A) {
+            let entry = HistoryCoding.decode(line)
+            if entry != entries.last { entries.append(entry) }
+        }
+        return entries
+    }
+
+    private func load(atLeast count: Int) throws(Failure) -> Bool {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return try read(descriptor).count { $0 == 0x0A } >= count
+    }
+
+    private func read(_ descriptor: Int32) throws(Failure) -> [UInt8] {
+        let size = lseek(descriptor, 0, SEEK_END)
+        guard size >= 0 else { throw failure("seek") }
+        let start = max(0, Int(size) - Self.longestRead)
+        guard lseek(descriptor, off_t(start), SEEK_SET) >= 0 else { throw failure("seek") }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = buffer.withUnsafeMutableBytes { Glibc.read(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw failure("read") }
+            if count == 0 { break }
+            bytes.append(contentsOf: buffer[..<count])
+        }
+        // A line whose beginning was left out is no entry.
+        if start > 0, let end = bytes.firstIndex(of: 0x0A) { bytes.removeFirst(end + 1) }
+        return bytes
+    }
+
+    /// Opens the file that the path names and locks it; also returns its size.
+    private func openLocked(creating: Bool) throws(Failure) -> (descriptor: Int32, size: Int) {
+        while true {
+            let flags = O_RDWR | O_APPEND | O_CLOEXEC | (creating ? O_CREAT : 0)
+            let descriptor = open(path, flags, 0o600)
+            guard descriptor >= 0 else { throw failure("open") }
+            do throws(Failure) {
+                try lock(descriptor)
+                var mine = stat()
+                var named = stat()
+                guard fstat(descriptor, &mine) == 0 else { throw failure("stat") }
+                // Another session may have replaced the file between open and lock; its lock is worth nothing then.
+                if stat(path, &named) == 0, mine.st_ino == named.st_ino, mine.st_dev == named.st_dev {
+                    if mine.st_mode & 0o077 != 0 { _ = fchmod(descriptor, 0o600) }
+                    return (descriptor, Int(mine.st_size))
+                }
+                close(descriptor)
+            } catch {
+                close(descriptor)
+                throw error
+            }
+        }
+    }
+
+    private func lock(_ descriptor: Int32) throws(Failure) {
+        for attempt in 0... {
+            if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return }
+            guard errno == EWOULDBLOCK || errno == EINTR else { throw failure("lock") }
+            // A stopped process may hold the lock for hours; a prompt must not wait for it.
+            guard attempt < Self.patience else { throw Failure(call: "lock", path: path, code: EWOULDBLOCK) }
+            usleep(1_000)
+        }
+    }
+
+    /// Puts other bytes in the place of the file, whole or not at all. The file has to be locked.
+    private func replace(with bytes: [UInt8]) throws(Failure) {
+        // A link stays a link: what it leads to is replaced.
+        guard let resolved = realpath(path, nil) else { throw failure("realpath") }
+        defer { free(resolved) }
+        let target = String(cString: resolved)
+        // One name for all: the lock keeps others away, and what a killed session has left is written over.
+        let temporary = target + ".new"
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw failure("open", temporary) }
+        defer { close(descriptor) }
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw failure("write", temporary) }
+            rest = rest.dropFirst(count)
+        }
+        guard fsync(descriptor) == 0 else { throw failure("sync", temporary) }
+        guard rename(temporary, target) == 0 else { throw failure("rename", temporary) }
+    }
+
+    private func createDirectory() throws(Failure) {
+        guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return }
+        let directory = String(path[..<slash])
+        guard !directory.isEmpty, access(directory, F_OK) != 0 else { return }
+        var end = directory.startIndex
+        while end != directory.endIndex {
+            end = directory[end...].dropFirst().firstIndex(of: "/") ?? directory.endIndex
+            let part = String(directory[..<end])
+            if mkdir(part, 0o700) != 0, errno != EEXIST { throw failure("mkdir", part) }
+        }
+    }
+}

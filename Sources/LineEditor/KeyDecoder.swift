@@ -1,0 +1,217 @@
+/// Turns the bytes of a terminal into keys: UTF-8, the escape sequences of xterm, rxvt, the Linux console and
+/// their kin, and bracketed pastes.
+///
+/// It holds no clock: an Escape waits for the next byte, however late, as in Emacs (`Esc f` is Alt-f).
+struct KeyDecoder {
+    private enum State {
+        case ground, escape, controlSequence, applicationKey, consoleFunctionKey, paste
+    }
+
+    private var state = State.ground
+    private var utf8 = UTF8Decoder()
+    private var parameters: [UInt8] = []
+    private var isMeta = false
+    private var pasted: [UInt8] = []
+
+    /// Set for the next scalar to be delivered as `.literal`.
+    var quotesNext = false
+
+    /// A paste whose end never arrives is cut here, in bytes: otherwise a lost terminator would swallow the keyboard
+    /// for good.
+    static let longestPaste = 64 << 20
+
+    /// Whether nothing is half received, so that plain ASCII may bypass `push`.
+    var isAtRest: Bool { state == .ground && !utf8.isInside && !quotesNext }
+
+    /// Whether all that has been received of the current sequence is one Escape.
+    var hasLoneEscape: Bool { state == .escape && !isMeta }
+
+    /// Forgets what is half received.
+    mutating func reset() { self = KeyDecoder() }
+
+    /// Takes one byte and returns the keys it completed, at most two. O(1) amortised.
+    mutating func push(_ byte: UInt8) -> (first: Key?, second: Key?) {
+        switch state {
+        case .ground:
+            if quotesNext, !utf8.isInside, byte < 0x80 {
+                quotesNext = false
+                return (.literal(Unicode.Scalar(byte)), nil)
+            }
+            return decode(byte)
+        case .escape: return afterEscape(byte)
+        case .controlSequence: return insideControlSequence(byte)
+        case .applicationKey:
+            state = .ground
+            guard byte >= 0x20 else { return restart(byte) }
+            // The Enter key of a number pad in application mode.
+            if byte == UInt8(ascii: "M"), !isMeta { return (.scalar("\r"), nil) }
+            return (cursorKey(byte, applicationModifiers(byte)), nil)
+        case .consoleFunctionKey:
+            state = .ground
+            return byte < 0x20 ? restart(byte) : (.unknown, nil)
+        case .paste:
+            pasted.append(byte)
+            return (endOfPaste(), nil)
+        }
+    }
+
+    private mutating func decode(_ byte: UInt8) -> (first: Key?, second: Key?) {
+        let (first, second) = utf8.push(byte)
+        return (first.flatMap { key($0) }, second.flatMap { key($0) })
+    }
+
+    private mutating func key(_ scalar: Unicode.Scalar) -> Key? {
+        if quotesNext {
+            quotesNext = false
+            return .literal(scalar)
+        }
+        if isMeta {
+            isMeta = false
+            return .meta(scalar)
+        }
+        guard scalar == "\u{1B}" else { return .scalar(scalar) }
+        state = .escape
+        return nil
+    }
+
+    private mutating func restart(_ byte: UInt8) -> (first: Key?, second: Key?) {
+        // A control character inside a sequence means that the sequence was cut short; the key must still work.
+        state = .ground
+        isMeta = false
+        return decode(byte)
+    }
+
+    private mutating func afterEscape(_ byte: UInt8) -> (first: Key?, second: Key?) {
+        state = .ground
+        switch byte {
+        case 0x1B:
+            state = .escape
+            isMeta = true
+            return (nil, nil)
+        case UInt8(ascii: "["):
+            state = .controlSequence
+            parameters.removeAll(keepingCapacity: true)
+            return (nil, nil)
+        case UInt8(ascii: "O"):
+            state = .applicationKey
+            return (nil, nil)
+        default:
+            isMeta = true
+            return decode(byte)
+        }
+    }
+
+    private mutating func insideControlSequence(_ byte: UInt8) -> (first: Key?, second: Key?) {
+        switch byte {
+        case UInt8(ascii: "[") where parameters.isEmpty:
+            state = .consoleFunctionKey
+            return (nil, nil)
+        // "$" ends a sequence in rxvt, where the standard has it as an intermediate.
+        case 0x20...0x23, 0x25...0x3F:
+            if parameters.count < 64 { parameters.append(byte) }
+            return (nil, nil)
+        case 0x24, 0x40...0x7E:
+            state = .ground
+            return (controlKey(byte), nil)
+        default: return restart(byte)
+        }
+    }
+
+    private mutating func endOfPaste() -> Key? {
+        let terminator: StaticString = "\u{1B}[201~"
+        let length = terminator.utf8CodeUnitCount
+        guard pasted.last == UInt8(ascii: "~") || pasted.count >= Self.longestPaste else { return nil }
+        let isEnd = terminator.withUTF8Buffer { pasted.suffix(length).elementsEqual($0) }
+        if isEnd { pasted.removeLast(length) }
+        guard isEnd || pasted.count >= Self.longestPaste else { return nil }
+        state = .ground
+        defer { pasted = [] }
+        return .paste(pasted)
+    }
+}
+
+extension KeyDecoder {
+    /// The numbers between `CSI` and its final byte; a missing one counts as 0.
+    private func numbers() -> [Int] {
+        parameters.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false).map { part in
+            part.prefix { $0 != UInt8(ascii: ":") }.reduce(0) { sum, digit in
+                (0x30...0x39).contains(digit) && sum < 0x11_0000 ? sum * 10 + Int(digit - 0x30) : sum
+            }
+        }
+    }
+
+    private mutating func controlKey(_ final: UInt8) -> Key {
+        let numbers = numbers()
+        var modifiers = numbers.count > 1 ? Self.modifiers(numbers[1]) : []
+        if isMeta { modifiers.insert(.alt) }
+        isMeta = false
+        // Private parameters mark answers and mouse reports, which are no keys.
+        if let first = parameters.first, (0x3C...0x3F).contains(first) { return .unknown }
+        switch final {
+        case UInt8(ascii: "~"):
+            if numbers.first == 200 {
+                state = .paste
+                pasted = []
+                return .unknown
+            }
+            if numbers.count == 3, numbers[0] == 27 { return Self.character(numbers[2], modifiers) }
+            return numberedKey(numbers.first ?? 0, modifiers)
+        case UInt8(ascii: "^"): return numberedKey(numbers.first ?? 0, modifiers.union(.control))
+        case UInt8(ascii: "$"): return numberedKey(numbers.first ?? 0, modifiers.union(.shift))
+        case UInt8(ascii: "@"): return numberedKey(numbers.first ?? 0, modifiers.union([.shift, .control]))
+        case UInt8(ascii: "u"): return Self.character(numbers.first ?? 0, modifiers)
+        case UInt8(ascii: "Z"): return .named(.backTab, modifiers)
+        // rxvt sends small letters for Shift with an arrow.
+        case UInt8(ascii: "a")...UInt8(ascii: "d"): return cursorKey(final, modifiers.union(.shift))
+        default:
+            // Some terminals leave the leading "1;" out: CSI 5 C is Control-Right.
+            if numbers.count == 1, numbers[0] > 1 { modifiers.formUnion(Self.modifiers(numbers[0])) }
+            return cursorKey(final, modifiers)
+        }
+    }
+
+    private func applicationModifiers(_ final: UInt8) -> Key.Modifiers {
+        // rxvt sends ESC O a ... ESC O d for Control with an arrow.
+        (UInt8(ascii: "a")...UInt8(ascii: "d")).contains(final) ? .control : []
+    }
+
+    private mutating func cursorKey(_ final: UInt8, _ modifiers: Key.Modifiers) -> Key {
+        let modifiers = isMeta ? modifiers.union(.alt) : modifiers
+        isMeta = false
+        switch final {
+        case UInt8(ascii: "A"), UInt8(ascii: "a"): return .named(.up, modifiers)
+        case UInt8(ascii: "B"), UInt8(ascii: "b"): return .named(.down, modifiers)
+        case UInt8(ascii: "C"), UInt8(ascii: "c"): return .named(.right, modifiers)
+        case UInt8(ascii: "D"), UInt8(ascii: "d"): return .named(.left, modifiers)
+        case UInt8(ascii: "H"): return .named(.home, modifiers)
+        case UInt8(ascii: "F"): return .named(.end, modifiers)
+        default: return .unknown
+        }
+    }
+
+    private func numberedKey(_ number: Int, _ modifiers: Key.Modifiers) -> Key {
+        switch number {
+        case 1, 7: .named(.home, modifiers)
+        case 2: .named(.insert, modifiers)
+        case 3: .named(.delete, modifiers)
+        case 4, 8: .named(.end, modifiers)
+        case 5: .named(.pageUp, modifiers)
+        case 6: .named(.pageDown, modifiers)
+        default: .unknown
+        }
+    }
+
+    private static func modifiers(_ parameter: Int) -> Key.Modifiers {
+        (2...16).contains(parameter) ? Key.Modifiers(rawValue: UInt8(parameter - 1) & 7) : []
+    }
+
+    /// A key reported by code point, as terminals do that were asked to tell Control-I from Tab.
+    private static func character(_ code: Int, _ modifiers: Key.Modifiers) -> Key {
+        guard var scalar = Unicode.Scalar(UInt32(clamping: code)) else { return .unknown }
+        if scalar == "\r", !modifiers.isEmpty { return .meta("\r") }
+        if modifiers.contains(.control), (0x40...0x7F).contains(scalar.value) {
+            scalar = Unicode.Scalar(UInt8(scalar.value & 0x1F))
+        }
+        return modifiers.contains(.alt) ? .meta(scalar) : .scalar(scalar)
+    }
+}

@@ -1,0 +1,185 @@
+extension LineEditor {
+    /// Lifts prompt and text: the cursor is left where the prompt began, with nothing below. Keys are still taken.
+    ///
+    /// For hosts that hand the terminal to somebody else. What is written meanwhile has to end with a newline; use
+    /// `interleave(_:)` for output that may not. Hiding what is hidden does nothing.
+    public func hide() {
+        guard phase == .editing else { return }
+        refresh()
+        erase()
+        if !isDumb { output.append(sequence: "\u{1B}[?2004l") }
+        forgetOutput()
+        phase = .hidden
+    }
+
+    /// Draws prompt and text again after `hide()` or `.suspend`. Showing what is shown does nothing.
+    public func show() {
+        guard phase == .hidden else { return }
+        phase = .editing
+        if !isDumb { output.append(sequence: "\u{1B}[?2004h") }
+        leaveUnfinishedOutput()
+        refresh()
+    }
+
+    /// Tells the new size of the terminal and draws again.
+    ///
+    /// An unfinished line of output above the prompt is continued only if it still stands where it stood.
+    public func resize(columns: Int, rows: Int) {
+        let columns = max(columns, 2)
+        let rows = max(rows, 1)
+        guard columns != self.columns || rows != self.rows else { return }
+        let extent = painter.extent(columns: columns, reflows: reflows)
+        if painter.shown != nil {
+            let depth = min(extent.cursorRow, rows - 1)
+            if depth > 0 { output.append(sequence: "\u{1B}[\(depth)A") }
+            output.append(UInt8(ascii: "\r"))
+            painter.forget()
+        }
+        let isInView = rows >= self.rows && extent.rows < self.rows
+        if followsPartialLine, !isInView || !tracker.fits(columns: columns) {
+            forgetOutput()
+        }
+        self.columns = columns
+        self.rows = rows
+        tracker.columns = columns
+        dumbPainter.forget()
+        listing?.first = 0
+        refresh()
+    }
+
+    /// Wraps output for the terminal so that it does not mangle what is being typed: returns all that has to be
+    /// written, pending output of the editor included.
+    ///
+    /// Output that does not end with a newline is remembered: the prompt goes to a fresh row, and the next output goes
+    /// on where the last one stopped, with the colours it had. A character or an escape sequence that is cut off at the
+    /// end of `bytes` waits for its rest. Programs that move the cursor themselves are only protected from being
+    /// overwritten. Pass output through here while the editor is idle, too. O(n).
+    public func interleave(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        var visible: [UInt8] = []
+        tracker.track(bytes, into: &visible)
+        guard !visible.isEmpty else { return takeOutput() }
+        let isShown = phase == .editing
+        if isShown { erase() }
+        if followsPartialLine {
+            tracker.resume(into: &output)
+        } else if isShown {
+            output.append(contentsOf: tracker.colors)
+        }
+        followsPartialLine = false
+        tracker.commit()
+        output.append(contentsOf: visible)
+        if isShown {
+            leaveUnfinishedOutput()
+            refresh()
+        }
+        return takeOutput()
+    }
+
+    /// Ends editing for good: leaves the entry on the screen, switches bracketed paste off, and gives out what
+    /// `interleave` held back. The editor is idle afterwards.
+    public func finish() {
+        if phase != .idle { close(mark: "") }
+        phase = .idle
+        output.append(contentsOf: tracker.takeHeld())
+    }
+}
+
+extension LineEditor {
+    /// Begins a fresh row if the last output did not; the prompt must not overwrite it.
+    func leaveUnfinishedOutput() {
+        if !tracker.colors.isEmpty { output.append(sequence: Style.plain.sequence) }
+        guard tracker.isLineUnfinished else { return }
+        tracker.suspend(into: &output)
+        // With a single row there is no place above the prompt to come back to.
+        followsPartialLine = tracker.canResume && rows > 1 && !isDumb
+        if !followsPartialLine { tracker.reset() }
+    }
+
+    func forgetOutput() {
+        followsPartialLine = false
+        tracker.reset()
+    }
+
+    func erase() {
+        if isDumb { dumbPainter.erase(into: &output) } else { painter.erase(into: &output) }
+    }
+
+    /// Draws what has changed, if the editor is to be seen.
+    func refresh() {
+        guard phase == .editing else { return }
+        if isDumb {
+            dumbPainter.paint(
+                buffer, prompt: shownPrompt, continuation: continuationPrompt, columns: columns, into: &output)
+            return
+        }
+        painter.usesColor = usesColor
+        painter.paint(frame(isFinal: false), columns: columns, into: &output)
+    }
+
+    /// Rows that the frame may take: the row above it has to stay reachable if output is to be continued there.
+    var height: Int { followsPartialLine ? max(rows - 1, 1) : rows }
+
+    var shownPrompt: String { search?.prompt ?? prompt }
+
+    /// What the screen is to show.
+    func frame(isFinal: Bool) -> Frame {
+        var layout = Layout(
+            buffer, columns: columns, prompt: Prompt(shownPrompt, columns: columns),
+            continuation: Prompt(continuationPrompt, columns: columns), styles: styles(), isFinal: isFinal)
+        guard let listing, !isFinal else { return layout.frame(height: height, top: &top) }
+        // The list may push the text together, but leaves it half of the screen.
+        var whole = Layout.Position()
+        let used = layout.frame(height: height, top: &whole).rows.count
+        let room = height - min(used, (height + 1) / 2)
+        let page = listing.page(columns: columns, rows: room)
+        self.listing?.shown = page.count
+        var frame = layout.frame(height: height - page.rows.count, top: &top)
+        frame.rows += page.rows
+        return frame
+    }
+
+    private func styles() -> [Style] {
+        guard usesColor, search == nil, let highlight, buffer.count <= Self.longestHighlight else { return [] }
+        if let styleCache, styleCache.revision == buffer.revision { return styleCache.styles }
+        var scalarOfByte: [Int] = []
+        for (index, scalar) in buffer.scalars.enumerated() {
+            for _ in 0..<UTF8.width(scalar) { scalarOfByte.append(index) }
+        }
+        scalarOfByte.append(buffer.count)
+        var styles = [Style](repeating: .plain, count: buffer.count)
+        for span in highlight(buffer.string) {
+            let range = span.range.clamped(to: 0..<scalarOfByte.count - 1)
+            for index in scalarOfByte[range.lowerBound]..<scalarOfByte[range.upperBound] { styles[index] = span.style }
+        }
+        styleCache = (buffer.revision, styles)
+        return styles
+    }
+
+    /// Draws the entry for the last time, with a mark such as `^C` behind it, and goes to a fresh row.
+    func close(mark: String) {
+        search = nil
+        listing = nil
+        buffer.move(to: buffer.count)
+        if phase == .editing {
+            if isDumb {
+                refresh()
+                output.append(sequence: mark + "\r\n")
+                dumbPainter.forget()
+            } else {
+                var frame = frame(isFinal: true)
+                let cells = Cell.cells(mark)
+                if let last = frame.rows.last, last.columns + cells.columns <= columns {
+                    frame.rows[frame.rows.count - 1] += cells
+                } else {
+                    frame.rows.append(cells)
+                }
+                frame.cursorRow = frame.rows.count - 1
+                frame.cursorColumn = 0
+                painter.paint(frame, columns: columns, into: &output)
+                painter.leave(into: &output)
+            }
+        }
+        if !isDumb { output.append(sequence: "\u{1B}[?2004l") }
+        forgetOutput()
+    }
+}

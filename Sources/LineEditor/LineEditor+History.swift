@@ -1,0 +1,125 @@
+extension LineEditor {
+    /// Up and Down: first through the lines of the entry, then through the history.
+    func vertical(_ direction: Int, _ previous: Command) {
+        let start = buffer.startOfLine(buffer.cursor)
+        let end = buffer.endOfLine(buffer.cursor)
+        let isAtEdge = direction < 0 ? start == 0 : end == buffer.count
+        guard !isAtEdge else {
+            return step(to: historyPosition + direction)
+        }
+        var column = buffer.column(of: buffer.cursor)
+        // A short line in between must not make the cursor forget the column it came from.
+        if case .vertical(let goal) = previous { column = goal }
+        let target = direction < 0 ? buffer.startOfLine(start - 1) : end + 1
+        buffer.move(to: buffer.offset(inLineFrom: target, column: column))
+        lastCommand = .vertical(column: column)
+    }
+
+    private func step(to position: Int) {
+        guard (0...history.count).contains(position) else { return events.append(.bell) }
+        showHistory(position)
+    }
+
+    /// Shows an entry of the history, or the one being typed, as it was left.
+    func showHistory(_ position: Int) {
+        guard position != historyPosition else { return }
+        edited[historyPosition] = buffer
+        historyPosition = position
+        buffer = entry(position)
+        top = Layout.Position()
+        styleCache = nil
+    }
+
+    private func entry(_ position: Int) -> TextBuffer {
+        if let buffer = edited[position] { return buffer }
+        guard position < history.count else { return TextBuffer() }
+        return TextBuffer(TextBuffer.normalised(history[position].unicodeScalars))
+    }
+
+    /// Goes to the nearest entry that begins with what stands before the cursor; the cursor stays.
+    func historyByPrefix(_ direction: Int) {
+        let prefix = Array(buffer.scalars[..<buffer.cursor])
+        let current = buffer.scalars
+        var position = historyPosition + direction
+        while (0...history.count).contains(position) {
+            let candidate = entry(position)
+            if candidate.scalars.starts(with: prefix), candidate.scalars != current {
+                showHistory(position)
+                buffer.move(to: prefix.count)
+                return
+            }
+            position += direction
+        }
+        events.append(.bell)
+    }
+}
+
+extension LineEditor {
+    func beginSearch(forward: Bool) {
+        search = Search(forward: forward, origin: buffer, position: historyPosition)
+    }
+
+    /// Answers a key during a search; false if the search has ended and the key has its usual meaning.
+    func searchHandles(_ key: Key) -> Bool {
+        guard let search else { return false }
+        switch key {
+        case .scalar("\u{12}"), .scalar("\u{13}"):
+            let isForward = key == .scalar("\u{13}")
+            update { search, history in
+                guard search.query.isEmpty else { return search.again(forward: isForward, in: history) }
+                _ = search.again(forward: isForward, in: history)
+                return lastQuery.isEmpty || search.resume(lastQuery, in: history)
+            }
+        case .scalar("\u{08}"), .scalar("\u{7F}"): update { search, _ in search.removeLast() }
+        case .scalar("\u{07}"):
+            self.search = nil
+            buffer = search.origin
+            lastCommand = .other
+        case .scalar(let scalar) where !Self.isControl(scalar): searchFor(String(scalar))
+        case .literal(let scalar): searchFor(String(scalar))
+        case .paste(let bytes):
+            searchFor(
+                TextBuffer.string(TextBuffer.normalised(String(decoding: bytes, as: UTF8.self).unicodeScalars)[...]))
+        case .unknown, .scalar("\u{11}"), .scalar("\u{16}"):
+            if key != .unknown { decoder.quotesNext = true }
+        case .scalar("\u{03}"):
+            // What is dropped is what was found; an interrupted search must not count as an empty entry.
+            self.search = nil
+            return false
+        default:
+            endSearch()
+            return false
+        }
+        return true
+    }
+
+    /// Ends the search with what was found in the entry.
+    func endSearch() {
+        guard let search else { return }
+        lastQuery = search.query.isEmpty ? lastQuery : search.query
+        self.search = nil
+        guard let match = search.match else { return }
+        let found = buffer
+        buffer = search.origin
+        showHistory(match.position)
+        buffer = found
+    }
+
+    private func searchFor(_ text: String) {
+        update { search, history in search.append(text, in: history) }
+    }
+
+    private func update(_ change: (inout Search, History) -> Bool) {
+        guard var search else { return }
+        if !change(&search, history) { events.append(.bell) }
+        self.search = search
+        if let match = search.match {
+            buffer = TextBuffer(TextBuffer.normalised(history[match.position].unicodeScalars))
+            buffer.move(to: buffer.offset(utf8: match.offset))
+        } else {
+            buffer = search.origin
+        }
+        top = Layout.Position()
+        styleCache = nil
+    }
+}

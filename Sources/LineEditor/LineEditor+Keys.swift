@@ -1,0 +1,209 @@
+extension LineEditor {
+    /// Answers one key. Text reaches the entry by another, faster way; see `feed(_:)`.
+    func handle(_ key: Key) {
+        if search != nil, searchHandles(key) { return }
+        // The list stays while Tab turns its pages.
+        if key != .scalar("\t") { listing = nil }
+        let previous = lastCommand
+        lastCommand = .other
+        switch key {
+        case .scalar(let scalar): Self.isControl(scalar) ? control(scalar, previous) : buffer.type([scalar])
+        case .literal(let scalar): buffer.type(TextBuffer.normalised([scalar]))
+        case .meta(let scalar): meta(scalar, previous)
+        case .named(let name, let modifiers): named(name, modifiers, previous)
+        case .paste(let bytes): paste(bytes)
+        case .unknown: break
+        }
+    }
+
+    private func control(_ scalar: Unicode.Scalar, _ previous: Command) {
+        switch scalar {
+        case "\u{01}": buffer.move(to: buffer.startOfLine(buffer.cursor))
+        case "\u{02}": move(to: buffer.previous(before: buffer.cursor))
+        case "\u{03}": interrupt()
+        case "\u{04}": deleteForwardOrEnd()
+        case "\u{05}": buffer.move(to: buffer.endOfLine(buffer.cursor))
+        case "\u{06}": move(to: buffer.next(after: buffer.cursor))
+        case "\u{07}": events.append(.bell)
+        case "\u{08}", "\u{7F}": delete(buffer.previous(before: buffer.cursor)..<buffer.cursor)
+        case "\t": tab(previous)
+        case "\r", "\n": enter()
+        case "\u{0B}": killToEndOfLine(previous)
+        case "\u{0C}": clearScreen()
+        case "\u{0E}": vertical(1, previous)
+        case "\u{10}": vertical(-1, previous)
+        case "\u{11}", "\u{16}": decoder.quotesNext = true
+        case "\u{12}": beginSearch(forward: false)
+        case "\u{13}": beginSearch(forward: true)
+        case "\u{14}": transpose()
+        case "\u{15}": kill(buffer.startOfLine(buffer.cursor)..<buffer.cursor, before: true, previous)
+        case "\u{17}":
+            kill(buffer.startOfBlankSeparatedWord(before: buffer.cursor)..<buffer.cursor, before: true, previous)
+        case "\u{19}": yank()
+        case "\u{1A}": suspend()
+        case "\u{1F}": if !buffer.undo() { events.append(.bell) }
+        default: events.append(.bell)
+        }
+    }
+
+    private func meta(_ scalar: Unicode.Scalar, _ previous: Command) {
+        switch scalar {
+        case "\r", "\n": buffer.replace(buffer.cursor..<buffer.cursor, with: ["\n"])
+        case "b", "B": buffer.move(to: buffer.startOfWord(before: buffer.cursor))
+        case "f", "F": buffer.move(to: buffer.endOfWord(after: buffer.cursor))
+        case "d", "D": kill(buffer.cursor..<buffer.endOfWord(after: buffer.cursor), before: false, previous)
+        case "\u{7F}", "\u{08}":
+            kill(buffer.startOfWord(before: buffer.cursor)..<buffer.cursor, before: true, previous)
+        case "u", "U": changeCase(first: \.uppercaseMapping, rest: \.uppercaseMapping)
+        case "l", "L": changeCase(first: \.lowercaseMapping, rest: \.lowercaseMapping)
+        case "c", "C": changeCase(first: \.titlecaseMapping, rest: \.lowercaseMapping)
+        case "y", "Y": yankPop(previous)
+        case "<": showHistory(0)
+        case ">": showHistory(history.count)
+        case "p", "P": historyByPrefix(-1)
+        case "n", "N": historyByPrefix(1)
+        default: events.append(.bell)
+        }
+    }
+
+    private func named(_ name: Key.Name, _ modifiers: Key.Modifiers, _ previous: Command) {
+        let isByWord = !modifiers.isDisjoint(with: [.alt, .control])
+        let cursor = buffer.cursor
+        switch name {
+        case .up: vertical(-1, previous)
+        case .down: vertical(1, previous)
+        case .left:
+            isByWord ? buffer.move(to: buffer.startOfWord(before: cursor)) : move(to: buffer.previous(before: cursor))
+        case .right: isByWord ? buffer.move(to: buffer.endOfWord(after: cursor)) : move(to: buffer.next(after: cursor))
+        case .home: buffer.move(to: isByWord ? 0 : buffer.startOfLine(cursor))
+        case .end: buffer.move(to: isByWord ? buffer.count : buffer.endOfLine(cursor))
+        case .delete where isByWord: kill(cursor..<buffer.endOfWord(after: cursor), before: false, previous)
+        case .delete: delete(cursor..<buffer.next(after: cursor))
+        case .pageUp: historyByPrefix(-1)
+        case .pageDown: historyByPrefix(1)
+        case .insert, .backTab: break
+        }
+    }
+
+    private func move(to offset: Int) {
+        if offset == buffer.cursor { events.append(.bell) }
+        buffer.move(to: offset)
+    }
+}
+
+extension LineEditor {
+    /// Enter: accepts the entry, or goes on with another line if the host says that it is not complete.
+    private func enter() {
+        let text = buffer.string
+        if let isComplete, isComplete(text) == .incomplete {
+            buffer.replace(buffer.cursor..<buffer.cursor, with: ["\n"])
+            return
+        }
+        close(mark: "")
+        phase = .idle
+        history.add(text)
+        events.append(.line(text))
+    }
+
+    /// Control-C. There is no half state: an unfinished entry goes as a whole.
+    private func interrupt() {
+        guard !buffer.isEmpty else { return events.append(.interrupt) }
+        close(mark: "^C")
+        reset(TextBuffer())
+        if phase == .editing, !isDumb { output.append(sequence: "\u{1B}[?2004h") }
+        events.append(.discarded)
+    }
+
+    private func deleteForwardOrEnd() {
+        guard buffer.isEmpty else { return delete(buffer.cursor..<buffer.next(after: buffer.cursor)) }
+        close(mark: "")
+        phase = .idle
+        events.append(.endOfFile)
+    }
+
+    private func suspend() {
+        let cursor = buffer.cursor
+        close(mark: "")
+        buffer.move(to: cursor)
+        phase = .hidden
+        events.append(.suspend)
+    }
+
+    private func clearScreen() {
+        if isDumb { return events.append(.bell) }
+        guard phase == .editing else { return }
+        forgetOutput()
+        output.append(sequence: "\u{1B}[H\u{1B}[2J")
+        painter.forget()
+    }
+
+    /// Inserts a paste as it is. Its control characters become text, visible as `^X`: they neither act as keys nor
+    /// reach the terminal.
+    private func paste(_ bytes: [UInt8]) {
+        buffer.replace(
+            buffer.cursor..<buffer.cursor,
+            with: TextBuffer.normalised(String(decoding: bytes, as: UTF8.self).unicodeScalars))
+    }
+
+    private func delete(_ range: Range<Int>) {
+        guard !range.isEmpty else { return events.append(.bell) }
+        buffer.replace(range, with: [])
+    }
+
+    private func kill(_ range: Range<Int>, before: Bool, _ previous: Command) {
+        guard !range.isEmpty else { return events.append(.bell) }
+        let text = Array(buffer.scalars[range])
+        if previous == .kill { killRing.extend(text, before: before) } else { killRing.push(text) }
+        buffer.replace(range, with: [])
+        lastCommand = .kill
+    }
+
+    private func killToEndOfLine(_ previous: Command) {
+        let end = buffer.endOfLine(buffer.cursor)
+        // At the end of a line the line break goes, which joins the next line.
+        kill(buffer.cursor..<(end == buffer.cursor ? buffer.next(after: end) : end), before: false, previous)
+    }
+
+    private func yank() {
+        guard let text = killRing.current else { return events.append(.bell) }
+        insertYank(text, over: buffer.cursor..<buffer.cursor)
+    }
+
+    private func yankPop(_ previous: Command) {
+        guard case .yank(let range) = previous else { return events.append(.bell) }
+        killRing.rotate()
+        insertYank(killRing.current ?? [], over: range)
+    }
+
+    private func insertYank(_ text: [Unicode.Scalar], over range: Range<Int>) {
+        buffer.replace(range, with: text)
+        lastCommand = .yank(range.lowerBound..<range.lowerBound + text.count)
+    }
+
+    /// Swaps the characters around the cursor, or the last two at the end of a line.
+    private func transpose() {
+        let cursor = buffer.cursor
+        let isAtEnd = cursor == buffer.endOfLine(cursor)
+        let middle = isAtEnd ? buffer.previous(before: cursor) : cursor
+        let end = isAtEnd ? cursor : buffer.next(after: cursor)
+        let start = buffer.previous(before: middle)
+        let line = buffer.startOfLine(cursor)
+        guard start >= line, middle > line, start < middle, middle < end else { return events.append(.bell) }
+        buffer.replace(start..<end, with: Array(buffer.scalars[middle..<end] + buffer.scalars[start..<middle]))
+    }
+
+    private func changeCase(
+        first: KeyPath<Unicode.Scalar.Properties, String>, rest: KeyPath<Unicode.Scalar.Properties, String>
+    ) {
+        let end = buffer.endOfWord(after: buffer.cursor)
+        guard end > buffer.cursor else { return events.append(.bell) }
+        var isFirst = true
+        var text: [Unicode.Scalar] = []
+        for scalar in buffer.scalars[buffer.cursor..<end] {
+            let isWord = TextBuffer.isWord(scalar)
+            text.append(contentsOf: scalar.properties[keyPath: isFirst ? first : rest].unicodeScalars)
+            if isWord { isFirst = false }
+        }
+        buffer.replace(buffer.cursor..<end, with: text)
+    }
+}

@@ -1,0 +1,16 @@
+extension LineEditor {
+    /// What may stand at the cursor.
+    public struct Completion: Equatable, Sendable {
+        /// Where the text begins that a candidate replaces, in UTF-8 bytes from the start of the entry. It reaches
+        /// to the cursor.
+        public var start: Int
+        /// Full replacements for that text, in the order in which they are listed.
+        public var candidates: [String]
+
+        /// A start inside of a character or beyond the cursor is moved to the nearest one before.
+        public init(start: Int, candidates: [String]) {
+            self.start = start
+            self.candidates = candidates
+        }
+    }
+}

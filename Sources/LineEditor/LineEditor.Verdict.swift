@@ -1,0 +1,9 @@
+extension LineEditor {
+    /// What the host says about an entry when Enter is pressed.
+    public enum Verdict: Equatable, Sendable {
+        /// The entry is accepted, whether it is right or wrong.
+        case complete
+        /// More lines have to follow: Enter inserts a newline.
+        case incomplete
+    }
+}

@@ -1,0 +1,206 @@
+/// Edits one entry at a time on a terminal, for a host that reads the bytes and writes the bytes.
+///
+/// A state machine without a clock, a file descriptor or a thread: it is fed what the terminal sent, returns what the
+/// user decided, and collects what has to be written.
+///
+///     editor.prompt = "> "
+///     _ = editor.begin()
+///     write(editor.takeOutput())
+///     for event in editor.feed(bytes) { … }      // .line("1 + 1")
+///     write(editor.takeOutput())
+///
+/// The terminal has to be in raw mode: no echo, no line assembly, no signals from keys, no flow control. Whether it
+/// still turns LF into CR LF does not matter. Whatever else goes to the terminal passes through `interleave(_:)`.
+///
+/// Not thread-safe: use it from one thread, the one of the loop that reads the terminal. Callbacks may read the
+/// editor but must not feed it; doing so traps.
+public final class LineEditor {
+    /// What stands before the first line. It may contain colours (`CSI … m`) and line breaks.
+    public var prompt = "> "
+    /// What stands before each further line of an entry.
+    public var continuationPrompt = ">> "
+    /// What Tab inserts where there is nothing to complete, at the start of a line.
+    public var indentation = "  "
+    /// Whether prompts and text are drawn with colours and attributes.
+    public var usesColor = false
+    /// A terminal without cursor movement (`TERM=dumb`): one row is used, with CR and BS alone, and the line
+    /// scrolls sideways. Set it before `begin()`.
+    public var isDumb = false
+    /// Whether the terminal wraps rows again that have become too long for it after a change of its width. Most do;
+    /// set it to false for xterm proper (`XTERM_VERSION` is set) and the Linux console.
+    public var reflows = true
+
+    /// Asked when Enter is pressed. Without it every entry is complete.
+    public var isComplete: ((_ text: String) -> Verdict)?
+    /// Asked when Tab is pressed; `cursor` counts UTF-8 bytes. Without it Tab only indents.
+    public var complete: ((_ text: String, _ cursor: Int) -> Completion)?
+    /// Asked for the look of a changed text before it is drawn in colour, up to `longestHighlight`; later spans win.
+    public var highlight: ((_ text: String) -> [Highlight])?
+
+    /// Texts of more scalars than this are drawn plain, for a key has to be answered at once.
+    public static let longestHighlight = 64 << 10
+
+    /// What was entered before. Accepted entries are added by the editor.
+    public var history: History
+
+    /// The size of the terminal in columns and rows, at least 2 and 1.
+    public internal(set) var columns: Int
+    public internal(set) var rows: Int
+
+    var phase = Phase.idle
+    var buffer = TextBuffer()
+    var decoder = KeyDecoder()
+    var killRing = KillRing()
+    var lastCommand = Command.other
+    var search: Search?
+    var listing: Listing?
+
+    // The entry of the history that is shown; `history.count` for the one being typed. What was typed over others
+    // is kept until an entry is accepted.
+    var historyPosition = 0
+    var edited: [Int: TextBuffer] = [:]
+
+    var events: [Event] = []
+    var output: [UInt8] = []
+    var painter = Painter()
+    var dumbPainter = DumbPainter()
+    var tracker = OutputTracker()
+    var top = Layout.Position()
+    var styleCache: (revision: Int, styles: [Style])?
+
+    // Whether unfinished output stands in the row above the prompt and is to be continued there.
+    var followsPartialLine = false
+
+    // What was typed ahead while the editor was idle: bytes from `queueStart`.
+    private var queue: [UInt8] = []
+    private var queueStart = 0
+    private var isFeeding = false
+    var lastQuery = ""
+
+    enum Phase { case idle, editing, hidden }
+
+    /// What the last key did, for the commands that depend on it.
+    enum Command: Equatable {
+        case other, kill
+        case yank(Range<Int>)
+        /// Up or Down, with the column it came from.
+        case vertical(column: Int)
+        /// Tab that could only make a noise: the next one lists the candidates.
+        case ambiguousTab
+    }
+
+    /// A size that makes no sense counts as the nearest that does.
+    public init(columns: Int = 80, rows: Int = 24, history: History = History()) {
+        self.columns = max(columns, 2)
+        self.rows = max(rows, 1)
+        self.history = history
+        tracker.columns = self.columns
+    }
+}
+
+extension LineEditor {
+    /// Whether an entry is being edited, shown or hidden.
+    public var isActive: Bool { phase != .idle }
+
+    /// The text of the entry so far. O(n).
+    public var text: String { buffer.string }
+
+    /// The cursor in UTF-8 bytes from the start of the entry. O(n).
+    public var cursor: Int { buffer.utf8Offset(of: buffer.cursor) }
+
+    /// What has to be written to the terminal, in this order, since the last call.
+    public func takeOutput() -> [UInt8] {
+        defer { output.removeAll(keepingCapacity: true) }
+        return output
+    }
+
+    /// Shows the prompt and begins an entry, with `text` in it. What was typed ahead is taken up at once, so that it
+    /// can return events just like `feed`. Beginning while an entry is being edited is a mistake and traps.
+    public func begin(with text: String = "") -> [Event] {
+        precondition(phase == .idle, "LineEditor.begin() was called while an entry is being edited; wait for .line")
+        phase = .editing
+        reset(TextBuffer(TextBuffer.normalised(text.unicodeScalars)))
+        if !isDumb { output.append(sequence: "\u{1B}[?2004h") }
+        leaveUnfinishedOutput()
+        refresh()
+        let queued = Array(queue[queueStart...])
+        queue = []
+        queueStart = 0
+        return feed(queued)
+    }
+
+    /// Takes bytes from the terminal and returns what follows from them.
+    ///
+    /// After `.line` and `.endOfFile` the rest of the bytes waits for the next `begin()`. Draws at most once, however
+    /// many bytes there are: 1 MB of pasted text takes some 50 ms.
+    public func feed(_ bytes: some Collection<UInt8>) -> [Event] {
+        precondition(!isFeeding, "LineEditor.feed(_:) was called from one of the editor's own callbacks")
+        isFeeding = true
+        defer { isFeeding = false }
+        let bytes = Array(bytes)
+        var index = 0
+        var typed: [Unicode.Scalar] = []
+        while index < bytes.count, phase != .idle {
+            let byte = bytes[index]
+            index += 1
+            if (0x20..<0x7F).contains(byte), decoder.isAtRest, search == nil {
+                typed.append(Unicode.Scalar(byte))
+                continue
+            }
+            let (first, second) = decoder.push(byte)
+            for key in [first, second] {
+                guard let key else { continue }
+                if search == nil, case .scalar(let scalar) = key, !Self.isControl(scalar) {
+                    typed.append(scalar)
+                } else {
+                    insertTyped(&typed)
+                    handle(key)
+                }
+            }
+        }
+        insertTyped(&typed)
+        if phase == .idle { typeAhead(bytes[index...]) }
+        refresh()
+        defer { events = [] }
+        return events
+    }
+
+    /// Tells that nothing has come after a lone Escape for a while (50 ms are usual), so that Escape ends a search.
+    /// Elsewhere Escape goes on waiting for the key that it makes an Alt key. Calling this is optional.
+    public func resolveEscape() -> [Event] {
+        guard phase != .idle, search != nil, decoder.hasLoneEscape else { return [] }
+        decoder.reset()
+        endSearch()
+        refresh()
+        return []
+    }
+
+    static func isControl(_ scalar: Unicode.Scalar) -> Bool { scalar.value < 0x20 || scalar.value == 0x7F }
+
+    private func insertTyped(_ typed: inout [Unicode.Scalar]) {
+        guard !typed.isEmpty else { return }
+        listing = nil
+        lastCommand = .other
+        buffer.type(typed)
+        typed.removeAll(keepingCapacity: true)
+    }
+
+    private func typeAhead(_ bytes: ArraySlice<UInt8>) {
+        guard let last = bytes.lastIndex(of: 0x03) else { return queue.append(contentsOf: bytes) }
+        // As the terminal driver does it: an interrupt throws away what was typed before it.
+        queue = Array(bytes[(last + 1)...])
+        events.append(.interrupt)
+    }
+
+    func reset(_ text: TextBuffer) {
+        buffer = text
+        decoder.reset()
+        lastCommand = .other
+        search = nil
+        listing = nil
+        historyPosition = history.count
+        edited = [:]
+        top = Layout.Position()
+        styleCache = nil
+    }
+}

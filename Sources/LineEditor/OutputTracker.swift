@@ -1,0 +1,255 @@
+/// Follows what programs write, to know where their last line ends.
+struct OutputTracker {
+    /// The width of the terminal.
+    var columns = 80
+
+    /// Where output stands on its row, and what is needed to go on there.
+    private struct Place {
+        /// 0 to `columns`; the latter means that the last column is taken and the next character wraps.
+        var column = 0
+        var hasContent = false
+        var hasWrapped = false
+        /// Whether a program moved the cursor in a way that is not followed here.
+        var isUnknown = false
+        /// The last cluster written, and the colours it was written in.
+        var cluster = ""
+        var clusterColors: [UInt8] = []
+        /// The colour sequences since the last reset.
+        var colors: [UInt8] = []
+    }
+
+    private enum State { case ground, escape, controlSequence, string, stringEscape }
+
+    private var place = Place()
+    // Where the output stands that has been written, as opposed to what is being tracked.
+    private var written = Place()
+    private var state = State.ground
+    private var utf8 = UTF8Decoder()
+    private var held: [UInt8] = []
+    private var followsReturn = false
+
+    /// A sequence that is longer than this many bytes is not held back any more.
+    static let longestHeld = 4096
+
+    /// Whether the cursor is not at the start of an empty row.
+    var isLineUnfinished: Bool { written.hasContent || written.isUnknown || written.column > 0 }
+
+    /// The sequences that bring back the colours in which the output stopped.
+    var colors: [UInt8] { written.colors }
+
+    /// Whether `resume` can find the place again.
+    var canResume: Bool { !written.isUnknown }
+
+    /// Whether the unfinished line stays where it is on a screen of so many columns.
+    func fits(columns: Int) -> Bool { !written.hasWrapped && written.column < min(columns, self.columns) }
+
+    /// Makes the state after the bytes tracked so far the one on the screen.
+    mutating func commit() { written = place }
+
+    /// The cursor is at the start of a fresh row.
+    mutating func reset() {
+        place = Place()
+        written = place
+    }
+
+    /// Bytes that were held back because they are not a whole character or sequence yet.
+    mutating func takeHeld() -> [UInt8] {
+        defer {
+            held = []
+            state = .ground
+            utf8 = UTF8Decoder()
+        }
+        return held
+    }
+
+    /// Leaves the unfinished line for a fresh row below it.
+    func suspend(into output: inout [UInt8]) {
+        output.append(sequence: "\r\n")
+    }
+
+    /// Goes back from the row below to where the output stopped.
+    func resume(into output: inout [UInt8]) {
+        output.append(sequence: "\u{1B}[A")
+        if written.column < columns {
+            if written.column > 0 { output.append(sequence: "\u{1B}[\(written.column)C") }
+        } else {
+            // Only writing the last character again brings back the state in which the next one wraps.
+            let start = columns - max(CharacterWidth.of(written.cluster.unicodeScalars), 1)
+            if start > 0 { output.append(sequence: "\u{1B}[\(start)C") }
+            output.append(contentsOf: written.clusterColors)
+            output.append(contentsOf: written.cluster.utf8)
+            if !written.clusterColors.isEmpty { output.append(sequence: "\u{1B}[m") }
+        }
+        output.append(contentsOf: written.colors)
+    }
+
+    /// Takes what a program writes and appends what may go to the terminal, LF made CR LF. O(n).
+    mutating func track(_ bytes: some Collection<UInt8>, into output: inout [UInt8]) {
+        output.reserveCapacity(output.count + bytes.count)
+        for byte in bytes {
+            switch state {
+            case .ground: ground(byte, into: &output)
+            case .escape, .controlSequence, .string, .stringEscape: sequence(byte, into: &output)
+            }
+        }
+    }
+
+    private mutating func ground(_ byte: UInt8, into output: inout [UInt8]) {
+        if (0x20..<0x7F).contains(byte), !utf8.isInside {
+            output.append(byte)
+            followsReturn = false
+            return printASCII(byte)
+        }
+        if byte == 0x1B, !utf8.isInside {
+            state = .escape
+            held.append(byte)
+            return
+        }
+        let (first, second) = utf8.push(byte)
+        if first != nil, second != nil || utf8.isInside || byte == 0x1B {
+            // The byte did not belong to the sequence before it, which is given out as it came.
+            output.append(contentsOf: held)
+            held = []
+            print("\u{FFFD}")
+            if byte == 0x1B {
+                state = .escape
+                held.append(byte)
+                return
+            }
+            if let second { return finish(second, byte, into: &output) }
+            held.append(byte)
+        } else if let first {
+            finish(first, byte, into: &output)
+        } else {
+            held.append(byte)
+        }
+    }
+
+    private mutating func finish(_ scalar: Unicode.Scalar, _ byte: UInt8, into output: inout [UInt8]) {
+        if scalar.value >= 0x20, scalar.value != 0x7F {
+            output.append(contentsOf: held)
+            output.append(byte)
+            held = []
+            followsReturn = false
+            return print(scalar)
+        }
+        control(byte)
+        // In raw mode a terminal may not add the CR itself; where it does, a second one is harmless.
+        if byte == 0x0A, !followsReturn { output.append(0x0D) }
+        output.append(byte)
+        followsReturn = byte == 0x0D
+    }
+}
+
+extension OutputTracker {
+    private mutating func printASCII(_ byte: UInt8) {
+        advance(1)
+        place.cluster = String(Unicode.Scalar(byte))
+        place.clusterColors = place.colors
+    }
+
+    private mutating func print(_ scalar: Unicode.Scalar) {
+        let joined = place.cluster + String(scalar)
+        // Accents and the parts of an emoji belong to the place of the character before them.
+        if !place.cluster.isEmpty, joined.count == 1, joined.unicodeScalars.count <= 32 {
+            let more =
+                CharacterWidth.of(joined.unicodeScalars) - CharacterWidth.of(place.cluster.unicodeScalars)
+            place.column = min(place.column + max(more, 0), columns)
+            place.cluster = joined
+            return
+        }
+        let width = CharacterWidth.of(scalar)
+        guard width > 0 else { return }
+        advance(width)
+        place.cluster = String(scalar)
+        place.clusterColors = place.colors
+    }
+
+    private mutating func advance(_ width: Int) {
+        if place.column + width > columns {
+            place.column = 0
+            place.hasWrapped = true
+        }
+        place.column += width
+        place.hasContent = true
+    }
+
+    private mutating func control(_ byte: UInt8) {
+        switch byte {
+        case 0x0A:
+            let colors = place.colors
+            place = Place()
+            place.colors = colors
+        case 0x0D: place.column = 0
+        case 0x08: place.column = max(min(place.column, columns - 1) - 1, 0)
+        case 0x09: if place.column < columns { place.column = min(place.column / 8 * 8 + 8, columns - 1) }
+        case 0x0B, 0x0C: place.isUnknown = true
+        default: return
+        }
+        place.cluster = ""
+    }
+
+    private mutating func sequence(_ byte: UInt8, into output: inout [UInt8]) {
+        held.append(byte)
+        switch state {
+        case .escape:
+            switch byte {
+            case UInt8(ascii: "["): state = .controlSequence
+            case UInt8(ascii: "]"), UInt8(ascii: "P"), UInt8(ascii: "X"), UInt8(ascii: "^"), UInt8(ascii: "_"):
+                state = .string
+            case 0x20...0x2F: break
+            default:
+                place.isUnknown = true
+                release(into: &output)
+            }
+        case .controlSequence:
+            if (0x40...0x7E).contains(byte) { controlSequence(byte) }
+            if (0x40...0x7E).contains(byte) || byte < 0x20 || byte >= 0x80 {
+                if byte < 0x20 || byte >= 0x80 { place.isUnknown = true }
+                release(into: &output)
+            }
+        case .string:
+            if byte == 0x07 || byte == 0x18 || byte == 0x1A { release(into: &output) }
+            if byte == 0x1B { state = .stringEscape }
+        case .stringEscape: release(into: &output)
+        case .ground: break
+        }
+        if held.count > Self.longestHeld {
+            place.isUnknown = true
+            output.append(contentsOf: held)
+            held = []
+        }
+    }
+
+    private mutating func release(into output: inout [UInt8]) {
+        output.append(contentsOf: held)
+        held = []
+        state = .ground
+        followsReturn = false
+    }
+
+    private mutating func controlSequence(_ final: UInt8) {
+        let parameters = held.dropFirst(2).dropLast()
+        let number = parameters.reduce(0) { sum, digit in
+            (0x30...0x39).contains(digit) && sum < 10_000 ? sum * 10 + Int(digit - 0x30) : sum
+        }
+        switch final {
+        case UInt8(ascii: "m"):
+            if parameters.isEmpty || parameters.elementsEqual([0x30]) {
+                place.colors = []
+            } else if place.colors.count < 256 {
+                place.colors.append(contentsOf: held)
+            }
+            return
+        case UInt8(ascii: "C"): place.column = min(min(place.column, columns - 1) + max(number, 1), columns - 1)
+        case UInt8(ascii: "D"): place.column = max(min(place.column, columns - 1) - max(number, 1), 0)
+        case UInt8(ascii: "G"): place.column = min(max(number, 1), columns) - 1
+        // Erasing, modes and questions leave the cursor where it is.
+        case UInt8(ascii: "K"), UInt8(ascii: "J"), UInt8(ascii: "h"), UInt8(ascii: "l"), UInt8(ascii: "n"),
+            UInt8(ascii: "c"), UInt8(ascii: "q"), UInt8(ascii: "t"):
+            break
+        default: place.isUnknown = true
+        }
+        place.cluster = ""
+    }
+}

@@ -1,0 +1,127 @@
+/// Brings frames onto a terminal by writing only what has changed, and knows where it has left the cursor.
+///
+/// It relies on little: CR, LF, CUU, CUD, CUF, EL, ED and SGR. It never relies on automatic wrapping: each row is
+/// reached by its own movement, so that a terminal that wraps early or late is not misread.
+struct Painter {
+    /// What the terminal shows; nil while nothing of ours is on it and the cursor is at the start of a fresh row.
+    private(set) var shown: Frame?
+
+    private var row = 0
+    /// nil right after the last column was written, where terminals disagree about the cursor.
+    private var column: Int? = 0
+
+    /// Whether styles are written.
+    var usesColor = false
+
+    /// Draws a frame over the one that is shown. Afterwards the cursor is where the frame has it.
+    mutating func paint(_ frame: Frame, columns: Int, into output: inout [UInt8]) {
+        let old = shown?.rows ?? []
+        if shown == nil {
+            // Something may have been left below by a program that moved the cursor about.
+            output.append(sequence: "\u{1B}[J")
+            row = 0
+            column = 0
+        }
+        var reached = max(old.count, 1)
+        for (index, cells) in frame.rows.enumerated() {
+            let previous = index < old.count ? old[index] : []
+            if index < reached, previous == cells { continue }
+            rewrite(index, previous, cells, reached: &reached, columns: columns, into: &output)
+        }
+        if old.count > frame.rows.count {
+            move(to: frame.rows.count, 0, reached: &reached, into: &output)
+            output.append(sequence: "\u{1B}[J")
+        }
+        move(to: frame.cursorRow, frame.cursorColumn, reached: &reached, into: &output)
+        shown = frame
+    }
+
+    /// Takes the frame off the screen; the cursor goes to where its first row began.
+    mutating func erase(into output: inout [UInt8]) {
+        guard let frame = shown else { return }
+        var reached = frame.rows.count
+        move(to: 0, 0, reached: &reached, into: &output)
+        output.append(sequence: "\u{1B}[J")
+        shown = nil
+    }
+
+    /// Leaves the frame on the screen for good; the cursor goes to a fresh row below it.
+    mutating func leave(into output: inout [UInt8]) {
+        guard let frame = shown else { return }
+        var reached = frame.rows.count
+        move(to: frame.rows.count, 0, reached: &reached, into: &output)
+        shown = nil
+    }
+
+    /// Gives up the frame because the terminal was cleared or rearranged; the cursor is at the start of a row.
+    mutating func forget() { shown = nil }
+
+    /// Where the frame is after the terminal changed its width, given whether it cuts rows that have become too long
+    /// or wraps them: how many rows the cursor is below the first row, and how many rows there are.
+    func extent(columns: Int, reflows: Bool) -> (cursorRow: Int, rows: Int) {
+        guard let frame = shown else { return (0, 0) }
+        guard reflows else { return (frame.cursorRow, frame.rows.count) }
+        let heights = frame.rows.map { max(1, ($0.columns + columns - 1) / columns) }
+        let above = heights[..<frame.cursorRow].reduce(0, +)
+        return (above + frame.cursorColumn / columns, heights.reduce(0, +))
+    }
+}
+
+extension Painter {
+    private mutating func rewrite(
+        _ index: Int, _ old: [Cell], _ new: [Cell], reached: inout Int, columns: Int, into output: inout [UInt8]
+    ) {
+        // Behind a character whose width a terminal may see differently, columns cannot be trusted: such rows are
+        // written from their start.
+        let isPlain = old.allSatisfy(\.isPlain) && new.allSatisfy(\.isPlain)
+        var common = 0
+        if isPlain {
+            while common < old.count, common < new.count, old[common] == new[common] { common += 1 }
+        }
+        move(to: index, common, reached: &reached, into: &output)
+        if !isPlain, !old.isEmpty { output.append(sequence: "\u{1B}[K") }
+        var style = LineEditor.Style.plain
+        var width = common
+        for cell in new[common...] {
+            if usesColor, cell.style != style {
+                style = cell.style
+                output.append(sequence: style.sequence)
+            }
+            output.append(contentsOf: cell.text.utf8)
+            width += cell.width
+            if cell.isContested, width < columns {
+                output.append(UInt8(ascii: "\r"))
+                output.append(sequence: "\u{1B}[\(width)C")
+            }
+        }
+        if style != .plain { output.append(sequence: LineEditor.Style.plain.sequence) }
+        // Erasing behind the last column would erase the last character.
+        if isPlain, old.count > new.count, width < columns { output.append(sequence: "\u{1B}[K") }
+        column = width < columns ? width : nil
+        row = index
+    }
+
+    private mutating func move(to target: Int, _ goal: Int, reached: inout Int, into output: inout [UInt8]) {
+        if target < row {
+            output.append(sequence: "\u{1B}[\(row - target)A")
+        } else if target > row {
+            // Rows that exist are reached without scrolling; the next ones are made.
+            let existing = min(target, reached - 1)
+            if existing > row { output.append(sequence: "\u{1B}[\(existing - row)B") }
+            if target > existing {
+                for _ in max(existing, row)..<target { output.append(sequence: "\r\n") }
+                column = 0
+                reached = target + 1
+            }
+        }
+        row = target
+        guard column != goal else { return }
+        if column != 0 { output.append(UInt8(ascii: "\r")) }
+        if goal > 0 { output.append(sequence: "\u{1B}[\(goal)C") }
+        column = goal
+    }
+}
+
+extension [UInt8] {
+    mutating func append(sequence text: String) { append(contentsOf: text.utf8) }
+}

@@ -1,0 +1,184 @@
+import CLinux
+import Glibc
+import LineEditor
+
+extension REPL {
+    /// The line editor and the terminal that it draws on, where it is not alone.
+    ///
+    /// Standard output and standard error are the end of a pseudo-terminal while the prompt lives. A thread reads the other end
+    /// at once, so that nobody who prints has to wait for the loop, and passes all of it through the editor, which lifts
+    /// the prompt and draws it again. So it does not matter who prints: Lua, a C module, a child process, another thread.
+    final class Display: @unchecked Sendable {
+        // Sendable: what changes is guarded by one of the two locks.
+        private let editor: LineEditor  // by `editing`
+        private var pending: [UInt8] = []  // by `queue`
+        private var marksSeen = 0  // by `queue`
+        private var marksSent = 0  // the loop's thread only
+        private let editing = Mutex()
+        private let queue = Mutex()
+        private let terminal: Int32
+        private let relay: Int32
+
+        /// nil if the terminal cannot be had.
+        init?(_ editor: LineEditor) {
+            self.editor = editor
+            relay = terminal_capture()
+            terminal = terminal_output()
+            guard relay >= 0 else { return nil }
+            var thread = pthread_t()
+            let box = Unmanaged.passRetained(self).toOpaque()
+            let failure = pthread_create(&thread, nil, { box in
+                guard let box else { return nil }
+                Unmanaged<Display>.fromOpaque(box).takeRetainedValue().relayOutput()
+                return nil
+            }, box)
+            guard failure == 0 else {
+                terminal_release()
+                return nil
+            }
+            pthread_detach(thread)
+        }
+
+        // MARK: The loop's thread
+
+        /// Uses the editor, and draws what has changed. Everything printed before is drawn before.
+        func edit<Result>(_ body: (LineEditor) -> Result) -> Result {
+            editing.lock()
+            draw()
+            let result = body(editor)
+            draw()
+            editing.unlock()
+            drawIfFree()
+            return result
+        }
+
+        /// Waits until everything that was printed is on the screen; a second at most.
+        func catchUp() {
+            terminal_flush()
+            marksSent += 1
+            write(Self.mark)
+            queue.lock()
+            var isInTime = true
+            while marksSeen < marksSent, isInTime { isInTime = queue.wait(milliseconds: 1000) }
+            marksSent = marksSeen
+            queue.unlock()
+            drawIfFree()
+        }
+
+        /// Gives the terminal back. The editor must not be used afterwards.
+        func close() {
+            guard editing.tryLock() else { return terminal_release() }
+            editing.unlock()
+            catchUp()
+            edit { $0.finish() }
+            terminal_release()
+        }
+
+        private func write(_ bytes: [UInt8]) { terminal_write(isatty(1) != 0 ? 1 : 2, bytes, bytes.count) }
+
+        // MARK: Both threads
+
+        // `editing` is held.
+        private func draw() {
+            while true {
+                var bytes = editor.takeOutput()
+                queue.lock()
+                let printed = pending
+                pending = []
+                queue.unlock()
+                if !printed.isEmpty { bytes += editor.interleave(printed) }
+                guard !bytes.isEmpty else { return }
+                terminal_write(terminal, bytes, bytes.count)
+            }
+        }
+
+        /// Whoever holds the editor draws when done with it, so nothing is left over.
+        private func drawIfFree() {
+            while true {
+                queue.lock()
+                let isDone = pending.isEmpty
+                queue.unlock()
+                guard !isDone, editing.tryLock() else { return }
+                draw()
+                editing.unlock()
+            }
+        }
+
+        // MARK: The relay's thread
+
+        /// Tells how far the relay has come. No program prints this.
+        private static let mark = Array("\u{1B}_rlhost\u{1B}\\".utf8)
+
+        private func relayOutput() {
+            var signals = sigset_t()
+            sigfillset(&signals)
+            pthread_sigmask(SIG_BLOCK, &signals, nil)
+            var buffer = [UInt8](repeating: 0, count: 1 << 16)
+            var matched = 0
+            while true {
+                let count = buffer.withUnsafeMutableBytes { read(relay, $0.baseAddress, $0.count) }
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { return }
+                var printed: [UInt8] = []
+                var marks = 0
+                for byte in buffer[..<count] {
+                    if byte != Self.mark[matched], matched > 0 {
+                        printed += Self.mark[..<matched]
+                        matched = 0
+                    }
+                    guard byte == Self.mark[matched] else {
+                        printed.append(byte)
+                        continue
+                    }
+                    matched += 1
+                    guard matched == Self.mark.count else { continue }
+                    matched = 0
+                    marks += 1
+                }
+                queue.lock()
+                pending += printed
+                marksSeen += marks
+                if marks > 0 { queue.signal() }
+                queue.unlock()
+                drawIfFree()
+            }
+        }
+    }
+
+    /// A lock with a condition.
+    final class Mutex: @unchecked Sendable {
+        // Sendable: the two are made for this.
+        private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+        private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+
+        init() {
+            pthread_mutex_init(mutex, nil)
+            pthread_cond_init(condition, nil)
+        }
+
+        deinit {
+            pthread_mutex_destroy(mutex)
+            pthread_cond_destroy(condition)
+            mutex.deallocate()
+            condition.deallocate()
+        }
+
+        func lock() { pthread_mutex_lock(mutex) }
+        func unlock() { pthread_mutex_unlock(mutex) }
+        func tryLock() -> Bool { pthread_mutex_trylock(mutex) == 0 }
+        func signal() { pthread_cond_signal(condition) }
+
+        /// Waits for `signal`; false when the time is over. The lock is held before and after.
+        func wait(milliseconds: Int) -> Bool {
+            var until = timespec()
+            clock_gettime(CLOCK_REALTIME, &until)
+            until.tv_sec += milliseconds / 1000
+            until.tv_nsec += milliseconds % 1000 * 1_000_000
+            if until.tv_nsec >= 1_000_000_000 {
+                until.tv_sec += 1
+                until.tv_nsec -= 1_000_000_000
+            }
+            return pthread_cond_timedwait(condition, mutex, &until) == 0
+        }
+    }
+}

@@ -1,0 +1,401 @@
+import CLinux
+import Glibc
+import LineEditor
+import Lua
+import LuaRunLoops
+import RunLoops
+
+/// The prompt: standard input is one more source of the main loop, so timers fire and sockets answer while one types.
+///
+/// On a terminal there is a line editor; otherwise lines are read plainly. Each entry is a task, which may wait.
+final class REPL {
+    let host: LuaHost
+    let script: PromptScript
+    /// nil: no editor.
+    let display: Display?
+    let usesColor: Bool
+    private let terminalIsOpen: Bool
+    private var mode = RunLoop.Mode(rawValue: "repl")
+    private var port: RunLoop.FDPort?
+    private var observer: RunLoop.Observer?
+    private var sizePort: RunLoop.FDPort?
+
+    /// The entry that runs, or waits.
+    private var task: MainTask?
+    private var taskRuns = false
+    private var events: [LineEditor.Event] = []
+    private var isHandling = false
+    /// What has been entered and is not complete, without an editor.
+    private var incomplete = ""
+    private var isInEditorMode = false
+    /// When Control-C was pressed on an empty line.
+    private var lastInterrupt: RunLoop.Instant?
+    private var status: Int32?
+    /// For `.save`.
+    var accepted: [String] = []
+
+    /// nil when there is not enough memory.
+    ///
+    /// - Parameter isPlain: without an editor, even on a terminal.
+    init?(_ host: LuaHost, ignoresEnvironment: Bool) {
+        self.host = host
+        guard let script = PromptScript(host) else { return nil }
+        self.script = script
+        terminalIsOpen = isatty(1) != 0 && terminal_open() != 0
+        guard terminalIsOpen else {
+            display = nil
+            usesColor = false
+            return
+        }
+        let term = getenv("TERM").map { String(cString: $0) } ?? "dumb"
+        usesColor = term != "dumb" && !(getenv("NO_COLOR").map { $0.pointee != 0 } ?? false)
+        let editor = LineEditor()
+        if let path = Self.historyPath(ignoresEnvironment) { editor.history = History(file: HistoryFile(path: path)) }
+        editor.usesColor = usesColor
+        editor.isDumb = term == "dumb"
+        editor.reflows = getenv("XTERM_VERSION") == nil && term != "linux"
+        let highlighter = LuaHighlighter()
+        editor.highlight = { highlighter.highlight($0) }
+        display = Display(editor)
+        editor.isComplete = { [unowned self] text in isFinished(text) ? .complete : .incomplete }
+        editor.complete = { [unowned self] text, cursor in complete(text, cursor) }
+    }
+
+    /// `$XDG_STATE_HOME/rlhost/history`, or what RLHOST_HISTORY names; nil: none.
+    private static func historyPath(_ ignoresEnvironment: Bool) -> String? {
+        if let path = getenv("RLHOST_HISTORY") { return path.pointee == 0 ? nil : String(cString: path) }
+        return folder("XDG_STATE_HOME", ".local/state").map { "\($0)/rlhost/history" }
+    }
+
+    private static func folder(_ variable: String, _ otherwise: String) -> String? {
+        if let path = getenv(variable), path.pointee == UInt8(ascii: "/") { return String(cString: path) }
+        return getenv("HOME").map { "\(String(cString: $0))/\(otherwise)" }
+    }
+
+    // MARK: The session
+
+    /// Returns the exit status.
+    func run(startUpFile: Bool) -> Int32 {
+        Self.current = self
+        host.onUncaught = { [unowned self] host, text in
+            guard host.endingStatus == nil else { return status = host.endingStatus }
+            report(text)
+        }
+        terminal_at_exit { REPL.current?.leave() }
+        host.loop.addCommonMode(mode)
+        guard watch() else {
+            Program.report("standard input cannot be watched")
+            return 1
+        }
+        if startUpFile, display != nil { runStartUpFile() }
+        prompt()
+        while status == nil {
+            host.loop.run(in: mode)
+            if let ending = host.endingStatus { status = ending }
+        }
+        task?.cancel()
+        for message in script.close() { report(message) }
+        leave()
+        return status ?? 0
+    }
+
+    // For the exit function, which gets no argument; used on the main thread only.
+    nonisolated(unsafe) private static var current: REPL?
+
+    /// Gives the terminal back.
+    private func leave() {
+        Self.current = nil
+        display?.close()
+        if terminalIsOpen { terminal_set_mode(TERMINAL_OWN) }
+    }
+
+    private func watch() -> Bool {
+        do throws(RunLoop.FDPort.Failure) {
+            let port = try RunLoop.FDPort(0, name: "prompt") { [unowned self] _, _ in takeInput() }
+            host.loop.add(port, to: mode)
+            self.port = port
+            if let display {
+                let sizePort = try RunLoop.FDPort(terminal_watch_size(), name: "size of the terminal") { [unowned self] _, _ in
+                    terminal_take_size_change()
+                    resize(display)
+                }
+                host.loop.add(sizePort, to: mode)
+                self.sizePort = sizePort
+                resize(display)
+            }
+        } catch {
+            return false
+        }
+        let observer = RunLoop.Observer([.beforeWaiting, .afterWaiting], order: .max) { [unowned self] _, activity in
+            if activity == .beforeWaiting { fallsAsleep() } else { wakesUp() }
+        }
+        host.loop.add(observer, to: mode)
+        self.observer = observer
+        return true
+    }
+
+    private func resize(_ display: Display) {
+        var columns: Int32 = 0
+        var rows: Int32 = 0
+        terminal_size(&columns, &rows)
+        if columns > 0, rows > 0 { display.edit { $0.resize(columns: Int(columns), rows: Int(rows)) } }
+    }
+
+    // While the loop sleeps Control-C is a key like any other, so that it comes in its turn; while Lua may run it is a signal.
+    private func fallsAsleep() {
+        terminal_flush()
+        if display != nil { terminal_set_mode(TERMINAL_RAW) }
+        // Everything the callbacks of this pass have printed is on the screen before the next key is.
+        host.forgetInterrupt()
+    }
+
+    private func wakesUp() {
+        if display != nil, !taskRuns { terminal_set_mode(TERMINAL_SIGNALS) }
+    }
+
+    // MARK: Input
+
+    private func takeInput() {
+        guard let display else { return takeLines() }
+        var bytes = [UInt8](repeating: 0, count: 1 << 14)
+        let count = bytes.withUnsafeMutableBytes { read(0, $0.baseAddress, $0.count) }
+        if count < 0, errno == EINTR || errno == EAGAIN { return }
+        guard count > 0 else { return end(task == nil ? 0 : 1) }  // the terminal is gone
+        handle(display.edit { $0.feed(bytes[..<count]) })
+    }
+
+    private func handle(_ new: [LineEditor.Event]) {
+        events += new
+        // What was typed ahead comes from a prompt that is shown while an event is handled: it takes its turn.
+        guard !isHandling else { return }
+        isHandling = true
+        defer { isHandling = false }
+        while !events.isEmpty {
+            let event = events.removeFirst()
+            if event != .interrupt { lastInterrupt = nil }
+            switch event {
+            case .line(let text): enter(text)
+            case .endOfFile: end(0)
+            case .interrupt: interruptKey()
+            case .discarded: isInEditorMode = false
+            case .suspend: suspend()
+            case .bell: break
+            }
+        }
+    }
+
+    /// Without an editor: a line at a time, and none while an entry waits.
+    private func takeLines() {
+        repeat {
+            var length = 0
+            guard let line = terminal_read_line(&length) else { return end(0) }
+            defer { free(line) }
+            let text = String(decoding: UnsafeRawBufferPointer(start: line, count: length), as: UTF8.self)
+            let entry = incomplete.isEmpty ? text : incomplete + "\n" + text
+            guard isFinished(entry) else {
+                incomplete = entry
+                prompt()
+                continue
+            }
+            incomplete = ""
+            enter(entry)
+        } while task == nil && status == nil && terminal_buffered_input() > 0
+    }
+
+    private func isFinished(_ text: String) -> Bool {
+        let lastLine = text.split(separator: "\n", omittingEmptySubsequences: false).last.map(String.init) ?? ""
+        if lastLine.trimmed == ".break" { return true }
+        if isInEditorMode { return lastLine.trimmed == "." }
+        return Command(text) != nil || !script.isIncomplete(text)
+    }
+
+    private func complete(_ text: String, _ cursor: Int) -> LineEditor.Completion {
+        let before = String(decoding: text.utf8.prefix(cursor), as: UTF8.self)
+        if let found = Command.complete(before) { return found }
+        let (start, candidates) = script.complete(before)
+        return LineEditor.Completion(start: start, candidates: candidates)
+    }
+
+    /// Shows the prompt; input goes on.
+    func prompt(with text: String = "") {
+        guard status == nil else { return }
+        if task != nil { return }
+        var first = script.text(ofGlobal: "_PROMPT")
+        let further = script.text(ofGlobal: "_PROMPT2") ?? ">> "
+        guard let display else {
+            terminal_flush()
+            return Output.write(incomplete.isEmpty ? first ?? "> " : further, to: 1)
+        }
+        if first == nil { first = usesColor ? "\u{1B}[1m>\u{1B}[m " : "> " }
+        display.catchUp()
+        terminal_set_mode(TERMINAL_SIGNALS)
+        let events = display.edit { editor in
+            editor.prompt = first ?? "> "
+            editor.continuationPrompt = further
+            return editor.begin(with: text)
+        }
+        handle(events)
+    }
+
+    func useEditorMode() { isInEditorMode = true }
+
+    // MARK: Entries
+
+    private func enter(_ text: String) {
+        if isInEditorMode {
+            isInEditorMode = false
+            var lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+            let last = lines.popLast()?.trimmed
+            return last == ".break" ? prompt() : evaluate(lines.joined(separator: "\n"))
+        }
+        if text.split(separator: "\n").last?.trimmed == ".break" { return prompt() }
+        if let command = Command(text) {
+            perform(command)
+            // A command that began an entry shows the prompt when that has ended.
+            if task == nil, display.map({ $0.edit { !$0.isActive } }) ?? true { prompt() }
+            return
+        }
+        evaluate(text)
+    }
+
+    /// Runs an entry; the prompt comes back when it has ended.
+    func evaluate(_ text: String, deep: Bool = false) {
+        if let message = script.compile(text) {
+            report(message)
+            return prompt()
+        }
+        if !text.utf8.allSatisfy({ $0 == 0x20 }) { accepted.append(text) }
+        var hasEnded = false
+        let task = host.start { task in
+            task.onResults = { [unowned self] thread, count in
+                let width = display.map { $0.edit(\.columns) } ?? 80
+                if let text = script.show(thread, count, width: width, color: usesColor, deep: deep) {
+                    Output.write(text + "\n", to: 1)
+                }
+                hasEnded = true
+                ended()
+            }
+            task.onFailure = { [unowned self] message in
+                report(message.hasPrefix("cancelled\n") || message == "cancelled" ? "interrupted!" : message)
+                hasEnded = true
+                ended()
+            }
+            task.onRunning = { [unowned self] runs in
+                taskRuns = runs
+                // What the entry runs, `io.read` or another program, finds the terminal as it was.
+                if display != nil { terminal_set_mode(runs ? TERMINAL_OWN : TERMINAL_SIGNALS) }
+            }
+        }
+        if hasEnded { return prompt() }
+        self.task = task
+        if task == nil {
+            report("not enough memory")
+            prompt()
+        } else if display == nil {
+            // Its input must wait for it.
+            port.map { host.loop.remove($0, from: mode) }
+            host.loop.add(waiting, to: mode)
+        }
+    }
+
+    /// Keeps the loop running while an entry waits and nothing is read.
+    private lazy var waiting = RunLoop.Source(name: "entry", perform: { _ in })
+
+    private func ended() {
+        guard task != nil else { return }
+        task = nil
+        if display == nil, let port {
+            host.loop.remove(waiting, from: mode)
+            host.loop.add(port, to: mode)
+        }
+        // Not from inside the task: it has not been put away yet.
+        host.loop.perform(in: [mode]) { [weak self] in
+            guard let self else { return }
+            prompt()
+            if display == nil, terminal_buffered_input() > 0 { takeLines() }
+        }
+    }
+
+    private func runStartUpFile() {
+        guard let path = Self.folder("XDG_CONFIG_HOME", ".config").map({ "\($0)/rlhost/init.lua" }), access(path, R_OK) == 0
+        else { return }
+        if let message = host.load(.file(path)) { return report(message) }
+        _ = host.start { $0.onFailure = { [unowned self] in report($0) } }
+    }
+
+    /// Shows an error, as everything on standard error.
+    func report(_ message: String) {
+        let text = usesColor ? "\u{1B}[31m\(message)\u{1B}[m\n" : message + "\n"
+        terminal_flush()
+        Output.write(text, to: 2)
+    }
+
+    // MARK: Control-C, Control-D, Control-Z
+
+    /// Signals that the host has noted.
+    func handle(_ signals: [Int32]) -> Bool {
+        guard signals.contains(SIGINT), !signals.contains(SIGTERM) else { return false }
+        if taskRuns {
+            // It runs the loop itself: those runs end, and then it is interrupted.
+            host.interrupt()
+            host.loop.stopAll()
+        } else if task != nil || display == nil {
+            interruptKey()
+        } else if let display {
+            handle(display.edit { $0.feed([3]) })
+        }
+        return true
+    }
+
+    private func interruptKey() {
+        if let task {
+            task.cancel()
+            return
+        }
+        guard let display else { return end(130) }
+        let now = host.loop.now
+        if let lastInterrupt, now - lastInterrupt < .seconds(1) { return end(130) }
+        lastInterrupt = now
+        _ = display
+        Output.write("(press Control-C again to leave, or Control-D)\n", to: 1)
+    }
+
+    private func suspend() {
+        guard let display else { return }
+        terminal_set_mode(TERMINAL_OWN)
+        kill(0, SIGTSTP)
+        terminal_set_mode(TERMINAL_SIGNALS)
+        resize(display)
+        display.edit { $0.show() }
+    }
+
+    func end(_ status: Int32) {
+        if self.status == nil { self.status = status }
+        host.loop.stopAll()
+    }
+
+    /// The mode that the prompt runs the loop in.
+    var currentMode: RunLoop.Mode {
+        get { mode }
+        set {
+            guard newValue != mode, newValue != .common else { return }
+            for item in [port, sizePort, observer] as [RunLoop.Item?] {
+                guard let item else { continue }
+                host.loop.remove(item, from: mode)
+                host.loop.add(item, to: newValue)
+            }
+            mode = newValue
+            host.loop.stop()
+        }
+    }
+}
+
+extension StringProtocol {
+    /// Without blanks at both ends.
+    var trimmed: String {
+        var text = Substring(self)
+        while let first = text.first, first.isWhitespace { text.removeFirst() }
+        while let last = text.last, last.isWhitespace { text.removeLast() }
+        return String(text)
+    }
+}

@@ -72,11 +72,14 @@ extension REPL {
             }
             say(timers.isEmpty ? "no timers" : timers.map(\.trimmed).joined(separator: "\n"))
         case "why": say(host.why())
-        case "inspect" where command.argument.isEmpty: report(".inspect: an expression is expected: .inspect package.loaded")
+        case "inspect" where command.argument.isEmpty:
+            report(".inspect: an expression is expected: .inspect package.loaded")
         case "inspect": evaluate("=" + command.argument, deep: true)
         default:
             let near = Command.all.map(\.name).first { $0.hasPrefix(command.name) || command.name.hasPrefix($0) }
-            report("unknown command '.\(command.name)'" + (near.map { " (did you mean '.\($0)'?)" } ?? "; .help lists them"))
+            report(
+                "unknown command '.\(command.name)'"
+                    + (near.map { " (did you mean '.\($0)'?)" } ?? "; .help lists them"))
         }
     }
 

@@ -27,11 +27,13 @@ extension REPL {
             guard relay >= 0 else { return nil }
             var thread = pthread_t()
             let box = Unmanaged.passRetained(self).toOpaque()
-            let failure = pthread_create(&thread, nil, { box in
-                guard let box else { return nil }
-                Unmanaged<Display>.fromOpaque(box).takeRetainedValue().relayOutput()
-                return nil
-            }, box)
+            let failure = pthread_create(
+                &thread, nil,
+                { box in
+                    guard let box else { return nil }
+                    Unmanaged<Display>.fromOpaque(box).takeRetainedValue().relayOutput()
+                    return nil
+                }, box)
             guard failure == 0 else {
                 terminal_release()
                 return nil

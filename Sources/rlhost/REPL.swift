@@ -115,7 +115,8 @@ final class REPL {
             host.loop.add(port, to: mode)
             self.port = port
             if let display {
-                let sizePort = try RunLoop.FDPort(terminal_watch_size(), name: "size of the terminal") { [unowned self] _, _ in
+                let sizePort = try RunLoop.FDPort(terminal_watch_size(), name: "size of the terminal") {
+                    [unowned self] _, _ in
                     terminal_take_size_change()
                     resize(display)
                 }
@@ -317,7 +318,8 @@ final class REPL {
     }
 
     private func runStartUpFile() {
-        guard let path = Self.folder("XDG_CONFIG_HOME", ".config").map({ "\($0)/rlhost/init.lua" }), access(path, R_OK) == 0
+        guard let path = Self.folder("XDG_CONFIG_HOME", ".config").map({ "\($0)/rlhost/init.lua" }),
+            access(path, R_OK) == 0
         else { return }
         if let message = host.load(.file(path)) { return report(message) }
         _ = host.start { $0.onFailure = { [unowned self] in report($0) } }

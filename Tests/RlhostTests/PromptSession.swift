@@ -1,0 +1,174 @@
+import Foundation
+import Glibc
+
+/// A prompt in a pseudo-terminal, and the screen as a terminal would show it.
+final class PromptSession {
+    private(set) var screen: Screen
+    /// Every screen that was seen differs from the one before.
+    private(set) var problems: [String] = []
+    private let master: Int32
+    private var process: pid_t = 0
+    let folder: TemporaryFolder
+    private(set) var status: Int32?
+
+    struct Failure: Error, CustomStringConvertible { let description: String }
+
+    /// - Parameters:
+    ///   - arguments: for rlhost.
+    ///   - files: texts by name, written to the folder that is the home directory and the working directory.
+    init(
+        _ arguments: [String] = [], columns: Int = 80, rows: Int = 24, environment: [String: String] = [:],
+        files: [String: String] = [:], folder: TemporaryFolder? = nil
+    ) throws {
+        screen = Screen(columns: columns, rows: rows)
+        self.folder = try folder ?? TemporaryFolder()
+        for (name, text) in files {
+            let url = self.folder.url.appending(path: name)
+            try FileManager.default.createDirectory(
+                at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+            try Data(text.utf8).write(to: url)
+        }
+        master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
+        var number: Int32 = 0
+        var lock: Int32 = 0
+        // TIOCSPTLCK and TIOCGPTN: unlock the other end, and ask for its number.
+        guard master >= 0, ioctl(master, 0x4004_5431, &lock) == 0, ioctl(master, 0x8004_5430, &number) == 0 else {
+            throw Failure(description: "no pseudo-terminal: \(errno)")
+        }
+        setSize(columns, rows)
+        var variables = [
+            "PATH": "/usr/bin:/bin", "TERM": "xterm", "NO_COLOR": "1", "HOME": self.folder.url.path, "LC_ALL": "C.UTF-8",
+        ]
+        variables.merge(environment) { _, given in given }
+        try spawn(["/usr/bin/env", "-C", self.folder.url.path, ProgramRun.rlhost] + arguments, variables, terminal: "/dev/pts/\(number)")
+    }
+
+    deinit {
+        if process != 0, status == nil {
+            kill(process, SIGKILL)
+            waitpid(process, nil, 0)
+        }
+        close(master)
+    }
+
+    private func spawn(_ command: [String], _ environment: [String: String], terminal: String) throws {
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        // POSIX_SPAWN_SETSID: a session of its own, whose terminal becomes the first that it opens.
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | 0x80))
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, terminal, O_RDWR, 0)
+        posix_spawn_file_actions_adddup2(&actions, 0, 1)
+        posix_spawn_file_actions_adddup2(&actions, 0, 2)
+        let arguments = command.map { strdup($0) } + [nil]
+        let variables = environment.map { strdup("\($0)=\($1)") } + [nil]
+        defer { for text in arguments + variables { free(text) } }
+        let error = posix_spawn(&process, command[0], &actions, &attributes, arguments, variables)
+        guard error == 0 else { throw Failure(description: "cannot start \(command[0]): \(String(cString: strerror(error)))") }
+    }
+
+    private func setSize(_ columns: Int, _ rows: Int) {
+        var size = winsize(ws_row: UInt16(rows), ws_col: UInt16(columns), ws_xpixel: 0, ws_ypixel: 0)
+        _ = ioctl(master, UInt(TIOCSWINSZ), &size)
+    }
+
+    func resize(_ columns: Int, _ rows: Int) {
+        screen.resize(columns: columns, rows: rows, reflows: true)
+        setSize(columns, rows)
+    }
+
+    /// Sends keys.
+    func type(_ keys: String) throws {
+        var bytes = Array(keys.utf8)[...]
+        while !bytes.isEmpty {
+            let part = bytes.prefix(512)
+            let count = part.withUnsafeBytes { write(master, $0.baseAddress, $0.count) }
+            guard count > 0 else { throw Failure(description: "cannot write: \(errno)") }
+            bytes = bytes.dropFirst(count)
+            _ = read(milliseconds: 0)
+        }
+    }
+
+    /// Types a line and waits until the prompt is back.
+    func enter(_ line: String) throws {
+        try type(line + "\r")
+        try until("the prompt after '\(line)'") { $0.isAtPrompt && $0.lastCommand(line) }
+    }
+
+    private func lastCommand(_ line: String) -> Bool { screen.row > 0 || line.isEmpty }
+
+    /// Whether the cursor stands behind an empty prompt.
+    var isAtPrompt: Bool { screen.rows[screen.row].text == ">" && screen.column == 2 }
+
+    /// The screen's rows, with a bar where the cursor is.
+    var picture: [String] {
+        var lines = screen.lines
+        while lines.count <= screen.row { lines.append("") }
+        var row = screen.rows[screen.row].places.map(\.text)
+        row[screen.column] = "|" + row[screen.column]
+        lines[screen.row] = row.joined().withoutBlanksAtEnd
+        return lines
+    }
+
+    /// Reads what comes until the screen is as wanted.
+    func until(_ what: String, seconds: Double = 15, until condition: (PromptSession) -> Bool) throws {
+        let deadline = Date(timeIntervalSinceNow: seconds)
+        while !condition(self) {
+            guard Date() < deadline else {
+                throw Failure(description: "waited in vain for \(what); the screen:\n\(picture.joined(separator: "\n"))")
+            }
+            guard read(milliseconds: 100) else {
+                if condition(self) { return }
+                throw Failure(description: "it ended instead of \(what); the screen:\n\(picture.joined(separator: "\n"))")
+            }
+        }
+    }
+
+    func until(_ picture: [String]) throws {
+        try until("the screen\n\(picture.joined(separator: "\n"))\n") { $0.picture == picture }
+    }
+
+    /// The rows below the banner.
+    func until(rows: [String]) throws {
+        try until("the rows\n\(rows.joined(separator: "\n"))\n") { Array($0.picture.dropFirst()) == rows }
+    }
+
+    /// Called with the screen after every portion of output.
+    var watch: ((PromptSession) -> Void)?
+
+    /// Returns false at the end of the program.
+    private func read(milliseconds: Int32) -> Bool {
+        var ready = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
+        guard poll(&ready, 1, milliseconds) > 0 else { return true }
+        var bytes = [UInt8](repeating: 0, count: 1 << 16)
+        let count = bytes.withUnsafeMutableBytes { Glibc.read(master, $0.baseAddress, $0.count) }
+        guard count > 0 else { return false }
+        screen.write(Array(bytes[..<count]))
+        watch?(self)
+        return true
+    }
+
+    /// Waits for its end, and returns the exit status.
+    func finish() throws -> Int32 {
+        let deadline = Date(timeIntervalSinceNow: 15)
+        while read(milliseconds: 100) {
+            guard Date() < deadline else {
+                throw Failure(description: "it does not end; the screen:\n\(picture.joined(separator: "\n"))")
+            }
+        }
+        var status: Int32 = 0
+        waitpid(process, &status, 0)
+        let signal = status & 0x7f
+        let exitStatus = signal != 0 ? 128 + signal : status >> 8 & 0xff
+        self.status = exitStatus
+        return exitStatus
+    }
+
+    func signal(_ number: Int32) { kill(process, number) }
+}

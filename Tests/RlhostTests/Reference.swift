@@ -1,0 +1,1 @@
+../LineEditorTests/Reference.swift

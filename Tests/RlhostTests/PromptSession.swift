@@ -40,7 +40,9 @@ final class PromptSession {
             "PATH": "/usr/bin:/bin", "TERM": "xterm", "NO_COLOR": "1", "HOME": self.folder.url.path, "LC_ALL": "C.UTF-8",
         ]
         variables.merge(environment) { _, given in given }
-        try spawn(["/usr/bin/env", "-C", self.folder.url.path, ProgramRun.rlhost] + arguments, variables, terminal: "/dev/pts/\(number)")
+        try spawn(
+            ["/usr/bin/env", "-C", self.folder.url.path, Binary.path] + arguments, variables,
+            terminal: "/dev/pts/\(number)")
     }
 
     deinit {

@@ -3,7 +3,8 @@ import Testing
 
 @Suite("The prompt", .serialized)
 struct PromptTests {
-    private static let banner = "rlhost 0.1.0  (Lua 5.4, run loops)"
+    /// As `lua -i` has it.
+    private static let banner = ((try? Binary.run(["-v"]))?.output ?? "").trimmingCharacters(in: .newlines)
 
     @Test("shows a banner and a prompt, evaluates expressions first, and leaves at Control-D", arguments: [(80, 24), (20, 5)])
     func basics(columns: Int, rows: Int) throws {
@@ -45,10 +46,8 @@ struct PromptTests {
     }
 
     @Test("keeps the locals of earlier entries, as if all stood in one block")
-    func locals() async throws {
-        let run = try await ProgramRun.rlhost(
-            "-i",
-            input: """
+    func locals() throws {
+        let run = try Binary.run(["-i"], input: """
                 local n = 0
                 function increment() n = n + 1 return n end
                 increment() increment()
@@ -112,10 +111,8 @@ struct PromptTests {
     }
 
     @Test("shows tables to a depth of three, with sorted keys, cycles marked and no more than a hundred items")
-    func inspector() async throws {
-        let run = try await ProgramRun.rlhost(
-            "-i",
-            input: #"""
+    func inspector() throws {
+        let run = try Binary.run(["-i"], input: #"""
                 { 1, "two", { b = 2, a = 1, ["not a name"] = true }, x = { y = { z = { } , w = { 1 } } } }
                 "a string", 'another'
                 (function() local t = { } t.self = t return t end)()
@@ -387,9 +384,8 @@ struct PromptTests {
     }
 
     @Test("reads plainly what is no terminal")
-    func plain() async throws {
-        let run = try await ProgramRun.rlhost(
-            "-i", input: "1 +\n2\nrl.sleep(0.01) return 'slept'\nio.read()\nthis line\nerror('oops', 0)\n")
+    func plain() throws {
+        let run = try Binary.run(["-i"], input: "1 +\n2\nrl.sleep(0.01) return 'slept'\nio.read()\nthis line\nerror('oops', 0)\n")
         #expect(run.output == "\(Self.banner)\n> >> 3\n> slept\n> this line\n> > ")
         #expect(run.errors.hasPrefix("oops\nstack traceback:"))
         #expect(run.status == 0)

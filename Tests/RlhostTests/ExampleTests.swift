@@ -7,10 +7,12 @@ struct ExampleTests {
 
     @Test("every example is run by a test")
     func allAreRun() throws {
+        let tests = URL(filePath: #filePath).deletingLastPathComponent()
+        let texts = try FileManager.default.contentsOfDirectory(at: tests, includingPropertiesForKeys: nil)
+            .map { try String(contentsOf: $0, encoding: .utf8) }
         let folder = Binary.repository + "/scripts/examples"
-        let tests = try String(contentsOf: URL(filePath: #filePath), encoding: .utf8)
         for name in try FileManager.default.contentsOfDirectory(atPath: folder) where name.hasSuffix(".lua") {
-            #expect(tests.contains("(\"\(name)\")"), "nobody runs \(name): it may be broken")
+            #expect(texts.contains { $0.contains(name) }, "no test names \(name): it may be broken")
         }
     }
 

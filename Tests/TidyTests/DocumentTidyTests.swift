@@ -77,12 +77,14 @@ struct DocumentTidyTests {
     /// An effect is told by a sentence whose subject is what the user sees, not the code that was worked on.
     @Test("each entry of the changelog begins with what it means for the user")
     func changelog() throws {
-        for (number, line) in try Tree.lines("CHANGELOG.md").enumerated() {
+        let lines = try Tree.lines("CHANGELOG.md")
+        for (number, line) in lines.enumerated() {
             #expect(
                 line.isEmpty || line.hasPrefix("#") || line.hasPrefix("- ") || line.hasPrefix("  ") || number == 2,
-                "CHANGELOG.md:\(number + 1): an entry is one line that begins with '- '")
+                "CHANGELOG.md:\(number + 1): an entry begins with '- ', and its further lines with two blanks")
             guard line.hasPrefix("- ") else { continue }
-            let entry = line.dropFirst(2)
+            let further = lines[(number + 1)...].prefix { $0.hasPrefix("  ") }
+            let entry = ([String(line.dropFirst(2))] + further.map { String($0.dropFirst(2)) }).joined(separator: " ")
             let first = entry.prefix { $0 != " " }.lowercased()
             let isAboutWork = Self.verbsOfWork.contains { first == $0 || first == $0 + "s" || first == $0 + "ed" }
             #expect(

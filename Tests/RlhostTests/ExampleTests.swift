@@ -9,6 +9,7 @@ struct ExampleTests {
     func allAreRun() throws {
         let tests = URL(filePath: #filePath).deletingLastPathComponent()
         let texts = try FileManager.default.contentsOfDirectory(at: tests, includingPropertiesForKeys: nil)
+            .filter { $0.pathExtension == "swift" }
             .map { try String(contentsOf: $0, encoding: .utf8) }
         let folder = Binary.repository + "/scripts/examples"
         for name in try FileManager.default.contentsOfDirectory(atPath: folder) where name.hasSuffix(".lua") {

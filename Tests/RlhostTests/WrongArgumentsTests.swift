@@ -45,7 +45,7 @@ import Testing
           return options
         end
         local functions, where = {}, {}
-        local leave_out = { sleep = true, thread = true, main = false, cancel_everything = true }
+        local leave_out = { on_error = true, thread = true, run = true, run_mode = true, run_until = true }
         local function collect(t, prefix)
           for name, f in pairs(t) do
             if type(f) == "function" and not leave_out[name] then
@@ -112,5 +112,35 @@ import Testing
             #expect(try world.run(script, for: .seconds(1)) == "")
         }
         #expect(LiveObjects.count == before)
+    }
+
+    @Test func runningWithArgumentsThatMakeNoSense() throws {
+        let world = try LuaWorld()
+        let script = """
+            local l = rl.current()
+            rl.every(1, print)
+            local bad = { 0 / 0, "x", {}, print, true, l }
+            local wrong = {}
+            local function check(name, ...)
+              local ok, message = pcall(...)
+              if ok or not message:find(name, 1, true) then wrong[#wrong + 1] = name .. ": " .. tostring(message) end
+            end
+            for _, v in ipairs(bad) do
+              check("rl.run", rl.run, { timeout = v })
+              check("loop:run_mode", l.run_mode, l, "default", v)
+              check("loop:run_until", l.run_until, l, v)
+              if v ~= l then check("loop:run", l.run, v) end
+              if type(v) ~= "string" then
+                check("loop:run", l.run, l, { mode = v })
+                check("loop:run_mode", l.run_mode, l, v, 0)
+              end
+              if type(v) ~= "boolean" then check("rl.run", rl.run, { return_after_source = v }) end
+            end
+            check("rl.run", rl.run, { mode = "common" })
+            check("rl.run", rl.run, { timeuot = 1 })
+            for _, v in ipairs { -1e308, -1, 0, 1e-300, -1 / 0 } do rl.run { timeout = v } l:run_until(v) l:run_mode("default", v) end
+            return table.concat(wrong, "\\n")
+            """
+        #expect(try world.run(script, for: .zero) == "")
     }
 }

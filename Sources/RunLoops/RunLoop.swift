@@ -95,6 +95,8 @@ public final class RunLoop {
 
     deinit {
         close()
+        // Modes and queues hold each other.
+        for queue in timerQueues { queue.modes = [] }
         events.deallocate()
         counters.deallocate()
     }

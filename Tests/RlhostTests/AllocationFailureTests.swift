@@ -16,64 +16,64 @@ import Testing
     /// Together, they use every call that works within one thread.
     static let scripts: [String: String] = [
         "timers": """
-            local t = rl.timer { delay = 0.01, interval = 0.01, tolerance = 0.001, order = 1, name = "t",
-              callback = function(t, missed) if t:fire_date() > 1 then t:invalidate() end t:set_fire_date(rl.now() + 2) end }
-            l:add(t, { "default", "a" }) l:contains(t) l:next_fire_date() tostring(t) t:name() t:order() t:interval()
-            t:set_tolerance(0) t:tolerance() t:repeats() t:is_valid()
-            rl.after(0.01, function(t, a, b) return a .. b end, "x", {}, 3)
-            rl.every(0.01, function(t, ...) t:invalidate() end, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18)
-            rl.timer { fire_date = rl.date(rl.time()), callback = function() end }:fire()
-            l:remove(t, "a") rl.run { timeout = 0.05 }
-            """,
+        local t = rl.timer { delay = 0.01, interval = 0.01, tolerance = 0.001, order = 1, name = "t",
+          callback = function(t, missed) if t:fire_date() > 1 then t:invalidate() end t:set_fire_date(rl.now() + 2) end }
+        l:add(t, { "default", "a" }) l:contains(t) l:next_fire_date() tostring(t) t:name() t:order() t:interval()
+        t:set_tolerance(0) t:tolerance() t:repeats() t:is_valid()
+        rl.after(0.01, function(t, a, b) return a .. b end, "x", {}, 3)
+        rl.every(0.01, function(t, ...) t:invalidate() end, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18)
+        rl.timer { fire_date = rl.date(rl.time()), callback = function() end }:fire()
+        l:remove(t, "a") rl.run { timeout = 0.05 }
+        """,
         "sources": """
-            local s = rl.source { name = "s", order = 2, schedule = function(s, loop, mode) return mode .. "!" end,
-              cancel = function(s, loop, mode) return { mode } end,
-              perform = function(s) for a, b in s:commands() do local x = { a, b } end end }
-            l:add(s, { "default", "common", "a" }) s:post(1, "two", {}) s:post({}) s:signal() s:is_signalled() s:wake_loops()
-            tostring(s) rl.run { timeout = 0.01, return_after_source = true } l:remove(s, "a") s:invalidate()
-            """,
+        local s = rl.source { name = "s", order = 2, schedule = function(s, loop, mode) return mode .. "!" end,
+          cancel = function(s, loop, mode) return { mode } end,
+          perform = function(s) for a, b in s:commands() do local x = { a, b } end end }
+        l:add(s, { "default", "common", "a" }) s:post(1, "two", {}) s:post({}) s:signal() s:is_signalled() s:wake_loops()
+        tostring(s) rl.run { timeout = 0.01, return_after_source = true } l:remove(s, "a") s:invalidate()
+        """,
         "ports": """
-            local f <close> = assert(io.popen("echo hello", "r"))
-            local p = assert(rl.fd_port { fd = f, events = "r", once = true, name = "p", callback = function(p, e) return e .. "x" end })
-            l:add(p) tostring(p) p:fd() p:events() p:set_events("r")
-            local q = rl.on_readable(f, function(q) f:read("l") q:invalidate() end)
-            rl.fd_port { fd = 9999, callback = print }
-            rl.run { timeout = 0.01 } p:invalidate() q:invalidate()
-            """,
+        local f <close> = assert(io.popen("echo hello", "r"))
+        local p = assert(rl.fd_port { fd = f, events = "r", once = true, name = "p", callback = function(p, e) return e .. "x" end })
+        l:add(p) tostring(p) p:fd() p:events() p:set_events("r")
+        local q = rl.on_readable(f, function(q) f:read("l") q:invalidate() end)
+        rl.fd_port { fd = 9999, callback = print }
+        rl.run { timeout = 0.01 } p:invalidate() q:invalidate()
+        """,
         "observers": """
-            local o = rl.observer { activities = { "entry", "exit" }, repeats = false, name = "o", callback = function(o, a) return a .. "" end }
-            l:add(o, "common") tostring(o) o:activities() o:repeats()
-            local p = rl.observe("all", function(o, a) local x = { [a] = o } end)
-            rl.after(0.01, function() end) rl.run() p:invalidate()
-            """,
+        local o = rl.observer { activities = { "entry", "exit" }, repeats = false, name = "o", callback = function(o, a) return a .. "" end }
+        l:add(o, "common") tostring(o) o:activities() o:repeats()
+        local p = rl.observe("all", function(o, a) local x = { [a] = o } end)
+        rl.after(0.01, function() end) rl.run() p:invalidate()
+        """,
         "requests": """
-            local function f(...) return select("#", ...) end
-            rl.perform(f, 1, 2) l:perform(f, {}) l:perform { f, 1, 2, 3, modes = { "default", "a" }, order = 3 }
-            local r = rl.perform { f, after = 0.01 } tostring(r) rl.perform { f, 1, after = 0.02 }
-            rl.cancel_performs(f, 1) rl.perform { f, 1, 2, wait = true } r:cancel() rl.run { timeout = 0.03 }
-            """,
+        local function f(...) return select("#", ...) end
+        rl.perform(f, 1, 2) l:perform(f, {}) l:perform { f, 1, 2, 3, modes = { "default", "a" }, order = 3 }
+        local r = rl.perform { f, after = 0.01 } tostring(r) rl.perform { f, 1, after = 0.02 }
+        rl.cancel_performs(f, 1) rl.perform { f, 1, 2, wait = true } r:cancel() rl.run { timeout = 0.03 }
+        """,
         "tasks": """
-            local t = rl.task(function(a, b) rl.sleep(0.01) return a, b, {} end, 1, "b")
-            local u = rl.task(function() return t:await() end)
-            local v = rl.task(function() rl.sleep(1) end) tostring(v) v:status() v:cancel()
-            local w = rl.task(function() local c <close> = setmetatable({}, { __close = function() return {} end }) error { "w" } end)
-            pcall(w.await, w) u:await() rl.sleep(0.01)
-            for i = 1, 3 do rl.task(function() rl.sleep(0.001 * i) end) end rl.sleep(0.01)
-            """,
+        local t = rl.task(function(a, b) rl.sleep(0.01) return a, b, {} end, 1, "b")
+        local u = rl.task(function() return t:await() end)
+        local v = rl.task(function() rl.sleep(1) end) tostring(v) v:status() v:cancel()
+        local w = rl.task(function() local c <close> = setmetatable({}, { __close = function() return {} end }) error { "w" } end)
+        pcall(w.await, w) u:await() rl.sleep(0.01)
+        for i = 1, 3 do rl.task(function() rl.sleep(0.001 * i) end) end rl.sleep(0.01)
+        """,
         "loops": """
-            l:add_common_mode("c") l:modes() l:mode() l:sequence() l:set_sequence("core_foundation") l:is_waiting() l:wake_up()
-            rl.every(0.01, function(t) t:invalidate() rl.run { mode = "c", timeout = 0.01 } l:run_mode("default", rl.now()) end)
-            l:run_until(rl.now() + 0.03) l:inspect() l:stats() rl.why() tostring(l) l:stop() rl.main() rl.stop()
-            """,
+        l:add_common_mode("c") l:modes() l:mode() l:sequence() l:set_sequence("core_foundation") l:is_waiting() l:wake_up()
+        rl.every(0.01, function(t) t:invalidate() rl.run { mode = "c", timeout = 0.01 } l:run_mode("default", rl.now()) end)
+        l:run_until(rl.now() + 0.03) l:inspect() l:stats() rl.why() tostring(l) l:stop() rl.main() rl.stop()
+        """,
         "errors": """
-            rl.on_error(function(e, info) local x = { e, info } end)
-            rl.after(0, function() error "text" end) rl.after(0, function() error {} end)
-            rl.after(0, function() rl.sleep(0.001) error(setmetatable({}, { __tostring = function() return "object" end })) end)
-            rl.perform(function() local x = nil; x() end)
-            pcall(rl.timer, { nonsense = 1 }) pcall(rl.timer, {}) pcall(rl.after, -1, print) pcall(l.add, l, 3)
-            pcall(rl.observer, { activities = "al", callback = print }) pcall(string.rep, "x", -1)
-            rl.sleep(0.01) rl.on_error(nil)
-            """,
+        rl.on_error(function(e, info) local x = { e, info } end)
+        rl.after(0, function() error "text" end) rl.after(0, function() error {} end)
+        rl.after(0, function() rl.sleep(0.001) error(setmetatable({}, { __tostring = function() return "object" end })) end)
+        rl.perform(function() local x = nil; x() end)
+        pcall(rl.timer, { nonsense = 1 }) pcall(rl.timer, {}) pcall(rl.after, -1, print) pcall(l.add, l, 3)
+        pcall(rl.observer, { activities = "al", callback = print }) pcall(string.rep, "x", -1)
+        rl.sleep(0.01) rl.on_error(nil)
+        """,
     ]
 
     /// One run in a state of its own. Returns whether the allocation that was to fail was reached.
@@ -83,7 +83,8 @@ import Testing
         var reached = false
         host.onUncaught = { _, _ in }
         try #require(host.openLibraries(ignoringEnvironment: true) == nil)
-        try #require(host.load(.text("local rl = require 'runloop' local l = rl.current() " + script, name: "=test")) == nil)
+        try #require(
+            host.load(.text("local rl = require 'runloop' local l = rl.current() " + script, name: "=test")) == nil)
         let record = host.host
         record.pointee.allocations = 0
         record.pointee.fail_at = number
@@ -103,7 +104,9 @@ import Testing
                 return tostring(done)
                 """
             try #require(host.load(.text(check, name: "=check")) == nil)
-            _ = host.start { $0.onResults = { thread, count in fired = count == 1 && Call(thread).string(-1) == "true" } }
+            _ = host.start {
+                $0.onResults = { thread, count in fired = count == 1 && Call(thread).string(-1) == "true" }
+            }
             loop.run(in: .default, for: .seconds(5))
             #expect(fired, "after allocation \(number) failed, the state works no more")
         }
@@ -115,10 +118,14 @@ import Testing
         return reached
     }
 
-    private var openDescriptors: Int {
-        var count = 0
-        for fd in 0..<256 as Range<Int32> where fcntl(fd, F_GETFD) != -1 { count += 1 }
-        return count
+    /// What each open descriptor is.
+    private var openDescriptors: [String] {
+        (0..<256).compactMap { fd in
+            var target = [CChar](repeating: 0, count: 256)
+            let length = readlink("/proc/self/fd/\(fd)", &target, target.count)
+            guard length > 0 else { return nil }
+            return String(decoding: target[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
     }
 
     @Test(arguments: scripts.keys.sorted(), [false, true])
@@ -127,8 +134,9 @@ import Testing
         let items = LiveObjects.count
         let descriptors = openDescriptors
         var number: UInt64 = 1
-        // The first few of a script that is just being loaded are alike: every one; later ones all, too.
-        while try run(script, failing: number, persistently: persistently) { number += name == "ports" ? 7 : 1 }
+        // All of them take minutes in a debug build.
+        let step: UInt64 = getenv("RLHOST_THOROUGH") != nil ? 1 : name == "ports" ? 31 : 7
+        while try run(script, failing: number, persistently: persistently) { number += step }
         #expect(number > 50)
         #expect(LiveObjects.count == items, "Swift objects are left")
         #expect(openDescriptors == descriptors)

@@ -29,14 +29,16 @@ final class LuaWorld {
     /// - Returns: what the script returned: one string.
     @discardableResult
     func run(_ script: String, for limit: Duration = .seconds(3600)) throws -> String {
-        var result = ""
+        var result = "nothing"
         if let message = host.load(.text("local rl = require 'runloop' " + script, name: "=test")) {
             Issue.record("the script does not load: \(message)")
             return ""
         }
         let task = try #require(
             host.start { task in
+                task.onFailure = { result = "failed: \($0)" }
                 task.onResults = { thread, count in
+                    result = ""
                     if count > 0 { result = Call(thread).string(-1) ?? Call(thread).describe(-1) }
                 }
             })

@@ -226,6 +226,21 @@ import Testing
         #expect(fcntl(another, F_GETFD) == -1)
     }
 
+    @Test func aLoopThatIsGoneHasGivenBackItsModesAndTheirDescriptors() throws {
+        weak var mode: RunLoop.ModeState?
+        do {
+            let world = World()
+            let pipe = Pipe()
+            world.timer("T", at: 1)
+            try world.port("P", pipe)
+            world.timer("U", at: 1, in: [.common, "a"])
+            world.run(ms: 0)
+            mode = world.loop.modes.first
+            #expect(mode?.descriptors != nil)
+        }
+        #expect(mode == nil)
+    }
+
     // MARK: Descriptors that are closed behind the loop's back
 
     @Test func aReusedNumberNeverBringsTheOldPortAnEvent() throws {

@@ -1,0 +1,118 @@
+import Foundation
+import Testing
+
+/// Descriptors that end, run out, or change hands, seen by the built program.
+@Suite struct DescriptorTests {
+    @Test func theEndsOfPipesSocketsAndTerminalsDoNotSpin() throws {
+        let script = """
+            local rl = require "runloop"
+            local files = { assert(io.popen "true"), assert(io.popen "echo one"), assert(io.open "/dev/null") }
+            local calls = {}
+            for i, file in ipairs(files) do
+              calls[i] = 0
+              rl.on_readable(file, function(port)
+                calls[i] = calls[i] + 1
+                if file:read(1) == nil and i == 3 then port:invalidate() end
+              end)
+            end
+            rl.sleep(0.3)
+            for i = 1, 3 do io.write(calls[i] > 0 and calls[i] < 10 and "few " or calls[i] .. " ") end
+            print(rl.current():stats().passes < 60)
+            os.exit(0)
+            """
+        let result = try Binary.run(["-e", script])
+        #expect(result.output == "few few few true\n", "\(result.errors)")
+    }
+
+    @Test func aProcessOutOfDescriptorsSaysSoAndGoesOn() throws {
+        let script = """
+            local rl = require "runloop"
+            local l, files = rl.current(), {}
+            repeat local file = io.open "/dev/null" files[#files + 1] = file until not file
+            local fired = 0
+            for _, mode in ipairs { "default", "a", "b" } do
+              l:add(rl.timer { delay = 0.001, callback = function() fired = fired + 1 end }, mode)
+              l:run { mode = mode }
+            end
+            local got
+            local port = rl.fd_port { fd = files[1], callback = function(port, events) got = events port:invalidate() end }
+            l:add(port, "c")
+            local result = l:run { mode = "c", timeout = 1 }
+            print(fired, got, result)
+            """
+        let result = try Binary.run(
+            ["-c", "ulimit -n 40; exec \"$0\" \"$@\"", Binary.path, "-e", script], program: "/bin/sh", name: "sh")
+        #expect(result.output == "3\te\tfinished\n", "\(result.errors)")
+        #expect(result.status == 0)
+    }
+
+    @Test func whatIsNoDescriptorIsRefusedWithItsReason() throws {
+        let script = """
+            local rl = require "runloop"
+            print(rl.fd_port { fd = 999, callback = print })
+            print(rl.on_readable({ fd = function() return 999 end }, print))
+            local file = io.tmpfile() file:close()
+            print(select(2, pcall(rl.on_readable, file, print)))
+            print(select(2, pcall(rl.on_readable, 1e19, print)))
+            """
+        let result = try Binary.run(["-e", script])
+        let lines = result.output.split(separator: "\n")
+        #expect(lines.count == 4, "\(result.errors)")
+        #expect(lines.prefix(2).allSatisfy { $0 == "nil\tEBADF: bad file descriptor\tEBADF" })
+        #expect(
+            lines.dropFirst(2).allSatisfy { $0.contains("rl.on_readable: argument #1 must be") }, "\(result.output)")
+    }
+
+    @Test func aDescriptorClosedInItsOwnCallbackIsAnErrorOnceNotAHang() throws {
+        let script = """
+            local rl = require "runloop"
+            local file, seen = assert(io.popen "echo hello"), {}
+            rl.on_readable(file, function(port, events)
+              seen[#seen + 1] = events
+              if #seen == 1 then file:close() else port:invalidate() end
+            end)
+            rl.run { timeout = 5 }
+            print(#seen, seen[2])
+            """
+        let result = try Binary.run(["-e", script])
+        #expect(result.output == "2\te\n", "\(result.errors)")
+        #expect(result.seconds < 4)
+    }
+
+    @Test func interruptedSystemCallsChangeNothing() throws {
+        let strace = "/usr/bin/strace"
+        guard FileManager.default.isExecutableFile(atPath: strace) else { return }
+        let script = """
+            local rl = require "runloop"
+            local file, log = assert(io.popen "sleep 0.05; echo hello"), {}
+            rl.on_readable(file, function(port) log[#log + 1] = file:read "l" port:invalidate() end)
+            local s = rl.source { perform = function(s) log[#log + 1] = "performed" s:invalidate() end }
+            rl.current():add(s)
+            rl.after(0.1, function() s:signal() s:wake_loops() end)
+            rl.run()
+            print(table.concat(log, " "))
+            """
+        let result = try Binary.run(
+            [
+                "-f", "-o", "/dev/null", "-e", "inject=epoll_pwait2,epoll_wait,poll:error=EINTR:when=1+2", Binary.path,
+                "-e", script,
+            ], program: strace, name: "strace")
+        // Where tracing is not allowed, there is nothing to see.
+        guard result.status == 0 || !result.errors.contains("ptrace") else { return }
+        #expect(result.output == "hello performed\n", "\(result.errors)")
+    }
+
+    @Test func anIdleLoopSleepsThroughToItsOnlyTimer() throws {
+        let strace = "/usr/bin/strace"
+        guard FileManager.default.isExecutableFile(atPath: strace) else { return }
+        let result = try Binary.run(
+            [
+                "-f", "-e", "trace=epoll_pwait2,epoll_wait,poll,futex", Binary.path, "-e",
+                "io.stderr:write 'begin\\n' rl.after(0.5, function() io.stderr:write 'end\\n' end)",
+            ], program: strace, name: "strace")
+        guard result.status == 0 || !result.errors.contains("ptrace") else { return }
+        let between = result.errors.components(separatedBy: "begin").last?.components(separatedBy: "end").first ?? ""
+        let calls = between.split(separator: "\n").filter { $0.contains("(") }
+        #expect(calls.count == 1, "\(between)")
+    }
+}

@@ -1,0 +1,146 @@
+import Testing
+
+@testable import Lua
+@testable import LuaRunLoops
+@testable import RunLoops
+
+/// Every function and method with arguments that make no sense: an error that names the function, or a sensible result; never
+/// a trap, and no object left alive.
+@Suite struct WrongArgumentsTests {
+    /// Calls everything there is, again and again, with values drawn at random; answers what went wrong.
+    private static let attack = """
+        local seed, rounds = ...
+        math.randomseed(tonumber(seed))
+        local l = rl.current()
+        local huge = {} for i = 1, 2000 do huge[i] = i end
+        local cyclic = {} cyclic[1] = cyclic
+        local hostile = setmetatable({}, { __index = function() error "hostile" end, __len = function() return 1e19 end,
+          __tostring = function() error "hostile" end, __eq = error, __lt = error, __call = error, __pairs = error })
+        local nan, inf = 0 / 0, 1 / 0
+        local function noop() end
+        local dead = {
+          rl.timer { delay = 1, callback = noop }, rl.source {}, rl.observer { activities = "all", callback = noop },
+          rl.port {}, rl.after(1, noop), rl.perform(noop), rl.task(noop) }
+        for _, object in ipairs(dead) do object:invalidate() end
+        local fixed = { nil, true, false, 0, 1, -1, 0.5, nan, inf, -inf, 1e19, -1e19, 2^53, math.maxinteger, math.mininteger,
+          1e-300, "", "default", "common", "r", "rw", "documented", "no such thing", ("x"):rep(5000), "\\0\\255", huge, cyclic,
+          hostile, {}, noop, print, error, coroutine.create(noop), io.stdout, l, rl }
+        local count = 36
+        local names = { "callback", "delay", "fire_date", "interval", "tolerance", "order", "name", "activities", "repeats", "fd",
+          "events", "owns", "once", "perform", "schedule", "cancel", "modes", "wait", "after", "mode", "timeout",
+          "return_after_source", "capacity", "nonsense", 1, 2, 300 }
+        local live = {}
+        local function value(depth)
+          local n = math.random(count + 14)
+          if n <= count then return fixed[n] end
+          if n <= count + 4 and #live > 0 then return live[math.random(#live)] end
+          if n <= count + 6 then return dead[math.random(#dead)] end
+          local options = {}
+          for _ = 1, math.random(0, 5) do
+            local v
+            if depth > 1 then v = fixed[math.random(count)] else v = value(depth + 1) end
+            options[names[math.random(#names)]] = v
+          end
+          if math.random(2) == 1 then options.callback = noop end
+          return options
+        end
+        local functions, where = {}, {}
+        local leave_out = { on_error = true, thread = true, run = true, run_mode = true, run_until = true }
+        local function collect(t, prefix)
+          for name, f in pairs(t) do
+            if type(f) == "function" and not leave_out[name] then
+              functions[#functions + 1] = f
+              where[#functions] = prefix .. name
+            end
+          end
+        end
+        collect(rl, "rl.")
+        for kind, object in pairs { timer = dead[1], source = dead[2], observer = dead[3], port = dead[4], loop = l, request = dead[6],
+            task = dead[7], fd_port = rl.fd_port { fd = 1, callback = noop } } do
+          local meta = debug.getmetatable(object)
+          collect(meta.__index, kind .. ":")
+          functions[#functions + 1] = meta.__tostring where[#functions] = kind .. ":__tostring"
+        end
+        local order = {} for i = 1, #functions do order[i] = i end
+        table.sort(order, function(a, b) return where[a] < where[b] end)
+        local complaints, wrong = 0, {}
+        rl.on_error(noop)
+        for round = 1, tonumber(rounds) do
+          local f = order[math.random(#order)]
+          local arguments = math.random(0, 4)
+          local results
+          local call = function()
+            if math.random(2) == 1 and #live > 0 then
+              return functions[f](live[math.random(#live)], value(0), value(0))
+            end
+            if arguments == 0 then return functions[f]() end
+            if arguments == 1 then return functions[f](value(0)) end
+            if arguments == 2 then return functions[f](value(0), value(0)) end
+            return functions[f](value(0), value(0), value(0), value(0))
+          end
+          -- Waits are refused in here, so that nothing hangs.
+          local ok, result = coroutine.resume(coroutine.create(call))
+          if not ok then
+            complaints = complaints + 1
+            if type(result) == "string" and not (result:find "rl%." or result:find "loop:" or result:find "timer:" or result:find "source:"
+                or result:find "observer:" or result:find "port:" or result:find "request:" or result:find "task:"
+                or result:find "hostile" or result:find "too many arguments" or result:find "notifications" or result:find "thread"
+                or result:find "attempt to" or result:find "table:" or result == "nil") then
+              wrong[where[f]] = result
+            end
+          elseif type(result) == "userdata" and io.type(result) == nil then
+            if #live < 40 then live[#live + 1] = result else live[math.random(40)] = result end
+          end
+          if round % 500 == 0 then
+            -- Whoever was scheduled by it does its worst; then all that is left goes.
+            rl.run { timeout = 0 }
+            for _, object in ipairs(live) do pcall(function() object:invalidate() end) end
+            live = {}
+          end
+        end
+        local texts = {}
+        for name, text in pairs(wrong) do texts[#texts + 1] = name .. " → " .. text:sub(1, 200) end
+        return complaints > tonumber(rounds) / 10 and table.concat(texts, "\\n") or "too few complaints: " .. complaints
+        """
+
+    @Test(arguments: 1...6) func anErrorThatNamesTheFunctionOrASensibleResult(_ seed: Int) throws {
+        let before = LiveObjects.count
+        do {
+            let world = try LuaWorld()
+            let rounds = 10_000
+            let script = Self.attack.replacing("= ...", with: "= \(seed), \(rounds)")
+            #expect(try world.run(script, for: .seconds(1)) == "")
+        }
+        #expect(LiveObjects.count == before)
+    }
+
+    @Test func runningWithArgumentsThatMakeNoSense() throws {
+        let world = try LuaWorld()
+        let script = """
+            local l = rl.current()
+            rl.every(1, print)
+            local bad = { 0 / 0, "x", {}, print, true, l }
+            local wrong = {}
+            local function check(name, ...)
+              local ok, message = pcall(...)
+              if ok or not message:find(name, 1, true) then wrong[#wrong + 1] = name .. ": " .. tostring(message) end
+            end
+            for _, v in ipairs(bad) do
+              check("rl.run", rl.run, { timeout = v })
+              check("loop:run_mode", l.run_mode, l, "default", v)
+              check("loop:run_until", l.run_until, l, v)
+              if v ~= l then check("loop:run", l.run, v) end
+              if type(v) ~= "string" then
+                check("loop:run", l.run, l, { mode = v })
+                check("loop:run_mode", l.run_mode, l, v, 0)
+              end
+              if type(v) ~= "boolean" then check("rl.run", rl.run, { return_after_source = v }) end
+            end
+            check("rl.run", rl.run, { mode = "common" })
+            check("rl.run", rl.run, { timeuot = 1 })
+            for _, v in ipairs { -1e308, -1, 0, 1e-300, -1 / 0 } do rl.run { timeout = v } l:run_until(v) l:run_mode("default", v) end
+            return table.concat(wrong, "\\n")
+            """
+        #expect(try world.run(script, for: .zero) == "")
+    }
+}

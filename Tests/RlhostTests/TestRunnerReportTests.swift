@@ -140,7 +140,7 @@ import Testing
                  task made at x_test.lua:4 waits in rl.sleep (x_test.lua:4: in function <x_test.lua:4>)
                  thread "worker" (made at x_test.lua:6) still runs
                  program 'sleep' still runs (started at x_test.lua:7)
-                 descriptor 6 (/dev/null, opened at x_test.lua:5)
+                 descriptor N (/dev/null, opened at x_test.lua:5)
 
             1 passed, 1 failed (time)
             """)

@@ -26,6 +26,13 @@ function Clock:advance(seconds)
   end
   system.allow_jump(rl.now() + seconds)
   rl.sleep(seconds)
+  -- What has come to be due at this very moment happens, too; unless there is no end to that.
+  local loop = rl.current()
+  for _ = 1, 1000 do
+    local date = loop:next_fire_date(loop:mode() or "default")
+    if not date or date > rl.now() then break end
+    rl.sleep(0)
+  end
 end
 
 --- Jumps to the next timer and lets it fire; returns the seconds that took, or nil if there is none.

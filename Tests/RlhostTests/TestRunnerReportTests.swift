@@ -266,7 +266,9 @@ import Testing
     }
 
     @Test func `a syntax error in a test file`() throws {
-        let transcript = try TestRunnerFixture.run(["bad_test.lua": "t.it('x' function() end)", "good_test.lua": "t.it('y', print)"])
+        let transcript = try TestRunnerFixture.run([
+            "bad_test.lua": "t.it('x' function() end)", "good_test.lua": "t.it('y', print)",
+        ])
         #expect(
             transcript.output == """
                 bad_test.lua

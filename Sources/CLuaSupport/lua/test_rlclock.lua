@@ -27,9 +27,8 @@ function Clock:advance(seconds)
   system.allow_jump(rl.now() + seconds)
   rl.sleep(seconds)
   -- What has come to be due at this very moment happens, too; unless there is no end to that.
-  local loop = rl.current()
   for _ = 1, 1000 do
-    local date = loop:next_fire_date(loop:mode() or "default")
+    local date = system.next_date()
     if not date or date > rl.now() then break end
     rl.sleep(0)
   end
@@ -38,8 +37,7 @@ end
 --- Jumps to the next timer and lets it fire; returns the seconds that took, or nil if there is none.
 function Clock:next()
   clock_of(self, "rl.clock:next")
-  local loop = rl.current()
-  local date = loop:next_fire_date(loop:mode() or "default")
+  local date = system.next_date()
   if not date then return nil end
   local seconds = date - rl.now()
   if seconds < 0 then seconds = 0 end

@@ -7,7 +7,7 @@ extension LuaHost {
     public func openTestRunner() -> String? {
         let call = Call(main)
         let names = [
-            "", ".values", ".spawn", ".clock", ".rlclock", ".journal", ".explain", ".leaks", ".worker", ".options",
+            "", ".values", ".spawn", ".clock", ".rlclock", ".journal", ".explain", ".order", ".leaks", ".worker", ".options",
             ".command",
             ".watch", ".report", ".coverage",
         ]

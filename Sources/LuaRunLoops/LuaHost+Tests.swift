@@ -7,7 +7,8 @@ extension LuaHost {
     public func openTestRunner() -> String? {
         let call = Call(main)
         let names = [
-            "", ".values", ".spawn", ".clock", ".rlclock", ".journal", ".explain", ".order", ".leaks", ".worker", ".options",
+            "", ".values", ".spawn", ".clock", ".rlclock", ".journal", ".explain", ".order", ".leaks", ".worker",
+            ".options",
             ".command",
             ".watch", ".report", ".coverage",
         ]

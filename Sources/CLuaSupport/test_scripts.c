@@ -33,6 +33,9 @@ static const char rlclock_[] = {
 static const char leaks_[] = {
 #embed "lua/test_leaks.lua"
 };
+static const char order_[] = {
+#embed "lua/test_order.lua"
+};
 static const char worker[] = {
 #embed "lua/test_worker.lua"
 };
@@ -60,6 +63,7 @@ static const struct {
     {"runloop.test.journal", journal_, sizeof journal_},
     {"runloop.test.rlclock", rlclock_, sizeof rlclock_},
     {"runloop.test.leaks", leaks_, sizeof leaks_},
+    {"runloop.test.order", order_, sizeof order_},
     {"runloop.test.worker", worker, sizeof worker},
     {"runloop.test.command", command, sizeof command},
     {"runloop.test.report", report, sizeof report},

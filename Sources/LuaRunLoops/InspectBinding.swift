@@ -27,14 +27,16 @@ enum InspectBinding {
                 let fiber = isTask ? host.fiber(of: node) : nil
                 entries.append(
                     Entry(
-                        identity: UnsafeRawPointer(node), kind: isTask ? "task" : "request", name: "", order: node.pointee.order,
+                        identity: UnsafeRawPointer(node), kind: isTask ? "task" : "request", name: "",
+                        order: node.pointee.order,
                         site: fiber.flatMap { host.site($0.subjectSite) }, next: Call.seconds(node.pointee.fireDate),
                         detail: fiber.map { "waits in \($0.waitsIn)" } ?? "delayed"))
                 continue
             }
             entries.append(
                 Entry(
-                    identity: UnsafeRawPointer(node), kind: "timer", name: host.nameOfAnchored(UInt32(node.pointee.context)) ?? "",
+                    identity: UnsafeRawPointer(node), kind: "timer",
+                    name: host.nameOfAnchored(UInt32(node.pointee.context)) ?? "",
                     order: node.pointee.order, site: host.site(box.pointee.site),
                     next: Call.seconds(node.pointee.fireDate),
                     interval: node.pointee.repeats ? Call.seconds(node.pointee.interval) : nil))

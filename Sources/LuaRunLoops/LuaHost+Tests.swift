@@ -7,7 +7,9 @@ extension LuaHost {
     public func openTestRunner() -> String? {
         let call = Call(main)
         let names = [
-            "", ".values", ".spawn", ".clock", ".rlclock", ".journal", ".explain", ".leaks", ".worker", ".options", ".command",
+            "", ".values", ".spawn", ".clock", ".rlclock", ".journal", ".explain", ".order", ".leaks", ".worker",
+            ".options",
+            ".command",
             ".watch", ".report", ".coverage",
         ]
         for name in names {

@@ -18,6 +18,7 @@ public final class TestWorld {
     /// Makes its loop that of the calling thread, which must have none yet.
     public init() {
         let poller = SimulatedPoller(clock: clock)
+        poller.fireDatesAreExact = true
         loop = RunLoop(poller: poller)
         loop.becomeCurrent()
         poller.somethingIsOutstanding = { cl_has_children() != 0 }
@@ -40,7 +41,11 @@ public final class TestWorld {
         let clock = clock
         host.threadWorld.expectThread = {
             let place = clock.reserve()
-            return { SimulatedPoller(at: place) }
+            return {
+                let poller = SimulatedPoller(at: place)
+                poller.fireDatesAreExact = true
+                return poller
+            }
         }
         host.threadWorld.prepare = { host in
             host.openTestRunner()

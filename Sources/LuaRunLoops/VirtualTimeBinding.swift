@@ -17,6 +17,7 @@ enum VirtualTimeBinding {
         .init("cancel_waiting") { cancelWaiting(Call($0)) },
         .init("last_pass") { lastPass(Call($0)) },
         .init("reset") { reset(Call($0)) },
+        .init("next_date") { nextDate(Call($0)) },
         .init("hold") { hold(Call($0)) },
         .init("allow_jump") { allowJump(Call($0)) },
         .init("real_time") { realTime(Call($0)) },
@@ -104,8 +105,11 @@ enum VirtualTimeBinding {
         var texts: [String] = []
         for fiber in host.fibersThatWait() {
             let subject = host.describeSubject(fiber) ?? ""
-            texts.append(fiber.attachment is TestTask ? "the test" : subject.hasPrefix("task") || subject.isEmpty
-                ? subject : "the callback of \(subject)")
+            texts.append(
+                fiber.attachment is TestTask
+                    ? "the test"
+                    : subject.hasPrefix("task") || subject.isEmpty
+                        ? subject : "the callback of \(subject)")
             texts.append("\(fiber.waitsIn)")
             texts.append(host.traceback(of: fiber, ""))
         }
@@ -122,10 +126,13 @@ enum VirtualTimeBinding {
             for item in host.loop.items(in: mode) where waits.contains(ObjectIdentifier(item)) {
                 seen.insert(UnsafeRawPointer(Unmanaged.passUnretained(item).toOpaque()))
             }
-            for entry in InspectBinding.entries(host, mode) where entry.kind != "task" && !seen.contains(entry.identity) {
+            for entry in InspectBinding.entries(host, mode) where entry.kind != "task" && !seen.contains(entry.identity)
+            {
                 seen.insert(entry.identity)
                 var parts: [String] = []
-                if let interval = entry.interval { parts.append("every \(TimerBinding.short(Int64(interval * 1e9))) s") }
+                if let interval = entry.interval {
+                    parts.append("every \(TimerBinding.short(Int64(interval * 1e9))) s")
+                }
                 if let detail = entry.detail { parts.append(detail) }
                 if mode != .default { parts.append("in mode \"\(mode)\"") }
                 if let site = entry.site { parts.append("made at \(site)") }
@@ -145,7 +152,8 @@ enum VirtualTimeBinding {
 
     /// threads(): descriptions of the threads that are alive.
     private static func threads(_ call: Call) -> Int32 {
-        answer(call, LuaThread.all.map { "thread \"\($0.name)\"" + ($0.site.map { " (made at \($0))" } ?? "") }.sorted())
+        answer(
+            call, LuaThread.all.map { "thread \"\($0.name)\"" + ($0.site.map { " (made at \($0))" } ?? "") }.sorted())
     }
 
     /// stop_threads(seconds): the names of those that did not stop within so many real seconds.
@@ -199,6 +207,14 @@ enum VirtualTimeBinding {
     }
 
     // MARK: The clock
+
+    /// next_date(): that of the next timer in the current mode, those aside that fire at this moment.
+    private static func nextDate(_ call: Call) -> Int32 {
+        let loop = call.luaHost.loop
+        let nodes = loop.timers(in: loop.currentMode ?? .default).filter { !$0.pointee.isFiring }
+        guard let date = nodes.map(\.pointee.fireDate).min() else { return call.answerNil() }
+        return call.answer(Call.seconds(date))
+    }
 
     private static func hold(_ call: Call) -> Int32 {
         world(call)?.clock.isHeld = call.boolean(1)

@@ -10,6 +10,9 @@ open class Poller {
     /// Seconds since 1970, by this world's wall clock.
     open var wallClock: Double { linux_wall_clock() }
 
+    /// Timers fire at their dates, whatever their tolerances: where waking up costs nothing, nothing is won by being late.
+    open var ignoresTolerance: Bool { false }
+
     /// Waits until something is ready in an epoll instance, or the time is over; returns the number of events, at most
     /// `capacity`. It may return 0 before that.
     ///

@@ -318,7 +318,10 @@ public final class RunLoop {
             if mayWait {
                 var deadline = run.deadline
                 if !mode.timersAreTaken {
-                    for queue in mode.timers { deadline = min(deadline, queue.heap.latestStart()) }
+                    let isExact = poller.ignoresTolerance
+                    for queue in mode.timers {
+                        deadline = min(deadline, isExact ? queue.heap.firstDate : queue.heap.latestStart())
+                    }
                 }
                 timeout = deadline == .max ? -1 : max(0, deadline.addingSaturating(-poller.now()))
             }

@@ -172,7 +172,8 @@ public final class SimulatedClock: Sendable {
         let late = state.sleepers.filter { $0.deadline <= now }
         for sleeper in late { sleeper.place.ring() }
         // Whoever still works decides when it falls asleep.
-        guard late.isEmpty, state.sleepers.count == state.places, !state.sleepers.dropLast().contains(where: \.isReady) else {
+        guard late.isEmpty, state.sleepers.count == state.places, !state.sleepers.dropLast().contains(where: \.isReady)
+        else {
             return .sleep(-1)
         }
         let next = state.sleepers.reduce(Int64.max) { min($0, $1.deadline) }

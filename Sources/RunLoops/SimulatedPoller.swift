@@ -33,6 +33,10 @@ public final class SimulatedPoller: Poller {
         self.place = place
     }
 
+    /// Off, so that what a real loop makes of tolerances can be simulated.
+    public var fireDatesAreExact = false
+    public override var ignoresTolerance: Bool { fireDatesAreExact }
+
     public override func now() -> Int64 { clock.now.nanoseconds }
 
     public override var wallClock: Double { clock.wallClock }

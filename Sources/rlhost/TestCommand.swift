@@ -34,6 +34,8 @@ enum TestCommand {
             exit(128 + signal)
         }
         host.onUncaught = { _, text in
+            // Ctrl-C while Lua runs is an error in Lua.
+            if text.contains("interrupted!") { exit(128 + SIGINT) }
             Program.report(text)
             exit(1)
         }

@@ -14,6 +14,7 @@ local pairs, ipairs, tonumber, tostring, type, load = pairs, ipairs, tonumber, t
 
 local Run = {}
 Run.__index = Run
+local read_output, drain
 
 local function quote(value) return format("%q", value) end
 
@@ -109,8 +110,11 @@ function Run:handle(worker, event)
   elseif event.k == "done" then
     file.running = nil
     worker.test_began = nil
+    drain(self, worker)
     self:outcome(file, event.i, event)
+    if event.m then worker.marks_told = event.m end
   elseif event.k == "file_failed" then
+    drain(self, worker)
     self:file_failed(file, event.failure)
   elseif event.k == "lines" then
     self.coverage:add(event.files)
@@ -119,6 +123,7 @@ function Run:handle(worker, event)
   elseif event.k == "broken" then
     worker.is_broken = true
   elseif event.k == "end" then
+    drain(self, worker, true)
     file.time = system.real_clock() - worker.began
     worker.file = nil
     file.ended = true
@@ -128,7 +133,7 @@ function Run:handle(worker, event)
   end
 end
 
-local function drain(self, worker)
+function read_output(worker)
   while worker.output do
     local text, _, code = system.read(worker.output.fd)
     if not text and code == "EAGAIN" then return end
@@ -138,8 +143,25 @@ local function drain(self, worker)
       worker.output = nil
       return
     end
-    local file = worker.file or worker.last_file
-    if file then self:tell(file, "output", text) end
+    worker.printed = worker.printed .. text
+  end
+end
+
+-- Passes on what tests have printed. Behind each test's output is its mark: what comes after that waits until the test's
+-- outcome has been told. `last`: there will be no more marks.
+function drain(self, worker, last)
+  read_output(worker)
+  local file = worker.file or worker.last_file
+  while worker.printed ~= "" and worker.mark <= worker.marks_told do
+    local from, to, number = worker.printed:find "%zrlhost:(%d+)%z"
+    local stop = from or last and #worker.printed + 1
+      -- The beginning of a mark is no output.
+      or worker.printed:find "%z[^%z]*$" or #worker.printed + 1
+    local text = worker.printed:sub(1, stop - 1)
+    worker.printed = worker.printed:sub(from and to + 1 or stop)
+    if number then worker.mark = tonumber(number) end
+    if text ~= "" and file then self:tell(file, "output", text) end
+    if not from then return end
   end
 end
 
@@ -153,8 +175,6 @@ local function receive(self, worker)
     while #worker.pending - position >= 3 do
       local length = unpack_string("<I4", worker.pending, position)
       if #worker.pending < position + 3 + length then break end
-      -- What the test printed before this comes before it.
-      if #worker.pending == position + 3 + length then drain(self, worker) end
       local payload = worker.pending:sub(position + 4, position + 3 + length)
       position = position + 4 + length
       local chunk = load("return " .. payload, "=event", "t", {})
@@ -188,7 +208,8 @@ function Run:worker_ended(worker)
   local how, number = system.ended(worker.pid)
   if not how then return end
   receive(self, worker)
-  drain(self, worker)
+  worker.marks_told = math.huge
+  drain(self, worker, true)
   self.workers[worker] = nil
   for _, name in ipairs { "channel", "output", "end_port" } do forget(worker, name) end
   local file = worker.file
@@ -254,11 +275,14 @@ function Run:start_worker(file, first)
     io.stderr:write("rlhost: test: cannot start a worker: ", channel, "\n")
     leave(1)
   end
-  local worker = { pid = pid, pending = "" }
+  local worker = { pid = pid, pending = "", printed = "", mark = 0, marks_told = 0 }
   self.workers[worker] = true
   local function watch(name, fd, callback) worker[name] = { fd = fd, port = rl.on_readable(fd, callback) } end
   watch("channel", channel, function() receive(self, worker) end)
-  watch("output", output, function() drain(self, worker) end)
+  watch("output", output, function()
+    receive(self, worker)
+    drain(self, worker)
+  end)
   watch("end_port", ended, function() self:worker_ended(worker) end)
   self:give_work(worker, file, first)
 end
@@ -322,7 +346,7 @@ local function run_files(options, paths, searched, lua_options, dependencies, do
   run.reporter = options.list and run:lister() or report.new(options.format, write, coloured)
   if options.format ~= "readable" and options.coverage then run.say = function(text) io.stderr:write(text) end end
   for i, path in ipairs(paths) do run.files[i] = new_file(path) end
-  if options.shuffle then choice.shuffle(run.files, options.seed) end
+  if options.shuffle then require "runloop.test.order"(options.seed, "")(run.files) end
   run.late_timer = rl.every(1, function() run:look_for_late() end)
   for _ = 1, options.jobs < #paths and options.jobs or #paths do run:start_worker() end
   run:finish_if_done()

@@ -149,14 +149,4 @@ function options.find_files(paths)
   return files, paths
 end
 
---- Puts a list into an order that the seed determines.
-function options.shuffle(list, seed)
-  local state = seed & 0xffffffff
-  for i = #list, 2, -1 do
-    state = (state * 1664525 + 1013904223) & 0xffffffff
-    local j = (state >> 8) % i + 1
-    list[i], list[j] = list[j], list[i]
-  end
-end
-
 return options

@@ -49,6 +49,7 @@ function Readable:fail(title, failures)
 end
 
 function Readable:test(file, number, outcome)
+  self:close_line()
   local path = file.tests[number].path
   local depth = #path - 1
   for i = 1, depth do
@@ -67,14 +68,24 @@ function Readable:test(file, number, outcome)
   if outcome.s == "failed" then self:fail(concat(path, " › "), outcome.failures) end
 end
 
-function Readable:output(file, text) self:write(text) end
+function Readable:output(file, text)
+  self:write(text)
+  self.is_open = text:sub(-1) ~= "\n"
+end
+
+-- What a test has printed need not end with its line.
+function Readable:close_line()
+  if self.is_open then self:write "\n" end
+  self.is_open = false
+end
 
 function Readable:file_failed(file, failure)
+  self:close_line()
   self:write("  " .. self:paint("FAIL", "FAIL") .. "  the file\n")
   self:fail(file.path, { failure })
 end
 
-function Readable:end_file() end
+function Readable:end_file() self:close_line() end
 
 function Readable:finish(totals)
   for i, entry in ipairs(self.failures) do

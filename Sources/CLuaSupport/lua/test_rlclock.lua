@@ -26,13 +26,18 @@ function Clock:advance(seconds)
   end
   system.allow_jump(rl.now() + seconds)
   rl.sleep(seconds)
+  -- What has come to be due at this very moment happens, too; unless there is no end to that.
+  for _ = 1, 1000 do
+    local date = system.next_date()
+    if not date or date > rl.now() then break end
+    rl.sleep(0)
+  end
 end
 
 --- Jumps to the next timer and lets it fire; returns the seconds that took, or nil if there is none.
 function Clock:next()
   clock_of(self, "rl.clock:next")
-  local loop = rl.current()
-  local date = loop:next_fire_date(loop:mode() or "default")
+  local date = system.next_date()
   if not date then return nil end
   local seconds = date - rl.now()
   if seconds < 0 then seconds = 0 end

@@ -258,8 +258,7 @@ function Process:wait_for(pattern, options)
       if found.n > 2 then return unpack(found, 3, found.n) end
       return sub(self[buffer], found[1], found[2])
     end
-    local over = (self.how or not self[errors and "errors_port" or "output_port"]) and "it ended without"
-      or not pause(self, deadline - rl.now()) and format("not within %g s", options.within or 5)
+    local over = self.how and "it ended without" or not pause(self, deadline - rl.now()) and format("not within %g s", options.within or 5)
     if over and not find(self[buffer], pattern, self[mark], options.plain) then
       local details = { "since the last match it wrote " .. tail(sub(self[buffer], self[mark])) }
       if not errors and sub(self.complained, self.error_position) ~= "" then

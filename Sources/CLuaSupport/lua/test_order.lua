@@ -1,0 +1,16 @@
+-- Random order that a seed determines.
+
+-- A generator of its own: what tests do with math.random must not change it.
+
+--- A function that shuffles lists; the text makes it another one than that of other texts.
+return function(seed, text)
+  local state = seed & 0xffffffff
+  for i = 1, #text do state = (state * 31 + text:byte(i)) & 0xffffffff end
+  return function(list)
+    for i = #list, 2, -1 do
+      state = (state * 1664525 + 1013904223) & 0xffffffff
+      local j = (state >> 8) % i + 1
+      list[i], list[j] = list[j], list[i]
+    end
+  end
+end

@@ -32,7 +32,7 @@ let package = Package(
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"], swiftSettings: swift),
         .testTarget(
             name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLuaSupport", "LineEditor"],
-            exclude: ["Corpus"], swiftSettings: swift),
+            exclude: ["Corpus", "Scripts"], swiftSettings: swift),
         // A process of its own that appends to a history file until it is killed.
         .executableTarget(
             name: "HistoryWriter", dependencies: ["LineEditor"], path: "Tests/HistoryWriter", swiftSettings: swift),

@@ -11,8 +11,8 @@ final class ExternalWait {
     let source: RunLoop.Source
     let modes: [RunLoop.Mode]
     var timer: RunLoop.Timer?
-    /// What the other side does when asked again: sending to a full port, for one.
-    var retry: (() -> Bool)?
+    /// Takes back what it waits for. Returns false if that has happened already, and word of it is on the way.
+    var giveUp: (() -> Bool)?
 
     init(_ fiber: Fiber, modes: [RunLoop.Mode], name: String) {
         self.fiber = fiber
@@ -26,7 +26,8 @@ enum WaitResult: Sendable {
     case values(Parcel)
     case failure(Parcel?, String)
     case thread(LuaThread)
-    case retry
+    /// A message has been taken by its port; false: the port is no longer valid.
+    case sent(Bool)
 }
 
 extension LuaHost {
@@ -34,7 +35,7 @@ extension LuaHost {
     ///
     /// - Parameter timeout: nanoseconds; when they are over the task goes on with nil, "timed out".
     func beginExternalWait(
-        in name: StaticString, timeout: Int64? = nil, retry: (() -> Bool)? = nil, timedOut: @escaping () -> Void = {}
+        in name: StaticString, timeout: Int64? = nil, timedOut: @escaping () -> Void = {}
     ) -> (number: UInt64, modes: [RunLoop.Mode])? {
         lastWait += 1
         let number = lastWait
@@ -42,20 +43,19 @@ extension LuaHost {
             let fiber = beginWait(
                 in: name,
                 cancel: { [unowned self] _ in
-                    _ = takeWait(number)
+                    _ = takeWait(number)?.giveUp?()
                     timedOut()
                 })
         else { return nil }
         var modes = [RunLoop.Mode.common]
         if let mode = loop.currentMode, !loop.commonModeNames.contains(mode) { modes.append(mode) }
         let wait = ExternalWait(fiber, modes: modes, name: "\(name)")
-        wait.retry = retry
         waits[number] = wait
         for mode in modes { loop.add(wait.source, to: mode) }
         if let timeout {
             let timer = RunLoop.Timer(fireDate: .init(nanoseconds: loop.now.nanoseconds + timeout)) {
                 [unowned self] _, _ in
-                guard let wait = takeWait(number) else { return }
+                guard waits[number]?.giveUp?() ?? true, let wait = takeWait(number) else { return }
                 timedOut()
                 resumeWithReason(wait.fiber, "timed out")
             }
@@ -79,11 +79,6 @@ extension LuaHost {
 
     private func endWait(_ number: UInt64, with result: WaitResult) {
         guard !isClosed else { return }
-        if case .retry = result {
-            guard let wait = waits[number], wait.retry?() ?? true, let wait = takeWait(number) else { return }
-            lua_pushboolean(wait.fiber.thread, 1)
-            return resume(wait.fiber, arguments: 1)
-        }
         guard let wait = takeWait(number) else { return }
         switch result {
         case .values(let parcel): resume(wait.fiber, with: parcel)
@@ -92,7 +87,10 @@ extension LuaHost {
             guard let outcome = thread.observe() else { return }
             let count = push(outcome, onto: wait.fiber.thread)
             resume(wait.fiber, arguments: count)
-        case .retry: break
+        case .sent(true):
+            lua_pushboolean(wait.fiber.thread, 1)
+            resume(wait.fiber, arguments: 1)
+        case .sent(false): resumeWithReason(wait.fiber, "invalid")
         }
     }
 

@@ -71,7 +71,7 @@ enum PortBinding {
         switch port.send(message) {
         case .sent: return call.answer(true)
         case .invalid: return refuse(call, "invalid")
-        case .full: break
+        case .full, .waits: break
         }
         var timeout: Int64?
         if !call.isMissing(2) {
@@ -83,17 +83,13 @@ enum PortBinding {
             return call.raiseOutOfMemory()
         }
         let handle = host.loop.handle
-        // Another sender may be faster each time there is room: then this one waits again.
-        host.waits[number]?.retry = { [unowned host] in
-            switch port.send(message, whenRoom: { LuaHost.end(number, of: handle, in: modes, with: .retry) }) {
-            case .sent: return true
-            case .full: return false
-            case .invalid:
-                if let wait = host.takeWait(number) { host.resumeWithReason(wait.fiber, "invalid") }
-                return false
-            }
+        let end: @Sendable (Bool) -> Void = { LuaHost.end(number, of: handle, in: modes, with: .sent($0)) }
+        switch port.send(message, whenTaken: end) {
+        case .waits(let place): host.waits[number]?.giveUp = { port.withdraw(place) }
+        // It has changed since it was asked before.
+        case .sent: end(true)
+        case .invalid, .full: end(false)
         }
-        LuaHost.end(number, of: handle, in: modes, with: .retry)
         return call.yield()
     }
 

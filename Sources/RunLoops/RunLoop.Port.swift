@@ -7,10 +7,12 @@ extension RunLoop {
     public final class Port: PortBase, @unchecked Sendable {
         // Sendable: `state` has a lock of its own; the rest is used by the loop's thread only.
 
-        public enum SendResult: Sendable {
+        public enum SendResult: Sendable, Equatable {
             case sent
-            /// It holds as many messages as it may. `whenRoom` of `send` is called once, when there is room again.
+            /// It holds as many messages as it may.
             case full
+            /// The message stands in line. The number is for `withdraw`.
+            case waits(UInt64)
             case invalid
         }
 
@@ -20,13 +22,19 @@ extension RunLoop {
         private let state = RunLoops.Lock(State())
 
         private struct State {
-            var messages: [any Sendable] = []
-            var first = 0
+            var messages = Fifo<any Sendable>()
+            /// Those for which there is no room. Not empty: it is full.
+            var line = Fifo<Waiting>()
+            var lastNumber: UInt64 = 0
             /// The loop it is in.
             var handle: Handle?
             var isValid = true
-            var waiters: [@Sendable () -> Void] = []
-            var count: Int { messages.count - first }
+        }
+
+        private struct Waiting {
+            let number: UInt64
+            let message: any Sendable
+            let whenTaken: @Sendable (Bool) -> Void
         }
 
         /// - Parameter callback: nil: the port only keeps its mode alive, and keeps what it is sent.
@@ -41,18 +49,23 @@ extension RunLoop {
 
         /// Queues a message and wakes the port's loop. Any thread.
         ///
-        /// - Parameter whenRoom: called on some thread, once, if the result is `.full` and there is room again, or the port
-        ///   is no longer valid.
-        public func send(_ message: any Sendable, whenRoom: (@Sendable () -> Void)? = nil) -> SendResult {
+        /// Messages arrive in the order of these calls, also those that had to stand in line: who comes later does not
+        /// overtake them when there is room.
+        ///
+        /// - Parameter whenTaken: given, a message for which there is no room stands in line, and this is called on some
+        ///   thread, once: with true when the port has taken it, with false when the port is no longer valid.
+        public func send(_ message: any Sendable, whenTaken: (@Sendable (Bool) -> Void)? = nil) -> SendResult {
             var wasEmpty = false
             var handle: Handle?
             let result = state.withLock { state -> SendResult in
                 guard state.isValid else { return .invalid }
-                guard state.count < capacity else {
-                    if let whenRoom { state.waiters.append(whenRoom) }
-                    return .full
+                guard state.messages.count < capacity else {
+                    guard let whenTaken else { return .full }
+                    state.lastNumber += 1
+                    state.line.append(.init(number: state.lastNumber, message: message, whenTaken: whenTaken))
+                    return .waits(state.lastNumber)
                 }
-                wasEmpty = state.count == 0
+                wasEmpty = state.messages.isEmpty
                 state.messages.append(message)
                 handle = state.handle
                 return .sent
@@ -61,8 +74,16 @@ extension RunLoop {
             return result
         }
 
+        /// Takes a message out of the line. Returns false if it no longer stands there: then `whenTaken` is, or has been,
+        /// called. Any thread.
+        public func withdraw(_ number: UInt64) -> Bool {
+            // Dropped with no lock held: it may own anything.
+            let removed = state.withLock { $0.line.removeFirst { $0.number == number } }
+            return removed != nil
+        }
+
         /// How many messages wait. Any thread.
-        public var count: Int { state.withLock { $0.count } }
+        public var count: Int { state.withLock { $0.messages.count } }
 
         /// Whether it still takes messages. Any thread.
         public var takesMessages: Bool { state.withLock { $0.isValid } }
@@ -73,25 +94,16 @@ extension RunLoop {
             for mode in modes where !mode.ready.contains(self) { mode.ready.append(self) }
         }
 
-        override func isStillReady() -> Bool { callback != nil && state.withLock { $0.count > 0 } }
+        override func isStillReady() -> Bool { callback != nil && state.withLock { !$0.messages.isEmpty } }
 
         override func deliver() -> Bool {
-            var waiters: [@Sendable () -> Void] = []
-            let message = state.withLock { state -> (any Sendable)? in
-                guard state.count > 0 else { return nil }
-                let message = state.messages[state.first]
-                state.messages[state.first] = ()
-                state.first += 1
-                // Amortized: an array that shifts at each message would make a long queue slow.
-                if state.first == state.messages.count || state.first > 64 && state.first * 2 > state.messages.count {
-                    state.messages.removeFirst(state.first)
-                    state.first = 0
-                }
-                waiters = state.waiters
-                state.waiters = []
-                return message
+            let (message, next) = state.withLock { state -> ((any Sendable)?, Waiting?) in
+                guard let message = state.messages.popFirst() else { return (nil, nil) }
+                let next = state.line.popFirst()
+                if let next { state.messages.append(next.message) }
+                return (message, next)
             }
-            for waiter in waiters { waiter() }
+            next?.whenTaken(true)
             guard let message else { return false }
             callback?(self, message)
             return isValid && isStillReady()
@@ -107,13 +119,13 @@ extension RunLoop {
         }
 
         override func retire() {
-            let (waiters, messages) = state.withLock { state in
-                let left = (state.waiters, state.messages)
+            // Dropped at the end, with no lock held.
+            var left = state.withLock { state in
+                let left = state
                 state = State(isValid: false)
                 return left
             }
-            for waiter in waiters { waiter() }
-            withExtendedLifetime(messages) {}  // dropped here, with no lock held
+            while let waiting = left.line.popFirst() { waiting.whenTaken(false) }
         }
     }
 }

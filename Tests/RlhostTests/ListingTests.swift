@@ -1,35 +1,19 @@
 import Foundation
 import Testing
 
-/// The scripts beside Apple's chapter. Each says at its end what it prints:
-///
-///     --[[ expected:
-///     the first line
-///     ]]
+/// The scripts beside Apple's chapter. Each says at its end what it prints: see `ToldScript`.
 @Suite("Listings")
 struct ListingTests {
     static let folder = "scripts/listings"
 
-    static let scripts: [String] =
-        ((try? FileManager.default.contentsOfDirectory(atPath: "\(Binary.repository)/\(folder)")) ?? [])
-        .filter { $0.hasSuffix(".lua") }.sorted()
+    static let scripts = ToldScript.all(in: folder)
 
     private static func text(_ path: String) throws -> String {
-        try String(contentsOf: URL(filePath: "\(Binary.repository)/\(path)"), encoding: .utf8)
+        try String(contentsOf: ProgramRun.root.appending(path: path), encoding: .utf8)
     }
 
     @Test("each listing prints what it says at its end", arguments: scripts)
-    func prints(script: String) throws {
-        let path = "\(Self.folder)/\(script)"
-        let parts = try Self.text(path).components(separatedBy: "\n--[[ expected:\n")
-        #expect(parts.count == 2, "\(path): a listing ends with one comment \"--[[ expected:\" and what it prints")
-        guard let block = parts.last, parts.count == 2 else { return }
-        #expect(block.hasSuffix("\n]]\n"), "\(path): after what it prints come a line with ]] and the end")
-        let run = try Binary.run([path], directory: Binary.repository)
-        #expect(run.output + "]]\n" == block)
-        #expect(run.errors == "")
-        #expect(run.status == 0)
-    }
+    func prints(script: String) async throws { try await ToldScript.check("\(Self.folder)/\(script)") }
 
     /// The first line of a script names its listings: "Listing 3-1: …", "Listings 3-3 to 3-9, …".
     @Test("all nineteen listings of the chapter are there, each once")

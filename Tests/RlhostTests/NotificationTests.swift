@@ -1,0 +1,7 @@
+import Testing
+
+@Suite("Notifications")
+struct NotificationTests {
+    @Test("the queue does what the script expects, misuse included", arguments: ["notification-queue.lua"])
+    func scripts(script: String) async throws { try await ToldScript.check("\(ThreadTests.folder)/\(script)") }
+}

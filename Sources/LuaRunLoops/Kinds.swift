@@ -11,7 +11,8 @@ enum Kinds {
         1, "source", userValues: 4, methods: SourceBinding.methods, describe: { SourceBinding.describe(Call($0)) },
         collect: collect)
     static let fdPort: Kind = Kind(
-        2, "fd_port", userValues: 2, methods: FDPortBinding.methods, describe: { FDPortBinding.describe(Call($0)) }, collect: collect)
+        2, "fd_port", userValues: 2, methods: FDPortBinding.methods, describe: { FDPortBinding.describe(Call($0)) },
+        collect: collect)
     static let observer: Kind = Kind(
         3, "observer", methods: ObserverBinding.methods, describe: { ObserverBinding.describe(Call($0)) },
         collect: collect)

@@ -46,7 +46,7 @@ struct MessageFrameTests {
             let server = try Binary.Process(["-e", Self.server], environment: environment)
             #expect(server.waitForOutput("ready"), "\(server.errorText)")
             let path = directory + "/talk.py"
-            try Data((Self.preamble + script + "\nassert ask() == b'5 good'\ngood.request(0)\n").utf8)
+            try Data((Self.preamble + script + "\nassert ask() == b'5 good'\ngood.start(REQUEST, 0, b'')\n").utf8)
                 .write(to: URL(filePath: path))
             let client = try Binary.shell("exec python3 \(path) \(Binary.repository)", environment: environment)
             #expect(client.status == 0, "\(client.errors)")
@@ -60,16 +60,28 @@ struct MessageFrameTests {
         ("version", "send(head(version=2))", "version 2 is not known here, only 1"),
         ("kind", "send(head(kind=77))", "there is no frame of kind 77"),
         ("reserved", "send(head(zero=1))", "the last four bytes of a head are not 0"),
-        ("oversized", "send(head(length=0xFFFFFFFF))", "4294967295 bytes of data are announced, and 16777216 are allowed"),
-        ("one byte more", "send(head(length=LONGEST + 1))", "16777217 bytes of data are announced, and 16777216 are allowed"),
+        (
+            "oversized", "send(head(length=0xFFFFFFFF))",
+            "4294967295 bytes of data are announced, and 16777216 are allowed"
+        ),
+        (
+            "one byte more", "send(head(length=LONGEST + 1))",
+            "16777217 bytes of data are announced, and 16777216 are allowed"
+        ),
         ("answer", "send(head(kind=REPLY))", "only a port sends frames of kind 3"),
-        ("replayed", "send(head() + head())\nassert bad.receive()[3] == b'7 '", "conversation 1 does not follow 1"),
+        (
+            "replayed", "send(head())\nassert bad.receive()[3] == b'7 '\nsend(head())",
+            "conversation 1 does not follow 1"
+        ),
         ("left out", "send(head(conversation=2))", "conversation 2 does not follow 0"),
-        ("too many", "send(b''.join(HEAD.pack(b'RL', 1, 1, 0, i + 1, 9, 0) for i in range(257)))", "more than 256 of its messages"),
+        (
+            "too many", "send(b''.join(HEAD.pack(b'RL', 1, 1, 0, i + 1, 9, 0) for i in range(257)))",
+            "more than 256 of its messages"
+        ),
     ]
 
     @Test("who breaks a rule is told which, and cut off; others notice nothing", arguments: broken.indices)
-    func broken(index: Int) throws {
+    func offence(index: Int) throws {
         let (name, script, reason) = Self.broken[index]
         let (client, server) = try talk(script + "\nprint(bye())")
         #expect(client.output.hasPrefix(reason), "\(name): \(client.output)")
@@ -97,9 +109,9 @@ struct MessageFrameTests {
                 send(bytes([byte]))
                 time.sleep(0.001)
             assert bad.receive() == (REPLY, 1, -2, b"-2 a\\0b")
-            send(b"".join(HEAD.pack(b"RL", 1, SEND if i % 2 else REQUEST, 1, i, i, 0) + b"x" for i in range(2, 202)))
+            send(b"".join(HEAD.pack(b"RL", 1, SEND if i % 2 else REQUEST, 1, i, i + 90, 0) + b"x" for i in range(2, 202)))
             seen = [bad.receive() for i in range(2, 202)]
-            assert seen == [(DONE, i, i, b"") if i % 2 else (REPLY, i, i, b"%d x" % i) for i in range(2, 202)], seen
+            assert seen == [(DONE, i, i + 90, b"") if i % 2 else (REPLY, i, i + 90, b"%d x" % (i + 90)) for i in range(2, 202)], seen
             bad.conversation = 201
             whole = bytes(LONGEST)
             assert bad.request(1, whole[:-2]) == b"1 " + whole[:-2]
@@ -215,6 +227,7 @@ struct MessageFrameTests {
         let run = try Binary.shell(
             "exec python3 \(Binary.repository)/scripts/message-storm 5000 20", timeout: 120)
         #expect(run.status == 0, "\(run.errors)")
-        #expect(run.output.contains("5000 messages in order, none lost, none doubled") && run.output.contains("20 kills"))
+        #expect(
+            run.output.contains("5000 messages in order, none lost, none doubled") && run.output.contains("20 kills"))
     }
 }

@@ -191,7 +191,7 @@ struct MessagePortScriptTests {
                   os.exit(0)'
                 """, environment: environment)
             #expect(
-                few.output == "EMFILE\tEMFILE\nEMFILE\tEMFILE\nEMFILE\tEMFILE\nnil\tnil\nnil\tnil\n",
+                few.output == "EMFILE\tEMFILE\nEMFILE\tEMFILE\nEMFILE\tEMFILE\nnil\tEMFILE\nnil\tnil\n",
                 "\(few.output)\(few.errors)")
             let run = try Binary.run(["-e", script], environment: environment)
             let rule = "a name has 1 to 100 bytes, does not begin with \".\" and contains neither \"/\" nor NUL"

@@ -113,6 +113,9 @@ final class MessagePortName {
             if fd >= 0 {
                 linux_close(fd)
                 path = runtime + "/rlhost"
+            } else if ![ENOENT, ENOTDIR, EACCES, ELOOP].contains(linux_errno()) {
+                // It may be all right: elsewhere nobody would find us.
+                throw .init(errno: linux_errno(), message: text(linux_errno(), runtime))
             }
         }
         let fd = linux_open_private_directory(path, make ? 1 : 0, &owner, &mode)

@@ -205,8 +205,8 @@ extension RunLoop {
                 warned?(self, "message \(conversation.id) could not be handled: \(failure)")
                 sendFailure = sendFailure ?? failure
             }
-            settleFlushes()
             unuse([.common])
+            settleFlushes()
         }
 
         private func settleFlushes() {

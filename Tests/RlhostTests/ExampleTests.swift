@@ -180,4 +180,33 @@ struct ExampleTests {
                 """)
         #expect(run.output.contains("modal   \theartbeat\n"), "what is in both modes goes on")
     }
+
+    @Test("the echo service serves its own client, and one in Python")
+    func echo() throws {
+        let run = try Self.shell(
+            """
+            chmod 700 .
+            export XDG_RUNTIME_DIR=$PWD
+            $RLHOST \(Self.path("echo_service.lua")) > out & service=$!
+            await waiting out
+            $RLHOST \(Self.path("echo_client.lua")) ada bob
+            python3 \(Binary.repository)/scripts/examples/message_client.py org.example.echo 1 hello
+            $RLHOST \(Self.path("echo_client.lua")) -q
+            wait $service; echo "status $?"
+            cat out
+            """)
+        #expect(
+            run.output == """
+                ADA
+                BOB
+                a d a\u{20}
+                b o b\u{20}
+                HELLO
+                bye
+                status 0
+                echo: waiting as org.example.echo
+                echo: the name is free again
+
+                """, "\(run.errors)")
+    }
 }

@@ -27,8 +27,7 @@ let package = Package(
         .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "CLinux"], swiftSettings: swift),
         .target(name: "LineEditor", swiftSettings: swift),
         .executableTarget(
-            name: "rlhost", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "LineEditor", "CLinux"],
-            swiftSettings: swift),
+            name: "rlhost", dependencies: ["LuaRunLoops", "RunLoops", "LineEditor", "CLinux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"], swiftSettings: swift),
         .testTarget(
             name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLuaSupport", "LineEditor"],

@@ -198,7 +198,6 @@ void cl_interrupt_once(cl_host *host) {
 }
 
 void cl_forget_interrupts(void) {
-  noted[SIGINT] = 0;
   is_ending = 0;
   loop_guard.is_set = 0;
   pending = 0;

@@ -6,7 +6,7 @@ internal import CLuaSupport
 /// Fibers are pooled: a callback that does not wait gives its fiber back, which costs no more than a protected call.
 /// Slot 1 of its stack holds the table of anchors.
 public final class Fiber {
-    public let thread: LuaState
+    public internal(set) var thread: LuaState
     let slot: UInt32
     /// What each callback touches, in raw memory: as properties these fields would be checked for exclusive access, which
     /// cost more than the callback.
@@ -242,9 +242,21 @@ extension Interpreter {
     /// Gives back a fiber that ended, and was unwound if that was with an error. Runs no Lua code.
     public final func discardEnded(_ fiber: Fiber) {
         guard !isClosed else { return }
+        renew(fiber)
         lua_settop(fiber.thread, 0)
         lua_rawgeti(fiber.thread, cl_registry, lua_Integer(host.pointee.anchors))
         recycle(fiber)
+    }
+
+    /// Gives it another coroutine. One that died in a hook, as by Control-C, would never call hooks again: Lua resets
+    /// nearly everything for the next use, but not that.
+    private func renew(_ fiber: Fiber) {
+        guard cl_new_thread(main) == LUA_OK, let thread = lua_tothread(main, -1) else { return cl_pop(main, 1) }
+        lua_rawgeti(main, cl_registry, lua_Integer(host.pointee.anchors))
+        lua_rotate(main, -2, 1)
+        lua_rawseti(main, -2, lua_Integer(fiber.slot))
+        cl_pop(main, 1)
+        fiber.thread = thread
     }
 
     /// Those that wait, oldest first.

@@ -36,7 +36,13 @@ final class LuaTask: FiberAttachment {
     // here, so an error is reported later.
     deinit {
         guard isEnded, !host.isClosed else { return }
-        if !isObserved, let failure { host.retire(fiber, failure) } else { host.discardEnded(fiber) }
+        if !isObserved, let failure {
+            host.retire(fiber, failure)
+        } else if results < 0 {
+            host.discardEnded(fiber)
+        } else {
+            host.recycle(fiber)
+        }
     }
 
     var hasFailed: Bool { isEnded && results < 0 }

@@ -63,12 +63,14 @@ public final class PromptScript {
 
     /// Compiles an entry and leaves its function on `main`'s stack, for `LuaHost.start`; or says what is wrong with it.
     public func compile(_ text: String) -> String? {
-        guard begin("compile"), push(text) else { return "not enough memory" }
-        guard cl_call_traced(host.main, 1, 2) == LUA_OK else { return host.popMessage() }
-        guard lua_type(host.main, -2) == LUA_TFUNCTION else {
+        let base = lua_gettop(host.main)
+        // Not only for lack of memory: Control-C may meet any of these calls.
+        guard begin("compile"), push(text), cl_call_traced(host.main, 1, 2) == LUA_OK,
+            lua_type(host.main, base + 1) == LUA_TFUNCTION
+        else {
             let message = host.popMessage()
-            cl_pop(host.main, 1)
-            return message
+            lua_settop(host.main, base)
+            return message.hasPrefix("[rlhost]:") || message.contains("interrupted!") ? "interrupted!" : message
         }
         cl_pop(host.main, 1)
         return nil
@@ -163,5 +165,8 @@ extension LuaHost {
     public func interrupt() { cl_interrupt_once(host) }
 
     /// Forgets an interruption that has met nothing.
-    public func forgetInterrupt() { cl_forget_interrupts() }
+    public func forgetInterrupt() {
+        _ = cl_take_signal(SIGINT)
+        cl_forget_interrupts()
+    }
 }

@@ -1,7 +1,6 @@
 import CLinux
 import Glibc
 import LineEditor
-import Lua
 import LuaRunLoops
 import RunLoops
 
@@ -59,17 +58,6 @@ final class REPL {
         display = Display(editor)
         editor.isComplete = { [unowned self] text in isFinished(text) ? .complete : .incomplete }
         editor.complete = { [unowned self] text, cursor in complete(text, cursor) }
-    }
-
-    /// `$XDG_STATE_HOME/rlhost/history`, or what RLHOST_HISTORY names; nil: none.
-    private static func historyPath(_ ignoresEnvironment: Bool) -> String? {
-        if let path = getenv("RLHOST_HISTORY") { return path.pointee == 0 ? nil : String(cString: path) }
-        return folder("XDG_STATE_HOME", ".local/state").map { "\($0)/rlhost/history" }
-    }
-
-    private static func folder(_ variable: String, _ otherwise: String) -> String? {
-        if let path = getenv(variable), path.pointee == UInt8(ascii: "/") { return String(cString: path) }
-        return getenv("HOME").map { "\(String(cString: $0))/\(otherwise)" }
     }
 
     // MARK: The session
@@ -317,14 +305,6 @@ final class REPL {
         }
     }
 
-    private func runStartUpFile() {
-        guard let path = Self.folder("XDG_CONFIG_HOME", ".config").map({ "\($0)/rlhost/init.lua" }),
-            access(path, R_OK) == 0
-        else { return }
-        if let message = host.load(.file(path)) { return report(message) }
-        _ = host.start { $0.onFailure = { [unowned self] in report($0) } }
-    }
-
     /// Shows an error, as everything on standard error.
     func report(_ message: String) {
         let text = usesColor ? "\u{1B}[31m\(message)\u{1B}[m\n" : message + "\n"
@@ -389,15 +369,5 @@ final class REPL {
             mode = newValue
             host.loop.stop()
         }
-    }
-}
-
-extension StringProtocol {
-    /// Without blanks at both ends.
-    var trimmed: String {
-        var text = Substring(self)
-        while let first = text.first, first.isWhitespace { text.removeFirst() }
-        while let last = text.last, last.isWhitespace { text.removeLast() }
-        return String(text)
     }
 }

@@ -8,7 +8,7 @@ final class PromptSession {
     private(set) var problems: [String] = []
     private let master: Int32
     private var process: pid_t = 0
-    let folder: TemporaryFolder
+    let folder: PromptFolder
     private(set) var status: Int32?
 
     struct Failure: Error, CustomStringConvertible { let description: String }
@@ -18,10 +18,10 @@ final class PromptSession {
     ///   - files: texts by name, written to the folder that is the home directory and the working directory.
     init(
         _ arguments: [String] = [], columns: Int = 80, rows: Int = 24, environment: [String: String] = [:],
-        files: [String: String] = [:], folder: TemporaryFolder? = nil
+        files: [String: String] = [:], folder: PromptFolder? = nil
     ) throws {
         screen = Screen(columns: columns, rows: rows)
-        self.folder = try folder ?? TemporaryFolder()
+        self.folder = try folder ?? PromptFolder()
         for (name, text) in files {
             let url = self.folder.url.appending(path: name)
             try FileManager.default.createDirectory(
@@ -37,7 +37,8 @@ final class PromptSession {
         }
         setSize(columns, rows)
         var variables = [
-            "PATH": "/usr/bin:/bin", "TERM": "xterm", "NO_COLOR": "1", "HOME": self.folder.url.path, "LC_ALL": "C.UTF-8",
+            "PATH": "/usr/bin:/bin", "TERM": "xterm", "NO_COLOR": "1", "HOME": self.folder.url.path,
+            "LC_ALL": "C.UTF-8",
         ]
         variables.merge(environment) { _, given in given }
         try spawn(
@@ -72,7 +73,9 @@ final class PromptSession {
         let variables = environment.map { strdup("\($0)=\($1)") } + [nil]
         defer { for text in arguments + variables { free(text) } }
         let error = posix_spawn(&process, command[0], &actions, &attributes, arguments, variables)
-        guard error == 0 else { throw Failure(description: "cannot start \(command[0]): \(String(cString: strerror(error)))") }
+        guard error == 0 else {
+            throw Failure(description: "cannot start \(command[0]): \(String(cString: strerror(error)))")
+        }
     }
 
     private func setSize(_ columns: Int, _ rows: Int) {
@@ -123,11 +126,13 @@ final class PromptSession {
         let deadline = Date(timeIntervalSinceNow: seconds)
         while !condition(self) {
             guard Date() < deadline else {
-                throw Failure(description: "waited in vain for \(what); the screen:\n\(picture.joined(separator: "\n"))")
+                throw Failure(
+                    description: "waited in vain for \(what); the screen:\n\(picture.joined(separator: "\n"))")
             }
             guard read(milliseconds: 100) else {
                 if condition(self) { return }
-                throw Failure(description: "it ended instead of \(what); the screen:\n\(picture.joined(separator: "\n"))")
+                throw Failure(
+                    description: "it ended instead of \(what); the screen:\n\(picture.joined(separator: "\n"))")
             }
         }
     }
@@ -173,4 +178,16 @@ final class PromptSession {
     }
 
     func signal(_ number: Int32) { kill(process, number) }
+}
+
+/// A folder that is removed with its last reference.
+final class PromptFolder {
+    let url: URL
+
+    init() throws {
+        url = FileManager.default.temporaryDirectory.appending(path: "rlhost-prompt-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: url) }
 }

@@ -3,10 +3,9 @@ import Testing
 
 @Suite("The prompt", .serialized)
 struct PromptTests {
-    /// As `lua -i` has it.
-    private static let banner = ((try? Binary.run(["-v"]))?.output ?? "").trimmingCharacters(in: .newlines)
-
-    @Test("shows a banner and a prompt, evaluates expressions first, and leaves at Control-D", arguments: [(80, 24), (20, 5)])
+    @Test(
+        "shows a banner and a prompt, evaluates expressions first, and leaves at Control-D",
+        arguments: [(80, 24), (20, 5)])
     func basics(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.until("the prompt") { $0.isAtPrompt }
@@ -25,8 +24,6 @@ struct PromptTests {
 
     @Test("goes on over several lines until an entry is complete, operators at a line's end included")
     func continuation() throws {
-        let session = try PromptSession(["-e", ""])
-        _ = session
         let prompt = try PromptSession()
         try prompt.until("the prompt") { $0.isAtPrompt }
         try prompt.type("1 +\r")
@@ -47,7 +44,9 @@ struct PromptTests {
 
     @Test("keeps the locals of earlier entries, as if all stood in one block")
     func locals() throws {
-        let run = try Binary.run(["-i"], input: """
+        let run = try Binary.run(
+            ["-i"],
+            input: """
                 local n = 0
                 function increment() n = n + 1 return n end
                 increment() increment()
@@ -79,7 +78,7 @@ struct PromptTests {
                 """)
         #expect(
             run.output.replacing(/(>>? )+/, with: "").split(separator: "\n").dropFirst() == [
-                "2", "2" == "2" ? "11" : "", "12\tshadows", "3", "27", "1\tnil", "nil", "5\t5", "3\tnil", "1\tnil",
+                "2", "11", "12\tshadows", "3", "27", "1\tnil", "nil", "5\t5", "3\tnil", "1\tnil",
                 "shadows\t1", "closed at the end",
             ])
         #expect(run.errors.contains("attempt to assign to const variable 'a'"))
@@ -112,8 +111,10 @@ struct PromptTests {
 
     @Test("shows tables to a depth of three, with sorted keys, cycles marked and no more than a hundred items")
     func inspector() throws {
-        let run = try Binary.run(["-i"], input: #"""
-                { 1, "two", { b = 2, a = 1, ["not a name"] = true }, x = { y = { z = { } , w = { 1 } } } }
+        let run = try Binary.run(
+            ["-i"],
+            input: #"""
+                { 1, "two", { b = 2, a = 1, ["a b"] = true }, x = { y = { z = { } , w = { 1 } } } }
                 "a string", 'another'
                 (function() local t = { } t.self = t return t end)()
                 #(function() local t = {} for i = 1, 150 do t[i] = i end return t end)()
@@ -128,7 +129,7 @@ struct PromptTests {
 
                 """#)
         let lines = run.output.replacing(/(?m)^(>>? )+/, with: "").split(separator: "\n").map(String.init)
-        #expect(lines[1] == #"{ 1, "two", { a = 1, b = 2, ["not a name"] = true }, x = { y = { w = {…}, z = {} } } }"#)
+        #expect(lines[1] == #"{ 1, "two", { a = 1, ["a b"] = true, b = 2 }, x = { y = { w = {…}, z = {} } } }"#)
         #expect(lines[2] == "a string\tanother")
         #expect(lines[3] == "{ self = <cycle> }")
         #expect(lines[4] == "150")
@@ -207,15 +208,16 @@ struct PromptTests {
         let shown = text.withoutBlanksAtEnd
         let wanted = entry.withoutBlanksAtEnd
         // An entry larger than the screen shows its end.
-        return isCursorRight && (shown == wanted || needed > session.screen.rows.count - 1 && wanted.hasSuffix(shown.suffix(columns)))
+        return isCursorRight
+            && (shown == wanted || needed > session.screen.rows.count - 1 && wanted.hasSuffix(shown.suffix(columns)))
     }
 
     @Test("output of C modules, children and partial lines is kept apart from the line, too")
     func otherOutput() throws {
         let session = try PromptSession()
         try session.until("the prompt") { $0.isAtPrompt }
-        try session.type("io.write 'no newline'\r")
-        try session.until(rows: ["> io.write 'no newline'", "no newline", "> |"])
+        try session.type("do io.write 'no newline' end\r")
+        try session.until(rows: ["> do io.write 'no newline' end", "no newline", "> |"])
         try session.type("os.execute 'printf child; sleep 0.2; (sleep 0.3; echo late) &'\r")
         try session.until("the prompt") { $0.picture.suffix(2).first == "true\texit\t0" || $0.isAtPrompt }
         try session.type("abc")
@@ -228,7 +230,8 @@ struct PromptTests {
     func callbackErrors() throws {
         let session = try PromptSession()
         try session.until("the prompt") { $0.isAtPrompt }
-        try session.type("rl.after(0.05, function() error('in a timer') end) rl.after(0.1, function() print 'later' end) 1\u{08}\r")
+        try session.type(
+            "rl.after(0.05, function() error('in a timer') end) rl.after(0.1, function() print 'later' end) 1\u{08}\r")
         try session.type("typed")
         try session.until("the callbacks") { session in
             session.screen.lines.contains { $0.contains("in a timer") } && session.screen.lines.contains("later")
@@ -240,7 +243,8 @@ struct PromptTests {
         "Tab completes fields, methods, globals, keywords, modules and files, and runs no code",
         arguments: [
             ("string.for", "string.format"), ("rl.wait_r", "rl.wait_readable"), ("rl.current():n", "rl.current():n"),
-            ("loop:next", "loop:next_fire_date"), ("tabl", "table"), ("whil", "while"), ("require 'runl", "require 'runloop"),
+            ("loop:next", "loop:next_fire_date"), ("tabl", "table"), ("whil", "while"),
+            ("require 'runl", "require 'runloop"),
             ("require('mod", "require('module_of_mine"), ("io.open('some", "io.open('some_file.txt"),
             ("name:upp", "name:upper"), ("trap.fie", "trap.fie"), ("kept_lo", "kept_local"), (".tim", ".timers"),
             ("-- tabl", "-- tabl"), ("kept_local.inn", "kept_local.inner_field"),
@@ -260,7 +264,7 @@ struct PromptTests {
 
     @Test("remembers entries in a file of its own, and finds them again")
     func history() throws {
-        let folder = try TemporaryFolder()
+        let folder = try PromptFolder()
         let first = try PromptSession(environment: ["XDG_STATE_HOME": folder.url.path + "/state"], folder: folder)
         try first.until("the prompt") { $0.isAtPrompt }
         try first.type("'remember' .. ' me'\r")
@@ -294,14 +298,17 @@ struct PromptTests {
         #expect(other.screen.lines.contains("started up"))
         try other.type("greeting\r")
         try other.until("hello") { $0.picture.suffix(2) == ["hello", "> |"] }
-        let ignoring = try PromptSession(["-E", "-i"], environment: ["XDG_CONFIG_HOME": folder.url.path + "/config"], folder: folder)
+        let ignoring = try PromptSession(
+            ["-E", "-i"], environment: ["XDG_CONFIG_HOME": folder.url.path + "/config"], folder: folder)
         try ignoring.until("the prompt") { $0.isAtPrompt }
         #expect(!ignoring.screen.lines.contains("started up"))
     }
 
     @Test("knows dot commands")
     func commands() throws {
-        let session = try PromptSession(files: ["load.lua": "#!/usr/bin/env rlhost\nlocal loaded = 'from a file'\nprint(loaded)"])
+        let session = try PromptSession(files: [
+            "load.lua": "#!/usr/bin/env rlhost\nlocal loaded = 'from a file'\nprint(loaded)"
+        ])
         try session.until("the prompt") { $0.isAtPrompt }
         func run(_ line: String, _ expected: String) throws {
             try session.type("\u{0C}" + line + "\r")
@@ -372,10 +379,10 @@ struct PromptTests {
     func terminalSettings() throws {
         let session = try PromptSession()
         try session.until("the prompt") { $0.isAtPrompt }
-        try session.type("io.read()\r")
-        try session.until("the entry") { $0.screen.row == 2 && $0.screen.column == 0 }
+        try session.type("print 'reads' return io.read()\r")
+        try session.until("the entry") { $0.screen.lines.contains("reads") }
         try session.type("echoed\n")
-        try session.until(rows: ["> io.read()", "echoed", "echoed", "> |"])
+        try session.until(rows: ["> print 'reads' return io.read()", "reads", "echoed", "echoed", "> |"])
         try session.type("os.execute 'stty -a | grep -o -- \"-*icanon\"'\r")
         try session.until("the settings") { $0.screen.lines.contains("icanon") && $0.isAtPrompt }
         try session.type("io.write 'bye' os.exit(3)\r")
@@ -385,8 +392,10 @@ struct PromptTests {
 
     @Test("reads plainly what is no terminal")
     func plain() throws {
-        let run = try Binary.run(["-i"], input: "1 +\n2\nrl.sleep(0.01) return 'slept'\nio.read()\nthis line\nerror('oops', 0)\n")
-        #expect(run.output == "\(Self.banner)\n> >> 3\n> slept\n> this line\n> > ")
+        let run = try Binary.run(
+            ["-i"], input: "1 +\n2\nrl.sleep(0.01) return 'slept'\nio.read()\nthis line\nerror('oops', 0)\n")
+        #expect(run.output.hasPrefix("Lua 5.4"))
+        #expect(run.output.hasSuffix("\n> >> 3\n> slept\n> this line\n> > "))
         #expect(run.errors.hasPrefix("oops\nstack traceback:"))
         #expect(run.status == 0)
     }

@@ -250,7 +250,7 @@ void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(vo
 void cl_interrupt(cl_host *host);
 /// An interruption has done its work: no more of it.
 void cl_forget_interrupts(void);
-/// Lua code that runs, or will run next, is interrupted as if by SIGINT.
+/// Lua code that runs, or that goes on next, is interrupted once, as if by SIGINT.
 void cl_interrupt_once(cl_host *host);
 /// Takes the note of a signal; whether there was one.
 int cl_take_signal(int number);

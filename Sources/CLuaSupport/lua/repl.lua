@@ -100,21 +100,24 @@ local function keep(number, fn)
   end
   for i = 1, #declared do
     local variable = declared[i]
-    local at = places[variable.name]
-    if not at then
-      -- A constant that the compiler has put in place of the variable.
-      local value = select(i, fn())
-      variables[variable.name] = { function() return value end, 1, true }
+    local at, value = places[variable.name], nil
+    if at then
+      value = select(2, getupvalue(fn, at))
     else
-      if variable.closes then
-        local _, value = getupvalue(fn, at)
-        local metatable = getmetatable(value)
-        if value and not (type(metatable) == "table" and rawget(metatable, "__close")) then
-          error(format("variable '%s' got a non-closable value", variable.name), 2)
-        end
-        if value then to_close[#to_close + 1] = value end
+      -- A constant that the compiler has put in place of the variable.
+      value = select(i, fn())
+    end
+    if variable.closes and value then
+      local metatable = getmetatable(value)
+      if not (type(metatable) == "table" and rawget(metatable, "__close")) then
+        error(format("variable '%s' got a non-closable value", variable.name), 2)
       end
+      to_close[#to_close + 1] = value
+    end
+    if at then
       variables[variable.name] = { fn, at, variable.constant }
+    else
+      variables[variable.name] = { function() return value end, 1, true }
     end
   end
 end
@@ -258,7 +261,10 @@ function repl.compile(text)
   return bind(source, tokens, source) or fn
 end
 
-local function wants_more(message) return message and sub(message, -5) == "<eof>" end
+-- A short string cannot go on in the next line.
+local function wants_more(message)
+  return sub(message, -5) == "<eof>" and not find(message, "unfinished string", 1, true)
+end
 
 -- Whether an entry is wrong only because it is not finished.
 function repl.is_incomplete(text)
@@ -538,7 +544,7 @@ function repl.help(what)
   local key = plain(name)
   local entry = entries[key] or entries["rl." .. key] or entries[(gsub(key, "^%w+([.:])", "rl%1"))]
     or entries[(gsub(key, "%.", ":"))]
-  if entry then return render(entry) end
+  if entry and find(key, "[.:]") then return render(entry) end
   local found = {}
   for other, candidate in next, entries do
     if starts_with(other, key .. ":") or starts_with(other, key .. ".") or match(other, "[.:](.*)$") == key then
@@ -546,6 +552,7 @@ function repl.help(what)
     end
   end
   sort(found)
+  if entry then return render(entry) .. (#found > 0 and "\n\n" .. concat(found, "\n") or "") end
   if #found == 1 then
     for _, candidate in next, entries do if candidate.title == found[1] then return render(candidate) end end
   end

@@ -180,4 +180,29 @@ struct ExampleTests {
                 """)
         #expect(run.output.contains("modal   \theartbeat\n"), "what is in both modes goes on")
     }
+
+    @Test("the echo service answers its client, quickly and slowly, and ends when it is asked to")
+    func echo() throws {
+        let run = try Self.shell(
+            """
+            name=org.example.test.$$
+            $RLHOST \(Self.path("echo_service.lua")) $name > out & server=$!
+            await waiting out
+            $RLHOST \(Self.path("echo_client.lua")) -n $name -q one two
+            wait $server; echo "status $?"
+            cat out | sed "s/$name/NAME/"
+            """)
+        #expect(
+            run.output == """
+                ONE
+                TWO
+                o n e\(" ")
+                t w o\(" ")
+                bye
+                status 0
+                echo: waiting as NAME
+                echo: the name is free again
+
+                """, "\(run.errors)")
+    }
 }

@@ -9,11 +9,11 @@ struct ListingTests {
     static let scripts = ToldScript.all(in: folder)
 
     private static func text(_ path: String) throws -> String {
-        try String(contentsOf: ProgramRun.root.appending(path: path), encoding: .utf8)
+        try String(contentsOf: URL(filePath: Binary.repository + "/" + (path)), encoding: .utf8)
     }
 
     @Test("each listing prints what it says at its end", arguments: scripts)
-    func prints(script: String) async throws { try await ToldScript.check("\(Self.folder)/\(script)") }
+    func prints(script: String) throws { try ToldScript.check("\(Self.folder)/\(script)") }
 
     /// The first line of a script names its listings: "Listing 3-1: …", "Listings 3-3 to 3-9, …".
     @Test("all nineteen listings of the chapter are there, each once")

@@ -3,5 +3,5 @@ import Testing
 @Suite("Notifications")
 struct NotificationTests {
     @Test("the queue does what the script expects, misuse included", arguments: ["notification-queue.lua"])
-    func scripts(script: String) async throws { try await ToldScript.check("\(ThreadTests.folder)/\(script)") }
+    func scripts(script: String) throws { try ToldScript.check("\(ThreadTests.folder)/\(script)") }
 }

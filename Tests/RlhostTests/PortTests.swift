@@ -3,5 +3,5 @@ import Testing
 @Suite("Ports")
 struct PortTests {
     @Test("ports do what the script expects, misuse included", arguments: ["port-misuse.lua"])
-    func scripts(script: String) async throws { try await ToldScript.check("\(ThreadTests.folder)/\(script)") }
+    func scripts(script: String) throws { try ToldScript.check("\(ThreadTests.folder)/\(script)") }
 }

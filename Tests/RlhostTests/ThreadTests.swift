@@ -8,36 +8,36 @@ struct ThreadTests {
     @Test(
         "threads do what the script expects, misuse included",
         arguments: ["thread-misuse.lua", "thread-crossing.lua", "thread-requests.lua", "thread-ends.lua"])
-    func scripts(script: String) async throws { try await ToldScript.check("\(Self.folder)/\(script)") }
+    func scripts(script: String) throws { try ToldScript.check("\(Self.folder)/\(script)") }
 
     @Test("every script beside these tests is run by one of them")
     func allAreRun() throws {
         let tests = ["ThreadTests", "PortTests", "NotificationTests"]
         let text = try tests.map {
             try String(
-                contentsOf: ProgramRun.root.appending(path: "Tests/RlhostTests/\($0).swift"), encoding: .utf8)
+                contentsOf: URL(filePath: "\(Binary.repository)/Tests/RlhostTests/\($0).swift"), encoding: .utf8)
         }.joined()
         for script in ToldScript.all(in: Self.folder) {
             #expect(text.contains("\"\(script)\""), "nobody runs \(script): it may be broken")
         }
     }
 
-    private static func run(_ script: String, _ arguments: String..., seconds: Int = 120) async throws -> ProgramRun {
-        try await ProgramRun.program([ProgramRun.rlhost, "\(folder)/\(script)"] + arguments, seconds: seconds)
+    private static func run(_ script: String, _ arguments: String..., seconds: Int = 120) throws -> Binary.Result {
+        try Binary.run(["\(folder)/\(script)"] + arguments, directory: Binary.repository, timeout: Double(seconds))
     }
 
     /// A longer run, also under ThreadSanitizer: `RLHOST=… swift test`, or the script itself with a number of seconds.
     @Test("signals, wakes, performs, stops, messages and ends at random neither hang nor crash")
-    func stress() async throws {
+    func stress() throws {
         let seed = Int.random(in: 0..<1_000_000_000)
-        let run = try await Self.run("thread-stress.lua", "3", "\(seed)")
+        let run = try Self.run("thread-stress.lua", "3", "\(seed)")
         #expect(run.output.contains(", failures 0\n"), "seed \(seed): \(run.output) \(run.errors)")
         #expect(run.status == 0 && run.errors == "", "seed \(seed): \(run.errors)")
     }
 
     @Test("messages arrive in order, each once, also when ports are full")
-    func messages() async throws {
-        let run = try await Self.run("thread-messages.lua", "40000")
+    func messages() throws {
+        let run = try Self.run("thread-messages.lua", "40000")
         #expect(run.errors == "")
         #expect(run.output == "40000 received, 0 out of order\n10000 passed on, 0 out of order\n")
     }
@@ -49,8 +49,8 @@ struct ThreadTests {
             ("threads", 800), ("failures", 800), ("ports", 60_000), ("sources", 60_000), ("performs", 16_000),
             ("handles", 30_000),
         ])
-    func memory(kind: String, count: Int) async throws {
-        let run = try await Self.run("thread-memory.lua", kind, "\(count)")
+    func memory(kind: String, count: Int) throws {
+        let run = try Self.run("thread-memory.lua", kind, "\(count)")
         let match = try #require(run.output.firstMatch(of: /grown by (\d+) kB/), "\(run.output) \(run.errors)")
         let growth = try #require(Int(match.1))
         #expect(growth < 4000, "\(count) \(kind): \(growth) kB")

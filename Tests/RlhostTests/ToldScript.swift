@@ -9,21 +9,23 @@ import Testing
 enum ToldScript {
     /// The names of the scripts in a folder of the repository.
     static func all(in folder: String, prefix: String = "") -> [String] {
-        let names = try? FileManager.default.contentsOfDirectory(atPath: ProgramRun.root.appending(path: folder).path)
+        let names = try? FileManager.default.contentsOfDirectory(atPath: Binary.repository + "/" + (folder))
         return (names ?? []).filter { $0.hasPrefix(prefix) && $0.hasSuffix(".lua") }.sorted()
     }
 
     /// Runs a script, and compares. Whatever it says besides, on standard error, fails the test.
-    static func check(_ path: String, seconds: Int = 60) async throws {
-        let text = try String(contentsOf: ProgramRun.root.appending(path: path), encoding: .utf8)
+    static func check(_ path: String, seconds: Int = 60) throws {
+        let text = try String(contentsOf: URL(filePath: Binary.repository + "/" + (path)), encoding: .utf8)
         let parts = text.components(separatedBy: "\n--[[ expected:\n")
         #expect(parts.count == 2, "\(path): a script ends with one comment \"--[[ expected:\" and what it prints")
         guard let block = parts.last, parts.count == 2 else { return }
         #expect(block.hasSuffix("\n]]\n"), "\(path): after what it prints come a line with ]] and the end")
         // Names of message ports are the user's: each run has a folder for them of its own.
-        let folder = try TemporaryFolder()
-        let run = try await ProgramRun.program(
-            [ProgramRun.rlhost, path], environment: ["XDG_RUNTIME_DIR": folder.url.path], seconds: seconds)
+        let run = try Binary.withDirectory { folder in
+            try Binary.run(
+                [path], environment: ["XDG_RUNTIME_DIR": folder], directory: Binary.repository,
+                timeout: Double(seconds))
+        }
         #expect(run.output + "]]\n" == block)
         #expect(run.errors == "")
         #expect(run.status == 0)

@@ -722,6 +722,11 @@ int cl_replace(lua_State *L, const char *library) {
 
 void cl_exit(int status) { exit(status); }
 
+int cl_live_objects(int change) {
+  static _Thread_local int count;
+  return count += change;
+}
+
 // Opening and closing ----------------------------------------------------------------------------------------------------
 
 static int panic(lua_State *L) {

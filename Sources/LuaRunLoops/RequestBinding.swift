@@ -225,7 +225,8 @@ extension LuaHost {
     func performLater(_ slot: UInt32, after delay: Int64, modes: [RunLoop.Mode], order: Int) {
         // Zero still means a later pass, as for NSTimer: a tenth of a millisecond.
         let date = loop.now.nanoseconds + max(delay, 100_000)
-        let timer = RunLoop.Timer(fireDate: .init(nanoseconds: date), order: order) { [unowned self] _, _ in
+        let timer = RunLoop.Timer(fireDate: .init(nanoseconds: date), order: order) { [unowned self] timer, _ in
+            timer.invalidate()  // its function may run the loop, which is not to go on for this timer's sake
             delayed[slot] = nil
             runRequest(slot)
         }

@@ -169,6 +169,8 @@ final class Sleepers: RunLoop.TimerOwner {
 
     override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
         guard !host.isClosed else { return }
+        // First: the task may run the loop now, and that run must not go on for the sake of a sleep that is over.
+        node.invalidate()
         Self.waiter(node.pointee.context)?.timeIsOver(host)
     }
 

@@ -196,8 +196,9 @@ t.describe("programs", function()
   end)
 
   t.it("get terminals and signals", function()
-    local shell <close> = t.spawn { "sh", "-c", "stty size; sleep 60", terminal = { rows = 10, columns = 33 } }
+    local shell <close> = t.spawn { "sh", "-c", "stty size; echo ready; exec sleep 60", terminal = { rows = 10, columns = 33 } }
     shell:wait_for "10 33"
+    shell:wait_for "ready"
     shell:write "\3"
     t.equal({ shell:wait() }, { 130, "INT" })
     local sleeper <close> = t.spawn { "sleep", "60" }

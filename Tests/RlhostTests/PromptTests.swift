@@ -3,9 +3,7 @@ import Testing
 
 @Suite("The prompt", .serialized)
 struct PromptTests {
-    @Test(
-        "shows a banner and a prompt, evaluates expressions first, and leaves at Control-D",
-        arguments: [(80, 24), (20, 5)])
+    @Test("shows a banner, evaluates expressions first, leaves at Control-D", arguments: [(80, 24), (20, 5)])
     func basics(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.until("the prompt") { $0.isAtPrompt }
@@ -394,9 +392,7 @@ struct PromptTests {
     func plain() throws {
         let run = try Binary.run(
             ["-i"], input: "1 +\n2\nrl.sleep(0.01) return 'slept'\nio.read()\nthis line\nerror('oops', 0)\n")
-        #expect(run.output.hasPrefix("Lua 5.4"))
-        #expect(run.output.hasSuffix("\n> >> 3\n> slept\n> this line\n> > "))
-        #expect(run.errors.hasPrefix("oops\nstack traceback:"))
-        #expect(run.status == 0)
+        #expect(run.output.hasPrefix("Lua 5.4") && run.output.hasSuffix("\n> >> 3\n> slept\n> this line\n> > "))
+        #expect(run.errors.hasPrefix("oops\nstack traceback:") && run.status == 0)
     }
 }

@@ -307,4 +307,10 @@ struct TaskTests {
         let script = try TaskScript("log(select(2, pcall(function() \(text) end)))")
         #expect(script.journal == ["script:1: \(message)"])
     }
+
+    @Test("A task that has slept may run the loop, which ends when nothing else is left")
+    func runningTheLoop() throws {
+        let script = try TaskScript("rl.sleep(1) rl.after(1, function() log 'later' end) log(rl.run()) log 'on'")
+        #expect(script.journal == ["later", "finished", "on"])
+    }
 }

@@ -236,6 +236,9 @@ cl_text cl_inspector(void);
 cl_text cl_repl(void);
 cl_text cl_reference(void);
 
+/// Adds to this thread's count of objects, for tests; returns the count.
+int cl_live_objects(int change);
+
 _Noreturn void cl_exit(int status);
 
 /// Writes all of it, however often the system call takes a part.

@@ -117,23 +117,23 @@ coalesce by what:	raises	notifications:enqueue: field 'coalesce' holds "name" an
 coalesce with keys:	raises	notifications:enqueue: field 'coalesce' must be an array, as in { "name" }, got a key name
 nobody as sender:	raises	notifications:enqueue: field 'sender' must not be NaN, which is nobody
 dequeue nothing:	raises	notifications:dequeue: give the name of a notification, or a sender, or both
-nothing of that was queued:	0	
+nothing of that was queued:	0
 as soon as possible, then idle:	b2 a4 a1 c3
 merged by sender:	b2 c3
 merged by name:	a3
 merged across styles:	a3 a2
-now takes the queued one along:	a2	
-dequeued:	1	2	0	
+now takes the queued one along:	a2
+dequeued:	1	2	0
 in no mode:	0
-they wait for their mode:	
+they wait for their mode:
 there:	b2 a1
 in one of two, once:	a1	finished
 queued by an observer:	1 2 3
 an observer fails:	raises	the first fails
 the others are told:	first second
 without the first:	second e!
-after its end:	
+after its end:
 20000:	20000	a1	a20000
 on a thread of its own:	true	asap idle
-and not here:	
+and not here:
 ]]

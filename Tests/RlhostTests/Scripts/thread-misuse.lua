@@ -104,7 +104,7 @@ perform, order:	raises	loop:perform: field 'order' must be an integer, got 1.5
 perform, after:	raises	loop:perform: field 'after' must be a number of seconds, 0 or more, got -1
 perform, after NaN:	raises	loop:perform: field 'after' must be a number of seconds, 0 or more, got nan
 perform, wait and after:	raises	loop:perform: 'wait' and 'after' exclude each other
-perform in no mode:		
+perform in no mode:
 the server:		true | stopped
 perform on a loop that is gone:	raises	loop:perform: the thread of this loop has ended
 the same, and wait:	raises	loop:perform: the thread of this loop has ended

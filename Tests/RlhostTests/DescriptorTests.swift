@@ -90,6 +90,7 @@ import Testing
             rl.current():add(s)
             rl.after(0.1, function() s:signal() s:wake_loops() end)
             rl.run()
+            table.sort(log)
             print(table.concat(log, " "))
             """
         let result = try Binary.run(

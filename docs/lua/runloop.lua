@@ -270,7 +270,8 @@ local Timer = {}
 ---@return runloop.Timer timer
 function rl.timer(options) end
 
----Calls a function once, after some seconds.
+---Calls a function once, after some seconds; never earlier, and up to a tenth of that later, but at most 0.25 ms, so that
+---timers made one after the other share a wake-up. `set_tolerance(0)`, or `rl.timer`, for one that is to be exact.
 ---@param seconds number
 ---@param fn fun(timer: runloop.Timer, ...: any)
 ---@param ... any further arguments for `fn`

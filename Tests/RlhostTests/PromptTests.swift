@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Testing
 
 @Suite("The prompt", .serialized)
@@ -92,6 +93,7 @@ struct PromptTests {
         try session.until(rows: ["> rl.sleep(0.05) return 'slept'", "slept", "> |"])
         try session.type("\u{0C}timer = rl.after(0.05, function() print 'fired' end) rl.sleep(30)\r")
         try session.until("the timer") { $0.screen.lines.contains("fired") }
+        usleep(200_000)  // until its callback is over, which would be what Control-C interrupts
         try session.type("\u{03}")
         try session.until("the prompt") { $0.isAtPrompt && $0.screen.lines.contains("interrupted!") }
         // Lua that never waits, and a run inside the entry, are interrupted by the signal.
@@ -142,9 +144,14 @@ struct PromptTests {
     func controlC() throws {
         let session = try PromptSession()
         try session.until("the prompt") { $0.isAtPrompt }
-        try session.type("half a line\u{03}")
+        // The text first: while the terminal is not yet raw, Control-C would throw it away.
+        try session.type("half a line")
+        try session.until(rows: ["> half a line|"])
+        try session.type("\u{03}")
         try session.until(rows: ["> half a line^C", "> |"])
-        try session.type("function f()\rreturn 1\u{03}")
+        try session.type("function f()\rreturn 1")
+        try session.until(rows: ["> half a line^C", "> function f()", ">> return 1|"])
+        try session.type("\u{03}")
         try session.until(rows: ["> half a line^C", "> function f()", ">> return 1^C", "> |"])
         try session.type("\u{0C}\u{03}")
         try session.until(["(press Control-C again to leave, or Control-D)", "> |"])

@@ -1,5 +1,5 @@
 internal import CLua
-internal import CLuaSupport
+public import CLuaSupport
 
 /// A call from Lua: its arguments, and the ways to answer it.
 ///
@@ -13,7 +13,7 @@ public struct Call {
     }
 
     public var interpreter: Interpreter { Interpreter.of(thread) }
-    var host: UnsafeMutablePointer<cl_host> { cl_host_of(thread) }
+    public var host: UnsafeMutablePointer<cl_host> { cl_host_of(thread) }
 
     // MARK: Arguments
 

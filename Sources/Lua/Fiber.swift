@@ -5,20 +5,31 @@ internal import CLuaSupport
 ///
 /// Fibers are pooled: a callback that does not wait gives its fiber back, which costs no more than a protected call.
 /// Slot 1 of its stack holds the table of anchors.
-public final class Fiber {
-    public internal(set) var thread: LuaState
-    let slot: UInt32
-    /// What each callback touches, in raw memory: as properties these fields would be checked for exclusive access, which
-    /// cost more than the callback.
-    private let hot = UnsafeMutablePointer<Hot>.allocate(capacity: 1)
+///
+/// This is a handle: copying it counts no references, which would cost more than a callback does. The memory belongs to the
+/// interpreter and lives as long as that.
+public struct Fiber: Hashable {
+    private let memory: UnsafeMutablePointer<Memory>
 
-    private struct Hot {
+    private struct Memory {
+        var thread: LuaState
+        let slot: UInt32
+        var now = Moment()
+        var cancelWait: ((Fiber) -> Void)?
+        var waitsIn: StaticString = ""
+        var sleeper: AnyObject?
+        var attachment: FiberAttachment?
+    }
+
+    /// What begins anew with each use.
+    private struct Moment {
         var state = State.idle
-        var next: Unmanaged<Fiber>?
+        var next: Fiber?
         var depth = 0
         var subject: UInt32 = 0
         var subjectSite: UInt32 = 0
         var kind: UnsafePointer<cl_kind>?
+        var below: Int32 = 1
         var isErrorHandler = false
         var isToBeCancelled = false
         /// It has had an attachment or a way to stop waiting, to be cleared before it is used again.
@@ -27,67 +38,107 @@ public final class Fiber {
 
     public enum State { case idle, running, waiting, ended }
 
-    public internal(set) var state: State {
-        get { hot.pointee.state }
-        set { hot.pointee.state = newValue }
+    public internal(set) var thread: LuaState {
+        get { memory.pointee.thread }
+        nonmutating set { memory.pointee.thread = newValue }
     }
-    var next: Unmanaged<Fiber>? {
-        get { hot.pointee.next }
-        set { hot.pointee.next = newValue }
+    var slot: UInt32 { memory.pointee.slot }
+    public internal(set) var state: State {
+        get { memory.pointee.now.state }
+        nonmutating set { memory.pointee.now.state = newValue }
+    }
+    var next: Fiber? {
+        get { memory.pointee.now.next }
+        nonmutating set { memory.pointee.now.next = newValue }
     }
     /// How many fibers ran, one inside the other, when it was resumed, itself included.
     var depth: Int {
-        get { hot.pointee.depth }
-        set { hot.pointee.depth = newValue }
+        get { memory.pointee.now.depth }
+        nonmutating set { memory.pointee.now.depth = newValue }
+    }
+    /// How many values are on its stack below the function that it runs.
+    var below: Int32 {
+        get { memory.pointee.now.below }
+        nonmutating set { memory.pointee.now.below = newValue }
     }
     /// How to stop waiting: called when the task is cancelled.
-    public var cancelWait: ((Fiber) -> Void)? { didSet { hot.pointee.isUsed = true } }
+    public var cancelWait: ((Fiber) -> Void)? {
+        get { memory.pointee.cancelWait }
+        nonmutating set {
+            memory.pointee.cancelWait = newValue
+            memory.pointee.now.isUsed = true
+        }
+    }
     /// What it waits in, for messages.
-    public var waitsIn: StaticString = ""
+    public var waitsIn: StaticString {
+        get { memory.pointee.waitsIn }
+        nonmutating set { memory.pointee.waitsIn = newValue }
+    }
     /// What it runs, for messages: the slot of an object, or 0; its kind; where it was made.
     public var subject: UInt32 {
-        get { hot.pointee.subject }
-        set { hot.pointee.subject = newValue }
+        get { memory.pointee.now.subject }
+        nonmutating set { memory.pointee.now.subject = newValue }
     }
-    public var subjectSite: UInt32 { hot.pointee.subjectSite }
-    public var subjectKind: String? { hot.pointee.kind.map { String(cString: $0.pointee.name) } }
+    public var subjectSite: UInt32 { memory.pointee.now.subjectSite }
+    public var subjectKind: String? { memory.pointee.now.kind.map { String(cString: $0.pointee.name) } }
     /// It runs the handler for uncaught errors; its own are not handed to that.
     public var isErrorHandler: Bool {
-        get { hot.pointee.isErrorHandler }
-        set { hot.pointee.isErrorHandler = newValue }
+        get { memory.pointee.now.isErrorHandler }
+        nonmutating set { memory.pointee.now.isErrorHandler = newValue }
     }
     /// It was cancelled while it ran: its next wait raises.
     public var isToBeCancelled: Bool {
-        get { hot.pointee.isToBeCancelled }
-        set { hot.pointee.isToBeCancelled = newValue }
+        get { memory.pointee.now.isToBeCancelled }
+        nonmutating set { memory.pointee.now.isToBeCancelled = newValue }
     }
     /// For the host's use; stays when the fiber is used again.
-    public var sleeper: AnyObject?
+    public var sleeper: AnyObject? {
+        get { memory.pointee.sleeper }
+        nonmutating set { memory.pointee.sleeper = newValue }
+    }
     /// For the host's use; cleared when the fiber goes back to the pool.
-    public var attachment: FiberAttachment? { didSet { hot.pointee.isUsed = true } }
-
-    init(thread: LuaState, slot: UInt32) {
-        self.thread = thread
-        self.slot = slot
-        hot.initialize(to: Hot())
+    public var attachment: FiberAttachment? {
+        // Most callbacks have none: then nothing is counted.
+        get { memory.pointee.now.isUsed ? memory.pointee.attachment : nil }
+        nonmutating set {
+            memory.pointee.attachment = newValue
+            memory.pointee.now.isUsed = true
+        }
     }
 
-    deinit { hot.deallocate() }
+    /// The handle as a number, for an engine object's context. Never 0.
+    public var context: Int { Int(bitPattern: memory) }
+
+    /// nil for 0.
+    public init?(context: Int) {
+        guard let memory = UnsafeMutablePointer<Memory>(bitPattern: context) else { return nil }
+        self.memory = memory
+    }
+
+    init(thread: LuaState, slot: UInt32) {
+        memory = .allocate(capacity: 1)
+        memory.initialize(to: Memory(thread: thread, slot: slot))
+    }
+
+    func free() {
+        memory.deinitialize(count: 1)
+        memory.deallocate()
+    }
 
     /// It runs a callback of the object that the box heads.
     public func runs(_ box: UnsafeMutableRawPointer?, slot: UInt32) {
-        hot.pointee.subject = slot
+        memory.pointee.now.subject = slot
         guard let box = box?.assumingMemoryBound(to: cl_box.self) else { return }
-        hot.pointee.kind = box.pointee.kind
-        hot.pointee.subjectSite = box.pointee.site
+        memory.pointee.now.kind = UnsafePointer(box.pointee.kind)
+        memory.pointee.now.subjectSite = box.pointee.site
     }
 
     func clear() {
-        if hot.pointee.isUsed {
-            attachment = nil
-            cancelWait = nil
+        if memory.pointee.now.isUsed {
+            memory.pointee.attachment = nil
+            memory.pointee.cancelWait = nil
         }
-        hot.pointee = Hot()
+        memory.pointee.now = Moment()
     }
 
     func interpreterClosed() {
@@ -110,8 +161,7 @@ open class FiberAttachment {
 extension Interpreter {
     /// A fiber with nothing on its stack but the anchors; nil when memory is out.
     public final func takeFiber() -> Fiber? {
-        if let first = pool {
-            let fiber = first.takeUnretainedValue()
+        if let fiber = pool {
             pool = fiber.next
             fiber.state = .running
             return fiber
@@ -137,11 +187,11 @@ extension Interpreter {
         lua_settop(fiber.thread, 1)
         fiber.state = .idle
         fiber.next = pool
-        pool = Unmanaged.passUnretained(fiber)
+        pool = fiber
     }
 
-    /// A fiber about to call an anchored object's callback: function and object are on its stack; push further arguments
-    /// and `resume`. nil when there is no callback, or no memory.
+    /// A fiber about to call an anchored object's callback: object and function are on its stack, at 2 and 3; push the
+    /// arguments and `resume`. nil when there is no callback, or no memory.
     public final func prepareCallback(slot: UInt32, userValue: Int32 = 1) -> Fiber? {
         guard let fiber = takeFiber() else { return nil }
         let thread = fiber.thread
@@ -149,13 +199,13 @@ extension Interpreter {
             recycle(fiber)
             return nil
         }
-        fiber.runs(lua_touserdata(thread, -1), slot: slot)
-        guard lua_getiuservalue(thread, -1, userValue) == LUA_TFUNCTION
+        fiber.runs(lua_touserdata(thread, 2), slot: slot)
+        guard lua_getiuservalue(thread, 2, userValue) == LUA_TFUNCTION
         else {
             recycle(fiber)
             return nil
         }
-        lua_rotate(thread, -2, 1)
+        fiber.below = 2
         return fiber
     }
 
@@ -167,7 +217,7 @@ extension Interpreter {
         let outer = running
         let outerThread = host.pointee.running
         let outerResumption = host.pointee.resumption
-        running = Unmanaged.passUnretained(fiber)
+        running = fiber
         host.pointee.running = fiber.thread
         host.pointee.resumption = nil
         depth += 1
@@ -185,7 +235,7 @@ extension Interpreter {
         attachment?.runs(false)
         if status == LUA_OK {
             fiber.state = .ended
-            results -= 1  // Lua counts all that is on the stack, the table of anchors below included
+            results -= fiber.below  // Lua counts all that is on the stack
             if fiber.attachment?.ended(fiber, results: results) ?? true { recycle(fiber) }
         } else if status == LUA_YIELD, fiber.state == .waiting {
             // It waits: whoever it waits for has it.
@@ -217,7 +267,7 @@ extension Interpreter {
     public final func unwind(_ fiber: Fiber) {
         let outer = running
         let outerThread = host.pointee.running
-        running = Unmanaged.passUnretained(fiber)
+        running = fiber
         host.pointee.running = fiber.thread
         fiber.state = .ended
         lua_resetthread(fiber.thread)

@@ -13,12 +13,11 @@ open class Interpreter {
     private let main_: LuaState
 
     /// The task that runs now.
-    public final var current: Fiber? { running?.takeUnretainedValue() }
-    // Unretained: `fibers` holds them all, and counting references at each callback would cost more than the rest of it.
-    final var running: Unmanaged<Fiber>?
+    public final var current: Fiber? { running }
+    final var running: Fiber?
     /// How many tasks run, one inside the other.
     final var depth = 0
-    final var pool: Unmanaged<Fiber>?
+    final var pool: Fiber?
     /// All fibers, by the slot that anchors each.
     final var fibers: [UInt32: Fiber] = [:]
     /// Set when the state is being closed: from then on nothing may call into Lua.
@@ -50,6 +49,7 @@ open class Interpreter {
     deinit {
         close()
         cl_free(host)
+        for fiber in fibers.values { fiber.free() }
     }
 
     /// Closes the state: finalizers run, everything is freed. Tasks that wait never go on.

@@ -65,6 +65,12 @@ extension Call {
 
     var luaHost: LuaHost { LuaHost.running(thread) }
 
+    /// The same for calls that are made often: references to the host are not counted.
+    func withHost<Result>(_ body: (LuaHost) -> Result) -> Result {
+        // It outlives all calls. Set before any Lua code can run.
+        unsafe Unmanaged<LuaHost>.fromOpaque(host.pointee.swift)._withUnsafeGuaranteedRef(body)
+    }
+
     /// Answers with the userdata of a host object, as all threads share it.
     func answer(_ object: AnyObject, _ kind: Kind) -> Int32 {
         var program = ValueProgram()

@@ -136,6 +136,7 @@ final class Callback {
         guard slot != 0, !host.isClosed, let fiber = host.prepareCallback(slot: slot, userValue: userValue) else {
             return
         }
+        lua_pushvalue(fiber.thread, 2)
         host.resume(fiber, arguments: 1 + push(fiber.thread))
     }
 }

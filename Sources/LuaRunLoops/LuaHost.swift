@@ -58,8 +58,8 @@ public final class LuaHost: Interpreter {
     public init?(loop: RunLoop) {
         self.loop = loop
         super.init()
-        timers.host = self
-        requests.host = self
+        timers.host = .passUnretained(self)
+        requests.host = .passUnretained(self)
         sleepers.host = self
         loop.attachment = self
         host.pointee.exit = { host, status, closes in
@@ -113,10 +113,8 @@ public final class LuaHost: Interpreter {
     }
 
     func fiber(of node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Fiber? {
-        // Only asked of a sleeper's node, whose context is its fiber.
-        UnsafeRawPointer(bitPattern: node.pointee.context).map {
-            unsafe Unmanaged<Fiber>.fromOpaque($0).takeUnretainedValue()
-        }
+        // Only asked of a sleeper's node.
+        Fiber(context: node.pointee.context)
     }
 
     // MARK: Errors

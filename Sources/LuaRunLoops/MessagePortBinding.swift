@@ -138,6 +138,7 @@ extension LuaHost {
         guard callback.slot != 0, !isClosed, let fiber = prepareCallback(slot: callback.slot) else {
             return message.fail("it has no callback any more")
         }
+        lua_pushvalue(fiber.thread, 2)
         lua_pushinteger(fiber.thread, lua_Integer(message.id))
         guard push(bytes: message.data, onto: fiber.thread) else {
             recycle(fiber)

@@ -26,8 +26,11 @@ enum RequestBinding {
     ///
     /// - Parameter loop: the argument that is the loop; 0: the current one.
     static func perform(_ call: Call, _ function: StaticString, self loop: Int32) -> Int32 {
+        call.withHost { perform(call, $0, function, loop) }
+    }
+
+    private static func perform(_ call: Call, _ host: LuaHost, _ function: StaticString, _ loop: Int32) -> Int32 {
         let thread = call.thread
-        let host = call.luaHost
         if loop != 0 {
             guard let handle = LoopBinding.handle(call, loop) else {
                 lua_copy(thread, loop, 1)
@@ -36,7 +39,7 @@ enum RequestBinding {
             guard handle === host.loop.handle else { return performFromAfar(call, host, loop) }
         }
         let first = loop + (loop == 0 ? 2 : 1)
-        var modes = [RunLoop.Mode.common]
+        var modes: [RunLoop.Mode]?
         var delay: Int64?
         var order = 0
         var waits = false
@@ -86,7 +89,7 @@ enum RequestBinding {
         lua_setiuservalue(thread, 1, 1)
         box.pointee.site = cl_site_of_caller(thread)
         token(box).initialize(to: nil)
-        guard !modes.isEmpty else {
+        guard modes?.isEmpty != true else {
             box.pointee.flags = State.cancelled
             return call.answerArgument(1)
         }
@@ -94,9 +97,11 @@ enum RequestBinding {
         guard slot != 0 else { return call.raiseOutOfMemory() }
         box.pointee.slot = slot
         if let delay {
-            host.performLater(slot, after: delay, modes: modes, order: order)
-        } else {
+            host.performLater(slot, after: delay, modes: modes ?? [.common], order: order)
+        } else if let modes {
             token(box).pointee = host.loop.perform(host.requests, Int(slot), in: modes, order: order)
+        } else {
+            token(box).pointee = host.loop.perform(host.requests, Int(slot))
         }
         return call.answerArgument(1)
     }
@@ -176,36 +181,34 @@ enum RequestBinding {
 
 /// Runs the perform requests of one state. The context is the slot of the request's userdata.
 final class LuaRequests: RunLoop.RequestOwner {
-    // It owns us, and outlives us. `unowned` would count references at each callback.
-    unowned(unsafe) var host: LuaHost! = nil
+    // It owns us, and outlives us. A plain reference, even an unowned one, would be counted at each callback.
+    var host: Unmanaged<LuaHost>! = nil
 
-    override func perform(_ context: Int) { host.runRequest(UInt32(context)) }
-    override func drop(_ context: Int) { host.finishRequest(UInt32(context), RequestBinding.State.cancelled) }
+    override func perform(_ context: Int) { host._withUnsafeGuaranteedRef { $0.runRequest(UInt32(context)) } }
+    override func drop(_ context: Int) {
+        host._withUnsafeGuaranteedRef { $0.finishRequest(UInt32(context), RequestBinding.State.cancelled) }
+    }
 }
 
 extension LuaHost {
-    /// Calls the request's function. Its userdata is let go first: function and arguments are on the fiber's stack.
+    /// Calls the request's function. Its userdata is let go first: the fiber's stack has it.
     func runRequest(_ slot: UInt32) {
         guard !isClosed else { return }
         guard let fiber = prepareCallback(slot: slot) else {
             return finishRequest(slot, RequestBinding.State.done)
         }
-        let thread = fiber.thread
-        // (function, request) becomes (function, arguments…)
-        let object = lua_gettop(thread)
         var spread: Int32 = 0
-        if let box = cl_box_at(thread, object, Kinds.request.record) {
-            guard pushSpread(box, from: 2, index: object, onto: fiber) else {
+        // Slots of requests hold nothing else.
+        if let box = lua_touserdata(fiber.thread, 2)?.assumingMemoryBound(to: cl_box.self) {
+            spread = Int32(box.pointee.spread)
+            if spread > 0, !pushSpread(box, from: 2, onto: fiber) {
                 recycle(fiber)
                 finishRequest(slot, RequestBinding.State.cancelled)
                 return uncaught(text: "not enough memory")
             }
-            spread = Int32(box.pointee.spread)
             box.pointee.flags = RequestBinding.State.done
             box.pointee.slot = 0
         }
-        lua_rotate(thread, object, -1)
-        cl_pop(thread, 1)
         fiber.subject = 0
         release(slot)
         resume(fiber, arguments: spread)

@@ -7,7 +7,7 @@ enum RunloopLibrary {
     static let functions = Library([
         .init("current") { Call($0).answer(Call($0).luaHost.loop.handle, Kinds.loop) },
         .init("main") { main(Call($0)) },
-        .init("now") { Call($0).answer(Call.seconds(Call($0).luaHost.loop.now.nanoseconds)) },
+        .init("now") { now(Call($0)) },
         .init("time") { Call($0).answer(Call($0).luaHost.wallClock) },
         .init("date") { date(Call($0)) },
         .init("run") { LoopBinding.run(Call($0), "rl.run", firstArgument: 1) },
@@ -52,6 +52,10 @@ enum RunloopLibrary {
         return call.nothing()
     }
 
+    private static func now(_ call: Call) -> Int32 {
+        call.answer(Call.seconds(call.withHost { $0.loop.now.nanoseconds }))
+    }
+
     private static func main(_ call: Call) -> Int32 {
         guard let handle = RunLoop.main else { return call.answer(call.luaHost.loop.handle, Kinds.loop) }
         return call.answer(handle, Kinds.loop)
@@ -67,7 +71,7 @@ enum RunloopLibrary {
     }
 
     private static func stop(_ call: Call) -> Int32 {
-        call.luaHost.loop.stop()
+        call.withHost { $0.loop.stop() }
         return call.nothing()
     }
 

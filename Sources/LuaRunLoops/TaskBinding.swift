@@ -42,7 +42,7 @@ enum TaskBinding {
     private static func wait(for call: Call) -> Int32 {
         guard let task = task(call) else { return call.wrongSelf("task:await", Kinds.task) }
         guard task.isEnded else {
-            guard task.fiber !== call.luaHost.current else {
+            guard task.fiber != call.luaHost.current else {
                 return call.raise("task:await: a task cannot await itself")
             }
             switch call.beginWait(in: "task:await", cancel: Waiter.cancel) {

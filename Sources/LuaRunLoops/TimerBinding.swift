@@ -112,27 +112,28 @@ enum TimerBinding {
             return call.raise("\(function): argument #2 must be a function, got \(call.describe(3))")
         }
         guard let box = call.box(1, Kinds.timer) else { return call.nothing() }
-        let host = call.luaHost
         lua_pushvalue(call.thread, 3)
         lua_setiuservalue(call.thread, 1, 1)
         box.pointee.site = cl_site_of_caller(call.thread)
         if box.pointee.spread > 0 { box.pointee.flags = oneLine }
         let interval = repeats ? max(1, delay) : 0
         let node = node(box)
-        node.initialize(
-            to: RunLoop.TimerNode(
-                fireDate: host.loop.now.nanoseconds + (repeats ? interval : delay), interval: interval,
-                tolerance: min(delay / 10, repeats ? 100_000 : 250_000), owner: host.timers))
-        guard anchor(call, box, 1) else { return call.raiseOutOfMemory() }
-        host.loop.add(node, to: .common)
-        lua_settop(call.thread, 1)
-        return 1
+        return call.withHost { host in
+            node.initialize(
+                to: RunLoop.TimerNode(
+                    fireDate: host.loop.now.nanoseconds + (repeats ? interval : delay), interval: interval,
+                    tolerance: min(delay / 10, repeats ? 100_000 : 250_000), owner: host.timers))
+            guard anchor(call, box, 1) else { return call.raiseOutOfMemory() }
+            host.loop.addToCommonModes(node)
+            lua_settop(call.thread, 1)
+            return 1
+        }
     }
 
     /// Keeps the userdata alive while the engine knows its node. First this, which may fail, then the engine.
     static func anchor(_ call: Call, _ box: UnsafeMutablePointer<cl_box>, _ index: Int32) -> Bool {
         guard box.pointee.slot == 0 else { return true }
-        let slot = call.luaHost.anchor(call.thread, index)
+        let slot = cl_anchor(call.thread, index)
         box.pointee.slot = slot
         node(box).pointee.context = Int(slot)
         return slot != 0
@@ -247,40 +248,44 @@ enum TimerBinding {
 
 /// Fires the timers of one state.
 final class LuaTimers: RunLoop.TimerOwner {
-    // It owns us, and outlives us. `unowned` would count references at each callback.
-    unowned(unsafe) var host: LuaHost! = nil
+    // It owns us, and outlives us. A plain reference, even an unowned one, would be counted at each callback.
+    var host: Unmanaged<LuaHost>! = nil
 
     override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
-        guard !host.isClosed, let fiber = host.prepareCallback(slot: UInt32(node.pointee.context)) else { return }
-        let box = TimerBinding.box(node)
-        let spread = Int32(box.pointee.spread)
-        guard spread > 0 else {
-            lua_pushinteger(fiber.thread, lua_Integer(missed))
-            return host.resume(fiber, arguments: 2)
-        }
-        guard host.pushSpread(box, from: 3, index: -1, onto: fiber) else {
-            host.recycle(fiber)
-            return host.uncaught(text: "not enough memory")
-        }
-        host.resume(fiber, arguments: 1 + spread)
+        host._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
     }
 
     override func release(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) {
         let slot = UInt32(node.pointee.context)
         node.pointee.context = 0
         TimerBinding.box(node).pointee.slot = 0
-        host.release(slot)
+        host._withUnsafeGuaranteedRef { $0.release(slot) }
     }
 }
 
 extension LuaHost {
-    /// Pushes the further user values of the userdata at an index of the fiber's stack. Returns whether there was room.
-    func pushSpread(_ box: UnsafeMutablePointer<cl_box>, from first: Int32, index: Int32, onto fiber: Fiber) -> Bool {
+    fileprivate func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
+        guard !isClosed, let fiber = prepareCallback(slot: UInt32(node.pointee.context)) else { return }
+        let box = TimerBinding.box(node)
         let spread = Int32(box.pointee.spread)
-        let object = lua_absindex(fiber.thread, index)
+        lua_pushvalue(fiber.thread, 2)
+        guard spread > 0 else {
+            lua_pushinteger(fiber.thread, lua_Integer(missed))
+            return resume(fiber, arguments: 2)
+        }
+        guard pushSpread(box, from: 3, onto: fiber) else {
+            recycle(fiber)
+            return uncaught(text: "not enough memory")
+        }
+        resume(fiber, arguments: 1 + spread)
+    }
+
+    /// Pushes the further user values of the object whose callback a fiber is prepared for. Returns whether there was room.
+    func pushSpread(_ box: UnsafeMutablePointer<cl_box>, from first: Int32, onto fiber: Fiber) -> Bool {
+        let spread = Int32(box.pointee.spread)
         // Slots beyond those that `prepareCallback` made sure of.
         guard lua_checkstack(fiber.thread, spread + 4) != 0 else { return false }
-        for i in 0..<spread { lua_getiuservalue(fiber.thread, object, first + i) }
+        for i in 0..<spread { lua_getiuservalue(fiber.thread, 2, first + i) }
         return true
     }
 }

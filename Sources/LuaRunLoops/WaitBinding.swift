@@ -66,7 +66,7 @@ enum WaitBinding {
             guard let task = call.object(-1, Kinds.task, as: LuaTask.self) else {
                 return call.raise("\(name): a task is expected, got \(call.describe(-1))")
             }
-            guard task.isEnded || task.fiber !== host.current else {
+            guard task.isEnded || task.fiber != host.current else {
                 return call.raise("\(name): a task cannot await itself")
             }
             tasks.append(task)

@@ -8,9 +8,7 @@ final class Waiter {
     /// Two timers: while one fires, and so lets the fiber go on, the fiber may already sleep with the other.
     private let nodes = UnsafeMutablePointer<RunLoop.TimerNode>.allocate(capacity: 2)
     private let sleepers: Sleepers
-    // It holds this waiter, and lives as long as its interpreter.
-    private let unmanagedFiber: Unmanaged<Fiber>
-    private var context: Int { Int(bitPattern: unmanagedFiber.toOpaque()) }
+    let fiber: Fiber
     /// The one of the two that is to end the wait.
     private var timer: UnsafeMutablePointer<RunLoop.TimerNode>?
     /// What it waits for besides.
@@ -33,13 +31,11 @@ final class Waiter {
 
     init(_ sleepers: Sleepers, _ fiber: Fiber) {
         self.sleepers = sleepers
-        unmanagedFiber = .passUnretained(fiber)
+        self.fiber = fiber
         for i in 0...1 { (nodes + i).initialize(to: .init(fireDate: 0, owner: sleepers)) }
     }
 
     deinit { nodes.deallocate() }
-
-    var fiber: Fiber { unmanagedFiber.takeUnretainedValue() }
 
     /// The fiber's own.
     static func of(_ fiber: Fiber, _ host: LuaHost) -> Waiter {
@@ -60,7 +56,7 @@ final class Waiter {
     /// Wakes the fiber at a date, in nanoseconds of the loop's clock.
     func sleep(until date: Int64, _ host: LuaHost) {
         let node = nodes[0].isFiring ? nodes + 1 : nodes
-        node.pointee = RunLoop.TimerNode(fireDate: date, owner: sleepers, context: context)
+        node.pointee = RunLoop.TimerNode(fireDate: date, owner: sleepers, context: fiber.context)
         timer = node
         host.addToWaitingModes(node)
     }
@@ -107,7 +103,7 @@ final class Waiter {
     /// next, the ends would pile up on the stack otherwise.
     func taskEnded(_ task: LuaTask) {
         guard wakeUp == nil, purpose != .allOf || task.hasFailed || tasks.allSatisfy(\.isEnded) else { return }
-        wakeUp = sleepers.host.performForWaiters(context)
+        wakeUp = sleepers.host.performForWaiters(fiber.context)
     }
 
     /// Lets the fiber go on with what became of the tasks.
@@ -160,11 +156,8 @@ final class Sleepers: RunLoop.TimerOwner {
     // It owns us, and outlives us. `unowned` would count references at each callback.
     unowned(unsafe) var host: LuaHost! = nil
 
-    /// Fibers live as long as their interpreter.
     static func waiter(_ context: Int) -> Waiter? {
-        guard let pointer = UnsafeRawPointer(bitPattern: context) else { return nil }
-        let fiber = unsafe Unmanaged<Fiber>.fromOpaque(pointer).takeUnretainedValue()
-        return fiber.sleeper.map { unsafe unsafeDowncast($0, to: Waiter.self) }
+        Fiber(context: context)?.sleeper.map { unsafe unsafeDowncast($0, to: Waiter.self) }
     }
 
     override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
@@ -186,8 +179,6 @@ final class Sleepers: RunLoop.TimerOwner {
 }
 
 extension LuaHost {
-    private static let common = [RunLoop.Mode.common]
-
     /// The mode that runs now, unless it is a common one.
     private var uncommonMode: RunLoop.Mode? {
         guard let mode = loop.currentMode, !loop.commonModeNames.contains(mode) else { return nil }
@@ -206,6 +197,7 @@ extension LuaHost {
     }
 
     fileprivate func performForWaiters(_ context: Int) -> RunLoop.RequestToken? {
-        loop.perform(sleepers.request, context, in: uncommonMode.map { [.common, $0] } ?? Self.common)
+        guard let mode = uncommonMode else { return loop.perform(sleepers.request, context) }
+        return loop.perform(sleepers.request, context, in: [.common, mode])
     }
 }

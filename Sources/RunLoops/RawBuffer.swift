@@ -21,10 +21,18 @@ struct RawBuffer<Element: BitwiseCopyable> {
 
     var base: UnsafeMutablePointer<Element> { header.pointee.base }
     var capacity: Int { header.pointee.capacity }
+    var elements: UnsafeMutableBufferPointer<Element> { .init(start: base, count: count) }
 
     var count: Int {
         get { header.pointee.count }
         nonmutating set { header.pointee.count = newValue }
+    }
+
+    /// Amortized O(1).
+    func append(_ element: Element) {
+        makeRoom()
+        (base + count).initialize(to: element)
+        count += 1
     }
 
     /// Room for one more element at least. Amortized O(1).

@@ -58,7 +58,8 @@ extension RunLoop {
     func isEmpty(_ mode: ModeState) -> Bool {
         if mode.holdsItems { return false }
         if handle.mayHaveMail { takeMail() }
-        return requestCount == 0 || !requestQueues.contains { $0.count > 0 && $0.serves(mode) }
+        return requestCount == 0
+            || !requestQueues.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > 0 && $0.serves(mode) } }
     }
 
     // MARK: Sources, ports and observers
@@ -145,6 +146,14 @@ extension RunLoop {
         perform(owner, context, in: modes, order: order, retains: false)
     }
 
+    /// In the common modes, with order 0. Allocates nothing.
+    @discardableResult
+    public func perform(_ owner: RequestOwner, _ context: Int) -> RequestToken {
+        let queue = commonRequests ?? requestQueue([.common], 0)
+        commonRequests = queue
+        return perform(owner, context, queue, retains: false)
+    }
+
     private func perform(
         _ owner: RequestOwner, _ context: Int, in modes: [Mode], order: Int, retains: Bool
     ) -> RequestToken? {
@@ -152,20 +161,30 @@ extension RunLoop {
             owner.drop(context)
             return nil
         }
+        return perform(owner, context, requestQueue(modes, order), retains: retains)
+    }
+
+    private func perform(
+        _ owner: RequestOwner, _ context: Int, _ queue: Unmanaged<PerformQueue>, retains: Bool
+    ) -> RequestToken {
         if handle.mayHaveMail { takeMail() }  // what other threads have sent was there first
-        let queue = enqueue(owner, context, modes, order, retains: retains)
-        if let run = runs.last, !run.ignoresWakeUps, queue.serves(run.mode) { run.wakeIsPending = true }
-        return RequestToken(queue: Unmanaged.passUnretained(queue), number: lastRequest)
+        enqueue(owner, context, queue, retains: retains)
+        if let run = innermostRun {
+            run._withUnsafeGuaranteedRef { run in
+                guard !run.ignoresWakeUps, !run.wakeIsPending else { return }
+                if queue._withUnsafeGuaranteedRef({ $0.serves(run.mode) }) { run.wakeIsPending = true }
+            }
+        }
+        return RequestToken(queue: queue, number: lastRequest)
     }
 
     private func enqueue(
-        _ owner: RequestOwner, _ context: Int, _ modes: [Mode], _ order: Int, retains: Bool
-    ) -> PerformQueue {
-        let queue = requestQueue(modes, order)
+        _ owner: RequestOwner, _ context: Int, _ queue: Unmanaged<PerformQueue>, retains: Bool
+    ) {
         lastRequest += 1
         requestCount += 1
-        queue.append(owner, context, number: lastRequest, retains: retains)
-        return queue
+        let number = lastRequest
+        queue._withUnsafeGuaranteedRef { $0.append(owner, context, number: number, retains: retains) }
     }
 
     /// Drops a request that has not run. Returns false if it has, or was cancelled before.
@@ -177,7 +196,9 @@ extension RunLoop {
     }
 
     /// The contexts of an owner's queued requests, in whatever modes.
-    public func pendingRequests(of owner: RequestOwner) -> [Int] { requestQueues.flatMap { $0.contexts(of: owner) } }
+    public func pendingRequests(of owner: RequestOwner) -> [Int] {
+        requestQueues.elements.flatMap { $0.takeUnretainedValue().contexts(of: owner) }
+    }
 
     /// How many requests are queued, in whatever modes.
     public var pendingRequests: Int { requestCount }
@@ -188,10 +209,11 @@ extension RunLoop {
         override func perform(_ context: Int) { body() }
     }
 
-    private func requestQueue(_ modes: [Mode], _ order: Int) -> PerformQueue {
-        for queue in requestQueues where queue.order == order && queue.modes == modes { return queue }
+    private func requestQueue(_ modes: [Mode], _ order: Int) -> Unmanaged<PerformQueue> {
+        for queue in requestQueues.elements
+        where queue._withUnsafeGuaranteedRef({ $0.order == order && $0.modes == modes }) { return queue }
         for mode in modes where mode != .common { _ = state(of: mode) }
-        let queue = PerformQueue(modes: modes, order: order)
+        let queue = Unmanaged.passRetained(PerformQueue(modes: modes, order: order))
         requestQueues.append(queue)
         return queue
     }
@@ -206,8 +228,10 @@ extension RunLoop {
         var ran = false
         // One walk along the queue: what was passed over, because the mode was not yet a common one, waits for the next.
         var last = (order: Int.min, number: UInt64(0))
-        while let (queue, number) = nextRequest(mode, limit, after: last), let request = queue.take(number) {
-            last = (queue.order, number)
+        while let (queue, order, number) = nextRequest(mode, limit, after: last),
+            let request = queue._withUnsafeGuaranteedRef({ $0.take(number) })
+        {
+            last = (order, number)
             requestCount -= 1
             counters.pointee.requests += 1
             ran = true
@@ -218,13 +242,16 @@ extension RunLoop {
 
     private func nextRequest(
         _ mode: ModeState, _ limit: UInt64, after last: (order: Int, number: UInt64)
-    ) -> (queue: PerformQueue, number: UInt64)? {
-        var best: (queue: PerformQueue, number: UInt64)?
-        for queue in requestQueues where queue.count > 0 && queue.order >= last.order && queue.serves(mode) {
-            let number = queue.firstNumber(after: queue.order == last.order ? last.number : 0)
-            guard number <= limit else { continue }
-            if let best, (best.queue.order, best.number) < (queue.order, number) { continue }
-            best = (queue, number)
+    ) -> (queue: Unmanaged<PerformQueue>, order: Int, number: UInt64)? {
+        var best: (queue: Unmanaged<PerformQueue>, order: Int, number: UInt64)?
+        for unmanaged in requestQueues.elements {
+            unmanaged._withUnsafeGuaranteedRef { queue in
+                guard queue.count > 0, queue.order >= last.order, queue.serves(mode) else { return }
+                let number = queue.firstNumber(after: queue.order == last.order ? last.number : 0)
+                guard number <= limit else { return }
+                if let best, (best.order, best.number) < (queue.order, number) { return }
+                best = (unmanaged, queue.order, number)
+            }
         }
         return best
     }
@@ -237,7 +264,7 @@ extension RunLoop {
         for (modes, order, body) in mail.performs {
             // Its own queue does not outlive the loop. The sender has woken the loop, if that was worth remembering.
             let request = ClosureRequest { [unowned(unsafe) self] in body(self) }
-            _ = enqueue(request, 0, modes, order, retains: true)
+            enqueue(request, 0, requestQueue(modes, order), retains: true)
         }
     }
 
@@ -260,7 +287,10 @@ extension RunLoop {
 
     /// Drops all requests of one owner.
     public func dropRequests(of owner: RequestOwner) {
-        for queue in requestQueues { requestCount -= queue.cancelAll(of: owner) }
+        // By index: a dropped request's owner may queue another.
+        for index in 0..<requestQueues.count {
+            requestCount -= requestQueues.base[index].takeUnretainedValue().cancelAll(of: owner)
+        }
     }
 
     // MARK: The end
@@ -279,7 +309,8 @@ extension RunLoop {
     }
 
     func dropRequests() {
-        for queue in requestQueues {
+        for index in 0..<requestQueues.count {
+            let queue = requestQueues.base[index].takeUnretainedValue()
             while let request = queue.take(queue.firstNumber(after: 0)) {
                 requestCount -= 1
                 request.drop()

@@ -9,10 +9,9 @@ extension RunLoop {
     public func add(_ node: UnsafeMutablePointer<TimerNode>, to mode: Mode) {
         guard node.pointee.isValid else { return }
         let old = node.pointee.queue?.takeUnretainedValue()
-        precondition(old == nil || old?.loop === self, "the timer is in another run loop: remove it there first")
+        precondition(old == nil || old?.isOf(self) == true, "the timer is in another run loop: remove it there first")
         if mode == .common {
-            // By far the most frequent case first.
-            if old == nil, let queue = commonQueue { return queue._withUnsafeGuaranteedRef { insert(node, $0) } }
+            if old == nil, commonQueue != nil { return addToCommonModes(node) }
             var modes = old?.modes ?? []
             for name in commonModes {
                 let mode = state(of: name)
@@ -27,9 +26,15 @@ extension RunLoop {
         }
     }
 
+    /// `add(_:to: .common)`, by far the most frequent case, for a timer that is valid and in no mode.
+    public func addToCommonModes(_ node: UnsafeMutablePointer<TimerNode>) {
+        guard let queue = commonQueue else { return add(node, to: .common) }
+        queue._withUnsafeGuaranteedRef { insert(node, $0) }
+    }
+
     /// Takes a timer out of a mode. Out of `.common`: out of all common modes, if it was added to them. CFRunLoopRemoveTimer.
     public func remove(_ node: UnsafeMutablePointer<TimerNode>, from mode: Mode) {
-        guard let old = node.pointee.queue?.takeUnretainedValue(), old.loop === self else { return }
+        guard let old = node.pointee.queue?.takeUnretainedValue(), old.isOf(self) else { return }
         if mode == .common {
             guard old.isCommon else { return }
             move(node, toModes: old.modes.filter { !$0.isCommon }, isCommon: false)
@@ -41,7 +46,7 @@ extension RunLoop {
 
     /// Whether it is in a mode; for `.common`, whether it was added to the common modes. CFRunLoopContainsTimer.
     public func contains(_ node: UnsafeMutablePointer<TimerNode>, in mode: Mode) -> Bool {
-        guard let queue = node.pointee.queue?.takeUnretainedValue(), queue.loop === self else { return false }
+        guard let queue = node.pointee.queue?.takeUnretainedValue(), queue.isOf(self) else { return false }
         return mode == .common ? queue.isCommon : queue.modes.contains { $0.name == mode }
     }
 
@@ -86,7 +91,7 @@ extension RunLoop {
         for queue in timerQueues where queue.isCommon == isCommon && queue.modes.count == modes.count {
             if modes.allSatisfy(queue.serves) { return queue }
         }
-        let queue = TimerQueue(loop: self, modes: modes, isCommon: isCommon)
+        let queue = TimerQueue(loop: .passUnretained(self), modes: modes, isCommon: isCommon)
         timerQueues.append(queue)
         if isCommon, modes.count == commonModes.count, modes.allSatisfy(\.isCommon) {
             commonQueue = Unmanaged.passUnretained(queue)
@@ -269,7 +274,7 @@ extension NodePointer {
     var owner: RunLoop.TimerOwner { pointee.owner.takeUnretainedValue() }
 
     /// The loop it is in.
-    public var loop: RunLoop? { pointee.queue?.takeUnretainedValue().loop }
+    public var loop: RunLoop? { pointee.queue?._withUnsafeGuaranteedRef { $0.loop.takeUnretainedValue() } }
 
     /// The modes it is in.
     public var modeNames: [RunLoop.Mode] { pointee.queue?.takeUnretainedValue().modes.map(\.name) ?? [] }
@@ -280,24 +285,33 @@ extension NodePointer {
         pointee.fireDate = date
         pointee.dateWasSet = true
         pointee.passedOver = 0
-        guard let queue = pointee.queue?.takeUnretainedValue(), !pointee.isFiring else { return }
-        // If it is about to fire it stays so, in case the new date is past, too.
-        if pointee.heapIndex >= 0 { queue.heap.move(self) } else { queue.heap.insert(self) }
-        queue.loop.dropTimersEntry(queue)
-        queue.loop.noteDueTimers(queue)
+        guard !pointee.isFiring else { return }
+        pointee.queue?._withUnsafeGuaranteedRef { queue in
+            // If it is about to fire it stays so, in case the new date is past, too.
+            if pointee.heapIndex >= 0 { queue.heap.move(self) } else { queue.heap.insert(self) }
+            queue.loop._withUnsafeGuaranteedRef { loop in
+                guard loop.portCount > 0 else { return }
+                loop.dropTimersEntry(queue)
+                if date <= loop.latestNow { loop.noteDueTimers(queue) }
+            }
+        }
     }
 
     /// See `RunLoop.Timer.invalidate`. O(log n).
     public func invalidate() {
         guard pointee.isValid else { return }
         pointee.isValid = false
-        pointee.queue?._withUnsafeGuaranteedRef { $0.loop.forget(self) }
+        pointee.queue?._withUnsafeGuaranteedRef { queue in
+            queue.loop._withUnsafeGuaranteedRef { $0.forget(self) }
+        }
     }
 
     /// See `RunLoop.Timer.fire`. Does nothing while its callback runs.
     public func fire() {
         guard pointee.isValid, !pointee.isFiring else { return }
-        if let queue = pointee.queue?.takeUnretainedValue() { return queue.loop.fireByHand(self, in: queue) }
+        if let queue = pointee.queue?.takeUnretainedValue() {
+            return queue.loop.takeUnretainedValue().fireByHand(self, in: queue)
+        }
         owner.retain(self)
         pointee.isFiring = true
         owner.fire(self, missed: 0)
@@ -306,7 +320,7 @@ extension NodePointer {
         // Its callback may have added it to a loop, which then holds it.
         guard let queue = pointee.queue?.takeUnretainedValue() else { return owner.release(self) }
         queue.heap.insert(self)
-        queue.loop.noteDueTimers(queue)
+        queue.loop.takeUnretainedValue().noteDueTimers(queue)
     }
 
     /// The next date of its grid after `now`.

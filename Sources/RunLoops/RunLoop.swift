@@ -34,12 +34,17 @@ public final class RunLoop {
     var innermostFiring: NodePointer?
     /// When somebody last looked at the clock.
     var latestNow: Int64 = 0
-    var requestQueues: [PerformQueue] = []
+    /// Owned, and in raw memory: each pass looks at them.
+    let requestQueues = RawBuffer<Unmanaged<PerformQueue>>(capacity: 4)
+    /// The one for the common modes with order 0: nearly every request goes there.
+    var commonRequests: Unmanaged<PerformQueue>?
     var requestCount = 0
     var lastRequest: UInt64 = 0
     var lastAge: UInt64 = 0
     /// Innermost last.
     private(set) var runs: [Run] = []
+    /// The last of them.
+    private(set) var innermostRun: Unmanaged<Run>?
     private var lastRun: UInt64 = 0
     /// How many callbacks have begun: what was found ready before one may no longer be after it.
     private var dispatches: UInt64 = 0
@@ -97,6 +102,8 @@ public final class RunLoop {
         close()
         // Modes and queues hold each other.
         for queue in timerQueues { queue.modes = [] }
+        for queue in requestQueues.elements { queue.release() }
+        requestQueues.free()
         events.deallocate()
         counters.deallocate()
     }
@@ -230,12 +237,14 @@ public final class RunLoop {
         if runs.isEmpty { handle.clearWakeUp() }
         spillBatch()
         runs.append(run)
+        innermostRun = .passUnretained(run)
         handle.beginRun(run.number)
     }
 
     private func end(_ run: Run) {
         handle.endRun()
         runs.removeLast()
+        innermostRun = runs.last.map { .passUnretained($0) }
     }
 
     func notify(_ activity: Activity, _ mode: ModeState) {

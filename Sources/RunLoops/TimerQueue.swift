@@ -1,6 +1,6 @@
 /// The timers that are in exactly the same modes, as a heap: a timer is in one queue, whatever the number of its modes.
 final class TimerQueue {
-    unowned(unsafe) let loop: RunLoop  // a loop owns its queues
+    let loop: Unmanaged<RunLoop>  // it owns its queues
     /// Its timers were added to the common modes: a mode that becomes common joins `modes`.
     let isCommon: Bool
     var modes: [RunLoop.ModeState]
@@ -8,11 +8,13 @@ final class TimerQueue {
     var count = 0
     let heap = TimerHeap()
 
-    init(loop: RunLoop, modes: [RunLoop.ModeState], isCommon: Bool) {
+    init(loop: Unmanaged<RunLoop>, modes: [RunLoop.ModeState], isCommon: Bool) {
         self.loop = loop
         self.modes = modes
         self.isCommon = isCommon
     }
+
+    func isOf(_ other: RunLoop) -> Bool { loop.toOpaque() == Unmanaged.passUnretained(other).toOpaque() }
 
     func serves(_ mode: RunLoop.ModeState) -> Bool {
         // Nearly always there is one.

@@ -198,7 +198,7 @@ private final class RandomProgram {
         let counted = loop.timerQueues.reduce(0) { $0 + $1.count }
         let scheduled = timers.filter { $0.node.pointee.isScheduled }.count
         if counted != scheduled { complain("\(counted) timers are counted, \(scheduled) are in modes") }
-        let queued = loop.requestQueues.reduce(0) { $0 + $1.count }
+        let queued = loop.requestQueues.elements.reduce(0) { $0 + $1.takeUnretainedValue().count }
         if queued != loop.pendingRequests { complain("\(queued) requests are queued, \(loop.pendingRequests) counted") }
     }
 }

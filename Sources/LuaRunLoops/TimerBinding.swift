@@ -100,7 +100,7 @@ enum TimerBinding {
 
     /// rl.after(seconds, fn, …), rl.every(seconds, fn, …); the new object is argument 1.
     ///
-    /// Their tolerance is a tenth of the delay, at most 0.25 ms, or 0.1 ms for a timer that repeats. Each is made at a moment of its
+    /// Their tolerance is a tenth of the delay, at most 1 ms, or 0.25 ms for a timer that repeats. Each is made at a moment of its
     /// own, to the nanosecond; without a tolerance the loop would go to sleep between any two of them.
     static func makeScheduled(_ call: Call, _ function: StaticString, repeats: Bool) -> Int32 {
         guard let delay = call.duration(2), !repeats || call.number(2) != 0 else {
@@ -122,7 +122,7 @@ enum TimerBinding {
             node.initialize(
                 to: RunLoop.TimerNode(
                     fireDate: host.loop.now.nanoseconds + (repeats ? interval : delay), interval: interval,
-                    tolerance: min(delay / 10, repeats ? 100_000 : 250_000), owner: host.timers))
+                    tolerance: min(delay / 10, repeats ? 250_000 : 1_000_000), owner: host.timers))
             guard anchor(call, box, 1) else { return call.raiseOutOfMemory() }
             host.loop.addToCommonModes(node)
             lua_settop(call.thread, 1)

@@ -325,13 +325,7 @@ public final class RunLoop {
         while true {
             var timeout: Int64 = 0
             if mayWait {
-                var deadline = run.deadline
-                if !mode.timersAreTaken {
-                    let isExact = poller.ignoresTolerance
-                    for queue in mode.timers {
-                        deadline = min(deadline, isExact ? queue.heap.firstDate : queue.heap.latestStart())
-                    }
-                }
+                let deadline = min(run.deadline, mode.timersAreTaken ? .max : wakingDate(mode))
                 timeout = deadline == .max ? -1 : max(0, deadline.addingSaturating(-poller.now()))
             }
             let woken = look(mode, timeout: timeout)
@@ -341,6 +335,20 @@ public final class RunLoop {
             if woken || !mayWait || poller.now() >= run.deadline { return .nothing }
             // Neither an event nor the end: a signal, or a stale wake-up. Sleep on.
         }
+    }
+
+    /// When to wake up for the mode's timers: as late as their tolerances allow, but no later than the last timer that is
+    /// due by then. So timers that are due close together share a wake-up, and one that is alone is on time.
+    private func wakingDate(_ mode: ModeState) -> Int64 {
+        var first = Int64.max
+        for queue in mode.timers { first = min(first, queue.heap.firstDate) }
+        guard first != .max, !poller.ignoresTolerance else { return first }
+        var limit = Int64.max
+        for queue in mode.timers { limit = min(limit, queue.heap.latestStart()) }
+        guard limit > first else { return first }
+        var date = first
+        for queue in mode.timers { date = max(date, queue.heap.latestDate(upTo: limit)) }
+        return date
     }
 
     /// Asks the kernel what is ready, waiting as long as `timeout` says, and queues it. Returns whether another thread

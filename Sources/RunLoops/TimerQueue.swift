@@ -80,6 +80,19 @@ struct TimerHeap: ~Copyable {
         for child in (4 * index + 1)...(4 * index + 4) { latestStart(below: child, &best) }
     }
 
+    /// The date of the latest timer that is due by `limit`; `.min` if none is.
+    func latestDate(upTo limit: Int64) -> Int64 {
+        var best = Int64.min
+        latestDate(below: 0, limit, &best)
+        return best
+    }
+
+    private func latestDate(below index: Int, _ limit: Int64, _ best: inout Int64) {
+        guard index < count, storage[index].date <= limit else { return }
+        best = max(best, storage[index].date)
+        for child in (4 * index + 1)...(4 * index + 4) { latestDate(below: child, limit, &best) }
+    }
+
     private func isBefore(_ a: Entry, _ b: Entry) -> Bool {
         a.date != b.date ? a.date < b.date : Self.winsTie(a.node, over: b.node)
     }

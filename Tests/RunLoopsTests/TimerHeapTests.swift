@@ -44,6 +44,9 @@ import Testing
             #expect(heap.firstDate == first?.pointee.fireDate ?? .max)
             let latest = model.map { $0.pointee.fireDate + $0.pointee.tolerance }.min() ?? .max
             #expect(heap.latestStart() == latest)
+            let limit = Int64(random.next(60))
+            let due = model.map(\.pointee.fireDate).filter { $0 <= limit }.max() ?? .min
+            #expect(heap.latestDate(upTo: limit) == due)
         }
         var previous: (Int64, Int, UInt64)?
         while let node = heap.first {

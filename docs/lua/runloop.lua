@@ -270,8 +270,8 @@ local Timer = {}
 ---@return runloop.Timer timer
 function rl.timer(options) end
 
----Calls a function once, after some seconds; never earlier, and up to a tenth of that later, but at most 0.25 ms, so that
----timers made one after the other share a wake-up. `set_tolerance(0)`, or `rl.timer`, for one that is to be exact.
+---Calls a function once, after some seconds; never earlier. Its tolerance is a tenth of that, at most 1 ms: timers that are
+---due close together share a wake-up, one that is alone is on time. `set_tolerance(0)`, or `rl.timer`, for none.
 ---@param seconds number
 ---@param fn fun(timer: runloop.Timer, ...: any)
 ---@param ... any further arguments for `fn`
@@ -279,6 +279,7 @@ function rl.timer(options) end
 function rl.after(seconds, fn, ...) end
 
 ---Calls a function again and again, every so many seconds. Without further arguments it gets `missed` after the timer.
+---Its tolerance is a tenth of that, at most 0.25 ms.
 ---@param seconds number
 ---@param fn fun(timer: runloop.Timer, ...: any)
 ---@param ... any further arguments for `fn`

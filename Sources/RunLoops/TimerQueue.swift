@@ -126,14 +126,41 @@ struct TimerHeap: ~Copyable {
         put(entry, at: hole)
     }
 
+    @inline(never)
+    private func earliest(_ range: Range<Int>) -> Int {
+        var best = range.lowerBound
+        for other in (best + 1)..<max(best + 1, range.upperBound) where isBefore(storage[other], storage[best]) {
+            best = other
+        }
+        return best
+    }
+
+    /// Which child is the earliest is a matter of chance, which no processor can predict: so there is no branch to guess,
+    /// but for the rare case of equal dates.
+    @inline(__always)
+    private func earliestOfFour(from first: Int) -> Int {
+        let children = storage + first
+        let a = children[0].date
+        let b = children[1].date
+        let c = children[2].date
+        let d = children[3].date
+        let ab = b < a ? b : a
+        let cd = d < c ? d : c
+        let date = cd < ab ? cd : ab
+        let isA = a == date ? 1 : 0
+        let isB = b == date ? 1 : 0
+        let isC = c == date ? 1 : 0
+        let isD = d == date ? 1 : 0
+        guard isA + isB + isC + isD == 1 else { return earliest(first..<(first + 4)) }
+        return first + isB + 2 * isC + 3 * isD
+    }
+
     private func siftDown(_ entry: Entry, from start: Int) {
         var hole = start
         while true {
             let firstChild = 4 * hole + 1
             guard firstChild < count else { break }
-            var child = firstChild
-            for other in (firstChild + 1)..<max(firstChild + 1, min(firstChild + 4, count))
-            where isBefore(storage[other], storage[child]) { child = other }
+            let child = firstChild + 4 <= count ? earliestOfFour(from: firstChild) : earliest(firstChild..<count)
             guard isBefore(storage[child], entry) else { break }
             put(storage[child], at: hole)
             hole = child

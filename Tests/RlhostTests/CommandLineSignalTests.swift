@@ -8,7 +8,7 @@ struct CommandLineSignalTests {
 
     /// Starts a program, sends a signal when it is where its text leads it, and returns how it ended.
     private func end(_ text: String, _ signal: Int32) throws -> Binary.Result {
-        let process = try Binary.Process(["-e", Self.head + text])
+        let process = try Binary.Process(["-e", Self.head + Binary.interruptible(text)])
         #expect(process.waitForErrors("ready\n"))
         usleep(150_000)
         process.signal(signal)
@@ -80,7 +80,7 @@ struct CommandLineSignalTests {
         }
     }
 
-    @Test("a second signal ends a process that is stuck outside of Lua")
+    @Test("a second signal ends a process that is stuck outside of Lua", .disabled(if: Binary.signalsAreHeldBack))
     func stuck() throws {
         let process = try Binary.Process(["-e", "print 'ready' print(('a'):rep(40):find(('a*'):rep(20) .. 'b'))"])
         #expect(process.waitForOutput("ready\n"))

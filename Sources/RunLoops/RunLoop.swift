@@ -309,10 +309,9 @@ public final class RunLoop {
             !mode.ports.isEmpty
         else { return nil }
         dropStale(mode)
-        if mode.ready.count == 0 {
-            look(mode, timeout: 0)
-            queueDueTimers(mode)
-        }
+        if mode.ready.count == 0 { look(mode, timeout: 0) }
+        // Behind what is queued already; but a port that is ready again at once must not keep them from their turn.
+        queueDueTimers(mode)
         guard mode.ready.count > 0, let port = mode.ready.first else { return nil }
         mode.ready.removeFirst()
         return port.takeUnretainedValue()

@@ -26,6 +26,7 @@ struct CommandLineSignalTests {
         "while true do pcall(function() for i = 1, 1e5 do end end) end",
         "while true do pcall(function() while true do pcall(function() for i = 1, 1e5 do end end) end end) end",
         "while true do xpcall(function() for i = 1, 1e5 do end end, debug.traceback) end",
+        "local function deep() return 1 + deep() end while true do pcall(deep) end",
         "while true do pcall(coroutine.wrap(function() for i = 1, 1e6 do end end)) end",
         "coroutine.wrap(function() while true do pcall(function() for i = 1, 1e5 do end end) end end)()",
         "table.sort({3, 2, 1, 4}, function() while true do end end)",

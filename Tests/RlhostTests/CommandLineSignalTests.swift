@@ -81,7 +81,7 @@ struct CommandLineSignalTests {
         }
     }
 
-    @Test("a second signal ends a process that is stuck outside of Lua", .disabled(if: Binary.signalsAreHeldBack))
+    @Test("a second signal ends a process that is stuck outside of Lua", .disabled(if: Binary.isUnderThreadSanitizer))
     func stuck() throws {
         let process = try Binary.Process(["-e", "print 'ready' print(('a'):rep(40):find(('a*'):rep(20) .. 'b'))"])
         #expect(process.waitForOutput("ready\n"))

@@ -22,6 +22,24 @@ int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t t
   return epoll_wait(epoll, events, count, milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds);
 }
 
+void linux_keep_standard_descriptors(void) {
+  // From the lowest on: `open` takes the first number that is free.
+  for (int fd = 0; fd <= 2; fd++)
+    if (!linux_is_open(fd)) open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+}
+
+int linux_epoll_waking(int wake) {
+  int fd = epoll_create1(EPOLL_CLOEXEC);
+  if (fd < 0) return -1;
+  // Edge-triggered, so that nobody ever has to read it: each wake-up is one system call, the writer's.
+  struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = UINT64_MAX};
+  if (epoll_ctl(fd, EPOLL_CTL_ADD, wake, &event) == 0) return fd;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
 void linux_print(int fd, const void *bytes, size_t length) {
   FILE *stream = fd == 1 ? stdout : stderr;
   fwrite(bytes, 1, length, stream);

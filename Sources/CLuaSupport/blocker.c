@@ -43,7 +43,8 @@ static const char *global_name(lua_State *L) {
 const char *cl_blocker(lua_State *L) {
   lua_Debug debug;
   if (!lua_checkstack(L, 10)) return NULL;
-  for (int level = 1; lua_getstack(L, level, &debug); level++) {
+  // Lua counts levels from the innermost each time: far down in a recursion that would take minutes.
+  for (int level = 1; level < 5000 && lua_getstack(L, level, &debug); level++) {
     lua_getinfo(L, "Snf", &debug);
     // A metamethod that Lua's core calls from C: as finalizer, or when a variable is closed.
     int is_metamethod = debug.name && strcmp(debug.namewhat, "metamethod") == 0;

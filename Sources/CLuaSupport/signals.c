@@ -36,12 +36,14 @@ int cl_take_signal(int number) {
 // where the same line that caught it calls pcall again, it is a loop, and the error is raised once more, outside of it.
 static struct {
   int is_set;
+  int is_open;  // which line it is was too far to see: it is the next one that calls pcall
   const char *source;
   int line;
   time_t until;
 } loop_guard;
 
-enum { GUARD_SECONDS = 60 };
+// Lua counts levels from the innermost each time: to look at all of a runaway recursion would take minutes.
+enum { GUARD_SECONDS = 60, GUARD_LEVELS = 5000 };
 
 static int is_catcher(lua_State *L, lua_Debug *debug) {
   lua_getinfo(L, "f", debug);
@@ -51,7 +53,8 @@ static int is_catcher(lua_State *L, lua_Debug *debug) {
   return function && (function == catchers[0] || function == catchers[1] || function == catchers[2]);
 }
 
-// The innermost line of Lua code that calls a catching function, from a level of a coroutine outwards.
+// The innermost line of Lua code that calls a catching function, from a level of a coroutine outwards. Returns 0 without one,
+// and -1 when it is too far away.
 static int find_guard(lua_State *L, int level, const char **source, int *line) {
   cl_host *host = cl_host_of(L);
   cl_resumption *record = host->resumption;
@@ -59,6 +62,7 @@ static int find_guard(lua_State *L, int level, const char **source, int *line) {
   while (1) {
     int catches = 0;
     for (; lua_getstack(L, level, &debug); level++) {
+      if (level > GUARD_LEVELS) return -1;
       lua_getinfo(L, "Sl", &debug);
       if (*debug.what == 'C') {
         catches |= is_catcher(L, &debug);
@@ -84,7 +88,9 @@ static time_t now(void) {
 static void on_call(lua_State *L, lua_Debug *debug);
 
 static int interrupt(lua_State *L) {
-  loop_guard.is_set = find_guard(L, 1, &loop_guard.source, &loop_guard.line);
+  int found = find_guard(L, 1, &loop_guard.source, &loop_guard.line);
+  loop_guard.is_set = found != 0;
+  loop_guard.is_open = found < 0;
   loop_guard.until = now() + GUARD_SECONDS;
   lua_sethook(L, loop_guard.is_set ? on_call : NULL, loop_guard.is_set ? LUA_MASKCALL : 0, 0);
   return luaL_error(L, "interrupted!");
@@ -99,7 +105,11 @@ static void on_call(lua_State *L, lua_Debug *debug) {
   lua_Debug caller;
   if (!is_catcher(L, debug) || !lua_getstack(L, 1, &caller)) return;
   lua_getinfo(L, "Sl", &caller);
-  if (caller.source == loop_guard.source && caller.currentline == loop_guard.line) interrupt(L);
+  if (loop_guard.is_open && caller.currentline > 0) {
+    loop_guard.is_open = 0;
+    loop_guard.source = caller.source;
+    loop_guard.line = caller.currentline;
+  } else if (caller.source == loop_guard.source && caller.currentline == loop_guard.line) interrupt(L);
 }
 
 // Output that nobody reads ---------------------------------------------------------------------------------------------

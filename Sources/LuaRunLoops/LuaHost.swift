@@ -208,6 +208,13 @@ public final class LuaHost: Interpreter {
     }
 }
 
+extension LuaHost {
+    /// "EMFILE: too many open files".
+    public static func errorText(_ number: Int32) -> String {
+        "\(String(cString: cl_error_name(number))): \(String(cString: cl_error_text(number)))"
+    }
+}
+
 func exitProcess(_ status: Int32) -> Never { cl_exit(status) }
 
 /// Writes a text to a descriptor, all of it.

@@ -10,7 +10,7 @@ final class LuaThread: Sendable {
     /// Where it was started.
     let site: String?
     /// Its loop's, from before the thread begins.
-    let handle = RunLoop.Handle()
+    let handle: RunLoop.Handle
     private let state = Shared(State())
 
     /// How it ended.
@@ -40,7 +40,8 @@ final class LuaThread: Sendable {
         let world: ThreadWorld
     }
 
-    init(name: String, site: String?) {
+    init(name: String, site: String?) throws(RunLoop.Handle.Failure) {
+        handle = try RunLoop.Handle()
         self.name = name
         self.site = site
     }
@@ -113,16 +114,22 @@ final class LuaThread: Sendable {
         let thread: LuaThread
         let start: Start
         let makePoller: @Sendable () -> Poller
-        init(_ thread: LuaThread, _ start: Start) {
+        init(_ thread: LuaThread, _ start: Start) throws(RunLoop.Handle.Failure) {
             self.thread = thread
             self.start = start
             // On the thread that starts it: its world has to know of the new one before that can sleep.
-            makePoller = start.world.expectThread()
+            makePoller = try start.world.expectThread()
         }
     }
 
     /// Starts it. Returns an errno, or 0.
     func begin(_ start: Start) -> Int32 {
+        let context: Unmanaged<Context>
+        do throws(RunLoop.Handle.Failure) {
+            context = Unmanaged.passRetained(try Context(self, start))
+        } catch {
+            return error.errno
+        }
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
         defer { pthread_attr_destroy(&attributes) }
@@ -136,7 +143,6 @@ final class LuaThread: Sendable {
         pthread_sigmask(SIG_SETMASK, &all, &before)
         defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
         Self.alive.withLock { $0[ObjectIdentifier(self)] = self }
-        let context = Unmanaged.passRetained(Context(self, start))
         var id = pthread_t()
         let failure = pthread_create(
             &id, &attributes,

@@ -18,15 +18,21 @@ enum ThreadBinding {
     static func start(_ call: Call) -> Int32 {
         let host = call.luaHost
         guard let function = call.takeParcel() else { return call.raiseOutOfMemory() }
-        host.threadCount += 1
-        let thread = LuaThread(
-            name: call.string(1) ?? "thread \(host.threadCount)", site: host.site(cl_site_of_caller(call.thread)))
+        let thread: LuaThread
+        do throws(RunLoop.Handle.Failure) {
+            thread = try LuaThread(
+                name: call.string(1) ?? "thread \(host.threadCount + 1)",
+                site: host.site(cl_site_of_caller(call.thread)))
+        } catch {
+            return call.fail(errno: error.errno)
+        }
         let failure = thread.begin(
             .init(
                 function: function, path: call.string(2) ?? "", nativePath: call.string(3) ?? "",
                 ignoresEnvironment: host.ignoresEnvironment, report: host.reportFromThreads(),
                 world: host.threadWorld))
         guard failure == 0 else { return call.fail(errno: failure) }
+        host.threadCount += 1
         let handle = host.loop.handle
         thread.whenEnded {
             // A failure that nobody waits for must come to light: see LuaHost.findForgottenFailures.

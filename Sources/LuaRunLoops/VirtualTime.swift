@@ -39,8 +39,8 @@ public final class TestWorld {
             loop.stopAll()
         }
         let clock = clock
-        host.threadWorld.expectThread = {
-            let place = clock.reserve()
+        host.threadWorld.expectThread = { () throws(RunLoop.Handle.Failure) in
+            let place = try clock.reserve()
             return {
                 let poller = SimulatedPoller(at: place)
                 poller.fireDatesAreExact = true

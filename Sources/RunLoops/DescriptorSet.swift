@@ -10,6 +10,7 @@ internal import CLinux
 /// *last* report in the kernel's list, so that a port handled earlier would overtake one that became ready before it.
 final class DescriptorSet {
     let epoll: CInt
+    private let ownsEpoll: Bool
     /// Indexed by descriptor.
     private var registrations: [Registration?] = []
     private var generation: UInt32 = 0
@@ -31,18 +32,23 @@ final class DescriptorSet {
         var token: UInt64 { UInt64(generation) << 32 | UInt64(UInt32(bitPattern: fd)) }
     }
 
+    /// That of the wake-up descriptor; see `linux_epoll_waking`.
     static let wakeToken = UInt64.max
 
-    /// nil when there are too many descriptors.
+    /// nil, and an errno, when the operating system refuses it.
     init?(waking handle: RunLoop.Handle) {
-        epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
+        epoll = linux_epoll_waking(handle.wakeDescriptor)
+        ownsEpoll = true
         guard epoll >= 0 else { return nil }
-        // Edge-triggered, so that nobody ever has to read it: each wake-up is one system call, the writer's.
-        var event = epoll_event(events: EPOLLIN.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: Self.wakeToken))
-        epoll_ctl(epoll, EPOLL_CTL_ADD, handle.wakeDescriptor, &event)
     }
 
-    deinit { linux_close(epoll) }
+    /// The handle's own, in which no port can be.
+    init(of handle: RunLoop.Handle) {
+        epoll = handle.epoll
+        ownsEpoll = false
+    }
+
+    deinit { if ownsEpoll, epoll >= 0 { linux_close(epoll) } }
 
     var hasAlwaysReady: Bool { alwaysReady.contains { $0.ports.contains { !$0.interest.isEmpty } } }
 

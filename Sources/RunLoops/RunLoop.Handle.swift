@@ -8,9 +8,15 @@ extension RunLoop {
     public final class Handle: Sendable {
         /// Becomes readable when the loop is to wake up. Edge-triggered wherever it is watched, never read.
         let wakeDescriptor: CInt
+        /// An epoll instance that watches nothing else: what the loop sleeps with in a mode without ports.
+        let epoll: CInt
 
         /// 0: awake; 1: asleep; 2: told to wake up. Only a change from 1 to 2 costs a system call.
         private let sleep = Atomic<UInt8>(0)
+        /// How many such changes the loop has seen, and how many of the system calls are over. The loop's alone; anybody's.
+        private let writesBegun = Atomic<UInt>(0)
+        private let writesDone = Atomic<UInt>(0)
+        private let descriptorsAreClosed = Atomic<Bool>(false)
         /// There is mail in `box`, or a stop.
         private let hasMail = Atomic<Bool>(false)
         /// Somebody called `raiseAttention`.
@@ -28,12 +34,26 @@ extension RunLoop {
             var ports: [Port] = []
         }
 
-        public init() {
-            wakeDescriptor = eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK))
-            guard wakeDescriptor >= 0 else { fatalError("rlhost: eventfd failed: errno \(linux_errno())") }
+        /// What the operating system refuses a loop: two descriptors, most likely, because the process has too many.
+        public struct Failure: Error {
+            public let errno: Int32
         }
 
-        deinit { linux_close(wakeDescriptor) }
+        /// Gets all that a loop needs of the operating system: the loop with this handle can then be made without fail.
+        ///
+        /// - Throws: EMFILE, ENFILE, ENOMEM or ENOSPC.
+        public init() throws(Failure) {
+            wakeDescriptor = eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK))
+            guard wakeDescriptor >= 0 else { throw Failure(errno: linux_errno()) }
+            epoll = linux_epoll_waking(wakeDescriptor)
+            guard epoll >= 0 else {
+                let failure = Failure(errno: linux_errno())
+                linux_close(wakeDescriptor)
+                throw failure
+            }
+        }
+
+        deinit { closeDescriptors() }
 
         /// Ends the loop's sleep. Any number of calls while it is awake are one. A wake-up that comes between the end of a
         /// sleep and the next pass is not remembered, and need not be: the pass looks at everything. CFRunLoopWakeUp.
@@ -42,6 +62,7 @@ extension RunLoop {
                 var one: UInt64 = 1
                 // Nobody else would wake the loop: the flag says that it has been.
                 while write(wakeDescriptor, &one, 8) < 0, linux_errno() == EINTR {}
+                writesDone.add(1, ordering: .releasing)
             }
         }
 
@@ -104,13 +125,28 @@ extension RunLoop {
             return state.exchanged
         }
 
-        /// An exchange, not a store: it must see what the last caller wrote before calling.
-        func endSleep() { _ = sleep.exchange(0, ordering: .sequentiallyConsistent) }
+        /// Returns whether anybody has called meanwhile. Told by the exchange itself: who calls between a look at the flag and
+        /// its reset would not be heard. An exchange, not a store, also because it must see what the caller wrote before.
+        func endSleep() -> Bool {
+            guard sleep.exchange(0, ordering: .sequentiallyConsistent) == 2 else { return false }
+            writesBegun.store(writesBegun.load(ordering: .relaxed) + 1, ordering: .relaxed)
+            return true
+        }
 
-        /// Forgets a wake-up.
-        func clearWakeUp() { if sleep.load(ordering: .relaxed) != 0 { endSleep() } }
+        /// Forgets a wake-up of the loop that is awake; returns whether there was one.
+        @discardableResult
+        func clearWakeUp() -> Bool {
+            sleep.load(ordering: .relaxed) != 0 && sleep.exchange(0, ordering: .sequentiallyConsistent) != 0
+        }
 
-        var wasWoken: Bool { sleep.load(ordering: .relaxed) == 2 }
+        /// Nobody sleeps here any more. Whoever still holds the handle of a loop that is gone does not hold descriptors.
+        func closeDescriptors() {
+            guard !descriptorsAreClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+            // A caller may be about to write, and the number is somebody else's in a moment. It is never long.
+            while writesDone.load(ordering: .acquiring) != writesBegun.load(ordering: .relaxed) { linux_yield() }
+            linux_close(wakeDescriptor)
+            linux_close(epoll)
+        }
 
         var mayHaveMail: Bool { hasMail.load(ordering: .relaxed) }
 

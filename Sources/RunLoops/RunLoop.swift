@@ -84,14 +84,20 @@ public final class RunLoop {
 
     /// A loop in a world of its own, for tests in simulated time. It is not the thread's `current` loop.
     ///
-    /// - Parameter handle: made before the loop, for those who need it before the loop's thread has begun. Only one loop may
-    ///   have it.
-    public init(poller: Poller, handle: Handle = Handle()) {
-        self.poller = poller
-        guard let wakeOnly = DescriptorSet(waking: handle) else {
-            fatalError("a run loop needs two descriptors, and this process has none left: errno \(linux_errno())")
+    /// Traps when the process has no descriptors left: who wants to survive that makes the handle first.
+    public convenience init(poller: Poller) {
+        do throws(Handle.Failure) {
+            try self.init(poller: poller, handle: Handle())
+        } catch {
+            fatalError("a run loop needs two descriptors, and this process gets none: errno \(error.errno)")
         }
-        self.wakeOnly = wakeOnly
+    }
+
+    /// - Parameter handle: made before the loop, for those who need it before the loop's thread has begun, or who want to
+    ///   know whether a loop can be had. Only one loop may have it.
+    public init(poller: Poller, handle: Handle) {
+        self.poller = poller
+        wakeOnly = DescriptorSet(of: handle)
         self.handle = handle
         counters = .allocate(capacity: 1)
         counters.initialize(to: Statistics())
@@ -104,6 +110,7 @@ public final class RunLoop {
         for queue in timerQueues { queue.modes = [] }
         for queue in requestQueues.elements { queue.release() }
         requestQueues.free()
+        handle.closeDescriptors()
         events.deallocate()
         counters.deallocate()
     }
@@ -302,10 +309,9 @@ public final class RunLoop {
             !mode.ports.isEmpty
         else { return nil }
         dropStale(mode)
-        if mode.ready.count == 0 {
-            look(mode, timeout: 0)
-            queueDueTimers(mode)
-        }
+        if mode.ready.count == 0 { look(mode, timeout: 0) }
+        // Behind what is queued already; but a port that is ready again at once must not keep them from their turn.
+        queueDueTimers(mode)
         guard mode.ready.count > 0, let port = mode.ready.first else { return nil }
         mode.ready.removeFirst()
         return port.takeUnretainedValue()
@@ -364,13 +370,11 @@ public final class RunLoop {
             let start = poller.now()
             count = poller.wait(
                 descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
-            woken = handle.wasWoken
-            handle.endSleep()
+            woken = handle.endSleep()
             counters.pointee.sleeps += 1
             counters.pointee.asleep += poller.now() - start
         } else {
-            woken = handle.wasWoken
-            if woken { handle.endSleep() }
+            woken = handle.clearWakeUp()
             if descriptors.watching > 0 {
                 count = poller.wait(
                     descriptors.epoll, events, capacity: 64, timeout: 0, watching: descriptors.watching)
@@ -480,11 +484,22 @@ public final class RunLoop {
     // MARK: One loop for each thread
 
     /// The calling thread's loop, made on first use. It lives until the thread ends. CFRunLoopGetCurrent.
+    ///
+    /// The first use traps when the process has no descriptors left; `makeCurrent()` says so instead.
     public static var current: RunLoop {
         if let pointer = linux_thread_value() {
             return Unmanaged<RunLoop>.fromOpaque(pointer).takeUnretainedValue()
         }
         let loop = RunLoop(poller: EpollPoller())
+        loop.becomeCurrent()
+        return loop
+    }
+
+    /// Makes the calling thread's loop. Only for a thread that has none yet.
+    ///
+    /// - Throws: what the operating system refuses.
+    public static func makeCurrent() throws(Handle.Failure) -> RunLoop {
+        let loop = RunLoop(poller: EpollPoller(), handle: try Handle())
         loop.becomeCurrent()
         return loop
     }

@@ -9,9 +9,14 @@ public final class SimulatedClock: Sendable {
     public final class Place: Sendable {
         let clock: SimulatedClock
         /// Becomes readable when the loop is to look at the clock again.
-        let bell = eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK))
+        let bell: CInt
 
-        fileprivate init(_ clock: SimulatedClock) { self.clock = clock }
+        fileprivate init(_ clock: SimulatedClock) throws(RunLoop.Handle.Failure) {
+            bell = eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK))
+            guard bell >= 0 else { throw RunLoop.Handle.Failure(errno: linux_errno()) }
+            self.clock = clock
+            clock.state.withLock { $0.places += 1 }
+        }
 
         deinit {
             linux_close(bell)
@@ -122,10 +127,9 @@ public final class SimulatedClock: Sendable {
     // MARK: The pollers' side
 
     /// A place for a loop to come.
-    public func reserve() -> Place {
-        state.withLock { $0.places += 1 }
-        return Place(self)
-    }
+    ///
+    /// - Throws: EMFILE and the like: it needs a descriptor.
+    public func reserve() throws(RunLoop.Handle.Failure) -> Place { try Place(self) }
 
     private func leave() {
         state.withLock { state in

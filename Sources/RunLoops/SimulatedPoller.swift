@@ -21,9 +21,13 @@ public final class SimulatedPoller: Poller {
         self.init(clock: SimulatedClock(start: start), waitsForDescriptors: waitsForDescriptors)
     }
 
-    /// The poller of one of the loops that share a clock.
+    /// The poller of one of the loops that share a clock. Traps when the process has no descriptors left; `reserve` says so.
     public convenience init(clock: SimulatedClock, waitsForDescriptors: Bool = true) {
-        self.init(at: clock.reserve(), waitsForDescriptors: waitsForDescriptors)
+        do throws(RunLoop.Handle.Failure) {
+            try self.init(at: clock.reserve(), waitsForDescriptors: waitsForDescriptors)
+        } catch {
+            fatalError("a simulated loop needs a descriptor, and this process gets none: errno \(error.errno)")
+        }
     }
 
     /// The same, of a loop that the clock has waited for since its place was reserved. Only one poller may have a place.

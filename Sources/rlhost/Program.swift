@@ -35,12 +35,19 @@ enum Program {
         if let script = options.script, arguments[script] == "test", arguments[script - 1] != "--" {
             return TestCommand.run(options, arguments)
         }
-        let loop = RunLoop.current
-        guard let host = LuaHost(loop: loop) else {
-            report("cannot create state: not enough memory")
-            return 1
-        }
+        guard let host = makeHost() else { return 1 }
         return Session(host, options, arguments).run()
+    }
+
+    /// A state on the main thread's loop; or nil, when that has been reported.
+    static func makeHost() -> LuaHost? {
+        do throws(RunLoop.Handle.Failure) {
+            if let host = LuaHost(loop: try RunLoop.makeCurrent()) { return host }
+            report("cannot create state: not enough memory")
+        } catch {
+            report("cannot create the run loop: \(LuaHost.errorText(error.errno))")
+        }
+        return nil
     }
 
     /// Tells the user, as lua does.

@@ -19,10 +19,7 @@ enum TestCommand {
             Program.report("test: -i and -c make no sense before it")
             return 64
         }
-        guard let host = LuaHost(loop: RunLoop.current) else {
-            Program.report("cannot create state: not enough memory")
-            return 1
-        }
+        guard let host = Program.makeHost() else { return 1 }
         if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) ?? host.openTestRunner() {
             Program.report(message)
             return 1

@@ -1,7 +1,10 @@
 // The door: what `rlhost` does with its arguments. See docs/cli.md.
 
+import CLinux
 import Glibc
 import LuaRunLoops
+
+linux_keep_standard_descriptors()
 
 // Not CommandLine.arguments: arguments are bytes, and those that are no text would be repaired.
 exit(

@@ -46,6 +46,69 @@ import Testing
         #expect(result.status == 0)
     }
 
+    @Test func aThreadThatCannotBeHadIsRefusedAndNothingIsLost() throws {
+        let script = """
+            local rl = require "runloop"
+            local files = {}
+            repeat local file = io.open "/dev/null" files[#files + 1] = file until not file
+            local refused = {}
+            for free = 0, 3 do
+              for _ = 1, free do table.remove(files):close() end
+              local thread, message, code = rl.thread(function(x) rl.sleep(0.001) return x end, free)
+              refused[#refused + 1] = thread and select(2, thread:join()) or message .. " " .. code
+              collectgarbage() collectgarbage()
+              repeat local file = io.open "/dev/null" files[#files + 1] = file until not file
+            end
+            print(table.concat(refused, ", "))
+            for _, file in ipairs(files) do file:close() end
+            local threads = {}
+            for i = 1, 200 do                        -- a thread that is over holds no descriptors
+              threads[i] = assert(rl.thread(function() end))
+              threads[i]:join()
+            end
+            print(#threads, rl.thread(rl.now):name())
+            """
+        let result = try Binary.run(
+            ["-c", "ulimit -n 40; exec \"$0\" \"$@\"", Binary.path, "-e", script], program: "/bin/sh", name: "sh")
+        let refusal = "EMFILE: too many open files EMFILE"
+        #expect(result.output == "\(refusal), \(refusal), 2, 3\n200\tthread 203\n", "\(result)")
+        #expect(result.status == 0)
+    }
+
+    @Test func aProcessWithoutDescriptorsForItsLoopSaysSo() throws {
+        let result = try Binary.run(
+            ["-c", "ulimit -n 4; exec \"$0\" \"$@\"", Binary.path, "-e", "print(1)"], program: "/bin/sh", name: "sh")
+        #expect(result.errors == "rlhost: cannot create the run loop: EMFILE: too many open files\n")
+        #expect(result.status == 1)
+    }
+
+    @Test(
+        "a standard descriptor that is closed stays so: nobody else gets its number",
+        arguments: ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+    func closedStandardDescriptors(_ closed: String) throws {
+        let text = """
+            local rl = require "runloop"
+            local log = assert(io.open(arg[1], "w"))
+            local function why(...) return (select(2, ...)) end
+            io.write "12345678"
+            log:write(tostring(why(io.stdout:flush())), ", ", tostring(why(io.stderr:write "x")), ", ", tostring(why(io.read(1))))
+            rl.after(0.01, function() print "12345678" log:write ", fired" log:close() end)
+            """
+        try Binary.withDirectory { directory in
+            let script = directory + "/script.lua"
+            try text.write(toFile: script, atomically: true, encoding: .utf8)
+            let result = try Binary.shell("exec \"$RLHOST\" script.lua log \(closed)", directory: directory)
+            #expect(result.status == 0, "\(result)")
+            let refusal = "Bad file descriptor"
+            let expected = [">&-", "2>&-", "<&-"].map {
+                closed.split(separator: " ").contains(Substring($0)) ? refusal : "nil"
+            }
+            #expect(
+                try String(contentsOfFile: directory + "/log", encoding: .utf8) == expected.joined(separator: ", ")
+                    + ", fired")
+        }
+    }
+
     @Test func whatIsNoDescriptorIsRefusedWithItsReason() throws {
         let script = """
             local rl = require "runloop"

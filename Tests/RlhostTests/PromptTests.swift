@@ -97,7 +97,7 @@ struct PromptTests {
         try session.type("\u{03}")
         try session.until("the prompt") { $0.isAtPrompt && $0.screen.lines.contains("interrupted!") }
         // Lua that never waits, and a run inside the entry, are interrupted by the signal.
-        try session.type("\u{0C}while true do end\r")
+        try session.type("\u{0C}\(Binary.interruptible("while true do end"))\r")
         try session.until("the entry") { $0.screen.row == 1 && $0.screen.column == 0 }
         session.signal(SIGINT)
         try session.until("the prompt") { $0.isAtPrompt && $0.screen.lines.contains { $0.contains("interrupted!") } }

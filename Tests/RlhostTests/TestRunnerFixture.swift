@@ -42,7 +42,7 @@ struct TestRunnerFixture {
         _ text: String, _ report: String, _ arguments: [String] = [], status: Int32 = 1,
         sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
-        let transcript = try run(["x_test.lua": text], arguments)
+        let transcript = try run(["x_test.lua": Binary.interruptible(text)], arguments)
         #expect(transcript.output == report + "\n", sourceLocation: sourceLocation)
         #expect(transcript.errors == "", sourceLocation: sourceLocation)
         #expect(transcript.status == status, sourceLocation: sourceLocation)

@@ -116,6 +116,20 @@ import Testing
         #expect(world.journal() == expected)
     }
 
+    @Test(arguments: [RunLoop.Sequence.documented, .coreFoundation])
+    func portsThatAreAlwaysReadyLeaveTimersTheirTurn(_ sequence: RunLoop.Sequence) throws {
+        let world = World(sequence)
+        let pipe = Pipe()
+        world.observe(.default, [.beforeWaiting])
+        world.timer("T", at: 2) { _ in world.loop.stop() }
+        let port = try RunLoop.FDPort(pipe.reader) { _, _ in world.work(1) }  // and reads nothing
+        world.loop.add(port)
+        pipe.fire()
+        world.run(ms: 1000)
+        #expect(world.journal().hasSuffix("T =2"))
+        #expect(world.time < 10)
+    }
+
     @Test func theSequenceMayChangeWhileTheLoopRuns() throws {
         let world = World(.documented)
         let pipe = Pipe()

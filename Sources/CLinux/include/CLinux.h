@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -44,6 +45,16 @@ static inline double linux_wall_clock(void) {
 /// epoll_pwait2 with a timeout in nanoseconds, negative for none. Kernels before 5.11 lack it: there, whole
 /// milliseconds, rounded up, so that nothing ends early.
 int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t timeout);
+
+/// An epoll instance with a wake-up descriptor in it, under the token of all ones. -1 and errno: there is none.
+int linux_epoll_waking(int wake);
+
+/// Fills the places of standard descriptors that are closed, so that no file opened later gets their numbers, and what is
+/// meant for the standard output ends up in it. Reading and writing there goes on to fail with EBADF.
+void linux_keep_standard_descriptors(void);
+
+/// Lets other threads run.
+static inline void linux_yield(void) { sched_yield(); }
 
 /// What poll(2) says of one descriptor right now: POLLIN, POLLOUT, POLLHUP, POLLERR, POLLRDHUP, POLLNVAL; 0 for nothing.
 static inline short linux_poll_now(int fd, short events) {

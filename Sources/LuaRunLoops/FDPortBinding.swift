@@ -45,8 +45,8 @@ enum FDPortBinding {
                 fd, wanted, owns: call.boolean(options.index(3)), once: call.boolean(options.index(4)),
                 order: call.integer(options.index(5)) ?? 0, name: call.name(options.index(6))
             ) { _, events in
-                callback.call { thread in
-                    callback.host.pushEvents(events, onto: thread)
+                callback.call { host, thread in
+                    host.pushEvents(events, onto: thread)
                     return 1
                 }
             }

@@ -113,12 +113,13 @@ final class SharedItem: @unchecked Sendable {
 
 /// The way from an engine object to its callback in Lua: the slot that anchors its userdata while it is in a mode.
 final class Callback {
-    unowned(unsafe) let host: LuaHost  // it outlives us
+    private let unmanagedHost: Unmanaged<LuaHost>  // it outlives us
+    var host: LuaHost { unmanagedHost.takeUnretainedValue() }
     let site: UInt32
     var slot: UInt32 = 0
 
     init(_ host: LuaHost, site: UInt32) {
-        self.host = host
+        unmanagedHost = .passUnretained(host)
         self.site = site
         LiveObjects.note(1)
     }
@@ -132,11 +133,13 @@ final class Callback {
     }
 
     /// Calls the function in a user value with the object and what `push` pushes; it returns how many that is.
-    func call(userValue: Int32 = 1, _ push: (OpaquePointer) -> Int32) {
-        guard slot != 0, !host.isClosed, let fiber = host.prepareCallback(slot: slot, userValue: userValue) else {
-            return
+    func call(userValue: Int32 = 1, _ push: (LuaHost, OpaquePointer) -> Int32) {
+        unmanagedHost._withUnsafeGuaranteedRef { host in
+            guard slot != 0, !host.isClosed, let fiber = host.prepareCallback(slot: slot, userValue: userValue) else {
+                return
+            }
+            lua_pushvalue(fiber.thread, 2)
+            host.resume(fiber, arguments: 1 + push(host, fiber.thread))
         }
-        lua_pushvalue(fiber.thread, 2)
-        host.resume(fiber, arguments: 1 + push(fiber.thread))
     }
 }

@@ -38,7 +38,7 @@ enum MessagePortBinding {
         port.warned = { port, text in
             callback.host.onWarning(callback.host, "message port \"\(port.name)\": \(text)")
         }
-        if !options.isMissing(3) { port.invalidated = { _ in callback.call(userValue: 2) { _ in 0 } } }
+        if !options.isMissing(3) { port.invalidated = { _ in callback.call(userValue: 2) { _, _ in 0 } } }
         return ItemBinding.fill(call, Kinds.messagePort, port, callback)
     }
 

@@ -119,10 +119,10 @@ enum ObserverBinding {
             activities, repeats: options.isMissing(2) || call.boolean(options.index(2)),
             order: call.integer(options.index(3)) ?? 0, name: call.name(options.index(4))
         ) { _, activity in
-            callback.call { thread in
+            callback.call { host, thread in
                 // Anchored as an upvalue of nothing: short strings that Lua has interned already cost no allocation, but
                 // pushing one may still fail; so the names are kept in the registry.
-                callback.host.pushActivity(activity, onto: thread)
+                host.pushActivity(activity, onto: thread)
                 return 1
             }
         }

@@ -46,8 +46,7 @@ enum PortBinding {
         let callback = Callback(call.luaHost, site: cl_site_of_caller(call.thread))
         let receive: (RunLoop.Port, any Sendable) -> Void = { _, message in
             guard let parcel = message as? Parcel else { return }
-            callback.call { thread in
-                let host = callback.host
+            callback.call { host, thread in
                 if host.push(parcel, onto: thread) != nil { return 1 }
                 host.uncaught(text: "port: a message cannot be taken: \(host.popMessage())")
                 return 0

@@ -36,20 +36,20 @@ enum SourceBinding {
         let callback = Callback(call.luaHost, site: cl_site_of_caller(call.thread))
         func told(_ value: Int32) -> (RunLoop.Source, RunLoop, RunLoop.Mode) -> Void {
             { _, loop, mode in
-                callback.call(userValue: value) { thread in
+                callback.call(userValue: value) { host, thread in
                     var program = ValueProgram()
                     program.append(kind: Kinds.loop.index, object: loop.handle)
-                    guard callback.host.decode(program, onto: thread) else { return 1 }
+                    guard host.decode(program, onto: thread) else { return 1 }
                     program = ValueProgram()
                     program.append(mode.rawValue)
-                    return callback.host.decode(program, onto: thread) ? 2 : 2
+                    return host.decode(program, onto: thread) ? 2 : 2
                 }
             }
         }
         let source = RunLoop.Source(
             order: call.integer(options.index(3)) ?? 0, name: call.name(options.index(4)), schedule: told(2),
             cancel: told(3)
-        ) { _ in callback.call { _ in 0 } }
+        ) { _ in callback.call { _, _ in 0 } }
         return ItemBinding.fill(call, Kinds.source, source, callback)
     }
 

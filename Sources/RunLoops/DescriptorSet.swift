@@ -11,25 +11,23 @@ internal import CLinux
 final class DescriptorSet {
     let epoll: CInt
     private let ownsEpoll: Bool
-    /// Indexed by descriptor.
-    private var registrations: [Registration?] = []
+    /// What is watched, by descriptor. In raw memory: each event looks here.
+    private let registrations = RawBuffer<Registration>(capacity: 16)
     private var generation: UInt32 = 0
-    /// Registrations of files that epoll refuses, such as regular files: always ready.
-    private var alwaysReady: [Registration] = []
+    /// The further ports of descriptors that several watch, which is rare.
+    private var others: [CInt: [RunLoop.FDPort]] = [:]
+    /// Descriptors of files that epoll refuses, such as regular files: always ready.
+    private var alwaysReady: [CInt] = []
     /// How many descriptors are watched: while it is 0, there is nothing to ask the kernel for.
     private(set) var watching = 0
 
-    private final class Registration {
-        let fd: CInt
+    private struct Registration: BitwiseCopyable {
+        /// The first of its ports; nil when the descriptor is not watched. A port that leaves the mode leaves this, too.
+        var port: Unmanaged<RunLoop.FDPort>?
         /// Tells events of this registration from those of an earlier one of the same number.
-        let generation: UInt32
-        var ports: [RunLoop.FDPort] = []
+        var generation: UInt32 = 0
         var isAlwaysReady = false
-        init(fd: CInt, generation: UInt32) {
-            self.fd = fd
-            self.generation = generation
-        }
-        var token: UInt64 { UInt64(generation) << 32 | UInt64(UInt32(bitPattern: fd)) }
+        var hasOthers = false
     }
 
     /// That of the wake-up descriptor; see `linux_epoll_waking`.
@@ -48,104 +46,128 @@ final class DescriptorSet {
         ownsEpoll = false
     }
 
-    deinit { if ownsEpoll, epoll >= 0 { linux_close(epoll) } }
+    deinit {
+        if ownsEpoll, epoll >= 0 { linux_close(epoll) }
+        registrations.free()
+    }
 
-    var hasAlwaysReady: Bool { alwaysReady.contains { $0.ports.contains { !$0.interest.isEmpty } } }
+    var hasAlwaysReady: Bool {
+        !alwaysReady.isEmpty && alwaysReady.contains { ports(of: $0).contains { !$0.interest.isEmpty } }
+    }
 
-    func isWatched(_ fd: CInt) -> Bool { Int(fd) < registrations.count && registrations[Int(fd)] != nil }
+    private func registration(_ fd: CInt) -> Registration? {
+        guard fd < registrations.count else { return nil }
+        let found = registrations.base[Int(fd)]
+        return found.port == nil ? nil : found
+    }
+
+    func isWatched(_ fd: CInt) -> Bool { registration(fd) != nil }
+
+    private func ports(of fd: CInt) -> [RunLoop.FDPort] {
+        guard let found = registration(fd), let first = found.port?.takeUnretainedValue() else { return [] }
+        return [first] + (found.hasOthers ? others[fd] ?? [] : [])
+    }
+
+    private func setPorts(_ ports: [RunLoop.FDPort], of fd: CInt) {
+        let place = registrations.base + Int(fd)
+        place.pointee.port = ports.first.map { .passUnretained($0) }
+        place.pointee.hasOthers = ports.count > 1
+        others[fd] = ports.count > 1 ? Array(ports.dropFirst()) : nil
+    }
 
     /// Watches for what the port is interested in now. Call it again whenever that changes.
     ///
     /// Returns 0 or an error number.
     @discardableResult
     func watch(_ port: RunLoop.FDPort) -> CInt {
-        let fd = Int(port.fd)
-        if registrations.count <= fd {
-            registrations.append(contentsOf: repeatElement(nil, count: fd + 1 - registrations.count))
-        }
-        if let registration = registrations[fd] {
-            let isNew = !registration.ports.contains { $0 === port }
-            if isNew { registration.ports.append(port) }
-            let failure = update(registration)
+        let fd = port.fd
+        while registrations.count <= fd { registrations.append(Registration()) }
+        if isWatched(fd) {
+            let ports = ports(of: fd)
+            if !ports.contains(where: { $0 === port }) { setPorts(ports + [port], of: fd) }
+            let failure = update(fd)
             guard failure == ENOENT else { return failure }
             // The kernel has dropped it: somebody closed the descriptor behind our back, and its number now belongs to
             // another file. The ports that watched the old one must not hear of the new one.
-            let orphans = registration.ports.filter { $0 !== port }
-            forget(registration)
-            for orphan in orphans { orphan.loseDescriptor() }
+            forget(fd)
+            for orphan in ports where orphan !== port { orphan.loseDescriptor() }
         }
         generation &+= 1
-        let registration = Registration(fd: port.fd, generation: generation)
-        registration.ports = [port]
-        var event = epoll_event(events: mask(of: registration), data: epoll_data_t(u64: registration.token))
-        if epoll_ctl(epoll, EPOLL_CTL_ADD, port.fd, &event) != 0 {
-            if linux_errno() == EPERM {
-                registration.isAlwaysReady = true
-                alwaysReady.append(registration)
-            } else if linux_errno() == EEXIST {
-                // Left over from a descriptor that was closed while a duplicate keeps its file open.
-                epoll_ctl(epoll, EPOLL_CTL_MOD, port.fd, &event)
-            } else {
-                return linux_errno()
-            }
-        }
-        registrations[fd] = registration
+        registrations.base[Int(fd)] = Registration(port: .passUnretained(port), generation: generation)
         watching += 1
+        var event = epoll_event(events: mask(of: fd), data: epoll_data_t(u64: token(of: fd)))
+        guard epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0 else { return 0 }
+        switch linux_errno() {
+        case EPERM:
+            registrations.base[Int(fd)].isAlwaysReady = true
+            alwaysReady.append(fd)
+        case EEXIST:
+            // Left over from a descriptor that was closed while a duplicate keeps its file open.
+            epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event)
+        case let failure:
+            forget(fd)
+            return failure
+        }
         return 0
     }
 
     func unwatch(_ port: RunLoop.FDPort) {
-        let fd = Int(port.fd)
-        guard fd < registrations.count, let registration = registrations[fd],
-            registration.ports.contains(where: { $0 === port })
-        else { return }
-        registration.ports.removeAll { $0 === port }
-        if registration.ports.isEmpty {
-            forget(registration)
+        let fd = port.fd
+        let left = ports(of: fd)
+        guard left.contains(where: { $0 === port }) else { return }
+        if left.count == 1 {
+            forget(fd)
             // Fails harmlessly when epoll never took it or the descriptor is closed already.
             var event = epoll_event()
-            epoll_ctl(epoll, EPOLL_CTL_DEL, port.fd, &event)
+            epoll_ctl(epoll, EPOLL_CTL_DEL, fd, &event)
         } else {
-            update(registration)
+            setPorts(left.filter { $0 !== port }, of: fd)
+            update(fd)
         }
     }
 
     /// Calls `body` for each port that one of the events concerns, in the kernel's order. Those whose descriptors are
-    /// always ready come last.
+    /// always ready come last. `body` changes no registration.
     func forEachReady(
         _ events: UnsafePointer<epoll_event>, _ count: Int, _ body: (RunLoop.FDPort, RunLoop.FDPort.Events) -> Void
     ) {
         for i in 0..<count {
             let token = events[i].data.u64
-            let fd = Int(UInt32(truncatingIfNeeded: token))
-            guard token != Self.wakeToken, fd < registrations.count, let registration = registrations[fd],
-                registration.generation == UInt32(token >> 32)
-            else { continue }
+            let fd = CInt(truncatingIfNeeded: token)
+            guard token != Self.wakeToken, fd < registrations.count else { continue }
+            let registration = registrations.base[Int(fd)]
+            guard registration.generation == UInt32(token >> 32), let first = registration.port else { continue }
             let found = RunLoop.FDPort.Events(epoll: events[i].events)
-            // By index: `body` only queues the ports and changes no registration.
-            for j in registration.ports.indices { body(registration.ports[j], found) }
+            first._withUnsafeGuaranteedRef { body($0, found) }
+            if registration.hasOthers { for port in others[fd] ?? [] { body(port, found) } }
         }
-        for registration in alwaysReady {
-            for port in registration.ports { body(port, [.read, .write]) }
+        if alwaysReady.isEmpty { return }
+        for fd in alwaysReady {
+            for port in ports(of: fd) { body(port, [.read, .write]) }
         }
     }
 
     @discardableResult
-    private func update(_ registration: Registration) -> CInt {
-        guard !registration.isAlwaysReady else { return 0 }
-        var event = epoll_event(events: mask(of: registration), data: epoll_data_t(u64: registration.token))
-        return epoll_ctl(epoll, EPOLL_CTL_MOD, registration.fd, &event) == 0 ? 0 : linux_errno()
+    private func update(_ fd: CInt) -> CInt {
+        guard !registrations.base[Int(fd)].isAlwaysReady else { return 0 }
+        var event = epoll_event(events: mask(of: fd), data: epoll_data_t(u64: token(of: fd)))
+        return epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : linux_errno()
     }
 
-    private func mask(of registration: Registration) -> UInt32 {
+    private func token(of fd: CInt) -> UInt64 {
+        UInt64(registrations.base[Int(fd)].generation) << 32 | UInt64(UInt32(bitPattern: fd))
+    }
+
+    private func mask(of fd: CInt) -> UInt32 {
         var interest: RunLoop.FDPort.Events = []
-        for port in registration.ports { interest.formUnion(port.interest) }
+        for port in ports(of: fd) { interest.formUnion(port.interest) }
         return interest.epollMask | EPOLLET.rawValue
     }
 
-    private func forget(_ registration: Registration) {
-        registrations[Int(registration.fd)] = nil
+    private func forget(_ fd: CInt) {
+        if registrations.base[Int(fd)].isAlwaysReady { alwaysReady.removeAll { $0 == fd } }
+        setPorts([], of: fd)
+        registrations.base[Int(fd)].isAlwaysReady = false
         watching -= 1
-        if registration.isAlwaysReady { alwaysReady.removeAll { $0 === registration } }
     }
 }

@@ -45,7 +45,11 @@ struct ReadyQueue: ~Copyable {
     }
 
     func removeFirst() {
-        if let port = first { port.takeUnretainedValue().queues -= 1 } else { state.pointee.holdsTimers = false }
+        if let port = first {
+            port._withUnsafeGuaranteedRef { $0.queues -= 1 }
+        } else {
+            state.pointee.holdsTimers = false
+        }
         state.pointee.head = place(1)
         state.pointee.count -= 1
     }

@@ -75,7 +75,7 @@ extension RunLoop {
         if commonItems[ObjectIdentifier(item)] == nil {
             lastAge += 1
             commonItems[ObjectIdentifier(item)] = (item, lastAge)
-            item.commonIn.append(Unmanaged.passUnretained(self))
+            if item.commonIn.isEmpty { item.commonIn = alone } else { item.commonIn += alone }
         }
         // Until a source, told that it enters, takes itself out again.
         for mode in commonModes where commonItems[ObjectIdentifier(item)] != nil { enter(item, state(of: mode)) }
@@ -110,7 +110,9 @@ extension RunLoop {
         }
         mode.insert(item)
         // A source tells its callback, which may do anything; so this comes last.
-        if !(item is Source) { item.modes.append(mode) }
+        if !(item is Source) {
+            if item.modes.isEmpty { item.modes = mode.alone } else { item.modes.append(mode) }
+        }
         item.didEnter(mode)
     }
 

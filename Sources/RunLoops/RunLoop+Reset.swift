@@ -12,8 +12,11 @@ extension RunLoop {
         for (item, _) in commonItems.values { forgetCommonItem(item) }
         detachTimers()
         dropRequests()
-        // The two hold each other.
-        for mode in modes { mode.timers = [] }
+        // Modes and queues hold each other, and modes themselves.
+        for mode in modes {
+            mode.timers = []
+            mode.alone = []
+        }
         timerQueues = []
         commonQueue = nil
         modes = []

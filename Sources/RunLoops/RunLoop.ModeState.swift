@@ -6,6 +6,8 @@ extension RunLoop {
         let name: Mode
         unowned(unsafe) let loop: RunLoop  // a loop owns its modes
         var isCommon = false
+        /// Nothing but this mode: an array that all items in no other mode share, as nearly all are.
+        lazy var alone = [self]
 
         /// In order, then as added.
         private(set) var observers: [Observer] = []

@@ -27,6 +27,8 @@ public final class RunLoop {
     var timerQueues: [TimerQueue] = []
     /// That of the timers in exactly the common modes; it is in `timerQueues`.
     var commonQueue: Unmanaged<TimerQueue>?
+    /// Nothing but this loop: an array that all its common items share.
+    private(set) lazy var alone = [Unmanaged.passUnretained(self)]
     /// How many ports are in its modes: without any, what is ready has no order to keep.
     var portCount = 0
     /// Timers about to fire, and where.
@@ -106,8 +108,9 @@ public final class RunLoop {
 
     deinit {
         close()
-        // Modes and queues hold each other.
+        // Modes and queues hold each other, and modes themselves.
         for queue in timerQueues { queue.modes = [] }
+        for mode in modes { mode.alone = [] }
         for queue in requestQueues.elements { queue.release() }
         requestQueues.free()
         handle.closeDescriptors()
@@ -422,8 +425,9 @@ public final class RunLoop {
 
     private func dropStale(_ mode: ModeState) {
         while mode.ready.count > 0 {
-            if let port = mode.ready.first?.takeUnretainedValue() {
-                if port.foundAt == dispatches || port.isStillReady() { return }
+            if let port = mode.ready.first {
+                let isReady = port._withUnsafeGuaranteedRef { $0.foundAt == dispatches || $0.isStillReady() }
+                if isReady { return }
             } else if timersAreDue(mode) {
                 return
             }

@@ -210,8 +210,11 @@ static int count_positional(lua_State *L, int table) {
 
 // The new object is made, and therefore paid for, before Swift owns anything that a raise would leak.
 static int construct(lua_State *L) {
-  const cl_kind *kind = lua_touserdata(L, lua_upvalueindex(2));
-  int first = (int)lua_tointeger(L, lua_upvalueindex(4));
+  const cl_entry *entry = lua_touserdata(L, lua_upvalueindex(1));
+  cl_host *host = cl_host_of(L);
+  if (host->closing) return luaL_error(L, "rlhost: the state is being closed");
+  const cl_kind *kind = host->kinds[entry->kind];
+  int first = entry->spread;
   int arguments = lua_gettop(L);
   int spread = 0, table = 0;
   if (first > 0) {
@@ -228,7 +231,7 @@ static int construct(lua_State *L) {
   memset(box, 0, kind->size);
   box->kind = kind;
   box->spread = (uint32_t)spread;
-  lua_pushvalue(L, lua_upvalueindex(3));
+  lua_pushvalue(L, lua_upvalueindex(2));
   lua_setmetatable(L, -2);
   lua_insert(L, 1);
   for (int i = 0; i < spread; i++) {
@@ -236,7 +239,9 @@ static int construct(lua_State *L) {
     else lua_pushvalue(L, first + 1 + i);
     lua_setiuservalue(L, 1, kind->user_values + 1 + i);
   }
-  return call_swift(L);
+  host->constructed = box;
+  int verdict = entry->function(L);
+  return verdict >= 0 ? verdict : conclude(L, verdict);
 }
 
 // A function that packs: what could not cross raises here, before Swift knows of the call.
@@ -245,20 +250,21 @@ static int pack_and_call(lua_State *L) {
   return call_swift(L);
 }
 
+// A constructor's entry has to live as long as the state.
 static void push_entry(lua_State *L, const cl_entry *entry) {
+  if (entry->kind >= 0) {
+    lua_pushlightuserdata(L, (void *)entry);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->metatables[entry->kind]);
+    lua_pushcclosure(L, construct, 2);
+    return;
+  }
   lua_pushlightuserdata(L, (void *)entry->function);
   if (entry->kind == CL_PACKS) {
     lua_pushinteger(L, entry->spread);
     lua_pushstring(L, entry->name);
     lua_pushcclosure(L, pack_and_call, 3);
-  } else if (entry->kind < 0) {
-    lua_pushcclosure(L, call_swift, 1);
   } else {
-    cl_host *host = cl_host_of(L);
-    lua_pushlightuserdata(L, (void *)host->kinds[entry->kind]);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, host->metatables[entry->kind]);
-    lua_pushinteger(L, entry->spread);
-    lua_pushcclosure(L, construct, 4);
+    lua_pushcclosure(L, call_swift, 1);
   }
 }
 

@@ -85,6 +85,9 @@ extension Call {
         cl_box_at(thread, index, kind.record)
     }
 
+    /// In a function that constructs, before anything else: the head of the new object, which is argument 1.
+    public var constructed: UnsafeMutablePointer<cl_box>? { host.pointee.constructed }
+
     /// The Swift object of the userdata at an index, if it is of the kind.
     public func object<T: AnyObject>(_ index: Int32, _ kind: Kind, as: T.Type) -> T? {
         guard let box = cl_box_at(thread, index, kind.record), let object = box.pointee.object else { return nil }

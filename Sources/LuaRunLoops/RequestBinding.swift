@@ -30,6 +30,7 @@ enum RequestBinding {
     }
 
     private static func perform(_ call: Call, _ host: LuaHost, _ function: StaticString, _ loop: Int32) -> Int32 {
+        guard let box = call.constructed else { return call.nothing() }
         let thread = call.thread
         if loop != 0 {
             guard let handle = LoopBinding.handle(call, loop) else {
@@ -78,7 +79,6 @@ enum RequestBinding {
             }
             lua_pushvalue(thread, first)
         }
-        guard let box = call.box(1, Kinds.request) else { return call.nothing() }
         if waits {
             // On its own thread: at once, whatever the mode.
             let spread = Int32(box.pointee.spread)

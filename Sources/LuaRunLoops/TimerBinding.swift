@@ -103,6 +103,7 @@ enum TimerBinding {
     /// Their tolerance is a tenth of the delay, at most 1 ms, or 0.25 ms for a timer that repeats. Each is made at a moment of its
     /// own, to the nanosecond; without a tolerance the loop would go to sleep between any two of them.
     static func makeScheduled(_ call: Call, _ function: StaticString, repeats: Bool) -> Int32 {
+        guard let box = call.constructed else { return call.nothing() }
         guard let delay = call.duration(2), !repeats || call.number(2) != 0 else {
             return call.raise(
                 "\(function): argument #1 must be a number of seconds, \(repeats ? "more than 0" : "0 or more"), got "
@@ -111,7 +112,6 @@ enum TimerBinding {
         guard call.type(3) == LUA_TFUNCTION else {
             return call.raise("\(function): argument #2 must be a function, got \(call.describe(3))")
         }
-        guard let box = call.box(1, Kinds.timer) else { return call.nothing() }
         lua_pushvalue(call.thread, 3)
         lua_setiuservalue(call.thread, 1, 1)
         box.pointee.site = cl_site_of_caller(call.thread)

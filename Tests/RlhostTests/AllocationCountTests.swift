@@ -26,7 +26,7 @@ struct AllocationCountTests {
     }
 
     private static func allocations(_ kind: String, times: Int) throws -> Int {
-        try run([Binary.repository + "/Tests/RlhostTests/Scripts/allocations.lua", kind, "\(times)"])
+        try run([Binary.repository + "/Tests/RlhostTests/Scripts/" + "allocations.lua", kind, "\(times)"])
     }
 
     private static func run(_ arguments: [String]) throws -> Int {

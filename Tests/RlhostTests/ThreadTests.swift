@@ -12,7 +12,7 @@ struct ThreadTests {
 
     @Test("every script beside these tests is run by one of them")
     func allAreRun() throws {
-        let tests = ["ThreadTests", "PortTests", "NotificationTests"]
+        let tests = ["ThreadTests", "PortTests", "NotificationTests", "AllocationCountTests"]
         let text = try tests.map {
             try String(
                 contentsOf: URL(filePath: "\(Binary.repository)/Tests/RlhostTests/\($0).swift"), encoding: .utf8)

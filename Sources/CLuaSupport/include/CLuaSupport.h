@@ -106,6 +106,7 @@ struct cl_host {
   int metatables[CL_MAX_KINDS];
   const cl_kind *kinds[CL_MAX_KINDS];
   struct cl_sites *sites;
+  cl_box *constructed; ///< what a constructor has just made, for the function it calls
   // Memory.
   size_t bytes, blocks;
   uint64_t allocations;

@@ -59,8 +59,11 @@ extension Call {
         raise("\(function): a \(kind.name) is expected as self, got \(describe(1)); call it with a colon")
     }
 
-    func wrongArgument(_ function: StaticString, _ index: Int, _ expected: String) -> Int32 {
-        raise("\(function): argument #\(index) must be \(expected), got \(describe(Int32(index)))")
+    /// - Parameter index: on the stack, where a method has its object at 1. In the message that does not count, as in Lua's.
+    func wrongArgument(_ function: StaticString, _ index: Int32, _ expected: String) -> Int32 {
+        let isMethod = function.withUTF8Buffer { $0.contains(UInt8(ascii: ":")) }
+        return raise(
+            "\(function): argument #\(isMethod ? index - 1 : index) must be \(expected), got \(describe(index))")
     }
 
     var luaHost: LuaHost { LuaHost.running(thread) }

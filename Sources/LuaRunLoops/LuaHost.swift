@@ -179,10 +179,13 @@ public final class LuaHost: Interpreter {
         }
     }
 
-    /// Pushes the one value that a program describes.
+    /// Pushes the one value that a program describes; or, when memory is out, an error value.
     func decode(_ program: ValueProgram, onto thread: OpaquePointer) -> Bool {
         cl_reset(host)
-        guard program.bytes.withUnsafeBytes({ cl_write(host, $0.baseAddress, $0.count) }) != 0 else { return false }
+        guard program.bytes.withUnsafeBytes({ cl_write(host, $0.baseAddress, $0.count) }) != 0 else {
+            lua_pushnil(thread)
+            return false
+        }
         return cl_decode(thread) == LUA_OK
     }
 

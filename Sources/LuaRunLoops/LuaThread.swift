@@ -191,8 +191,8 @@ final class LuaThread: Sendable {
             return .failure(nil, message)
         }
         host.setPaths(start.path, start.nativePath)
-        if let message = start.world.prepare(host) { return .failure(nil, message) }
-        guard host.requireRunloop(), let count = start.function.unpack(onto: host.state) else {
+        if let message = start.world.prepare(host) ?? host.requireRunloop() { return .failure(nil, message) }
+        guard let count = start.function.unpack(onto: host.state) else {
             return .failure(nil, host.popMessage())
         }
         let result = Shared<Outcome?>(nil)

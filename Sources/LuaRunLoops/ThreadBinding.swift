@@ -172,9 +172,9 @@ extension LuaHost {
         if !decode(program, onto: main) || cl_replace(main, "package") != LUA_OK { cl_pop(main, 1) }
     }
 
-    func requireRunloop() -> Bool {
-        guard load(.text("require 'runloop'", name: "=[rlhost]")) == nil else { return false }
-        return cl_call_traced(main, 0, 0) == LUA_OK
+    func requireRunloop() -> String? {
+        if let message = load(.text("require 'runloop'", name: "=[rlhost]")) { return message }
+        return cl_call_traced(main, 0, 0) == LUA_OK ? nil : popMessage()
     }
 
     /// Asks the threads that are alive to stop, and waits for them. Returns the names of those that have not by then.

@@ -65,6 +65,65 @@ import Testing
         rl.every(0.01, function(t) t:invalidate() rl.run { mode = "c", timeout = 0.01 } l:run_mode("default", rl.now()) end)
         l:run_until(rl.now() + 0.03) l:inspect() l:stats() rl.why() tostring(l) l:stop() rl.main() rl.stop()
         """,
+        "threads": """
+        local t = rl.thread { function(a, b) return { a, b, a } end, { "x" }, rl.sleep, name = "t" }
+        if not t then return end
+        tostring(t) t:name() t:loop() t:is_alive() t:is_valid() local ok, r = t:join(5) local x = ok and r[1] == r[3]
+        local u = rl.thread(function() error { "wanted" } end) u:join(5)
+        pcall(rl.thread, function() return l end, coroutine.create(print)) pcall(t.join, t, -1)
+        local v = rl.thread(function() require "runloop".sleep(60) end)
+        v:loop():perform(function() end) v:cancel() v:join(5)
+        """,
+        "crossing": """
+        local p = rl.port { name = "in", capacity = 4, callback = function(p, m)
+          if m.reply_port then m.reply_port:send { id = m.id, data = { m.data, m.data } } end p:invalidate() end }
+        l:add(p)
+        local s = rl.source { perform = function(s) for c in s:commands() do s:invalidate() end end } l:add(s)
+        local t = rl.thread(function(p, s, main)
+          local rl = require "runloop"
+          p:send { id = 1, data = { "text", { 1, 2 } }, reply_port = rl.port {}, before = rl.now() + 1 }
+          s:post({ "command" }) s:signal()
+          pcall(main.perform, main, { function(...) return ... end, 1, "two", wait = true })
+          main:perform(function() end)
+        end, p, s, l)
+        if t then t:join(5) end
+        """,
+        "messages": """
+        local p = rl.port { callback = function(p, m) local x = m.data.x .. m.id end, capacity = 2 }
+        l:add(p) p:count() p:capacity() tostring(p)
+        p:send { id = 1, data = { x = "y" } } p:send { data = { x = 1 }, reply_port = p } p:send { before = rl.now() }
+        pcall(p.send, p, { nonsense = 1 }) pcall(p.send, p, { data = coroutine.create(print) })
+        rl.run { timeout = 0.01 } p:invalidate() p:send { id = 2 }
+        local name = "org.rlhost.test.allocation." .. tostring(l):gsub("%W", "")
+        local server, why = rl.message_port { name = name, callback = function(port, id, data) return data:rep(2) end }
+        if server then
+          l:add(server) tostring(server)
+          local remote = rl.remote_port(name)
+          if remote then
+            tostring(remote) remote:send(1, "one") remote:unacknowledged()
+            remote:request(2, ("two"):rep(100), { reply_timeout = 1, reply_mode = "default" })
+            remote:request(3, "three", { send_timeout = 1, reply_timeout = 1 }) remote:flush(1) remote:invalidate()
+          end
+          server:set_name(name .. "x") server:invalidate()
+        end
+        rl.remote_port "org.rlhost.nobody"
+        """,
+        "notifications": """
+        local n = rl.notifications
+        local o = n:observe("a", function(name, info, sender) local x = { name, info, sender } end)
+        local q = n:observe("a", function() error "wanted" end, l) tostring(o) o:name()
+        n:post("a", { 1 }) pcall(n.post, n, "a", nil, l)
+        n:enqueue("a", {}, { style = "asap", sender = l }) n:enqueue("a", 2, { style = "idle", coalesce = { "name" } })
+        n:enqueue("a", 3, { style = "now", modes = { "default" } }) n:enqueue("b") n:dequeue("b")
+        rl.run { timeout = 0.01 } o:invalidate() q:invalidate()
+        """,
+        "waiting": """
+        local f <close> = assert(io.popen("echo hello", "r"))
+        rl.wait_readable(f, 1) rl.timeout(0.01, rl.sleep, 1) rl.timeout(1, function() return 1, "x" end)
+        rl.first_of(function() rl.sleep(1) end, function() rl.sleep(0.001) return {} end)
+        rl.all_of(function() rl.sleep(0.002) return 1 end, rl.task(function() return "b" end))
+        pcall(rl.all_of, function() error { "wanted" } end)
+        """,
         "errors": """
         rl.on_error(function(e, info) local x = { e, info } end)
         rl.after(0, function() error "text" end) rl.after(0, function() error {} end)
@@ -76,9 +135,19 @@ import Testing
         """,
     ]
 
+    /// Those that wait for other threads or for the kernel, which takes real time.
+    static let real: Set<String> = ["threads", "crossing", "messages", "waiting"]
+
+    /// Whose allocations fail.
+    enum Victim: CaseIterable { case own, threads }
+
     /// One run in a state of its own. Returns whether the allocation that was to fail was reached.
-    private func run(_ script: String, failing number: UInt64, persistently: Bool) throws -> Bool {
-        let loop = RunLoop(poller: SimulatedPoller())
+    private func run(
+        _ name: String, failing number: UInt64, persistently: Bool, of victim: Victim = .own
+    ) throws -> Bool {
+        let script = try #require(Self.scripts[name])
+        let isReal = Self.real.contains(name)
+        let loop = RunLoop(poller: isReal ? EpollPoller() : SimulatedPoller())
         let host = try #require(LuaHost(loop: loop))
         var reached = false
         host.onUncaught = { _, _ in }
@@ -87,10 +156,25 @@ import Testing
             host.load(.text("local rl = require 'runloop' local l = rl.current() " + script, name: "=test")) == nil)
         let record = host.host
         record.pointee.allocations = 0
-        record.pointee.fail_at = number
-        record.pointee.fail_on = persistently ? 1 : 0
-        _ = host.start { $0.onFailure = { _ in } }
-        loop.run(in: .default, for: .milliseconds(200))
+        switch victim {
+        case .own:
+            record.pointee.fail_at = number
+            record.pointee.fail_on = persistently ? 1 : 0
+        case .threads:
+            host.threadWorld.prepare = { host in
+                host.host.pointee.allocations = 0
+                host.host.pointee.fail_at = number
+                host.host.pointee.fail_on = persistently ? 1 : 0
+                return nil
+            }
+        }
+        let task = host.start { task in
+            task.onFailure = { _ in }
+            if isReal { task.onEnd = { loop.stop() } }
+        }
+        if !isReal || task?.hasEnded == false {
+            loop.run(in: .default, for: isReal ? .seconds(5) : .milliseconds(200))
+        }
         reached = record.pointee.allocations >= number
         record.pointee.fail_at = 0
         if !persistently || number % 16 == 0 {
@@ -111,6 +195,7 @@ import Testing
             #expect(fired, "after allocation \(number) failed, the state works no more")
         }
         for node in loop.allTimers { #expect(node.pointee.isValid) }
+        if isReal { #expect(LuaHost.stopThreads(within: 10) == [], "allocation \(number): a thread does not end") }
         host.close()
         #expect(record.pointee.bytes == 0 && record.pointee.blocks == 0, "allocation \(number): memory is left")
         #expect(loop.allTimers.isEmpty && loop.allItems.isEmpty, "allocation \(number): something is left in the loop")
@@ -130,16 +215,26 @@ import Testing
 
     @Test(arguments: scripts.keys.sorted(), [false, true])
     func everyAllocationMayFail(_ name: String, _ persistently: Bool) throws {
-        let script = try #require(Self.scripts[name])
         let items = LiveObjects.count
         let descriptors = openDescriptors
         var number: UInt64 = 1
         // All of them take minutes in a debug build.
-        let step: UInt64 = getenv("RLHOST_THOROUGH") != nil ? 1 : name == "ports" ? 31 : 7
-        while try run(script, failing: number, persistently: persistently) { number += step }
+        let step: UInt64 = Self.isThorough ? 1 : name == "ports" || Self.real.contains(name) ? 31 : 7
+        while try run(name, failing: number, persistently: persistently) { number += step }
         #expect(number > 50)
-        #expect(LiveObjects.count == items, "Swift objects are left")
+        // Counted by thread: what another has made, this one may have given up.
+        if !Self.real.contains(name) { #expect(LiveObjects.count == items, "Swift objects are left") }
         // Descriptors are the process's: other tests have theirs, unless this is run by itself.
-        if getenv("RLHOST_THOROUGH") != nil { #expect(openDescriptors == descriptors) }
+        if Self.isThorough { #expect(openDescriptors == descriptors) }
+    }
+
+    static let isThorough = getenv("RLHOST_THOROUGH") != nil
+
+    /// A thread ends with "not enough memory", or is none the worse for it; who joins it hears of that.
+    @Test(arguments: ["threads", "crossing"], [false, true])
+    func everyAllocationOfAThreadMayFail(_ name: String, _ persistently: Bool) throws {
+        for number in stride(from: 1, to: 900, by: Self.isThorough ? 1 : 17) {
+            _ = try run(name, failing: UInt64(number), persistently: persistently, of: .threads)
+        }
     }
 }

@@ -121,10 +121,10 @@ struct MessagePortScriptTests {
             ("rl.message_port { callback = print, name = 1 }", "field 'name' must be a string, got 1"),
             ("rl.remote_port(7)", "rl.remote_port: argument #1 must be a string, got 7"),
             ("remote.request()", "remote_port:request: a remote_port is expected as self, got nothing"),
-            ("remote:request('x', '')", "remote_port:request: argument #2 must be an integer from -2147483648"),
-            ("remote:request(1 << 31, '')", "argument #2 must be an integer from -2147483648 to 2147483647"),
-            ("remote:request(1)", "remote_port:request: argument #3 must be a string, got nothing"),
-            ("remote:request(1, {})", "remote_port:request: argument #3 must be a string, got a table"),
+            ("remote:request('x', '')", "remote_port:request: argument #1 must be an integer from -2147483648"),
+            ("remote:request(1 << 31, '')", "argument #1 must be an integer from -2147483648 to 2147483647"),
+            ("remote:request(1)", "remote_port:request: argument #2 must be a string, got nothing"),
+            ("remote:request(1, {})", "remote_port:request: argument #2 must be a string, got a table"),
             ("remote:request(1, '', 1)", "remote_port:request: an options table is expected, got 1"),
             (
                 "remote:request(1, '', { reply_timeout = 0/0 })",
@@ -133,14 +133,14 @@ struct MessagePortScriptTests {
             ("remote:request(1, '', { send_timeout = -1 })", "'send_timeout' must be a number of seconds, 0 or more"),
             ("remote:request(1, '', { reply_mode = 'common' })", "field 'reply_mode' must be the name of one mode"),
             ("remote:request(1, '', { timeout = 1 })", "unknown field 'timeout'"),
-            ("remote:send(1, nil)", "remote_port:send: argument #3 must be a string, got nil"),
+            ("remote:send(1, nil)", "remote_port:send: argument #2 must be a string, got nil"),
             ("remote:send(1, '', { timeout = 'x' })", "remote_port:send: field 'timeout' must be a number of seconds"),
-            ("remote:flush('x')", "remote_port:flush: argument #2 must be a number of seconds, 0 or more"),
+            ("remote:flush('x')", "remote_port:flush: argument #1 must be a number of seconds, 0 or more"),
             (
                 "coroutine.wrap(function() remote:request(2, '') end)()",
                 "remote_port:request: cannot wait inside a coroutine"
             ),
-            ("server:set_name()", "message_port:set_name: argument #2 must be a string, got nothing"),
+            ("server:set_name()", "message_port:set_name: argument #1 must be a string, got nothing"),
             ("rl.thread(print, server)", "cannot send"),
         ]
         let server = try withServer { environment in

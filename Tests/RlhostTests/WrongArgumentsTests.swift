@@ -114,6 +114,39 @@ import Testing
         #expect(LiveObjects.count == before)
     }
 
+    /// As in Lua's own messages: what stands before the colon does not count.
+    @Test func argumentsOfMethodsAreCountedWithoutTheirObject() throws {
+        let world = try LuaWorld()
+        let script = """
+            local l, t = rl.current(), rl.timer { delay = 1, callback = print }
+            local p = rl.fd_port { fd = 0, callback = print }
+            local wrong = {}
+            local function check(name, number, ...)
+              local ok, message = pcall(...)
+              local expected = name .. ": argument #" .. number .. " "
+              if ok or not message:find(expected, 1, true) then wrong[#wrong + 1] = expected .. "← " .. tostring(message) end
+            end
+            check("loop:add", 1, l.add, l, 3)
+            check("loop:add", 2, l.add, l, t, 3)
+            check("loop:remove", 1, l.remove, l, 3)
+            check("loop:contains", 2, l.contains, l, t, {1})
+            check("loop:run_mode", 1, l.run_mode, l, 3)
+            check("loop:run_mode", 2, l.run_mode, l, "a", "b")
+            check("loop:add_common_mode", 1, l.add_common_mode, l)
+            check("loop:perform", 1, l.perform, l, 3)
+            check("timer:set_fire_date", 1, t.set_fire_date, t, "x")
+            check("timer:set_tolerance", 1, t.set_tolerance, t, -1)
+            check("fd_port:set_events", 1, p.set_events, p, "x")
+            check("source:post", 1, function() rl.source {}:post(nil) end)
+            check("rl.sleep", 1, rl.sleep, "x")
+            check("rl.after", 2, rl.after, 1, 2)
+            check("rl.observe", 2, rl.observe, "all", 2)
+            check("notifications:observe", 2, function() rl.notifications:observe("n", 2) end)
+            return table.concat(wrong, "\\n")
+            """
+        #expect(try world.run(script, for: .zero) == "")
+    }
+
     @Test func runningWithArgumentsThatMakeNoSense() throws {
         let world = try LuaWorld()
         let script = """

@@ -47,7 +47,7 @@ local function keep(object)
 end
 
 -- What functions do that others call.
-local function overflow() return 1 + overflow() end
+local function overflow() return rl.now() > over and 0 or 1 + overflow() end
 local deeds = {
   function() end,
   function(...) return ... end,

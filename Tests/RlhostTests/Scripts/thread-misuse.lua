@@ -75,9 +75,9 @@ a number:	raises	rl.thread: argument #1 must be a function, got number
 an empty table:	raises	rl.thread: the first element must be a function, got nil
 an unknown field:	raises	rl.thread: unknown field 'nam' (there are: name)
 a name that is none:	raises	rl.thread: field 'name' must be a string, got number
-join, negative:	raises	thread:join: argument #2 must be a number of seconds, 0 or more, got -1
-join, NaN:	raises	thread:join: argument #2 must be a number of seconds, 0 or more, got nan
-join, text:	raises	thread:join: argument #2 must be a number of seconds, 0 or more, got "soon"
+join, negative:	raises	thread:join: argument #1 must be a number of seconds, 0 or more, got -1
+join, NaN:	raises	thread:join: argument #1 must be a number of seconds, 0 or more, got nan
+join, text:	raises	thread:join: argument #1 must be a number of seconds, 0 or more, got "soon"
 join, no self:	raises	thread:join: a thread is expected as self, got nothing; call it with a colon
 join, infinity:		true | 1
 join, again:		true | 1

@@ -22,13 +22,9 @@ void terminal_set_mode(enum terminal_mode mode) {
   struct termios settings = own;
   if (mode != TERMINAL_OWN) {
     settings.c_iflag &= ~(tcflag_t)(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
-    settings.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN);
-    // A signal must not throw away what was typed before it.
-    settings.c_lflag |= NOFLSH;
-    if (mode == TERMINAL_RAW) settings.c_lflag &= ~(tcflag_t)ISIG;
-    settings.c_cc[VQUIT] = settings.c_cc[VSUSP] = _POSIX_VDISABLE;
-    settings.c_cc[VMIN] = 1;
-    settings.c_cc[VTIME] = 0;
+    settings.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN | ISIG);
+    // Who reads and finds nothing gets nothing: another may have been faster.
+    settings.c_cc[VMIN] = settings.c_cc[VTIME] = 0;
   }
   while (tcsetattr(0, TCSANOW, &settings) != 0 && errno == EINTR) {}
 }

@@ -170,6 +170,9 @@ extension REPL {
         func tryLock() -> Bool { pthread_mutex_trylock(mutex) == 0 }
         func signal() { pthread_cond_signal(condition) }
 
+        /// Waits for `signal`, or for nothing at all now and then. The lock is held before and after.
+        func wait() { pthread_cond_wait(condition, mutex) }
+
         /// Waits for `signal`; false when the time is over. The lock is held before and after.
         func wait(milliseconds: Int) -> Bool {
             var until = timespec()

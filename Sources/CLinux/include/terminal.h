@@ -5,9 +5,8 @@
 
 /// How the terminal treats keys.
 enum terminal_mode {
-  TERMINAL_OWN,      ///< as it was found
-  TERMINAL_RAW,      ///< each byte as it comes; Control-C is one of them
-  TERMINAL_SIGNALS,  ///< the same, but Control-C makes a SIGINT
+  TERMINAL_OWN,  ///< as it was found
+  TERMINAL_RAW,  ///< each byte as it comes, Control-C included; reading does not wait
 };
 
 /// Remembers the settings of the terminal that is descriptor 0. Returns 0 if there is none.

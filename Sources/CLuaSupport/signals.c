@@ -197,19 +197,26 @@ static void on_signal(int number) {
   errno = saved;
 }
 
+static void hook_running(cl_host *host) {
+  if (host != signal_host || !pending) return;
+  hook(host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main);
+}
+
 void cl_interrupt(cl_host *host) {
   if (host != signal_host) return;
   is_ending = 1;
   pending = 1;
-  hook(host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main);
+  hook_running(host);
 }
 
 void cl_interrupt_once(cl_host *host) {
   if (host != signal_host) return;
   is_to_interrupt = 1;
   pending = 1;
-  hook(host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main);
+  hook_running(host);
 }
+
+void cl_hand_interrupt_over(cl_host *host) { hook_running(host); }
 
 void cl_forget_interrupts(void) {
   is_ending = is_to_interrupt = 0;

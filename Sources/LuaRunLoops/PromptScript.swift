@@ -164,6 +164,9 @@ extension LuaHost {
     /// Has Lua code interrupted, as Control-C does: what runs now, or what goes on when the runs of the loop have ended.
     public func interrupt() { cl_interrupt_once(host) }
 
+    /// A Control-C that has just come was meant for the code that begins now.
+    public func handInterruptOver() { cl_hand_interrupt_over(host) }
+
     /// No Lua code runs any more that an interruption was meant for. A signal that has met none is still to be taken.
     public func forgetInterrupt() { cl_forget_interrupts() }
 }

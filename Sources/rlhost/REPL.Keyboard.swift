@@ -14,7 +14,6 @@ extension REPL {
         private var pressed: [UInt8] = []
         private var isPaused = true
         private var hasEnded = false
-        private var paste = PasteTracker()
         /// Performed when there are keys, or the terminal is gone.
         let source: RunLoop.Source
 
@@ -47,11 +46,16 @@ extension REPL {
         // MARK: The loop's thread
 
         /// Gives the terminal to others, with the settings that it had: no key is read any more.
-        func pause() {
+        ///
+        /// - Returns: whether Control-C was pressed, and nobody has taken it: it is for who gets the terminal.
+        func pause() -> Bool {
             state.lock()
+            defer { state.unlock() }
             isPaused = true
-            state.unlock()
             terminal_set_mode(TERMINAL_OWN)
+            // For the terminal, what was pressed before the change is text: a Control-C among it would be no signal.
+            while linux_poll_now(0, Int16(POLLIN)) == Int16(POLLIN), readSome() > 0 {}
+            return dropInterrupt()
         }
 
         /// Takes the terminal, and goes on with what is left.
@@ -75,6 +79,22 @@ extension REPL {
             return pressed
         }
 
+        // MARK: Both threads, which hold `state`
+
+        private func readSome() -> Int {
+            withUnsafeTemporaryAllocation(byteCount: 1 << 12, alignment: 1) { buffer in
+                let count = read(0, buffer.baseAddress, buffer.count)
+                if count > 0 { pressed += buffer[..<count] }
+                return count
+            }
+        }
+
+        private func dropInterrupt() -> Bool {
+            let count = pressed.count
+            pressed.removeAll { $0 == 3 }
+            return pressed.count < count
+        }
+
         // MARK: The reader's thread
 
         private func readKeys() {
@@ -84,18 +104,16 @@ extension REPL {
             // A program in the background that reads is stopped; if it blocked that, it would get an error instead.
             sigdelset(&signals, SIGTTIN)
             pthread_sigmask(SIG_BLOCK, &signals, nil)
-            var buffer = [UInt8](repeating: 0, count: 1 << 12)
             while true {
                 var key = pollfd(fd: 0, events: Int16(POLLIN), revents: 0)
                 guard poll(&key, 1, -1) > 0 else { continue }
                 state.lock()
                 while isPaused || pressed.count >= Self.limit { state.wait() }
-                let count = buffer.withUnsafeMutableBytes { read(0, $0.baseAddress, $0.count) }
+                let count = readSome()
                 let hasFailed = count < 0 && errno != EINTR && errno != EAGAIN
                 let isGone = hasFailed || count == 0 && key.revents & Int16(POLLHUP | POLLERR | POLLNVAL) != 0
-                if count > 0 { pressed += buffer[..<count] }
                 if isGone { hasEnded = true }
-                let isUrgent = count > 0 && paste.hasInterrupt(buffer[..<count])
+                let isUrgent = pressed.contains(3)
                 state.unlock()
                 if count > 0 || isGone {
                     source.signal()
@@ -111,36 +129,10 @@ extension REPL {
             state.lock()
             var isInTime = true
             while isInTime, pressed.contains(3) { isInTime = state.wait(milliseconds: Self.patience) }
-            let isDue = pressed.contains(3)
-            // The signal stands for it; what was typed remains.
-            if isDue { pressed.removeAll { $0 == 3 } }
+            let isDue = dropInterrupt()  // the signal stands for it; what was typed remains
             state.unlock()
             // As the terminal does it: programs that a callback has started get it, too.
             if isDue, kill(-tcgetpgrp(0), SIGINT) != 0 { kill(getpid(), SIGINT) }
-        }
-
-        /// Knows what is pasted, where Control-C is text.
-        private struct PasteTracker {
-            private static let start = Array("\u{1B}[200~".utf8)
-            private static let end = Array("\u{1B}[201~".utf8)
-            private var matched = 0
-            private var isInside = false
-
-            /// Whether there is a Control-C that was pressed.
-            mutating func hasInterrupt(_ bytes: ArraySlice<UInt8>) -> Bool {
-                var result = false
-                for byte in bytes {
-                    if byte == 3, !isInside { result = true }
-                    let mark = isInside ? Self.end : Self.start
-                    if byte != mark[matched] { matched = 0 }
-                    guard byte == mark[matched] else { continue }
-                    matched += 1
-                    guard matched == mark.count else { continue }
-                    matched = 0
-                    isInside.toggle()
-                }
-                return result
-            }
         }
     }
 }

@@ -97,7 +97,7 @@ final class REPL {
     private func leave() {
         Self.current = nil
         display?.close()
-        if display != nil { keyboard.pause() }
+        if display != nil { _ = keyboard.pause() }
     }
 
     private func watch() -> Bool {
@@ -266,7 +266,9 @@ final class REPL {
                 taskRuns = runs
                 // What the entry runs, `io.read` or another program, finds the terminal as it was.
                 guard display != nil else { return }
-                runs ? keyboard.pause() : keyboard.resume()
+                guard runs else { return keyboard.resume() }
+                if keyboard.pause() { host.interrupt() }
+                host.handInterruptOver()
             }
         }
         if hasEnded { return prompt() }
@@ -337,7 +339,7 @@ final class REPL {
 
     private func suspend() {
         guard let display else { return }
-        keyboard.pause()
+        _ = keyboard.pause()
         kill(0, SIGTSTP)
         keyboard.resume()
         resize(display)

@@ -172,6 +172,10 @@ void cl_pass_interrupt(cl_host *host, lua_State *L) {
   else if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
 }
 
+static void (*last_words)(void);
+
+void cl_set_last_words(void (*function)(void)) { last_words = function; }
+
 static void on_signal(int number) {
   int saved = errno;
   if (!pthread_equal(pthread_self(), signal_thread)) {
@@ -181,6 +185,7 @@ static void on_signal(int number) {
   }
   if (noted[number] && pending && (number == SIGINT || number == SIGTERM)) {
     // Twice, and nobody has listened: as without a handler.
+    if (last_words) last_words();
     signal(number, SIG_DFL);
     raise(number);
   }

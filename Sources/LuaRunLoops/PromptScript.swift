@@ -164,6 +164,9 @@ extension LuaHost {
     /// Has Lua code interrupted, as Control-C does: what runs now, or what goes on when the runs of the loop have ended.
     public func interrupt() { cl_interrupt_once(host) }
 
+    /// Called in the signal handler, before a signal that nobody has listened to ends the process.
+    public static func setLastWords(_ function: @convention(c) () -> Void) { cl_set_last_words(function) }
+
     /// A Control-C that has just come was meant for the code that begins now.
     public func handInterruptOver() { cl_hand_interrupt_over(host) }
 

@@ -70,9 +70,12 @@ final class REPL {
         Self.current = self
         host.onUncaught = { [unowned self] host, text in
             guard host.endingStatus == nil else { return status = host.endingStatus }
+            // It has met a callback, but the entry that runs the loop is what the user sees.
+            if taskRuns, text.prefix(while: { $0 != "\n" }).hasSuffix("interrupted!") { return interruptEntry() }
             report(text)
         }
         terminal_at_exit { REPL.current?.leave() }
+        LuaHost.setLastWords(terminal_say_farewell)
         host.loop.addCommonMode(mode)
         guard watch() else {
             Program.report("standard input cannot be watched")
@@ -105,9 +108,9 @@ final class REPL {
             if let display {
                 guard keyboard.start() else { return false }
                 input = keyboard.source
-                let sizePort = try RunLoop.FDPort(terminal_watch_size(), name: "size of the terminal") {
+                let sizePort = try RunLoop.FDPort(terminal_watch(), name: "changes of the terminal") {
                     [unowned self] _, _ in
-                    terminal_take_size_change()
+                    if terminal_take_change() != 0 { display.edit { $0.redraw() } }
                     resize(display)
                 }
                 host.loop.add(sizePort, to: mode)
@@ -314,15 +317,19 @@ final class REPL {
     func handle(_ signals: [Int32]) -> Bool {
         guard signals.contains(SIGINT), !signals.contains(SIGTERM) else { return false }
         if taskRuns {
-            // It runs the loop itself: those runs end, and then it is interrupted.
-            host.interrupt()
-            host.loop.stopAll()
+            interruptEntry()
         } else if task != nil || display == nil {
             interruptKey()
         } else if let display {
             handle(display.edit { $0.feed([3]) })
         }
         return true
+    }
+
+    /// One that runs the loop itself: those runs end, and then it is interrupted.
+    private func interruptEntry() {
+        host.interrupt()
+        host.loop.stopAll()
     }
 
     private func interruptKey() {
@@ -341,6 +348,7 @@ final class REPL {
         guard let display else { return }
         _ = keyboard.pause()
         kill(0, SIGTSTP)
+        _ = terminal_take_change()
         keyboard.resume()
         resize(display)
         display.edit { $0.show() }

@@ -22,10 +22,13 @@ int terminal_capture(void);
 int terminal_output(void);
 /// Gives standard output and standard error back.
 void terminal_release(void);
-/// A descriptor that becomes readable when the terminal's size has changed.
-int terminal_watch_size(void);
-/// Takes note of the change.
-void terminal_take_size_change(void);
+/// A descriptor that becomes readable when the terminal's size has changed, or when the process goes on after having been
+/// stopped.
+int terminal_watch(void);
+/// Takes note of the change, and sets the terminal's mode again after a stop. Returns whether there was one.
+int terminal_take_change(void);
+/// Gives the terminal back, for a signal handler that is about to end the process.
+void terminal_say_farewell(void);
 
 /// Has a function called when the process exits, however that comes about.
 void terminal_at_exit(void (*function)(void));

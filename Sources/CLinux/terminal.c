@@ -19,8 +19,8 @@ static void apply(enum terminal_mode mode) {
   if (mode != TERMINAL_OWN) {
     settings.c_iflag &= ~(tcflag_t)(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
     settings.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN | ISIG);
-    // Who reads and finds nothing gets nothing: another may have been faster.
-    settings.c_cc[VMIN] = settings.c_cc[VTIME] = 0;
+    settings.c_cc[VMIN] = 1;
+    settings.c_cc[VTIME] = 0;
   }
   while (tcsetattr(0, TCSANOW, &settings) != 0 && errno == EINTR) {}
 }
@@ -39,6 +39,12 @@ void terminal_say_farewell(void) {
   static const char paste_off[] = "\033[?2004l\r\n";
   ssize_t written = write(output, paste_off, sizeof paste_off - 1);
   (void)written;
+}
+
+int terminal_keys(void) {
+  // A file of our own: that it does not block must not concern the shell, with which we share the other.
+  int fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  return fd < 0 ? 0 : fd;
 }
 
 void terminal_size(int *columns, int *rows) {

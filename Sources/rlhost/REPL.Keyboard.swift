@@ -14,6 +14,7 @@ extension REPL {
         private var pressed: [UInt8] = []
         private var isPaused = true
         private var hasEnded = false
+        private let keys = terminal_keys()
         /// Performed when there are keys, or the terminal is gone.
         let source: RunLoop.Source
 
@@ -54,7 +55,7 @@ extension REPL {
             isPaused = true
             terminal_set_mode(TERMINAL_OWN)
             // For the terminal, what was pressed before the change is text: a Control-C among it would be no signal.
-            while linux_poll_now(0, Int16(POLLIN)) == Int16(POLLIN), readSome() > 0 {}
+            while linux_poll_now(keys, Int16(POLLIN)) == Int16(POLLIN), readSome() > 0 {}
             return dropInterrupt()
         }
 
@@ -82,8 +83,9 @@ extension REPL {
         // MARK: Both threads, which hold `state`
 
         private func readSome() -> Int {
-            withUnsafeTemporaryAllocation(byteCount: 1 << 12, alignment: 1) { buffer in
-                let count = read(0, buffer.baseAddress, buffer.count)
+            if keys == 0, linux_bytes_to_read(0) == 0 { return 0 }  // another may have been faster
+            return withUnsafeTemporaryAllocation(byteCount: 1 << 12, alignment: 1) { buffer in
+                let count = read(keys, buffer.baseAddress, buffer.count)
                 if count > 0 { pressed += buffer[..<count] }
                 return count
             }
@@ -105,7 +107,7 @@ extension REPL {
             sigdelset(&signals, SIGTTIN)
             pthread_sigmask(SIG_BLOCK, &signals, nil)
             while true {
-                var key = pollfd(fd: 0, events: Int16(POLLIN), revents: 0)
+                var key = pollfd(fd: keys, events: Int16(POLLIN), revents: 0)
                 guard poll(&key, 1, -1) > 0 else { continue }
                 state.lock()
                 while isPaused || pressed.count >= Self.limit { state.wait() }

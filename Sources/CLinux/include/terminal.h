@@ -6,12 +6,14 @@
 /// How the terminal treats keys.
 enum terminal_mode {
   TERMINAL_OWN,  ///< as it was found
-  TERMINAL_RAW,  ///< each byte as it comes, Control-C included; reading does not wait
+  TERMINAL_RAW,  ///< each byte as it comes, Control-C included
 };
 
 /// Remembers the settings of the terminal that is descriptor 0. Returns 0 if there is none.
 int terminal_open(void);
 void terminal_set_mode(enum terminal_mode mode);
+/// The terminal, for reading without waiting. 0, descriptor 0 itself, if that is not to be had.
+int terminal_keys(void);
 /// Columns and rows; 0 where they are not known.
 void terminal_size(int *columns, int *rows);
 

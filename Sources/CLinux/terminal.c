@@ -8,29 +8,43 @@
 #include <termios.h>
 
 static struct termios own;
-static int output = -1, size_events = -1, relay = -1, slave = -1;
+static int output = -1, changes = -1, relay = -1, slave = -1;
 static int captured[3];
 static enum terminal_mode current = TERMINAL_OWN;
 
 int terminal_open(void) { return isatty(0) && tcgetattr(0, &own) == 0; }
+
+static void apply(enum terminal_mode mode) {
+  struct termios settings = own;
+  if (mode != TERMINAL_OWN) {
+    settings.c_iflag &= ~(tcflag_t)(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
+    settings.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN | ISIG);
+    settings.c_cc[VMIN] = 1;
+    settings.c_cc[VTIME] = 0;
+  }
+  while (tcsetattr(0, TCSANOW, &settings) != 0 && errno == EINTR) {}
+}
 
 void terminal_set_mode(enum terminal_mode mode) {
   if (mode == current) return;
   // Whoever had the terminal may have changed its settings for good.
   if (current == TERMINAL_OWN) tcgetattr(0, &own);
   current = mode;
-  struct termios settings = own;
-  if (mode != TERMINAL_OWN) {
-    settings.c_iflag &= ~(tcflag_t)(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
-    settings.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN);
-    // A signal must not throw away what was typed before it.
-    settings.c_lflag |= NOFLSH;
-    if (mode == TERMINAL_RAW) settings.c_lflag &= ~(tcflag_t)ISIG;
-    settings.c_cc[VQUIT] = settings.c_cc[VSUSP] = _POSIX_VDISABLE;
-    settings.c_cc[VMIN] = 1;
-    settings.c_cc[VTIME] = 0;
-  }
-  while (tcsetattr(0, TCSANOW, &settings) != 0 && errno == EINTR) {}
+  apply(mode);
+}
+
+void terminal_say_farewell(void) {
+  if (current == TERMINAL_OWN) return;
+  apply(TERMINAL_OWN);
+  static const char paste_off[] = "\033[?2004l\r\n";
+  ssize_t written = write(output, paste_off, sizeof paste_off - 1);
+  (void)written;
+}
+
+int terminal_keys(void) {
+  // A file of our own: that it does not block must not concern the shell, with which we share the other.
+  int fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  return fd < 0 ? 0 : fd;
 }
 
 void terminal_size(int *columns, int *rows) {
@@ -77,28 +91,36 @@ void terminal_release(void) {
   }
 }
 
-static void on_size(int number) {
-  (void)number;
+static volatile sig_atomic_t continued;
+
+// The process goes on after having been stopped, and a shell had the terminal; or the size has changed.
+static void on_change(int number) {
   int saved = errno;
+  if (number == SIGCONT) continued = 1;
   copy_size();
   uint64_t one = 1;
-  ssize_t written = write(size_events, &one, sizeof one);
+  ssize_t written = write(changes, &one, sizeof one);
   (void)written;
   errno = saved;
 }
 
-int terminal_watch_size(void) {
-  size_events = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  struct sigaction action = {.sa_handler = on_size, .sa_flags = SA_RESTART};
+int terminal_watch(void) {
+  changes = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  struct sigaction action = {.sa_handler = on_change, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
   sigaction(SIGWINCH, &action, NULL);
-  return size_events;
+  sigaction(SIGCONT, &action, NULL);
+  return changes;
 }
 
-void terminal_take_size_change(void) {
+int terminal_take_change(void) {
   uint64_t count;
-  ssize_t taken = read(size_events, &count, sizeof count);
+  ssize_t taken = read(changes, &count, sizeof count);
   (void)taken;
+  int was_stopped = continued;
+  continued = 0;
+  if (was_stopped && current != TERMINAL_OWN) apply(current);
+  return was_stopped;
 }
 
 void terminal_at_exit(void (*function)(void)) { atexit(function); }

@@ -1,7 +1,8 @@
-// What of Lua's `coroutine` and `os` the host replaces, and how it calls a chunk as lua does.
+// What of Lua's `coroutine`, `os` and `print` the host replaces, and how it calls a chunk as lua does.
 #include "private.h"
 
 #include <limits.h>
+#include <stdio.h>
 
 // A task's coroutine is the host's, not the script's: to the script it looks like the main one, as it would under lua.
 static int is_task(lua_State *L) { return cl_host_of(L)->running == L; }
@@ -158,6 +159,24 @@ static int os_exit(lua_State *L) {
   return 0;
 }
 
+// print(...): as Lua's, but a line is written as a whole, whatever other threads print meanwhile.
+static int print(lua_State *L) {
+  int count = lua_gettop(L);
+  luaL_checkstack(L, count, "too many arguments to 'print'");
+  for (int i = 1; i <= count; i++) luaL_tolstring(L, i, NULL);
+  flockfile(stdout);
+  for (int i = 1; i <= count; i++) {
+    size_t length;
+    const char *text = lua_tolstring(L, count + i, &length);
+    if (i > 1) fwrite("\t", 1, 1, stdout);
+    fwrite(text, 1, length, stdout);
+  }
+  fwrite("\n", 1, 1, stdout);
+  fflush(stdout);
+  funlockfile(stdout);
+  return 0;
+}
+
 void cl_replace_functions(lua_State *L) {
   static const luaL_Reg coroutines[] = {{"running", co_running}, {"isyieldable", co_isyieldable}, {"yield", co_yield},
                                         {"resume", co_resume}, {"close", co_close}, {"wrap", co_wrap}, {"status", co_status},
@@ -175,6 +194,8 @@ void cl_replace_functions(lua_State *L) {
   lua_getglobal(L, LUA_OSLIBNAME);
   lua_pushcfunction(L, os_exit);
   lua_setfield(L, -2, "exit");
+  lua_pushcfunction(L, print);
+  lua_setglobal(L, "print");
   lua_getglobal(L, "pcall");
   host->catchers[0] = lua_tocfunction(L, -1);
   lua_getglobal(L, "xpcall");

@@ -23,6 +23,8 @@ static volatile sig_atomic_t noted[32];
 static volatile sig_atomic_t pending;
 // The process ends, and Lua code goes on as if it did not.
 static int is_ending;
+// What runs is to be interrupted, by whom- or whatever.
+static int is_to_interrupt;
 
 int cl_take_signal(int number) {
   if (!noted[number]) return 0;
@@ -147,7 +149,9 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
     signal_explain(signal_host);
   }
   // The note of SIGTERM stays: the host still ends with its status.
-  if (cl_take_signal(SIGINT) || noted[SIGTERM] || is_ending) interrupt(L);
+  int is_asked = is_to_interrupt;
+  is_to_interrupt = 0;
+  if (cl_take_signal(SIGINT) || is_asked || noted[SIGTERM] || is_ending) interrupt(L);
 }
 
 static void hook(lua_State *L) {
@@ -168,6 +172,10 @@ void cl_pass_interrupt(cl_host *host, lua_State *L) {
   else if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
 }
 
+static void (*last_words)(void);
+
+void cl_set_last_words(void (*function)(void)) { last_words = function; }
+
 static void on_signal(int number) {
   int saved = errno;
   if (!pthread_equal(pthread_self(), signal_thread)) {
@@ -177,6 +185,7 @@ static void on_signal(int number) {
   }
   if (noted[number] && pending && (number == SIGINT || number == SIGTERM)) {
     // Twice, and nobody has listened: as without a handler.
+    if (last_words) last_words();
     signal(number, SIG_DFL);
     raise(number);
   }
@@ -193,22 +202,29 @@ static void on_signal(int number) {
   errno = saved;
 }
 
+static void hook_running(cl_host *host) {
+  if (host != signal_host || !pending) return;
+  hook(host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main);
+}
+
 void cl_interrupt(cl_host *host) {
   if (host != signal_host) return;
   is_ending = 1;
   pending = 1;
-  hook(host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main);
+  hook_running(host);
 }
 
 void cl_interrupt_once(cl_host *host) {
   if (host != signal_host) return;
-  noted[SIGINT] = 1;
+  is_to_interrupt = 1;
   pending = 1;
-  hook(host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main);
+  hook_running(host);
 }
 
+void cl_hand_interrupt_over(cl_host *host) { hook_running(host); }
+
 void cl_forget_interrupts(void) {
-  is_ending = 0;
+  is_ending = is_to_interrupt = 0;
   loop_guard.is_set = 0;
   pending = 0;
 }

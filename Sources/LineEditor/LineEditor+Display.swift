@@ -21,6 +21,17 @@ extension LineEditor {
         refresh()
     }
 
+    /// Draws prompt and text anew in the row of the cursor, for when somebody else may have written to the terminal.
+    public func redraw() {
+        guard phase == .editing else { return }
+        forgetOutput()
+        painter.forget()
+        dumbPainter.forget()
+        output.append(UInt8(ascii: "\r"))
+        if !isDumb { output.append(sequence: "\u{1B}[?2004h\u{1B}[J") }
+        refresh()
+    }
+
     /// Tells the new size of the terminal and draws again.
     ///
     /// An unfinished line of output above the prompt is continued only if it still stands where it stood.

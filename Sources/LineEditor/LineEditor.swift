@@ -186,10 +186,17 @@ extension LineEditor {
     }
 
     private func typeAhead(_ bytes: ArraySlice<UInt8>) {
-        guard let last = bytes.lastIndex(of: 0x03) else { return queue.append(contentsOf: bytes) }
-        // As the terminal driver does it: an interrupt throws away what was typed before it.
-        queue = Array(bytes[(last + 1)...])
-        events.append(.interrupt)
+        var bytes = bytes
+        // As the terminal driver does it: an interrupt throws away what was typed before it, and both are heard at once.
+        if let last = bytes.lastIndex(of: 0x03) {
+            queue = []
+            queueStart = 0
+            bytes = bytes[(last + 1)...]
+            events.append(.interrupt)
+        }
+        for byte in bytes {
+            if byte == 0x1A { events.append(.suspend) } else { queue.append(byte) }
+        }
     }
 
     func reset(_ text: TextBuffer) {

@@ -164,9 +164,12 @@ extension LuaHost {
     /// Has Lua code interrupted, as Control-C does: what runs now, or what goes on when the runs of the loop have ended.
     public func interrupt() { cl_interrupt_once(host) }
 
-    /// Forgets an interruption that has met nothing.
-    public func forgetInterrupt() {
-        _ = cl_take_signal(SIGINT)
-        cl_forget_interrupts()
-    }
+    /// Called in the signal handler, before a signal that nobody has listened to ends the process.
+    public static func setLastWords(_ function: @convention(c) () -> Void) { cl_set_last_words(function) }
+
+    /// A Control-C that has just come was meant for the code that begins now.
+    public func handInterruptOver() { cl_hand_interrupt_over(host) }
+
+    /// No Lua code runs any more that an interruption was meant for. A signal that has met none is still to be taken.
+    public func forgetInterrupt() { cl_forget_interrupts() }
 }

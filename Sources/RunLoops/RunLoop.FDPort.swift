@@ -147,7 +147,7 @@ extension RunLoop {
             // Another port may have had the kernel's report of a descriptor that is ready already. Those it has not yet
             // reported come first.
             guard isShared else { return }
-            mode.loop.look(mode, timeout: 0)
+            mode.loop.look(mode)
             if !mode.ready.contains(self), isStillReady() { mode.ready.append(self) }
         }
         override func didLeave(_ mode: ModeState) { mode.descriptors?.unwatch(self) }

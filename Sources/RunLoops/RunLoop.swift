@@ -143,6 +143,8 @@ public final class RunLoop {
             returnsAfterSource: returnAfterSource)
         begin(run)
         defer { end(run) }
+        // Raised before the run began, which has forgotten that wake-up.
+        if handle.takeAttention() { attentionHandler?(self) }
 
         notify(.entry, mode)  // 1. observers: the run loop is entered
         if let limit, limit <= .seconds(504_911_232) { run.deadline = (now + limit).nanoseconds }
@@ -312,7 +314,7 @@ public final class RunLoop {
             !mode.ports.isEmpty
         else { return nil }
         dropStale(mode)
-        if mode.ready.count == 0 { look(mode, timeout: 0) }
+        if mode.ready.count == 0 { look(mode) }
         // Behind what is queued already; but a port that is ready again at once must not keep them from their turn.
         queueDueTimers(mode)
         guard mode.ready.count > 0, let port = mode.ready.first else { return nil }
@@ -337,7 +339,7 @@ public final class RunLoop {
                 let deadline = min(run.deadline, mode.timersAreTaken ? .max : wakingDate(mode))
                 timeout = deadline == .max ? -1 : max(0, deadline.addingSaturating(-poller.now()))
             }
-            let woken = look(mode, timeout: timeout)
+            let woken = wait(mode, timeout: timeout)
             if handle.mayHaveMail { takeMail() }  // messages for ports are events, too
             queueDueTimers(mode)
             if let event = takeReady(mode) { return event }
@@ -360,35 +362,38 @@ public final class RunLoop {
         return date
     }
 
-    /// Asks the kernel what is ready, waiting as long as `timeout` says, and queues it. Returns whether another thread
-    /// woke the loop.
-    @discardableResult
-    func look(_ mode: ModeState, timeout: Int64) -> Bool {
+    /// Queues what is ready, waiting for it as long as `timeout` says. Returns whether another thread woke the loop, which is
+    /// forgotten with that.
+    private func wait(_ mode: ModeState, timeout: Int64) -> Bool {
         let descriptors = mode.descriptors ?? wakeOnly
-        var timeout = timeout
-        if descriptors.hasAlwaysReady { timeout = 0 }
-        var count = 0
-        var woken = false
-        if timeout != 0, handle.beginSleep() {
-            let start = poller.now()
-            count = poller.wait(
-                descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
-            woken = handle.endSleep()
-            counters.pointee.sleeps += 1
-            counters.pointee.asleep += poller.now() - start
-        } else {
-            woken = handle.clearWakeUp()
-            if descriptors.watching > 0 {
-                count = poller.wait(
-                    descriptors.epoll, events, capacity: 64, timeout: 0, watching: descriptors.watching)
-            }
+        guard timeout != 0, !descriptors.hasAlwaysReady, handle.beginSleep() else {
+            look(mode)
+            return handle.clearWakeUp()
         }
+        let start = poller.now()
+        let count = poller.wait(
+            descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
+        let woken = handle.endSleep()
+        counters.pointee.sleeps += 1
+        counters.pointee.asleep += poller.now() - start
+        queueReady(mode, descriptors, count)
+        return woken
+    }
+
+    /// Queues what is ready now. It leaves wake-ups alone: they are for the wait, which may be still to come.
+    func look(_ mode: ModeState) {
+        guard let descriptors = mode.descriptors, descriptors.watching > 0 else { return }
+        let count = poller.wait(
+            descriptors.epoll, events, capacity: 64, timeout: 0, watching: descriptors.watching)
+        queueReady(mode, descriptors, count)
+    }
+
+    private func queueReady(_ mode: ModeState, _ descriptors: DescriptorSet, _ count: Int) {
         descriptors.forEachReady(events, count) { port, found in
             guard !mode.ready.contains(port), port.find(found) else { return }
             port.foundAt = dispatches
             mode.ready.append(port)
         }
-        return woken
     }
 
     /// The timers that are due take their place in the mode's queue.
@@ -416,7 +421,7 @@ public final class RunLoop {
     /// Without ports there is nothing to be behind: the timers take their place when somebody looks.
     func queueTimersBehindPorts(_ mode: ModeState) {
         guard !mode.ports.isEmpty, !mode.ready.holdsTimers else { return }
-        look(mode, timeout: 0)
+        look(mode)
         mode.ready.appendTimers()
     }
 
@@ -463,7 +468,7 @@ public final class RunLoop {
             // Delivered here, it is not to be delivered again in another mode, nor to keep a place there.
             if port.modes.count > 1 {
                 for other in port.modes where other !== mode {
-                    look(other, timeout: 0)
+                    look(other)
                     other.ready.remove(port)
                 }
             }
@@ -473,7 +478,7 @@ public final class RunLoop {
             guard hasMore else { return !port.isInner }
             // Still ready, so it goes to the end of the queue: behind those which became ready meanwhile.
             for mode in port.modes {
-                look(mode, timeout: 0)
+                look(mode)
                 if !mode.ready.contains(port) { mode.ready.append(port) }
             }
             return !port.isInner

@@ -14,6 +14,7 @@ extension REPL {
         private var pending: [UInt8] = []  // by `queue`
         private var marksSeen = 0  // by `queue`
         private var marksSent = 0  // the loop's thread only
+        private var isEditing = false  // the loop's thread only
         private let editing = Mutex()
         private let queue = Mutex()
         private let terminal: Int32
@@ -46,9 +47,11 @@ extension REPL {
         /// Uses the editor, and draws what has changed. Everything printed before is drawn before.
         func edit<Result>(_ body: (LineEditor) -> Result) -> Result {
             editing.lock()
+            isEditing = true
             draw()
             let result = body(editor)
             draw()
+            isEditing = false
             editing.unlock()
             drawIfFree()
             return result
@@ -69,8 +72,8 @@ extension REPL {
 
         /// Gives the terminal back. The editor must not be used afterwards.
         func close() {
-            guard editing.tryLock() else { return terminal_release() }
-            editing.unlock()
+            // One of the editor's questions to Lua has met `os.exit`.
+            guard !isEditing else { return terminal_release() }
             catchUp()
             edit { $0.finish() }
             terminal_release()
@@ -169,6 +172,9 @@ extension REPL {
         func unlock() { pthread_mutex_unlock(mutex) }
         func tryLock() -> Bool { pthread_mutex_trylock(mutex) == 0 }
         func signal() { pthread_cond_signal(condition) }
+
+        /// Waits for `signal`, or for nothing at all now and then. The lock is held before and after.
+        func wait() { pthread_cond_wait(condition, mutex) }
 
         /// Waits for `signal`; false when the time is over. The lock is held before and after.
         func wait(milliseconds: Int) -> Bool {

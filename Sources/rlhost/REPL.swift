@@ -12,10 +12,13 @@ final class REPL {
     let script: PromptScript
     /// nil: no editor.
     let display: Display?
+    /// With an editor: its keys.
+    private lazy var keyboard = Keyboard { [unowned self] in takeKeys() }
     let usesColor: Bool
     private let terminalIsOpen: Bool
     private var mode = RunLoop.Mode(rawValue: "repl")
-    private var port: RunLoop.FDPort?
+    /// Standard input: the keyboard's source, or a port.
+    private var input: RunLoop.Item?
     private var observer: RunLoop.Observer?
     private var sizePort: RunLoop.FDPort?
 
@@ -67,9 +70,12 @@ final class REPL {
         Self.current = self
         host.onUncaught = { [unowned self] host, text in
             guard host.endingStatus == nil else { return status = host.endingStatus }
+            // It has met a callback, but the entry that runs the loop is what the user sees.
+            if taskRuns, text.prefix(while: { $0 != "\n" }).hasSuffix("interrupted!") { return interruptEntry() }
             report(text)
         }
         terminal_at_exit { REPL.current?.leave() }
+        LuaHost.setLastWords(terminal_say_farewell)
         host.loop.addCommonMode(mode)
         guard watch() else {
             Program.report("standard input cannot be watched")
@@ -94,29 +100,33 @@ final class REPL {
     private func leave() {
         Self.current = nil
         display?.close()
-        if terminalIsOpen { terminal_set_mode(TERMINAL_OWN) }
+        if display != nil { _ = keyboard.pause() }
     }
 
     private func watch() -> Bool {
         do throws(RunLoop.FDPort.Failure) {
-            let port = try RunLoop.FDPort(0, name: "prompt") { [unowned self] _, _ in takeInput() }
-            host.loop.add(port, to: mode)
-            self.port = port
             if let display {
-                let sizePort = try RunLoop.FDPort(terminal_watch_size(), name: "size of the terminal") {
+                guard keyboard.start() else { return false }
+                input = keyboard.source
+                let sizePort = try RunLoop.FDPort(terminal_watch(), name: "changes of the terminal") {
                     [unowned self] _, _ in
-                    terminal_take_size_change()
+                    if terminal_take_change() != 0 { display.edit { $0.redraw() } }
                     resize(display)
                 }
                 host.loop.add(sizePort, to: mode)
                 self.sizePort = sizePort
                 resize(display)
+            } else {
+                input = try RunLoop.FDPort(0, name: "prompt") { [unowned self] _, _ in takeLines() }
             }
         } catch {
             return false
         }
-        let observer = RunLoop.Observer([.beforeWaiting, .afterWaiting], order: .max) { [unowned self] _, activity in
-            if activity == .beforeWaiting { fallsAsleep() } else { wakesUp() }
+        if let input { host.loop.add(input, to: mode) }
+        let observer = RunLoop.Observer(.beforeWaiting, order: .max) { [unowned self] _, _ in
+            // Everything the callbacks of this pass have printed is on the screen before the next key is.
+            terminal_flush()
+            host.forgetInterrupt()
         }
         host.loop.add(observer, to: mode)
         self.observer = observer
@@ -130,27 +140,13 @@ final class REPL {
         if columns > 0, rows > 0 { display.edit { $0.resize(columns: Int(columns), rows: Int(rows)) } }
     }
 
-    // While the loop sleeps Control-C is a key like any other, so that it comes in its turn; while Lua may run it is a signal.
-    private func fallsAsleep() {
-        terminal_flush()
-        if display != nil { terminal_set_mode(TERMINAL_RAW) }
-        // Everything the callbacks of this pass have printed is on the screen before the next key is.
-        host.forgetInterrupt()
-    }
-
-    private func wakesUp() {
-        if display != nil, !taskRuns { terminal_set_mode(TERMINAL_SIGNALS) }
-    }
-
     // MARK: Input
 
-    private func takeInput() {
-        guard let display else { return takeLines() }
-        var bytes = [UInt8](repeating: 0, count: 1 << 14)
-        let count = bytes.withUnsafeMutableBytes { read(0, $0.baseAddress, $0.count) }
-        if count < 0, errno == EINTR || errno == EAGAIN { return }
-        guard count > 0 else { return end(task == nil ? 0 : 1) }  // the terminal is gone
-        handle(display.edit { $0.feed(bytes[..<count]) })
+    private func takeKeys() {
+        // A run of the loop inside the entry: they wait for its end.
+        guard !taskRuns, let display else { return }
+        guard let keys = keyboard.take() else { return end(task == nil ? 0 : 1) }  // the terminal is gone
+        handle(display.edit { $0.feed(keys) })
     }
 
     private func handle(_ new: [LineEditor.Event]) {
@@ -217,7 +213,7 @@ final class REPL {
         }
         if first == nil { first = usesColor ? "\u{1B}[1m>\u{1B}[m " : "> " }
         display.catchUp()
-        terminal_set_mode(TERMINAL_SIGNALS)
+        keyboard.resume()
         let events = display.edit { editor in
             editor.prompt = first ?? "> "
             editor.continuationPrompt = further
@@ -272,7 +268,10 @@ final class REPL {
             task.onRunning = { [unowned self] runs in
                 taskRuns = runs
                 // What the entry runs, `io.read` or another program, finds the terminal as it was.
-                if display != nil { terminal_set_mode(runs ? TERMINAL_OWN : TERMINAL_SIGNALS) }
+                guard display != nil else { return }
+                guard runs else { return keyboard.resume() }
+                if keyboard.pause() { host.interrupt() }
+                host.handInterruptOver()
             }
         }
         if hasEnded { return prompt() }
@@ -282,7 +281,7 @@ final class REPL {
             prompt()
         } else if display == nil {
             // Its input must wait for it.
-            port.map { host.loop.remove($0, from: mode) }
+            input.map { host.loop.remove($0, from: mode) }
             host.loop.add(waiting, to: mode)
         }
     }
@@ -293,9 +292,9 @@ final class REPL {
     private func ended() {
         guard task != nil else { return }
         task = nil
-        if display == nil, let port {
+        if display == nil, let input {
             host.loop.remove(waiting, from: mode)
-            host.loop.add(port, to: mode)
+            host.loop.add(input, to: mode)
         }
         // Not from inside the task: it has not been put away yet.
         host.loop.perform(in: [mode]) { [weak self] in
@@ -318,9 +317,7 @@ final class REPL {
     func handle(_ signals: [Int32]) -> Bool {
         guard signals.contains(SIGINT), !signals.contains(SIGTERM) else { return false }
         if taskRuns {
-            // It runs the loop itself: those runs end, and then it is interrupted.
-            host.interrupt()
-            host.loop.stopAll()
+            interruptEntry()
         } else if task != nil || display == nil {
             interruptKey()
         } else if let display {
@@ -329,24 +326,30 @@ final class REPL {
         return true
     }
 
+    /// One that runs the loop itself: those runs end, and then it is interrupted.
+    private func interruptEntry() {
+        host.interrupt()
+        host.loop.stopAll()
+    }
+
     private func interruptKey() {
         if let task {
             task.cancel()
             return
         }
-        guard let display else { return end(130) }
+        guard display != nil else { return end(130) }
         let now = host.loop.now
         if let lastInterrupt, now - lastInterrupt < .seconds(1) { return end(130) }
         lastInterrupt = now
-        _ = display
         Output.write("(press Control-C again to leave, or Control-D)\n", to: 1)
     }
 
     private func suspend() {
         guard let display else { return }
-        terminal_set_mode(TERMINAL_OWN)
+        _ = keyboard.pause()
         kill(0, SIGTSTP)
-        terminal_set_mode(TERMINAL_SIGNALS)
+        _ = terminal_take_change()
+        keyboard.resume()
         resize(display)
         display.edit { $0.show() }
     }
@@ -361,7 +364,7 @@ final class REPL {
         get { mode }
         set {
             guard newValue != mode, newValue != .common else { return }
-            for item in [port, sizePort, observer] as [RunLoop.Item?] {
+            for item in [input, sizePort, observer] as [RunLoop.Item?] {
                 guard let item else { continue }
                 host.loop.remove(item, from: mode)
                 host.loop.add(item, to: newValue)

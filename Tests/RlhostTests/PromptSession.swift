@@ -1,6 +1,8 @@
 import Foundation
 import Glibc
 
+@testable import LineEditor
+
 /// A prompt in a pseudo-terminal, and the screen as a terminal would show it.
 final class PromptSession {
     private(set) var screen: Screen
@@ -13,12 +15,17 @@ final class PromptSession {
 
     struct Failure: Error, CustomStringConvertible { let description: String }
 
+    /// The sizes in which every row of the prompt's table is tried: the usual one, and one in which nearly everything wraps
+    /// and scrolls.
+    static let sizes = [(80, 24), (20, 5)]
+
     /// - Parameters:
     ///   - arguments: for rlhost.
+    ///   - shell: start a shell with job control instead, which knows the program as `$RLHOST`.
     ///   - files: texts by name, written to the folder that is the home directory and the working directory.
     init(
         _ arguments: [String] = [], columns: Int = 80, rows: Int = 24, environment: [String: String] = [:],
-        files: [String: String] = [:], folder: PromptFolder? = nil
+        files: [String: String] = [:], folder: PromptFolder? = nil, shell: Bool = false
     ) throws {
         screen = Screen(columns: columns, rows: rows)
         self.folder = try folder ?? PromptFolder()
@@ -38,11 +45,12 @@ final class PromptSession {
         setSize(columns, rows)
         var variables = [
             "PATH": "/usr/bin:/bin", "TERM": "xterm", "NO_COLOR": "1", "HOME": self.folder.url.path,
-            "LC_ALL": "C.UTF-8",
+            "LC_ALL": "C.UTF-8", "RLHOST": Binary.path, "PS1": "$ ", "ENV": "",
         ]
         variables.merge(environment) { _, given in given }
         try spawn(
-            ["/usr/bin/env", "-C", self.folder.url.path, Binary.path] + arguments, variables,
+            ["/usr/bin/env", "-C", self.folder.url.path] + (shell ? ["/bin/sh", "-i"] : [Binary.path]) + arguments,
+            variables,
             terminal: "/dev/pts/\(number)")
     }
 
@@ -100,14 +108,6 @@ final class PromptSession {
         }
     }
 
-    /// Types a line and waits until the prompt is back.
-    func enter(_ line: String) throws {
-        try type(line + "\r")
-        try until("the prompt after '\(line)'") { $0.isAtPrompt && $0.lastCommand(line) }
-    }
-
-    private func lastCommand(_ line: String) -> Bool { screen.row > 0 || line.isEmpty }
-
     /// Whether the cursor stands behind an empty prompt.
     var isAtPrompt: Bool { screen.rows[screen.row].text == ">" && screen.column == 2 }
 
@@ -127,13 +127,75 @@ final class PromptSession {
         while !condition(self) {
             guard Date() < deadline else {
                 throw Failure(
-                    description: "waited in vain for \(what); the screen:\n\(picture.joined(separator: "\n"))")
+                    description: "waited in vain for \(what); the text:\n\(text.suffix(40).joined(separator: "\n"))")
             }
             guard read(milliseconds: 100) else {
                 if condition(self) { return }
                 throw Failure(
-                    description: "it ended instead of \(what); the screen:\n\(picture.joined(separator: "\n"))")
+                    description: "it ended instead of \(what); the text:\n\(text.suffix(40).joined(separator: "\n"))")
             }
+        }
+    }
+
+    /// Everything that was ever written, in lines as they would be on an endless screen, with a bar where the cursor is. So it
+    /// does not depend on the size of the terminal.
+    var text: [String] {
+        var result: [String] = []
+        var isContinued = false
+        let first = screen.scrolledOff.count
+        let rows = screen.scrolledOff + screen.rows
+        let used = max(first + screen.row, rows.lastIndex { !$0.text.isEmpty } ?? 0)
+        for (index, row) in rows[...used].enumerated() {
+            var places = row.places.map(\.text)
+            if index == first + screen.row { places[screen.column] = "|" + places[screen.column] }
+            if !isContinued { result.append("") }
+            result[result.count - 1] += places.joined()
+            isContinued = row.wraps
+            if !isContinued { result[result.count - 1] = result[result.count - 1].withoutBlanksAtEnd }
+        }
+        return Array(result.dropFirst(forgotten))
+    }
+
+    private var forgotten = 0
+
+    /// What comes is looked for in the lines from the prompt's on.
+    func forget() { forgotten += max(text.count - 1, 0) }
+
+    /// Waits until what was written ends with these lines, broken into rows where they are too long for the terminal; a bar
+    /// stands for the cursor.
+    func until(ending lines: String...) throws {
+        let wanted = lines.flatMap(rows(of:))
+        try until("the lines\n\(lines.joined(separator: "\n"))\n") { session in
+            Array((session.screen.scrolledOff.map(\.text) + session.picture).suffix(wanted.count)) == wanted
+        }
+    }
+
+    private func rows(of line: String) -> [String] {
+        var rows = [""]
+        var used = 0
+        for character in line {
+            let width = character == "|" ? 0 : CharacterWidth.of(character.unicodeScalars)
+            // The cursor does not stay behind the last column.
+            if used + max(width, 1) > screen.columns {
+                rows.append("")
+                used = 0
+            }
+            rows[rows.count - 1].append(character)
+            used += width
+        }
+        return rows.map(\.withoutBlanksAtEnd)
+    }
+
+    /// Waits for a prompt with nothing behind it.
+    func untilPrompt() throws { try until("the prompt") { $0.isAtPrompt } }
+
+    /// Types an entry and waits for the prompt; a line since the entry has to contain `part`.
+    func enter(_ entry: String, showing part: String = "") throws {
+        forget()
+        try type(entry + "\r")
+        try until("'\(part)' after '\(entry)', and the prompt") { session in
+            session.isAtPrompt && session.text.count > 1
+                && session.text.dropFirst().contains { part.isEmpty || $0.contains(part) }
         }
     }
 
@@ -146,6 +208,9 @@ final class PromptSession {
         try until("the rows\n\(rows.joined(separator: "\n"))\n") { Array($0.picture.dropFirst()) == rows }
     }
 
+    /// How many escape sequences have come.
+    private(set) var sequences = 0
+
     /// Called with the screen after every portion of output.
     var watch: ((PromptSession) -> Void)?
 
@@ -156,6 +221,7 @@ final class PromptSession {
         var bytes = [UInt8](repeating: 0, count: 1 << 16)
         let count = bytes.withUnsafeMutableBytes { Glibc.read(master, $0.baseAddress, $0.count) }
         guard count > 0 else { return false }
+        sequences += bytes[..<count].count { $0 == 0x1B }
         screen.write(Array(bytes[..<count]))
         watch?(self)
         return true

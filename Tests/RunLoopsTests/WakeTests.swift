@@ -46,6 +46,36 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW BT BS BW AW X =3")
     }
 
+    @Test(arguments: [RunLoop.Activity.entry, .beforeTimers, .beforeSources, .beforeWaiting])
+    func aWakeUpByAHandleIsKeptWhenPortsAreLookedAtBeforeTheWait(_ when: RunLoop.Activity) throws {
+        let world = World()
+        let pipe = Pipe()
+        try world.port("P", pipe)
+        var first = true
+        world.observe {
+            if $0 == when, first {
+                first = false
+                world.loop.handle.wakeUp()
+                // A port that shares its descriptor has the loop look what else is ready.
+                if let port = try? RunLoop.FDPort(pipe.reader, callback: { _, _ in }) {
+                    world.loop.add(port, to: .default)
+                }
+            }
+        }
+        world.run()
+        #expect(world.journal() == "E BT BS BW AW BT BS BW AW X =3")
+    }
+
+    @Test func whatWasRaisedBeforeARunIsAttendedToInIt() {
+        let world = World()
+        world.keepAlive()
+        world.observe()
+        world.loop.attentionHandler = { loop in loop.stop() }
+        world.loop.handle.raiseAttention()
+        #expect(world.run() == .stopped)
+        #expect(world.time == 0)
+    }
+
     @Test(arguments: [RunLoop.Activity.afterWaiting, .exit])
     func aWakeUpBetweenTheEndOfAWaitAndTheNextPassIsForgotten(_ when: RunLoop.Activity) {
         let world = World()

@@ -5,14 +5,15 @@
 
 /// How the terminal treats keys.
 enum terminal_mode {
-  TERMINAL_OWN,      ///< as it was found
-  TERMINAL_RAW,      ///< each byte as it comes; Control-C is one of them
-  TERMINAL_SIGNALS,  ///< the same, but Control-C makes a SIGINT
+  TERMINAL_OWN,  ///< as it was found
+  TERMINAL_RAW,  ///< each byte as it comes, Control-C included
 };
 
 /// Remembers the settings of the terminal that is descriptor 0. Returns 0 if there is none.
 int terminal_open(void);
 void terminal_set_mode(enum terminal_mode mode);
+/// The terminal, for reading without waiting. 0, descriptor 0 itself, if that is not to be had.
+int terminal_keys(void);
 /// Columns and rows; 0 where they are not known.
 void terminal_size(int *columns, int *rows);
 
@@ -23,10 +24,13 @@ int terminal_capture(void);
 int terminal_output(void);
 /// Gives standard output and standard error back.
 void terminal_release(void);
-/// A descriptor that becomes readable when the terminal's size has changed.
-int terminal_watch_size(void);
-/// Takes note of the change.
-void terminal_take_size_change(void);
+/// A descriptor that becomes readable when the terminal's size has changed, or when the process goes on after having been
+/// stopped.
+int terminal_watch(void);
+/// Takes note of the change, and sets the terminal's mode again after a stop. Returns whether there was one.
+int terminal_take_change(void);
+/// Gives the terminal back, for a signal handler that is about to end the process.
+void terminal_say_farewell(void);
 
 /// Has a function called when the process exits, however that comes about.
 void terminal_at_exit(void (*function)(void));

@@ -256,6 +256,10 @@ void cl_interrupt(cl_host *host);
 void cl_forget_interrupts(void);
 /// Lua code that runs, or that goes on next, is interrupted once, as if by SIGINT.
 void cl_interrupt_once(cl_host *host);
+/// A signal that has just come, while no Lua code ran, is for the code that runs now.
+void cl_hand_interrupt_over(cl_host *host);
+/// Called in the signal handler before a signal to which nobody listens ends the process.
+void cl_set_last_words(void (*function)(void));
 /// Takes the note of a signal; whether there was one.
 int cl_take_signal(int number);
 

@@ -1,0 +1,123 @@
+import Testing
+
+/// Tasks in the program itself: with real descriptors, its exit statuses and its stack.
+@Suite("Tasks in the program")
+struct TaskProgramTests {
+    @Test(
+        "A main chunk that nothing can wake ends with status 13, and the place is told",
+        arguments: [
+            ("local t t = rl.task(function() rl.sleep(0) rl.task(function() t:await() end):await() end)\nt:await()", 2),
+            (
+                "local function inner(t)\n  return t:await()\nend\n"
+                    + "local t t = rl.task(function() rl.sleep(0) rl.task(function() t:await() end):await() end)\n"
+                    + "local x = inner(t) + 1", 2
+            ),
+            (
+                "local t t = rl.task(function() rl.sleep(0) rl.task(function() t:await() end):await() end)\n"
+                    + "rl.all_of(t, function() rl.sleep(0) end)", 2
+            ),
+        ])
+    func neverEnding(_ text: String, _ line: Int) throws {
+        let result = try Binary.run(["-"], input: "rl = require 'runloop' " + text)
+        #expect(result.status == 13)
+        #expect(result.errors.hasPrefix("rlhost: the main chunk never ended: nothing is left that could wake it\n"))
+        #expect(result.errors.contains("\nit still waits in "))
+        #expect(result.errors.contains("\n\tstdin:\(line): in "), "\(result.errors)")
+        let sameByOption = try Binary.run(["-e", text])
+        #expect(sameByOption.status == 13 && sameByOption.errors.contains("\n\t(command line):\(line): in "))
+    }
+
+    @Test("Waiting for a descriptor tells what it is ready for, that the time is over, or why it cannot be")
+    func descriptors() throws {
+        let result = try Binary.run(
+            ["-"],
+            input: """
+                local rl = require "runloop"
+                local late = io.popen "sleep 0.1; echo text; exec sleep 3 2>&-"
+                print(rl.wait_readable(late, 0))
+                print(rl.wait_readable(late, 10), late:read())
+                print(rl.wait_readable(late, 0.02))
+                print(rl.wait_readable(late, 0.02))
+                local sink <close> = io.popen("exec cat >/dev/null", "w")
+                print(rl.wait_writable(sink), rl.wait_writable(sink, 5))
+                local ended <close> = io.popen "true"
+                print((rl.wait_readable(ended, 10):gsub("r", "")), ended:read())
+                local file <close> = io.open "/dev/null"
+                print(rl.wait_readable(file))
+                print(rl.wait_readable(999))
+                print(rl.wait_writable(io.stdout, 0) ~= nil)
+                os.exit(0)
+                """)
+        #expect(
+            result.output == """
+                nil	timed out
+                r	text
+                nil	timed out
+                nil	timed out
+                w	w
+                h	nil
+                r
+                nil	EBADF: bad file descriptor	EBADF
+                true
+
+                """)
+        #expect(result.status == 0 && result.errors.isEmpty, "\(result)")
+    }
+
+    @Test("Several tasks may wait for one descriptor, each is cancelled alone, and the loop serves others meanwhile")
+    func sharedDescriptor() throws {
+        let result = try Binary.run(
+            ["-"],
+            input: """
+                local rl = require "runloop"
+                local pipe = io.popen "sleep 0.2; echo text"
+                local function wait(name) return rl.task(function() print(name, rl.wait_readable(pipe):sub(1, 1)) end) end
+                local a, b, c = wait "a", wait "b", wait "c"
+                local timers = 0
+                local timer <close> = rl.every(0.01, function() timers = timers + 1 end)
+                print(b:cancel(), b:status())
+                a:await()
+                c:await()
+                print(pcall(b.await, b))
+                print(timers > 3, pipe:read())
+                """)
+        let lines = result.output.split(separator: "\n").map(String.init)
+        #expect(Set(lines) == ["true\tcancelled", "a\tr", "c\tr", "false\tcancelled", "true\ttext"], "\(result)")
+        #expect(lines.count == 5 && result.status == 0)
+    }
+
+    @Test(
+        "Runs inside tasks inside runs are refused before the C stack ends, also inside coroutines and metamethods",
+        arguments: [
+            "rl.task(function() rl.after(0, deeper) run() end)",
+            "rl.task(function() coroutine.wrap(function() rl.after(0, deeper) run() end)() end)",
+            "local x = setmetatable({}, { __index = function() rl.after(0, deeper) run() end }).x",
+            "table.sort({ 1, 2 }, function() rl.after(0, deeper) run() end)",
+            "string.gsub('x', '.', function() rl.after(0, deeper) run() end)",
+            "rl.after(0, deeper) load(function() run() end)",
+        ])
+    func deepRuns(_ body: String) throws {
+        let result = try Binary.run(
+            ["-"],
+            input: """
+                local rl = require "runloop"
+                local depth = 0
+                local function run()
+                  local ok, message = pcall(rl.run, { timeout = 5 })
+                  if not ok then
+                    print(message)
+                    os.exit(depth > 20 and 7 or 8)
+                  end
+                end
+                function deeper()
+                  depth = depth + 1
+                  \(body)
+                end
+                rl.after(0, deeper)
+                """)
+        #expect(result.status == 7, "\(result)")
+        #expect(
+            result.output.contains("rl.run: too many runs inside each other (40)")
+                || result.output.contains("C stack overflow"))
+    }
+}

@@ -164,16 +164,18 @@ static int print(lua_State *L) {
   int count = lua_gettop(L);
   luaL_checkstack(L, count, "too many arguments to 'print'");
   for (int i = 1; i <= count; i++) luaL_tolstring(L, i, NULL);
-  flockfile(stdout);
+  // Once: the variable may be exchanged meanwhile, by the thread that redirects what it prints.
+  FILE *out = stdout;
+  flockfile(out);
   for (int i = 1; i <= count; i++) {
     size_t length;
     const char *text = lua_tolstring(L, count + i, &length);
-    if (i > 1) fwrite("\t", 1, 1, stdout);
-    fwrite(text, 1, length, stdout);
+    if (i > 1) fwrite("\t", 1, 1, out);
+    fwrite(text, 1, length, out);
   }
-  fwrite("\n", 1, 1, stdout);
-  fflush(stdout);
-  funlockfile(stdout);
+  fwrite("\n", 1, 1, out);
+  fflush(out);
+  funlockfile(out);
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -125,6 +126,24 @@ static void end_if_nobody_reads(void) {
   _exit(128 + SIGPIPE);
 }
 
+// Entries that another process has sent ------------------------------------------------------------------------------
+
+// The one that runs, and those that are not to run any longer. Numbers, so that a wish that comes late meets nobody else.
+static _Atomic uint64_t running_entry, unwanted_entry;
+// It has been asked to end and has not noticed yet.
+static volatile sig_atomic_t entry_pending;
+
+static int is_unwanted(void) {
+  uint64_t running = atomic_load(&running_entry);
+  return running && running == atomic_load(&unwanted_entry);
+}
+
+static int take_entry_interrupt(void) {
+  if (!entry_pending) return 0;
+  entry_pending = 0;
+  return is_unwanted();
+}
+
 // The handler -----------------------------------------------------------------------------------------------------------
 
 // The script's own hook, where ours is.
@@ -141,7 +160,11 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
   else if (displaced.thread == L) lua_sethook(L, displaced.hook, displaced.mask, displaced.count);
   else lua_sethook(L, NULL, 0, 0);
   displaced.thread = NULL;
-  if (!pending) return;
+  int ends_entry = take_entry_interrupt();
+  if (!pending) {
+    if (ends_entry) interrupt(L);
+    return;
+  }
   pending = 0;
   if (cl_take_signal(SIGPIPE)) end_if_nobody_reads();
   if (cl_take_signal(SIGQUIT)) {
@@ -151,7 +174,7 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
   // The note of SIGTERM stays: the host still ends with its status.
   int is_asked = is_to_interrupt;
   is_to_interrupt = 0;
-  if (cl_take_signal(SIGINT) || is_asked || noted[SIGTERM] || is_ending) interrupt(L);
+  if (cl_take_signal(SIGINT) || is_asked || noted[SIGTERM] || is_ending || ends_entry) interrupt(L);
 }
 
 static void hook(lua_State *L) {
@@ -168,13 +191,18 @@ static void hook(lua_State *L) {
 
 void cl_pass_interrupt(cl_host *host, lua_State *L) {
   if (host != signal_host) return;  // another thread's: signals are not for it
-  if (pending) hook(L);
+  if (pending || entry_pending) hook(L);
   else if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
 }
 
 static void (*last_words)(void);
 
 void cl_set_last_words(void (*function)(void)) { last_words = function; }
+
+static lua_State *innermost(cl_host *host) {
+  // The main coroutine is for code that runs outside tasks.
+  return host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main;
+}
 
 static void on_signal(int number) {
   int saved = errno;
@@ -193,9 +221,7 @@ static void on_signal(int number) {
   cl_host *host = signal_host;
   if (host && !signal_is_waiting()) {
     pending = 1;
-    // The main coroutine is for code that runs outside tasks.
-    cl_resumption *record = host->resumption;
-    lua_State *L = record ? record->coroutine : host->running ? host->running : host->main;
+    lua_State *L = innermost(host);
     if (L) hook(L);
   }
   if (number != SIGPIPE) signal_notify();
@@ -204,7 +230,7 @@ static void on_signal(int number) {
 
 static void hook_running(cl_host *host) {
   if (host != signal_host || !pending) return;
-  hook(host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main);
+  hook(innermost(host));
 }
 
 void cl_interrupt(cl_host *host) {
@@ -219,6 +245,43 @@ void cl_interrupt_once(cl_host *host) {
   is_to_interrupt = 1;
   pending = 1;
   hook_running(host);
+}
+
+static void on_entry_signal(int number) {
+  (void)number;
+  cl_host *host = signal_host;
+  if (!host || !pthread_equal(pthread_self(), signal_thread) || !is_unwanted() || signal_is_waiting()) return;
+  entry_pending = 1;
+  lua_State *L = innermost(host);
+  if (L) hook(L);
+}
+
+void cl_watch_entries(cl_host *host) {
+  if (host != signal_host) return;
+  // One that nobody uses, and that does no harm if it comes when nobody handles it any more.
+  struct sigaction action = {.sa_handler = on_entry_signal, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGURG, &action, NULL);
+}
+
+uint64_t cl_entry_runs(uint64_t entry) {
+  uint64_t before = atomic_exchange(&running_entry, entry);
+  if (entry_pending) entry_pending = 0;
+  if (!entry && before && before == atomic_load(&unwanted_entry)) loop_guard.is_set = 0;
+  return before;
+}
+
+void cl_end_entry(cl_host *host, uint64_t entry) {
+  if (host != signal_host || atomic_load(&running_entry) != entry) return;
+  atomic_store(&unwanted_entry, entry);
+  pthread_kill(signal_thread, SIGURG);
+}
+
+void cl_interrupt_entry(cl_host *host, uint64_t entry) {
+  atomic_store(&unwanted_entry, entry);
+  if (host != signal_host || !is_unwanted()) return;
+  entry_pending = 1;
+  hook(innermost(host));
 }
 
 void cl_hand_interrupt_over(cl_host *host) { hook_running(host); }

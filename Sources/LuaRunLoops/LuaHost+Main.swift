@@ -137,6 +137,7 @@ extension LuaHost {
         loop.attentionHandler = { [unowned self] _ in
             let noted = takeSignals()
             if !noted.isEmpty { handler(noted) }
+            attachServer?.attend()
         }
         cl_handle_signals(
             host, { Signals.handle?.raiseAttention() }, { Signals.handle?.isWaiting ?? false ? 1 : 0 },

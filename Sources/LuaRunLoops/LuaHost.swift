@@ -49,6 +49,10 @@ public final class LuaHost: Interpreter {
     var hooks: [String: UInt32] = [:]
     /// The remote ports that are in use, by name.
     var remotes: [String: WeakRemote] = [:]
+    /// Set while `rlhost attach` finds this process.
+    var attachServer: AttachServer?
+    /// The script, for `rlhost attach` to show.
+    public var title = ""
     /// Delayed perform requests that have not run, by slot.
     var delayed: [UInt32: RunLoop.Timer] = [:]
 
@@ -65,7 +69,7 @@ public final class LuaHost: Interpreter {
         host.pointee.exit = { host, status, closes in
             guard let swift = host?.pointee.swift else { return }
             let lua = unsafe Unmanaged<LuaHost>.fromOpaque(swift).takeUnretainedValue()
-            if closes != 0 { lua.close() }
+            if closes != 0 { lua.close() } else { lua.stopBeingAttachable() }
             lua.onExit(lua, status)
         }
     }
@@ -105,6 +109,7 @@ public final class LuaHost: Interpreter {
 
     /// Stops everything that could call into Lua.
     public override func willClose() {
+        stopBeingAttachable()
         for node in loop.allTimers { node.invalidate() }
         for item in loop.allItems { item.invalidate() }
         loop.dropRequests(of: requests)
@@ -144,7 +149,10 @@ public final class LuaHost: Interpreter {
             }
             recycle(handler)
         }
-        onUncaught(self, context.map { "\(traceback)\nin \($0)" } ?? traceback)
+        let text = context.map { "\(traceback)\nin \($0)" } ?? traceback
+        // What a guest has left behind must not end the process.
+        if context?.contains("made at (attach ") == true { return write("rlhost: \(text)\n", to: 2) }
+        onUncaught(self, text)
     }
 
     /// An error of another thread that nobody there handles.

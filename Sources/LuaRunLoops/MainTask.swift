@@ -68,6 +68,16 @@ public final class MainTask: FiberAttachment {
         return host.traceback(of: fiber, "it still waits in \(fiber.waitsIn)")
     }
 
+    /// Ends it where it waits, for good: whatever catches errors in it does not get to. Nobody is told.
+    func abandon() {
+        guard let fiber, fiber.state == .waiting else { return }
+        fiber.cancelWait?(fiber)
+        self.fiber = nil
+        hasEnded = true
+        fiber.attachment = nil
+        host.discard(fiber)
+    }
+
     /// Closes its pending to-be-closed variables where it waits, for the end of the process: it never goes on.
     public func unwind() {
         guard let fiber, fiber.state == .waiting else { return }

@@ -10,13 +10,17 @@ public final class PromptScript {
     private let functions: UInt32
 
     /// nil when there is not enough memory. Opens `runloop` as the global `rl`, unless there is one.
-    public init?(_ host: LuaHost) {
+    ///
+    /// - Parameter guest: the name of the entries' chunks, for a prompt that leaves the globals alone: `rl`, `help` and the
+    ///   last results are local to it.
+    public init?(_ host: LuaHost, guest: String? = nil) {
         self.host = host
         let main = host.main
         func load(_ text: cl_text, _ name: String) -> Bool {
             name.withCString { cl_load_text(main, text.bytes, text.length, $0) == LUA_OK }
         }
-        guard host.load(.text("rl = rl or require 'runloop'", name: "=[rlhost]")) == nil,
+        let opening = guest == nil ? "rl = rl or require 'runloop'" : "require 'runloop'"
+        guard host.load(.text(opening, name: "=[rlhost]")) == nil,
             cl_call_traced(main, 0, 0) == LUA_OK, load(cl_repl(), "=[rlhost]"), load(cl_inspector(), "=[rlhost]"),
             cl_call_traced(main, 0, 1) == LUA_OK, Call(main).push(Self.library)
         else { return nil }
@@ -28,7 +32,7 @@ public final class PromptScript {
         cl_pop(main, 1)
         let reference = cl_reference()
         guard cl_push_text(main, reference.bytes, reference.length) == LUA_OK, cl_push_internals(main) == LUA_OK,
-            cl_call_traced(main, 4, 1) == LUA_OK
+            Self.push(guest, host), cl_call_traced(main, 5, 1) == LUA_OK
         else { return nil }
         functions = host.anchor(main, -1)
         cl_pop(main, 1)
@@ -125,7 +129,13 @@ public final class PromptScript {
 
     // MARK: Calls
 
-    private func push(_ text: String) -> Bool {
+    private func push(_ text: String) -> Bool { Self.push(text, host) }
+
+    private static func push(_ text: String?, _ host: LuaHost) -> Bool {
+        guard let text else {
+            lua_pushnil(host.main)
+            return true
+        }
         host.setScratch(text)
         return cl_push_text(host.main, host.host.pointee.scratch, host.host.pointee.length) == LUA_OK
     }

@@ -30,6 +30,7 @@ enum RunloopLibrary {
         .init("port", constructs: 8) { PortBinding.make(Call($0)) },
         .init("message_port", constructs: 10) { MessagePortBinding.make(Call($0)) },
         .init("remote_port") { RemotePortBinding.find(Call($0)) },
+        .init("attach") { AttachBinding.attach(Call($0)) },
         .init("why") { InspectBinding.why(Call($0)) },
     ])
 

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// A name that this process holds, and the socket under it: both are given up with the last reference.
 ///
@@ -82,6 +83,40 @@ final class MessagePortName {
 
     private static func nobody(_ name: String) -> RunLoop.MessagePort.Refusal {
         .init(errno: ENOENT, message: "no process has a message port of the name \"\(name)\"")
+    }
+
+    /// The names that live processes have, as far as they begin with a text. What dead processes have left under such names is
+    /// removed.
+    static func live(withPrefix prefix: String) throws(RunLoop.MessagePort.Refusal) -> [String] {
+        let directory: Int32
+        do throws(RunLoop.MessagePort.Refusal) {
+            directory = try openDirectory(make: false)
+        } catch {
+            if error.errno == ENOENT { return [] }
+            throw error
+        }
+        defer { linux_close(directory) }
+        guard let entries = opendir("/proc/self/fd/\(directory)") else {
+            throw .init(errno: linux_errno(), message: text(linux_errno(), "the directory of message ports"))
+        }
+        var names: [String] = []
+        while let entry = readdir(entries) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name.hasPrefix(prefix), isPossible(name) { names.append(name) }
+        }
+        closedir(entries)
+        return names.filter { name in
+            let fd = linux_connect(directory, name)
+            if fd >= 0 {
+                linux_close(fd)
+                return true
+            }
+            // Who gets the name of a dead process gives its files up with it.
+            if linux_errno() == ECONNREFUSED { _ = try? MessagePortName(name) }
+            return false
+        }
     }
 
     // MARK: What can be a name

@@ -2,6 +2,8 @@ extension RunLoop.MessagePort {
     /// Somebody who sends to a port: the port's side of a connection.
     final class Client {
         let connection: MessageConnection
+        /// Counted from 1: who among all that ever connected to the port.
+        let number: Int
         /// It is in the port's list of turns.
         var hasTurn = false
         private var last: UInt64 = 0
@@ -16,7 +18,10 @@ extension RunLoop.MessagePort {
         /// Bytes of unanswered messages, or unsent answers, beyond which no more is read, or delivered.
         private static let fill = 8 << 20
 
-        init(_ connection: MessageConnection) { self.connection = connection }
+        init(_ connection: MessageConnection, number: Int) {
+            self.connection = connection
+            self.number = number
+        }
 
         /// Who has died is served all the same: its messages were sent. Who does not read its answers gets no more.
         var mayDeliver: Bool { first < messages.count && connection.unsent < Self.fill }

@@ -22,6 +22,8 @@ extension RunLoop.MessagePort {
 
         /// The process that sent it.
         public var process: Int32 { client.connection.process }
+        /// Which of all connections that the port ever had it came by, counted from 1; see `departed`.
+        public var sender: Int { client.number }
 
         /// Says that it was handled. Only the first answer counts.
         ///

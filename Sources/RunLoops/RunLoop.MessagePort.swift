@@ -20,7 +20,12 @@ extension RunLoop {
         /// Called with what is wrong with senders: malformed frames, other users, no descriptors left.
         public var warned: ((MessagePort, String) -> Void)?
 
+        /// Called with the number of a sender whose connection has ended. What it had sent completely is delivered all the
+        /// same, before or after.
+        public var departed: ((MessagePort, _ sender: Int) -> Void)?
+
         private let callback: (MessagePort, Message) -> Void
+        private var connections = 0
         private var claim: MessagePortName?
         private var listener: FDPort?
         private var clients: [Client] = []
@@ -47,6 +52,13 @@ extension RunLoop {
         }
 
         deinit { if isValid { retire() } }
+
+        /// The names beginning with a text that live processes of this user have. What dead ones have left is cleared away.
+        ///
+        /// - Throws: what the system refuses.
+        public static func names(withPrefix prefix: String) throws(Refusal) -> [String] {
+            try MessagePortName.live(withPrefix: prefix)
+        }
 
         /// Takes a name, and gives up the one before; who is connected stays so. On failure nothing changes.
         /// CFMessagePortSetName.
@@ -135,7 +147,9 @@ extension RunLoop {
         }
 
         private func connect(_ connection: MessageConnection) {
-            let client = Client(connection)
+            connections += 1
+            let number = connections
+            let client = Client(connection, number: number)
             clients.append(client)
             connection.port?.isInner = true
             connection.received = { [weak self, unowned client] frame throws(MessageFrame.Malformed) in
@@ -151,6 +165,7 @@ extension RunLoop {
                 // What it sent before is still delivered.
                 self?.takeTurn(client)
                 self?.clients.removeAll { $0 === client }
+                if let self { departed?(self, number) }
             }
             for mode in modes { if let port = connection.port { mode.loop.add(port, to: mode.name) } }
         }

@@ -216,6 +216,9 @@ public final class RunLoop {
     /// Ends all runs in progress, each when its pass is over.
     public func stopAll() { for run in runs { run.isStopped = true } }
 
+    /// Ends the runs from a depth on, counted from 0: those that have been begun since `depth` was that.
+    public func stopRuns(from depth: Int) { for run in runs.dropFirst(depth) { run.isStopped = true } }
+
     /// Ends the run at a depth, from 0 on; those inside it go on until they end by themselves.
     func stop(runAt depth: Int) { if depth < runs.count { runs[depth].isStopped = true } }
 

@@ -1,3 +1,5 @@
+import LuaRunLoops
+
 /// What the arguments ask for: those of `lua`, and our own.
 ///
 /// Nothing is done before all options are understood, as in `lua`.
@@ -17,6 +19,8 @@ struct Options {
     var showsHelp = false
     var ignoresEnvironment = false
     var checksSyntax = false
+    /// `--attach`; with a name, or with "" for none.
+    var attachName: String?
     /// The script's place in the arguments; nil: none.
     var script: Int?
     /// The script is standard input: "-", unless "--" came before it.
@@ -29,7 +33,7 @@ struct Options {
         case own(String)
     }
 
-    private static let long = ["--help", "--version"]
+    private static let long = ["--help", "--version", "--attach"]
 
     /// - Parameter arguments: the program's name first, as bytes: an argument need not be text.
     init(_ arguments: [String]) throws(Failure) {
@@ -72,6 +76,11 @@ struct Options {
         switch argument {
         case "--help": showsHelp = true
         case "--version": showsVersion = true
+        case "--attach": attachName = ""
+        case _ where argument.hasPrefix("--attach="):
+            let name = String(argument.unicodeScalars.dropFirst("--attach=".count))
+            if let fault = Attach.fault(inName: name) { throw .own("--attach=NAME: the name \(fault)") }
+            attachName = name
         default:
             let near = Self.long.first { $0.hasPrefix(argument) || argument.hasPrefix($0) }
             let advice = near.map { " (did you mean '\($0)'?)" } ?? "; 'rlhost --help' lists them"
@@ -132,6 +141,13 @@ struct Options {
           -c        check the syntax of 'script' and of '-e' strings, run nothing
           -h        show this help and exit, as does '--help'
           --version show the version of rlhost and exit
+          --attach, --attach=NAME
+                    let 'rlhost attach' open a prompt in this process
+        and instead of a script:
+          attach    list the processes that can be attached to
+          attach PID|NAME [-e code]
+                    open a prompt in a process, or run code in it
+          test      run tests; see 'rlhost test --help'
 
         """
 }

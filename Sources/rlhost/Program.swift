@@ -8,7 +8,9 @@ enum Program {
 
     /// What the first argument may name instead of a script; a script of that name is run as `./name`. The functions get
     /// all arguments, the program's name first.
-    static let subcommands: [String: @Sendable ([String]) -> Int32] = [:]
+    static let subcommands: [String: @Sendable ([String]) -> Int32] = [
+        "attach": { AttachCommand.run($0) }
+    ]
 
     /// - Parameter arguments: see `String.init(anyBytes:)`; the program's name first.
     /// - Returns: the exit status.

@@ -40,6 +40,7 @@ final class Session {
         host.onUncaught = { [unowned self] _, text in uncaught(text) }
         host.handleSignals { [unowned self] in handle($0) }
         guard host.setArguments(arguments, script: options.script ?? 0) else { return fail("not enough memory") }
+        if let failure = beAttachable() { return failure }
         if !options.ignoresEnvironment, let status = runInitialization() { return status }
         for step in options.steps {
             if let status = perform(step) { return status }
@@ -53,6 +54,15 @@ final class Session {
         }
         if let status = runMainLoop() { return status }
         return options.isInteractive ? runPrompt() : nil
+    }
+
+    private func beAttachable() -> Int32? {
+        // From the script on, or all of them.
+        host.title = arguments.dropFirst(options.script ?? 1).joined(separator: " ")
+        guard let name = options.attachName else { return nil }
+        return host.beAttachable(name: name.isEmpty ? nil : name, title: host.title).map {
+            fail("--attach: \($0.message)")
+        }
     }
 
     private var prompt: REPL?

@@ -19,6 +19,10 @@ enum TestCommand {
             Program.report("test: -i and -c make no sense before it")
             return 64
         }
+        guard options.attachName == nil else {
+            Program.report("test: --attach makes no sense before it; a test can call rl.attach()")
+            return 64
+        }
         guard let host = Program.makeHost() else { return 1 }
         if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) ?? host.openTestRunner() {
             Program.report(message)

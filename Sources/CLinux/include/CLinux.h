@@ -122,6 +122,12 @@ static inline const char *linux_environment(const char *name) { return getenv(na
 /// "ENOENT" and "no such file or directory" have their own place; this is what the C library says.
 static inline const char *linux_error_text(int number) { return strerror(number); }
 
+/// Has SIGINT, SIGTERM and SIGHUP wait in a descriptor, which is returned, instead of ending the process: for a program that
+/// runs nothing but its loop. -1 on failure.
+int linux_watch_signals(void);
+/// The number of the next signal there, or 0.
+int linux_take_watched_signal(int fd);
+
 /// One pointer for each thread: its run loop. `drop` is called with it when the thread ends.
 void *linux_thread_value(void);
 void linux_set_thread_value(void *value, void (*drop)(void *));

@@ -263,6 +263,28 @@ void cl_set_last_words(void (*function)(void));
 /// Takes the note of a signal; whether there was one.
 int cl_take_signal(int number);
 
+// Code that another process has sent, as `rlhost attach` does.
+/// Has an entry that runs interrupted by `cl_end_entry`. Once, on the host's thread, behind cl_handle_signals: without that,
+/// nothing is interrupted.
+void cl_watch_entries(cl_host *host);
+/// From now on the code of this entry runs on the host's thread; 0: no entry's. Returns which it was before.
+uint64_t cl_entry_runs(uint64_t entry);
+/// Any thread may call it: if the entry runs now it is interrupted, as by SIGINT. That one alone, however late this is.
+void cl_end_entry(cl_host *host, uint64_t entry);
+/// The same, on the host's thread: code of the entry that runs goes on with the error.
+void cl_interrupt_entry(cl_host *host, uint64_t entry);
+
+/// Takes what is printed. `write` returns 0 for what is to be printed as ever.
+typedef struct cl_sink {
+  void *context;
+  int (*write)(void *context, const char *bytes, size_t length);
+} cl_sink;
+/// Prepares redirecting what Lua of this host prints, on its thread. Returns 0 when memory is out. One host at a time.
+int cl_open_redirection(cl_host *host, uint32_t slots[2]);
+void cl_close_redirection(cl_host *host, const uint32_t slots[2]);
+/// What is printed goes to the sink, and reading finds the end of input; NULL: as ever. Returns the sink before.
+cl_sink *cl_redirect(cl_sink *sink);
+
 // Constants that Swift does not import.
 static const int cl_registry = LUA_REGISTRYINDEX;
 static inline int cl_upvalue(int i) { return lua_upvalueindex(i); }

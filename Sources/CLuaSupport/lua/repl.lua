@@ -1,12 +1,15 @@
 -- What the prompt knows about Lua: compiling entries so that their locals stay, completion, help. Called with the inspector,
--- a function that lists a directory, the reference text and the internals; returns the functions that the prompt calls.
+-- a function that lists a directory, the reference text and the internals; returns the functions that the prompt calls. With
+-- the name of a chunk as a fifth argument it is the prompt of a guest: it leaves the globals alone.
 
-local inspect, list_directory, reference, internals = ...
+local inspect, list_directory, reference, internals, guest = ...
+local CHUNK = guest and "=" .. guest or "=stdin"
 local load, type, select, rawget, rawset, next, pcall, error = load, type, select, rawget, rawset, next, pcall, error
 local tostring, ipairs, setmetatable = tostring, ipairs, setmetatable
 local find, match, sub, gsub, byte, format = string.find, string.match, string.sub, string.gsub, string.byte, string.format
 local concat, sort, unpack = table.concat, table.sort, table.unpack
-local getupvalue, upvaluejoin, getmetatable = debug.getupvalue, debug.upvaluejoin, debug.getmetatable
+local getupvalue, setupvalue, upvaluejoin = debug.getupvalue, debug.setupvalue, debug.upvaluejoin
+local getmetatable = debug.getmetatable
 local globals, package = _G, package
 
 local repl = {}
@@ -88,6 +91,18 @@ local to_close = {}   -- values of <close> variables: they are closed when the s
 local kept = {}       -- what the entry that is being compiled declares, by number
 
 local KEEP = "_rlhost_keep"
+
+local published = {}  -- by name: the variable
+
+-- A name that the prompt gives a value: a global, or, for a guest, a local of its own unless there is such a global.
+local function publish(name, value)
+  if not guest then return rawset(globals, name, value) end
+  local variable = variables[name]
+  if variable and variable == published[name] then return setupvalue(variable[1], variable[2], value) end
+  if variable or rawget(globals, name) ~= nil then return end
+  published[name] = { function() return value end, 1 }
+  variables[name] = published[name]
+end
 
 local function keep(number, fn)
   local declared = kept[number]
@@ -219,7 +234,7 @@ local function bind(source, tokens, body)
     if tokens[i].kind == "name" then use(tokens[i].text) end
   end
   local head = "local " .. KEEP .. (#names > 0 and ", " or "") .. concat(declarations, ", ") .. " = ... return function(...) "
-  local maker, message = load(head .. body .. "\nend", "=stdin", "t")
+  local maker, message = load(head .. body .. "\nend", CHUNK, "t")
   if not maker then return nil, message end
   local fn = maker(keep)
   for i = 1, 255 do
@@ -243,10 +258,10 @@ end
 function repl.compile(text)
   local expression, statement = forms(text)
   local source = expression
-  local fn, message = load(expression, "=stdin", "t")
+  local fn, message = load(expression, CHUNK, "t")
   if not fn and statement then
     source = statement
-    fn, message = load(statement, "=stdin", "t")
+    fn, message = load(statement, CHUNK, "t")
   end
   if not fn then return nil, message end
   local tokens = scan(source)
@@ -269,10 +284,10 @@ end
 -- Whether an entry is wrong only because it is not finished.
 function repl.is_incomplete(text)
   local expression, statement = forms(text)
-  local fn, message = load(expression, "=stdin", "t")
+  local fn, message = load(expression, CHUNK, "t")
   if fn then return false end
   if not statement then return wants_more(message) end
-  local other, other_message = load(statement, "=stdin", "t")
+  local other, other_message = load(statement, CHUNK, "t")
   if other then return false end
   return wants_more(message) or wants_more(other_message)
 end
@@ -301,8 +316,8 @@ local last_count = 0
 function repl.show(width, color, ...)
   local count = select("#", ...)
   if count == 0 then return end
-  rawset(globals, "_", (...))
-  for i = 1, count > last_count and count or last_count do rawset(globals, "_" .. i, (select(i, ...))) end
+  publish("_", (...))
+  for i = 1, count > last_count and count or last_count do publish("_" .. i, (select(i, ...))) end
   last_count = count
   local texts, is_long = {}, false
   for i = 1, count do
@@ -575,9 +590,10 @@ local help = setmetatable({}, {
   __tostring = function() return GENERAL end,
 })
 
--- Makes `help` a global, unless the script has one.
+-- Makes `help`, and for a guest `rl`, known, unless the script has one.
 function repl.install()
-  if rawget(globals, "help") == nil then rawset(globals, "help", help) end
+  if rawget(globals, "help") == nil then publish("help", help) end
+  if guest then publish("rl", package.loaded.runloop) end
 end
 
 return repl

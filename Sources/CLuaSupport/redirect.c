@@ -1,0 +1,121 @@
+// What code that somebody else has sent prints goes to that one, while it runs.
+#define _GNU_SOURCE
+#include "private.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <lauxlib.h>
+
+// Lua's `print` looks the variable `stdout` up at each call; `io.stdout` and the default output, one userdata, have their
+// own pointer, taken when the libraries were opened. Both are changed for the time of a redirection, so that not a single
+// value of Lua changes.
+
+static FILE *own_output, *own_input;      // the process's, or NULL where there is no redirection
+// Made once and never closed: a thread whose libraries are opened meanwhile finds them as its standard streams.
+static FILE *sink_stream, *empty_input;
+static pthread_t redirected_thread;
+static cl_sink *sink;
+static luaL_Stream *streams[2];
+
+static ssize_t write_sink(void *cookie, const char *bytes, size_t length) {
+  (void)cookie;
+  cl_sink *current = sink;
+  FILE *own = own_output;
+  if (own && current && pthread_equal(pthread_self(), redirected_thread) && current->write(current->context, bytes, length))
+    return (ssize_t)length;
+  if (!own) own = stdout;
+  if (own == sink_stream) return 0;
+  fwrite(bytes, 1, length, own);
+  // The flush that follows is one of this stream, which has nothing to flush.
+  if (length > 0 && bytes[length - 1] == '\n') fflush(own);
+  return (ssize_t)length;
+}
+
+static int make_streams(void) {
+  if (sink_stream) return 1;
+  cookie_io_functions_t functions = {.write = write_sink};
+  FILE *stream = fopencookie(NULL, "w", functions);
+  FILE *input = fopen("/dev/null", "re");
+  if (!stream || !input) {
+    if (stream) fclose(stream);
+    if (input) fclose(input);
+    return 0;
+  }
+  // Other threads write through it, too, each at once.
+  setvbuf(stream, NULL, _IONBF, 0);
+  sink_stream = stream;
+  empty_input = input;
+  return 1;
+}
+
+// Leaves io.stdout and io.stdin, or whatever stands there, on the stack.
+static int find_streams(lua_State *L) {
+  static const char *const names[] = {"stdout", "stdin"};
+  luaL_checkstack(L, 8, NULL);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_pushliteral(L, LUA_IOLIBNAME);
+  lua_rawget(L, -2);
+  for (int i = 0; i < 2; i++) {
+    if (lua_type(L, 2) == LUA_TTABLE) {
+      lua_pushstring(L, names[i]);
+      lua_rawget(L, 2);
+    } else {
+      lua_pushnil(L);
+    }
+    if (!luaL_testudata(L, -1, LUA_FILEHANDLE)) {
+      lua_pop(L, 1);
+      lua_pushnil(L);
+    }
+  }
+  return 2;
+}
+
+int cl_open_redirection(cl_host *host, uint32_t slots[2]) {
+  lua_State *L = host->main;
+  if (!make_streams() || cl_call_protected(L, find_streams, 0, 2) != LUA_OK) return 0;
+  for (int i = 0; i < 2; i++) {
+    streams[i] = lua_touserdata(L, i - 2);
+    // Not collected as long as this may point to it.
+    slots[i] = streams[i] ? cl_anchor(L, i - 2) : 0;
+    if (!slots[i]) streams[i] = NULL;
+  }
+  lua_pop(L, 2);
+  redirected_thread = pthread_self();
+  return 1;
+}
+
+void cl_close_redirection(cl_host *host, const uint32_t slots[2]) {
+  cl_redirect(NULL);
+  for (int i = 0; i < 2; i++) {
+    streams[i] = NULL;
+    cl_let_go(host, slots[i]);
+  }
+}
+
+static void exchange(luaL_Stream *stream, FILE *from, FILE *to) {
+  if (stream && stream->closef && stream->f == from) stream->f = to;
+}
+
+cl_sink *cl_redirect(cl_sink *new) {
+  cl_sink *before = sink;
+  sink = new;
+  if (new && !own_output && sink_stream) {
+    own_output = stdout;
+    own_input = stdin;
+    exchange(streams[0], own_output, sink_stream);
+    exchange(streams[1], own_input, empty_input);
+    stdout = sink_stream;
+    stdin = empty_input;
+  } else if (!new && own_output) {
+    // The script may have given it a buffer.
+    fflush(sink_stream);
+    stdout = own_output;
+    stdin = own_input;
+    exchange(streams[0], sink_stream, own_output);
+    exchange(streams[1], empty_input, own_input);
+    own_output = own_input = NULL;
+  }
+  return before;
+}

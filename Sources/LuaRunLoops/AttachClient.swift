@@ -1,0 +1,33 @@
+internal import CLuaSupport
+
+/// Somebody who has attached: what the port's thread and the one that runs Lua both know of one.
+final class AttachClient: @unchecked Sendable {
+    // Sendable: what changes is shared under a lock, and the host is only named.
+    /// Which of the port's senders it is.
+    let number: Int
+    let process: Int32
+    let outbox: AttachOutbox
+    /// Entries up to this number are not to run any more; all of them, once it is gone.
+    private let unwanted = Shared(0)
+    private let host: UnsafeMutablePointer<cl_host>
+
+    init(number: Int, process: Int32, host: UnsafeMutablePointer<cl_host>, outbox: AttachOutbox) {
+        self.number = number
+        self.process = process
+        self.host = host
+        self.outbox = outbox
+    }
+
+    /// The number of an entry among those of all clients.
+    func identity(ofEntry entry: Int) -> UInt64 { UInt64(number) << 32 | UInt64(UInt32(truncatingIfNeeded: entry)) }
+
+    func isUnwanted(_ entry: Int) -> Bool { unwanted.withLock { $0 >= entry } }
+    var isGone: Bool { unwanted.withLock { $0 == .max } }
+
+    /// On the port's thread: an entry, and those before it, are not to go on. `cl_end_entry` is for code that never lets the
+    /// loop turn, and finds nothing to do otherwise.
+    func end(entriesUpTo entry: Int, running: Int) {
+        unwanted.withLock { $0 = max($0, entry) }
+        cl_end_entry(host, identity(ofEntry: running))
+    }
+}

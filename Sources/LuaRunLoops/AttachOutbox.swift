@@ -1,0 +1,140 @@
+internal import Glibc
+internal import Lua
+
+/// What waits for an attached client: events, filled by the thread that runs Lua and emptied by that of the port.
+///
+/// Printing waits a little for a client that is slow, so that a lot can be printed by code that never lets the loop turn. But
+/// not for long: then what is printed is dropped, and the client is told how much, once it has taken what was there before.
+final class AttachOutbox: @unchecked Sendable {
+    // Sendable: all that changes is touched between lock and unlock.
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    private var bytes: [UInt8] = []
+    private var start = 0
+    /// Where the last event begins, if more of its kind may be put behind it.
+    private var lastOutput: Int?
+    private var isOpen = true
+    private var isSlow = false
+    private var dropped = 0
+    private var isAnnounced = false
+    /// Called, at most once until `take` has found nothing, when there is something to take.
+    private let announce: @Sendable () -> Void
+
+    /// Bytes beyond which printing waits, and the milliseconds that it waits at most.
+    static let limit = 4 << 20
+    static let patience = 1000
+
+    init(announce: @escaping @Sendable () -> Void) {
+        self.announce = announce
+        pthread_mutex_init(mutex, nil)
+        pthread_cond_init(changed, nil)
+    }
+
+    deinit {
+        pthread_mutex_destroy(mutex)
+        pthread_cond_destroy(changed)
+        mutex.deallocate()
+        changed.deallocate()
+    }
+
+    private var count: Int { bytes.count - start }
+
+    func append(_ event: Attach.Event, _ text: String = "") {
+        text.withAnyBytes { append(event, $0) }
+    }
+
+    func append(_ event: Attach.Event, _ new: UnsafeRawBufferPointer) {
+        pthread_mutex_lock(mutex)
+        guard isOpen, event != .output || hasRoom(for: new.count) else {
+            pthread_mutex_unlock(mutex)
+            return
+        }
+        add(event, new)
+        let isNews = !isAnnounced
+        isAnnounced = true
+        pthread_mutex_unlock(mutex)
+        if isNews { announce() }
+    }
+
+    /// Waits for room. Without it, takes note of what is lost.
+    private func hasRoom(for size: Int) -> Bool {
+        if !isSlow, count > Self.limit {
+            var until = timespec()
+            clock_gettime(CLOCK_REALTIME, &until)
+            until.tv_sec += Self.patience / 1000
+            while isOpen, count > Self.limit / 2 {
+                if pthread_cond_timedwait(changed, mutex, &until) == ETIMEDOUT { break }
+            }
+            isSlow = count > Self.limit / 2
+        }
+        if isSlow { dropped += size }
+        return isOpen && !isSlow
+    }
+
+    private func add(_ event: Attach.Event, _ new: UnsafeRawBufferPointer) {
+        var rest = new[...]
+        repeat {
+            // Printing comes in small pieces.
+            if event == .output, let last = lastOutput {
+                let length = Attach.number(bytes[(last + 1)...])
+                let more = rest.prefix(max(0, Attach.longestPiece - length))
+                var head: [UInt8] = []
+                Attach.append(UInt32(length + more.count), to: &head)
+                for (offset, byte) in head.enumerated() { bytes[last + 1 + offset] = byte }
+                bytes.append(contentsOf: more)
+                rest = rest.dropFirst(more.count)
+                if rest.isEmpty { return }
+            }
+            let piece = rest.prefix(Attach.longestPiece)
+            lastOutput = event == .output ? bytes.count : nil
+            Attach.append(event, piece, to: &bytes)
+            rest = rest.dropFirst(piece.count)
+        } while !rest.isEmpty
+    }
+
+    /// Whole events, of about as many bytes at most; nil: there are none.
+    func take(_ most: Int = 256 << 10) -> [UInt8]? {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        if isSlow, count <= Self.limit / 2 {
+            isSlow = false
+            let text = "\(dropped) bytes of output are lost: they were not taken fast enough"
+            dropped = 0
+            text.withAnyBytes { add(.notice, $0) }
+        }
+        guard count > 0 else {
+            isAnnounced = false
+            return nil
+        }
+        var end = start
+        while end < bytes.count, end - start < most { end += 5 + Attach.number(bytes[(end + 1)...]) }
+        let taken = Array(bytes[start..<end])
+        start = end
+        if start == bytes.count {
+            bytes = []
+            start = 0
+        } else if start > 1 << 20 {
+            bytes.removeSubrange(..<start)
+            start = 0
+        }
+        lastOutput = nil
+        pthread_cond_broadcast(changed)
+        return taken
+    }
+
+    var isEmpty: Bool {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return count == 0
+    }
+
+    /// The client is gone: nobody waits, and nothing is kept.
+    func close() {
+        pthread_mutex_lock(mutex)
+        isOpen = false
+        bytes = []
+        start = 0
+        pthread_cond_broadcast(changed)
+        pthread_mutex_unlock(mutex)
+    }
+}

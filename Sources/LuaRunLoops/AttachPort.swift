@@ -1,0 +1,212 @@
+internal import CLinux
+internal import CLuaSupport
+internal import Glibc
+internal import Lua
+internal import RunLoops
+
+/// The port to which clients attach, on a thread of its own: it answers, and says who comes and goes, whatever the script does.
+/// And the loop of the script neither has it in its modes nor stays alive because of it.
+final class AttachPort: @unchecked Sendable {
+    // Sendable: the properties of the thread are used on the thread only; the rest never changes.
+    let name: String
+    private let description: [String]
+    private let target: RunLoop.Handle
+    private let host: UnsafeMutablePointer<cl_host>
+    private let handle = RunLoop.Handle()
+    private var thread = pthread_t()
+
+    // The thread's own.
+    private var port: RunLoop.MessagePort?
+    private var seats: [Int: Seat] = [:]
+    private var isEnding = false
+
+    /// A client, and those of its requests that are not answered.
+    private final class Seat {
+        let client: AttachClient
+        let since: RunLoop.Instant
+        var nexts: [RunLoop.MessagePort.Message] = []
+        var questions: [Int: RunLoop.MessagePort.Message] = [:]
+        var lastQuestion = 0
+        var lastEntry = 0
+
+        init(_ client: AttachClient, _ since: RunLoop.Instant) {
+            self.client = client
+            self.since = since
+        }
+    }
+
+    /// - Parameter description: what a client gets to know: the name, the script, the version of Lua.
+    /// - Throws: what the system refuses.
+    init(
+        name: String, description: [String], target: RunLoop.Handle, host: UnsafeMutablePointer<cl_host>
+    ) throws(RunLoop.MessagePort.Refusal) {
+        self.name = name
+        self.description = description
+        self.target = target
+        self.host = host
+        let port = RunLoop.MessagePort { [unowned self] _, message in take(message) }
+        self.port = port
+        try port.setName(name)
+        port.departed = { [unowned self] _, sender in depart(sender) }
+        port.warned = { _, text in write("rlhost: attach: \(text)\n", to: 2) }
+        guard start() == 0 else {
+            throw .init(errno: EAGAIN, message: "no thread can be started for it")
+        }
+    }
+
+    private func start() -> Int32 {
+        var all = sigset_t()
+        var before = sigset_t()
+        sigfillset(&all)
+        pthread_sigmask(SIG_SETMASK, &all, &before)
+        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+        let box = Unmanaged.passRetained(self)
+        let failure = pthread_create(
+            &thread, nil,
+            { pointer in
+                guard let pointer else { return nil }
+                Unmanaged<AttachPort>.fromOpaque(pointer).takeRetainedValue().run()
+                return nil
+            }, box.toOpaque())
+        if failure != 0 { box.release() }
+        return failure
+    }
+
+    /// Takes the name away and tells the clients. Waits for them to take what was printed, but not long.
+    func close() {
+        handle.perform(in: [.default]) { [self] _ in end() }
+        pthread_join(thread, nil)
+    }
+
+    // MARK: The thread
+
+    private func run() {
+        linux_name_thread("rlhost attach")
+        let loop = RunLoop(poller: EpollPoller(), handle: handle)
+        loop.becomeCurrent()
+        if let port { loop.add(port, to: .default) }
+        loop.run()
+        port?.invalidate()
+        port = nil
+        for seat in seats.values { farewell(seat) }
+        seats = [:]
+        loop.close()
+    }
+
+    private static let lastWait = Duration.milliseconds(500)
+
+    private func end() {
+        isEnding = true
+        for seat in seats.values {
+            seat.client.outbox.append(.end)
+            pump(seat)
+        }
+        guard !seats.isEmpty else { return RunLoop.current.stop() }
+        let timer = RunLoop.Timer(fireDate: RunLoop.current.now + Self.lastWait) { _, _ in RunLoop.current.stop() }
+        RunLoop.current.add(timer, to: .default)
+    }
+
+    private func take(_ message: RunLoop.MessagePort.Message) {
+        guard let request = Attach.Request(rawValue: message.id) else {
+            return message.fail("there is no such request")
+        }
+        if request == .hello { return welcome(message) }
+        guard let seat = seats[message.sender] else { return message.fail("who does not say hello is not known here") }
+        let client = seat.client
+        switch request {
+        case .hello: break
+        case .next:
+            seat.nexts.append(message)
+            pump(seat)
+        case .enter:
+            guard let entry = Attach.Entry(message.data) else { return message.fail("this is no entry") }
+            message.answer()
+            seat.lastEntry = max(seat.lastEntry, entry.number)
+            withSession(of: client) { $0.enter(entry) }
+        case .interrupt:
+            message.answer()
+            end(client, entriesUpTo: seat.lastEntry, running: seat.lastEntry)
+        case .isIncomplete, .complete, .ask:
+            seat.lastQuestion += 1
+            let number = seat.lastQuestion
+            seat.questions[number] = message
+            let text = message.data.withUnsafeBytes { String(anyBytes: $0) }
+            withSession(of: client) { [self] session in
+                let answer = session.answer(request, text).anyBytes
+                handle.perform(in: [.default]) { [self] _ in
+                    seats[client.number]?.questions.removeValue(forKey: number)?.answer(answer)
+                }
+            }
+        }
+    }
+
+    private func withSession(of client: AttachClient, _ body: @escaping @Sendable (AttachSession) -> Void) {
+        target.perform(in: [.common]) { loop in
+            guard let server = (loop.attachment as? LuaHost)?.attachServer, let session = server.session(of: client)
+            else { return }
+            body(session)
+        }
+    }
+
+    private func end(_ client: AttachClient, entriesUpTo entry: Int, running: Int) {
+        client.end(entriesUpTo: entry, running: running)
+        // In whatever mode the loop is; where nobody listens for that, in its common modes.
+        target.raiseAttention()
+        target.perform(in: [.common]) { loop in (loop.attachment as? LuaHost)?.attachServer?.attend() }
+    }
+
+    private func pump(_ seat: Seat) {
+        while !seat.nexts.isEmpty, let events = seat.client.outbox.take() {
+            seat.nexts.removeFirst().answer(events)
+        }
+    }
+
+    // MARK: Coming and going
+
+    private func welcome(_ message: RunLoop.MessagePort.Message) {
+        let lines = message.data.withUnsafeBytes { String(anyBytes: $0) }.split(
+            separator: "\n", omittingEmptySubsequences: false)
+        guard lines.first.flatMap({ Int($0) }) == Attach.version, seats[message.sender] == nil, !isEnding else {
+            return message.fail(
+                isEnding
+                    ? "the process ends"
+                    : "it speaks version \(Attach.version) of this, and the client another: use the same rlhost for both"
+            )
+        }
+        let number = message.sender
+        let outbox = AttachOutbox { [handle] in
+            handle.perform(in: [.default]) { [weak self] _ in
+                if let self, let seat = seats[number] { pump(seat) }
+            }
+        }
+        let client = AttachClient(number: number, process: message.process, host: host, outbox: outbox)
+        seats[number] = Seat(client, RunLoop.current.now)
+        message.answer(Array(([String(Attach.version)] + description).joined(separator: "\n").utf8))
+        // It says on which terminal; nothing else of what it says is believed.
+        let place = lines.count > 1 ? lines[1].unicodeScalars.filter { $0.value > 0x20 && $0.value < 0x7F } : .init()
+        announce("process \(client.process)\(place.isEmpty ? "" : " on \(String(place.prefix(60)))") has attached")
+    }
+
+    private func depart(_ number: Int) {
+        guard let seat = seats.removeValue(forKey: number) else { return }
+        farewell(seat)
+        if isEnding, seats.isEmpty { RunLoop.current.stop() }
+    }
+
+    private func farewell(_ seat: Seat) {
+        seat.client.outbox.close()
+        end(seat.client, entriesUpTo: .max, running: seat.lastEntry)
+        let seconds = (RunLoop.current.now - seat.since).components.seconds
+        announce("process \(seat.client.process) has detached after \(seconds) s")
+    }
+
+    private func announce(_ text: String) {
+        var now = time(nil)
+        var fields = tm()
+        localtime_r(&now, &fields)
+        var buffer = [CChar](repeating: 0, count: 32)
+        let count = strftime(&buffer, buffer.count, "%Y-%m-%d %H:%M:%S", &fields)
+        let date = String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        write("rlhost: \(date) \(text)\n", to: 2)
+    }
+}

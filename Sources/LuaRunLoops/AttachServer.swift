@@ -1,0 +1,110 @@
+internal import CLuaSupport
+internal import Glibc
+internal import Lua
+public import RunLoops
+
+/// What makes a process one that `rlhost attach` can open a prompt in: the port, and the prompts.
+final class AttachServer {
+    private unowned let host: LuaHost
+    /// As `rl.attach` was told.
+    let name: String?
+    private let port: AttachPort
+    private var sessions: [Int: AttachSession] = [:]
+    private var again: RunLoop.Timer?
+    private var redirection: (UInt32, UInt32) = (0, 0)
+
+    /// - Throws: what the system refuses.
+    init(_ host: LuaHost, name: String?, title: String) throws(RunLoop.MessagePort.Refusal) {
+        self.host = host
+        self.name = name
+        // Nobody else would clear away what processes have left that were killed.
+        _ = try? RunLoop.MessagePort.names(withPrefix: Attach.prefix)
+        port = try AttachPort(
+            name: Attach.portName(process: getpid(), name: name),
+            description: [name ?? "", title.split(separator: "\n").joined(separator: " "), LuaHost.luaRelease],
+            target: host.loop.handle, host: host.host)
+        var slots: [UInt32] = [0, 0]
+        _ = cl_open_redirection(host.host, &slots)
+        redirection = (slots[0], slots[1])
+        cl_watch_entries(host.host)
+    }
+
+    var runsEntry: Bool { sessions.values.contains { $0.isRunning } }
+
+    /// The one of a client, which is made when it is first asked for.
+    func session(of client: AttachClient) -> AttachSession? {
+        if let session = sessions[client.number] { return session }
+        guard !client.isGone, !host.isClosed else { return nil }
+        guard let session = AttachSession(self, host, client) else {
+            client.outbox.append(
+                .error, "no prompt can be opened there: not enough memory, or Lua's libraries are missing\n")
+            client.outbox.append(.end)
+            return nil
+        }
+        sessions[client.number] = session
+        return session
+    }
+
+    /// Between two callbacks of the loop: looks for entries that are to end, and for clients that are gone.
+    func attend() {
+        for (number, session) in sessions {
+            if !session.client.isGone {
+                session.interrupt()
+            } else if session.close() {
+                sessions[number] = nil
+            }
+        }
+        guard again == nil, sessions.values.contains(where: { $0.client.isGone }) else { return }
+        // Code of one that is gone still runs, and runs the loop: it ends soon.
+        let timer = RunLoop.Timer(fireDate: host.loop.now + .milliseconds(20)) { [weak self] _, _ in
+            self?.again = nil
+            self?.attend()
+        }
+        again = timer
+        host.loop.add(timer, to: .common)
+    }
+
+    /// Ends it: clients are told, their entries end.
+    func close() {
+        port.close()
+        attend()
+        again?.invalidate()
+        for session in sessions.values where !session.close() {
+            // The process is ended from inside its entry, whose frames are on the stack.
+            _ = Unmanaged.passRetained(session)
+        }
+        sessions = [:]
+        cl_close_redirection(host.host, [redirection.0, redirection.1])
+    }
+}
+
+extension LuaHost {
+    /// Lets `rlhost attach` open prompts in this process.
+    ///
+    /// - Parameters:
+    ///   - name: what it is called besides its number; see `Attach.fault(inName:)`.
+    ///   - title: what the process is, for people.
+    /// - Returns: why it cannot be, or nil.
+    public func beAttachable(name: String?, title: String) -> RunLoop.MessagePort.Refusal? {
+        if let attachServer {
+            guard attachServer.name != name else { return nil }
+            stopBeingAttachable()
+        }
+        do throws(RunLoop.MessagePort.Refusal) {
+            attachServer = try AttachServer(self, name: name, title: title)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Code of somebody who has attached runs.
+    var isEntryOfGuest: Bool { attachServer?.runsEntry ?? false }
+
+    /// Takes it back. Who is attached is told so.
+    public func stopBeingAttachable() {
+        let server = attachServer
+        server?.close()
+        attachServer = nil
+    }
+}

@@ -1,0 +1,155 @@
+internal import CLuaSupport
+internal import Lua
+internal import RunLoops
+
+/// The prompt of a client that has attached, where Lua runs: its locals, its last results, the entry that runs or waits.
+final class AttachSession {
+    private unowned let server: AttachServer
+    private unowned let host: LuaHost
+    let client: AttachClient
+    private let script: PromptScript
+    /// Those behind it wait for their turns.
+    private var entries: [Attach.Entry] = []
+    private var task: MainTask?
+    /// How many of its runs are on the stack: 0 while it waits.
+    private(set) var isRunning = false
+    /// How many runs of the loop were in progress when it began, or went on.
+    private var depth = 0
+    private var wasInterrupted = false
+    private var outer: [(sink: UnsafeMutablePointer<cl_sink>?, entry: UInt64)] = []
+    private let sinkAddress = UnsafeMutablePointer<cl_sink>.allocate(capacity: 1)
+
+    /// nil when there is not enough memory, or Lua has not got what it needs.
+    init?(_ server: AttachServer, _ host: LuaHost, _ client: AttachClient) {
+        self.server = server
+        self.host = host
+        self.client = client
+        guard let script = PromptScript(host, guest: "(attach \(client.process))") else {
+            sinkAddress.deallocate()
+            return nil
+        }
+        self.script = script
+        sinkAddress.initialize(
+            to: cl_sink(context: Unmanaged.passUnretained(self).toOpaque()) { context, bytes, length in
+                guard let context else { return 0 }
+                let session = Unmanaged<AttachSession>.fromOpaque(context).takeUnretainedValue()
+                return session.print(UnsafeRawBufferPointer(start: bytes, count: length)) ? 1 : 0
+            })
+    }
+
+    deinit { sinkAddress.deallocate() }
+
+    // MARK: Questions
+
+    func answer(_ request: Attach.Request, _ text: String) -> String {
+        switch request {
+        case .isIncomplete: return script.isIncomplete(text) ? "1" : "0"
+        case .complete:
+            let (start, candidates) = script.complete(text)
+            return (["\(start)"] + candidates).joined(separator: "\n")
+        case .ask where text == "why": return host.why()
+        case .ask:
+            let parts = text.split(separator: " ", maxSplits: 1)
+            return parts.count == 2 && parts[0] == "help" ? script.help(String(parts[1])) : "?"
+        case .hello, .next, .enter, .interrupt: return ""
+        }
+    }
+
+    // MARK: Entries
+
+    func enter(_ entry: Attach.Entry) {
+        entries.append(entry)
+        if entries.count == 1 { begin() }
+    }
+
+    private func begin() {
+        guard let entry = entries.first else { return }
+        guard !client.isUnwanted(entry.number) else { return end("interrupted", "interrupted!") }
+        client.outbox.append(.started, "\(entry.number)")
+        wasInterrupted = false
+        if let message = script.compile(entry.text) { return end("failed", message) }
+        let started = host.start { [unowned self] task in
+            self.task = task
+            task.onRunning = { [unowned self] in runs($0) }
+            task.onResults = { [unowned self] thread, count in
+                // Showing them may call the script's own functions.
+                runs(true)
+                let text = script.show(
+                    thread, count, width: entry.width, color: entry.usesColor, deep: entry.isDeep)
+                runs(false)
+                if let text { client.outbox.append(.result, text + "\n") }
+                end("ok")
+            }
+            task.onFailure = { [unowned self] message in
+                let isCancelled = message == "cancelled" || message.hasPrefix("cancelled\n")
+                let ending = isCancelled || client.isUnwanted(entry.number) && message.contains("interrupted!")
+                end(ending ? "interrupted" : "failed", isCancelled ? "interrupted!" : message)
+            }
+        }
+        if started == nil { return end("failed", "not enough memory") }
+        if client.isUnwanted(entry.number) { interrupt() }
+    }
+
+    /// Tells how the first entry has ended; the next one begins in the next pass.
+    private func end(_ how: String, _ message: String? = nil) {
+        task = nil
+        guard !entries.isEmpty else { return }
+        let entry = entries.removeFirst()
+        if let message { client.outbox.append(.error, message + "\n") }
+        client.outbox.append(.ended, "\(entry.number) \(how)")
+        guard !entries.isEmpty else { return }
+        host.loop.perform { [weak self] in self?.begin() }
+    }
+
+    private func runs(_ runs: Bool) {
+        isRunning = runs
+        if runs {
+            depth = host.loop.depth
+            let number = client.identity(ofEntry: entries.first?.number ?? 0)
+            outer.append((cl_redirect(sinkAddress), cl_entry_runs(number)))
+        } else if let before = outer.popLast() {
+            _ = cl_redirect(before.sink)
+            _ = cl_entry_runs(before.entry)
+            isRunning = !outer.isEmpty
+        }
+    }
+
+    /// What a callback prints in a run of the loop inside the entry is not the entry's.
+    private func print(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard host.loop.depth == depth else { return false }
+        client.outbox.append(.output, bytes)
+        return true
+    }
+
+    // MARK: Interruptions
+
+    /// Between two callbacks of the loop: the entry that runs, or waits, is not wanted any more.
+    func interrupt() {
+        guard let entry = entries.first, client.isUnwanted(entry.number), let task, !task.hasEnded else { return }
+        if isRunning {
+            // It runs the loop itself.
+            host.loop.stopRuns(from: depth)
+            cl_interrupt_entry(host.host, client.identity(ofEntry: entry.number))
+        } else if !wasInterrupted && !client.isGone {
+            wasInterrupted = true
+            task.cancel()
+        } else {
+            kill(task)
+        }
+    }
+
+    /// It does not listen, or nobody is there any more whom it could tell.
+    private func kill(_ task: MainTask) {
+        task.abandon()
+        end("interrupted", "interrupted!")
+    }
+
+    /// The client is gone. Returns whether the session can be forgotten: code of it that runs has to end first.
+    func close() -> Bool {
+        interrupt()
+        guard !isRunning else { return false }
+        entries = []
+        for message in script.close() { host.onWarning(host, "attach: \(message)") }
+        return true
+    }
+}

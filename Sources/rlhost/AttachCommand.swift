@@ -1,0 +1,106 @@
+import Glibc
+import LuaRunLoops
+import RunLoops
+
+/// `rlhost attach`: a prompt in a running process, or code to run in it. See docs/repl.md.
+enum AttachCommand {
+    /// Exit statuses beyond lua's.
+    enum Status {
+        /// Wrong use.
+        static let usage: Int32 = 64
+        /// The process cannot be attached to, does not answer, or has ended meanwhile.
+        static let unavailable: Int32 = 69
+    }
+
+    struct Options {
+        var codes: [String] = []
+        var target: String?
+        var showsHelp = false
+
+        /// Says what is wrong, as the end of "attach: …".
+        struct Misuse: Error { let message: String }
+
+        init(_ arguments: some Collection<String>) throws(Misuse) {
+            var rest = arguments[...]
+            while let argument = rest.popFirst() {
+                switch argument {
+                case "-h", "--help": showsHelp = true
+                case "-e":
+                    guard let code = rest.popFirst() else { throw .init(message: "'-e' needs code to run") }
+                    codes.append(code)
+                case _ where argument.hasPrefix("-e"): codes.append(String(argument.unicodeScalars.dropFirst(2)))
+                case _ where argument.hasPrefix("-"):
+                    throw .init(message: "unknown option '\(argument)'; 'rlhost attach --help' lists them")
+                case _ where target != nil:
+                    throw .init(message: "one process at a time, not '\(target ?? "")' and '\(argument)'")
+                default: target = argument
+                }
+            }
+            guard codes.isEmpty || target != nil || showsHelp else {
+                throw .init(message: "-e needs a process to run in: rlhost attach PID|NAME -e code")
+            }
+        }
+    }
+
+    static let usage = """
+        usage: rlhost attach                          list the processes that can be attached to
+               rlhost attach PID|NAME                 open a prompt in one
+               rlhost attach PID|NAME [-e code] …     run code in one, print its values
+        A process can be attached to that was started by 'rlhost --attach' or 'rlhost --attach=NAME', or whose
+        script has called rl.attach(), by the user whose process it is.
+        exit status: 0 all went well, 1 code raised an error, 64 wrong use, 69 the process cannot be attached
+        to, does not answer or has ended, 130 interrupted
+
+        """
+
+    /// - Parameter arguments: all of the program's.
+    static func run(_ arguments: [String]) -> Int32 {
+        let options: Options
+        do throws(Options.Misuse) {
+            options = try Options(arguments.dropFirst(2))
+        } catch {
+            Program.report("attach: \(error.message)")
+            return Status.usage
+        }
+        if options.showsHelp {
+            Output.write(usage, to: 1)
+            return 0
+        }
+        guard let text = options.target else { return list() }
+        let candidate: AttachTarget
+        do throws(AttachTarget.Failure) {
+            candidate = try AttachTarget.find(text)
+        } catch {
+            Program.report("attach: \(error.message)")
+            return Status.unavailable
+        }
+        let connection: AttachConnection
+        do throws(AttachTarget.Failure) {
+            connection = try AttachConnection(candidate)
+        } catch {
+            Program.report("attach: \(error.message)")
+            return Status.unavailable
+        }
+        if !options.codes.isEmpty { return AttachRunner(connection).run(options.codes) }
+        return AttachPrompt(connection).run()
+    }
+
+    private static func list() -> Int32 {
+        let targets = AttachTarget.all()
+        guard !targets.isEmpty else {
+            Program.report(
+                "attach: no process of yours can be attached to; start one by 'rlhost --attach', or have it call rl.attach()"
+            )
+            return Status.unavailable
+        }
+        let rows =
+            [["PID", "NAME", "COMMAND"]] + targets.map { ["\($0.process)", $0.name ?? "-", $0.command] }
+        let widths = (0..<2).map { column in rows.map { $0[column].count }.max() ?? 0 }
+        for row in rows {
+            let process = String(repeating: " ", count: widths[0] - row[0].count) + row[0]
+            let name = row[1] + String(repeating: " ", count: widths[1] - row[1].count)
+            Output.write("\(process)  \(name)  \(row[2])\n", to: 1)
+        }
+        return 0
+    }
+}

@@ -1,0 +1,130 @@
+import CLinux
+import Glibc
+import LuaRunLoops
+import RunLoops
+
+/// The connection of `rlhost attach` to a process: what is asked of it, and the events that come.
+final class AttachConnection {
+    let target: AttachTarget
+    let loop = RunLoop.current
+    private let remote: RunLoop.RemotePort
+    /// What the process said of itself.
+    private(set) var script = ""
+    private(set) var release = ""
+    private var lastEntry = 0
+    private(set) var isLost = false
+    private var busyTimer: RunLoop.Timer?
+
+    /// Called with what comes.
+    var received: (Attach.Event, [UInt8]) -> Void = { _, _ in }
+    /// Called once, when the process has ended, or does not want to talk any more.
+    var lost: () -> Void = {}
+    /// Called when an entry has not begun to run after some time.
+    var waits: () -> Void = {}
+
+    /// Seconds.
+    private static let patience = 5.0
+    /// Requests for events that are under way.
+    private static let window = 8
+
+    /// - Throws: the process does not answer.
+    init(_ target: AttachTarget) throws(AttachTarget.Failure) {
+        self.target = target
+        AttachTarget.useRuntimeDirectory(target.runtimeDirectory)
+        do throws(RunLoop.MessagePort.Refusal) {
+            remote = try RunLoop.RemotePort(name: target.portName, on: loop)
+        } catch {
+            throw .init(message: "\(target.text) cannot be attached to: \(error.message)")
+        }
+        let place = ttyname(0).map { String(cString: $0) } ?? ""
+        switch ask(.hello, "\(Attach.version)\n\(place)", seconds: Self.patience) {
+        case .success(let answer):
+            let lines = answer.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+            script = lines.count > 2 ? lines[2] : ""
+            release = lines.count > 3 ? lines[3] : ""
+        case .failure(.replyTimedOut):
+            let state =
+                target.isStopped ? "it is stopped; 'kill -CONT \(target.process)' lets it go on" : "is it overloaded?"
+            throw .init(message: "\(target.text) has not answered for \(Int(Self.patience)) s: \(state)")
+        case .failure(.transport(let reason)): throw .init(message: "\(target.text) refuses: \(reason)")
+        case .failure: throw .init(message: "\(target.text) has ended")
+        }
+        for _ in 0..<Self.window { askForEvents() }
+    }
+
+    private func askForEvents() {
+        guard !isLost else { return }
+        let conversation = remote.request(Attach.Request.next.rawValue, [])
+        let settle: (Result<[UInt8], RunLoop.RemotePort.Failure>) -> Void = { [weak self] result in
+            guard let self else { return }
+            guard case .success(let bytes) = result else { return lose() }
+            for (event, bytes) in Attach.events(in: bytes) { take(event, bytes) }
+            askForEvents()
+        }
+        if let result = conversation.result { settle(result) } else { conversation.completion = settle }
+    }
+
+    private func take(_ event: Attach.Event, _ bytes: [UInt8]) {
+        switch event {
+        case .started, .ended:
+            busyTimer?.invalidate()
+            busyTimer = nil
+        case .end: return lose()
+        default: break
+        }
+        received(event, bytes)
+    }
+
+    private func lose() {
+        guard !isLost else { return }
+        isLost = true
+        busyTimer?.invalidate()
+        remote.invalidate()
+        lost()
+    }
+
+    /// Ends it. The process goes on.
+    func close() {
+        lost = {}
+        lose()
+    }
+
+    /// A question that Lua in the process answers, or nil if it takes too long.
+    func question(_ request: Attach.Request, _ text: String, seconds: Double) -> String? {
+        guard !isLost, case .success(let answer) = ask(request, text, seconds: seconds) else { return nil }
+        return answer
+    }
+
+    private func ask(
+        _ request: Attach.Request, _ text: String, seconds: Double
+    ) -> Result<String, RunLoop.RemotePort.Failure> {
+        remote.request(
+            request.rawValue, ProcessText.withBytes(of: text) { Array($0) }, replyTimeout: .seconds(seconds),
+            runningIn: "rlhost attach"
+        ).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Sends an entry; its end is an event.
+    func enter(_ text: String, width: Int, usesColor: Bool, isDeep: Bool = false) {
+        lastEntry += 1
+        let entry = Attach.Entry(
+            number: lastEntry, text: text, width: width, usesColor: usesColor, isDeep: isDeep)
+        let bytes = entry.bytes
+        let conversation = remote.request(Attach.Request.enter.rawValue, bytes)
+        if case .failure(.transport(let reason))? = conversation.result { return refuse(reason) }
+        conversation.completion = { [weak self] result in
+            if case .failure(.transport(let reason)) = result { self?.refuse(reason) }
+        }
+        let timer = RunLoop.Timer(fireDate: loop.now + .seconds(3)) { [weak self] _, _ in self?.waits() }
+        busyTimer = timer
+        loop.add(timer, to: .common)
+    }
+
+    private func refuse(_ reason: String) {
+        received(.error, Array("\(reason)\n".utf8))
+        received(.ended, Array("\(lastEntry) failed".utf8))
+    }
+
+    /// Has the entry that runs, or waits, end.
+    func interrupt() { _ = remote.request(Attach.Request.interrupt.rawValue, []) }
+}

@@ -1,0 +1,98 @@
+import CLinux
+import Glibc
+import LuaRunLoops
+import RunLoops
+
+/// `rlhost attach PID -e code`: entries one after the other, and how they ended. Also what stands on a standard input that is no
+/// terminal.
+final class AttachRunner {
+    private let connection: AttachConnection
+    private var entries: [String] = []
+    private var ended: String?
+    private var status: Int32 = 0
+    private var port: RunLoop.FDPort?
+    private var hasInterrupted = false
+    private let usesColor: Bool
+    private let width: Int
+
+    init(_ connection: AttachConnection) {
+        self.connection = connection
+        let term = getenv("TERM").map { String(cString: $0) } ?? "dumb"
+        usesColor = isatty(1) != 0 && term != "dumb" && !(getenv("NO_COLOR").map { $0.pointee != 0 } ?? false)
+        var columns: Int32 = 0
+        var rows: Int32 = 0
+        if isatty(1) != 0 { terminal_size(&columns, &rows) }
+        width = columns > 0 ? Int(columns) : 80
+    }
+
+    /// Runs until the first that fails. Returns the exit status.
+    func run(_ codes: [String]) -> Int32 {
+        watch()
+        for code in codes {
+            evaluate(code)
+            if status != 0 { break }
+        }
+        connection.close()
+        return status
+    }
+
+    private func watch() {
+        connection.received = { [unowned self] event, bytes in take(event, bytes) }
+        connection.waits = { [unowned self] in
+            Program.report("attach: \(connection.target.text) is busy; the code waits for its turn")
+        }
+        connection.lost = { [unowned self] in
+            Program.report("attach: \(connection.target.text) has ended")
+            status = AttachCommand.Status.unavailable
+            ended = "lost"
+            connection.loop.stopAll()
+        }
+        let signals = linux_watch_signals()
+        guard let port = try? RunLoop.FDPort(signals, callback: { [unowned self] _, _ in takeSignal(signals) }) else {
+            return
+        }
+        self.port = port
+        connection.loop.add(port, to: .common)
+    }
+
+    private func takeSignal(_ fd: Int32) {
+        let signal = linux_take_watched_signal(fd)
+        guard signal != 0 else { return }
+        guard signal == SIGINT, !hasInterrupted else {
+            // The process ends the code when we are gone.
+            status = 128 + signal
+            ended = "gone"
+            return connection.loop.stopAll()
+        }
+        hasInterrupted = true
+        connection.interrupt()
+    }
+
+    private func evaluate(_ text: String) {
+        ended = connection.isLost ? "lost" : nil
+        guard ended == nil else { return }
+        connection.enter(text, width: width, usesColor: usesColor)
+        while ended == nil {
+            if connection.loop.run() == .finished, ended == nil { ended = "lost" }
+        }
+        switch ended {
+        case "failed": status = 1
+        case "interrupted" where status == 0: status = hasInterrupted ? 130 : 1
+        default: break
+        }
+    }
+
+    private func take(_ event: Attach.Event, _ bytes: [UInt8]) {
+        switch event {
+        case .output, .result: linux_print(1, bytes, bytes.count)
+        case .error:
+            Output.write("rlhost: ", to: 2)
+            linux_print(2, bytes, bytes.count)
+        case .notice: Program.report("attach: \(String(decoding: bytes, as: UTF8.self))")
+        case .ended:
+            ended = String(decoding: bytes.drop { $0 != 0x20 }.dropFirst(), as: UTF8.self)
+            connection.loop.stop()
+        case .started, .end: break
+        }
+    }
+}

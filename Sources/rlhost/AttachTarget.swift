@@ -1,0 +1,111 @@
+import Glibc
+import LuaRunLoops
+import RunLoops
+
+/// A process that can be attached to.
+struct AttachTarget {
+    let process: Int32
+    let name: String?
+    /// XDG_RUNTIME_DIR as the process has it; nil: not set.
+    let runtimeDirectory: String?
+
+    /// Why there is no such process, or none that answers.
+    struct Failure: Error { let message: String }
+
+    var portName: String { Attach.portName(process: process, name: name) }
+
+    /// "process 123", or with its name.
+    var text: String { "process \(process)" + (name.map { " (\($0))" } ?? "") }
+
+    /// Those of this user, by number.
+    ///
+    /// A process that was started by a daemon may have another environment than a shell, and so have its sockets elsewhere:
+    /// all places are looked at where they can be.
+    static func all() -> [AttachTarget] {
+        let own = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
+        var places: [String?] = [own]
+        for place in [nil, "/run/user/\(getuid())"] as [String?] where !places.contains(place) { places.append(place) }
+        var targets: [Int32: AttachTarget] = [:]
+        for place in places {
+            useRuntimeDirectory(place)
+            for name in (try? RunLoop.MessagePort.names(withPrefix: Attach.prefix)) ?? [] {
+                guard let (process, title) = Attach.parse(portName: name), targets[process] == nil else { continue }
+                targets[process] = AttachTarget(process: process, name: title, runtimeDirectory: place)
+            }
+        }
+        useRuntimeDirectory(own)
+        return targets.values.sorted { $0.process < $1.process }
+    }
+
+    static func useRuntimeDirectory(_ path: String?) {
+        if let path { setenv("XDG_RUNTIME_DIR", path, 1) } else { unsetenv("XDG_RUNTIME_DIR") }
+    }
+
+    /// The one process that is meant.
+    static func find(_ text: String) throws(Failure) -> AttachTarget {
+        let targets = all()
+        if let process = Int32(text), text.allSatisfy({ ("0"..."9").contains($0) }) {
+            if let target = targets.first(where: { $0.process == process }) { return target }
+            throw Failure(message: whyNot(process))
+        }
+        let found = targets.filter { $0.name == text }
+        if let target = found.first, found.count == 1 { return target }
+        if found.isEmpty {
+            let names = Set(targets.compactMap(\.name)).sorted()
+            let advice =
+                names.isEmpty
+                ? "; 'rlhost attach' lists those that can be attached to"
+                : " (there are: \(names.joined(separator: ", ")))"
+            throw Failure(message: "no process that can be attached to has the name '\(text)'\(advice)")
+        }
+        let processes = found.map { "\($0.process)" }.joined(separator: ", ")
+        throw Failure(message: "\(found.count) processes have the name '\(text)': give the number of one: \(processes)")
+    }
+
+    /// What is in the way of attaching to a process that has no port.
+    private static func whyNot(_ process: Int32) -> String {
+        var information = stat()
+        guard process > 0, stat("/proc/\(process)", &information) == 0 || kill(process, 0) == 0 || errno == EPERM else {
+            return "there is no process \(process)"
+        }
+        if information.st_uid != geteuid(), let owner = owner(information.st_uid) {
+            return "process \(process) belongs to \(owner); only that user can attach to it"
+        }
+        let program = Self.firstLine("/proc/\(process)/comm").map { " (\($0))" } ?? ""
+        return
+            "process \(process)\(program) cannot be attached to: start it by 'rlhost --attach', or have its script call rl.attach()"
+    }
+
+    private static func owner(_ user: uid_t) -> String? {
+        getpwuid(user).map { "user \(String(cString: $0.pointee.pw_name))" } ?? "user \(user)"
+    }
+
+    /// What it was started by.
+    var command: String {
+        guard let file = fopen("/proc/\(process)/cmdline", "r") else { return "?" }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        let count = fread(&bytes, 1, bytes.count, file)
+        let words = bytes[..<count].split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
+        let text = words.joined(separator: " ")
+        return String(
+            String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : $0 }))
+    }
+
+    /// It was stopped, as by Control-Z.
+    var isStopped: Bool {
+        guard let text = Self.firstLine("/proc/\(process)/stat"), let end = text.lastIndex(of: ")") else {
+            return false
+        }
+        let state = text[end...].dropFirst(2).first
+        return state == "T" || state == "t"
+    }
+
+    private static func firstLine(_ path: String) -> String? {
+        guard let file = fopen(path, "r") else { return nil }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 1024)
+        let count = fread(&bytes, 1, bytes.count, file)
+        return bytes[..<count].split(separator: 10).first.map { String(decoding: $0, as: UTF8.self) }
+    }
+}

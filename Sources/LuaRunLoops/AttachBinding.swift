@@ -5,11 +5,13 @@ internal import RunLoops
 
 /// `rl.attach`.
 enum AttachBinding {
+    private static let refusal = "rl.attach: code of somebody who is attached cannot change this"
+
     /// rl.attach(name): name, nothing, or false to take it back. Answers the name to attach by.
     static func attach(_ call: Call) -> Int32 {
         let host = call.luaHost
         if call.type(1) == LUA_TBOOLEAN, !call.boolean(1) {
-            if host.isEntryOfGuest { return call.raise("rl.attach: who is attached cannot take away what holds it") }
+            if host.isEntryOfGuest { return call.raise(refusal) }
             host.stopBeingAttachable()
             return call.answerNil()
         }
@@ -28,7 +30,7 @@ enum AttachBinding {
             return call.raise("rl.attach: only the main thread's loop can be attached to: call it there")
         }
         if host.isEntryOfGuest, host.attachServer?.name != name {
-            return call.raise("rl.attach: who is attached cannot take away what holds it")
+            return call.raise(refusal)
         }
         if let refusal = host.beAttachable(name: name, title: host.title) {
             return call.fail(refusal.message, code: String(cString: cl_error_name(refusal.errno)))

@@ -77,6 +77,7 @@ final class AttachSession {
                 let text = script.show(
                     thread, count, width: entry.width, color: entry.usesColor, deep: entry.isDeep)
                 runs(false)
+                if client.isUnwanted(entry.number) { return end("interrupted", "interrupted!") }
                 if let text { client.outbox.append(.result, text + "\n") }
                 end("ok")
             }

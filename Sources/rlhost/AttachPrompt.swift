@@ -250,10 +250,10 @@ final class AttachPrompt {
         if isBlank { return prompt() }
         accepted.append(text)
         isBusy = true
-        let width = display.map { $0.edit(\.columns) } ?? 80
-        connection.enter(text, width: width, usesColor: usesColor, isDeep: deep)
         // Its input must wait for it.
         if display == nil, let input { loop.remove(input, from: .default) }
+        let width = display.map { $0.edit(\.columns) } ?? 80
+        connection.enter(text, width: width, usesColor: usesColor, isDeep: deep)
     }
 
     private func take(_ event: Attach.Event, _ bytes: [UInt8]) {

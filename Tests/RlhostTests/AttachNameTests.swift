@@ -1,0 +1,165 @@
+import Foundation
+import Glibc
+import Testing
+
+@Suite("Finding a process to attach to")
+struct AttachNameTests {
+    @Test("without arguments it lists the processes; by name it finds the one, and says when there are several")
+    func names() throws {
+        let folder = try AttachedProcess.makeFolder()
+        let environment = ["XDG_RUNTIME_DIR": folder.url.path]
+        let none = try Binary.run(["attach"], environment: environment)
+        #expect(none.status == 69 && none.output.isEmpty && none.errors.contains("rlhost --attach"), "\(none)")
+        let web = try AttachedProcess(["--attach=web"], folder: folder)
+        let worker = try AttachedProcess(
+            [], "print((require 'runloop').attach 'worker') \(AttachedProcess.script)", folder: folder)
+        let other = try AttachedProcess(["--attach=worker"], folder: folder)
+        let plain = try AttachedProcess(
+            [], "print((require 'runloop').attach()) \(AttachedProcess.script)", folder: folder)
+        #expect(worker.process.outputText == "worker\nready\n")
+        #expect(plain.process.outputText == "\(plain.pid)\nready\n")
+        let list = try Binary.run(["attach"], environment: environment)
+        let lines = list.output.split(separator: "\n")
+        #expect(list.status == 0 && lines.count == 5, "\(list)")
+        #expect(lines.first?.contains(/^ *PID  NAME    COMMAND$/) == true)
+        for (target, name) in [(web, "web"), (worker, "worker"), (other, "worker"), (plain, "-")] {
+            #expect(lines.contains { $0.contains("\(target.pid)  \(name) ") && $0.contains("target.lua") })
+        }
+        #expect(try Binary.run(["attach", "web", "-e", "42"], environment: environment).output == "42\n")
+        let several = try Binary.run(["attach", "worker", "-e", "42"], environment: environment)
+        #expect(several.status == 69)
+        for target in [worker, other] { #expect(several.errors.contains("\(target.pid)"), "\(several)") }
+        let unknown = try Binary.run(["attach", "nobody"], environment: environment)
+        #expect(unknown.status == 69 && unknown.errors.contains("'nobody' (there are: web, worker)"), "\(unknown)")
+        // What a process leaves that was killed is no process.
+        web.process.signal(SIGKILL)
+        _ = web.process.finish()
+        #expect(web.files.contains("rlhost-attach.\(web.pid).web"))
+        #expect(try Binary.run(["attach", "web"], environment: environment).status == 69)
+        #expect(!web.files.contains { $0.contains("\(web.pid)") })
+    }
+
+    @Test("a process elsewhere, without the directory of the session, is found all the same")
+    func elsewhere() throws {
+        let folder = try AttachedProcess.makeFolder()
+        let process = try Binary.Process(["--attach", "-e", AttachedProcess.script])
+        #expect(process.waitForOutput("ready"))
+        let run = try Binary.run(
+            ["attach", "\(process.pid)", "-e", "7"], environment: ["XDG_RUNTIME_DIR": folder.url.path])
+        #expect(run.output == "7\n", "\(run)")
+        process.signal(SIGTERM)
+        #expect(process.finish().status == 143)
+    }
+
+    @Test("what is in the way is said: no process, none that can be attached to, one that is stopped")
+    func refusals() throws {
+        let folder = try AttachedProcess.makeFolder()
+        let environment = ["XDG_RUNTIME_DIR": folder.url.path]
+        let nobody = try Binary.run(["attach", "4194305"], environment: environment)
+        #expect(nobody.status == 69 && nobody.errors == "rlhost: attach: there is no process 4194305\n")
+        let huge = try Binary.run(["attach", "99999999999"], environment: environment)
+        #expect(huge.status == 69 && huge.errors.contains("99999999999"), "\(huge)")
+        let plain = try Binary.Process(["-e", AttachedProcess.script])
+        #expect(plain.waitForOutput("ready"))
+        let refused = try Binary.run(["attach", "\(plain.pid)"], environment: environment)
+        #expect(refused.status == 69)
+        #expect(
+            refused.errors
+                == "rlhost: attach: process \(plain.pid) (rlhost) cannot be attached to: start it by "
+                + "'rlhost --attach', or have its script call rl.attach()\n")
+        plain.signal(SIGKILL)
+        let target = try AttachedProcess(folder: folder)
+        target.process.signal(SIGSTOP)
+        let stopped = try target.attach("-e", "1")
+        #expect(stopped.status == 69 && stopped.errors.contains("it is stopped"), "\(stopped)")
+        target.process.signal(SIGCONT)
+        #expect(try target.value("1") == "1")
+    }
+
+    @Test(
+        "wrong arguments are told apart",
+        arguments: [
+            (["attach", "-e", "1"], "-e needs a process"), (["attach", "1", "-e"], "'-e' needs code"),
+            (["attach", "--pid", "1"], "unknown option '--pid'"), (["attach", "1", "2"], "one process at a time"),
+            (["--attach=", "-e", "1"], "1 to 60 bytes"), (["--attach=12", "-e", "1"], "must not be a number"),
+            (["--attach=a b", "-e", "1"], "blanks"), (["--attach=a/b", "-e", "1"], "'/'"),
+            (["--attach=-x", "-e", "1"], "'-'"), (["--atach", "-e", "1"], "unknown option '--atach'"),
+            (["--attach", "test"], "rl.attach()"),
+        ])
+    func misuse(arguments: [String], message: String) throws {
+        let run = try Binary.run(arguments)
+        #expect(run.status == 64 && run.errors.contains(message) && run.output.isEmpty, "\(run)")
+    }
+
+    @Test("rl.attach says what is wrong with its argument, and false takes it back")
+    func calls() throws {
+        let run = try Binary.run([
+            "-e",
+            """
+            for _, name in ipairs { 1, true, {}, "", "12", "a/b", "a b", ("x"):rep(61), "\\xff" } do
+              print((select(2, pcall(rl.attach, name)):gsub("^.-rl", "rl")))
+            end
+            print(rl.attach "one", rl.attach "two", rl.attach "two", rl.attach(false), rl.attach(false))
+            rl.thread(function() print(pcall(require "runloop".attach)) end):join()
+            """,
+        ])
+        #expect(
+            run.output == """
+                rl.attach: argument #1 must be a name, nothing, or false, got 1
+                rl.attach: argument #1 must be a name, nothing, or false, got true
+                rl.attach: argument #1 must be a name, nothing, or false, got a table
+                rl.attach: argument #1 must have 1 to 60 bytes
+                rl.attach: argument #1 must not be a number: that is a process's
+                rl.attach: argument #1 must not begin with '-', nor have blanks, control characters or '/' in it
+                rl.attach: argument #1 must not begin with '-', nor have blanks, control characters or '/' in it
+                rl.attach: argument #1 must have 1 to 60 bytes
+                rl.attach: argument #1 must be UTF-8
+                one\ttwo\ttwo\tnil\tnil
+                false\t(command line):5: rl.attach: only the main thread's loop can be attached to: call it there
+
+                """, "\(run)")
+        let target = try AttachedProcess()
+        let own = try target.attach("-e", "rl.attach(false)")
+        #expect(own.status == 1 && own.errors.contains("rl.attach: "), "\(own)")
+        #expect(try target.value("rl.attach()") == "\(target.pid)")
+    }
+
+    @Test(
+        "a process of another user is refused, and refuses in its turn, whatever the files allow",
+        .enabled(if: getuid() == 0))
+    func otherUsers() throws {
+        let setpriv = "/usr/bin/setpriv"
+        try #require(FileManager.default.isExecutableFile(atPath: setpriv))
+        let folder = try AttachedProcess.makeFolder()
+        chown(folder.url.path, 65534, 65534)
+        // The program is where only root may go.
+        let copy = folder.url.path + "/program"
+        try FileManager.default.copyItem(atPath: Binary.path, toPath: copy)
+        let target = try Binary.Process(
+            ["--reuid=65534", "--regid=65534", "--clear-groups", copy, "--attach", "-e", AttachedProcess.script].map {
+                Array($0.utf8)
+            }, environment: [Array("XDG_RUNTIME_DIR=\(folder.url.path)".utf8)], program: setpriv, name: "setpriv")
+        try #require(target.waitForOutput("ready"), "\(target.errorText)")
+        let run = try Binary.run(["attach", "\(target.pid)"], environment: ["XDG_RUNTIME_DIR": folder.url.path])
+        #expect(run.status == 69 && run.errors.contains("belongs to user nobody; only that user"), "\(run)")
+        // Root can connect to any socket. It is not the one who looks for it that keeps it out.
+        let connection = try Binary.run(
+            [
+                "-c",
+                """
+                import socket, struct
+                s = socket.socket(socket.AF_UNIX)
+                s.connect("\(folder.url.path)/rlhost/rlhost-attach.\(target.pid)")
+                data = b"1\\n"
+                s.settimeout(10)
+                try:
+                    s.sendall(b"RL\\1\\1" + struct.pack(">IQiI", len(data), 1, 1, 0) + data)
+                    print(s.recv(100))
+                except ConnectionError: print(b"")
+                """,
+            ], program: "/usr/bin/python3", name: "python3")
+        #expect(connection.output == "b''\n", "\(connection)")
+        #expect(target.waitForErrors("refused a connection of another user's process"))
+        target.signal(SIGKILL)
+    }
+}

@@ -1,0 +1,142 @@
+import Foundation
+import Glibc
+import Testing
+
+@Suite("The prompt in another process", .serialized)
+struct AttachPromptTests {
+    /// The rows below the two of the banner, with the process's number as P.
+    private func rows(_ session: PromptSession, _ target: AttachedProcess) -> [String] {
+        session.picture.dropFirst(2).map { $0.replacing("\(target.pid)", with: "P") }
+    }
+
+    private func until(_ session: PromptSession, _ target: AttachedProcess, _ expected: [String]) throws {
+        try session.until("the rows\n\(expected.joined(separator: "\n"))\n") { rows($0, target) == expected }
+    }
+
+    @Test(
+        "is that of rlhost: entries over several lines, completion, history, results", arguments: [(80, 24), (40, 12)])
+    func basics(columns: Int, rows: Int) throws {
+        let target = try AttachedProcess()
+        let session = try target.prompt(columns: columns, rows: rows)
+        try session.until("the prompt") { $0.picture.last == "\(target.pid)> |" }
+        #expect(session.picture.first?.hasPrefix("rlhost ") == true)
+        try session.type("\u{0C}local t = {\r")
+        try session.until(["\(target.pid)> local t = {", ">> |"])
+        try session.type("  4, 5 }\r")
+        try session.until(["\(target.pid)> local t = {", ">>   4, 5 }", "\(target.pid)> |"])
+        try session.type("#t + 1\r")
+        try session.until("3") { $0.picture.suffix(2) == ["3", "\(target.pid)> |"] }
+        // A global of the process.
+        try session.type("count\t")
+        try session.until("the whole name") { $0.picture.last == "\(target.pid)> counter|" }
+        try session.type(" > 0\r")
+        try session.until("true") { $0.picture.suffix(2) == ["true", "\(target.pid)> |"] }
+        try session.type("\u{1B}[A\u{1B}[A")
+        try session.until("the entry before") { $0.picture.last == "\(target.pid)> #t + 1|" }
+        try session.type("\u{03}")
+        try session.until("an empty prompt") {
+            $0.picture.suffix(2) == ["\(target.pid)> #t + 1^C", "\(target.pid)> |"]
+        }
+        try session.type("\u{04}")
+        #expect(try session.finish() == 0)
+        #expect(session.screen.problems.isEmpty)
+        #expect(try target.value("1") == "1")
+        // The history is there for the next time.
+        let again = try target.prompt(columns: columns, rows: rows)
+        try again.until("the prompt") { $0.picture.last == "\(target.pid)> |" }
+        try again.type("\u{1B}[A")
+        try again.until("the last entry") { $0.picture.last == "\(target.pid)> counter > 0|" }
+        try again.type("\u{03}.exit\r")
+        #expect(try again.finish() == 0)
+    }
+
+    @Test("an entry may wait; what is typed ahead takes its turn; Control-C ends what waits or runs")
+    func waiting() throws {
+        let target = try AttachedProcess()
+        let session = try target.prompt()
+        try session.until("the prompt") { $0.picture.last == "\(target.pid)> |" }
+        try session.type("rl.sleep(0.2) return 'later'\r'ahead'\r")
+        try until(session, target, ["P> rl.sleep(0.2) return 'later'", "later", "P> 'ahead'", "ahead", "P> |"])
+        try session.type("\u{0C}rl.sleep(1000)\r")
+        try session.until("the entry") { $0.picture == ["\(target.pid)> rl.sleep(1000)", "|"] }
+        try session.type("\u{03}")
+        try session.until(["\(target.pid)> rl.sleep(1000)", "interrupted!", "\(target.pid)> |"])
+        try session.type("\u{0C}while true do end\r")
+        try session.until("the entry") { $0.picture == ["\(target.pid)> while true do end", "|"] }
+        usleep(100_000)
+        try session.type("\u{03}")
+        try session.until("the prompt") {
+            $0.picture.dropFirst().first == "interrupted!" && $0.picture.last == "\(target.pid)> |"
+        }
+        try session.type("\u{0C}\u{03}")
+        try session.until("a hint") { $0.picture.contains { $0.contains("the process goes on") } }
+        try session.type("\u{03}")
+        #expect(try session.finish() == 130)
+        #expect(try target.value("1") == "1")
+    }
+
+    @Test("dot commands are about the process")
+    func commands() throws {
+        let target = try AttachedProcess()
+        let session = try target.prompt(rows: 40)
+        try session.until("the prompt") { $0.picture.last == "\(target.pid)> |" }
+        for (command, part) in [
+            (".timers", "every 0.01 s"), (".why", "every 0.01 s"), (".help rl.sleep", "rl.sleep(seconds)"),
+            (".help", ".inspect expression"), (".mode", "the process runs its loop itself"), (".wy", "unknown command"),
+            (".inspect", "an expression is expected"), (".inspect {{{{{1}}}}}", "{ { { { { 1 } } } } }"),
+            (".load nothing.lua", "cannot open nothing.lua"), ("help(rl.after)", "rl.after(seconds"),
+        ] {
+            try session.type("\u{0C}\(command)\r")
+            try session.until("the answer to \(command)") {
+                $0.picture.last == "\(target.pid)> |" && $0.picture.contains { $0.contains(part) }
+            }
+        }
+        try session.type("\u{04}")
+        #expect(try session.finish() == 0)
+    }
+
+    @Test(
+        "when the process ends, the prompt says so, even in the middle of a line; with status 69",
+        arguments: [SIGTERM, SIGKILL])
+    func end(signal: Int32) throws {
+        let target = try AttachedProcess()
+        let session = try target.prompt()
+        try session.until("the prompt") { $0.picture.last == "\(target.pid)> |" }
+        try session.type("rl.sleep(")
+        try session.until("the text") { $0.picture.last == "\(target.pid)> rl.sleep(|" }
+        target.process.signal(signal)
+        #expect(try session.finish() == 69)
+        #expect(rows(session, target).contains("process P has ended"), "\(session.picture)")
+    }
+
+    @Test("a prompt can be attached to, and goes on with its own line")
+    func promptInPrompt() throws {
+        let folder = try AttachedProcess.makeFolder()
+        let environment = ["XDG_RUNTIME_DIR": folder.url.path, "RLHOST_HISTORY": ""]
+        let target = try PromptSession(["--attach=inner"], environment: environment)
+        try target.until("the prompt") { $0.isAtPrompt }
+        try target.type("half a li")
+        try target.until("the text") { $0.picture.last == "> half a li|" }
+        let run = try Binary.run(["attach", "inner", "-e", "x = 1 print 'out' return 2"], environment: environment)
+        #expect(run.output == "out\n2\n" && run.status == 0, "\(run)")
+        try target.until("the news above the line") {
+            $0.picture.count { $0.contains("tached") } >= 2 && $0.picture.last == "> half a li|"
+        }
+        try target.type("\u{03}x, _\r")
+        try target.until("the value") { $0.picture.suffix(2) == ["1\tnil", "> |"] }
+        try target.type("\u{04}")
+        #expect(try target.finish() == 0)
+    }
+
+    @Test("what stands on a standard input is run entry by entry, without prompts; an error makes the status 1")
+    func plain() throws {
+        let target = try AttachedProcess()
+        let run = try target.attach(
+            input: "local a = 1\nfor i = 1, 2 do\n  print(i + a)\nend\na\n.help rl.time\nrl.sleep(0.01)\n'end'")
+        #expect(run.output.hasPrefix("2\n3\n1\nrl.time()\n") && run.output.hasSuffix("\nend\n"), "\(run)")
+        #expect(run.status == 0)
+        let failed = try target.attach(input: "error 'no'\n'goes on'\nlocal x =\n")
+        #expect(failed.status == 1 && failed.output == "goes on\n", "\(failed)")
+        #expect(failed.errors.contains(": no\n") && failed.errors.contains("<eof>"))
+    }
+}

@@ -1,0 +1,84 @@
+import Foundation
+import Glibc
+import Testing
+
+@Suite("Attaching, again and again", .serialized)
+struct AttachStressTests {
+    @Test("a thousand clients leave nothing: neither memory nor descriptors nor sessions")
+    func memory() throws {
+        let target = try AttachedProcess()
+        let round = """
+            for i in $(seq 1 $N); do "$RLHOST" attach \(target.pid) -e 'local t = {} for i = 1, 100 do t[i] = i end return #t' \
+            > /dev/null || exit 1; done
+            """
+        func attach(_ count: Int) throws {
+            let run = try Binary.shell(
+                round, environment: target.environment.merging(["N": "\(count)"]) { own, _ in own }, timeout: 300)
+            #expect(run.status == 0, "\(run)")
+        }
+        let memory = "collectgarbage() collectgarbage() return collectgarbage 'count' * 1024 // 1"
+        try attach(50)
+        let before = try #require(Double(try target.value(memory)))
+        let resident = Self.resident(target.pid)
+        let descriptors = target.descriptors
+        try attach(1000)
+        let after = try #require(Double(try target.value(memory)))
+        #expect(after - before < 20_000, "Lua has \(after - before) bytes more")
+        #expect(
+            Self.resident(target.pid) - resident < 4000,
+            "the process has \(Self.resident(target.pid) - resident) KB more")
+        for _ in 0..<100 where target.descriptors != descriptors { usleep(10_000) }
+        #expect(target.descriptors == descriptors)
+    }
+
+    /// Kilobytes.
+    private static func resident(_ process: pid_t) -> Int {
+        let text = (try? String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)) ?? ""
+        return text.firstMatch(of: /VmRSS:\s*(\d+)/).flatMap { Int($0.1) } ?? 0
+    }
+
+    @Test("clients that are killed at random moments do the process no harm")
+    func killedClients() throws {
+        let target = try AttachedProcess()
+        var random = SystemRandomNumberGenerator()
+        let codes = [
+            "for i = 1, 1e9 do print(i) end", "rl.sleep(100)", "while true do end", "rl.run()", "('x'):rep(1e7)",
+            "local t = rl.every(0.001, function() end) rl.sleep(0.01) t:invalidate()", "error 'x'",
+            "while true do pcall(rl.sleep, 0.001) end",
+        ]
+        for round in 0..<60 {
+            let client = try target.start("-e", codes[round % codes.count])
+            usleep(UInt32.random(in: 0..<40_000, using: &random))
+            client.signal(SIGKILL)
+            _ = client.finish()
+        }
+        #expect(try target.value("'alive'") == "alive")
+        let before = try target.value("counter")
+        #expect(try target.value("rl.sleep(0.05) return counter > \(before)") == "true")
+        #expect(try target.value("select(2, rl.why():gsub('rl%.sleep', ''))") == "0")
+    }
+
+    @Test("processes that are killed at random moments are missed at once, and leave nothing in the way")
+    func killedTargets() throws {
+        let folder = try AttachedProcess.makeFolder()
+        var random = SystemRandomNumberGenerator()
+        for round in 0..<12 {
+            let target = try AttachedProcess(folder: folder)
+            let clients = [
+                try target.start("-e", "for i = 1, 1e9 do print(i) rl.sleep(0) end"),
+                try target.start("-e", "rl.sleep(100)"), try target.start(),
+            ]
+            usleep(UInt32.random(in: 0..<60_000, using: &random))
+            target.process.signal(round % 2 == 0 ? SIGKILL : SIGTERM)
+            for client in clients {
+                let run = client.finish(timeout: 20)
+                #expect(run.status == 69, "\(run.status) \(run.errors) \(run.timedOut)")
+                #expect(run.errors.contains("\(target.pid)"), "\(run.errors)")
+            }
+        }
+        let list = try Binary.run(["attach"], environment: ["XDG_RUNTIME_DIR": folder.url.path])
+        #expect(list.status == 69)
+        let left = try FileManager.default.contentsOfDirectory(atPath: "\(folder.url.path)/rlhost")
+        #expect(left.isEmpty, "\(left)")
+    }
+}

@@ -48,7 +48,7 @@ final class AttachPort: @unchecked Sendable {
         self.port = port
         try port.setName(name)
         port.departed = { [unowned self] _, sender in depart(sender) }
-        port.warned = { _, text in write("rlhost: attach: \(text)\n", to: 2) }
+        port.warned = { [unowned self] _, text in announce("attach: \(text)") }
         guard start() == 0 else {
             throw .init(errno: EAGAIN, message: "no thread can be started for it")
         }
@@ -201,6 +201,8 @@ final class AttachPort: @unchecked Sendable {
     }
 
     private func announce(_ text: String) {
+        // Who reads the log may sleep. That must not keep anybody from attaching, who might want to see why.
+        guard linux_poll_now(2, Int16(POLLOUT)) & Int16(POLLOUT) != 0 else { return }
         var now = time(nil)
         var fields = tm()
         localtime_r(&now, &fields)

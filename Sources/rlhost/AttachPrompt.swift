@@ -77,7 +77,7 @@ final class AttachPrompt {
                     + "Control-D leaves, and the process goes on\n", to: 1)
         }
         prompt()
-        if connection.isLost { end(AttachCommand.Status.unavailable) }
+        if connection.isLost { connection.lost() }
         while status == nil { loop.run() }
         connection.close()
         leave()

@@ -47,6 +47,7 @@ final class AttachRunner {
             ended = "lost"
             connection.loop.stopAll()
         }
+        if connection.isLost { return connection.lost() }
         let signals = linux_watch_signals()
         guard let port = try? RunLoop.FDPort(signals, callback: { [unowned self] _, _ in takeSignal(signals) }) else {
             return

@@ -21,7 +21,11 @@ struct AttachStressTests {
         let before = try #require(Double(try target.value(memory)))
         let resident = Self.resident(target.pid)
         let descriptors = target.descriptors
-        try attach(1000)
+        for _ in 0..<10 {
+            try attach(100)
+            // Nobody else reads its log.
+            _ = target.process.waitForErrors("no such text", timeout: 0.01)
+        }
         let after = try #require(Double(try target.value(memory)))
         #expect(after - before < 20_000, "Lua has \(after - before) bytes more")
         #expect(
@@ -72,8 +76,10 @@ struct AttachStressTests {
             target.process.signal(round % 2 == 0 ? SIGKILL : SIGTERM)
             for client in clients {
                 let run = client.finish(timeout: 20)
-                #expect(run.status == 69, "\(run.status) \(run.errors) \(run.timedOut)")
-                #expect(run.errors.contains("\(target.pid)"), "\(run.errors)")
+                // What Lua code SIGTERM meets gets it as an error.
+                let isInterrupted = run.status == 1 && run.errors.contains("interrupted!")
+                let isTold = run.status == 69 && run.errors.contains("\(target.pid)")
+                #expect(isTold || isInterrupted, "\(run.status) \(run.errors) \(run.timedOut)")
             }
         }
         let list = try Binary.run(["attach"], environment: ["XDG_RUNTIME_DIR": folder.url.path])

@@ -1013,4 +1013,20 @@ function rl.on_error(fn) end
 ---@return string text
 function rl.why() end
 
+---Lets `rlhost attach` open a prompt in this process, as `rlhost --attach` does, until the process ends or `rl.attach(false)` takes
+---it back. Only processes of the same user get in; standard error says who comes and goes. It does not keep the loop
+---alive. A name need not be the only one of its kind. Only on the main thread; nil and a reason where the system refuses.
+---```lua
+---print(rl.attach "web")       -- from now on: rlhost attach web
+---rl.attach(false)             -- and no longer
+---```
+---```text
+---web
+---```
+---@param name? string|false what to attach by, besides the process's number: not a number, without blanks and "/"
+---@return string? name what to attach by
+---@return string? message
+---@return string? code
+function rl.attach(name) end
+
 return rl

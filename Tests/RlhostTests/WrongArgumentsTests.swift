@@ -18,13 +18,14 @@ import Testing
           __tostring = function() error "hostile" end, __eq = error, __lt = error, __call = error, __pairs = error })
         local nan, inf = 0 / 0, 1 / 0
         local function noop() end
+        local function fail() error "hostile" end
         local dead = {
           rl.timer { delay = 1, callback = noop }, rl.source {}, rl.observer { activities = "all", callback = noop },
           rl.port {}, rl.after(1, noop), rl.perform(noop), rl.task(noop) }
         for _, object in ipairs(dead) do object:invalidate() end
         local fixed = { nil, true, false, 0, 1, -1, 0.5, nan, inf, -inf, 1e19, -1e19, 2^53, math.maxinteger, math.mininteger,
           1e-300, "", "default", "common", "r", "rw", "documented", "no such thing", ("x"):rep(5000), "\\0\\255", huge, cyclic,
-          hostile, {}, noop, print, error, coroutine.create(noop), io.stdout, l, rl }
+          hostile, {}, noop, print, fail, coroutine.create(noop), io.stdout, l, rl }
         local count = 36
         local names = { "callback", "delay", "fire_date", "interval", "tolerance", "order", "name", "activities", "repeats", "fd",
           "events", "owns", "once", "perform", "schedule", "cancel", "modes", "wait", "after", "mode", "timeout",

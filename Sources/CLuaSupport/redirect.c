@@ -74,7 +74,11 @@ static int find_streams(lua_State *L) {
 
 int cl_open_redirection(cl_host *host, uint32_t slots[2]) {
   lua_State *L = host->main;
-  if (!make_streams() || cl_call_protected(L, find_streams, 0, 2) != LUA_OK) return 0;
+  if (!make_streams()) return 0;
+  if (cl_call_protected(L, find_streams, 0, 2) != LUA_OK) {
+    lua_pop(L, 1);
+    return 0;
+  }
   for (int i = 0; i < 2; i++) {
     streams[i] = lua_touserdata(L, i - 2);
     // Not collected as long as this may point to it.

@@ -14,6 +14,7 @@ final class AttachPort: @unchecked Sendable {
     private let host: UnsafeMutablePointer<cl_host>
     private let handle = RunLoop.Handle()
     private var thread = pthread_t()
+    private let process = getpid()
 
     // The thread's own.
     private var port: RunLoop.MessagePort?
@@ -74,6 +75,11 @@ final class AttachPort: @unchecked Sendable {
 
     /// Takes the name away and tells the clients. Waits for them to take what was printed, but not long.
     func close() {
+        guard getpid() == process else {
+            // A C module has forked: the thread and the name are the parent's.
+            _ = Unmanaged.passRetained(self)
+            return
+        }
         handle.perform(in: [.default]) { [self] _ in end() }
         pthread_join(thread, nil)
     }

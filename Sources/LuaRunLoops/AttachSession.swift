@@ -24,7 +24,7 @@ final class AttachSession {
         self.server = server
         self.host = host
         self.client = client
-        guard let script = PromptScript(host, guest: "(attach \(client.process))") else {
+        guard let script = PromptScript(host, guest: Self.chunkName) else {
             sinkAddress.deallocate()
             return nil
         }
@@ -36,6 +36,9 @@ final class AttachSession {
                 return session.print(UnsafeRawBufferPointer(start: bytes, count: length)) ? 1 : 0
             })
     }
+
+    /// One for all clients: where timers and tasks were made is kept for good.
+    static let chunkName = "(attach)"
 
     deinit { sinkAddress.deallocate() }
 

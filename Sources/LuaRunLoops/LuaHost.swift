@@ -151,7 +151,7 @@ public final class LuaHost: Interpreter {
         }
         let text = context.map { "\(traceback)\nin \($0)" } ?? traceback
         // What a guest has left behind must not end the process.
-        if context?.contains("made at (attach ") == true { return write("rlhost: \(text)\n", to: 2) }
+        if context?.contains("made at \(AttachSession.chunkName):") == true { return write("rlhost: \(text)\n", to: 2) }
         onUncaught(self, text)
     }
 

@@ -22,6 +22,8 @@ final class AttachPrompt {
     private var events: [LineEditor.Event] = []
     private var isHandling = false
     private var incomplete = ""
+    /// How often Control-C was pressed since the entry began.
+    private var interrupts = 0
     private var inputHasEnded = false
     private var isInEditorMode = false
     private var lastInterrupt: RunLoop.Instant?
@@ -250,6 +252,7 @@ final class AttachPrompt {
         if isBlank { return prompt() }
         accepted.append(text)
         isBusy = true
+        interrupts = 0
         // Its input must wait for it.
         if display == nil, let input { loop.remove(input, from: .default) }
         let width = display.map { $0.edit(\.columns) } ?? 80
@@ -324,12 +327,20 @@ final class AttachPrompt {
     // MARK: Control-C, Control-Z
 
     private func interruptKey() {
-        if isBusy { return connection.interrupt() }
+        guard !isBusy else { return interruptEntry() }
         guard display != nil else { return end(130) }
         let now = loop.now
         if let lastInterrupt, now - lastInterrupt < .seconds(1) { return end(130) }
         lastInterrupt = now
         say("(press Control-C again to leave, or Control-D; the process goes on)")
+    }
+
+    /// One that sits in a C function, or in another program, does not notice; and this is no reason to stay.
+    private func interruptEntry() {
+        interrupts += 1
+        connection.interrupt()
+        if interrupts == 2 { note("it has not ended yet; a third Control-C leaves it to the process to end it") }
+        if interrupts > 2 { end(130) }
     }
 
     private func suspend() {

@@ -63,7 +63,7 @@ import Testing
         "loops": """
         l:add_common_mode("c") l:modes() l:mode() l:sequence() l:set_sequence("core_foundation") l:is_waiting() l:wake_up()
         rl.every(0.01, function(t) t:invalidate() rl.run { mode = "c", timeout = 0.01 } l:run_mode("default", rl.now()) end)
-        l:run_until(rl.now() + 0.03) l:inspect() l:stats() rl.why() tostring(l) l:stop() rl.main() rl.stop()
+        l:run_until(rl.now() + 0.03) l:inspect() l:stats() rl.why() rl.attach() rl.attach(false) tostring(l) l:stop() rl.main() rl.stop()
         """,
         "threads": """
         local t = rl.thread { function(a, b) return { a, b, a } end, { "x" }, rl.sleep, name = "t" }

@@ -33,11 +33,15 @@ static ssize_t write_sink(void *cookie, const char *bytes, size_t length) {
   return (ssize_t)length;
 }
 
+static ssize_t read_nothing(void *cookie, char *bytes, size_t length) {
+  (void)cookie, (void)bytes, (void)length;
+  return 0;
+}
+
 static int make_streams(void) {
   if (sink_stream) return 1;
-  cookie_io_functions_t functions = {.write = write_sink};
-  FILE *stream = fopencookie(NULL, "w", functions);
-  FILE *input = fopen("/dev/null", "re");
+  FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_sink});
+  FILE *input = fopencookie(NULL, "r", (cookie_io_functions_t){.read = read_nothing});
   if (!stream || !input) {
     if (stream) fclose(stream);
     if (input) fclose(input);
@@ -112,6 +116,7 @@ cl_sink *cl_redirect(cl_sink *new) {
     exchange(streams[1], own_input, empty_input);
     stdout = sink_stream;
     stdin = empty_input;
+    clearerr(empty_input);
   } else if (!new && own_output) {
     // The script may have given it a buffer.
     fflush(sink_stream);

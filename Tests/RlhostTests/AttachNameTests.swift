@@ -124,6 +124,29 @@ struct AttachNameTests {
         #expect(try target.value("rl.attach()") == "\(target.pid)")
     }
 
+    @Test("a test that calls rl.attach has to take it back, and can be attached to meanwhile")
+    func underTest() throws {
+        try Binary.withDirectory { directory in
+            let text = """
+                local rl, t = require "runloop", require "runloop.test"
+                t.it("takes it back", function() t.equal(rl.attach "one", "one") t.equal(rl.attach(false), nil) end)
+                t.it("leaves it", function() rl.attach() end)
+                t.it("is attached to", { real_time = true }, function()
+                  value = 17
+                  local name = rl.attach()
+                  local client <close> = t.spawn { t.rlhost, "attach", name, "-e", "value" }
+                  client:wait_for "17"
+                  t.equal(client:wait(), 0)
+                  rl.attach(false)
+                end)
+                """
+            try Data(text.utf8).write(to: URL(filePath: directory + "/attach_test.lua"))
+            let run = try Binary.run(["test", "attach_test.lua"], directory: directory)
+            #expect(run.output.contains("ok    takes it back") && run.output.contains("ok    is attached to"), "\(run)")
+            #expect(run.output.contains("FAIL  leaves it") && run.output.contains("rlhost-attach"), "\(run)")
+        }
+    }
+
     @Test(
         "a process of another user is refused, and refuses in its turn, whatever the files allow",
         .enabled(if: getuid() == 0))

@@ -138,8 +138,12 @@ static int is_unwanted(void) {
   return running && running == atomic_load(&unwanted_entry);
 }
 
+// Asked at an instruction of Lua's: whether that is the entry's.
+static int (*is_in_entry)(cl_host *host);
+
 static int take_entry_interrupt(void) {
-  if (!entry_pending) return 0;
+  // In a callback that the entry's own run of the loop has called: later.
+  if (!entry_pending || !is_in_entry(signal_host)) return 0;
   entry_pending = 0;
   return is_unwanted();
 }
@@ -256,8 +260,9 @@ static void on_entry_signal(int number) {
   if (L) hook(L);
 }
 
-void cl_watch_entries(cl_host *host) {
+void cl_watch_entries(cl_host *host, int (*is_in)(cl_host *host)) {
   if (host != signal_host) return;
+  is_in_entry = is_in;
   // One that nobody uses, and that does no harm if it comes when nobody handles it any more.
   struct sigaction action = {.sa_handler = on_entry_signal, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);

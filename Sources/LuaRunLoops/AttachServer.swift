@@ -26,8 +26,15 @@ final class AttachServer {
         var slots: [UInt32] = [0, 0]
         _ = cl_open_redirection(host.host, &slots)
         redirection = (slots[0], slots[1])
-        cl_watch_entries(host.host)
+        cl_watch_entries(host.host) { host in
+            guard let swift = host?.pointee.swift else { return 0 }
+            let lua = unsafe Unmanaged<LuaHost>.fromOpaque(swift).takeUnretainedValue()
+            return lua.attachServer?.isInEntry ?? false ? 1 : 0
+        }
     }
+
+    /// The code that runs is that of an entry, not of a callback in a run of the loop inside it.
+    private var isInEntry: Bool { sessions.values.contains { $0.isRunning && $0.depth == host.loop.depth } }
 
     var runsEntry: Bool { sessions.values.contains { $0.isRunning } }
 
@@ -54,9 +61,11 @@ final class AttachServer {
                 sessions[number] = nil
             }
         }
-        guard again == nil, sessions.values.contains(where: { $0.client.isGone }) else { return }
-        // Code of one that is gone still runs, and runs the loop: it ends soon.
-        let timer = RunLoop.Timer(fireDate: host.loop.now + .milliseconds(20)) { [weak self] _, _ in
+        let left = sessions.values.filter(\.isEnding)
+        guard again == nil, !left.isEmpty else { return }
+        // Code that was to end still runs, and runs the loop: it may not have noticed, or have gone on all the same.
+        let pause = left.contains { $0.client.isGone } ? 20 : 200
+        let timer = RunLoop.Timer(fireDate: host.loop.now + .milliseconds(pause)) { [weak self] _, _ in
             self?.again = nil
             self?.attend()
         }

@@ -14,7 +14,7 @@ final class AttachSession {
     /// How many of its runs are on the stack: 0 while it waits.
     private(set) var isRunning = false
     /// How many runs of the loop were in progress when it began, or went on.
-    private var depth = 0
+    private(set) var depth = 0
     private var wasInterrupted = false
     private var outer: [(sink: UnsafeMutablePointer<cl_sink>?, entry: UInt64)] = []
     private let sinkAddress = UnsafeMutablePointer<cl_sink>.allocate(capacity: 1)
@@ -126,6 +126,9 @@ final class AttachSession {
     }
 
     // MARK: Interruptions
+
+    /// The entry that runs is not wanted any more.
+    var isEnding: Bool { isRunning && (client.isGone || entries.first.map { client.isUnwanted($0.number) } ?? false) }
 
     /// Between two callbacks of the loop: the entry that runs, or waits, is not wanted any more.
     func interrupt() {

@@ -62,6 +62,33 @@ struct AttachStressTests {
         #expect(try target.value("select(2, rl.why():gsub('rl%.sleep', ''))") == "0")
     }
 
+    @Test("interruptions at random moments meet the entry alone, never the process's own callbacks")
+    func interruptions() throws {
+        // An error in its callbacks would end it.
+        let target = try AttachedProcess(
+            ["--attach"],
+            AttachedProcess.script + " rl.every(0.001, function() for i = 1, 30000 do counter = counter + 0 end end)"
+                + " rl.observe('all', function() for i = 1, 300 do counter = counter + 0 end end)")
+        var random = SystemRandomNumberGenerator()
+        let codes = [
+            "rl.run()", "while true do rl.run { timeout = 0.003 } end", "for i = 1, 3e5 do end",
+            "while true do rl.sleep(0) end", "while true do pcall(rl.run) end", "rl.all_of(rl.run, rl.run)",
+            "rl.task(function() while true do end end)",
+        ]
+        for round in 0..<70 {
+            let client = try target.start("-e", "print 'here' " + codes[round % codes.count])
+            #expect(client.waitForOutput("here"))
+            usleep(UInt32.random(in: 0..<20_000, using: &random))
+            client.signal(SIGINT)
+            let run = client.finish(timeout: 20)
+            #expect(run.status == 130 || run.status == 0, "\(codes[round % codes.count]): \(run)")
+            _ = target.process.waitForErrors("no such text", timeout: 0.001)
+        }
+        let before = try target.value("counter")
+        #expect(try target.value("rl.sleep(0.05) return counter > \(before)") == "true")
+        #expect(!target.process.errorText.contains("target.lua"), "\(target.process.errorText)")
+    }
+
     @Test("processes that are killed at random moments are missed at once, and leave nothing in the way")
     func killedTargets() throws {
         let folder = try AttachedProcess.makeFolder()

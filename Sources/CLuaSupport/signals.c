@@ -276,9 +276,10 @@ uint64_t cl_entry_runs(uint64_t entry) {
   return before;
 }
 
-void cl_end_entry(cl_host *host, uint64_t entry) {
-  if (host != signal_host || atomic_load(&running_entry) != entry) return;
-  atomic_store(&unwanted_entry, entry);
+void cl_end_entries(cl_host *host, uint64_t first, uint64_t last) {
+  uint64_t running = atomic_load(&running_entry);
+  if (host != signal_host || running < first || running > last) return;
+  atomic_store(&unwanted_entry, running);
   pthread_kill(signal_thread, SIGURG);
 }
 

@@ -104,7 +104,8 @@ public enum Attach {
 
     /// An entry on its way.
     public struct Entry: Sendable {
-        /// Counted by the client, from 1 on.
+        static let lastNumber = 1 << 31
+        /// Counted by the client, from 1 on; each has a greater one than those before.
         public var number: Int
         public var text: String
         /// Columns of the client's terminal.
@@ -128,7 +129,7 @@ public enum Attach {
         public init?(_ bytes: [UInt8]) {
             guard let end = bytes.firstIndex(of: 10) else { return nil }
             let fields = String(decoding: bytes[..<end], as: UTF8.self).split(separator: " ").compactMap { Int($0) }
-            guard fields.count == 4, fields[0] > 0 else { return nil }
+            guard fields.count == 4, (1...Self.lastNumber).contains(fields[0]) else { return nil }
             let text = bytes[(end + 1)...].withUnsafeBytes { String(anyBytes: $0) }
             self.init(
                 number: fields[0], text: text, width: max(10, min(fields[1], 10_000)), usesColor: fields[2] != 0,

@@ -19,15 +19,15 @@ final class AttachClient: @unchecked Sendable {
     }
 
     /// The number of an entry among those of all clients.
-    func identity(ofEntry entry: Int) -> UInt64 { UInt64(number) << 32 | UInt64(UInt32(truncatingIfNeeded: entry)) }
+    func identity(ofEntry entry: Int) -> UInt64 { UInt64(number) << 32 | UInt64(entry) }
 
     func isUnwanted(_ entry: Int) -> Bool { unwanted.withLock { $0 >= entry } }
     var isGone: Bool { unwanted.withLock { $0 == .max } }
 
-    /// On the port's thread: an entry, and those before it, are not to go on. `cl_end_entry` is for code that never lets the
+    /// On the port's thread: an entry, and those before it, are not to go on. `cl_end_entries` is for code that never lets the
     /// loop turn, and finds nothing to do otherwise.
-    func end(entriesUpTo entry: Int, running: Int) {
+    func end(entriesUpTo entry: Int) {
         unwanted.withLock { $0 = max($0, entry) }
-        cl_end_entry(host, identity(ofEntry: running))
+        cl_end_entries(host, identity(ofEntry: 0), identity(ofEntry: min(entry, Attach.Entry.lastNumber)))
     }
 }

@@ -113,6 +113,8 @@ final class AttachPort: @unchecked Sendable {
     }
 
     private func take(_ message: RunLoop.MessagePort.Message) {
+        // It may have sent all at once, and gone: then it has been seen off already.
+        guard message.isSenderConnected else { return message.fail("nobody is there to get an answer") }
         guard let request = Attach.Request(rawValue: message.id) else {
             return message.fail("there is no such request")
         }
@@ -125,13 +127,15 @@ final class AttachPort: @unchecked Sendable {
             seat.nexts.append(message)
             pump(seat)
         case .enter:
-            guard let entry = Attach.Entry(message.data) else { return message.fail("this is no entry") }
+            guard let entry = Attach.Entry(message.data), entry.number > seat.lastEntry else {
+                return message.fail("this is no entry, or its number does not come next")
+            }
             message.answer()
-            seat.lastEntry = max(seat.lastEntry, entry.number)
+            seat.lastEntry = entry.number
             withSession(of: client) { $0.enter(entry) }
         case .interrupt:
             message.answer()
-            end(client, entriesUpTo: seat.lastEntry, running: seat.lastEntry)
+            end(client, entriesUpTo: seat.lastEntry)
         case .isIncomplete, .complete, .ask:
             seat.lastQuestion += 1
             let number = seat.lastQuestion
@@ -154,8 +158,8 @@ final class AttachPort: @unchecked Sendable {
         }
     }
 
-    private func end(_ client: AttachClient, entriesUpTo entry: Int, running: Int) {
-        client.end(entriesUpTo: entry, running: running)
+    private func end(_ client: AttachClient, entriesUpTo entry: Int) {
+        client.end(entriesUpTo: entry)
         // In whatever mode the loop is; where nobody listens for that, in its common modes.
         target.raiseAttention()
         target.perform(in: [.common]) { loop in (loop.attachment as? LuaHost)?.attachServer?.attend() }
@@ -201,7 +205,7 @@ final class AttachPort: @unchecked Sendable {
 
     private func farewell(_ seat: Seat) {
         seat.client.outbox.close()
-        end(seat.client, entriesUpTo: .max, running: seat.lastEntry)
+        end(seat.client, entriesUpTo: .max)
         let seconds = (RunLoop.current.now - seat.since).components.seconds
         announce("process \(seat.client.process) has detached after \(seconds) s")
     }

@@ -24,6 +24,8 @@ extension RunLoop.MessagePort {
         public var process: Int32 { client.connection.process }
         /// Which of all connections that the port ever had it came by, counted from 1; see `departed`.
         public var sender: Int { client.number }
+        /// Whether that connection is still there: nobody gets the answer otherwise.
+        public var isSenderConnected: Bool { !client.connection.hasEnded }
 
         /// Says that it was handled. Only the first answer counts.
         ///

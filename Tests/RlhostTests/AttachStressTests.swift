@@ -62,6 +62,41 @@ struct AttachStressTests {
         #expect(try target.value("select(2, rl.why():gsub('rl%.sleep', ''))") == "0")
     }
 
+    @Test("whoever talks nonsense to the port, and goes in the middle of it, does no harm", arguments: [1, 2])
+    func nonsense(seed: Int) throws {
+        let target = try AttachedProcess()
+        _ = try target.value("1")
+        let descriptors = target.descriptors
+        let script = """
+            local rl = require "runloop"
+            math.randomseed(\(seed))
+            local texts = { "", "1", "1\\nx\\27[31m", "2\\n", "why", "help rl.sleep", "help \\xff\\xfe", "for i = 1", "rl.",
+              "1 80 0 0\\nprint(1)", "2 80 1 1\\nrl.sleep(0.001)", "9999999999 -5 1 1\\nreturn _G", "\\xff\\xff\\n", "1 2 3\\n",
+              "3 80 0 0\\nrl.run { timeout = 0.001 }", "4 1 1 1\\nerror {}", "-1 80 0 0\\nprint(2)", ("z"):rep(100000),
+              "5 80 0 0\\nlocal c <close> = setmetatable({}, { __close = error }) rl.sleep(1)", "6 80 0 0\\nwhile true do end" }
+            local ids = { 1, 2, 2, 2, 3, 3, 3, 4, 5, 6, 7, 0, 99, -5 }
+            for round = 1, 150 do
+              local remote = assert(rl.remote_port "rlhost-attach.\(target.pid)")
+              if math.random() < 0.8 then rl.task(remote.request, remote, 1, "1\\n/dev/nowhere") end
+              for i = 1, math.random(0, 40) do
+                local id, text = ids[math.random(#ids)], texts[math.random(#texts)]
+                rl.task(remote[math.random() < 0.9 and "request" or "send"], remote, id, text)
+                if math.random() < 0.1 then rl.sleep(0.001) end
+              end
+              if math.random() < 0.3 then rl.sleep(0.002) end
+              remote:invalidate()
+            end
+            os.exit(0)
+            """
+        let run = try Binary.run(["-e", script], environment: target.environment)
+        #expect(run.status == 0, "\(run)")
+        #expect(try target.value("'alive', rl.why():find 'attach' == nil") == "alive\ttrue")
+        _ = target.process.waitForErrors("no such text", timeout: 0.01)
+        for _ in 0..<100 where target.descriptors != descriptors { usleep(10_000) }
+        #expect(target.descriptors == descriptors)
+        #expect(!target.process.errorText.contains("\u{1B}"))
+    }
+
     @Test("interruptions at random moments meet the entry alone, never the process's own callbacks")
     func interruptions() throws {
         // An error in its callbacks would end it.

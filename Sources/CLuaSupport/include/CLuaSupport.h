@@ -264,13 +264,13 @@ void cl_set_last_words(void (*function)(void));
 int cl_take_signal(int number);
 
 // Code that another process has sent, as `rlhost attach` does.
-/// Has an entry that runs interrupted by `cl_end_entry`. Once, on the host's thread, behind cl_handle_signals: without that,
+/// Has an entry that runs interrupted by `cl_end_entries`. Once, on the host's thread, behind cl_handle_signals: without that,
 /// nothing is interrupted. `is_in` tells, where Lua code is about to be interrupted, whether that is the entry's.
 void cl_watch_entries(cl_host *host, int (*is_in)(cl_host *host));
 /// From now on the code of this entry runs on the host's thread; 0: no entry's. Returns which it was before.
 uint64_t cl_entry_runs(uint64_t entry);
-/// Any thread may call it: if the entry runs now it is interrupted, as by SIGINT. That one alone, however late this is.
-void cl_end_entry(cl_host *host, uint64_t entry);
+/// Any thread may call it: if an entry of these runs now it is interrupted, as by SIGINT. That one alone, however late this is.
+void cl_end_entries(cl_host *host, uint64_t first, uint64_t last);
 /// The same, on the host's thread: code of the entry that runs goes on with the error.
 void cl_interrupt_entry(cl_host *host, uint64_t entry);
 

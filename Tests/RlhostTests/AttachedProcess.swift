@@ -70,6 +70,18 @@ final class AttachedProcess {
         (try? FileManager.default.contentsOfDirectory(atPath: "\(folder.url.path)/rlhost").sorted()) ?? []
     }
 
+    /// The same, when that has not changed for a while: who has got an answer may still be on the way out.
+    var settledDescriptors: Int {
+        var (last, times) = (-1, 0)
+        for _ in 0..<200 where times < 20 {
+            let now = descriptors
+            times = now == last ? times + 1 : 0
+            last = now
+            usleep(10_000)
+        }
+        return last
+    }
+
     /// How many descriptors it has open.
     var descriptors: Int { (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count) ?? -1 }
 }

@@ -12,7 +12,7 @@ final class AttachPort: @unchecked Sendable {
     private let description: [String]
     private let target: RunLoop.Handle
     private let host: UnsafeMutablePointer<cl_host>
-    private let handle = RunLoop.Handle()
+    private let handle: RunLoop.Handle
     private var thread = pthread_t()
     private let process = getpid()
 
@@ -45,6 +45,11 @@ final class AttachPort: @unchecked Sendable {
         self.description = description
         self.target = target
         self.host = host
+        do throws(RunLoop.Handle.Failure) {
+            handle = try RunLoop.Handle()
+        } catch {
+            throw .init(errno: error.errno, message: "no run loop can be made for it")
+        }
         let port = RunLoop.MessagePort { [unowned self] _, message in take(message) }
         self.port = port
         try port.setName(name)

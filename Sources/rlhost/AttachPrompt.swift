@@ -114,8 +114,8 @@ final class AttachPrompt {
                 if signal == SIGINT { interruptKey() } else if signal != 0 { end(128 + signal) }
             }
             if let display {
-                _ = try add(terminal_watch_size()) { [unowned self] in
-                    terminal_take_size_change()
+                _ = try add(terminal_watch()) { [unowned self] in
+                    if terminal_take_change() != 0 { display.edit { $0.redraw() } }
                     resize(display)
                 }
                 resize(display)
@@ -347,6 +347,7 @@ final class AttachPrompt {
         guard let display else { return }
         terminal_set_mode(TERMINAL_OWN)
         kill(0, SIGTSTP)
+        _ = terminal_take_change()
         terminal_set_mode(TERMINAL_RAW)
         resize(display)
         display.edit { $0.show() }

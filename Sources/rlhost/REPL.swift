@@ -240,8 +240,17 @@ final class REPL {
             if task == nil, display.map({ $0.edit { !$0.isActive } }) ?? true { prompt() }
             return
         }
+        if let word = Self.farewells.first(where: { text.trimmed == $0 || text.trimmed == "\($0)()" }),
+            script.text(ofGlobal: word) == nil
+        {
+            Output.write(".exit or Control-D leaves\n", to: 1)
+            return prompt()
+        }
         evaluate(text)
     }
+
+    // What one tries who knows other prompts.
+    private static let farewells = ["exit", "quit"]
 
     /// Runs an entry; the prompt comes back when it has ended.
     func evaluate(_ text: String, deep: Bool = false) {

@@ -91,6 +91,11 @@ void terminal_release(void) {
   }
 }
 
+void terminal_lend(int lends) {
+  fflush(stderr);
+  if (captured[2]) dup2(lends ? output : slave, 2);
+}
+
 static volatile sig_atomic_t continued;
 
 // The process goes on after having been stopped, and a shell had the terminal; or the size has changed.

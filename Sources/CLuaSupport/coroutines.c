@@ -159,6 +159,22 @@ static int os_exit(lua_State *L) {
   return 0;
 }
 
+// Set by the main thread, read by any.
+static void (*_Atomic around_program)(int begins);
+
+void cl_set_around_program(void (*function)(int begins)) { around_program = function; }
+
+// os.execute([command]): as Lua's, but the prompt is told, which has its hands on the terminal.
+static int os_execute(lua_State *L) {
+  void (*around)(int begins) = around_program;
+  lua_CFunction execute = cl_host_of(L)->execute_function;
+  if (!around || !luaL_optstring(L, 1, NULL)) return execute(L);
+  around(1);
+  int count = execute(L);
+  around(0);
+  return count;
+}
+
 // print(...): as Lua's, but a line is written as a whole, whatever other threads print meanwhile.
 static int print(lua_State *L) {
   int count = lua_gettop(L);
@@ -196,6 +212,11 @@ void cl_replace_functions(lua_State *L) {
   lua_getglobal(L, LUA_OSLIBNAME);
   lua_pushcfunction(L, os_exit);
   lua_setfield(L, -2, "exit");
+  lua_getfield(L, -1, "execute");
+  host->execute_function = lua_tocfunction(L, -1);
+  lua_pop(L, 1);
+  lua_pushcfunction(L, os_execute);
+  lua_setfield(L, -2, "execute");
   lua_pushcfunction(L, print);
   lua_setglobal(L, "print");
   lua_getglobal(L, "pcall");

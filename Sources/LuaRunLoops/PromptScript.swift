@@ -177,6 +177,9 @@ extension LuaHost {
     /// Called in the signal handler, before a signal that nobody has listened to ends the process.
     public static func setLastWords(_ function: @convention(c) () -> Void) { cl_set_last_words(function) }
 
+    /// Called with true before a program that `os.execute` runs, and with false after it, on the thread that runs it.
+    public static func setAroundProgram(_ function: @convention(c) (Int32) -> Void) { cl_set_around_program(function) }
+
     /// A Control-C that has just come was meant for the code that begins now.
     public func handInterruptOver() { cl_hand_interrupt_over(host) }
 

@@ -76,6 +76,10 @@ final class REPL {
         }
         terminal_at_exit { REPL.current?.leave() }
         LuaHost.setLastWords(terminal_say_farewell)
+        LuaHost.setAroundProgram { begins in
+            guard linux_is_main_thread() != 0, let prompt = REPL.current else { return }
+            prompt.lendTerminal(begins != 0)
+        }
         host.loop.addCommonMode(mode)
         guard watch() else {
             Program.report("standard input cannot be watched")
@@ -101,6 +105,13 @@ final class REPL {
         Self.current = nil
         display?.close()
         if display != nil { _ = keyboard.pause() }
+    }
+
+    /// For a program that an entry runs. What a callback runs has to leave the line alone.
+    private func lendTerminal(_ lends: Bool) {
+        guard taskRuns, let display else { return }
+        if lends { display.catchUp() }
+        terminal_lend(lends ? 1 : 0)
     }
 
     private func watch() -> Bool {

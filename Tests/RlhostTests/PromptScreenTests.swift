@@ -204,6 +204,12 @@ struct PromptScreenTests {
         try session.until(ending: "reads", "echoed", "echoed", "> |")
         try session.type("os.execute 'stty -a | grep -o -- \"-*icanon\"'\r")
         try session.until("the settings") { $0.text.contains("icanon") && $0.isAtPrompt }
+        // Pagers read their keys where standard error is.
+        session.forget()
+        try session.type("os.execute 'exec 3<$(readlink /proc/self/fd/2); echo asks; read x <&3; echo got $x'\r")
+        try session.until("the question") { $0.text.contains("asks") }
+        try session.type("keys\n")
+        try session.until("the answer") { $0.text.contains("got keys") && $0.isAtPrompt }
         try session.type("io.write 'bye' os.exit(3)\r")
         #expect(try session.finish() == 3)
         #expect(session.text.last?.hasPrefix("bye") == true)

@@ -22,6 +22,8 @@ void terminal_size(int *columns, int *rows);
 int terminal_capture(void);
 /// The terminal itself, for writing.
 int terminal_output(void);
+/// Gives standard error back for the time that a program runs: pagers look there for the terminal whose keys they read.
+void terminal_lend(int lends);
 /// Gives standard output and standard error back.
 void terminal_release(void);
 /// A descriptor that becomes readable when the terminal's size has changed, or when the process goes on after having been

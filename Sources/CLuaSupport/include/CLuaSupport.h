@@ -94,6 +94,7 @@ struct cl_host {
   void (*exit)(cl_host *host, int status, int close);  ///< os.exit; must not return
   lua_CFunction resume_function, close_function, status_function;  ///< Lua's own, of its coroutine library
   lua_CFunction catchers[3];  ///< functions that go on after an error in what they call
+  lua_CFunction execute_function;  ///< os.execute as Lua has it
   int is_unreadable;   ///< the latest cl_load_file could not read the file
   char *scratch;
   size_t length, capacity;
@@ -258,6 +259,8 @@ void cl_forget_interrupts(void);
 void cl_interrupt_once(cl_host *host);
 /// A signal that has just come, while no Lua code ran, is for the code that runs now.
 void cl_hand_interrupt_over(cl_host *host);
+/// Called on the calling thread before and after a program that `os.execute` runs.
+void cl_set_around_program(void (*function)(int begins));
 /// Called in the signal handler before a signal to which nobody listens ends the process.
 void cl_set_last_words(void (*function)(void));
 /// Takes the note of a signal; whether there was one.

@@ -23,6 +23,13 @@ int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t t
   return epoll_wait(epoll, events, count, milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds);
 }
 
+void linux_lose_loop(void) {
+  static const char text[] =
+      "run loop: its own descriptor is gone: close only descriptors that you have opened, or do so before the loop is used\n";
+  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
+  exit(1);
+}
+
 void linux_keep_standard_descriptors(void) {
   // From the lowest on: `open` takes the first number that is free.
   for (int fd = 0; fd <= 2; fd++)

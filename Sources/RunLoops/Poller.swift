@@ -35,6 +35,9 @@ public final class EpollPoller: Poller {
     ) -> Int {
         let count = linux_epoll_wait(
             epoll, events.assumingMemoryBound(to: epoll_event.self), CInt(capacity), timeout)
+        // Somebody has closed what is not theirs, as programs do that close all descriptors to become a daemon. To go on
+        // would be to wait for nothing, without end.
+        if count < 0, linux_errno() != EINTR { linux_lose_loop() }
         return max(0, Int(count))  // EINTR is "nothing happened": the loop looks at the clock and waits on
     }
 }

@@ -142,6 +142,17 @@ import Testing
         #expect(result.seconds < 4)
     }
 
+    @Test func aLoopWhoseOwnDescriptorsAreClosedEndsWithAReason() throws {
+        let script = """
+            local rl, uv = require "runloop", require "luv"
+            rl.after(0.1, function() print "not reached" end)
+            for fd = 3, 255 do uv.fs_close(fd) end
+            """
+        let result = try Binary.run(["-e", script], timeout: 20)
+        #expect(result.status == 1 && result.output == "", "\(result)")
+        #expect(result.errors.contains("its own descriptor is gone"))
+    }
+
     @Test func interruptedSystemCallsChangeNothing() throws {
         let strace = "/usr/bin/strace"
         guard FileManager.default.isExecutableFile(atPath: strace) else { return }

@@ -46,6 +46,9 @@ static inline double linux_wall_clock(void) {
 /// milliseconds, rounded up, so that nothing ends early.
 int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t timeout);
 
+/// Says that a loop's own descriptors are gone, and ends the process with status 1.
+_Noreturn void linux_lose_loop(void);
+
 /// An epoll instance with a wake-up descriptor in it, under the token of all ones. -1 and errno: there is none.
 int linux_epoll_waking(int wake);
 

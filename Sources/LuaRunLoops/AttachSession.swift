@@ -112,8 +112,10 @@ final class AttachSession {
             let number = client.identity(ofEntry: entries.first?.number ?? 0)
             outer.append((cl_redirect(sinkAddress), cl_entry_runs(number)))
             // The port's thread notes first, and looks then for what runs; here it is the other way round. So one of the two
-            // finds out, whenever it is that the client goes.
-            if let entry = entries.first, client.isUnwanted(entry.number) { cl_interrupt_entry(host.host, number) }
+            // finds out, whenever it is that the client goes. One that is cancelled where it waits has its error already.
+            if let entry = entries.first, client.isUnwanted(entry.number), !wasInterrupted {
+                cl_interrupt_entry(host.host, number)
+            }
         } else if let before = outer.popLast() {
             _ = cl_redirect(before.sink)
             _ = cl_entry_runs(before.entry)

@@ -142,8 +142,8 @@ struct AttachStressTests {
                 #expect(isTold || isInterrupted, "\(run.status) \(run.errors) \(run.timedOut)")
             }
         }
-        let list = try Binary.run(["attach"], environment: ["XDG_RUNTIME_DIR": folder.url.path])
-        #expect(list.status == 69)
+        // Whoever asks for the list clears away what the dead have left.
+        _ = try Binary.run(["attach"], environment: ["XDG_RUNTIME_DIR": folder.url.path])
         let left = try FileManager.default.contentsOfDirectory(atPath: "\(folder.url.path)/rlhost")
         #expect(left.isEmpty, "\(left)")
     }

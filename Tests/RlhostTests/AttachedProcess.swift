@@ -12,7 +12,7 @@ final class AttachedProcess {
         local rl = require "runloop"
         counter = 0
         rl.every(0.01, function() counter = counter + 1 end)
-        function busy(s) local e = os.clock() + s while os.clock() < e do end end
+        function busy(s) local e = rl.time() + s while rl.time() < e do end end
         function dump(x) print("dump", x) io.write("write ", x, "\\n") io.stdout:write("stdout\\n") end
         print "ready" io.flush()
         """

@@ -99,22 +99,26 @@ final class MessagePortName {
         guard let entries = opendir("/proc/self/fd/\(directory)") else {
             throw .init(errno: linux_errno(), message: text(linux_errno(), "the directory of message ports"))
         }
-        var names: [String] = []
+        var names: Set<String> = []
         while let entry = readdir(entries) {
             let name = withUnsafePointer(to: &entry.pointee.d_name) {
                 $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
             }
-            if name.hasPrefix(prefix), isPossible(name) { names.append(name) }
+            if name.hasPrefix(prefix), isPossible(name) { names.insert(name) }
+            // Of a process that was killed while it took the name or gave it up, only this is left.
+            if name.hasPrefix(lockFile(prefix).dropLast(5)), name.hasSuffix(".lock") {
+                names.insert(String(name.dropFirst().dropLast(5)))
+            }
         }
         closedir(entries)
-        return names.filter { name in
+        return names.sorted().filter { name in
             let fd = linux_connect(directory, name)
             if fd >= 0 {
                 linux_close(fd)
                 return true
             }
             // Who gets the name of a dead process gives its files up with it.
-            if linux_errno() == ECONNREFUSED { _ = try? MessagePortName(name) }
+            if linux_errno() == ECONNREFUSED || linux_errno() == ENOENT { _ = try? MessagePortName(name) }
             return false
         }
     }

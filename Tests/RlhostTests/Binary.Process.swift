@@ -29,7 +29,7 @@ extension Binary {
             program: String = Binary.path, name: String = "rlhost", hasInput: Bool = true
         ) throws {
             var inherited: [[UInt8]] = []
-            for variable in ["PATH", "HOME"] {
+            for variable in ["PATH", "HOME", "ASAN_OPTIONS", "TSAN_OPTIONS"] {
                 guard let value = getenv(variable) else { continue }
                 let bytes = UnsafeRawBufferPointer(start: value, count: strlen(value))
                 inherited.append(Array("\(variable)=".utf8) + bytes)

@@ -67,7 +67,7 @@ enum Binary {
     ///
     /// - Parameters:
     ///   - input: standard input; it is closed after that. nil: /dev/null.
-    ///   - environment: added to PATH and HOME; nothing else is inherited.
+    ///   - environment: added to PATH, HOME and the options of sanitizers; nothing else is inherited.
     ///   - directory: the working directory; the tests' own if nil.
     ///   - name: argument 0.
     ///   - timeout: real seconds after which the program and its children are killed.

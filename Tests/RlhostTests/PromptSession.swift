@@ -47,6 +47,9 @@ final class PromptSession {
             "PATH": "/usr/bin:/bin", "TERM": "xterm", "NO_COLOR": "1", "HOME": self.folder.url.path,
             "LC_ALL": "C.UTF-8", "RLHOST": Binary.path, "PS1": "$ ", "ENV": "",
         ]
+        for options in ["ASAN_OPTIONS", "TSAN_OPTIONS"] {
+            if let value = ProcessInfo.processInfo.environment[options] { variables[options] = value }
+        }
         variables.merge(environment) { _, given in given }
         try spawn(
             ["/usr/bin/env", "-C", self.folder.url.path] + (shell ? ["/bin/sh", "-i"] : [Binary.path]) + arguments,

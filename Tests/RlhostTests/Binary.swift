@@ -28,6 +28,8 @@ enum Binary {
 
     /// Whether it and these tests are, which makes a difference to some.
     static let isUnderThreadSanitizer = dlsym(nil, "__tsan_init") != nil
+    /// This one keeps memory that has been freed, for a while.
+    static let isUnderAddressSanitizer = dlsym(nil, "__asan_init") != nil
 
     /// The same Lua text, whose busy loops call the C library under ThreadSanitizer, which holds signals back until then.
     static func interruptible(_ text: String) -> String {

@@ -63,7 +63,7 @@ struct ThreadTests {
     /// What a leak of 100 bytes, or of one state in a hundred threads, would add is more than the limit.
     @Test(
         "what was made and dropped leaves no memory behind",
-        .disabled(if: Binary.isUnderThreadSanitizer, "which keeps memory"),
+        .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer, "which keeps memory"),
         arguments: [
             ("threads", 800), ("failures", 800), ("ports", 60_000), ("sources", 60_000), ("performs", 16_000),
             ("handles", 30_000),

@@ -479,8 +479,10 @@ public final class RunLoop {
             let hasMore = port.deliver()
             counters.pointee.note(callbackSince: start)
             guard hasMore else { return !port.isInner }
-            // Still ready, so it goes to the end of the queue: behind those which became ready meanwhile.
+            // Still ready, so it goes to the end of the queue: behind what became ready meanwhile. Timers first: what the kernel
+            // lists may well be this port, which its callback has made ready once more.
             for mode in port.modes {
+                queueDueTimers(mode)
                 look(mode)
                 if !mode.ready.contains(port) { mode.ready.append(port) }
             }

@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import RunLoops
 
 /// Somebody who has attached: what the port's thread and the one that runs Lua both know of one.
 final class AttachClient: @unchecked Sendable {
@@ -8,7 +9,7 @@ final class AttachClient: @unchecked Sendable {
     let process: Int32
     let outbox: AttachOutbox
     /// Entries up to this number are not to run any more; all of them, once it is gone.
-    private let unwanted = Shared(0)
+    private let unwanted = Lock(0)
     private let host: UnsafeMutablePointer<cl_host>
 
     init(number: Int, process: Int32, host: UnsafeMutablePointer<cl_host>, outbox: AttachOutbox) {

@@ -106,7 +106,7 @@ final class SharedItem: @unchecked Sendable {
     // Sendable: of the item, other threads use only what is safe on any thread.
     let item: RunLoop.Item
     /// Commands posted to a source by other threads.
-    let commands = Shared<[Parcel]>([])
+    let commands = Lock<[Parcel]>([])
 
     init(_ item: RunLoop.Item) { self.item = item }
 }

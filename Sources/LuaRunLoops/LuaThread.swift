@@ -11,7 +11,7 @@ final class LuaThread: Sendable {
     let site: String?
     /// Its loop's, from before the thread begins.
     let handle: RunLoop.Handle
-    private let state = Shared(State())
+    private let state = Lock(State())
 
     /// How it ended.
     enum Outcome: Sendable {
@@ -90,7 +90,7 @@ final class LuaThread: Sendable {
     }
 
     // Not of Void: ThreadSanitizer takes the address of a value without size for that of its neighbour.
-    private static let waiting = Shared(false)
+    private static let waiting = Lock(false)
 
     /// Asks it to end: its waiting tasks are cancelled, its loop is stopped.
     func cancel() {
@@ -107,7 +107,7 @@ final class LuaThread: Sendable {
     // MARK: Running
 
     /// All that are alive, for the end of the process.
-    private static let alive = Shared<[ObjectIdentifier: LuaThread]>([:])
+    private static let alive = Lock<[ObjectIdentifier: LuaThread]>([:])
     static var all: [LuaThread] { alive.withLock { Array($0.values) } }
 
     private final class Context {
@@ -195,7 +195,7 @@ final class LuaThread: Sendable {
         guard let count = start.function.unpack(onto: host.state) else {
             return .failure(nil, host.popMessage())
         }
-        let result = Shared<Outcome?>(nil)
+        let result = Lock<Outcome?>(nil)
         let task = host.startPrepared(arguments: count - 1) { [name] task in
             task.onResults = { thread, results in
                 let outcome: Outcome
@@ -228,28 +228,5 @@ final class LuaThread: Sendable {
             }
         }
         return result.withLock { $0 } ?? .failure(nil, "it ended without a result")
-    }
-}
-
-/// A value that threads share.
-final class Shared<Value>: @unchecked Sendable {
-    // Sendable: the value is touched only under the lock.
-    private var value: Value
-    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-
-    init(_ value: Value) {
-        self.value = value
-        pthread_mutex_init(mutex, nil)
-    }
-
-    deinit {
-        pthread_mutex_destroy(mutex)
-        mutex.deallocate()
-    }
-
-    func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        return body(&value)
     }
 }

@@ -93,7 +93,7 @@ enum RemoteBinding {
 
 /// A request to another thread's loop.
 final class RemoteRequest: Sendable {
-    private let state = Shared(State())
+    private let state = Lock(State())
 
     private struct State: Sendable {
         var isQueued = true

@@ -220,7 +220,8 @@ final class Session {
     private func stopThreads() -> Int32? {
         let hung = LuaHost.stopThreads(within: 2)
         guard !hung.isEmpty else { return nil }
-        return fail("these threads did not stop within 2 s: \(hung.joined(separator: ", "))")
+        Program.report("these threads did not stop within 2 s: \(hung.joined(separator: ", "))")
+        return 1
     }
 
     private func neverEnded(_ task: MainTask) -> Int32 {
@@ -231,6 +232,8 @@ final class Session {
     }
 
     private func fail(_ message: String, _ status: Int32 = 1) -> Int32 {
+        // What a signal has interrupted has not failed by itself.
+        if let ending { return ending }
         Program.report(message)
         return status
     }

@@ -211,8 +211,9 @@ extension RunLoop {
         node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
         innermostFiring = outer
         if node.pointee.isValid, node.pointee.repeats {
+            // Also when its callback has taken it out of its modes: it may come back.
+            reschedule()
             node.pointee.queue?._withUnsafeGuaranteedRef { queue in
-                reschedule()
                 queue.heap.insert(node)
                 if portCount > 0, node.pointee.fireDate <= latestNow { noteDueTimers(queue) }
             }

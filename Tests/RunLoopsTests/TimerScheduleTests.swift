@@ -113,6 +113,20 @@ import Testing
         #expect(world.time == 5)
     }
 
+    @Test func aRepeatingTimerThatIsTakenOutInItsCallbackGoesOnFromTheNextDateOfItsGrid() {
+        let world = World()
+        let timer = RunLoop.Timer(fireDate: world.date(10), interval: .milliseconds(10)) { timer, _ in
+            world.log("T\(world.time)")
+            if world.time == 10 { world.loop.remove(timer) }
+        }
+        world.loop.add(timer)
+        world.run(ms: nil)
+        #expect(timer.fireDate == world.date(20))
+        world.loop.add(timer)
+        world.run(ms: 15)
+        #expect(world.journal() == "T10 =1 T20 =3")
+    }
+
     // MARK: Tolerance
 
     @Test func toleranceNeverMakesATimerEarlyAndLetsTheLoopSleepOnce() {

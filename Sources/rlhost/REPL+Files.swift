@@ -3,7 +3,7 @@ import LuaRunLoops
 
 extension REPL {
     /// `$XDG_STATE_HOME/rlhost/history`, or what RLHOST_HISTORY names; nil: none.
-    static func historyPath(_ ignoresEnvironment: Bool) -> String? {
+    static func historyPath() -> String? {
         if let path = getenv("RLHOST_HISTORY") { return path.pointee == 0 ? nil : String(cString: path) }
         return folder("XDG_STATE_HOME", ".local/state").map { "\($0)/rlhost/history" }
     }

@@ -7,15 +7,11 @@ import RunLoops
 /// The prompt: standard input is one more source of the main loop, so timers fire and sockets answer while one types.
 ///
 /// On a terminal there is a line editor; otherwise lines are read plainly. Each entry is a task, which may wait.
-final class REPL {
+final class REPL: Prompt {
     let host: LuaHost
-    let script: PromptScript
-    /// nil: no editor.
-    let display: Display?
+    private let script: PromptScript
     /// With an editor: its keys.
     private lazy var keyboard = Keyboard { [unowned self] in takeKeys() }
-    let usesColor: Bool
-    private let terminalIsOpen: Bool
     private var mode = RunLoop.Mode(rawValue: "repl")
     /// Standard input: the keyboard's source, or a port.
     private var input: RunLoop.Item?
@@ -25,42 +21,13 @@ final class REPL {
     /// The entry that runs, or waits.
     private var task: MainTask?
     private var taskRuns = false
-    private var events: [LineEditor.Event] = []
-    private var isHandling = false
-    /// What has been entered and is not complete, without an editor.
-    private var incomplete = ""
-    private var isInEditorMode = false
-    /// When Control-C was pressed on an empty line.
-    private var lastInterrupt: RunLoop.Instant?
-    private var status: Int32?
-    /// For `.save`.
-    var accepted: [String] = []
 
     /// nil when there is not enough memory.
-    ///
-    /// - Parameter isPlain: without an editor, even on a terminal.
-    init?(_ host: LuaHost, ignoresEnvironment: Bool) {
+    init?(_ host: LuaHost) {
         self.host = host
         guard let script = PromptScript(host) else { return nil }
         self.script = script
-        terminalIsOpen = isatty(1) != 0 && terminal_open() != 0
-        guard terminalIsOpen else {
-            display = nil
-            usesColor = false
-            return
-        }
-        let term = getenv("TERM").map { String(cString: $0) } ?? "dumb"
-        usesColor = term != "dumb" && !(getenv("NO_COLOR").map { $0.pointee != 0 } ?? false)
-        let editor = LineEditor()
-        if let path = Self.historyPath(ignoresEnvironment) { editor.history = History(file: HistoryFile(path: path)) }
-        editor.usesColor = usesColor
-        editor.isDumb = term == "dumb"
-        editor.reflows = getenv("XTERM_VERSION") == nil && term != "linux"
-        let highlighter = LuaHighlighter()
-        editor.highlight = { highlighter.highlight($0) }
-        display = Display(editor)
-        editor.isComplete = { [unowned self] text in isFinished(text) ? .complete : .incomplete }
-        editor.complete = { [unowned self] text, cursor in complete(text, cursor) }
+        super.init(host.loop)
     }
 
     // MARK: The session
@@ -144,13 +111,6 @@ final class REPL {
         return true
     }
 
-    private func resize(_ display: Display) {
-        var columns: Int32 = 0
-        var rows: Int32 = 0
-        terminal_size(&columns, &rows)
-        if columns > 0, rows > 0 { display.edit { $0.resize(columns: Int(columns), rows: Int(rows)) } }
-    }
-
     // MARK: Input
 
     private func takeKeys() {
@@ -160,60 +120,14 @@ final class REPL {
         handle(display.edit { $0.feed(keys) })
     }
 
-    private func handle(_ new: [LineEditor.Event]) {
-        events += new
-        // What was typed ahead comes from a prompt that is shown while an event is handled: it takes its turn.
-        guard !isHandling else { return }
-        isHandling = true
-        defer { isHandling = false }
-        while !events.isEmpty {
-            let event = events.removeFirst()
-            if event != .interrupt { lastInterrupt = nil }
-            switch event {
-            case .line(let text): enter(text)
-            case .endOfFile: end(0)
-            case .interrupt: interruptKey()
-            case .discarded: isInEditorMode = false
-            case .suspend: suspend()
-            case .bell: break
-            }
-        }
-    }
+    override func isIncomplete(_ text: String) -> Bool { script.isIncomplete(text) }
 
-    /// Without an editor: a line at a time, and none while an entry waits.
-    private func takeLines() {
-        repeat {
-            var length = 0
-            guard let line = terminal_read_line(&length) else { return end(0) }
-            defer { free(line) }
-            let text = String(decoding: UnsafeRawBufferPointer(start: line, count: length), as: UTF8.self)
-            let entry = incomplete.isEmpty ? text : incomplete + "\n" + text
-            guard isFinished(entry) else {
-                incomplete = entry
-                prompt()
-                continue
-            }
-            incomplete = ""
-            enter(entry)
-        } while task == nil && status == nil && terminal_buffered_input() > 0
-    }
-
-    private func isFinished(_ text: String) -> Bool {
-        let lastLine = text.split(separator: "\n", omittingEmptySubsequences: false).last.map(String.init) ?? ""
-        if lastLine.trimmed == ".break" { return true }
-        if isInEditorMode { return lastLine.trimmed == "." }
-        return Command(text) != nil || !script.isIncomplete(text)
-    }
-
-    private func complete(_ text: String, _ cursor: Int) -> LineEditor.Completion {
-        let before = String(decoding: text.utf8.prefix(cursor), as: UTF8.self)
-        if let found = Command.complete(before) { return found }
+    override func candidates(_ before: String) -> LineEditor.Completion {
         let (start, candidates) = script.complete(before)
         return LineEditor.Completion(start: start, candidates: candidates)
     }
 
-    /// Shows the prompt; input goes on.
-    func prompt(with text: String = "") {
+    override func prompt(with text: String = "") {
         guard status == nil else { return }
         if task != nil { return }
         var first = script.text(ofGlobal: "_PROMPT")
@@ -233,38 +147,22 @@ final class REPL {
         handle(events)
     }
 
-    func useEditorMode() { isInEditorMode = true }
-
     // MARK: Entries
 
-    private func enter(_ text: String) {
-        if isInEditorMode {
-            isInEditorMode = false
-            var lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-            let last = lines.popLast()?.trimmed
-            return last == ".break" ? prompt() : evaluate(lines.joined(separator: "\n"))
-        }
-        if text.split(separator: "\n").last?.trimmed == ".break" { return prompt() }
-        if let command = Command(text) {
-            perform(command)
-            // A command that began an entry shows the prompt when that has ended.
-            if task == nil, display.map({ $0.edit { !$0.isActive } }) ?? true { prompt() }
-            return
-        }
-        if let word = Self.farewells.first(where: { text.trimmed == $0 || text.trimmed == "\($0)()" }),
+    override var isBusy: Bool { task != nil }
+
+    override func isFarewell(_ text: String) -> Bool {
+        guard let word = Self.farewells.first(where: { text.trimmed == $0 || text.trimmed == "\($0)()" }),
             script.text(ofGlobal: word) == nil
-        {
-            Output.write(".exit or Control-D leaves\n", to: 1)
-            return prompt()
-        }
-        evaluate(text)
+        else { return false }
+        say(".exit or Control-D leaves")
+        return true
     }
 
     // What one tries who knows other prompts.
     private static let farewells = ["exit", "quit"]
 
-    /// Runs an entry; the prompt comes back when it has ended.
-    func evaluate(_ text: String, deep: Bool = false) {
+    override func evaluate(_ text: String, deep: Bool = false) {
         if let message = script.compile(text) {
             report(message)
             return prompt()
@@ -324,11 +222,19 @@ final class REPL {
         }
     }
 
-    /// Shows an error, as everything on standard error.
-    func report(_ message: String) {
-        let text = usesColor ? "\u{1B}[31m\(message)\u{1B}[m\n" : message + "\n"
-        terminal_flush()
-        Output.write(text, to: 2)
+    override func answer(_ command: Command) {
+        switch command.name {
+        case "help": say(script.help(command.argument))
+        case "why": say(host.why())
+        case "timers": say(Command.timers(in: host.why()))
+        default:
+            if command.argument == "common" {
+                report("\"common\" is not a mode one can run in: it stands for all common modes")
+            } else if !command.argument.isEmpty {
+                currentMode = RunLoop.Mode(rawValue: command.argument)
+            }
+            say("the prompt runs the loop in mode \"\(currentMode)\"")
+        }
     }
 
     // MARK: Control-C, Control-D, Control-Z
@@ -352,35 +258,13 @@ final class REPL {
         host.loop.stopAll()
     }
 
-    private func interruptKey() {
-        if let task {
-            task.cancel()
-            return
-        }
-        guard display != nil else { return end(130) }
-        let now = host.loop.now
-        if let lastInterrupt, now - lastInterrupt < .seconds(1) { return end(130) }
-        lastInterrupt = now
-        Output.write("(press Control-C again to leave, or Control-D)\n", to: 1)
-    }
+    override func interruptBusy() { task?.cancel() }
 
-    private func suspend() {
-        guard let display else { return }
-        _ = keyboard.pause()
-        kill(0, SIGTSTP)
-        _ = terminal_take_change()
-        keyboard.resume()
-        resize(display)
-        display.edit { $0.show() }
-    }
-
-    func end(_ status: Int32) {
-        if self.status == nil { self.status = status }
-        host.loop.stopAll()
-    }
+    override func suspendTerminal() { _ = keyboard.pause() }
+    override func resumeTerminal() { keyboard.resume() }
 
     /// The mode that the prompt runs the loop in.
-    var currentMode: RunLoop.Mode {
+    private var currentMode: RunLoop.Mode {
         get { mode }
         set {
             guard newValue != mode, newValue != .common else { return }

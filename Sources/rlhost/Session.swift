@@ -68,7 +68,7 @@ final class Session {
     private var prompt: REPL?
 
     private func runPrompt() -> Int32? {
-        guard let prompt = REPL(host, ignoresEnvironment: options.ignoresEnvironment) else {
+        guard let prompt = REPL(host) else {
             return fail("not enough memory")
         }
         self.prompt = prompt

@@ -10,6 +10,11 @@ struct cl_resumption {
 };
 typedef struct cl_resumption cl_resumption;
 
+/// A state's allocator (lua_Alloc), with its host for data.
+void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size);
+/// Frees what the allocator keeps for more. Nothing is allocated any more.
+void cl_free_slabs(cl_host *host);
+
 /// Puts the host's own functions into the libraries, which are open.
 void cl_replace_functions(lua_State *L);
 

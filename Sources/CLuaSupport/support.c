@@ -8,33 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-// Memory ---------------------------------------------------------------------------------------------------------------
-
-static void *allocate(void *data, void *old, size_t old_size, size_t new_size) {
-  cl_host *host = data;
-  if (new_size == 0) {
-    if (old) {
-      host->bytes -= old_size;
-      host->blocks--;
-    }
-    free(old);
-    return NULL;
-  }
-  if (!old || new_size > old_size) {  // shrinking never fails: Lua relies on it
-    uint64_t number = ++host->allocations;
-    if (host->fail_at && (number == host->fail_at || (host->fail_on && number > host->fail_at))) return NULL;
-  }
-  void *block = realloc(old, new_size);
-  if (!block) return NULL;
-  if (old) {
-    host->bytes += new_size - old_size;
-  } else {
-    host->bytes += new_size;
-    host->blocks++;
-  }
-  return block;
-}
-
 // Creation sites ---------------------------------------------------------------------------------------------------------
 
 typedef struct cl_sites {
@@ -796,7 +769,7 @@ cl_host *cl_open(void *swift) {
   host->sites = calloc(1, sizeof *host->sites);
   if (host->sites) {
     host->swift = swift;
-    host->main = lua_newstate(allocate, host);
+    host->main = lua_newstate(cl_allocate, host);
     if (host->main) {
       *(cl_host **)lua_getextraspace(host->main) = host;
       lua_atpanic(host->main, panic);
@@ -816,9 +789,11 @@ void cl_close(cl_host *host) {
   host->running = NULL;
   host->resumption = NULL;
   if (L) lua_close(L);
+  cl_free_slabs(host);
 }
 
 void cl_free(cl_host *host) {
+  cl_free_slabs(host);
   cl_drop_signals(host);
   if (host->sites) {
     free(host->sites->list);

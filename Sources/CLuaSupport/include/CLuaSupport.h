@@ -76,6 +76,8 @@ typedef struct cl_box {
   uint32_t flags;      ///< the kind's own
 } cl_box;
 
+/// Sizes of small blocks: multiples of 16 bytes.
+#define CL_POOL_CLASSES 16
 #define CL_MAX_KINDS 24
 
 /// All about one Lua state. A pointer to it is in the extra space of each of its coroutines.
@@ -113,6 +115,8 @@ struct cl_host {
   uint64_t allocations;
   uint64_t fail_at;    ///< the number of the allocation that fails; 0: none
   int fail_on;         ///< and all after it fail, too
+  struct cl_slab *slabs[CL_POOL_CLASSES];  ///< with room for small blocks, by their size
+  struct cl_chunk *chunks, *full_chunks;   ///< with room for slabs, and without
   int closing;         ///< finalizers run for the last time: every call of the API raises
 };
 

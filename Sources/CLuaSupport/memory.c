@@ -1,0 +1,182 @@
+// The memory of a Lua state.
+//
+// Nearly all that Lua asks for is small, and most of it short-lived: userdata, strings, closures, tables. A state belongs to
+// one thread and Lua says how large a block is that it gives back, so that small blocks can come from slabs of blocks of one
+// size, with no header and no lock: a quarter of what they cost with malloc. Larger ones are malloc's.
+#include "private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE 4096   // the alignment of slabs: that of a block is found from its address
+#define SLAB (PAGE - 16)
+#define CHUNK 16    // slabs are got from malloc so many at a time
+#define STEP 16     // what a userdata of a C module may want its memory to be aligned to
+#define LARGEST (STEP * CL_POOL_CLASSES)
+
+// Where the sanitizers look after memory, it is theirs.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define POOLS 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define POOLS 0
+#endif
+#endif
+#ifndef POOLS
+#define POOLS 1
+#endif
+
+// Blocks of one size. Those with room for more are in the list of their size.
+typedef struct cl_slab {
+  struct cl_slab *next, *previous;
+  struct cl_chunk *chunk;
+  void *free;      // blocks given back: each begins with the address of the next
+  uint16_t size;   // of a block
+  uint16_t used;   // how many are in use
+  uint16_t fresh;  // where those begin that never were
+} cl_slab;
+
+// Several slabs in a row.
+typedef struct cl_chunk {
+  struct cl_chunk *next, *previous;
+  char *memory;
+  cl_slab *free;        // slabs given back, linked by `next`
+  unsigned used, fresh; // as above
+} cl_chunk;
+
+#define LINK(list, x)                        \
+  do {                                       \
+    (x)->previous = NULL;                    \
+    (x)->next = *(list);                     \
+    if ((x)->next) (x)->next->previous = (x); \
+    *(list) = (x);                           \
+  } while (0)
+#define UNLINK(list, x)                                \
+  do {                                                 \
+    if ((x)->next) (x)->next->previous = (x)->previous; \
+    if ((x)->previous) (x)->previous->next = (x)->next; \
+    else *(list) = (x)->next;                          \
+  } while (0)
+
+static int has_room(const cl_slab *s) { return s->free || s->fresh + s->size <= SLAB; }
+static int has_slabs(const cl_chunk *c) { return c->free || c->fresh < CHUNK; }
+
+static cl_slab **list_of(cl_host *host, size_t size) { return &host->slabs[(size - 1) / STEP]; }
+
+static cl_chunk *new_chunk(cl_host *host) {
+  cl_chunk *c = calloc(1, sizeof *c);
+  if (!c) return NULL;
+  // Malloc needs a little room between two of them: so they lie side by side.
+  c->memory = aligned_alloc(PAGE, PAGE * CHUNK - 16);
+  if (!c->memory) {
+    free(c);
+    return NULL;
+  }
+  LINK(&host->chunks, c);
+  return c;
+}
+
+static void free_chunk(cl_chunk **list, cl_chunk *c) {
+  UNLINK(list, c);
+  free(c->memory);
+  free(c);
+}
+
+static cl_slab *new_slab(cl_host *host, size_t size) {
+  cl_chunk *c = host->chunks ? host->chunks : new_chunk(host);
+  if (!c) return NULL;
+  cl_slab *s = c->free;
+  if (s) c->free = s->next;
+  else s = (cl_slab *)(c->memory + PAGE * c->fresh++);
+  c->used++;
+  if (!has_slabs(c)) {
+    UNLINK(&host->chunks, c);
+    LINK(&host->full_chunks, c);
+  }
+  size = (size + STEP - 1) / STEP * STEP;
+  *s = (cl_slab){.chunk = c, .size = (uint16_t)size, .fresh = (sizeof *s + STEP - 1) / STEP * STEP};
+  LINK(list_of(host, size), s);
+  return s;
+}
+
+static void free_slab(cl_host *host, cl_slab *s) {
+  UNLINK(list_of(host, s->size), s);
+  cl_chunk *c = s->chunk;
+  if (!has_slabs(c)) {
+    UNLINK(&host->full_chunks, c);
+    LINK(&host->chunks, c);
+  }
+  s->next = c->free;
+  c->free = s;
+  if (--c->used == 0) free_chunk(&host->chunks, c);
+}
+
+static void *take(cl_host *host, size_t size) {
+  if (!POOLS || size > LARGEST) return malloc(size);
+  cl_slab **list = list_of(host, size);
+  cl_slab *s = *list;
+  if (!s && !(s = new_slab(host, size))) return NULL;
+  void *block = s->free;
+  if (block) {
+    s->free = *(void **)block;
+  } else {
+    block = (char *)s + s->fresh;
+    s->fresh += s->size;
+  }
+  s->used++;
+  if (!has_room(s)) UNLINK(list, s);
+  return block;
+}
+
+static void give_back(cl_host *host, void *block, size_t size) {
+  if (!POOLS || size > LARGEST) return free(block);
+  if (!host->main) return;  // the state is being closed: all that is small goes at once
+  cl_slab *s = (cl_slab *)((uintptr_t)block & ~(uintptr_t)(PAGE - 1));
+  int was_full = !has_room(s);
+  *(void **)block = s->free;
+  s->free = block;
+  s->used--;
+  if (was_full) LINK(list_of(host, s->size), s);
+  // The last one with room is kept: the next block may well be wanted at once.
+  else if (s->used == 0 && (s->next || s->previous)) free_slab(host, s);
+}
+
+static void *resize(cl_host *host, void *block, size_t old_size, size_t size) {
+  if (!POOLS || (old_size > LARGEST && size > LARGEST)) return realloc(block, size);
+  if (old_size <= LARGEST && size <= LARGEST && list_of(host, old_size) == list_of(host, size)) return block;
+  void *other = take(host, size);
+  if (!other) return NULL;
+  memcpy(other, block, old_size < size ? old_size : size);
+  give_back(host, block, old_size);
+  return other;
+}
+
+void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size) {
+  cl_host *host = data;
+  if (new_size == 0) {
+    if (!old) return NULL;
+    host->bytes -= old_size;
+    host->blocks--;
+    give_back(host, old, old_size);
+    return NULL;
+  }
+  if (!old || new_size > old_size) {  // shrinking never fails: Lua relies on it
+    uint64_t number = ++host->allocations;
+    if (host->fail_at && (number == host->fail_at || (host->fail_on && number > host->fail_at))) return NULL;
+  }
+  void *block = old ? resize(host, old, old_size, new_size) : take(host, new_size);
+  if (!block) return NULL;
+  if (old) {
+    host->bytes += new_size - old_size;
+  } else {
+    host->bytes += new_size;
+    host->blocks++;
+  }
+  return block;
+}
+
+void cl_free_slabs(cl_host *host) {
+  while (host->chunks) free_chunk(&host->chunks, host->chunks);
+  while (host->full_chunks) free_chunk(&host->full_chunks, host->full_chunks);
+  memset(host->slabs, 0, sizeof host->slabs);
+}

@@ -7,6 +7,9 @@ open class Poller {
     /// Nanoseconds of this world's monotonic clock. O(1).
     open func now() -> Int64 { fatalError("a poller needs a clock") }
 
+    /// The same to a few milliseconds, for less. O(1).
+    open func coarseNow() -> Int64 { now() }
+
     /// Seconds since 1970, by this world's wall clock.
     open var wallClock: Double { linux_wall_clock() }
 
@@ -29,6 +32,7 @@ public final class EpollPoller: Poller {
     public override init() { linux_be_punctual() }
 
     public override func now() -> Int64 { linux_monotonic_now() }
+    public override func coarseNow() -> Int64 { linux_monotonic_coarse() }
 
     public override func wait(
         _ epoll: Int32, _ events: UnsafeMutableRawPointer, capacity: Int, timeout: Int64, watching: Int

@@ -31,6 +31,15 @@ struct ReadyQueue: ~Copyable {
     var holdsTimers: Bool { state.pointee.holdsTimers }
     var first: Entry { state.pointee.ring[state.pointee.head] }
 
+    /// The first entry, if it is a descriptor's port. Not retained.
+    var firstFDPort: RunLoop.FDPort? {
+        guard count > 0, let first else { return nil }
+        return first._withUnsafeGuaranteedRef { port in
+            // A cast would cost more than the rest of a pass does.
+            type(of: port) == RunLoop.FDPort.self ? unsafe unsafeDowncast(port, to: RunLoop.FDPort.self) : nil
+        }
+    }
+
     private func place(_ i: Int) -> Int { (state.pointee.head + i) & (state.pointee.capacity - 1) }
 
     func append(_ port: RunLoop.PortBase) {

@@ -236,6 +236,7 @@ extension RunLoop {
             last = (order, number)
             requestCount -= 1
             counters.pointee.requests += 1
+            dispatches += 1
             ran = true
             request.perform()
         }

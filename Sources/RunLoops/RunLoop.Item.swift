@@ -61,7 +61,7 @@ extension RunLoop {
 
     /// An item whose events queue up, one handled a pass: Apple's version 1 source.
     public class PortBase: Item {
-        /// Number of the dispatch after which it was found ready: while nothing has run since, it surely still is.
+        /// The loop's `dispatches` when it was found ready: while that is the same, it surely still is.
         final var foundAt: UInt64 = 0
         /// In how many modes' ready queues it is.
         final var queues = 0
@@ -72,7 +72,11 @@ extension RunLoop {
         /// It serves another item, whose modes are its own, and does not count as an event of a run's.
         final var isInner = false
 
-        /// Calls the callback. Returns whether the port has more to deliver and should queue up again.
-        func deliver() -> Bool { false }
+        /// The same, asked after a callback; `queue` is what comes next. A port that has to ask the kernel can ask for the
+        /// first of them, too, and note that it was found ready in `foundAt`.
+        func isStillReady(inFrontOf queue: borrowing ReadyQueue, _ dispatches: UInt64) -> Bool { isStillReady() }
+
+        /// Calls the callback.
+        func deliver() {}
     }
 }

@@ -188,15 +188,14 @@ extension RunLoop {
 
         override func isStillReady() -> Bool { !turns.isEmpty }
 
-        override func deliver() -> Bool {
-            guard !turns.isEmpty else { return false }
+        override func deliver() {
+            guard !turns.isEmpty else { return }
             let client = turns.removeFirst()
             client.hasTurn = false
-            guard let message = client.takeMessage() else { return isStillReady() }
+            guard let message = client.takeMessage() else { return }
             takeTurn(client)
             callback(self, message)
             client.sendHeld()
-            return isValid && isStillReady()
         }
     }
 }

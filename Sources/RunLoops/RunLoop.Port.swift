@@ -96,7 +96,7 @@ extension RunLoop {
 
         override func isStillReady() -> Bool { callback != nil && state.withLock { !$0.messages.isEmpty } }
 
-        override func deliver() -> Bool {
+        override func deliver() {
             let (message, next) = state.withLock { state -> ((any Sendable)?, Waiting?) in
                 guard let message = state.messages.popFirst() else { return (nil, nil) }
                 let next = state.line.popFirst()
@@ -104,9 +104,7 @@ extension RunLoop {
                 return (message, next)
             }
             next?.whenTaken(true)
-            guard let message else { return false }
-            callback?(self, message)
-            return isValid && isStillReady()
+            if let message { callback?(self, message) }
         }
 
         override func didEnter(_ mode: ModeState) {

@@ -48,8 +48,8 @@ public final class RunLoop {
     /// The last of them.
     private(set) var innermostRun: Unmanaged<Run>?
     private var lastRun: UInt64 = 0
-    /// How many callbacks have begun: what was found ready before one may no longer be after it.
-    private var dispatches: UInt64 = 0
+    /// Goes up whenever code runs that is not the loop's: what was found ready before may no longer be after it.
+    var dispatches: UInt64 = 0
     private let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: 64)
 
     /// What one `run` knows.
@@ -78,7 +78,8 @@ public final class RunLoop {
     private enum Event {
         case nothing
         case timers
-        case port(PortBase)
+        /// Retained.
+        case port(Unmanaged<PortBase>)
     }
 
     /// What modes without ports sleep with.
@@ -144,7 +145,7 @@ public final class RunLoop {
         begin(run)
         defer { end(run) }
         // Raised before the run began, which has forgotten that wake-up.
-        if handle.takeAttention() { attentionHandler?(self) }
+        if handle.takeAttention() { heed() }
 
         notify(.entry, mode)  // 1. observers: the run loop is entered
         if let limit, limit <= .seconds(504_911_232) { run.deadline = (now + limit).nanoseconds }
@@ -161,7 +162,7 @@ public final class RunLoop {
             run.ignoresWakeUps = false
             handle.clearWakeUp()
             // Whoever raised it has woken us; that wake-up is forgotten now.
-            if handle.takeAttention() { attentionHandler?(self) }
+            if handle.takeAttention() { heed() }
         }
         counters.pointee.passes += 1
 
@@ -183,7 +184,7 @@ public final class RunLoop {
             notify(.afterWaiting, mode)  // 8. observers: woken up
         }
         run.ignoresWakeUps = true
-        if handle.takeAttention() { attentionHandler?(self) }
+        if handle.takeAttention() { heed() }
         let handledPort = dispatch(event, mode)  // 9. what woke it
         performRequests(mode)
 
@@ -248,7 +249,13 @@ public final class RunLoop {
 
     // MARK: The steps
 
+    private func heed() {
+        dispatches += 1
+        attentionHandler?(self)
+    }
+
     private func begin(_ run: Run) {
+        dispatches += 1  // whatever has run since the last
         if runs.isEmpty { handle.clearWakeUp() }
         spillBatch()
         runs.append(run)
@@ -262,8 +269,13 @@ public final class RunLoop {
         innermostRun = runs.last.map { .passUnretained($0) }
     }
 
+    @inline(__always)
     func notify(_ activity: Activity, _ mode: ModeState) {
-        guard mode.observed.contains(activity) else { return }
+        if mode.observed.contains(activity) { tell(activity, mode) }
+    }
+
+    private func tell(_ activity: Activity, _ mode: ModeState) {
+        dispatches += 1
         // A snapshot: an observer may add and remove others, and itself.
         for observer in mode.observers where observer.activities.contains(activity) && !observer.isFiring {
             guard observer.isValid, mode.contains(observer) else { continue }
@@ -312,7 +324,7 @@ public final class RunLoop {
 
     /// In the documented sequence, a port that is ready is handled without a word about waiting. Without observers that
     /// would hear the word, both sequences are the same, and the kernel need not be asked once more.
-    private func portReadyAtOnce(_ mode: ModeState) -> PortBase? {
+    private func portReadyAtOnce(_ mode: ModeState) -> Unmanaged<PortBase>? {
         guard sequence == .documented, !mode.observed.isDisjoint(with: [.beforeWaiting, .afterWaiting]),
             !mode.ports.isEmpty
         else { return nil }
@@ -322,7 +334,7 @@ public final class RunLoop {
         queueDueTimers(mode)
         guard mode.ready.count > 0, let port = mode.ready.first else { return nil }
         mode.ready.removeFirst()
-        return port.takeUnretainedValue()
+        return port.retain()
     }
 
     /// Takes the next event of the mode, waiting for one if need be.
@@ -368,19 +380,21 @@ public final class RunLoop {
     /// Queues what is ready, waiting for it as long as `timeout` says. Returns whether another thread woke the loop, which is
     /// forgotten with that.
     private func wait(_ mode: ModeState, timeout: Int64) -> Bool {
-        let descriptors = mode.descriptors ?? wakeOnly
-        guard timeout != 0, !descriptors.hasAlwaysReady, handle.beginSleep() else {
-            look(mode)
-            return handle.clearWakeUp()
+        // Not retained: a mode keeps the set that it has.
+        Unmanaged.passUnretained(mode.descriptors ?? wakeOnly)._withUnsafeGuaranteedRef { descriptors in
+            guard timeout != 0, !descriptors.hasAlwaysReady, handle.beginSleep() else {
+                look(mode)
+                return handle.clearWakeUp()
+            }
+            let start = poller.coarseNow()
+            let count = poller.wait(
+                descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
+            let woken = handle.endSleep()
+            counters.pointee.sleeps += 1
+            counters.pointee.asleep += poller.coarseNow() - start
+            queueReady(mode, descriptors, count)
+            return woken
         }
-        let start = poller.now()
-        let count = poller.wait(
-            descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
-        let woken = handle.endSleep()
-        counters.pointee.sleeps += 1
-        counters.pointee.asleep += poller.now() - start
-        queueReady(mode, descriptors, count)
-        return woken
     }
 
     /// Queues what is ready now. It leaves wake-ups alone: they are for the wait, which may be still to come.
@@ -446,9 +460,9 @@ public final class RunLoop {
     private func takeReady(_ mode: ModeState) -> Event? {
         dropStale(mode)
         guard mode.ready.count > 0 else { return nil }
-        let port = mode.ready.first?.takeUnretainedValue()
+        let port = mode.ready.first
         mode.ready.removeFirst()
-        if let port { return .port(port) }
+        if let port { return .port(port.retain()) }
         mode.timersAreTaken = true
         return .timers
     }
@@ -464,30 +478,35 @@ public final class RunLoop {
             fireDueTimers(mode)
             return false
         case .port(let port):
-            // An observer of the end of the wait may have removed it.
-            guard port.isValid, mode.contains(port) else { return false }
-            dispatches += 1
-            counters.pointee.ports += 1
-            // Delivered here, it is not to be delivered again in another mode, nor to keep a place there.
-            if port.modes.count > 1 {
-                for other in port.modes where other !== mode {
-                    look(other)
-                    other.ready.remove(port)
-                }
-            }
-            let start = linux_monotonic_coarse()
-            let hasMore = port.deliver()
-            counters.pointee.note(callbackSince: start)
-            guard hasMore else { return !port.isInner }
-            // Still ready, so it goes to the end of the queue: behind what became ready meanwhile. Timers first: what the kernel
-            // lists may well be this port, which its callback has made ready once more.
-            for mode in port.modes {
-                queueDueTimers(mode)
-                look(mode)
-                if !mode.ready.contains(port) { mode.ready.append(port) }
-            }
-            return !port.isInner
+            defer { port.release() }
+            return port._withUnsafeGuaranteedRef { dispatch($0, mode) }
         }
+    }
+
+    private func dispatch(_ port: PortBase, _ mode: ModeState) -> Bool {
+        // An observer of the end of the wait may have removed it.
+        guard port.isValid, mode.contains(port) else { return false }
+        dispatches += 1
+        counters.pointee.ports += 1
+        // Delivered here, it is not to be delivered again in another mode, nor to keep a place there.
+        if port.modes.count > 1 {
+            for other in port.modes where other !== mode {
+                look(other)
+                other.ready.remove(port)
+            }
+        }
+        let start = linux_monotonic_coarse()
+        port.deliver()
+        counters.pointee.note(callbackSince: start)
+        guard port.isValid, port.isStillReady(inFrontOf: mode.ready, dispatches) else { return !port.isInner }
+        // Still ready, so it goes to the end of the queue: behind what became ready meanwhile. Timers first: what the kernel
+        // lists may well be this port, which its callback has made ready once more.
+        for mode in port.modes {
+            queueDueTimers(mode)
+            look(mode)
+            if !mode.ready.contains(port) { mode.ready.append(port) }
+        }
+        return !port.isInner
     }
 
     private func isStopped(_ run: Run) -> Bool {

@@ -53,6 +53,7 @@ struct AttachPromptTests {
         ])
         try session.type("\u{0C}rl.sleep(1000)\r")
         try session.until("the entry") { $0.picture == ["\(target.pid)> rl.sleep(1000)", "|"] }
+        usleep(100_000)  // until it sleeps there
         try session.type("\u{03}")
         try session.until(["\(target.pid)> rl.sleep(1000)", "interrupted!", "\(target.pid)> |"])
         try session.type("\u{0C}while true do end\r")

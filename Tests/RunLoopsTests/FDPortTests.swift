@@ -55,6 +55,45 @@ import Testing
         #expect(world.journal() == "P =3")
     }
 
+    /// Whoever reads what a port was found ready for takes its turn away, in a callback of whatever kind or between two runs.
+    @Test(arguments: ["port", "request", "source", "observer", "attention", "caller"])
+    func nobodyIsCalledForNothing(reader: String) throws {
+        let world = World()
+        let pipes = [Pipe(), Pipe(), Pipe()]
+        let read = { pipes[1].drain() }
+        if reader == "observer" {
+            world.observe(.default, .beforeSources) { _ in if pipes[0].isDry { read() } }
+            _ = world.journal()
+        }
+        let source = world.source("S") { _ in if reader == "source" { read() } }
+        if reader == "attention" { world.loop.attentionHandler = { _ in read() } }
+        for (i, pipe) in pipes.enumerated() {
+            pipe.fire()
+            let port = try RunLoop.FDPort(pipe.reader) { [unowned world] port, _ in
+                world.log("P\(i)")
+                pipe.drain()
+                guard i == 0 else { return }
+                switch reader {
+                case "port": read()
+                case "request": world.loop.perform(read)
+                case "source": source.signal()
+                case "attention": world.loop.handle.raiseAttention()
+                case "caller": world.loop.stop()
+                default: break
+                }
+            }
+            world.loop.add(port)
+        }
+        world.run()
+        if reader == "caller" {
+            #expect(world.journal() == "P0 =2")
+            read()
+            world.run()
+        }
+        let handled = world.journal().split(separator: " ").filter { $0.hasPrefix("P") }
+        #expect(handled == (reader == "caller" ? ["P2"] : ["P0", "P2"]))
+    }
+
     @Test func whatIsLeftUnreadIsReportedAgainAndNothingIsReadBehindTheUsersBack() throws {
         let world = World()
         let pipe = Pipe()

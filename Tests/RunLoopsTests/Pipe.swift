@@ -31,6 +31,12 @@ final class Pipe {
         return max(0, Glibc.read(reader, &bytes, count))
     }
 
+    /// Whether nothing can be read.
+    var isDry: Bool {
+        var ready = pollfd(fd: reader, events: Int16(POLLIN), revents: 0)
+        return poll(&ready, 1, 0) == 0
+    }
+
     func drain() { while read(4096) > 0 {} }
 
     func closeReader() {

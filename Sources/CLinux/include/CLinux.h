@@ -68,6 +68,19 @@ static inline short linux_poll_now(int fd, short events) {
   return n > 0 ? p.revents : 0;
 }
 
+typedef struct {
+  short first, second;
+} linux_two_answers;
+
+/// The same of two at once.
+static inline linux_two_answers linux_poll_two_now(int first, short first_events, int second, short second_events) {
+  struct pollfd p[] = {{.fd = first, .events = first_events}, {.fd = second, .events = second_events}};
+  int n;
+  do n = poll(p, 2, 0);
+  while (n < 0 && errno == EINTR);
+  return n > 0 ? (linux_two_answers){p[0].revents, p[1].revents} : (linux_two_answers){0, 0};
+}
+
 /// Whether the number is an open descriptor's.
 static inline int linux_is_open(int fd) { return fcntl(fd, F_GETFD) != -1; }
 

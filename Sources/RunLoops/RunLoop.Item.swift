@@ -72,8 +72,11 @@ extension RunLoop {
         /// It serves another item, whose modes are its own, and does not count as an event of a run's.
         final var isInner = false
 
+        /// Whether that is a system call.
+        var asksKernel: Bool { false }
+
         /// The same, asked after a callback; `queue` is what comes next. A port that has to ask the kernel can ask for the
-        /// first of them, too, and note that it was found ready in `foundAt`.
+        /// first of them, too, and note in `foundAt` that it is ready, or take it out.
         func isStillReady(inFrontOf queue: borrowing ReadyQueue, _ dispatches: UInt64) -> Bool { isStillReady() }
 
         /// Calls the callback.

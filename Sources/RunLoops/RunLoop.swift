@@ -50,6 +50,8 @@ public final class RunLoop {
     private var lastRun: UInt64 = 0
     /// Goes up whenever code runs that is not the loop's: what was found ready before may no longer be after it.
     var dispatches: UInt64 = 0
+    /// For how many events not to look for more; see `findsMore`.
+    private var looksInVain = 0
     private let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: 64)
 
     /// What one `run` knows.
@@ -498,7 +500,13 @@ public final class RunLoop {
         let start = linux_monotonic_coarse()
         port.deliver()
         counters.pointee.note(callbackSince: start)
-        guard port.isValid, port.isStillReady(inFrontOf: mode.ready, dispatches) else { return !port.isInner }
+        guard port.isValid else { return !port.isInner }
+        if port.asksKernel, port.modes.count == 1, findsMore(mode) {
+            // Something else is next: whether this one is still ready is asked when its turn comes.
+            if !mode.ready.contains(port) { mode.ready.append(port) }
+            return !port.isInner
+        }
+        guard port.isStillReady(inFrontOf: mode.ready, dispatches) else { return !port.isInner }
         // Still ready, so it goes to the end of the queue: behind what became ready meanwhile. Timers first: what the kernel
         // lists may well be this port, which its callback has made ready once more.
         for mode in port.modes {
@@ -507,6 +515,20 @@ public final class RunLoop {
             if !mode.ready.contains(port) { mode.ready.append(port) }
         }
         return !port.isInner
+    }
+
+    /// Looks whether another descriptor is ready, if that is worth a system call: while there is always more, it saves the
+    /// one that asks about the last; when there is not, the loop is about to sleep, and will look anyway.
+    private func findsMore(_ mode: ModeState) -> Bool {
+        guard mode.ready.count == 0, !timersAreDue(mode) else { return false }
+        guard looksInVain == 0 else {
+            looksInVain -= 1
+            return false
+        }
+        look(mode)
+        if mode.ready.count > 0 { return true }
+        looksInVain = 15
+        return false
     }
 
     private func isStopped(_ run: Run) -> Bool {

@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SOURCE "=[rlhost]"
+
 static const char prelude[] = {
 #embed "lua/prelude.lua"
 };
 
-// Compiled code of the prelude. Each thread has a state of its own, and compiling would be most of what its start costs.
+// Compiled code of the prelude, from the second state on. Each thread has one of its own, and compiling would be most of what
+// its start costs. Without line numbers and names of variables, or loading would be a fifth of it.
 typedef struct compiled {
   size_t length, capacity;
   char *bytes;
@@ -37,19 +40,39 @@ static int append(lua_State *L, const void *bytes, size_t length, void *data) {
   return 0;
 }
 
+// Stripped code has no source either. It is put back where lua_dump leaves a place for it: tracebacks tell by it what is the
+// host's, and so do we. Whether that is right for the Lua at hand shows when it is loaded.
+static int name_source(lua_State *L, compiled *code) {
+  enum { header = 4 + 1 + 1 + 6 + 3 + sizeof(lua_Integer) + sizeof(lua_Number) + 1 };
+  const unsigned char none = 0x80;
+  if (code->length <= header || (unsigned char)code->bytes[header] != none) return 0;
+  const char length = (char)(none | sizeof SOURCE);
+  if (append(L, SOURCE, sizeof SOURCE - 1, code) != 0) return 0;  // for the room
+  memmove(code->bytes + header + sizeof SOURCE, code->bytes + header + 1, code->length - header - sizeof SOURCE);
+  code->bytes[header] = length;
+  memcpy(code->bytes + header + 1, SOURCE, sizeof SOURCE - 1);
+  int status = cl_load_text(L, code->bytes, code->length, SOURCE);
+  lua_Debug debug = {0};
+  if (status == LUA_OK) lua_getinfo(L, ">S", &debug);
+  else lua_pop(L, 1);
+  return status == LUA_OK && strcmp(debug.source, SOURCE) == 0;
+}
+
 // Keeps the compiled function on top of the stack for all. Without memory for that nothing is kept.
 static void keep(lua_State *L) {
   compiled *code = calloc(1, sizeof *code);
   if (!code) return;
   compiled *none = NULL;
-  // With line numbers and names: errors in the prelude are told apart as in any script.
-  if (lua_dump(L, append, code, 0) != 0 || !atomic_compare_exchange_strong(&compiled_prelude, &none, code)) drop(code);
+  if (lua_dump(L, append, code, 1) != 0 || !name_source(L, code) ||
+      !atomic_compare_exchange_strong(&compiled_prelude, &none, code))
+    drop(code);
 }
 
 int cl_load_prelude(lua_State *L) {
+  static atomic_int others;
   const compiled *code = atomic_load(&compiled_prelude);
-  if (code) return cl_load_text(L, code->bytes, code->length, "=[rlhost]");
-  int status = cl_load_text(L, prelude, sizeof prelude, "=[rlhost]");
-  if (status == LUA_OK) keep(L);
+  if (code) return cl_load_text(L, code->bytes, code->length, SOURCE);
+  int status = cl_load_text(L, prelude, sizeof prelude, SOURCE);
+  if (status == LUA_OK && atomic_exchange(&others, 1)) keep(L);
   return status;
 }

@@ -343,7 +343,7 @@ static int p_open_libraries(lua_State *L) {
   luaL_openlibs(L);
   cl_replace_functions(L);
   // As lua does it: a script starts in generational mode.
-  lua_gc(L, LUA_GCGEN, 0, 0);
+  if (lua_gc(L, LUA_GCISRUNNING)) lua_gc(L, LUA_GCGEN, 0, 0);
   return 0;
 }
 
@@ -351,6 +351,16 @@ int cl_open_libraries(lua_State *L, int without_environment) {
   lua_pushboolean(L, without_environment);
   return cl_call_protected(L, p_open_libraries, 1, 0);
 }
+
+void cl_stop_collector(lua_State *L) { lua_gc(L, LUA_GCSTOP); }
+
+static int p_start_collector(lua_State *L) {
+  lua_gc(L, LUA_GCRESTART);
+  lua_gc(L, LUA_GCGEN, 0, 0);
+  return 0;
+}
+
+int cl_start_collector(lua_State *L) { return cl_call_protected(L, p_start_collector, 0, 0); }
 
 static int p_load_file(lua_State *L) {
   int status = luaL_loadfile(L, lua_touserdata(L, 1));
@@ -589,6 +599,29 @@ uint32_t cl_anchor(lua_State *L, int index) {
   lua_rawseti(L, -2, slot);
   lua_pop(L, 1);
   return slot;
+}
+
+static int p_anchor_texts(lua_State *L) {
+  const char *text = lua_touserdata(L, 1);
+  uint32_t *slots = lua_touserdata(L, 2);
+  for (int i = 0, count = (int)lua_tointeger(L, 3); i < count; i++) {
+    size_t length = strlen(text);
+    lua_pushlstring(L, text, length);
+    if (!(slots[i] = cl_anchor(L, -1))) return luaL_error(L, "not enough memory");
+    lua_pop(L, 1);
+    text += length + 1;
+  }
+  return 0;
+}
+
+int cl_anchor_texts(lua_State *L, const char *texts, uint32_t *slots, int count) {
+  if (!lua_checkstack(L, 24)) return 0;
+  lua_pushlightuserdata(L, (void *)texts);
+  lua_pushlightuserdata(L, slots);
+  lua_pushinteger(L, count);
+  int status = cl_call_protected(L, p_anchor_texts, 3, 0);
+  if (status != LUA_OK) lua_pop(L, 1);
+  return status == LUA_OK;
 }
 
 // `false`, not nil: the place stays, and neither this nor the next use of it can raise.

@@ -187,11 +187,14 @@ final class LuaThread: Sendable {
     }
 
     private func run(_ start: Start, _ host: LuaHost) -> Outcome {
+        // One look at what is there to stay costs less than one each time that it has grown by a fifth.
+        cl_stop_collector(host.main)
         if let message = host.openLibraries(ignoringEnvironment: start.ignoresEnvironment) {
             return .failure(nil, message)
         }
         host.setPaths(start.path, start.nativePath)
         if let message = start.world.prepare(host) ?? host.requireRunloop() { return .failure(nil, message) }
+        guard cl_start_collector(host.main) == LUA_OK else { return .failure(nil, host.popMessage()) }
         guard let count = start.function.unpack(onto: host.state) else {
             return .failure(nil, host.popMessage())
         }

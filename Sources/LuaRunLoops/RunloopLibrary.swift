@@ -105,23 +105,17 @@ func openRunloop(_ call: Call) -> Int32 {
 }
 
 extension LuaHost {
-    /// Strings that callbacks get, made once: making one may fail, and a callback is no place for that.
+    /// Strings that callbacks get.
+    private static let callbackTexts: [String] =
+        ObserverBinding.activityNames.map(\.name.description)
+        + (0..<16).map { FDPortBinding.text(.init(rawValue: UInt8($0))) } + ["cancelled"]
+    private static let joinedTexts = callbackTexts.flatMap { Array($0.utf8CString) }
+
+    /// Makes them: making one may fail, and a callback is no place for that.
     func internStrings() -> Bool {
         guard strings.isEmpty else { return true }
-        var slots: [UInt32] = []
-        let activities = ObserverBinding.activityNames.map(\.name.description)
-        let events = (0..<16).map { FDPortBinding.text(.init(rawValue: UInt8($0))) }
-        for text in activities + events + ["cancelled"] {
-            setScratch(text)
-            guard cl_push_text(main, host.pointee.scratch, host.pointee.length) == LUA_OK else {
-                cl_pop(main, 1)
-                return false
-            }
-            let slot = anchor(main, -1)
-            cl_pop(main, 1)
-            guard slot != 0 else { return false }
-            slots.append(slot)
-        }
+        var slots = [UInt32](repeating: 0, count: Self.callbackTexts.count)
+        guard cl_anchor_texts(main, Self.joinedTexts, &slots, Int32(slots.count)) != 0 else { return false }
         strings = slots
         return true
     }
@@ -136,7 +130,6 @@ extension LuaHost {
     }
 
     func slot(of events: RunLoop.FDPort.Events) -> UInt32 { strings[6 + Int(events.rawValue & 15)] }
-
 }
 
 extension Call {

@@ -167,7 +167,11 @@ void cl_free_parcel(cl_parcel *parcel);
 
 // Protected calls from Swift. They leave their results, or the error, on the stack.
 int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results);
+/// Opens Lua's libraries. Unless the collector is stopped, it is generational afterwards.
 int cl_open_libraries(lua_State *L, int without_environment);
+/// Until cl_start_collector nothing is collected but when memory is out: for the opening of a state, which makes no garbage.
+void cl_stop_collector(lua_State *L);
+int cl_start_collector(lua_State *L);  ///< generational
 int cl_load_file(lua_State *L, const char *path);   ///< NULL: standard input
 /// Pushes a function that calls the function which is its first argument, with the others, as lua calls a chunk. An error
 /// does not leave it: see cl_is_failure. What it calls may wait.
@@ -198,6 +202,8 @@ int cl_call_traced(lua_State *L, int arguments, int results);
 
 /// Keeps the value at an index alive, in a slot other than 0; 0 when memory is out. Raises nothing.
 uint32_t cl_anchor(lua_State *L, int index);
+/// Makes strings and anchors them: texts that end with a 0 each, one behind the other. Returns 0 when memory is out.
+int cl_anchor_texts(lua_State *L, const char *texts, uint32_t *slots, int count);
 /// Lets go of it. Raises nothing; does nothing for 0, and once the state is closed.
 void cl_let_go(cl_host *host, uint32_t slot);
 

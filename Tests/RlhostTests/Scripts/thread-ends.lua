@@ -112,6 +112,15 @@ try("two wait for each other", function()
   return caught, inner
 end)
 
+-- The first thread compiles what of the library is Lua, the later ones have it compiled: the host's parts go by one name.
+local function traces()
+  local rl = require "runloop"
+  local trace
+  rl.notifications:observe("N", function() trace = debug.traceback() end)
+  rl.notifications:post("N")
+  return select(2, trace:gsub("\n\t%[rlhost%]:", "")), tostring(rl.on_readable(0, print)):match "ends.lua:(%d+)"
+end
+for i = 1, 3 do try("the host's part in thread " .. i, function() return rl.thread(traces):join() end) end
 --[[ expected:
 several wait for one:		10
 time is up:		nil | timed out | true | R
@@ -123,4 +132,7 @@ cancelled while it waits for an answer:		false | cancelled
 cancelled while it sends to a full port:		false | cancelled | 1
 a cancelled sleep is forgotten:		cancelled, it goes on
 two wait for each other:		20 | 20
+the host's part in thread 1:		true | 2 | 121
+the host's part in thread 2:		true | 2 | 121
+the host's part in thread 3:		true | 2 | 121
 ]]

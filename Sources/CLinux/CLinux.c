@@ -23,6 +23,22 @@ int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t t
   return epoll_wait(epoll, events, count, milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds);
 }
 
+void linux_write_all(int fd, const void *bytes, size_t length) {
+  const char *p = bytes;
+  while (length > 0) {
+    ssize_t n = write(fd, p, length);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) {  // somebody made it non-blocking: nothing is lost for that
+      struct pollfd ready = {.fd = fd, .events = POLLOUT};
+      poll(&ready, 1, -1);
+      continue;
+    }
+    if (n < 0) return;
+    p += n;
+    length -= (size_t)n;
+  }
+}
+
 void linux_lose_loop(void) {
   static const char text[] =
       "run loop: its own descriptor is gone: close only descriptors that you have opened, or do so before the loop is used\n";

@@ -135,22 +135,6 @@ void terminal_flush(void) {
   fflush(stderr);
 }
 
-void terminal_write(int fd, const void *bytes, size_t length) {
-  const char *p = bytes;
-  while (length > 0) {
-    ssize_t n = write(fd, p, length);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) {
-      struct pollfd ready = {.fd = fd, .events = POLLOUT};
-      poll(&ready, 1, -1);
-      continue;
-    }
-    if (n < 0) return;
-    p += n;
-    length -= (size_t)n;
-  }
-}
-
 size_t terminal_buffered_input(void) { return (size_t)(stdin->_IO_read_end - stdin->_IO_read_ptr); }
 
 char *terminal_read_line(size_t *length) {

@@ -1,10 +1,12 @@
 // The memory of a Lua state.
 //
 // Nearly all that Lua asks for is small, and most of it short-lived: userdata, strings, closures, tables. A state belongs to
-// one thread and Lua says how large a block is that it gives back, so that small blocks can come from slabs of blocks of one
-// size, with no header and no lock: a quarter of what they cost with malloc. Larger ones are malloc's.
+// one thread, so small blocks can come from slabs of blocks of one size, with no header and no lock: a quarter of what they
+// cost with malloc. Larger ones are malloc's. Which is which shows in the page of the block, since C modules that use a
+// state's allocator get away elsewhere with telling it nonsense about the size of what they give back.
 #include "private.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +30,7 @@
 
 // Blocks of one size. Those with room for more are in the list of their size.
 typedef struct cl_slab {
+  uintptr_t mark;  // a number that is nowhere else
   struct cl_slab *next, *previous;
   struct cl_chunk *chunk;
   void *free;      // blocks given back: each begins with the address of the next
@@ -58,6 +61,14 @@ typedef struct cl_chunk {
     else *(list) = (x)->next;                          \
   } while (0)
 
+static uintptr_t mark_of(const cl_host *host) { return (uintptr_t)host ^ 0x9E3779B97F4A7C15u; }
+
+// NULL: it is malloc's. Of those none begins in the page of a slab.
+static cl_slab *slab_of(const cl_host *host, void *block) {
+  cl_slab *s = (cl_slab *)((uintptr_t)block & ~(uintptr_t)(PAGE - 1));
+  return POOLS && s->mark == mark_of(host) ? s : NULL;
+}
+
 static int has_room(const cl_slab *s) { return s->free || s->fresh + s->size <= SLAB; }
 static int has_slabs(const cl_chunk *c) { return c->free || c->fresh < CHUNK; }
 
@@ -78,6 +89,7 @@ static cl_chunk *new_chunk(cl_host *host) {
 
 static void free_chunk(cl_chunk **list, cl_chunk *c) {
   UNLINK(list, c);
+  for (unsigned i = 0; i < c->fresh; i++) ((cl_slab *)(c->memory + PAGE * i))->mark = 0;
   free(c->memory);
   free(c);
 }
@@ -94,7 +106,7 @@ static cl_slab *new_slab(cl_host *host, size_t size) {
     LINK(&host->full_chunks, c);
   }
   size = (size + STEP - 1) / STEP * STEP;
-  *s = (cl_slab){.chunk = c, .size = (uint16_t)size, .fresh = (sizeof *s + STEP - 1) / STEP * STEP};
+  *s = (cl_slab){.mark = mark_of(host), .chunk = c, .size = (uint16_t)size, .fresh = (sizeof *s + STEP - 1) / STEP * STEP};
   LINK(list_of(host, size), s);
   return s;
 }
@@ -128,10 +140,10 @@ static void *take(cl_host *host, size_t size) {
   return block;
 }
 
-static void give_back(cl_host *host, void *block, size_t size) {
-  if (!POOLS || size > LARGEST) return free(block);
+static void give_back(cl_host *host, void *block) {
+  cl_slab *s = slab_of(host, block);
+  if (!s) return free(block);
   if (!host->main) return;  // the state is being closed: all that is small goes at once
-  cl_slab *s = (cl_slab *)((uintptr_t)block & ~(uintptr_t)(PAGE - 1));
   int was_full = !has_room(s);
   *(void **)block = s->free;
   s->free = block;
@@ -141,13 +153,15 @@ static void give_back(cl_host *host, void *block, size_t size) {
   else if (s->used == 0 && (s->next || s->previous)) free_slab(host, s);
 }
 
-static void *resize(cl_host *host, void *block, size_t old_size, size_t size) {
-  if (!POOLS || (old_size > LARGEST && size > LARGEST)) return realloc(block, size);
-  if (old_size <= LARGEST && size <= LARGEST && list_of(host, old_size) == list_of(host, size)) return block;
+static void *resize(cl_host *host, void *block, size_t size) {
+  const cl_slab *s = slab_of(host, block);
+  if (!s && (!POOLS || size > LARGEST)) return realloc(block, size);
+  if (s && size <= s->size && size + STEP > s->size) return block;
   void *other = take(host, size);
   if (!other) return NULL;
-  memcpy(other, block, old_size < size ? old_size : size);
-  give_back(host, block, old_size);
+  size_t held = s ? s->size : malloc_usable_size(block);
+  memcpy(other, block, held < size ? held : size);
+  give_back(host, block);
   return other;
 }
 
@@ -157,14 +171,14 @@ void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size) {
     if (!old) return NULL;
     host->bytes -= old_size;
     host->blocks--;
-    give_back(host, old, old_size);
+    give_back(host, old);
     return NULL;
   }
   if (!old || new_size > old_size) {  // shrinking never fails: Lua relies on it
     uint64_t number = ++host->allocations;
     if (host->fail_at && (number == host->fail_at || (host->fail_on && number > host->fail_at))) return NULL;
   }
-  void *block = old ? resize(host, old, old_size, new_size) : take(host, new_size);
+  void *block = old ? resize(host, old, new_size) : take(host, new_size);
   if (!block) return NULL;
   if (old) {
     host->bytes += new_size - old_size;

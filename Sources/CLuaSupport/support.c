@@ -163,11 +163,16 @@ static int conclude(lua_State *L, int verdict) {
   }
 }
 
-static int call_swift(lua_State *L) {
-  if (cl_host_of(L)->closing) return luaL_error(L, "rlhost: the state is being closed");
-  cl_function function = (cl_function)lua_touserdata(L, lua_upvalueindex(1));
+static int run(lua_State *L, cl_function function) {
   int verdict = function(L);
   return verdict >= 0 ? verdict : conclude(L, verdict);
+}
+
+static int closing(lua_State *L) { return luaL_error(L, "rlhost: the state is being closed"); }
+
+static int call_swift(lua_State *L) {
+  if (cl_host_of(L)->closing) return closing(L);
+  return run(L, (cl_function)lua_touserdata(L, lua_upvalueindex(1)));
 }
 
 // The largest integer key of a table, by a raw traversal: the length operator is free to stop at a nil.
@@ -185,7 +190,7 @@ static int count_positional(lua_State *L, int table) {
 static int construct(lua_State *L) {
   const cl_entry *entry = lua_touserdata(L, lua_upvalueindex(1));
   cl_host *host = cl_host_of(L);
-  if (host->closing) return luaL_error(L, "rlhost: the state is being closed");
+  if (host->closing) return closing(L);
   const cl_kind *kind = host->kinds[entry->kind];
   int first = entry->spread;
   int arguments = lua_gettop(L);
@@ -213,8 +218,7 @@ static int construct(lua_State *L) {
     lua_setiuservalue(L, 1, kind->user_values + 1 + i);
   }
   host->constructed = box;
-  int verdict = entry->function(L);
-  return verdict >= 0 ? verdict : conclude(L, verdict);
+  return run(L, entry->function);
 }
 
 // A function that packs: what could not cross raises here, before Swift knows of the call.
@@ -647,22 +651,6 @@ const char *cl_error_text(int number) {
   snprintf(text, sizeof text, "%s", description ? description : "unknown error");
   if (text[0] >= 'A' && text[0] <= 'Z' && text[1] >= 'a' && text[1] <= 'z') text[0] += 'a' - 'A';
   return text;
-}
-
-void cl_write_all(int fd, const void *bytes, size_t length) {
-  const char *p = bytes;
-  while (length > 0) {
-    ssize_t n = write(fd, p, length);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) {  // somebody made it non-blocking: nothing is lost for that
-      struct pollfd ready = {.fd = fd, .events = POLLOUT};
-      poll(&ready, 1, -1);
-      continue;
-    }
-    if (n < 0) return;
-    p += n;
-    length -= (size_t)n;
-  }
 }
 
 // Functions for the Lua-written part -----------------------------------------------------------------------------------

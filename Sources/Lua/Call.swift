@@ -133,6 +133,14 @@ public struct Call {
         return answer(program)
     }
 
+    /// nil and a reason.
+    public func refuse(_ reason: String) -> Int32 {
+        var program = ValueProgram()
+        program.appendNil()
+        program.append(reason)
+        return answer(program)
+    }
+
     /// Calls the function below the topmost `arguments` values, once no Swift frame is in the way; its results are the
     /// answer. It may wait.
     public func call(arguments: Int32) -> Int32 { CL_CALL.rawValue - arguments }

@@ -77,13 +77,12 @@ final class LuaItem {
     /// What other threads get of it, if its kind crosses.
     let shared: SharedItem?
     /// Made in this state: here its callbacks run, and only here it can be added to a loop.
-    let isHome: Bool
+    var isHome: Bool { callback.isHome }
 
     init(_ item: RunLoop.Item, _ callback: Callback) {
         self.item = item
         self.callback = callback
         shared = item is RunLoop.Source || item is RunLoop.Port ? SharedItem(item) : nil
-        isHome = true
         LiveObjects.note(1)
         item.attachment = callback
         item.abandoned = { [callback] in callback.releaseAnchor() }
@@ -93,8 +92,7 @@ final class LuaItem {
     init(arrived shared: SharedItem, _ host: LuaHost) {
         item = shared.item
         self.shared = shared
-        callback = Callback(host, site: 0)
-        isHome = false
+        callback = Callback(host, site: 0, isHome: false)
         LiveObjects.note(1)
     }
 
@@ -117,8 +115,11 @@ final class Callback {
     var host: LuaHost { unmanagedHost.takeUnretainedValue() }
     let site: UInt32
     var slot: UInt32 = 0
+    /// See `LuaItem`, which would be a size larger with it.
+    let isHome: Bool
 
-    init(_ host: LuaHost, site: UInt32) {
+    init(_ host: LuaHost, site: UInt32, isHome: Bool = true) {
+        self.isHome = isHome
         unmanagedHost = .passUnretained(host)
         self.site = site
         LiveObjects.note(1)

@@ -1,3 +1,4 @@
+internal import CLinux
 internal import CLuaSupport
 public import Lua
 public import RunLoops
@@ -230,5 +231,5 @@ func exitProcess(_ status: Int32) -> Never { cl_exit(status) }
 
 /// Writes a text to a descriptor, all of it.
 func write(_ text: String, to fd: Int32) {
-    text.withAnyBytes { bytes in cl_write_all(fd, bytes.baseAddress, bytes.count) }
+    text.withAnyBytes { bytes in linux_write_all(fd, bytes.baseAddress, bytes.count) }
 }

@@ -69,13 +69,13 @@ enum PortBinding {
         let host = call.luaHost
         switch port.send(message) {
         case .sent: return call.answer(true)
-        case .invalid: return refuse(call, "invalid")
+        case .invalid: return call.refuse("invalid")
         case .full, .waits: break
         }
         var timeout: Int64?
         if !call.isMissing(2) {
             timeout = max(0, (call.nanoseconds(2) ?? 0) - host.loop.now.nanoseconds)
-            if timeout == 0 { return refuse(call, "timed out") }
+            if timeout == 0 { return call.refuse("timed out") }
         }
         if let refusal = call.refusalToWait(in: "port:send: the port is full") { return refusal }
         guard let (number, modes) = host.beginExternalWait(in: "port:send", timeout: timeout) else {
@@ -90,13 +90,6 @@ enum PortBinding {
         case .invalid, .full: end(false)
         }
         return call.yield()
-    }
-
-    private static func refuse(_ call: Call, _ reason: String) -> Int32 {
-        var program = ValueProgram()
-        program.appendNil()
-        program.append(reason)
-        return call.answer(program)
     }
 
     private static func isValid(_ call: Call) -> Int32 {

@@ -167,10 +167,7 @@ enum RemotePortBinding {
             guard call.luaHost.push(bytes: data, onto: call.thread) else { return call.raiseOutOfMemory() }
             return call.values(1)
         case .failure(let failure):
-            var program = ValueProgram()
-            program.appendNil()
-            program.append(failure.description)
-            return call.answer(program)
+            return call.refuse(failure.description)
         }
     }
 

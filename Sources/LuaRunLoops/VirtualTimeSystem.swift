@@ -1,3 +1,4 @@
+internal import CLinux
 internal import CLuaSupport
 internal import Glibc
 internal import Lua
@@ -176,7 +177,7 @@ enum VirtualTimeSystem {
 
     /// emit(text): writes all of it to the runner.
     private static func emit(_ call: Call) -> Int32 {
-        if let bytes = call.bytes(1) { cl_write_all(3, bytes.baseAddress, bytes.count) }
+        if let bytes = call.bytes(1) { linux_write_all(3, bytes.baseAddress, bytes.count) }
         return call.nothing()
     }
 

@@ -79,7 +79,7 @@ extension REPL {
             terminal_release()
         }
 
-        private func write(_ bytes: [UInt8]) { terminal_write(isatty(1) != 0 ? 1 : 2, bytes, bytes.count) }
+        private func write(_ bytes: [UInt8]) { linux_write_all(isatty(1) != 0 ? 1 : 2, bytes, bytes.count) }
 
         // MARK: Both threads
 
@@ -93,7 +93,7 @@ extension REPL {
                 queue.unlock()
                 if !printed.isEmpty { bytes += editor.interleave(printed) }
                 guard !bytes.isEmpty else { return }
-                terminal_write(terminal, bytes, bytes.count)
+                linux_write_all(terminal, bytes, bytes.count)
             }
         }
 

@@ -253,14 +253,14 @@ import Testing
     @Test func aDescriptorItOwnsIsClosedWithItAndOnlyThen() throws {
         let pipe = Pipe()
         let world = World()
-        let copy = dup(pipe.reader)
+        let copy = fcntl(pipe.reader, F_DUPFD, 880)  // high: see Pipe
         let port = try RunLoop.FDPort(copy, owns: true) { _, _ in }
         world.loop.add(port)
         world.loop.remove(port)
         #expect(fcntl(copy, F_GETFD) != -1)
         port.invalidate()
         #expect(fcntl(copy, F_GETFD) == -1)
-        let another = dup(pipe.reader)
+        let another = fcntl(pipe.reader, F_DUPFD, 900)
         do { _ = try RunLoop.FDPort(another, owns: true) { _, _ in } }
         #expect(fcntl(another, F_GETFD) == -1)
     }
@@ -284,7 +284,7 @@ import Testing
 
     @Test func aReusedNumberNeverBringsTheOldPortAnEvent() throws {
         let world = World()
-        let old = Pipe()
+        let old = Pipe(readerFrom: 800)
         let number = old.reader
         let stale = try RunLoop.FDPort(number) { _, events in world.log("stale\(events.rawValue)") }
         world.loop.add(stale)
@@ -311,7 +311,7 @@ import Testing
 
     @Test func aNumberReusedWithinABatchBringsNoStaleEvent() throws {
         let world = World()
-        let pipes = [Pipe(), Pipe()]
+        let pipes = [Pipe(), Pipe(readerFrom: 820)]
         let number = pipes[1].reader
         let other = Pipe()
         let victim = try RunLoop.FDPort(number) { _, _ in world.log("victim") }
@@ -331,7 +331,7 @@ import Testing
 
     @Test func addingAPortWhoseDescriptorWasClosedDeliversAnErrorOnce() throws {
         let world = World()
-        let pipe = Pipe()
+        let pipe = Pipe(readerFrom: 840)
         let port = try RunLoop.FDPort(pipe.reader) { _, events in world.log("\(events.rawValue)") }
         pipe.closeReader()
         world.loop.add(port)
@@ -342,7 +342,7 @@ import Testing
 
     @Test func aClosedDescriptorDoesNotMakeTheLoopSpin() throws {
         let world = World()
-        let pipe = Pipe()
+        let pipe = Pipe(readerFrom: 860)
         let duplicate = dup(pipe.reader)
         defer { close(duplicate) }
         let port = try RunLoop.FDPort(pipe.reader) { _, events in world.log("\(events.rawValue)") }

@@ -5,13 +5,20 @@ final class Pipe {
     private(set) var reader: Int32
     private(set) var writer: Int32
 
-    init(socket: Bool = false) {
+    /// - Parameter number: the least number of the reading end. Tests that use a number after they have closed it take high
+    ///   ones: a low one may be another test's by then, which runs at the same time.
+    init(socket: Bool = false, readerFrom number: Int32? = nil) {
         var fds: [Int32] = [-1, -1]
         let status =
             socket
             ? socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0, &fds)
             : pipe(&fds)
         precondition(status == 0, "no pipe: errno \(errno)")
+        if let number {
+            let low = fds[0]
+            fds[0] = fcntl(low, F_DUPFD, number)
+            close(low)
+        }
         for fd in fds { _ = fcntl(fd, F_SETFL, O_NONBLOCK) }
         reader = fds[0]
         writer = fds[1]

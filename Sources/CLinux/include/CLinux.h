@@ -81,6 +81,9 @@ static inline linux_two_answers linux_poll_two_now(int first, short first_events
   return n > 0 ? (linux_two_answers){p[0].revents, p[1].revents} : (linux_two_answers){0, 0};
 }
 
+/// Writes all of it, however often the system call takes a part, or waits for room. Gives up at an error.
+void linux_write_all(int fd, const void *bytes, size_t length);
+
 /// Whether the number is an open descriptor's.
 static inline int linux_is_open(int fd) { return fcntl(fd, F_GETFD) != -1; }
 

@@ -39,8 +39,6 @@ void terminal_at_exit(void (*function)(void));
 
 /// Flushes what C's streams have buffered.
 void terminal_flush(void);
-/// Writes all of it. Does not raise, whatever happens.
-void terminal_write(int fd, const void *bytes, size_t length);
 /// How many bytes of standard input C's stream has buffered.
 size_t terminal_buffered_input(void);
 /// Reads a line of standard input, through C's stream; without the line's end. NULL at the end of input. Free it.

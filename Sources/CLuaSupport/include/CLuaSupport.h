@@ -253,9 +253,6 @@ int cl_live_objects(int change);
 
 _Noreturn void cl_exit(int status);
 
-/// Writes all of it, however often the system call takes a part.
-void cl_write_all(int fd, const void *bytes, size_t length);
-
 // Signals.
 /// Has SIGINT, SIGTERM, SIGQUIT and SIGPIPE noted, and `notify` called in the signal handler. Lua code that runs in `host`
 /// is interrupted by the first two, `explain` is called in it for the third; the fourth ends the process only if nobody

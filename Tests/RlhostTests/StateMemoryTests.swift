@@ -1,0 +1,69 @@
+import CLuaSupport
+import Glibc
+import Lua
+import Testing
+
+@Suite("A state's memory")
+struct StateMemoryTests {
+    /// As C modules use it: what they say of the old size is not always true, and with other hosts that does not matter.
+    @Test(
+        "blocks of all sizes keep what is in them, however they are resized and whatever is said of their old size",
+        arguments: 1...4)
+    func blocks(seed: UInt64) throws {
+        let interpreter = try #require(Interpreter())
+        var data: UnsafeMutableRawPointer?
+        let allocate = try #require(lua_getallocf(interpreter.main, &data))
+        var random = Repeatable(state: seed)
+        var blocks: [(UnsafeMutableRawPointer, size: Int, fill: UInt8)] = []
+        func size() -> Int { Int.random(in: 1...(Bool.random(using: &random) ? 300 : 5000), using: &random) }
+        func check(_ block: UnsafeMutableRawPointer, _ count: Int, _ fill: UInt8) {
+            let isWhole = UnsafeRawBufferPointer(start: block, count: count).allSatisfy { $0 == fill }
+            #expect(isWhole, "\(count) bytes at \(block)")
+        }
+        for step in 0..<20_000 {
+            let fill = UInt8(truncatingIfNeeded: step)
+            switch Int.random(in: 0..<5, using: &random) {
+            case 0...1:
+                let size = size()
+                let block = try #require(allocate(data, nil, 0, size))
+                #expect(Int(bitPattern: block) % 16 == 0)
+                memset(block, Int32(fill), size)
+                blocks.append((block, size, fill))
+            case 2 where !blocks.isEmpty:
+                let i = Int.random(in: 0..<blocks.count, using: &random)
+                let old = blocks[i]
+                let new = size()
+                let said = Bool.random(using: &random) ? old.size : size()
+                let block = try #require(allocate(data, old.0, said, new))
+                check(block, min(old.size, new), old.fill)
+                memset(block, Int32(fill), new)
+                blocks[i] = (block, new, fill)
+            default:
+                guard !blocks.isEmpty else { continue }
+                let old = blocks.swapRemove(Int.random(in: 0..<blocks.count, using: &random))
+                check(old.0, old.size, old.fill)
+                _ = allocate(data, old.0, Bool.random(using: &random) ? old.size : 0, 0)
+            }
+        }
+        for block in blocks {
+            check(block.0, block.size, block.fill)
+            _ = allocate(data, block.0, block.size, 0)
+        }
+        interpreter.close()
+    }
+}
+
+private struct Repeatable: RandomNumberGenerator {
+    var state: UInt64
+    mutating func next() -> UInt64 {
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return state.byteSwapped ^ state
+    }
+}
+
+extension Array {
+    fileprivate mutating func swapRemove(_ i: Int) -> Element {
+        swapAt(i, count - 1)
+        return removeLast()
+    }
+}

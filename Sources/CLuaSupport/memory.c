@@ -10,10 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE 4096   // the alignment of slabs: that of a block is found from its address
-#define SLAB (PAGE - 16)
-#define CHUNK 16    // slabs are got from malloc so many at a time
-#define STEP 16     // what a userdata of a C module may want its memory to be aligned to
+#define PAGE 4096  // a slab: that of a block is found from its address
+#define CHUNK 16   // so many slabs are got from malloc at a time
+#define STEP 16    // what a userdata of a C module may want its memory to be aligned to
 #define LARGEST (STEP * CL_POOL_CLASSES)
 
 // Where the sanitizers look after memory, it is theirs.
@@ -37,15 +36,17 @@ typedef struct cl_slab {
   uint16_t size;   // of a block
   uint16_t used;   // how many are in use
   uint16_t fresh;  // where those begin that never were
+  uint16_t end;    // where they end
 } cl_slab;
 
-// Several slabs in a row.
+// Slabs in a row, behind the head of the first.
 typedef struct cl_chunk {
   struct cl_chunk *next, *previous;
-  char *memory;
-  cl_slab *free;        // slabs given back, linked by `next`
-  unsigned used, fresh; // as above
+  cl_slab *free;         // slabs given back, linked by `next`
+  unsigned used, fresh;  // as above
 } cl_chunk;
+
+_Static_assert(sizeof(cl_slab) % STEP == 0 && sizeof(cl_chunk) % STEP == 0, "blocks begin behind them");
 
 #define LINK(list, x)                        \
   do {                                       \
@@ -69,29 +70,27 @@ static cl_slab *slab_of(const cl_host *host, void *block) {
   return POOLS && s->mark == mark_of(host) ? s : NULL;
 }
 
-static int has_room(const cl_slab *s) { return s->free || s->fresh + s->size <= SLAB; }
+static int has_room(const cl_slab *s) { return s->free || s->fresh + s->size <= s->end; }
 static int has_slabs(const cl_chunk *c) { return c->free || c->fresh < CHUNK; }
 
 static cl_slab **list_of(cl_host *host, size_t size) { return &host->slabs[(size - 1) / STEP]; }
 
+static cl_slab *slab_at(cl_chunk *c, unsigned i) { return (cl_slab *)((char *)((cl_slab *)c - 1) + PAGE * i); }
+
 static cl_chunk *new_chunk(cl_host *host) {
-  cl_chunk *c = calloc(1, sizeof *c);
-  if (!c) return NULL;
   // Malloc needs a little room between two of them: so they lie side by side.
-  c->memory = aligned_alloc(PAGE, PAGE * CHUNK - 16);
-  if (!c->memory) {
-    free(c);
-    return NULL;
-  }
+  cl_slab *first = aligned_alloc(PAGE, PAGE * CHUNK - 16);
+  if (!first) return NULL;
+  cl_chunk *c = (cl_chunk *)(first + 1);
+  *c = (cl_chunk){0};
   LINK(&host->chunks, c);
   return c;
 }
 
 static void free_chunk(cl_chunk **list, cl_chunk *c) {
   UNLINK(list, c);
-  for (unsigned i = 0; i < c->fresh; i++) ((cl_slab *)(c->memory + PAGE * i))->mark = 0;
-  free(c->memory);
-  free(c);
+  for (unsigned i = 0; i < c->fresh; i++) slab_at(c, i)->mark = 0;
+  free(slab_at(c, 0));
 }
 
 static cl_slab *new_slab(cl_host *host, size_t size) {
@@ -99,14 +98,16 @@ static cl_slab *new_slab(cl_host *host, size_t size) {
   if (!c) return NULL;
   cl_slab *s = c->free;
   if (s) c->free = s->next;
-  else s = (cl_slab *)(c->memory + PAGE * c->fresh++);
+  else s = slab_at(c, c->fresh++);
   c->used++;
   if (!has_slabs(c)) {
     UNLINK(&host->chunks, c);
     LINK(&host->full_chunks, c);
   }
   size = (size + STEP - 1) / STEP * STEP;
-  *s = (cl_slab){.mark = mark_of(host), .chunk = c, .size = (uint16_t)size, .fresh = (sizeof *s + STEP - 1) / STEP * STEP};
+  size_t head = sizeof *s + (s == slab_at(c, 0) ? sizeof *c : 0);
+  size_t end = s == slab_at(c, CHUNK - 1) ? PAGE - 16 : PAGE;
+  *s = (cl_slab){.mark = mark_of(host), .chunk = c, .size = (uint16_t)size, .fresh = (uint16_t)head, .end = (uint16_t)end};
   LINK(list_of(host, size), s);
   return s;
 }

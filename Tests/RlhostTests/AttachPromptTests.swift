@@ -56,8 +56,9 @@ struct AttachPromptTests {
         usleep(100_000)  // until it sleeps there
         try session.type("\u{03}")
         try session.until(["\(target.pid)> rl.sleep(1000)", "interrupted!", "\(target.pid)> |"])
-        try session.type("\u{0C}while true do end\r")
-        try session.until("the entry") { $0.picture == ["\(target.pid)> while true do end", "|"] }
+        let busy = Binary.interruptible("while true do end")
+        try session.type("\u{0C}\(busy)\r")
+        try session.until("the entry") { $0.picture == ["\(target.pid)> \(busy)", "|"] }
         usleep(100_000)
         try session.type("\u{03}")
         try session.until("the prompt") {

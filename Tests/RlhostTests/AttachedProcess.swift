@@ -48,7 +48,8 @@ final class AttachedProcess {
     }
 
     func start(_ arguments: String...) throws -> Binary.Process {
-        try Binary.Process(["attach", "\(pid)"] + arguments, environment: environment)
+        try Binary.Process(
+            ["attach", "\(pid)"] + arguments.map(Binary.interruptible), environment: environment)
     }
 
     /// A prompt in it, in a pseudo-terminal.

@@ -66,7 +66,8 @@ struct AttachStressTests {
         let target = try AttachedProcess()
         _ = try target.value("1")
         let descriptors = target.settledDescriptors
-        let script = """
+        let script = Binary.interruptible(
+            """
             local rl = require "runloop"
             math.randomseed(\(seed))
             local texts = { "", "1", "1\\nx\\27[31m", "2\\n", "why", "help rl.sleep", "help \\xff\\xfe", "for i = 1", "rl.",
@@ -86,7 +87,7 @@ struct AttachStressTests {
               remote:invalidate()
             end
             os.exit(0)
-            """
+            """)
         let run = try Binary.run(["-e", script], environment: target.environment)
         #expect(run.status == 0, "\(run)")
         #expect(try target.value("'alive', rl.why():find 'attach' == nil") == "alive\ttrue")

@@ -236,9 +236,9 @@ extension RunLoop {
             last = (order, number)
             requestCount -= 1
             counters.pointee.requests += 1
-            dispatches += 1
             ran = true
             request.perform()
+            dispatches += 1
         }
         return ran
     }

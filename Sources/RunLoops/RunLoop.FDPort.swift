@@ -105,11 +105,11 @@ extension RunLoop {
             return isReady(linux_poll_now(fd, interest.pollMask))
         }
 
-        override var asksKernel: Bool { !isLost && !interest.isEmpty }
+        override var asksKernel: Bool { !interest.isEmpty }
 
         override func isStillReady(inFrontOf queue: borrowing ReadyQueue, _ dispatches: UInt64) -> Bool {
             // One system call instead of two: the next one's turn would begin with the same question.
-            guard !interest.isEmpty, let next = queue.firstFDPort, !next.interest.isEmpty else { return isStillReady() }
+            guard asksKernel, let next = queue.firstFDPort, next.asksKernel else { return isStillReady() }
             let now = linux_poll_two_now(fd, interest.pollMask, next.fd, next.interest.pollMask)
             if next.isReady(now.second) { next.foundAt = dispatches } else { queue.removeFirst() }
             return isReady(now.first)

@@ -48,7 +48,7 @@ public final class RunLoop {
     /// The last of them.
     private(set) var innermostRun: Unmanaged<Run>?
     private var lastRun: UInt64 = 0
-    /// Goes up whenever code runs that is not the loop's: what was found ready before may no longer be after it.
+    /// Goes up whenever code that is not the loop's has run: what was found ready before, or by that code, may no longer be.
     var dispatches: UInt64 = 0
     /// For how many events not to look for more; see `findsMore`.
     private var looksInVain = 0
@@ -252,8 +252,8 @@ public final class RunLoop {
     // MARK: The steps
 
     private func heed() {
-        dispatches += 1
         attentionHandler?(self)
+        dispatches += 1
     }
 
     private func begin(_ run: Run) {
@@ -277,7 +277,7 @@ public final class RunLoop {
     }
 
     private func tell(_ activity: Activity, _ mode: ModeState) {
-        dispatches += 1
+        defer { dispatches += 1 }
         // A snapshot: an observer may add and remove others, and itself.
         for observer in mode.observers where observer.activities.contains(activity) && !observer.isFiring {
             guard observer.isValid, mode.contains(observer) else { continue }
@@ -316,10 +316,10 @@ public final class RunLoop {
     /// Returns false if one before it has removed or invalidated it, or has run the loop and so had it performed.
     private func perform(_ source: Source, in mode: ModeState) -> Bool {
         guard source.isSignalled, source.isValid, mode.contains(source) else { return false }
-        dispatches += 1
         counters.pointee.sources += 1
         let start = linux_monotonic_coarse()
         source.perform()
+        dispatches += 1
         counters.pointee.note(callbackSince: start)
         return true
     }
@@ -475,9 +475,9 @@ public final class RunLoop {
         case .nothing:
             return false
         case .timers:
-            dispatches += 1
             mode.timersAreTaken = false
             fireDueTimers(mode)
+            dispatches += 1
             return false
         case .port(let port):
             defer { port.release() }
@@ -488,7 +488,6 @@ public final class RunLoop {
     private func dispatch(_ port: PortBase, _ mode: ModeState) -> Bool {
         // An observer of the end of the wait may have removed it.
         guard port.isValid, mode.contains(port) else { return false }
-        dispatches += 1
         counters.pointee.ports += 1
         // Delivered here, it is not to be delivered again in another mode, nor to keep a place there.
         if port.modes.count > 1 {
@@ -499,6 +498,7 @@ public final class RunLoop {
         }
         let start = linux_monotonic_coarse()
         port.deliver()
+        dispatches += 1
         counters.pointee.note(callbackSince: start)
         guard port.isValid else { return !port.isInner }
         if port.asksKernel, port.modes.count == 1, findsMore(mode) {
@@ -520,11 +520,12 @@ public final class RunLoop {
     /// Looks whether another descriptor is ready, if that is worth a system call: while there is always more, it saves the
     /// one that asks about the last; when there is not, the loop is about to sleep, and will look anyway.
     private func findsMore(_ mode: ModeState) -> Bool {
-        guard mode.ready.count == 0, !timersAreDue(mode) else { return false }
+        guard mode.ready.count == 0 else { return false }
         guard looksInVain == 0 else {
             looksInVain -= 1
             return false
         }
+        guard !timersAreDue(mode) else { return false }
         look(mode)
         if mode.ready.count > 0 { return true }
         looksInVain = 15

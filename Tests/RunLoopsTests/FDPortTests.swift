@@ -94,6 +94,20 @@ import Testing
         #expect(handled == (reader == "caller" ? ["P2"] : ["P0", "P2"]))
     }
 
+    @Test func whoLooksAndThenReadsInOneCallbackLeavesNothingToBeCalledFor() throws {
+        let world = World()
+        let pipes = [Pipe(), Pipe()]
+        try world.port("P0", pipes[0]) { _ in
+            pipes[1].fire()
+            world.timer("T", at: 0)  // due at once: the loop looks what it comes behind
+            pipes[1].drain()
+        }
+        try world.port("P1", pipes[1])
+        pipes[0].fire()
+        world.run()
+        #expect(world.journal() == "P0 T =3")
+    }
+
     @Test func whatIsLeftUnreadIsReportedAgainAndNothingIsReadBehindTheUsersBack() throws {
         let world = World()
         let pipe = Pipe()

@@ -61,6 +61,8 @@ struct PromptScreenTests {
         try session.enter("function work(name) for i = 1, 25 do print(name .. i) require 'runloop'.sleep(0.01) end end")
         session.forget()
         try session.type("rl.thread(work, 'a') rl.thread(work, 'b') rl.thread(work, 'c') x = 1\r")
+        // While the entry runs, the terminal itself echoes keys, as for any program.
+        try session.until("the prompt") { $0.isAtPrompt && $0.text.count > 1 }
         var typed = "> "
         for character in "while three threads print, this is typed" {
             typed.append(character)

@@ -1,5 +1,5 @@
 // Values between states: packing them in one, unpacking them in another, and the programs that describe them.
-#include "CLuaSupport.h"
+#include "private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,7 +224,7 @@ static void raise_message(packer *p) {
   lua_Debug debug;
   for (int level = 1; level < 4 && lua_getstack(L, level, &debug); level++) {
     lua_getinfo(L, "Sl", &debug);
-    if (debug.currentline <= 0 || strcmp(debug.source, "=[rlhost]") == 0) continue;
+    if (debug.currentline <= 0 || cl_is_hosts(&debug)) continue;
     lua_pushfstring(L, "%s:%d: %s", debug.short_src, debug.currentline, lua_tostring(L, -1));
     break;
   }

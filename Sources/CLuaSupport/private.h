@@ -3,6 +3,15 @@
 
 #include "CLuaSupport.h"
 
+#include <string.h>
+
+/// What the Lua-written part of the host is called.
+#define CL_SOURCE "=[rlhost]"
+static inline int cl_is_hosts(const lua_Debug *debug) {
+  // Most sources are files: they begin with something else.
+  return debug->source[0] == CL_SOURCE[0] && strcmp(debug->source, CL_SOURCE) == 0;
+}
+
 /// A coroutine of the script's own that somebody resumes now.
 struct cl_resumption {
   lua_State *coroutine, *from;

@@ -1,11 +1,8 @@
 // The Lua-written parts of the program.
-#include "CLuaSupport.h"
+#include "private.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-
-#define SOURCE "=[rlhost]"
 
 static const char prelude[] = {
 #embed "lua/prelude.lua"
@@ -46,16 +43,16 @@ static int name_source(lua_State *L, compiled *code) {
   enum { header = 4 + 1 + 1 + 6 + 3 + sizeof(lua_Integer) + sizeof(lua_Number) + 1 };
   const unsigned char none = 0x80;
   if (code->length <= header || (unsigned char)code->bytes[header] != none) return 0;
-  const char length = (char)(none | sizeof SOURCE);
-  if (append(L, SOURCE, sizeof SOURCE - 1, code) != 0) return 0;  // for the room
-  memmove(code->bytes + header + sizeof SOURCE, code->bytes + header + 1, code->length - header - sizeof SOURCE);
+  const char length = (char)(none | sizeof CL_SOURCE);
+  if (append(L, CL_SOURCE, sizeof CL_SOURCE - 1, code) != 0) return 0;  // for the room
+  memmove(code->bytes + header + sizeof CL_SOURCE, code->bytes + header + 1, code->length - header - sizeof CL_SOURCE);
   code->bytes[header] = length;
-  memcpy(code->bytes + header + 1, SOURCE, sizeof SOURCE - 1);
-  int status = cl_load_text(L, code->bytes, code->length, SOURCE);
+  memcpy(code->bytes + header + 1, CL_SOURCE, sizeof CL_SOURCE - 1);
+  int status = cl_load_text(L, code->bytes, code->length, CL_SOURCE);
   lua_Debug debug = {0};
   if (status == LUA_OK) lua_getinfo(L, ">S", &debug);
   else lua_pop(L, 1);
-  return status == LUA_OK && strcmp(debug.source, SOURCE) == 0;
+  return status == LUA_OK && cl_is_hosts(&debug);
 }
 
 // Keeps the compiled function on top of the stack for all. Without memory for that nothing is kept.
@@ -71,8 +68,8 @@ static void keep(lua_State *L) {
 int cl_load_prelude(lua_State *L) {
   static atomic_int others;
   const compiled *code = atomic_load(&compiled_prelude);
-  if (code) return cl_load_text(L, code->bytes, code->length, SOURCE);
-  int status = cl_load_text(L, prelude, sizeof prelude, SOURCE);
+  if (code) return cl_load_text(L, code->bytes, code->length, CL_SOURCE);
+  int status = cl_load_text(L, prelude, sizeof prelude, CL_SOURCE);
   if (status == LUA_OK && atomic_exchange(&others, 1)) keep(L);
   return status;
 }

@@ -44,7 +44,7 @@ static int grow_sites(cl_sites *s) {
 // Whether a frame is the script's own: no C function, and not of the Lua-written part of the host.
 static int is_scripts(lua_State *L, lua_Debug *debug) {
   lua_getinfo(L, "Sl", debug);
-  return debug->currentline > 0 && strcmp(debug->source, "=[rlhost]") != 0;
+  return debug->currentline > 0 && !cl_is_hosts(debug);
 }
 
 // Sites are few and never forgotten. A source's text may be collected and its address used again, so the name is compared.
@@ -564,39 +564,42 @@ int cl_call_traced(lua_State *L, int arguments, int results) {
 
 // Anchors ----------------------------------------------------------------------------------------------------------------
 
+#define FIRST_ANCHORS 64
+
 static int p_add_anchors(lua_State *L) {
-  int first = (int)lua_tointeger(L, 1), count = (int)lua_tointeger(L, 2);
+  lua_Integer first = lua_tointeger(L, 1), last = lua_tointeger(L, 2);
   lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->anchors);
-  for (int i = 0; i < count; i++) {
+  for (lua_Integer i = first; i <= last; i++) {
     lua_pushboolean(L, 0);
-    lua_rawseti(L, -2, first + i);
+    lua_rawseti(L, -2, i);
   }
   return 0;
 }
 
-// Doubles them. The new places are handed out from the lowest on, which keeps the table dense.
+// Doubles them. Where all up to a power of two are there, one more makes Lua double the table's array: from then on, filling a
+// place allocates nothing.
 static int add_anchors(lua_State *L, cl_host *host) {
-  uint32_t count = host->slot_count ? host->slot_count : 64;
-  uint32_t *slots = realloc(host->free_slots, (host->slot_count + count) * sizeof *slots);
+  uint32_t count = host->slot_count ? host->slot_count * 2 : FIRST_ANCHORS;
+  uint32_t *slots = realloc(host->free_slots, count * sizeof *slots);
   if (!slots) return 0;
   host->free_slots = slots;
   if (!lua_checkstack(L, 24)) return 0;
   lua_pushinteger(L, host->slot_count + 1);
-  lua_pushinteger(L, count);
+  lua_pushinteger(L, host->slot_count ? host->slot_count + 1 : FIRST_ANCHORS);
   if (cl_call_protected(L, p_add_anchors, 2, 0) != LUA_OK) {
     lua_pop(L, 1);
     return 0;
   }
-  for (uint32_t i = 0; i < count; i++) slots[i] = host->slot_count + count - i;
-  host->slot_count += count;
-  host->free_count = count;
+  host->slot_count = count;
   return 1;
 }
 
+// Used places are handed out before fresh ones, and those from the lowest on, which keeps the table dense.
 uint32_t cl_anchor(lua_State *L, int index) {
   cl_host *host = cl_host_of(L);
-  if (!lua_checkstack(L, 3) || (host->free_count == 0 && !add_anchors(L, host))) return 0;
-  uint32_t slot = host->free_slots[--host->free_count];
+  if (!lua_checkstack(L, 3)) return 0;
+  if (host->free_count == 0 && host->slots_used == host->slot_count && !add_anchors(L, host)) return 0;
+  uint32_t slot = host->free_count > 0 ? host->free_slots[--host->free_count] : ++host->slots_used;
   index = lua_absindex(L, index);
   lua_rawgeti(L, LUA_REGISTRYINDEX, host->anchors);
   lua_pushvalue(L, index);

@@ -190,23 +190,25 @@ extension Interpreter {
         pool = fiber
     }
 
-    /// A fiber about to call an anchored object's callback: object and function are on its stack, at 2 and 3; push the
-    /// arguments and `resume`. nil when there is no callback, or no memory.
-    public final func prepareCallback(slot: UInt32, userValue: Int32 = 1) -> Fiber? {
+    /// A fiber about to call an anchored object's callback, and the head of that: object and function are on its stack, at 2
+    /// and 3; push the arguments and `resume`. nil when there is no callback, or no memory.
+    public final func prepareCallback(slot: UInt32, userValue: Int32 = 1) -> (Fiber, box: UnsafeMutableRawPointer)? {
         guard let fiber = takeFiber() else { return nil }
         let thread = fiber.thread
-        guard lua_checkstack(thread, 16) != 0, lua_rawgeti(thread, 1, lua_Integer(slot)) == LUA_TUSERDATA else {
+        guard lua_checkstack(thread, 16) != 0, lua_rawgeti(thread, 1, lua_Integer(slot)) == LUA_TUSERDATA,
+            let box = lua_touserdata(thread, 2)
+        else {
             recycle(fiber)
             return nil
         }
-        fiber.runs(lua_touserdata(thread, 2), slot: slot)
+        fiber.runs(box, slot: slot)
         guard lua_getiuservalue(thread, 2, userValue) == LUA_TFUNCTION
         else {
             recycle(fiber)
             return nil
         }
         fiber.below = 2
-        return fiber
+        return (fiber, box)
     }
 
     /// Starts a fiber, or lets one that waits go on. `arguments` values are on top of its stack.

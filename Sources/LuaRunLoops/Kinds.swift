@@ -20,7 +20,7 @@ enum Kinds {
         4, "loop", userValues: 0, methods: LoopBinding.methods, describe: { LoopBinding.describe(Call($0)) },
         collect: collect)
     static let request: Kind = Kind(
-        5, "request", size: MemoryLayout<cl_box>.size + MemoryLayout<RunLoop.RequestToken?>.size,
+        5, "request", size: MemoryLayout<cl_box>.size + MemoryLayout<UInt64>.size,
         methods: RequestBinding.methods, describe: { RequestBinding.describe(Call($0)) })
     static let task: Kind = Kind(
         6, "task", methods: TaskBinding.methods, describe: { TaskBinding.describe(Call($0)) }, collect: collect)
@@ -136,9 +136,8 @@ final class Callback {
     /// Calls the function in a user value with the object and what `push` pushes; it returns how many that is.
     func call(userValue: Int32 = 1, _ push: (LuaHost, OpaquePointer) -> Int32) {
         unmanagedHost._withUnsafeGuaranteedRef { host in
-            guard slot != 0, !host.isClosed, let fiber = host.prepareCallback(slot: slot, userValue: userValue) else {
-                return
-            }
+            guard slot != 0, !host.isClosed, let (fiber, _) = host.prepareCallback(slot: slot, userValue: userValue)
+            else { return }
             lua_pushvalue(fiber.thread, 2)
             host.resume(fiber, arguments: 1 + push(host, fiber.thread))
         }

@@ -135,7 +135,7 @@ private final class MessageAnswer: FiberAttachment {
 extension LuaHost {
     /// Calls the function with port, id and data. It may wait.
     fileprivate func deliver(_ message: RunLoop.MessagePort.Message, to callback: Callback) {
-        guard callback.slot != 0, !isClosed, let fiber = prepareCallback(slot: callback.slot) else {
+        guard callback.slot != 0, !isClosed, let (fiber, _) = prepareCallback(slot: callback.slot) else {
             return message.fail("it has no callback any more")
         }
         lua_pushvalue(fiber.thread, 2)

@@ -18,8 +18,9 @@ enum RequestBinding {
 
     private static let names: [StaticString] = ["modes", "wait", "after", "order"]
 
-    static func token(_ box: UnsafeMutablePointer<cl_box>) -> UnsafeMutablePointer<RunLoop.RequestToken?> {
-        UnsafeMutableRawPointer(box + 1).assumingMemoryBound(to: RunLoop.RequestToken?.self)
+    /// The number of its token, behind the box; 0: it is a delayed one.
+    private static func number(_ box: UnsafeMutablePointer<cl_box>) -> UnsafeMutablePointer<UInt64> {
+        UnsafeMutableRawPointer(box + 1).assumingMemoryBound(to: UInt64.self)
     }
 
     /// loop:perform(fn, …), loop:perform{ fn, …, options }; the new request is argument 1.
@@ -88,7 +89,6 @@ enum RequestBinding {
         }
         lua_setiuservalue(thread, 1, 1)
         box.pointee.site = cl_site_of_caller(thread)
-        token(box).initialize(to: nil)
         guard modes?.isEmpty != true else {
             box.pointee.flags = State.cancelled
             return call.answerArgument(1)
@@ -99,9 +99,9 @@ enum RequestBinding {
         if let delay {
             host.performLater(slot, after: delay, modes: modes ?? [.common], order: order)
         } else if let modes {
-            token(box).pointee = host.loop.perform(host.requests, Int(slot), in: modes, order: order)
+            number(box).pointee = host.loop.perform(host.requests, Int(slot), in: modes, order: order)?.number ?? 0
         } else {
-            token(box).pointee = host.loop.perform(host.requests, Int(slot))
+            number(box).pointee = host.loop.perform(host.requests, Int(slot)).number
         }
         return call.answerArgument(1)
     }
@@ -157,7 +157,8 @@ enum RequestBinding {
         guard let box = call.box(1, Kinds.request) else { return call.wrongSelf(function, Kinds.request) }
         guard box.pointee.flags == State.queued else { return call.answer(false) }
         let host = call.luaHost
-        if let token = token(box).pointee { return call.answer(host.loop.cancel(token)) }
+        let number = number(box).pointee
+        guard number == 0 else { return call.answer(host.loop.cancel(.init(number: number))) }
         return call.answer(host.cancelDelayed(box.pointee.slot))
     }
 
@@ -194,21 +195,18 @@ extension LuaHost {
     /// Calls the request's function. Its userdata is let go first: the fiber's stack has it.
     func runRequest(_ slot: UInt32) {
         guard !isClosed else { return }
-        guard let fiber = prepareCallback(slot: slot) else {
+        guard let (fiber, head) = prepareCallback(slot: slot) else {
             return finishRequest(slot, RequestBinding.State.done)
         }
-        var spread: Int32 = 0
-        // Slots of requests hold nothing else.
-        if let box = lua_touserdata(fiber.thread, 2)?.assumingMemoryBound(to: cl_box.self) {
-            spread = Int32(box.pointee.spread)
-            if spread > 0, !pushSpread(box, from: 2, onto: fiber) {
-                recycle(fiber)
-                finishRequest(slot, RequestBinding.State.cancelled)
-                return uncaught(text: "not enough memory")
-            }
-            box.pointee.flags = RequestBinding.State.done
-            box.pointee.slot = 0
+        let box = head.assumingMemoryBound(to: cl_box.self)  // slots of requests hold nothing else
+        let spread = Int32(box.pointee.spread)
+        if spread > 0, !pushSpread(box, from: 2, onto: fiber) {
+            recycle(fiber)
+            finishRequest(slot, RequestBinding.State.cancelled)
+            return uncaught(text: "not enough memory")
         }
+        box.pointee.flags = RequestBinding.State.done
+        box.pointee.slot = 0
         fiber.subject = 0
         release(slot)
         resume(fiber, arguments: spread)

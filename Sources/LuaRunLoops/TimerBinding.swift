@@ -265,7 +265,7 @@ final class LuaTimers: RunLoop.TimerOwner {
 
 extension LuaHost {
     fileprivate func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
-        guard !isClosed, let fiber = prepareCallback(slot: UInt32(node.pointee.context)) else { return }
+        guard !isClosed, let (fiber, _) = prepareCallback(slot: UInt32(node.pointee.context)) else { return }
         let box = TimerBinding.box(node)
         let spread = Int32(box.pointee.spread)
         lua_pushvalue(fiber.thread, 2)

@@ -1,3 +1,5 @@
+import Glibc
+
 extension RunLoop {
     /// Who knows what a queued perform request is. Calls are made on the loop's thread.
     open class RequestOwner {
@@ -8,10 +10,12 @@ extension RunLoop {
         open func drop(_ context: Int) {}
     }
 
-    /// Names a queued request, to cancel it.
+    /// Names a queued request of a loop, to cancel it.
     public struct RequestToken {
-        let queue: Unmanaged<PerformQueue>
-        let number: UInt64
+        /// Counts up from 1 with the loop's requests.
+        public let number: UInt64
+
+        public init(number: UInt64) { self.number = number }
     }
 }
 
@@ -21,11 +25,28 @@ final class PerformQueue {
     let includesCommon: Bool
     let order: Int
 
+    // A burst of a million costs as much memory to write as the callbacks do, so an entry is small.
     private struct Entry {
         let number: UInt64  // of all requests of the loop, to merge queues
         let context: Int
-        var owner: Unmanaged<RunLoop.RequestOwner>?  // nil: cancelled
-        let isRetained: Bool
+        private var bits: UInt  // the owner's address, and in the lowest bit whether it is retained; 0: cancelled
+
+        init(_ number: UInt64, _ context: Int, _ owner: Unmanaged<RunLoop.RequestOwner>, isRetained: Bool) {
+            self.number = number
+            self.context = context
+            bits = UInt(bitPattern: owner.toOpaque()) | (isRetained ? 1 : 0)
+        }
+
+        var isCancelled: Bool { bits == 0 }
+
+        var owner: UnsafeMutableRawPointer? { UnsafeMutableRawPointer(bitPattern: bits & ~1) }
+
+        /// What is to be done, once.
+        mutating func take() -> Request? {
+            guard let owner else { return nil }
+            defer { bits = 0 }
+            return Request(owner: .fromOpaque(owner), context: context, isRetained: bits & 1 != 0)
+        }
     }
 
     /// A request that has been taken out of the queue.
@@ -46,7 +67,7 @@ final class PerformQueue {
     }
 
     // A ring of entries in raw storage; see ReadyQueue.
-    private var storage = UnsafeMutablePointer<Entry>.allocate(capacity: 16)
+    private var storage = UnsafeMutablePointer<Entry>.raw(capacity: 16)
     private var capacity = 16
     private var head = 0
     private var length = 0
@@ -59,14 +80,14 @@ final class PerformQueue {
         includesCommon = modes.contains(.common)
     }
 
-    deinit { storage.deallocate() }
+    deinit { free(storage) }
 
     func serves(_ mode: RunLoop.ModeState) -> Bool { includesCommon && mode.isCommon || modes.contains(mode.name) }
 
     func append(_ owner: RunLoop.RequestOwner, _ context: Int, number: UInt64, retains: Bool) {
         if length == capacity { grow() }
         storage[(head + length) & (capacity - 1)] = Entry(
-            number: number, context: context, owner: Unmanaged.passUnretained(owner), isRetained: retains)
+            number, context, .passUnretained(owner), isRetained: retains)
         if retains { _ = Unmanaged.passRetained(owner) }
         length += 1
         count += 1
@@ -74,12 +95,12 @@ final class PerformQueue {
 
     /// The number of the first request after `last`, or `.max`. O(1) unless requests were passed over or cancelled.
     func firstNumber(after last: UInt64) -> UInt64 {
-        while length > 0, storage[head].owner == nil { dropHead() }
+        while length > 0, storage[head].isCancelled { dropHead() }
         guard length > 0 else { return .max }
         if storage[head].number > last { return storage[head].number }
         for i in index(of: last + 1)..<length {
             let entry = storage[(head + i) & (capacity - 1)]
-            if entry.owner != nil { return entry.number }
+            if !entry.isCancelled { return entry.number }
         }
         return .max
     }
@@ -88,9 +109,7 @@ final class PerformQueue {
     func take(_ number: UInt64) -> Request? {
         guard number != .max else { return nil }
         let place = (head + index(of: number)) & (capacity - 1)
-        guard let owner = storage[place].owner else { return nil }
-        let request = Request(owner: owner, context: storage[place].context, isRetained: storage[place].isRetained)
-        storage[place].owner = nil
+        guard let request = storage[place].take() else { return nil }
         if place == head { dropHead() }
         count -= 1
         return request
@@ -114,7 +133,7 @@ final class PerformQueue {
         var numbers: [UInt64] = []
         for i in 0..<length {
             let entry = storage[(head + i) & (capacity - 1)]
-            if entry.owner?.toOpaque() == opaque { numbers.append(entry.number) }
+            if entry.owner == opaque { numbers.append(entry.number) }
         }
         return numbers.reduce(0) { $0 + (cancel($1) ? 1 : 0) }
     }
@@ -123,17 +142,17 @@ final class PerformQueue {
     func cancel(_ number: UInt64) -> Bool {
         let low = index(of: number)
         let place = (head + low) & (capacity - 1)
-        guard low < length, storage[place].number == number, let owner = storage[place].owner else { return false }
-        storage[place].owner = nil
+        guard low < length, storage[place].number == number, let request = storage[place].take() else { return false }
         count -= 1
-        Request(owner: owner, context: storage[place].context, isRetained: storage[place].isRetained).drop()
+        request.drop()
         return true
     }
 
     func contexts(of owner: RunLoop.RequestOwner) -> [Int] {
-        (0..<length).compactMap { i in
+        let opaque = Unmanaged.passUnretained(owner).toOpaque()
+        return (0..<length).compactMap { i in
             let entry = storage[(head + i) & (capacity - 1)]
-            return entry.owner?.takeUnretainedValue() === owner ? entry.context : nil
+            return entry.owner == opaque ? entry.context : nil
         }
     }
 
@@ -143,11 +162,9 @@ final class PerformQueue {
     }
 
     private func grow() {
-        let larger = UnsafeMutablePointer<Entry>.allocate(capacity: capacity * 2)
-        for i in 0..<length { larger[i] = storage[(head + i) & (capacity - 1)] }
-        storage.deallocate()
-        storage = larger
-        head = 0
+        storage = storage.enlarged(to: capacity * 2)
+        // It was full: what had gone round to the beginning comes behind the rest.
+        (storage + capacity).update(from: storage, count: head)
         capacity *= 2
     }
 }

@@ -1,3 +1,5 @@
+import Glibc
+
 /// A growing array in raw memory, for state that each event touches: no exclusivity check, no uniqueness check, no bounds check,
 /// no reference counting. Its owner frees it, and keeps to its bounds.
 struct RawBuffer<Element: BitwiseCopyable> {
@@ -11,11 +13,11 @@ struct RawBuffer<Element: BitwiseCopyable> {
 
     init(capacity: Int) {
         header = .allocate(capacity: 1)
-        header.initialize(to: Header(base: .allocate(capacity: capacity), count: 0, capacity: capacity))
+        header.initialize(to: Header(base: .raw(capacity: capacity), count: 0, capacity: capacity))
     }
 
     func free() {
-        header.pointee.base.deallocate()
+        Glibc.free(header.pointee.base)
         header.deallocate()
     }
 
@@ -38,10 +40,21 @@ struct RawBuffer<Element: BitwiseCopyable> {
     /// Room for one more element at least. Amortized O(1).
     func makeRoom() {
         guard header.pointee.count == header.pointee.capacity else { return }
-        let larger = UnsafeMutablePointer<Element>.allocate(capacity: header.pointee.capacity * 2)
-        larger.update(from: header.pointee.base, count: header.pointee.count)
-        header.pointee.base.deallocate()
-        header.pointee.base = larger
+        header.pointee.base = header.pointee.base.enlarged(to: header.pointee.capacity * 2)
         header.pointee.capacity *= 2
+    }
+}
+
+/// Memory of malloc's, so that the system can make large blocks larger where they are: without touching all of the old and
+/// the new one.
+extension UnsafeMutablePointer where Pointee: BitwiseCopyable {
+    static func raw(capacity: Int) -> Self { checked(malloc(capacity * MemoryLayout<Pointee>.stride)) }
+
+    /// What was here is not to be used any more.
+    func enlarged(to capacity: Int) -> Self { Self.checked(realloc(self, capacity * MemoryLayout<Pointee>.stride)) }
+
+    private static func checked(_ memory: UnsafeMutableRawPointer?) -> Self {
+        guard let memory else { fatalError("not enough memory") }
+        return memory.assumingMemoryBound(to: Pointee.self)
     }
 }

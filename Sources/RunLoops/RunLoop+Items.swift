@@ -177,7 +177,7 @@ extension RunLoop {
                 if queue._withUnsafeGuaranteedRef({ $0.serves(run.mode) }) { run.wakeIsPending = true }
             }
         }
-        return RequestToken(queue: queue, number: lastRequest)
+        return RequestToken(number: lastRequest)
     }
 
     private func enqueue(
@@ -189,12 +189,17 @@ extension RunLoop {
         queue._withUnsafeGuaranteedRef { $0.append(owner, context, number: number, retains: retains) }
     }
 
-    /// Drops a request that has not run. Returns false if it has, or was cancelled before.
+    /// Drops a request of this loop that has not run. Returns false if it has, or was cancelled before. O(log n), times the
+    /// number of combinations of modes and orders that were ever asked for.
     @discardableResult
     public func cancel(_ request: RequestToken) -> Bool {
-        guard request.queue.takeUnretainedValue().cancel(request.number) else { return false }
-        requestCount -= 1
-        return true
+        // Its queue is looked for, since a token is part of every request's memory, and few are ever cancelled.
+        for index in 0..<requestQueues.count
+        where requestQueues.base[index].takeUnretainedValue().cancel(request.number) {
+            requestCount -= 1
+            return true
+        }
+        return false
     }
 
     /// The contexts of an owner's queued requests, in whatever modes.

@@ -101,8 +101,9 @@ struct cl_host {
   char *scratch;
   size_t length, capacity;
   int anchors;         ///< registry reference of the table of anchored objects
-  uint32_t *free_slots;  ///< places there that are free, each `false`, so that filling one allocates nothing
-  uint32_t free_count, slot_count;
+  uint32_t *free_slots;  ///< places there that are free again, each `false`, so that filling one allocates nothing
+  uint32_t free_count;
+  uint32_t slots_used, slot_count;  ///< how many places were ever filled, and how many there are
   int names;           ///< registry reference of the table of what crosses by name, or 0
   lua_Integer named_modules;
   int boxes;           ///< registry reference of the weak table of userdata by host object

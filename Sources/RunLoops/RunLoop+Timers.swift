@@ -130,6 +130,7 @@ extension RunLoop {
         if mode.timers.count == 1 {
             let queue = mode.timers[0]
             while queue.heap.firstDate <= now, let node = queue.heap.first {
+                queue.heap.prefetchSecond()
                 queue.heap.remove(node)
                 batch.append(node)
             }
@@ -144,6 +145,7 @@ extension RunLoop {
         if end - start > 1 { queueTimersBehindPorts(mode) }
         var moment = linux_monotonic_coarse()
         for index in start..<end {
+            batch.prefetch(index + 2)
             // Empty when a callback before has removed or invalidated the timer.
             guard let node = batch[index] else { continue }
             batch[index] = nil
@@ -359,6 +361,15 @@ struct TimerBatch: ~Copyable {
         places.base[places.count] = nil
         self[places.count] = node
         places.count += 1
+    }
+
+    /// Of a hundred thousand timers none is in the cache. Their callbacks need the object that the node is in, too: what lies
+    /// before it.
+    func prefetch(_ index: Int) {
+        guard index < count, let node = places.base[index] else { return }
+        linux_prefetch(node, -96)
+        linux_prefetch(node, -32)
+        linux_prefetch(node, 32)
     }
 
     /// O(1) for a timer that one run is about to fire; O(length) in the rare case of several.

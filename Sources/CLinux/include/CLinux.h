@@ -35,6 +35,9 @@ static inline int64_t linux_monotonic_coarse(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/// Lets the processor fetch what is `offset` bytes from an address, which need not exist.
+static inline void linux_prefetch(const void *address, int offset) { __builtin_prefetch((const char *)address + offset); }
+
 /// Seconds of CLOCK_REALTIME.
 static inline double linux_wall_clock(void) {
   struct timespec t;

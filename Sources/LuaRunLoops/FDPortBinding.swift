@@ -39,18 +39,12 @@ enum FDPortBinding {
         guard options.isMissing(5) || call.integer(options.index(5)) != nil else { return bad(5, "an integer") }
         guard options.isMissing(6) || call.isName(options.index(6)) else { return bad(6, "a string") }
         ItemBinding.keep(call, options, 0, as: 1)
-        let callback = Callback(call.luaHost, site: cl_site_of_caller(call.thread))
         do throws(RunLoop.FDPort.Failure) {
             let port = try RunLoop.FDPort(
                 fd, wanted, owns: call.boolean(options.index(3)), once: call.boolean(options.index(4)),
-                order: call.integer(options.index(5)) ?? 0, name: call.name(options.index(6))
-            ) { _, events in
-                callback.call { host, thread in
-                    host.pushEvents(events, onto: thread)
-                    return 1
-                }
-            }
-            return ItemBinding.fill(call, Kinds.fdPort, port, callback)
+                order: call.integer(options.index(5)) ?? 0, name: call.name(options.index(6)),
+                owner: call.luaHost.items)
+            return ItemBinding.fill(call, Kinds.fdPort, port)
         } catch {
             return call.fail(errno: error.errno)
         }
@@ -72,7 +66,7 @@ enum FDPortBinding {
     }
 
     private static func port(_ call: Call) -> RunLoop.FDPort? {
-        call.object(1, Kinds.fdPort, as: LuaItem.self)?.item as? RunLoop.FDPort
+        call.object(1, Kinds.fdPort, as: RunLoop.FDPort.self)
     }
 
     private static func fd(_ call: Call) -> Int32 {
@@ -102,7 +96,7 @@ enum FDPortBinding {
     }
 
     static func describe(_ call: Call) -> Int32 {
-        guard let item = call.object(1, Kinds.fdPort, as: LuaItem.self), let port = port(call) else {
+        guard let item = ItemBinding.item(call, 1, Kinds.fdPort), let port = port(call) else {
             return call.wrongSelf("fd_port:__tostring", Kinds.fdPort)
         }
         return ItemBinding.text(call, item, Kinds.fdPort, ["fd \(port.fd)", "\"\(text(port.events))\""])

@@ -56,8 +56,8 @@ enum InspectBinding {
             case is RunLoop.MessagePort: entry.kind = "message_port"
             default: entry.kind = "port"
             }
-            entry.site = (item.attachment as? Callback).flatMap { host.site($0.site) }
-            if let waiter = item.attachment as? Waiter {
+            if item.owner === host.items, let box = item.box { entry.site = host.site(box.pointee.site) }
+            if let waiter = item.owner as? Waiter {
                 entry.kind = "task"
                 entry.detail = "waits in \(waiter.fiber.waitsIn)" + (entry.detail.map { ", \($0)" } ?? "")
                 entry.site = host.site(waiter.fiber.subjectSite)

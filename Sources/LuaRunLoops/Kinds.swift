@@ -46,6 +46,7 @@ enum Kinds {
     ]
     /// Those that can be in a mode.
     static let items = [source, fdPort, observer, port, messagePort]
+    static func crosses(_ kind: Kind) -> Bool { kind.record == source.record || kind.record == port.record }
 
     /// Gives up the userdata's reference to its Swift object. The head is cleared first: a finalizer may be called twice.
     private static let collect: LuaFunction = { thread in
@@ -64,42 +65,22 @@ enum Kinds {
             return call.name(-1)
         }
         for kind in items {
-            if let item = call.object(index, kind, as: LuaItem.self) { return item.item.name }
+            if let item = ItemBinding.item(call, index, kind) { return item.item.name }
         }
         return ""
     }
 }
 
-/// A source, port or observer as its userdata has it.
-final class LuaItem {
+/// A source, port or observer, as one state sees it.
+struct LuaItem {
     let item: RunLoop.Item
-    let callback: Callback
     /// What other threads get of it, if its kind crosses.
     let shared: SharedItem?
     /// Made in this state: here its callbacks run, and only here it can be added to a loop.
-    var isHome: Bool { callback.isHome }
-
-    init(_ item: RunLoop.Item, _ callback: Callback) {
-        self.item = item
-        self.callback = callback
-        shared = item is RunLoop.Source || item is RunLoop.Port ? SharedItem(item) : nil
-        LiveObjects.note(1)
-        item.attachment = callback
-        item.abandoned = { [callback] in callback.releaseAnchor() }
-    }
-
-    /// A handle to an item of another thread's.
-    init(arrived shared: SharedItem, _ host: LuaHost) {
-        item = shared.item
-        self.shared = shared
-        callback = Callback(host, site: 0, isHome: false)
-        LiveObjects.note(1)
-    }
-
-    deinit { LiveObjects.note(-1) }
+    let isHome: Bool
 }
 
-/// A custom source or a port, as all threads see it.
+/// A source or a port, as all threads see it: what the userdata of kinds that cross hold. Those of the others hold the item.
 final class SharedItem: @unchecked Sendable {
     // Sendable: of the item, other threads use only what is safe on any thread.
     let item: RunLoop.Item
@@ -109,34 +90,51 @@ final class SharedItem: @unchecked Sendable {
     init(_ item: RunLoop.Item) { self.item = item }
 }
 
-/// The way from an engine object to its callback in Lua: the slot that anchors its userdata while it is in a mode.
-final class Callback {
-    private let unmanagedHost: Unmanaged<LuaHost>  // it outlives us
-    var host: LuaHost { unmanagedHost.takeUnretainedValue() }
-    let site: UInt32
-    var slot: UInt32 = 0
-    /// See `LuaItem`, which would be a size larger with it.
-    let isHome: Bool
+extension RunLoop.Item {
+    /// The head of its userdata while that is anchored, as it is in a mode. On its own thread.
+    var box: UnsafeMutablePointer<cl_box>? { UnsafeMutablePointer(bitPattern: context) }
+}
 
-    init(_ host: LuaHost, site: UInt32, isHome: Bool = true) {
-        self.isHome = isHome
-        unmanagedHost = .passUnretained(host)
-        self.site = site
-        LiveObjects.note(1)
+/// Calls back the sources, ports and observers of one state.
+final class LuaItems: RunLoop.ItemOwner {
+    // It outlives all that is in its loop. Not a plain reference; see `LuaRequests`.
+    var host: Unmanaged<LuaHost>! = nil
+
+    override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) {
+        call(port) { host, thread in
+            host.pushEvents(events, onto: thread)
+            return 1
+        }
     }
 
-    deinit { LiveObjects.note(-1) }
+    override func forget(_ context: Int) { LiveObjects.note(-1) }
 
-    func releaseAnchor() {
-        let slot = slot
-        self.slot = 0
-        host.release(slot)
+    /// Anchors the userdata of an item, at an index, if it is not. Returns false when memory is out.
+    func anchor(_ item: RunLoop.Item, _ call: Call, _ index: Int32) -> Bool {
+        guard item.context == 0 else { return true }
+        guard let box = cl_any_box_at(call.thread, index) else { return false }
+        box.pointee.slot = call.luaHost.anchor(call.thread, index)
+        guard box.pointee.slot != 0 else { return false }
+        item.context = Int(bitPattern: box)
+        return true
+    }
+
+    override func letGo(of item: RunLoop.Item) {
+        guard let box = item.box else { return }
+        item.context = 0
+        host._withUnsafeGuaranteedRef { host in
+            guard !host.isClosed else { return }
+            let slot = box.pointee.slot
+            box.pointee.slot = 0
+            host.release(slot)
+        }
     }
 
     /// Calls the function in a user value with the object and what `push` pushes; it returns how many that is.
-    func call(userValue: Int32 = 1, _ push: (LuaHost, OpaquePointer) -> Int32) {
-        unmanagedHost._withUnsafeGuaranteedRef { host in
-            guard slot != 0, !host.isClosed, let (fiber, _) = host.prepareCallback(slot: slot, userValue: userValue)
+    func call(_ item: RunLoop.Item, userValue: Int32 = 1, _ push: (LuaHost, OpaquePointer) -> Int32) {
+        host._withUnsafeGuaranteedRef { host in
+            guard !host.isClosed, let box = item.box,
+                let (fiber, _) = host.prepareCallback(slot: box.pointee.slot, userValue: userValue)
             else { return }
             lua_pushvalue(fiber.thread, 2)
             host.resume(fiber, arguments: 1 + push(host, fiber.thread))

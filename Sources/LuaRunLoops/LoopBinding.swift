@@ -256,14 +256,12 @@ enum LoopBinding {
                     + "callbacks; add it there")
         }
         guard item.item.isValid, !modes.isEmpty else { return call.nothing() }
+        let items = call.luaHost.items
         for mode in modes {
             // Each time: a source that is told of one mode may leave it at once, and its anchor with it.
-            if item.callback.slot == 0 {
-                item.callback.slot = call.luaHost.anchor(call.thread, 2)
-                guard item.callback.slot != 0 else { return call.raiseOutOfMemory() }
-            }
+            guard items.anchor(item.item, call, 2) else { return call.raiseOutOfMemory() }
             loop.add(item.item, to: mode)
-            if !loop.isHolding(item.item) { item.callback.releaseAnchor() }
+            if !loop.isHolding(item.item) { items.letGo(of: item.item) }
         }
         return call.nothing()
     }

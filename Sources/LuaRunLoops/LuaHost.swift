@@ -24,6 +24,7 @@ public final class LuaHost: Interpreter {
     var errorHandler: UInt32 = 0
     let timers = LuaTimers()
     let requests = LuaRequests()
+    let items = LuaItems()
     let sleepers = Sleepers()
     /// Slots of strings that callbacks get.
     var strings: [UInt32] = []
@@ -65,6 +66,7 @@ public final class LuaHost: Interpreter {
         super.init()
         timers.host = .passUnretained(self)
         requests.host = .passUnretained(self)
+        items.host = .passUnretained(self)
         sleepers.host = self
         loop.attachment = self
         host.pointee.exit = { host, status, closes in
@@ -173,9 +175,8 @@ public final class LuaHost: Interpreter {
 
     public override func share(_ object: AnyObject, kind: Int) -> AnyObject? {
         switch object {
-        case is RunLoop.Handle, is RemoteRequest: object
+        case is RunLoop.Handle, is RemoteRequest, is SharedItem: object
         case let reference as LuaThread.Reference: reference.thread
-        case let item as LuaItem: item.shared
         default: nil
         }
     }
@@ -183,7 +184,6 @@ public final class LuaHost: Interpreter {
     public override func arrive(_ shared: AnyObject, kind: Int) -> AnyObject {
         switch shared {
         case let thread as LuaThread: reference(to: thread)
-        case let shared as SharedItem: LuaItem(arrived: shared, self)
         default: shared
         }
     }

@@ -28,18 +28,19 @@ enum MessagePortBinding {
         guard ItemBinding.isFunctionOrMissing(call, options, 3) else { return bad(3, "a function") }
         ItemBinding.keep(call, options, 0, as: 1)
         ItemBinding.keep(call, options, 3, as: 2)
-        let callback = Callback(call.luaHost, site: cl_site_of_caller(call.thread))
-        let port = RunLoop.MessagePort(order: call.integer(options.index(2)) ?? 0) { port, message in
-            callback.host.deliver(message, to: callback)
+        let items = call.luaHost.items
+        let port = RunLoop.MessagePort(order: call.integer(options.index(2)) ?? 0, owner: items) { port, message in
+            items.host._withUnsafeGuaranteedRef { $0.deliver(message, to: port) }
         }
         if !options.isMissing(1) {
             if let failure = take(call, options.index(1), port) { return failure }
         }
         port.warned = { port, text in
-            callback.host.onWarning(callback.host, "message port \"\(port.name)\": \(text)")
+            let host = items.host.takeUnretainedValue()
+            host.onWarning(host, "message port \"\(port.name)\": \(text)")
         }
-        if !options.isMissing(3) { port.invalidated = { _ in callback.call(userValue: 2) { _, _ in 0 } } }
-        return ItemBinding.fill(call, Kinds.messagePort, port, callback)
+        if !options.isMissing(3) { port.invalidated = { port in items.call(port, userValue: 2) { _, _ in 0 } } }
+        return ItemBinding.fill(call, Kinds.messagePort, port)
     }
 
     /// Gives the port the name at an index; the answer, if it cannot have it.
@@ -61,33 +62,33 @@ enum MessagePortBinding {
         return name
     }
 
-    private static func item(_ call: Call) -> (LuaItem, RunLoop.MessagePort)? {
-        guard let item = call.object(1, Kinds.messagePort, as: LuaItem.self),
-            let port = item.item as? RunLoop.MessagePort
-        else { return nil }
-        return (item, port)
+    private static func port(_ call: Call) -> RunLoop.MessagePort? {
+        call.object(1, Kinds.messagePort, as: RunLoop.MessagePort.self)
     }
 
     private static func setName(_ call: Call) -> Int32 {
-        guard let (_, port) = item(call) else { return call.wrongSelf("message_port:set_name", Kinds.messagePort) }
+        guard let port = port(call) else { return call.wrongSelf("message_port:set_name", Kinds.messagePort) }
         guard call.type(2) == LUA_TSTRING else { return call.wrongArgument("message_port:set_name", 2, "a string") }
         return take(call, 2, port) ?? call.answer(true)
     }
 
     private static func invalidate(_ call: Call) -> Int32 {
-        guard let (item, port) = item(call) else {
+        guard let port = port(call) else {
             return call.wrongSelf("message_port:invalidate", Kinds.messagePort)
         }
         guard port.isValid else { return call.nothing() }
         // In no mode it is not anchored, and its callback could not be found.
-        if item.callback.slot == 0 { item.callback.slot = call.luaHost.anchor(call.thread, 1) }
+        let items = call.luaHost.items
+        _ = items.anchor(port, call, 1)
         port.invalidate()
-        if item.callback.slot != 0 { item.callback.releaseAnchor() }
+        items.letGo(of: port)
         return call.nothing()
     }
 
     static func describe(_ call: Call) -> Int32 {
-        guard let (item, _) = item(call) else { return call.wrongSelf("message_port:__tostring", Kinds.messagePort) }
+        guard let item = ItemBinding.item(call, 1, Kinds.messagePort) else {
+            return call.wrongSelf("message_port:__tostring", Kinds.messagePort)
+        }
         return ItemBinding.text(call, item, Kinds.messagePort, [])
     }
 }
@@ -134,8 +135,8 @@ private final class MessageAnswer: FiberAttachment {
 
 extension LuaHost {
     /// Calls the function with port, id and data. It may wait.
-    fileprivate func deliver(_ message: RunLoop.MessagePort.Message, to callback: Callback) {
-        guard callback.slot != 0, !isClosed, let (fiber, _) = prepareCallback(slot: callback.slot) else {
+    fileprivate func deliver(_ message: RunLoop.MessagePort.Message, to port: RunLoop.MessagePort) {
+        guard !isClosed, let box = port.box, let (fiber, _) = prepareCallback(slot: box.pointee.slot) else {
             return message.fail("it has no callback any more")
         }
         lua_pushvalue(fiber.thread, 2)

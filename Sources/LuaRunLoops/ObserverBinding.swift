@@ -5,17 +5,31 @@ internal import RunLoops
 /// What sources, ports and observers have in common in Lua.
 enum ItemBinding {
     /// Puts an engine object into the userdata that is argument 1. The userdata holds it, and is held by it while in a mode.
-    static func fill(_ call: Call, _ kind: Kind, _ item: RunLoop.Item, _ callback: Callback) -> Int32 {
+    static func fill(_ call: Call, _ kind: Kind, _ item: RunLoop.Item) -> Int32 {
         guard let box = call.box(1, kind) else { return call.nothing() }
-        box.pointee.object = Unmanaged.passRetained(LuaItem(item, callback)).toOpaque()
-        box.pointee.site = callback.site
+        LiveObjects.note(1)
+        let object = Kinds.crosses(kind) ? SharedItem(item) : item as AnyObject
+        box.pointee.object = Unmanaged.passRetained(object).toOpaque()
+        box.pointee.site = cl_site_of_caller(call.thread)
         lua_settop(call.thread, 1)
         return 1
     }
 
+    static func item(_ call: Call, _ index: Int32, _ kind: Kind) -> LuaItem? {
+        guard Kinds.crosses(kind) else {
+            return call.object(index, kind, as: RunLoop.Item.self).map {
+                LuaItem(item: $0, shared: nil, isHome: true)
+            }
+        }
+        let items = call.luaHost.items
+        return call.object(index, kind, as: SharedItem.self).map {
+            LuaItem(item: $0.item, shared: $0, isHome: $0.item.owner === items)
+        }
+    }
+
     static func item(_ call: Call, _ index: Int32) -> LuaItem? {
         for kind in Kinds.items {
-            if let item = call.object(index, kind, as: LuaItem.self) { return item }
+            if let item = item(call, index, kind) { return item }
         }
         return nil
     }
@@ -37,7 +51,9 @@ enum ItemBinding {
             let modes = item.item.modeNames.map(\.rawValue)
             parts.append(modes.isEmpty ? "in no mode" : "in \(modes.joined(separator: ", "))")
         }
-        if let site = call.luaHost.site(item.callback.site) { parts.append("made at \(site)") }
+        if let box = call.box(1, kind), let site = call.luaHost.site(box.pointee.site) {
+            parts.append("made at \(site)")
+        }
         let name = item.item.name
         return call.answer(kind.name + (name.isEmpty ? "" : " \"\(name)\"") + " (\(parts.joined(separator: ", ")))")
     }
@@ -48,24 +64,24 @@ enum ItemBinding {
     }
 
     static func invalidate(_ call: Call, _ kind: Kind, _ function: StaticString) -> Int32 {
-        guard let item = call.object(1, kind, as: LuaItem.self) else { return call.wrongSelf(function, kind) }
+        guard let item = item(call, 1, kind) else { return call.wrongSelf(function, kind) }
         guard item.isHome else { return call.raise("\(function): only the thread that made it can do that") }
         item.item.invalidate()
         return call.nothing()
     }
 
     static func isValid(_ call: Call, _ kind: Kind, _ function: StaticString) -> Int32 {
-        guard let item = call.object(1, kind, as: LuaItem.self) else { return call.wrongSelf(function, kind) }
+        guard let item = item(call, 1, kind) else { return call.wrongSelf(function, kind) }
         return call.answer(item.item.isValid)
     }
 
     static func name(_ call: Call, _ kind: Kind, _ function: StaticString) -> Int32 {
-        guard let item = call.object(1, kind, as: LuaItem.self) else { return call.wrongSelf(function, kind) }
+        guard let item = item(call, 1, kind) else { return call.wrongSelf(function, kind) }
         return call.answer(item.item.name)
     }
 
     static func order(_ call: Call, _ kind: Kind, _ function: StaticString) -> Int32 {
-        guard let item = call.object(1, kind, as: LuaItem.self) else { return call.wrongSelf(function, kind) }
+        guard let item = item(call, 1, kind) else { return call.wrongSelf(function, kind) }
         return call.answer(item.item.order)
     }
 }
@@ -114,19 +130,19 @@ enum ObserverBinding {
             return call.raise(options.wrong(4, "a string").message)
         }
         ItemBinding.keep(call, options, 0, as: 1)
-        let callback = Callback(call.luaHost, site: cl_site_of_caller(call.thread))
+        let items = call.luaHost.items
         let observer = RunLoop.Observer(
             activities, repeats: options.isMissing(2) || call.boolean(options.index(2)),
-            order: call.integer(options.index(3)) ?? 0, name: call.name(options.index(4))
-        ) { _, activity in
-            callback.call { host, thread in
+            order: call.integer(options.index(3)) ?? 0, name: call.name(options.index(4)), owner: items
+        ) { observer, activity in
+            items.call(observer) { host, thread in
                 // Anchored as an upvalue of nothing: short strings that Lua has interned already cost no allocation, but
                 // pushing one may still fail; so the names are kept in the registry.
                 host.pushActivity(activity, onto: thread)
                 return 1
             }
         }
-        return ItemBinding.fill(call, Kinds.observer, observer, callback)
+        return ItemBinding.fill(call, Kinds.observer, observer)
     }
 
     private static let expected = "\"all\" or an array of activity names"
@@ -162,7 +178,7 @@ enum ObserverBinding {
     }
 
     private static func observer(_ call: Call) -> RunLoop.Observer? {
-        call.object(1, Kinds.observer, as: LuaItem.self)?.item as? RunLoop.Observer
+        call.object(1, Kinds.observer, as: RunLoop.Observer.self)
     }
 
     private static func list(_ observer: RunLoop.Observer) -> [String] {
@@ -182,7 +198,7 @@ enum ObserverBinding {
     }
 
     static func describe(_ call: Call) -> Int32 {
-        guard let item = call.object(1, Kinds.observer, as: LuaItem.self), let observer = observer(call) else {
+        guard let item = ItemBinding.item(call, 1, Kinds.observer), let observer = observer(call) else {
             return call.wrongSelf("observer:__tostring", Kinds.observer)
         }
         let names = observer.activities == .all ? "all" : list(observer).joined(separator: " ")

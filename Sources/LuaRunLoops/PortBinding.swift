@@ -43,10 +43,10 @@ enum PortBinding {
             return call.raise(options.wrong(3, "a string").message)
         }
         ItemBinding.keep(call, options, 0, as: 1)
-        let callback = Callback(call.luaHost, site: cl_site_of_caller(call.thread))
-        let receive: (RunLoop.Port, any Sendable) -> Void = { _, message in
+        let items = call.luaHost.items
+        let receive: (RunLoop.Port, any Sendable) -> Void = { port, message in
             guard let parcel = message as? Parcel else { return }
-            callback.call { host, thread in
+            items.call(port) { host, thread in
                 if host.push(parcel, onto: thread) != nil { return 1 }
                 host.uncaught(text: "port: a message cannot be taken: \(host.popMessage())")
                 return 0
@@ -54,12 +54,13 @@ enum PortBinding {
         }
         let port = RunLoop.Port(
             capacity: capacity, order: call.integer(options.index(2)) ?? 0, name: call.name(options.index(3)),
+            owner: items,
             callback: options.isMissing(0) ? nil : receive)
-        return ItemBinding.fill(call, Kinds.port, port, callback)
+        return ItemBinding.fill(call, Kinds.port, port)
     }
 
     static func port(_ call: Call) -> RunLoop.Port? {
-        call.object(1, Kinds.port, as: LuaItem.self)?.item as? RunLoop.Port
+        call.object(1, Kinds.port, as: SharedItem.self)?.item as? RunLoop.Port
     }
 
     /// (port, before, message): the message is in the parcel.
@@ -108,7 +109,7 @@ enum PortBinding {
     }
 
     static func describe(_ call: Call) -> Int32 {
-        guard let item = call.object(1, Kinds.port, as: LuaItem.self), let port = port(call) else {
+        guard let item = ItemBinding.item(call, 1, Kinds.port), let port = port(call) else {
             return call.wrongSelf("port:__tostring", Kinds.port)
         }
         return ItemBinding.text(call, item, Kinds.port, port.count > 0 ? ["\(port.count) waiting"] : [])

@@ -33,10 +33,10 @@ enum SourceBinding {
             return call.raise(options.wrong(4, "a string").message)
         }
         for field in 0...2 { ItemBinding.keep(call, options, field, as: Int32(field) + 1) }
-        let callback = Callback(call.luaHost, site: cl_site_of_caller(call.thread))
+        let items = call.luaHost.items
         func told(_ value: Int32) -> (RunLoop.Source, RunLoop, RunLoop.Mode) -> Void {
-            { _, loop, mode in
-                callback.call(userValue: value) { host, thread in
+            { source, loop, mode in
+                items.call(source, userValue: value) { host, thread in
                     var program = ValueProgram()
                     program.append(kind: Kinds.loop.index, object: loop.handle)
                     guard host.decode(program, onto: thread) else { return 1 }
@@ -48,13 +48,13 @@ enum SourceBinding {
         }
         let source = RunLoop.Source(
             order: call.integer(options.index(3)) ?? 0, name: call.name(options.index(4)), schedule: told(2),
-            cancel: told(3)
-        ) { _ in callback.call { _, _ in 0 } }
-        return ItemBinding.fill(call, Kinds.source, source, callback)
+            cancel: told(3), owner: items
+        ) { source in items.call(source) { _, _ in 0 } }
+        return ItemBinding.fill(call, Kinds.source, source)
     }
 
     static func source(_ call: Call) -> RunLoop.Source? {
-        call.object(1, Kinds.source, as: LuaItem.self)?.item as? RunLoop.Source
+        call.object(1, Kinds.source, as: SharedItem.self)?.item as? RunLoop.Source
     }
 
     private static func signal(_ call: Call) -> Int32 {
@@ -85,10 +85,9 @@ enum SourceBinding {
 
     /// (source, value…): the values are in the parcel.
     static func postFromAfar(_ call: Call) -> Int32 {
-        guard let item = call.object(1, Kinds.source, as: LuaItem.self), let shared = item.shared,
-            let parcel = call.takeParcel()
+        guard let shared = call.object(1, Kinds.source, as: SharedItem.self), let parcel = call.takeParcel()
         else { return call.raiseOutOfMemory() }
-        guard item.item.isValid else { return call.answer(false) }
+        guard shared.item.isValid else { return call.answer(false) }
         shared.commands.withLock { $0.append(parcel) }
         source(call)?.signal()
         source(call)?.wakeLoops()
@@ -97,7 +96,7 @@ enum SourceBinding {
 
     /// (source): the values of the next command from another thread, or nothing.
     static func takeCommand(_ call: Call) -> Int32 {
-        guard let shared = call.object(1, Kinds.source, as: LuaItem.self)?.shared else { return call.nothing() }
+        guard let shared = call.object(1, Kinds.source, as: SharedItem.self) else { return call.nothing() }
         let parcel = shared.commands.withLock { $0.isEmpty ? nil : $0.removeFirst() }
         guard let parcel else { return call.nothing() }
         guard let count = parcel.unpack(onto: call.thread) else { return call.raiseValue() }
@@ -105,7 +104,7 @@ enum SourceBinding {
     }
 
     static func describe(_ call: Call) -> Int32 {
-        guard let item = call.object(1, Kinds.source, as: LuaItem.self), let source = source(call) else {
+        guard let item = ItemBinding.item(call, 1, Kinds.source), let source = source(call) else {
             return call.wrongSelf("source:__tostring", Kinds.source)
         }
         return ItemBinding.text(call, item, Kinds.source, source.isSignalled ? ["signalled"] : [])

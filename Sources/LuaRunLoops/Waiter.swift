@@ -4,7 +4,7 @@ internal import RunLoops
 
 /// All that a fiber needs for waiting: made when it first waits, and used again and again, so that a wait allocates
 /// nothing. A fiber waits for one thing at a time, and perhaps for a time limit.
-final class Waiter {
+final class Waiter: RunLoop.ItemOwner {
     /// Two timers: while one fires, and so lets the fiber go on, the fiber may already sleep with the other.
     private let nodes = UnsafeMutablePointer<RunLoop.TimerNode>.allocate(capacity: 2)
     private let sleepers: Sleepers
@@ -32,6 +32,7 @@ final class Waiter {
     init(_ sleepers: Sleepers, _ fiber: Fiber) {
         self.sleepers = sleepers
         self.fiber = fiber
+        super.init()
         for i in 0...1 { (nodes + i).initialize(to: .init(fireDate: 0, owner: sleepers)) }
     }
 
@@ -70,17 +71,18 @@ final class Waiter {
 
     /// Wakes the fiber at the first of the events.
     func wait(for fd: Int32, _ events: RunLoop.FDPort.Events, _ host: LuaHost) throws(RunLoop.FDPort.Failure) {
-        let port = try RunLoop.FDPort(fd, events, once: true) { [unowned self, unowned host] _, events in
-            stop()
-            guard !host.isClosed, lua_checkstack(fiber.thread, 4) != 0 else { return }
-            // Index 1 is not the table of anchors here: the stack's frame is that of the function that waits.
-            host.push(fiber.thread, slot: host.slot(of: events))
-            host.resume(fiber, arguments: 1)
-        }
-        port.attachment = self
+        let port = try RunLoop.FDPort(fd, events, once: true, owner: self)
         purpose = .descriptor
         self.port = port
         host.addToWaitingModes(port)
+    }
+
+    override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) {
+        stop()
+        guard let host = sleepers.host, !host.isClosed, lua_checkstack(fiber.thread, 4) != 0 else { return }
+        // Index 1 is not the table of anchors here: the stack's frame is that of the function that waits.
+        host.push(fiber.thread, slot: host.slot(of: events))
+        host.resume(fiber, arguments: 1)
     }
 
     // MARK: The end of the wait

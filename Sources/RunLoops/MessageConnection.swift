@@ -23,6 +23,14 @@ final class MessageConnection {
     var drained: (() -> Void)?
     /// Called once. `reason`: what was wrong; nil if the other end has closed it, or died, between two frames.
     var ended: ((_ reason: String?) -> Void)?
+    /// Called each time no loop holds the port any more.
+    var letGo: (() -> Void)?
+
+    private final class Owner: RunLoop.ItemOwner {
+        weak var connection: MessageConnection?
+        override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) { connection?.handle(events) }
+        override func letGo(of item: RunLoop.Item) { connection?.letGo?() }
+    }
 
     /// - Parameter fd: belongs to the connection from now on.
     /// - Throws: ECONNREFUSED if the other end is another user's.
@@ -35,9 +43,9 @@ final class MessageConnection {
             throw RunLoop.FDPort.Failure(errno: ECONNREFUSED)
         }
         self.process = process
-        let port = try RunLoop.FDPort(fd, .read, owns: true, name: name) { [weak self] _, events in self?.handle(events)
-        }
-        self.port = port
+        let owner = Owner()
+        port = try RunLoop.FDPort(fd, .read, owns: true, name: name, owner: owner)
+        owner.connection = self
     }
 
     deinit { port?.invalidate() }

@@ -14,11 +14,11 @@ extension RunLoop {
         commonModes.append(mode)
         existingState(of: mode)?.isCommon = true
         commonQueue = nil
-        let items = commonItems.values.sorted { $0.age < $1.age }.map(\.item)
+        let items = commonItemsByAge
         let queues = timerQueues.filter { $0.isCommon && $0.count > 0 }
         guard !items.isEmpty || !queues.isEmpty else { return }
         let mode = state(of: mode)
-        for item in items where commonItems[ObjectIdentifier(item)] != nil { enter(item, mode) }
+        for item in items where isCommon(item) { enter(item, mode) }
         for queue in queues where !queue.serves(mode) {
             queue.modes.append(mode)
             mode.timers.append(queue)
@@ -72,13 +72,18 @@ extension RunLoop {
         guard item.isValid else { return }
         precondition(!item.belongsElsewhere(than: self), "\(item) is in another run loop: remove it there first")
         guard mode == .common else { return enter(item, state(of: mode)) }
-        if commonItems[ObjectIdentifier(item)] == nil {
+        if !isCommon(item) {
             lastAge += 1
-            commonItems[ObjectIdentifier(item)] = (item, lastAge)
+            if let port = item as? PortBase {
+                port.commonAge = lastAge
+                hold(port)
+            } else {
+                commonItems[ObjectIdentifier(item)] = (item, lastAge)
+            }
             if item.commonIn.isEmpty { item.commonIn = alone } else { item.commonIn += alone }
         }
         // Until a source, told that it enters, takes itself out again.
-        for mode in commonModes where commonItems[ObjectIdentifier(item)] != nil { enter(item, state(of: mode)) }
+        for mode in commonModes where isCommon(item) { enter(item, state(of: mode)) }
     }
 
     /// Whether the item belongs to a loop other than this one, so that it cannot be added.
@@ -91,7 +96,7 @@ extension RunLoop {
             if let mode = existingState(of: mode) { remove(item, from: mode) }
             return
         }
-        guard commonItems[ObjectIdentifier(item)] != nil else { return }
+        guard isCommon(item) else { return }
         for mode in modes where mode.isCommon { remove(item, from: mode) }
         forgetCommonItem(item)
     }
@@ -99,14 +104,15 @@ extension RunLoop {
     /// Whether it is in a mode; for `.common`, whether it was added to the common modes. CFRunLoopContainsSource.
     public func contains(_ item: Item, in mode: Mode = .default) -> Bool {
         guard mode == .common else { return existingState(of: mode)?.contains(item) ?? false }
-        return commonItems[ObjectIdentifier(item)] != nil
+        return isCommon(item)
     }
 
     private func enter(_ item: Item, _ mode: ModeState) {
         guard item.isValid, !mode.contains(item) else { return }
-        if item is PortBase {
+        if let port = item as? PortBase {
             noteDueTimers(before: mode)
             portCount += 1
+            hold(port)
         }
         mode.insert(item)
         // A source tells its callback, which may do anything; so this comes last.
@@ -122,13 +128,47 @@ extension RunLoop {
         if item is PortBase { portCount -= 1 }
         if !(item is Source) { item.modes.removeAll { $0 === mode } }
         item.didLeave(mode)
-        if item.modes.isEmpty, commonItems[ObjectIdentifier(item)] == nil { item.abandoned?() }
+        letGoIfUnused(item)
     }
 
     func forgetCommonItem(_ item: Item) {
-        guard commonItems.removeValue(forKey: ObjectIdentifier(item)) != nil else { return }
-        item.commonIn.removeAll { $0.toOpaque() == Unmanaged.passUnretained(self).toOpaque() }
-        if item.modes.isEmpty { item.abandoned?() }
+        guard isCommon(item) else { return }
+        item.commonIn.removeAll { $0.takeUnretainedValue() === self }
+        commonItems[ObjectIdentifier(item)] = nil
+        letGoIfUnused(item)
+    }
+
+    private func isCommon(_ item: Item) -> Bool {
+        // A source may be in several loops, each of which keeps its own books, on its own thread.
+        guard item is PortBase else { return commonItems[ObjectIdentifier(item)] != nil }
+        return item.commonIn.contains { $0.takeUnretainedValue() === self }
+    }
+
+    /// The items that were added to the common modes, in that order.
+    var commonItemsByAge: [Item] {
+        let common = ports.elements.map { $0.takeUnretainedValue() }.filter(isCommon).map { ($0, $0.commonAge) }
+        return (commonItems.values + common).sorted { $0.age < $1.age }.map(\.item)
+    }
+
+    /// Keeps a port alive. In a table of the loop's, not in sets of its modes: most ports are in one mode, and few in a program
+    /// that has many of them are ever asked for.
+    private func hold(_ port: PortBase) {
+        guard port.place < 0 else { return }
+        port.place = Int32(ports.count)
+        ports.append(.passRetained(port))
+    }
+
+    private func letGoIfUnused(_ item: Item) {
+        guard item.modes.isEmpty, !isCommon(item) else { return }
+        guard let port = item as? PortBase, port.place >= 0 else { return item.owner?.letGo(of: item) ?? () }
+        let held = ports.base[Int(port.place)]
+        ports.count -= 1
+        let last = ports.base[ports.count]
+        ports.base[Int(port.place)] = last
+        last._withUnsafeGuaranteedRef { $0.place = port.place }
+        port.place = -1
+        item.owner?.letGo(of: item)
+        held.release()
     }
 
     // MARK: Perform requests
@@ -284,13 +324,13 @@ extension RunLoop {
     /// Everything that is in a mode, or would be in those that become common.
     public var allItems: [Item] {
         var seen: Set<ObjectIdentifier> = []
-        let items = modes.flatMap(\.items) + commonItems.values.sorted { $0.age < $1.age }.map(\.item)
+        let items = modes.flatMap(\.items) + commonItemsByAge
         return items.filter { seen.insert(ObjectIdentifier($0)).inserted }
     }
 
     /// Whether the item is in a mode, or would be in those that become common.
     public func isHolding(_ item: Item) -> Bool {
-        item.modes.contains { $0.loop === self } || commonItems[ObjectIdentifier(item)] != nil
+        item.modes.contains { $0.loop === self } || isCommon(item)
     }
 
     /// Drops all requests of one owner.
@@ -311,7 +351,7 @@ extension RunLoop {
         for mode in modes {
             for item in mode.items { remove(item, from: mode) }
         }
-        for (item, _) in commonItems.values { forgetCommonItem(item) }
+        for item in commonItemsByAge { forgetCommonItem(item) }
         detachTimers()
         dropRequests()
     }

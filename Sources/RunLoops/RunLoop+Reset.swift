@@ -9,7 +9,7 @@ extension RunLoop {
         for mode in modes {
             for item in mode.items { remove(item, from: mode) }
         }
-        for (item, _) in commonItems.values { forgetCommonItem(item) }
+        for item in commonItemsByAge { forgetCommonItem(item) }
         detachTimers()
         dropRequests()
         // Modes and queues hold each other, and modes themselves.

@@ -51,24 +51,37 @@ extension RunLoop {
         /// What was found ready when the port was queued.
         private var found: Events = []
         private var isLost = false
-        private let callback: (FDPort, Events) -> Void
+
+        private final class ClosureOwner: ItemOwner {
+            let callback: (FDPort, Events) -> Void
+            init(_ callback: @escaping (FDPort, Events) -> Void) { self.callback = callback }
+            override func deliver(_ events: Events, of port: FDPort) { callback(port, events) }
+        }
 
         /// - Parameters:
         ///   - events: `.read`, `.write`, both, or nothing for now.
         ///   - owns: the descriptor is closed when the port is invalidated or dies.
         ///   - order: kept for descriptions; ports are served in the order in which they become ready.
         /// - Throws: EBADF if there is no such descriptor.
-        public init(
+        public convenience init(
             _ fd: Int32, _ events: Events = .read, owns: Bool = false, once: Bool = false, order: Int = 0,
             name: String = "", callback: @escaping (FDPort, Events) -> Void
+        ) throws(Failure) {
+            try self.init(
+                fd, events, owns: owns, once: once, order: order, name: name, owner: ClosureOwner(callback))
+        }
+
+        /// The same for a host with an owner for its ports, which is called back.
+        public init(
+            _ fd: Int32, _ events: Events = .read, owns: Bool = false, once: Bool = false, order: Int = 0,
+            name: String = "", owner: ItemOwner
         ) throws(Failure) {
             guard linux_is_open(fd) != 0 else { throw Failure(errno: linux_errno()) }
             self.fd = fd
             self.events = events.intersection([.read, .write])
             self.once = once
-            self.callback = callback
             ownsDescriptor = owns
-            super.init(name: name, order: order)
+            super.init(name: name, order: order, owner: owner)
         }
 
         deinit { if isValid { retire() } }
@@ -128,7 +141,7 @@ extension RunLoop {
         override func deliver() {
             let events = found
             rest(after: events)
-            callback(self, events)
+            owner?.deliver(events, of: self)
         }
 
         /// The descriptor is not what it was, or cannot be watched: says so once, as an error, and never watches again.

@@ -1,4 +1,16 @@
 extension RunLoop {
+    /// A host's side of its items: one object for any number of them, which it tells apart by their `context`. It costs no
+    /// memory per item, as closures do. Called on the thread of the item's loop, except `forget`.
+    open class ItemOwner {
+        public init() {}
+        /// A descriptor of the port's is ready.
+        open func deliver(_ events: FDPort.Events, of port: FDPort) {}
+        /// The item has left its last mode, and no loop holds it any more.
+        open func letGo(of item: Item) {}
+        /// The item is gone. On any thread.
+        open func forget(_ context: Int) {}
+    }
+
     /// What sources, ports and observers have in common: they are in modes, and can be invalidated.
     ///
     /// Not thread-safe unless a subclass says so: use an item on the thread of its loop.
@@ -6,21 +18,24 @@ extension RunLoop {
         /// For descriptions; a message port's is what others find it by.
         public internal(set) final var name: String
         /// Lower ones come first.
-        public let order: Int
+        public final let order: Int
+        public final let owner: ItemOwner?
+        /// For the owner's use. If it is an address, what is there is fetched early.
+        public final var context = 0
         /// The modes it is in. An observer or a port is in modes of one loop only; a custom source may be in several.
         /// Changed on the thread of the loop concerned; a custom source guards it with its own lock.
         final var modes: [ModeState] = []
+        /// Of which loops it is a common item.
+        final var commonIn: [Unmanaged<RunLoop>] = []
         public internal(set) final var isValid = true
 
-        /// For the owner's use.
-        public final var attachment: AnyObject?
-        /// Called each time it has left its last mode, and no loop holds it any more.
-        public final var abandoned: (() -> Void)?
-
-        init(name: String, order: Int) {
+        init(name: String, order: Int, owner: ItemOwner?) {
             self.name = name
             self.order = order
+            self.owner = owner
         }
+
+        deinit { owner?.forget(context) }
 
         /// The loop it is in; for a custom source in several loops, the first.
         public var loop: RunLoop? { modes.first?.loop }
@@ -37,9 +52,6 @@ extension RunLoop {
             forgetCommonModes()
             retire()
         }
-
-        /// Of which loops it is a common item.
-        final var commonIn: [Unmanaged<RunLoop>] = []
 
         final func forgetCommonModes() {
             // A loop that goes takes itself off this list.
@@ -61,16 +73,19 @@ extension RunLoop {
 
     /// An item whose events queue up, one handled a pass: Apple's version 1 source.
     public class PortBase: Item {
+        /// It serves another item, whose modes are its own, and does not count as an event of a run's.
+        final var isInner = false
+        /// In how many modes' ready queues it is.
+        final var queues: Int32 = 0
+        /// When it was added to the common modes; see `RunLoop.lastAge`.
+        final var commonAge: UInt64 = 0
         /// The loop's `dispatches` when it was found ready: while that is the same, it surely still is.
         final var foundAt: UInt64 = 0
-        /// In how many modes' ready queues it is.
-        final var queues = 0
+        /// Its place among its loop's ports, or -1.
+        final var place: Int32 = -1
 
         /// Whether there is still something to deliver.
         func isStillReady() -> Bool { false }
-
-        /// It serves another item, whose modes are its own, and does not count as an event of a run's.
-        final var isInner = false
 
         /// Whether that is a system call.
         var asksKernel: Bool { false }

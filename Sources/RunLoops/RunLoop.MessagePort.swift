@@ -37,9 +37,9 @@ extension RunLoop {
         /// Without a name, until it gets one by `setName`. CFMessagePortCreateLocal.
         ///
         /// - Parameter callback: answers the message, at once or later; see `Message`.
-        public init(order: Int = 0, callback: @escaping (MessagePort, Message) -> Void) {
+        public init(order: Int = 0, owner: ItemOwner? = nil, callback: @escaping (MessagePort, Message) -> Void) {
             self.callback = callback
-            super.init(name: "", order: order)
+            super.init(name: "", order: order, owner: owner)
         }
 
         /// - Throws: EADDRINUSE if a live process, be it this one, has the name; EINVAL for an impossible name; whatever

@@ -19,7 +19,8 @@ extension RunLoop {
         /// Some source in this mode may be signalled. Set on any thread.
         let hasSignals = Atomic<Bool>(false)
 
-        private(set) var ports: [ObjectIdentifier: PortBase] = [:]
+        /// How many ports are in it.
+        private(set) var portCount = 0
         /// What is ready, first come first served.
         let ready = ReadyQueue()
         /// The descriptors of its ports; made with the first.
@@ -37,7 +38,7 @@ extension RunLoop {
 
         /// Whether anything in it could happen, pending perform requests aside. Observers do not count.
         var holdsItems: Bool {
-            if !sources.isEmpty || !ports.isEmpty { return true }
+            if portCount > 0 || !sources.isEmpty { return true }
             for queue in timers where queue.count > 0 { return true }
             return false
         }
@@ -58,8 +59,8 @@ extension RunLoop {
                 observed.formUnion(observer.activities)
             case let source as Source:
                 sources.append(source)
-            case let port as PortBase:
-                ports[ObjectIdentifier(port)] = port
+            case is PortBase:
+                portCount += 1
             default:
                 fatalError("unknown kind of item")
             }
@@ -73,13 +74,16 @@ extension RunLoop {
             case let source as Source:
                 sources.removeAll { $0 === source }
             case let port as PortBase:
-                ports[ObjectIdentifier(port)] = nil
+                portCount -= 1
                 ready.remove(port)
             default:
                 fatalError("unknown kind of item")
             }
         }
 
-        var items: [Item] { sources + ports.values.sorted { $0.order < $1.order } + observers }
+        var items: [Item] {
+            let ports = loop.ports.elements.map { $0.takeUnretainedValue() }.filter(contains)
+            return sources + ports.sorted { $0.order < $1.order } + observers
+        }
     }
 }

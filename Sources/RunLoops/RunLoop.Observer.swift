@@ -9,13 +9,13 @@ extension RunLoop {
 
         /// - Parameter repeats: false: it is told once, of the first of its activities, and is then invalid.
         public init(
-            _ activities: Activity, repeats: Bool = true, order: Int = 0, name: String = "",
+            _ activities: Activity, repeats: Bool = true, order: Int = 0, name: String = "", owner: ItemOwner? = nil,
             callback: @escaping (Observer, Activity) -> Void
         ) {
             self.activities = activities
             self.repeats = repeats
             self.callback = callback
-            super.init(name: name, order: order)
+            super.init(name: name, order: order, owner: owner)
         }
 
         func tell(_ activity: Activity) {

@@ -39,12 +39,12 @@ extension RunLoop {
 
         /// - Parameter callback: nil: the port only keeps its mode alive, and keeps what it is sent.
         public init(
-            capacity: Int = 1024, order: Int = 0, name: String = "",
+            capacity: Int = 1024, order: Int = 0, name: String = "", owner: ItemOwner? = nil,
             callback: ((Port, _ message: any Sendable) -> Void)? = nil
         ) {
             self.capacity = max(1, capacity)
             self.callback = callback
-            super.init(name: name, order: order)
+            super.init(name: name, order: order, owner: owner)
         }
 
         /// Queues a message and wakes the port's loop. Any thread.

@@ -57,7 +57,7 @@ extension RunLoop {
             connection.receivedAll = { [weak self] in self?.sendWaiting() }
             connection.drained = { [weak self] in self?.sendWaiting() }
             connection.ended = { [weak self] reason in self?.end(reason.map(Failure.transport) ?? .becameInvalid) }
-            connection.port?.abandoned = { [weak self] in
+            connection.letGo = { [weak self] in
                 // Also when somebody empties the loop under it.
                 self?.uses = [:]
                 self?.retained = nil

@@ -23,12 +23,13 @@ extension RunLoop {
         ///   - perform: called on the loop's thread, once for any number of signals since it last was.
         public init(
             order: Int = 0, name: String = "", schedule: ((Source, RunLoop, Mode) -> Void)? = nil,
-            cancel: ((Source, RunLoop, Mode) -> Void)? = nil, perform: ((Source) -> Void)? = nil
+            cancel: ((Source, RunLoop, Mode) -> Void)? = nil, owner: ItemOwner? = nil,
+            perform: ((Source) -> Void)? = nil
         ) {
             onSchedule = schedule
             onCancel = cancel
             onPerform = perform
-            super.init(name: name, order: order)
+            super.init(name: name, order: order, owner: owner)
         }
 
         /// Marks the source. It does not wake a loop that sleeps: call `wakeLoops()` too. Any thread; does nothing when

@@ -22,8 +22,10 @@ public final class RunLoop {
     let poller: Poller
     var modes: [ModeState] = []
     var commonModes: [Mode] = [.default]
-    /// What was added to the common modes, with the order of addition.
+    /// The sources and observers that were added to the common modes, with the order of addition. Ports are in `ports`.
     var commonItems: [ObjectIdentifier: (item: Item, age: UInt64)] = [:]
+    /// Its ports, in modes or common, in no order. Retained.
+    let ports = RawBuffer<Unmanaged<PortBase>>(capacity: 4)
     var timerQueues: [TimerQueue] = []
     /// That of the timers in exactly the common modes; it is in `timerQueues`.
     var commonQueue: Unmanaged<TimerQueue>?
@@ -114,6 +116,7 @@ public final class RunLoop {
         // Modes and queues hold each other, and modes themselves.
         for queue in timerQueues { queue.modes = [] }
         for mode in modes { mode.alone = [] }
+        ports.free()
         for queue in requestQueues.elements { queue.release() }
         requestQueues.free()
         handle.closeDescriptors()
@@ -328,7 +331,7 @@ public final class RunLoop {
     /// would hear the word, both sequences are the same, and the kernel need not be asked once more.
     private func portReadyAtOnce(_ mode: ModeState) -> Unmanaged<PortBase>? {
         guard sequence == .documented, !mode.observed.isDisjoint(with: [.beforeWaiting, .afterWaiting]),
-            !mode.ports.isEmpty
+            mode.portCount > 0
         else { return nil }
         dropStale(mode)
         if mode.ready.count == 0 { look(mode) }
@@ -412,6 +415,8 @@ public final class RunLoop {
             guard !mode.ready.contains(port), port.find(found) else { return }
             port.foundAt = dispatches
             mode.ready.append(port)
+            linux_prefetch(UnsafeRawPointer(bitPattern: port.context), -64)
+            linux_prefetch(UnsafeRawPointer(bitPattern: port.context), 0)
         }
     }
 
@@ -439,7 +444,7 @@ public final class RunLoop {
 
     /// Without ports there is nothing to be behind: the timers take their place when somebody looks.
     func queueTimersBehindPorts(_ mode: ModeState) {
-        guard !mode.ports.isEmpty, !mode.ready.holdsTimers else { return }
+        guard mode.portCount > 0, !mode.ready.holdsTimers else { return }
         look(mode)
         mode.ready.appendTimers()
     }

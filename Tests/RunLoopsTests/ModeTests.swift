@@ -133,20 +133,26 @@ import Testing
 
     @Test func anInvalidatedCommonItemIsHeldByNobody() {
         let world = World()
+        final class Owner: RunLoop.ItemOwner {
+            var letGo = 0
+            var forgotten: [Int] = []
+            override func letGo(of item: RunLoop.Item) { letGo += 1 }
+            override func forget(_ context: Int) { forgotten.append(context) }
+        }
         weak var observer: RunLoop.Observer?
-        var abandoned = 0
+        let owner = Owner()
         do {
-            let strong = RunLoop.Observer(.all) { _, _ in }
+            let strong = RunLoop.Observer(.all, owner: owner) { _, _ in }
             observer = strong
-            strong.abandoned = { abandoned += 1 }
+            strong.context = 7
             world.loop.add(strong, to: .common)
             world.loop.remove(strong)
-            #expect(abandoned == 0)
+            #expect(owner.letGo == 0)
         }
-        #expect(observer != nil)
+        #expect(observer != nil && owner.forgotten.isEmpty)
         observer?.invalidate()
         #expect(observer == nil)
-        #expect(abandoned == 1)
+        #expect(owner.letGo == 1 && owner.forgotten == [7])
     }
 
     @Test func aCommonItemBelongsToItsLoopEvenWhenItIsInNoModeAtTheMoment() {

@@ -176,7 +176,7 @@ extension Interpreter {
         lua_rawgeti(thread, cl_registry, lua_Integer(host.pointee.anchors))
         let fiber = Fiber(thread: thread, slot: slot)
         fiber.state = .running
-        fibers[slot] = fiber
+        fibers.append(fiber)
         return fiber
     }
 
@@ -280,7 +280,7 @@ extension Interpreter {
     /// Does so with all that run, innermost first, as lua does with its main chunk when the state is closed from within. None
     /// of them may go on.
     final func unwindRunning() {
-        let running = fibers.values.filter { $0.state == .running }.sorted { $0.depth > $1.depth }
+        let running = fibers.filter { $0.state == .running }.sorted { $0.depth > $1.depth }
         for fiber in running { unwind(fiber) }
     }
 
@@ -313,7 +313,7 @@ extension Interpreter {
 
     /// Those that wait, oldest first.
     public final func fibersThatWait() -> [Fiber] {
-        fibers.values.filter { $0.state == .waiting }.sorted { $0.slot < $1.slot }
+        fibers.filter { $0.state == .waiting }.sorted { $0.slot < $1.slot }
     }
 
     /// A message with the traceback of a fiber, which may wait.

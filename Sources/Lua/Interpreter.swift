@@ -18,8 +18,7 @@ open class Interpreter {
     /// How many tasks run, one inside the other.
     final var depth = 0
     final var pool: Fiber?
-    /// All fibers, by the slot that anchors each.
-    final var fibers: [UInt32: Fiber] = [:]
+    final var fibers: [Fiber] = []
     /// Set when the state is being closed: from then on nothing may call into Lua.
     public private(set) final var isClosed = false
 
@@ -49,7 +48,7 @@ open class Interpreter {
     deinit {
         close()
         cl_free(host)
-        for fiber in fibers.values { fiber.free() }
+        for fiber in fibers { fiber.free() }
     }
 
     /// Closes the state: finalizers run, everything is freed. Tasks that wait never go on.
@@ -63,7 +62,7 @@ open class Interpreter {
         willClose()
         isClosed = true
         cl_close(host)
-        for fiber in fibers.values { fiber.interpreterClosed() }
+        for fiber in fibers { fiber.interpreterClosed() }
         pool = nil
     }
 

@@ -53,8 +53,10 @@ public final class LuaHost: Interpreter {
     var remotes: [String: WeakRemote] = [:]
     /// Set while `rlhost attach` finds this process.
     var attachServer: AttachServer?
-    /// The script, for `rlhost attach` to show.
-    public var title = ""
+    /// The script and its arguments.
+    public var words: [String] = []
+    /// The same, for `rlhost attach` to show.
+    public var title: String { words.joined(separator: " ") }
     /// Delayed perform requests that have not run, by slot.
     var delayed: [UInt32: RunLoop.Timer] = [:]
 

@@ -1,21 +1,32 @@
+import CLinux
+import Glibc
 import LuaRunLoops
 import RunLoops
 
-/// One run of the program.
+/// The door: what `rlhost` does with its arguments. See docs/cli.md.
+///
+/// Not a `main.swift`: its code would be the main actor's, and bring in the runtime of Swift's concurrency, nothing of which is
+/// used here. A sixth of the program would be that, and a tenth of the time in which it starts.
+@main
 enum Program {
     static let version = "0.1.0"
     static let banner = "rlhost \(version)  (\(LuaHost.luaRelease), run loops)"
 
-    /// What the first argument may name instead of a script; a script of that name is run as `./name`. The functions get
-    /// all arguments, the program's name first.
-    static let subcommands: [String: @Sendable ([String]) -> Int32] = [
-        "attach": { AttachCommand.run($0) }
-    ]
+    static func main() {
+        linux_keep_standard_descriptors()
+        // Not CommandLine.arguments: arguments are bytes, and those that are no text would be repaired.
+        exit(run((0..<Int(CommandLine.argc)).compactMap(argument)))
+    }
+
+    private static func argument(_ index: Int) -> String? {
+        CommandLine.unsafeArgv[index].map { ProcessText.text($0) }
+    }
 
     /// - Parameter arguments: see `String.init(anyBytes:)`; the program's name first.
     /// - Returns: the exit status.
     static func run(_ arguments: [String]) -> Int32 {
-        if arguments.count > 1, let subcommand = subcommands[arguments[1]] { return subcommand(arguments) }
+        // A script of that name is run as ./attach.
+        if arguments.count > 1, arguments[1] == "attach" { return AttachCommand.run(arguments) }
         let options: Options
         do throws(Options.Failure) {
             options = try Options(arguments)

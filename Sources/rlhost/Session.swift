@@ -58,7 +58,7 @@ final class Session {
 
     private func beAttachable() -> Int32? {
         // From the script on, or all of them.
-        host.title = arguments.dropFirst(options.script ?? 1).joined(separator: " ")
+        host.words = Array(arguments.dropFirst(options.script ?? 1))
         guard let name = options.attachName else { return nil }
         return host.beAttachable(name: name.isEmpty ? nil : name, title: host.title).map {
             fail("--attach: \($0.message)")

@@ -59,6 +59,17 @@ struct SourceTests {
         }
     }
 
+    @Test("Swift's concurrency stays out of the program", arguments: Tree.files(under: "Sources", "swift"))
+    func concurrency(path: String) throws {
+        let reason = "that brings in a megabyte, libdispatch with it, and the program starts later"
+        #expect(!path.hasSuffix("/main.swift"), "\(path) is the main actor's: \(reason)")
+        for (number, line) in try Tree.lines(path).enumerated() {
+            #expect(
+                !Self.code(line).contains(/@MainActor|\b(await|async|actor) |\bTask( \{|\.detached)/),
+                "\(path):\(number + 1): \(reason)")
+        }
+    }
+
     /// Several small types under one name, on purpose.
     static let collections: Set = ["Sources/RunLoops/RunLoop.Vocabulary.swift"]
 

@@ -177,9 +177,12 @@ def instructions(peer, workload, size, count):
     peer = without_debug_information(peer)
     out = BUILD / "callgrind.out"
     out.unlink(missing_ok=True)
-    answer = run(peer, workload, size, count,
-                 wrapper=[tool("valgrind"), "--quiet", "--tool=callgrind", f"--callgrind-out-file={out}"])
-    if answer is None:
+    callgrind = [tool("valgrind"), "--quiet", "--tool=callgrind", f"--callgrind-out-file={out}"]
+    if workload == "start":
+        command = [*callgrind, peer.command[0], *peer.empty[1:]]
+        if subprocess.run(command, cwd=BUILD, env=environment(), capture_output=True).returncode:
+            raise Failed("the empty script failed")
+    elif run(peer, workload, size, count, wrapper=callgrind) is None:
         return None
     for line in out.read_text().splitlines():
         if line.startswith(("summary:", "totals:")):

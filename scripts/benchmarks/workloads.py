@@ -88,16 +88,17 @@ CURVES = [
 
 @dataclass(frozen=True)
 class Path:
-    """A hot path for instruction counts: two runs that differ only in how often it is taken."""
+    """A hot path for instruction counts: two runs that differ only in how often it is taken, or one run."""
 
     label: str
     workload: str
-    few: tuple  # SIZE, COUNT
+    few: tuple  # SIZE, COUNT; or None
     many: tuple
     times: int  # how much more often in the second
 
 
 PATHS = [
+    Path("an empty script", "start", None, (0, 1), 1),
     Path("one-shot timer: create, fire, collect", "timers", (2_000, 0), (12_000, 0), 10_000),
     Path("create and cancel a timer", "cancel", (1_000, 2_000), (1_000, 12_000), 10_000),
     Path("fd event (read and write included)", "pingpong", (1, 1_000), (1, 6_000), 5_000),

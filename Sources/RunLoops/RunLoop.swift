@@ -404,10 +404,13 @@ public final class RunLoop {
 
     /// Queues what is ready now. It leaves wake-ups alone: they are for the wait, which may be still to come.
     func look(_ mode: ModeState) {
-        guard let descriptors = mode.descriptors, descriptors.watching > 0 else { return }
-        let count = poller.wait(
-            descriptors.epoll, events, capacity: 64, timeout: 0, watching: descriptors.watching)
-        queueReady(mode, descriptors, count)
+        // Not retained: a mode keeps the set that it has.
+        mode.descriptors.map { Unmanaged.passUnretained($0) }?._withUnsafeGuaranteedRef { descriptors in
+            guard descriptors.watching > 0 else { return }
+            let count = poller.wait(
+                descriptors.epoll, events, capacity: 64, timeout: 0, watching: descriptors.watching)
+            queueReady(mode, descriptors, count)
+        }
     }
 
     private func queueReady(_ mode: ModeState, _ descriptors: DescriptorSet, _ count: Int) {

@@ -151,6 +151,46 @@ import Testing
         #expect(ran.filter { $0 % 7 == 0 } == Array(stride(from: 0, to: 200, by: 7)))
     }
 
+    @Test func aQueueThatGrowsWhileItGoesRoundKeepsTheirOrder() {
+        // Each round leaves the head of the ring elsewhere, and makes the ring larger.
+        let world = World()
+        world.keepAlive()
+        var expected: [Int] = []
+        var ran: [Int] = []
+        var next = 0
+        func queue(_ count: Int) {
+            for _ in 0..<count {
+                let number = next
+                next += 1
+                expected.append(number)
+                world.loop.perform { ran.append(number) }
+            }
+        }
+        for round in 1...9 {
+            queue(5 * round)
+            // In the middle of a pass, so that the ring is neither empty nor at its beginning.
+            world.loop.perform { queue(1 << round) }
+            world.loop.run(in: .default, for: .zero)
+        }
+        world.loop.run(in: .default, for: .zero)
+        #expect(ran == expected)
+        #expect(world.loop.pendingRequests == 0)
+    }
+
+    @Test func cancellingFindsTheRequestInWhicheverQueueItIs() {
+        let world = World()
+        world.keepAlive()
+        var tokens: [RunLoop.RequestToken] = []
+        for i in 0..<60 {
+            let modes: [RunLoop.Mode] = [[.common], ["a"], ["a", "b"]][i % 3]
+            if let token = world.loop.perform(in: modes, order: i % 4, { world.log("\(i)") }) { tokens.append(token) }
+        }
+        for i in 0..<60 where i % 5 != 0 { #expect(world.loop.cancel(tokens[i])) }
+        for i in 0..<60 where i % 5 != 0 { #expect(!world.loop.cancel(tokens[i])) }
+        #expect(!world.loop.cancel(.init(number: 1_000_000)))
+        #expect(world.loop.pendingRequests == 12)
+    }
+
     @Test func noModesIsNoRequest() {
         let world = World()
         #expect(world.loop.perform(in: []) { world.log("no") } == nil)

@@ -155,6 +155,41 @@ import Testing
         #expect(owner.letGo == 1 && owner.forgotten == [7])
     }
 
+    @Test func aLoopHoldsItsPortsUntilTheyLeaveInWhateverOrder() throws {
+        final class Counter: RunLoop.ItemOwner {
+            var contexts: Set<Int> = []
+            override func forget(_ context: Int) { contexts.remove(context) }
+        }
+        let world = World()
+        let counter = Counter()
+        let pipe = Pipe()
+        func add(_ context: Int) throws {
+            let port = try RunLoop.FDPort(pipe.reader, owner: counter)
+            port.context = context
+            counter.contexts.insert(context)
+            let modes: [RunLoop.Mode] = [[.default], [.common], ["a", .common], ["a", "b"]][context % 4]
+            for mode in modes { world.loop.add(port, to: mode) }
+        }
+        func ports() -> [RunLoop.FDPort] { world.loop.allItems.compactMap { $0 as? RunLoop.FDPort } }
+        for context in 0..<40 { try add(context) }
+        for step in 0..<30 {
+            let context = step * 17 % 40
+            for port in ports() where port.context == context {
+                if step % 2 == 0 {
+                    port.invalidate()
+                } else {
+                    for mode in ["a", "b", .default, .common] as [RunLoop.Mode] { world.loop.remove(port, from: mode) }
+                }
+            }
+            #expect(!counter.contexts.contains(context))
+            if step % 5 == 0 { try add(100 + step) }
+            #expect(Set(ports().map(\.context)) == counter.contexts)
+        }
+        #expect(counter.contexts.count == 16)
+        world.loop.close()
+        #expect(counter.contexts.isEmpty)
+    }
+
     @Test func aCommonItemBelongsToItsLoopEvenWhenItIsInNoModeAtTheMoment() {
         let world = World()
         let other = World()

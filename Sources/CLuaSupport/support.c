@@ -1,12 +1,10 @@
 #define _GNU_SOURCE
 #include "private.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 // Creation sites ---------------------------------------------------------------------------------------------------------
 

@@ -64,18 +64,13 @@ enum Kinds {
             lua_getiuservalue(call.thread, index, 2)
             return call.name(-1)
         }
-        for kind in items {
-            if let item = ItemBinding.item(call, index, kind) { return item.item.name }
-        }
-        return ""
+        return ItemBinding.item(call, index)?.item.name ?? ""
     }
 }
 
 /// A source, port or observer, as one state sees it.
 struct LuaItem {
     let item: RunLoop.Item
-    /// What other threads get of it, if its kind crosses.
-    let shared: SharedItem?
     /// Made in this state: here its callbacks run, and only here it can be added to a loop.
     let isHome: Bool
 }

@@ -18,12 +18,12 @@ enum ItemBinding {
     static func item(_ call: Call, _ index: Int32, _ kind: Kind) -> LuaItem? {
         guard Kinds.crosses(kind) else {
             return call.object(index, kind, as: RunLoop.Item.self).map {
-                LuaItem(item: $0, shared: nil, isHome: true)
+                LuaItem(item: $0, isHome: true)
             }
         }
         let items = call.luaHost.items
         return call.object(index, kind, as: SharedItem.self).map {
-            LuaItem(item: $0.item, shared: $0, isHome: $0.item.owner === items)
+            LuaItem(item: $0.item, isHome: $0.item.owner === items)
         }
     }
 

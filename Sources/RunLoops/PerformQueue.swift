@@ -162,9 +162,7 @@ final class PerformQueue {
     }
 
     private func grow() {
-        storage = storage.enlarged(to: capacity * 2)
-        // It was full: what had gone round to the beginning comes behind the rest.
-        (storage + capacity).update(from: storage, count: head)
+        storage = storage.enlargedRing(of: capacity, head: head)
         capacity *= 2
     }
 }

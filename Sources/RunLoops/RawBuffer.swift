@@ -53,6 +53,13 @@ extension UnsafeMutablePointer where Pointee: BitwiseCopyable {
     /// What was here is not to be used any more.
     func enlarged(to capacity: Int) -> Self { Self.checked(realloc(self, capacity * MemoryLayout<Pointee>.stride)) }
 
+    /// A ring that was full, in one twice as large: what had gone round to the beginning comes behind the rest.
+    func enlargedRing(of capacity: Int, head: Int) -> Self {
+        let larger = enlarged(to: capacity * 2)
+        (larger + capacity).update(from: larger, count: head)
+        return larger
+    }
+
     private static func checked(_ memory: UnsafeMutableRawPointer?) -> Self {
         guard let memory else { fatalError("not enough memory") }
         return memory.assumingMemoryBound(to: Pointee.self)

@@ -1,3 +1,5 @@
+import Glibc
+
 /// What is ready in a mode and waits for its turn: ports, and "the timers" as one entry, first in, first out.
 ///
 /// In raw storage behind a constant: an array would cost an exclusivity check and a uniqueness check at each step of each pass.
@@ -19,11 +21,11 @@ struct ReadyQueue: ~Copyable {
 
     init() {
         state = .allocate(capacity: 1)
-        state.initialize(to: State(ring: .allocate(capacity: 8), capacity: 8))
+        state.initialize(to: State(ring: .raw(capacity: 8), capacity: 8))
     }
 
     deinit {
-        state.pointee.ring.deallocate()
+        free(state.pointee.ring)
         state.deallocate()
     }
 
@@ -99,11 +101,7 @@ struct ReadyQueue: ~Copyable {
     }
 
     private func grow() {
-        let larger = UnsafeMutablePointer<Entry>.allocate(capacity: state.pointee.capacity * 2)
-        for i in 0..<count { larger[i] = state.pointee.ring[place(i)] }
-        state.pointee.ring.deallocate()
-        state.pointee.ring = larger
-        state.pointee.head = 0
+        state.pointee.ring = state.pointee.ring.enlargedRing(of: state.pointee.capacity, head: state.pointee.head)
         state.pointee.capacity *= 2
     }
 }

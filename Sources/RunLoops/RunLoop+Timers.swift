@@ -129,14 +129,9 @@ extension RunLoop {
         let start = batch.count
         if mode.timers.count == 1 {
             let queue = mode.timers[0]
-            while queue.heap.firstDate <= now, let node = queue.heap.first {
-                queue.heap.prefetchSecond()
-                queue.heap.remove(node)
-                batch.append(node)
-            }
+            while queue.heap.firstDate <= now, let node = queue.heap.popFirst() { batch.append(node) }
         } else {
-            while let queue = queueOfNextTimer(mode), queue.heap.firstDate <= now, let node = queue.heap.first {
-                queue.heap.remove(node)
+            while let queue = queueOfNextTimer(mode), queue.heap.firstDate <= now, let node = queue.heap.popFirst() {
                 batch.append(node)
             }
         }

@@ -46,9 +46,12 @@ struct TimerHeap: ~Copyable {
 
     subscript(index: Int) -> NodePointer { storage[index].node }
 
-    /// One of the first one's children comes after it. Removing the first takes as long as the memory does.
-    func prefetchSecond() {
+    /// Takes the first out. One of its children comes after it, and taking it out takes as long as the memory does.
+    func popFirst() -> NodePointer? {
+        guard let first else { return nil }
         for child in 1..<max(1, min(5, count)) { linux_prefetch(storage[child].node, 48) }
+        remove(first)
+        return first
     }
 
     func insert(_ node: NodePointer) {

@@ -21,7 +21,9 @@ let package = Package(
         .target(name: "RunLoops", dependencies: ["CLinux"], swiftSettings: swift),
         // Lua for Swift: the library, what has to be C to be safe, and a Swift face.
         .systemLibrary(name: "CLua", pkgConfig: "lua5.4", providers: [.apt(["liblua5.4-dev", "pkg-config"])]),
-        .target(name: "CLuaSupport", dependencies: ["CLua"], exclude: ["lua"], cSettings: c),
+        // All that is written in Lua, by the names under which it is required.
+        .target(name: "LuaModules", exclude: ["runloop"], cSettings: c),
+        .target(name: "CLuaSupport", dependencies: ["CLua", "LuaModules"], cSettings: c),
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], swiftSettings: swift),
         // Run loops as Lua sees them, and the program.
         .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "CLinux"], swiftSettings: swift),

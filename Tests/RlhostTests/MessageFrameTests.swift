@@ -20,7 +20,7 @@ struct MessageFrameTests {
     /// A well-behaved client is connected all the time, and asked after the stranger has done its worst.
     private static let preamble = """
         import os, sys, socket, struct, time
-        sys.path.insert(0, sys.argv[1] + "/scripts/examples")
+        sys.path.insert(0, sys.argv[1] + "/docs/examples")
         sys.dont_write_bytecode = True
         from message_client import *
         good = RemotePort("server")
@@ -165,7 +165,7 @@ struct MessageFrameTests {
     func brokenPort() throws {
         let script = """
             import os, sys, socket, fcntl
-            sys.path.insert(0, sys.argv[1] + "/scripts/examples")
+            sys.path.insert(0, sys.argv[1] + "/docs/examples")
             sys.dont_write_bytecode = True
             from message_client import *
             os.mkdir(directory(), 0o700)

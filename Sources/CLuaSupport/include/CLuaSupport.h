@@ -238,16 +238,15 @@ static inline const char *cl_release(void) { return LUA_RELEASE; }
 /// Sets the hook of a new coroutine of the host's: that of a running line count, or none.
 void cl_hook_new_thread(lua_State *L);
 
-/// A part of the test runner by its module name, or NULL.
-const char *cl_test_script(const char *name, size_t *length);
 /// Pushes the Lua-written part of the library as a function, or an error value. It is compiled once for all states.
 int cl_load_prelude(lua_State *L);
 
-/// The Lua-written parts of the prompt, and the reference of the API.
-typedef struct cl_text { const char *bytes; size_t length; } cl_text;
-cl_text cl_inspector(void);
-cl_text cl_repl(void);
-cl_text cl_reference(void);
+/// Loads a module of the product's own by its name, as a function, or leaves an error. Names and creation sites pass it over.
+int cl_load_module(lua_State *L, const char *name);
+/// Pushes the text of a module of the product's own: the reference of the API is one. Returns a Lua status.
+int cl_push_module_text(lua_State *L, const char *name);
+/// Calls a function with the names of the modules at and beneath `prefix`, until it does not answer LUA_OK.
+int cl_preload_modules(lua_State *L, const char *prefix, int (*preload)(lua_State *L, const char *name));
 
 /// Adds to this thread's count of objects, for tests; returns the count.
 int cl_live_objects(int change);

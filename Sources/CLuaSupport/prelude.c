@@ -1,12 +1,9 @@
-// The Lua-written parts of the program.
+// The Lua-written part of the library, compiled once for all states.
 #include "private.h"
 
+#include <LuaModules.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
-static const char prelude[] = {
-#embed "lua/prelude.lua"
-};
 
 // Compiled code of the prelude, from the second state on. Each thread has one of its own, and compiling would be most of what
 // its start costs. Without line numbers and names of variables, or loading would be a fifth of it.
@@ -69,7 +66,33 @@ int cl_load_prelude(lua_State *L) {
   static atomic_int others;
   const compiled *code = atomic_load(&compiled_prelude);
   if (code) return cl_load_text(L, code->bytes, code->length, CL_SOURCE);
-  int status = cl_load_text(L, prelude, sizeof prelude, CL_SOURCE);
+  const lua_module *prelude = lua_modules_find("runloop.prelude");
+  int status = cl_load_text(L, prelude->text, prelude->length, CL_SOURCE);
   if (status == LUA_OK && atomic_exchange(&others, 1)) keep(L);
   return status;
+}
+
+int cl_load_module(lua_State *L, const char *name) {
+  const lua_module *module = lua_modules_find(name);
+  if (module) return cl_load_text(L, module->text, module->length, CL_SOURCE);
+  (void)cl_push_text(L, "there is no such module", 23);
+  return LUA_ERRERR;
+}
+
+int cl_push_module_text(lua_State *L, const char *name) {
+  const lua_module *module = lua_modules_find(name);
+  return module ? cl_push_text(L, module->text, module->length) : cl_push_text(L, "", 0);
+}
+
+int cl_preload_modules(lua_State *L, const char *prefix, int (*preload)(lua_State *L, const char *name)) {
+  size_t count;
+  const lua_module *modules = lua_modules_all(&count);
+  const size_t length = strlen(prefix);
+  for (size_t i = 0; i < count; i++) {
+    const char *name = modules[i].name;
+    if (strncmp(name, prefix, length) != 0 || (name[length] && name[length] != '.')) continue;
+    int status = preload(L, name);
+    if (status != LUA_OK) return status;
+  }
+  return LUA_OK;
 }

@@ -16,12 +16,10 @@ public final class PromptScript {
     public init?(_ host: LuaHost, guest: String? = nil) {
         self.host = host
         let main = host.main
-        func load(_ text: cl_text, _ name: String) -> Bool {
-            name.withCString { cl_load_text(main, text.bytes, text.length, $0) == LUA_OK }
-        }
         let opening = guest == nil ? "rl = rl or require 'runloop'" : "require 'runloop'"
         guard host.load(.text(opening, name: "=[rlhost]")) == nil,
-            cl_call_traced(main, 0, 0) == LUA_OK, load(cl_repl(), "=[rlhost]"), load(cl_inspector(), "=[rlhost]"),
+            cl_call_traced(main, 0, 0) == LUA_OK, cl_load_module(main, "runloop.prompt.entries") == LUA_OK,
+            cl_load_module(main, "runloop.prompt.inspect") == LUA_OK,
             cl_call_traced(main, 0, 1) == LUA_OK, Call(main).push(Self.library)
         else { return nil }
         // Instead of the table, its function.
@@ -30,8 +28,7 @@ public final class PromptScript {
         lua_rawget(main, -2)
         lua_rotate(main, -2, 1)
         cl_pop(main, 1)
-        let reference = cl_reference()
-        guard cl_push_text(main, reference.bytes, reference.length) == LUA_OK, cl_push_internals(main) == LUA_OK,
+        guard cl_push_module_text(main, "runloop.reference") == LUA_OK, cl_push_internals(main) == LUA_OK,
             Self.push(guest, host), cl_call_traced(main, 5, 1) == LUA_OK
         else { return nil }
         functions = host.anchor(main, -1)

@@ -6,33 +6,23 @@ extension LuaHost {
     /// Makes the parts of the test runner loadable: `require "runloop.test"` and what it needs itself.
     public func openTestRunner() -> String? {
         let call = Call(main)
-        let names = [
-            "", ".values", ".spawn", ".clock", ".rlclock", ".journal", ".explain", ".order", ".leaks", ".worker",
-            ".options",
-            ".command",
-            ".watch", ".report", ".coverage",
-        ]
-        for name in names {
-            let module = "runloop.test\(name)"
-            // Named like files of the host's own: errors and creation sites pass them over.
-            guard call.push(Self.parts), cl_preload(main, module) == LUA_OK else { return popMessage() }
+        let status = cl_preload_modules(main, "runloop.test") { thread, name in
+            guard let thread, Call(thread).push(LuaHost.parts) else { return LUA_ERRMEM }
+            return cl_preload(thread, name)
         }
+        guard status == LUA_OK else { return popMessage() }
         guard call.push(Self.natives), cl_preload(main, "runloop.test.system") == LUA_OK else { return popMessage() }
         return nil
     }
 
-    private static let parts = Library([.init("open") { openPart(Call($0)) }])
+    fileprivate static let parts = Library([.init("open") { openPart(Call($0)) }])
     private static let natives = Library([.init("open") { openNatives(Call($0)) }])
     private static let system = Library(VirtualTimeBinding.functions + VirtualTimeSystem.functions)
 
     /// What `require` calls, with the module's name.
     private static func openPart(_ call: Call) -> Int32 {
-        var length = 0
-        guard let name = call.string(1), let text = cl_test_script(name, &length) else {
-            return call.raise("no such part of the test runner")
-        }
-        guard cl_load_text(call.thread, text, length, "=[rlhost]") == LUA_OK,
-            cl_push_internals(call.thread) == LUA_OK
+        guard let name = call.string(1) else { return call.raise("no such part of the test runner") }
+        guard cl_load_module(call.thread, name) == LUA_OK, cl_push_internals(call.thread) == LUA_OK
         else { return call.raiseValue() }
         return call.call(arguments: 1)
     }

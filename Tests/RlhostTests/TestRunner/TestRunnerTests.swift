@@ -12,7 +12,7 @@ import Testing
     }
 
     @Test(arguments: [[], ["--shuffle", "--jobs", "2"]]) func `the example project passes`(_ options: [String]) throws {
-        let run = try Binary.run(["test"] + options, directory: "\(Binary.repository)/scripts/examples/testing")
+        let run = try Binary.run(["test"] + options, directory: "\(Binary.repository)/docs/examples/testing")
         #expect(run.status == 0 && run.output.contains("9 passed"), "\(run.output)\(run.errors)")
     }
 

@@ -4,7 +4,7 @@ import Testing
 /// The scripts beside Apple's chapter. Each says at its end what it prints: see `ToldScript`.
 @Suite("Listings")
 struct ListingTests {
-    static let folder = "scripts/listings"
+    static let folder = "docs/listings"
 
     static let scripts = ToldScript.all(in: folder)
 

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Examples")
 struct ExampleTests {
-    private static func path(_ name: String) -> String { "\(Binary.repository)/scripts/examples/\(name)" }
+    private static func path(_ name: String) -> String { "\(Binary.repository)/docs/examples/\(name)" }
 
     @Test("every example is run by a test")
     func allAreRun() throws {
@@ -11,7 +11,7 @@ struct ExampleTests {
         let texts = try FileManager.default.contentsOfDirectory(at: tests, includingPropertiesForKeys: nil)
             .filter { $0.pathExtension == "swift" }
             .map { try String(contentsOf: $0, encoding: .utf8) }
-        let folder = Binary.repository + "/scripts/examples"
+        let folder = Binary.repository + "/docs/examples"
         for name in try FileManager.default.contentsOfDirectory(atPath: folder) where name.hasSuffix(".lua") {
             #expect(texts.contains { $0.contains(name) }, "no test names \(name): it may be broken")
         }
@@ -190,7 +190,7 @@ struct ExampleTests {
             $RLHOST \(Self.path("echo_service.lua")) > out & service=$!
             await waiting out
             $RLHOST \(Self.path("echo_client.lua")) ada bob
-            python3 \(Binary.repository)/scripts/examples/message_client.py org.example.echo 1 hello
+            python3 \(Binary.repository)/docs/examples/message_client.py org.example.echo 1 hello
             $RLHOST \(Self.path("echo_client.lua")) -q
             wait $service; echo "status $?"
             cat out

@@ -1,0 +1,96 @@
+// One table of all that is written in Lua. A new part is its file and three lines here.
+#include "LuaModules.h"
+
+#include <string.h>
+
+static const char prelude_lua[] = {
+#embed "runloop/prelude.lua"
+};
+static const char prompt_entries_lua[] = {
+#embed "runloop/prompt/entries.lua"
+};
+static const char prompt_inspect_lua[] = {
+#embed "runloop/prompt/inspect.lua"
+};
+static const char reference_lua[] = {
+#embed "../../docs/lua/runloop.lua"
+};
+static const char test_lua[] = {
+#embed "runloop/test/init.lua"
+};
+static const char test_clock_lua[] = {
+#embed "runloop/test/clock.lua"
+};
+static const char test_command_lua[] = {
+#embed "runloop/test/command.lua"
+};
+static const char test_coverage_lua[] = {
+#embed "runloop/test/coverage.lua"
+};
+static const char test_explain_lua[] = {
+#embed "runloop/test/explain.lua"
+};
+static const char test_journal_lua[] = {
+#embed "runloop/test/journal.lua"
+};
+static const char test_leaks_lua[] = {
+#embed "runloop/test/leaks.lua"
+};
+static const char test_options_lua[] = {
+#embed "runloop/test/options.lua"
+};
+static const char test_order_lua[] = {
+#embed "runloop/test/order.lua"
+};
+static const char test_report_lua[] = {
+#embed "runloop/test/report.lua"
+};
+static const char test_rlclock_lua[] = {
+#embed "runloop/test/rlclock.lua"
+};
+static const char test_spawn_lua[] = {
+#embed "runloop/test/spawn.lua"
+};
+static const char test_values_lua[] = {
+#embed "runloop/test/values.lua"
+};
+static const char test_watch_lua[] = {
+#embed "runloop/test/watch.lua"
+};
+static const char test_worker_lua[] = {
+#embed "runloop/test/worker.lua"
+};
+
+#define MODULE(name, text) {name, text, sizeof text}
+static const lua_module modules[] = {
+    MODULE("runloop.prelude", prelude_lua),
+    MODULE("runloop.prompt.entries", prompt_entries_lua),
+    MODULE("runloop.prompt.inspect", prompt_inspect_lua),
+    MODULE("runloop.reference", reference_lua),
+    MODULE("runloop.test", test_lua),
+    MODULE("runloop.test.clock", test_clock_lua),
+    MODULE("runloop.test.command", test_command_lua),
+    MODULE("runloop.test.coverage", test_coverage_lua),
+    MODULE("runloop.test.explain", test_explain_lua),
+    MODULE("runloop.test.journal", test_journal_lua),
+    MODULE("runloop.test.leaks", test_leaks_lua),
+    MODULE("runloop.test.options", test_options_lua),
+    MODULE("runloop.test.order", test_order_lua),
+    MODULE("runloop.test.report", test_report_lua),
+    MODULE("runloop.test.rlclock", test_rlclock_lua),
+    MODULE("runloop.test.spawn", test_spawn_lua),
+    MODULE("runloop.test.values", test_values_lua),
+    MODULE("runloop.test.watch", test_watch_lua),
+    MODULE("runloop.test.worker", test_worker_lua),
+};
+
+const lua_module *lua_modules_all(size_t *count) {
+  *count = sizeof modules / sizeof *modules;
+  return modules;
+}
+
+const lua_module *lua_modules_find(const char *name) {
+  for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+    if (strcmp(modules[i].name, name) == 0) return &modules[i];
+  return NULL;
+}

@@ -36,7 +36,7 @@ struct ListingTests {
     @Test("the chapter's page leads to every script, and to none that is not there")
     func page() throws {
         let page = try Self.text("docs/chapter.md")
-        let named = Set(page.matches(of: /scripts\/listings\/([\w.-]+\.lua)/).map { String($0.1) })
+        let named = Set(page.matches(of: /docs\/listings\/([\w.-]+\.lua)/).map { String($0.1) })
         #expect(named == Set(Self.scripts))
     }
 }

@@ -53,6 +53,28 @@ void cl_push_box(lua_State *L, uint32_t kind, void *object) {
   box->object = host->arrive(host, (int)kind, object);
 }
 
+typedef struct answered { uint32_t kind; void *object; } answered;
+
+static int p_push_object(lua_State *L) {
+  const answered *a = lua_touserdata(L, 1);
+  cl_push_box(L, a->kind, a->object);
+  return 1;
+}
+
+int cl_push_object(lua_State *L, int kind, void *object) {
+  if (lua_checkstack(L, 24)) {
+    // Most are there already: pushing those allocates nothing.
+    lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->boxes);
+    int is_there = lua_rawgetp(L, -1, object) == LUA_TUSERDATA;
+    lua_remove(L, -2);
+    if (is_there) return LUA_OK;
+    lua_pop(L, 1);
+  }
+  answered a = {(uint32_t)kind, object};
+  lua_pushlightuserdata(L, &a);
+  return cl_call_protected(L, p_push_object, 1, 1);
+}
+
 // Runs the program at `p`; leaves what it pushed. Strings below keep the bytes alive.
 // With `objects`, the index of a table, tables and functions are numbered there for references.
 void cl_run_program(lua_State *L, const char *p, const char *end, int objects) {

@@ -114,6 +114,20 @@ public struct Call {
         return isWritten ? CL_RESULTS.rawValue : CL_NO_MEMORY.rawValue
     }
 
+    /// The userdata of a host object: made, with a reference of its own, if there is none.
+    ///
+    /// It is on the stack when this returns, so that the object is never owned by nobody, whatever finalizers do meanwhile.
+    public func answer(_ object: AnyObject, _ kind: Kind) -> Int32 {
+        push(object, kind) ? 1 : raiseValue()
+    }
+
+    /// Pushes it; returns false, with an error value there instead, when memory is out.
+    public func push(_ object: AnyObject, _ kind: Kind) -> Bool {
+        withExtendedLifetime(object) {
+            cl_push_object(thread, Int32(kind.index), Unmanaged.passUnretained(object).toOpaque()) == LUA_OK
+        }
+    }
+
     /// Raises an error; the caller's position is put before it.
     public func raise(_ message: String) -> Int32 {
         interpreter.setScratch(message) ? CL_RAISE.rawValue : CL_NO_MEMORY.rawValue
@@ -192,13 +206,6 @@ public struct ValueProgram {
     public mutating func append(slot: UInt32) {
         tag(CL_ANCHORED)
         raw(slot)
-    }
-
-    /// The userdata for a host object; made, with one more reference to the object, if there is none.
-    public mutating func append(kind: Int, object: AnyObject) {
-        tag(CL_BOX)
-        raw(UInt32(kind))
-        raw(UInt64(UInt(bitPattern: Unmanaged.passUnretained(object).toOpaque())))
     }
 
     /// A table; `body` appends its fields.

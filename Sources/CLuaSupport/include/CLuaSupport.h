@@ -37,8 +37,8 @@ enum cl_tag {
   CL_SET = '=',      ///< pops a value and a key into the table below them
   CL_APPEND = ',',   ///< pops a value into the next free place of the array below it
   CL_ANCHORED = 'a', ///< uint32_t: the object in this slot of the anchors
-  CL_BOX = 'b',      ///< uint32_t kind, uint64_t pointer: the userdata for a host object, made if there is none yet
-  // In parcels only. Tables and functions are numbered in the order in which they appear.
+  // In parcels only, which own what they name. Tables and functions are numbered in the order in which they appear.
+  CL_BOX = 'b',        ///< uint32_t kind, uint64_t pointer: the userdata for a host object, made if there is none yet
   CL_REFERENCE = 'r',  ///< uint32_t number
   CL_FUNCTION = 'F',   ///< uint64_t length, the dumped function
   CL_UPVALUE = 'u',    ///< uint8_t index: pops a value into an upvalue of the function below it
@@ -198,6 +198,9 @@ void cl_trace(lua_State *L, lua_State *from);
 /// Writes luaL_tolstring of the value at an index.
 void cl_to_text(lua_State *L, int index);
 int cl_new_thread(lua_State *L);
+/// Pushes the userdata for a host object, which the caller holds until this returns: finalizers may run meanwhile, and what
+/// they call may let go of anything. Made if there is none yet; on failure the error instead. Returns a Lua status.
+int cl_push_object(lua_State *L, int kind, void *object);
 /// Calls a function with arguments, with traceback in the error message.
 int cl_call_traced(lua_State *L, int arguments, int results);
 

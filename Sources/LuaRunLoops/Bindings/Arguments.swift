@@ -73,13 +73,4 @@ extension Call {
         // It outlives all calls. Set before any Lua code can run.
         unsafe Unmanaged<LuaHost>.fromOpaque(host.pointee.swift)._withUnsafeGuaranteedRef(body)
     }
-
-    /// Answers with the userdata of a host object, as all threads share it.
-    func answer(_ object: AnyObject, _ kind: Kind) -> Int32 {
-        var program = ValueProgram()
-        program.append(kind: kind.index, object: object)
-        // Until its userdata is made, which is after we have returned.
-        luaHost.answered = object
-        return answer(program)
-    }
 }

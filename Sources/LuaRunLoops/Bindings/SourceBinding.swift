@@ -37,12 +37,12 @@ enum SourceBinding {
         func told(_ value: Int32) -> (RunLoop.Source, RunLoop, RunLoop.Mode) -> Void {
             { source, loop, mode in
                 items.call(source, userValue: value) { host, thread in
+                    // Where memory is out, nil or the error takes the value's place.
+                    guard Call(thread).push(loop.handle, Kinds.loop) else { return 1 }
                     var program = ValueProgram()
-                    program.append(kind: Kinds.loop.index, object: loop.handle)
-                    guard host.decode(program, onto: thread) else { return 1 }
-                    program = ValueProgram()
                     program.append(mode.rawValue)
-                    return host.decode(program, onto: thread) ? 2 : 2
+                    _ = host.decode(program, onto: thread)
+                    return 2
                 }
             }
         }

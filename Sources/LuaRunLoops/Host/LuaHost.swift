@@ -43,8 +43,6 @@ public final class LuaHost: Interpreter {
     /// Waits for other threads, by number.
     var waits: [UInt64: ExternalWait] = [:]
     var lastWait: UInt64 = 0
-    /// The object of the last answer: nobody else may hold it yet.
-    var answered: AnyObject?
     /// The world of a test runner's state; see TestWorld.
     var testWorld: TestWorld?
     /// Lua functions that Swift calls, by name.

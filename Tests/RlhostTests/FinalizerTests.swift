@@ -1,0 +1,50 @@
+import Testing
+
+/// Finalizers of a script run at any allocation, and call whatever they like.
+@Suite("Finalizers")
+struct FinalizerTests {
+    /// Each collection runs a finalizer that asks for an object itself, while another one is on its way to Lua.
+    private static let armed = """
+        local function arm() setmetatable({}, { __gc = function() arm() rl.current() end }) end
+        arm()
+
+        """
+
+    @Test("an object that is being answered is nobody's loss, whatever finalizers ask for meanwhile")
+    func answers() throws {
+        let run = try Binary.run([
+            "-e",
+            Self.armed + """
+                local p = assert(rl.message_port { name = "test.finalizers." .. rl.time(), callback = function() end })
+                rl.current():add(p)
+                for i = 1, 20000 do
+                  local remote = assert(rl.remote_port(p:name()))
+                  remote:invalidate()
+                  if i % 50 == 0 then rl.sleep(0) end
+                end
+                p:invalidate()
+                print "alive"
+                """,
+        ])
+        #expect(run.output == "alive\n" && run.status == 0, "\(run)")
+    }
+
+    @Test("so it is with threads, their loops, and the loops that a source's functions get")
+    func threads() throws {
+        let run = try Binary.run([
+            "-e",
+            Self.armed + """
+                local told = 0
+                local s = rl.source { perform = print, schedule = function(_, loop) told = told + (loop == rl.current() and 1 or 0) end }
+                for i = 1, 2000 do rl.current():add(s, "m" .. i % 3) rl.current():remove(s, "m" .. i % 3) end
+                for i = 1, 300 do
+                  local thread = rl.thread(function(...) return ... end, i)
+                  local loop = thread:loop()
+                  assert(select(2, thread:join()) == i and loop == thread:loop())
+                end
+                print(told)
+                """,
+        ])
+        #expect(run.output == "2000\n" && run.status == 0, "\(run)")
+    }
+}

@@ -42,6 +42,8 @@ void cl_push_box(lua_State *L, uint32_t kind, void *object) {
     return;
   }
   lua_pop(L, 1);
+  if (!host->kinds[kind])
+    luaL_error(L, "a %s cannot come here before its module is required here", cl_kind_record((int)kind)->name);
   cl_box *box = lua_newuserdatauv(L, host->kinds[kind]->size, host->kinds[kind]->user_values);
   memset(box, 0, host->kinds[kind]->size);
   box->kind = host->kinds[kind];

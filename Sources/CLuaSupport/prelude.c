@@ -72,6 +72,8 @@ int cl_load_prelude(lua_State *L) {
   return status;
 }
 
+int cl_has_module(const char *name) { return lua_modules_find(name) != NULL; }
+
 int cl_load_module(lua_State *L, const char *name) {
   const lua_module *module = lua_modules_find(name);
   if (module) return cl_load_text(L, module->text, module->length, CL_SOURCE);
@@ -82,17 +84,4 @@ int cl_load_module(lua_State *L, const char *name) {
 int cl_push_module_text(lua_State *L, const char *name) {
   const lua_module *module = lua_modules_find(name);
   return module ? cl_push_text(L, module->text, module->length) : cl_push_text(L, "", 0);
-}
-
-int cl_preload_modules(lua_State *L, const char *prefix, int (*preload)(lua_State *L, const char *name)) {
-  size_t count;
-  const lua_module *modules = lua_modules_all(&count);
-  const size_t length = strlen(prefix);
-  for (size_t i = 0; i < count; i++) {
-    const char *name = modules[i].name;
-    if (strncmp(name, prefix, length) != 0 || (name[length] && name[length] != '.')) continue;
-    int status = preload(L, name);
-    if (status != LUA_OK) return status;
-  }
-  return LUA_OK;
 }

@@ -2,6 +2,7 @@
 #include "private.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,6 +244,8 @@ static void push_entry(lua_State *L, const cl_entry *entry) {
   }
 }
 
+static cl_kind kind_records[CL_MAX_KINDS];
+
 // __gc: never runs code that touches Lua.
 static int collect(lua_State *L) {
   cl_box *box = cl_any_box_at(L, 1);
@@ -253,11 +256,21 @@ static int collect(lua_State *L) {
 cl_box *cl_any_box_at(lua_State *L, int index) {
   cl_box *box = lua_touserdata(L, index);
   if (!box || lua_rawlen(L, index) < sizeof(cl_box)) return NULL;
-  cl_host *host = cl_host_of(L);
-  for (int i = 0; i < CL_MAX_KINDS; i++)
-    if (host->kinds[i] && host->kinds[i] == box->kind) return box;
-  return NULL;
+  // Somebody else's userdata has anything there.
+  uintptr_t offset = (uintptr_t)box->kind - (uintptr_t)kind_records;
+  if (offset >= sizeof kind_records || offset % sizeof *kind_records) return NULL;
+  return cl_host_of(L)->kinds[offset / sizeof *kind_records] ? box : NULL;
 }
+
+int cl_next_kind(void) {
+  static atomic_int next = CL_FIRST_FREE_KIND;
+  int index = atomic_fetch_add(&next, 1);
+  if (index < CL_MAX_KINDS) return index;
+  fprintf(stderr, "rlhost: more than %d kinds of objects; see CL_MAX_KINDS\n", CL_MAX_KINDS);
+  abort();
+}
+
+cl_kind *cl_kind_record(int index) { return &kind_records[index]; }
 
 // Protected calls --------------------------------------------------------------------------------------------------------
 
@@ -308,10 +321,9 @@ static int p_define_kind(lua_State *L) {
   return 0;
 }
 
-int cl_define_kind(lua_State *L, int index, const cl_kind *kind, const cl_entry *methods, int count,
-                   cl_function describe) {
+int cl_define_kind(lua_State *L, int index, const cl_entry *methods, int count, cl_function describe) {
   if (!lua_checkstack(L, 24)) return no_room(L, 0);
-  cl_host_of(L)->kinds[index] = kind;
+  cl_host_of(L)->kinds[index] = &kind_records[index];
   lua_pushinteger(L, index);
   lua_pushlightuserdata(L, (void *)methods);
   lua_pushinteger(L, count);
@@ -429,18 +441,37 @@ int cl_get_global(lua_State *L, const char *name) {
   return cl_call_protected(L, p_get_global, 1, 1);
 }
 
-static int p_preload(lua_State *L) {
-  const char *name = lua_touserdata(L, 2);
+// (package.preload, name) -> what makes the module, or nothing: `require` goes on looking.
+static int find_module(lua_State *L) {
+  static const char prefix[] = "runloop.";
+  if (lua_type(L, 2) != LUA_TSTRING || strncmp(lua_tostring(L, 2), prefix, sizeof prefix - 1) != 0) return 0;
+  if (cl_host_of(L)->closing || !((cl_function)lua_touserdata(L, lua_upvalueindex(1)))(L)) return 0;
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_pushcclosure(L, call_swift, 1);
+  return 1;
+}
+
+// Nothing is said of a module before somebody requires it: Lua asks package.preload first, and honours its __index.
+static int p_open_modules(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  lua_getfield(L, 1, "open");
-  lua_setfield(L, -2, name);
+  lua_pushvalue(L, 1);
+  lua_pushcclosure(L, call_swift, 1);
+  lua_setfield(L, -2, "runloop");
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 3);
+  lua_pushcclosure(L, find_module, 2);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
   return 0;
 }
 
-int cl_preload(lua_State *L, const char *name) {
-  if (!lua_checkstack(L, 24)) return no_room(L, 1);
-  lua_pushlightuserdata(L, (void *)name);
-  return cl_call_protected(L, p_preload, 2, 0);
+int cl_open_modules(lua_State *L, cl_function open, cl_function knows, cl_function open_other) {
+  if (!lua_checkstack(L, 24)) return no_room(L, 0);
+  lua_pushlightuserdata(L, (void *)open);
+  lua_pushlightuserdata(L, (void *)knows);
+  lua_pushlightuserdata(L, (void *)open_other);
+  return cl_call_protected(L, p_open_modules, 3, 0);
 }
 
 static void text_to_scratch(lua_State *L, int index) {

@@ -56,12 +56,16 @@ public struct Kind: @unchecked Sendable {
         self.index = index
         self.methods = methods
         self.describe = describe
-        record = .allocate(capacity: 1)
+        record = cl_kind_record(Int32(index))
         record.initialize(
             to: cl_kind(
                 name: UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self), size: size,
                 user_values: userValues, collect: collect))
     }
+
+    /// A number for a kind that is none of `runloop`'s. It has to be known before the kind is made, as the kind's own
+    /// methods may construct it.
+    public static func nextIndex() -> Int { Int(cl_next_kind()) }
 
     public var methodNames: [String] { methods.names }
     public var name: String { String(cString: record.pointee.name) }
@@ -72,7 +76,7 @@ extension Call {
     public func define(_ kind: Kind) -> Bool {
         let methods = kind.methods.entries
         return cl_define_kind(
-            thread, Int32(kind.index), kind.record, methods.baseAddress, Int32(methods.count), kind.describe) == LUA_OK
+            thread, Int32(kind.index), methods.baseAddress, Int32(methods.count), kind.describe) == LUA_OK
     }
 
     /// Pushes a table of functions. On failure the error is on the stack instead.
@@ -87,6 +91,15 @@ extension Call {
 
     /// In a function that constructs, before anything else: the head of the new object, which is argument 1.
     public var constructed: UnsafeMutablePointer<cl_box>? { host.pointee.constructed }
+
+    /// In a function that constructs: the new userdata holds this object, notes where it was made, and is the answer. The kind's
+    /// `collect` gives the object up.
+    public func answerConstructed(_ object: AnyObject) -> Int32 {
+        guard let box = constructed else { return nothing() }
+        box.pointee.object = Unmanaged.passRetained(object).toOpaque()
+        box.pointee.site = cl_site_of_caller(thread)
+        return answerArgument(1)
+    }
 
     /// The Swift object of the userdata at an index, if it is of the kind.
     public func object<T: AnyObject>(_ index: Int32, _ kind: Kind, as: T.Type) -> T? {

@@ -84,11 +84,6 @@ static const lua_module modules[] = {
     MODULE("runloop.test.worker", test_worker_lua),
 };
 
-const lua_module *lua_modules_all(size_t *count) {
-  *count = sizeof modules / sizeof *modules;
-  return modules;
-}
-
 const lua_module *lua_modules_find(const char *name) {
   for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
     if (strcmp(modules[i].name, name) == 0) return &modules[i];

@@ -12,6 +12,9 @@ enum Program {
     static let version = "0.1.0"
     static let banner = "rlhost \(version)  (\(LuaHost.luaRelease), run loops)"
 
+    /// The modules beside `runloop` that this program has. A new one is one element.
+    static let batteries: @Sendable () -> [Battery] = { [.noTesting] }
+
     static func main() {
         linux_keep_standard_descriptors()
         // Not CommandLine.arguments: arguments are bytes, and those that are no text would be repaired.
@@ -53,9 +56,9 @@ enum Program {
     }
 
     /// A state on the main thread's loop; or nil, when that has been reported.
-    static func makeHost() -> LuaHost? {
+    static func makeHost(batteries: @escaping @Sendable () -> [Battery] = batteries) -> LuaHost? {
         do throws(RunLoop.Handle.Failure) {
-            if let host = LuaHost(loop: try RunLoop.makeCurrent()) { return host }
+            if let host = LuaHost(loop: try RunLoop.makeCurrent(), batteries: batteries) { return host }
             report("cannot create state: not enough memory")
         } catch {
             report("cannot create the run loop: \(LuaHost.errorText(error.errno))")

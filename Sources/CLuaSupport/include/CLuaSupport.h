@@ -78,7 +78,9 @@ typedef struct cl_box {
 
 /// Sizes of small blocks: multiples of 16 bytes.
 #define CL_POOL_CLASSES 16
-#define CL_MAX_KINDS 24
+/// Those of `runloop` have the numbers below 32; those of batteries are counted from there on.
+#define CL_MAX_KINDS 64
+#define CL_FIRST_FREE_KIND 32
 
 /// All about one Lua state. A pointer to it is in the extra space of each of its coroutines.
 typedef struct cl_host cl_host;
@@ -150,9 +152,12 @@ typedef struct cl_entry {
   int spread;  ///< a constructor: the arguments from this one on are kept in further user values of the new object; if the
                ///< argument before is a table, its array part from 2 on instead. 0: none
 } cl_entry;
+/// The next free number of a kind; beyond CL_MAX_KINDS there is none, and the process ends. From any thread.
+int cl_next_kind(void);
+/// The record of a kind, the same for all states: written once, before any state knows the kind.
+cl_kind *cl_kind_record(int index);
 /// Makes the metatable of a kind, with these methods.
-int cl_define_kind(lua_State *L, int index, const cl_kind *kind, const cl_entry *methods, int count,
-                   cl_function describe);
+int cl_define_kind(lua_State *L, int index, const cl_entry *methods, int count, cl_function describe);
 /// Leaves a table with these functions on the stack.
 int cl_new_library(lua_State *L, const cl_entry *entries, int count);
 
@@ -187,7 +192,9 @@ int cl_push_text(lua_State *L, const char *text, size_t length);
 int cl_decode(lua_State *L);                        ///< what the scratch buffer describes, one value
 int cl_set_global(lua_State *L, const char *name);  ///< pops a value
 int cl_get_global(lua_State *L, const char *name);
-int cl_preload(lua_State *L, const char *name);     ///< pops a library: `require` of this name calls its `open`
+/// Has `require` find the host's own modules: `runloop`, which `open` makes, and those beneath it of which `knows` does not
+/// return 0, called with package.preload and the name: `open_other` makes them when they are first required.
+int cl_open_modules(lua_State *L, cl_function open, cl_function knows, cl_function open_other);
 int cl_replace(lua_State *L, const char *library);  ///< pops a library: its functions take the places of a global table's
 /// Pushes the table of functions that the Lua-written part of the API is built on.
 int cl_push_internals(lua_State *L);
@@ -244,12 +251,12 @@ void cl_hook_new_thread(lua_State *L);
 /// Pushes the Lua-written part of the library as a function, or an error value. It is compiled once for all states.
 int cl_load_prelude(lua_State *L);
 
+/// Whether there is a module of the product's own of this name.
+int cl_has_module(const char *name);
 /// Loads a module of the product's own by its name, as a function, or leaves an error. Names and creation sites pass it over.
 int cl_load_module(lua_State *L, const char *name);
 /// Pushes the text of a module of the product's own: the reference of the API is one. Returns a Lua status.
 int cl_push_module_text(lua_State *L, const char *name);
-/// Calls a function with the names of the modules at and beneath `prefix`, until it does not answer LUA_OK.
-int cl_preload_modules(lua_State *L, const char *prefix, int (*preload)(lua_State *L, const char *name));
 
 /// Adds to this thread's count of objects, for tests; returns the count.
 int cl_live_objects(int change);

@@ -12,5 +12,3 @@ typedef struct lua_module {
 
 /// The module of this name, or NULL. From any thread.
 const lua_module *lua_modules_find(const char *name);
-/// All of them, one behind the other. From any thread.
-const lua_module *lua_modules_all(size_t *count);

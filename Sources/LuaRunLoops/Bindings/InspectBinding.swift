@@ -3,18 +3,19 @@ internal import Lua
 internal import RunLoops
 
 /// `loop:inspect`, `loop:stats` and `rl.why`.
-enum InspectBinding {
+public enum InspectBinding {
     /// One thing in a mode.
-    struct Entry {
+    public struct Entry {
         /// The same in every mode that the thing is in.
         var identity: UnsafeRawPointer
-        var kind: String
-        var name: String
-        var order: Int
-        var site: String?
-        var next: Double?
-        var interval: Double?
-        var detail: String?
+        public var kind: String
+        public var name: String
+        public var order: Int
+        /// Where it was made.
+        public var site: String?
+        public var next: Double?
+        public var interval: Double?
+        public var detail: String?
     }
 
     static func entries(_ host: LuaHost, _ mode: RunLoop.Mode) -> [Entry] {
@@ -31,6 +32,7 @@ enum InspectBinding {
                         order: node.pointee.order,
                         site: fiber.flatMap { host.site($0.subjectSite) }, next: Call.seconds(node.pointee.fireDate),
                         detail: fiber.map { "waits in \($0.waitsIn)" } ?? "delayed"))
+                for part in host.parts { part.show(node, in: &entries[entries.count - 1]) }
                 continue
             }
             entries.append(
@@ -62,6 +64,7 @@ enum InspectBinding {
                 entry.detail = "waits in \(waiter.fiber.waitsIn)" + (entry.detail.map { ", \($0)" } ?? "")
                 entry.site = host.site(waiter.fiber.subjectSite)
             }
+            for part in host.parts { part.show(item, in: &entry) }
             entries.append(entry)
         }
         return entries

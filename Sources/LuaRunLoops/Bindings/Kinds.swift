@@ -1,9 +1,9 @@
 internal import CLuaSupport
-internal import Lua
+package import Lua
 internal import RunLoops
 
 /// The kinds of userdata that scripts see.
-enum Kinds {
+package enum Kinds {
     static let timer: Kind = Kind(
         0, "timer", size: MemoryLayout<cl_box>.size + MemoryLayout<RunLoop.TimerNode>.size, userValues: 2,
         methods: TimerBinding.methods, describe: { TimerBinding.describe(Call($0)) })
@@ -49,7 +49,7 @@ enum Kinds {
     static func crosses(_ kind: Kind) -> Bool { kind.record == source.record || kind.record == port.record }
 
     /// Gives up the userdata's reference to its Swift object. The head is cleared first: a finalizer may be called twice.
-    private static let collect: LuaFunction = { thread in
+    package static let collect: LuaFunction = { thread in
         guard let thread, let box = cl_any_box_at(thread, 1), let object = box.pointee.object else { return 0 }
         box.pointee.object = nil
         unsafe Unmanaged<AnyObject>.fromOpaque(object).release()  // retained when it was put there
@@ -64,7 +64,7 @@ enum Kinds {
             lua_getiuservalue(call.thread, index, 2)
             return call.name(-1)
         }
-        return ItemBinding.item(call, index)?.item.name ?? ""
+        return ItemBinding.item(call, index)?.item.name ?? call.schedulable(index)?.name ?? ""
     }
 }
 

@@ -249,6 +249,12 @@ enum LoopBinding {
             for mode in modes { loop.add(node, to: mode) }
             return call.nothing()
         }
+        if let object = call.schedulable(2) {
+            for mode in modes {
+                if let misuse = object.add(to: loop, mode: mode, call) { return call.raise(misuse) }
+            }
+            return call.nothing()
+        }
         guard let item = ItemBinding.item(call, 2) else { return call.wrongArgument("loop:add", 2, anObject) }
         guard item.isHome else {
             return call.raise(
@@ -279,6 +285,8 @@ enum LoopBinding {
             for mode in modes { loop.remove(TimerBinding.node(box), from: mode) }
         } else if let item = ItemBinding.item(call, 2) {
             for mode in modes { loop.remove(item.item, from: mode) }
+        } else if let object = call.schedulable(2) {
+            for mode in modes { object.remove(from: loop, mode: mode) }
         } else {
             return call.wrongArgument("loop:remove", 2, anObject)
         }
@@ -297,6 +305,9 @@ enum LoopBinding {
         if let box = call.box(2, Kinds.timer) {
             let node = TimerBinding.node(box)
             return call.answer(modes.allSatisfy { loop.contains(node, in: $0) })
+        }
+        if let object = call.schedulable(2) {
+            return call.answer(modes.allSatisfy { object.isIn(loop, mode: $0) })
         }
         guard let item = ItemBinding.item(call, 2) else { return call.wrongArgument("loop:contains", 2, anObject) }
         return call.answer(modes.allSatisfy { loop.contains(item.item, in: $0) })

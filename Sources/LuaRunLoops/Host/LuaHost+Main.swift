@@ -138,6 +138,7 @@ extension LuaHost {
             let noted = takeSignals()
             if !noted.isEmpty { handler(noted) }
             attachServer?.attend()
+            for part in parts { part.attend() }
         }
         cl_handle_signals(
             host, { Signals.handle?.raiseAttention() }, { Signals.handle?.isWaiting ?? false ? 1 : 0 },

@@ -6,6 +6,12 @@ public import RunLoops
 /// A Lua state with a run loop: what a thread of rlhost has.
 public final class LuaHost: Interpreter {
     public let loop: RunLoop
+    /// The modules beside `runloop` that `require` finds; asked for the first time when a script wants one.
+    let batteries: @Sendable () -> [Battery]
+    /// The anchored tables of the functions of those that have been required, by module.
+    var openedBatteries: [String: UInt32] = [:]
+    /// What the features keep for this state, in the order in which they were first used.
+    var parts: [HostPart] = []
     /// Called with message and traceback of an error that nobody handles. The default writes them to standard error.
     public var onUncaught: (LuaHost, String) -> Void = { _, text in write(text + "\n", to: 2) }
     /// Called with what is worth knowing and nobody's error. The default writes it to standard error.
@@ -61,8 +67,9 @@ public final class LuaHost: Interpreter {
     /// nil when there is not enough memory.
     ///
     /// - Parameter loop: the calling thread's.
-    public init?(loop: RunLoop) {
+    public init?(loop: RunLoop, batteries: @escaping @Sendable () -> [Battery] = { [] }) {
         self.loop = loop
+        self.batteries = batteries
         super.init()
         timers.host = .passUnretained(self)
         requests.host = .passUnretained(self)
@@ -85,21 +92,9 @@ public final class LuaHost: Interpreter {
     /// Opens the standard libraries, and makes `require "runloop"` work. Returns an error message, or nil.
     public func openLibraries(ignoringEnvironment: Bool = false) -> String? {
         ignoresEnvironment = ignoringEnvironment
-        let call = Call(main)
-        guard cl_open_libraries(main, ignoringEnvironment ? 1 : 0) == LUA_OK, call.push(Self.loader),
-            cl_preload(main, "runloop") == LUA_OK, call.push(Self.outsideTests),
-            cl_preload(main, "runloop.test") == LUA_OK
-        else { return popMessage() }
+        guard cl_open_libraries(main, ignoringEnvironment ? 1 : 0) == LUA_OK, openModules() else { return popMessage() }
         return nil
     }
-
-    // Under the test runner the real one takes its place.
-    private static let outsideTests = Library([
-        .init("open") { Call($0).raise("require \"runloop.test\": run the tests of this file with: rlhost test FILE") }
-    ])
-
-    // Built when it is first required: a script that does not use it does not pay for it.
-    private static let loader = Library([.init("open", { openRunloop(Call($0)) })])
 
     func popMessage() -> String {
         cl_to_text(main, -1)
@@ -112,6 +107,7 @@ public final class LuaHost: Interpreter {
 
     /// Stops everything that could call into Lua.
     public override func willClose() {
+        for part in parts { part.willClose() }
         stopBeingAttachable()
         for node in loop.allTimers { node.invalidate() }
         for item in loop.allItems { item.invalidate() }

@@ -48,8 +48,7 @@ public final class TestWorld {
             }
         }
         host.threadWorld.prepare = { host in
-            host.openTestRunner()
-                ?? host.load(.text("require 'runloop.test.clock'", name: "=[rlhost]")) ?? host.callLoaded([])
+            host.load(.text("require 'runloop.test.clock'", name: "=[rlhost]")) ?? host.callLoaded([])
         }
     }
 

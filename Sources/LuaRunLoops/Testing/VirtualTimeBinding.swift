@@ -202,6 +202,7 @@ enum VirtualTimeBinding {
         host.isLookingForFailures = false
         host.nextLookForFailures = .min
         forgetFailures(host)
+        for part in host.parts { part.reset() }
         world.clock.reset()
         return call.nothing()
     }

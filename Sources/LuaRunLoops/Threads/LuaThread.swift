@@ -36,6 +36,7 @@ final class LuaThread: Sendable {
         let path: String
         let nativePath: String
         let ignoresEnvironment: Bool
+        let batteries: @Sendable () -> [Battery]
         /// Where errors go that nobody in the thread handles.
         let report: @Sendable (String) -> Void
         let world: ThreadWorld
@@ -168,7 +169,7 @@ final class LuaThread: Sendable {
         let loop = RunLoop(poller: makePoller(), handle: handle)
         loop.becomeCurrent()
         let outcome: Outcome
-        if let host = LuaHost(loop: loop) {
+        if let host = LuaHost(loop: loop, batteries: start.batteries) {
             host.thread = self
             host.threadWorld = start.world
             host.ignoresEnvironment = start.ignoresEnvironment

@@ -29,7 +29,8 @@ enum ThreadBinding {
         let failure = thread.begin(
             .init(
                 function: function, path: call.string(2) ?? "", nativePath: call.string(3) ?? "",
-                ignoresEnvironment: host.ignoresEnvironment, report: host.reportFromThreads(),
+                ignoresEnvironment: host.ignoresEnvironment, batteries: host.batteries,
+                report: host.reportFromThreads(),
                 world: host.threadWorld))
         guard failure == 0 else { return call.fail(errno: failure) }
         host.threadCount += 1

@@ -24,11 +24,12 @@ extension TestCommand {
 
         /// A state of its own for each file.
         private func runFile(_ fields: [String], _ world: TestWorld) -> String? {
-            guard let host = LuaHost(loop: world.loop) else { return "cannot create state: not enough memory" }
+            guard let host = LuaHost(loop: world.loop, batteries: TestCommand.batteries) else {
+                return "cannot create state: not enough memory"
+            }
             world.adopt(host)
             defer { host.close() }
             if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) { return message }
-            if let message = host.openTestRunner() { return message }
             // What comes before the file, as texts of Lua: LUA_INIT, -l, -e.
             let worker = "return require('runloop.test.worker').run(...)"
             return host.load(.text(worker, name: "=[rlhost]")) ?? host.callLoaded(fields + preparations)

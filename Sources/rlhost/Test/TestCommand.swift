@@ -8,6 +8,9 @@ import RunLoops
 /// The runner and its reports are written in Lua, and run on a real loop. The tests run in worker processes, each with a
 /// loop in virtual time: whatever a test does to its process, the runner lives to tell.
 enum TestCommand {
+    /// What a test may require, beside what any script may.
+    static let batteries: @Sendable () -> [Battery] = { [.testing] + Program.batteries() }
+
     /// - Parameters:
     ///   - options: those before `test`: `-E`, `-W`, `-e` and `-l` hold for the state of each test file.
     ///   - arguments: all of the program's.
@@ -23,8 +26,8 @@ enum TestCommand {
             Program.report("test: --attach makes no sense before it; a test can call rl.attach()")
             return 64
         }
-        guard let host = Program.makeHost() else { return 1 }
-        if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) ?? host.openTestRunner() {
+        guard let host = Program.makeHost(batteries: batteries) else { return 1 }
+        if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) {
             Program.report(message)
             return 1
         }

@@ -1,7 +1,7 @@
 -- The test runner: finds the files, has workers run them, and reports what they say.
 
 local rl = require "runloop"
-local system = require "runloop.test.system"
+local system = ...
 local report = require "runloop.test.report"
 local choice = require "runloop.test.options"
 

@@ -1,6 +1,6 @@
 -- Errors as the test runner reports them: message, place, and the way there without the runner's own frames.
 
-local system = require "runloop.test.system"
+local system = ...
 
 local explain = {}
 local core

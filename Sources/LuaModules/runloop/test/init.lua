@@ -4,7 +4,7 @@
 
 local rl = require "runloop"
 local values = require "runloop.test.values"
-local system = require "runloop.test.system"
+local system = ...
 
 local error, type, pcall, select, setmetatable, getmetatable = error, type, pcall, select, setmetatable, getmetatable
 local pairs, next, tostring, rawequal, tointeger = pairs, next, tostring, rawequal, math.tointeger

@@ -1,7 +1,6 @@
 -- What a test leaves behind.
 
-local internals = ...
-local system = require "runloop.test.system"
+local system, internals = ...
 local explain = require "runloop.test.explain"
 
 local leaks = {}

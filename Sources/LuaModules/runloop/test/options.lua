@@ -1,6 +1,6 @@
 -- The options of the test runner, and the files it runs.
 
-local system = require "runloop.test.system"
+local system = ...
 local report = require "runloop.test.report"
 
 local options = {}

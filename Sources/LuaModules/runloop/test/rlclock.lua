@@ -1,7 +1,7 @@
 -- The clock that a test moves: rl.clock.
 
 local rl = require "runloop"
-local system = require "runloop.test.system"
+local system = ...
 
 local type, setmetatable, format = type, setmetatable, string.format
 

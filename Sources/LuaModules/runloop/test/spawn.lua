@@ -2,7 +2,7 @@
 
 local rl = require "runloop"
 local values = require "runloop.test.values"
-local system = require "runloop.test.system"
+local system = ...
 
 local spawn = {}
 local error, type, pairs, pcall, tostring = error, type, pairs, pcall, tostring

@@ -1,7 +1,7 @@
 -- The test runner that runs again what is concerned whenever a file changes.
 
 local rl = require "runloop"
-local system = require "runloop.test.system"
+local system = ...
 local find_files = require "runloop.test.options".find_files
 
 local concat, unpack_string, pairs, ipairs, next, assert = table.concat, string.unpack, pairs, ipairs, next, assert

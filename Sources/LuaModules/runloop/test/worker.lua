@@ -1,7 +1,7 @@
 -- The part of the test runner that runs the tests of one file, in a process and a Lua state of its own. What happens is
 -- sent to the runner as events: tables, written as Lua.
 
-local system = require "runloop.test.system"
+local system = ...
 
 local error, type, pairs, next, tostring, xpcall, load, loadfile = error, type, pairs, next, tostring, xpcall, load, loadfile
 local select, getmetatable, setmetatable, collectgarbage = select, getmetatable, setmetatable, collectgarbage

@@ -1,0 +1,24 @@
+internal import CLuaSupport
+package import Lua
+package import RunLoops
+
+/// The Swift object of a battery's userdata that can be in modes of a loop: what `loop:add`, `loop:remove` and `loop:contains`
+/// take besides timers, sources, ports and observers. CFReadStreamScheduleWithRunLoop and its kin.
+///
+/// All calls are made on the loop's thread.
+package protocol Schedulable: AnyObject {
+    /// For messages; "" if it has none.
+    var name: String { get }
+    /// Adds what serves it. The userdata is argument 2 of the call, for whoever anchors it meanwhile. Returns what to raise, or nil.
+    func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) -> String?
+    func remove(from loop: RunLoop, mode: RunLoop.Mode)
+    func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool
+}
+
+extension Call {
+    /// The object of the userdata at an index, if it can be in modes.
+    func schedulable(_ index: Int32) -> (any Schedulable)? {
+        guard let object = cl_any_box_at(thread, index)?.pointee.object else { return nil }
+        return unsafe Unmanaged<AnyObject>.fromOpaque(object).takeUnretainedValue() as? any Schedulable
+    }
+}

@@ -1,0 +1,44 @@
+public import RunLoops
+
+/// What a feature keeps for one Lua state: told when the state is closed, made as new between two tests, and asked what the
+/// things are that it has put into the loop.
+///
+/// A part is made when it is first asked for, by `host.part(Streams.self)`, and lives as long as its host. All calls are made on
+/// the host's thread.
+open class HostPart {
+    // It owns us. `unowned` would be out of reach while it is being deinitialized, when it closes its state.
+    public unowned(unsafe) let host: LuaHost
+
+    public required init(_ host: LuaHost) { self.host = host }
+
+    /// The state is being closed: stop all that could call into Lua. Called twice, before and after the last code of the script.
+    open func willClose() {}
+
+    /// The test runner goes on to its next test: be as new. The loop is empty already.
+    open func reset() {}
+
+    /// Called between two callbacks after somebody has called `handle.raiseAttention()`, if the program handles signals.
+    open func attend() {}
+
+    /// Says what an item in a mode is, if this part has put it there. `entry` has what any item tells.
+    open func show(_ item: RunLoop.Item, in entry: inout InspectBinding.Entry) {}
+
+    /// The same for a timer that is no script's.
+    open func show(_ timer: UnsafeMutablePointer<RunLoop.TimerNode>, in entry: inout InspectBinding.Entry) {}
+}
+
+extension LuaHost {
+    /// The part of this class. Looks through the parts, which are few; what every callback needs is a property of the host.
+    package func part<Part: HostPart>(_: Part.Type = Part.self) -> Part {
+        if let part = existingPart(Part.self) { return part }
+        let part = Part(self)
+        parts.append(part)
+        return part
+    }
+
+    /// The same, if there is one already.
+    package func existingPart<Part: HostPart>(_: Part.Type = Part.self) -> Part? {
+        for part in parts where type(of: part) == Part.self { return unsafe unsafeDowncast(part, to: Part.self) }
+        return nil
+    }
+}

@@ -1,0 +1,176 @@
+import Synchronization
+import Testing
+
+@testable import Lua
+@testable import LuaRunLoops
+@testable import RunLoops
+
+/// A module beside `runloop`: found by its name, made when it is first required, in each state; and what it keeps there.
+struct BatteryTests {
+    private final class Clapper: Schedulable {
+        var count = 0
+        var modes: [RunLoop.Mode] = []
+        var name: String { "hands" }
+        func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) -> String? {
+            if mode == .common { return "loop:add: clappers are in one mode" }
+            modes.append(mode)
+            return nil
+        }
+        func remove(from loop: RunLoop, mode: RunLoop.Mode) { modes.removeAll { $0 == mode } }
+        func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool { modes.contains(mode) }
+    }
+
+    private final class Claps: HostPart {
+        var total = 0
+        let source = RunLoop.Source(name: "hall")
+        override func willClose() { closed.withLock { $0 += 1 } }
+        override func reset() { total = 0 }
+        override func show(_ item: RunLoop.Item, in entry: inout InspectBinding.Entry) {
+            if item === source { (entry.kind, entry.detail) = ("hall", "\(total) claps") }
+        }
+    }
+
+    private enum ClapBinding {
+        static let battery = Battery("runloop.clap", kinds: [clapper], functions: functions)
+        static let functions = Library([
+            .init("clapper", constructs: index) { makeClapper(Call($0)) },
+            .init("open_hall") { openHall(Call($0)) },
+        ])
+        static let index = Kind.nextIndex()
+        static let clapper = Kind(
+            index, "clapper", methods: Library([.init("clap") { clap(Call($0)) }]),
+            describe: { Call($0).answer("clapper") }, collect: Kinds.collect)
+
+        private static func makeClapper(_ call: Call) -> Int32 {
+            call.answerConstructed(Clapper())
+        }
+
+        private static func clap(_ call: Call) -> Int32 {
+            guard let clapper = call.object(1, clapper, as: Clapper.self) else {
+                return call.wrongSelf("clapper:clap", clapper)
+            }
+            clapper.count += 1
+            call.luaHost.part(Claps.self).total += 1
+            return call.answer(clapper.count)
+        }
+
+        private static func openHall(_ call: Call) -> Int32 {
+            let host = call.luaHost
+            host.loop.add(host.part(Claps.self).source, to: .default)
+            return call.nothing()
+        }
+    }
+
+    /// How often parts were told of the end.
+    private static let closed = Mutex(0)
+
+    private static let batteries: @Sendable () -> [Battery] = {
+        [
+            ClapBinding.battery,
+            Battery("runloop.bell", refusal: "module 'runloop.bell': libbell.so.1 is not installed"),
+            // With texts in Lua of its own: of those that are there.
+            Battery("runloop.prompt", functions: Library([.init("open_hall") { Call($0).nothing() }])),
+        ]
+    }
+
+    private static func run(_ script: String, then: (LuaHost) -> Void = { _ in }) throws -> String {
+        let loop = RunLoop(poller: EpollPoller())
+        defer { loop.close() }
+        let host = try #require(LuaHost(loop: loop, batteries: batteries))
+        try #require(host.openLibraries(ignoringEnvironment: true) == nil)
+        var result = "nothing"
+        host.onUncaught = { _, text in result = text }
+        if let message = host.load(.text(script, name: "=test")) { return message }
+        _ = host.start { task in
+            task.onFailure = { result = "failed: \($0)" }
+            task.onResults = { thread, count in if count > 0 { result = Call(thread).string(-1) ?? "no string" } }
+        }
+        loop.run(in: .default, for: .milliseconds(20))
+        then(host)
+        host.close()
+        return result
+    }
+
+    @Test func itsObjectsWorkWhereItIsRequired() throws {
+        let found = try Self.run(
+            """
+            local clap = require "runloop.clap"
+            assert(clap == require "runloop.clap" and package.loaded.runloop)
+            local a, b = clap.clapper(), clap.clapper()
+            a:clap() b:clap()
+            return a:clap() .. tostring(a) .. select(2, pcall(a.clap, io.stdout))
+            """)
+        #expect(
+            found == "2clappertest:5: clapper:clap: a clapper is expected as self, got a userdata; call it with a colon"
+        )
+    }
+
+    @Test func aThreadHasItToo() throws {
+        let found = try Self.run(
+            """
+            local rl = require "runloop"
+            local thread = rl.thread(function() local c = require("runloop.clap").clapper() c:clap() return c:clap() end)
+            return table.concat({ tostring(select(2, thread:join())) })
+            """)
+        #expect(found == "2")
+    }
+
+    @Test func nothingIsMadeBeforeItIsRequired() throws {
+        let host = try #require(LuaHost(loop: RunLoop(poller: SimulatedPoller()), batteries: Self.batteries))
+        #expect(host.openLibraries(ignoringEnvironment: true) == nil)
+        #expect(host.load(.text("require 'runloop'", name: "=test")) == nil && host.callLoaded([]) == nil)
+        #expect(host.openedBatteries.isEmpty && host.parts.isEmpty)
+    }
+
+    @Test func whatIsMissingIsSaidWhereItIsRequired() throws {
+        #expect(
+            try Self.run("return select(2, pcall(require, 'runloop.bell'))")
+                == "test:1: module 'runloop.bell': libbell.so.1 is not installed")
+        #expect(
+            try Self.run("return select(2, pcall(require, 'runloop.clapp')):match '[^\\n]*'")
+                == "module 'runloop.clapp' not found:")
+        #expect(
+            try Self.run("return select(2, pcall(require, 'runloop.clap.loud')):match '[^\\n]*'")
+                == "module 'runloop.clap.loud' not found:")
+    }
+
+    @Test func modulesBeneathItGetItsFunctions() throws {
+        // The inspector needs neither.
+        #expect(try Self.run("return type(require 'runloop.prompt.inspect')") == "function")
+    }
+
+    @Test func aScriptMayPutItsOwnModuleBesideIt() throws {
+        #expect(
+            try Self.run(
+                "package.preload['runloop.mine'] = function() return 'mine' end return (require 'runloop.mine')")
+                == "mine")
+    }
+
+    @Test func itsObjectsAreAddedToLoops() throws {
+        let found = try Self.run(
+            """
+            local rl, clap = require "runloop", require "runloop.clap"
+            local c, loop = clap.clapper(), rl.current()
+            loop:add(c, { "default", "mine" })
+            local before = loop:contains(c, "mine")
+            loop:remove(c, "mine")
+            return tostring(before) .. tostring(loop:contains(c)) .. tostring(loop:contains(c, "mine"))
+              .. select(2, pcall(loop.add, loop, c, "common"))
+            """)
+        #expect(found == "truetruefalsetest:7: loop:add: clappers are in one mode")
+    }
+
+    @Test func itsPartIsToldAndAsked() throws {
+        var whys: [String] = []
+        let before = Self.closed.withLock { $0 }
+        let found = try Self.run(
+            "local clap = require 'runloop.clap' clap.clapper():clap() clap.open_hall() return require('runloop').why()"
+        ) { host in
+            host.part(Claps.self).reset()
+            whys.append(host.why())
+        }
+        #expect(found.contains("hall \"hall\" (1 claps)"))
+        #expect(whys.first?.contains("hall \"hall\" (0 claps)") == true)
+        #expect(Self.closed.withLock { $0 } >= before + 2)
+    }
+}

@@ -12,13 +12,15 @@ let c: [CSetting] = [.treatAllWarnings(as: .error)]
 let package = Package(
     name: "rlhost",
     products: [
-        .library(name: "RunLoops", targets: ["RunLoops"]),
+        .library(name: "RunLoops", targets: ["RunLoops", "Linux"]),
         .executable(name: "rlhost", targets: ["rlhost"]),
     ],
     targets: [
-        // The engine: run loops for Swift, without Lua.
+        // The operating system: what has to be C, and Swift's face of it.
         .target(name: "CLinux", cSettings: c),
-        .target(name: "RunLoops", dependencies: ["CLinux"], swiftSettings: swift),
+        .target(name: "Linux", dependencies: ["CLinux"], swiftSettings: swift),
+        // The engine: run loops for Swift, without Lua.
+        .target(name: "RunLoops", dependencies: ["Linux", "CLinux"], swiftSettings: swift),
         // Lua for Swift: the library, what has to be C to be safe, and a Swift face.
         .systemLibrary(name: "CLua", pkgConfig: "lua5.4", providers: [.apt(["liblua5.4-dev", "pkg-config"])]),
         // All that is written in Lua, by the names under which it is required.
@@ -26,18 +28,20 @@ let package = Package(
         .target(name: "CLuaSupport", dependencies: ["CLua", "LuaModules"], cSettings: c),
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], swiftSettings: swift),
         // Run loops as Lua sees them, and the program.
-        .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "CLinux"], swiftSettings: swift),
-        .target(name: "LineEditor", swiftSettings: swift),
+        .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux"], swiftSettings: swift),
+        .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
         .executableTarget(
-            name: "rlhost", dependencies: ["LuaRunLoops", "RunLoops", "LineEditor", "CLinux"], swiftSettings: swift),
-        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"], swiftSettings: swift),
+            name: "rlhost", dependencies: ["LuaRunLoops", "RunLoops", "LineEditor", "Linux"], swiftSettings: swift),
+        .testTarget(name: "LinuxTests", dependencies: ["Linux"], swiftSettings: swift),
+        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux"], swiftSettings: swift),
         .testTarget(
             name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLuaSupport", "LineEditor"],
             exclude: ["Corpus", "Scripts"], swiftSettings: swift),
         // A process of its own that appends to a history file until it is killed.
         .executableTarget(
             name: "HistoryWriter", dependencies: ["LineEditor"], path: "Tests/HistoryWriter", swiftSettings: swift),
-        .testTarget(name: "LineEditorTests", dependencies: ["LineEditor", "HistoryWriter"], swiftSettings: swift),
+        .testTarget(
+            name: "LineEditorTests", dependencies: ["LineEditor", "Linux", "HistoryWriter"], swiftSettings: swift),
         // The rules of the house, and the documents: nothing of the program is linked.
         .testTarget(name: "TidyTests", swiftSettings: swift),
     ],

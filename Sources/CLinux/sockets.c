@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
-#include "CLinux.h"
+#include "sockets.h"
 
+#include <errno.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -12,38 +12,6 @@ static int give_up(int fd) {
   if (fd >= 0) close(fd);
   errno = error;
   return -1;
-}
-
-int linux_open_private_directory(const char *path, int make, uint32_t *owner, uint32_t *mode) {
-  // Whatever the umask: it can only take away more.
-  if (make && mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
-  int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return -1;
-  struct stat status;
-  if (fstat(fd, &status) != 0) return give_up(fd);
-  *owner = status.st_uid;
-  *mode = status.st_mode & 07777;
-  if (status.st_uid == geteuid() && !(status.st_mode & 077)) return fd;
-  errno = EACCES;
-  return give_up(fd);
-}
-
-int linux_lock(int directory, const char *name) {
-  for (;;) {
-    int fd = openat(directory, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) return -1;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) errno = EADDRINUSE;
-      return give_up(fd);
-    }
-    // Who had it may have removed the file between our two steps: then this lock is one that nobody else sees.
-    struct stat ours, current;
-    if (fstat(fd, &ours) != 0) return give_up(fd);
-    if (fstatat(directory, name, &current, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == current.st_ino &&
-        ours.st_dev == current.st_dev)
-      return fd;
-    close(fd);
-  }
 }
 
 // A socket's path may have 107 bytes, and directories are as long as they please: the kernel gets there by a descriptor.
@@ -102,13 +70,6 @@ int linux_peer(int fd, uint32_t *user, int32_t *process) {
   *user = credentials.uid;
   *process = credentials.pid;
   return 0;
-}
-
-void linux_remove(int directory, const char *name, linux_file_id id) {
-  struct stat status;
-  if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_dev == id.device &&
-      status.st_ino == id.number)
-    unlinkat(directory, name, 0);
 }
 
 int64_t linux_receive(int fd, void *bytes, size_t count) {

@@ -1,11 +1,17 @@
 #define _GNU_SOURCE
-#include "CLinux.h"
+#include "terminal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pty.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <termios.h>
+#include <unistd.h>
 
 static struct termios own;
 static int output = -1, changes = -1, relay = -1, slave = -1;

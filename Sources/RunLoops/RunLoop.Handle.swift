@@ -1,4 +1,5 @@
 internal import CLinux
+public import Linux
 internal import Synchronization
 
 extension RunLoop {
@@ -21,7 +22,7 @@ extension RunLoop {
         private let hasMail = Atomic<Bool>(false)
         /// Somebody called `raiseAttention`.
         private let attention = Atomic<Bool>(false)
-        private let box = RunLoops.Lock(Mailbox())
+        private let box = Lock(Mailbox())
 
         struct Mailbox {
             var isOpen = true
@@ -34,20 +35,15 @@ extension RunLoop {
             var ports: [Port] = []
         }
 
-        /// What the operating system refuses a loop: two descriptors, most likely, because the process has too many.
-        public struct Failure: Error {
-            public let errno: Int32
-        }
-
         /// Gets all that a loop needs of the operating system: the loop with this handle can then be made without fail.
         ///
         /// - Throws: EMFILE, ENFILE, ENOMEM or ENOSPC.
-        public init() throws(Failure) {
+        public init() throws(SystemError) {
             wakeDescriptor = eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK))
-            guard wakeDescriptor >= 0 else { throw Failure(errno: linux_errno()) }
+            guard wakeDescriptor >= 0 else { throw SystemError("eventfd") }
             epoll = linux_epoll_waking(wakeDescriptor)
             guard epoll >= 0 else {
-                let failure = Failure(errno: linux_errno())
+                let failure = SystemError("epoll_create")
                 linux_close(wakeDescriptor)
                 throw failure
             }

@@ -1,4 +1,5 @@
 internal import CLinux
+public import Linux
 internal import Synchronization
 
 /// A run loop: waits for timers, sources and requests, and calls them back on its thread, in a documented order.
@@ -93,10 +94,10 @@ public final class RunLoop {
     ///
     /// Traps when the process has no descriptors left: who wants to survive that makes the handle first.
     public convenience init(poller: Poller) {
-        do throws(Handle.Failure) {
+        do throws(SystemError) {
             try self.init(poller: poller, handle: Handle())
         } catch {
-            fatalError("a run loop needs two descriptors, and this process gets none: errno \(error.errno)")
+            fatalError("a run loop needs two descriptors, and this process gets none: \(error)")
         }
     }
 
@@ -562,7 +563,7 @@ public final class RunLoop {
     /// Makes the calling thread's loop. Only for a thread that has none yet.
     ///
     /// - Throws: what the operating system refuses.
-    public static func makeCurrent() throws(Handle.Failure) -> RunLoop {
+    public static func makeCurrent() throws(SystemError) -> RunLoop {
         let loop = RunLoop(poller: EpollPoller(), handle: try Handle())
         loop.becomeCurrent()
         return loop

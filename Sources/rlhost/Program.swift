@@ -1,5 +1,5 @@
-import CLinux
 import Glibc
+import Linux
 import LuaRunLoops
 import RunLoops
 
@@ -16,7 +16,7 @@ enum Program {
     static let batteries: @Sendable () -> [Battery] = { [.noTesting] }
 
     static func main() {
-        linux_keep_standard_descriptors()
+        Descriptor.keepStandardOnes()
         // Not CommandLine.arguments: arguments are bytes, and those that are no text would be repaired.
         exit(run((0..<Int(CommandLine.argc)).compactMap(argument)))
     }
@@ -57,11 +57,11 @@ enum Program {
 
     /// A state on the main thread's loop; or nil, when that has been reported.
     static func makeHost(batteries: @escaping @Sendable () -> [Battery] = batteries) -> LuaHost? {
-        do throws(RunLoop.Handle.Failure) {
+        do throws(SystemError) {
             if let host = LuaHost(loop: try RunLoop.makeCurrent(), batteries: batteries) { return host }
             report("cannot create state: not enough memory")
         } catch {
-            report("cannot create the run loop: \(LuaHost.errorText(error.errno))")
+            report("cannot create the run loop: \(error)")
         }
         return nil
     }

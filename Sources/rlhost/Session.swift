@@ -1,4 +1,5 @@
 import Glibc
+import Linux
 import LuaRunLoops
 import RunLoops
 

@@ -1,4 +1,5 @@
 import Glibc
+import Linux
 import Testing
 
 @testable import LineEditor
@@ -126,7 +127,7 @@ import Testing
         var history = History(file: HistoryFile(path: "\(place.path)/history/below"))
         history.add("x")
         #expect(history.count == 1)
-        #expect(history.failure?.code == ENOTDIR)
+        #expect(history.failure?.errno == ENOTDIR)
         #expect(history.failure?.description.contains("history/below") == true)
     }
 
@@ -139,7 +140,7 @@ import Testing
         #expect(flock(descriptor, LOCK_EX) == 0)
         var history = History(file: place.file())
         history.add("second")
-        #expect(history.failure?.code == EWOULDBLOCK)
+        #expect(history.failure?.errno == EWOULDBLOCK)
         close(descriptor)
         history.add("third")
         #expect(history.failure == nil)

@@ -1,4 +1,5 @@
 import Glibc
+import Linux
 import Testing
 
 @testable import RunLoops
@@ -245,8 +246,8 @@ import Testing
     }
 
     @Test func aBadDescriptorFailsAtOnce() {
-        #expect(throws: RunLoop.FDPort.Failure(errno: EBADF)) { try RunLoop.FDPort(-1) { _, _ in } }
-        #expect(throws: RunLoop.FDPort.Failure(errno: EBADF)) { try RunLoop.FDPort(999_999) { _, _ in } }
+        #expect(throws: SystemError("fcntl", errno: EBADF)) { try RunLoop.FDPort(-1) { _, _ in } }
+        #expect(throws: SystemError("fcntl", errno: EBADF)) { try RunLoop.FDPort(999_999) { _, _ in } }
     }
 
     @Test func aRegularFileIsAlwaysReady() throws {
@@ -351,7 +352,7 @@ import Testing
         world.loop.add(port)
         world.run()
         #expect(world.journal() == "\(RunLoop.FDPort.Events.error.rawValue) =3")
-        #expect(throws: RunLoop.FDPort.Failure(errno: EBADF)) { try port.setEvents(.read) }
+        #expect(throws: SystemError("epoll_ctl", errno: EBADF)) { try port.setEvents(.read) }
     }
 
     @Test func aClosedDescriptorDoesNotMakeTheLoopSpin() throws {

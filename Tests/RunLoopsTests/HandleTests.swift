@@ -1,3 +1,4 @@
+import Linux
 import Synchronization
 import Testing
 
@@ -107,7 +108,7 @@ import Testing
     }
 
     private final class Kept: Sendable {
-        let handle = RunLoops.Lock<RunLoop.Handle?>(nil)
+        let handle = Lock<RunLoop.Handle?>(nil)
     }
 
     @Test func aThreadThatEndsTellsItsSources() {

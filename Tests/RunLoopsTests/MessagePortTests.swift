@@ -1,6 +1,7 @@
 import class Foundation.NSLock
 import struct Foundation.UUID
 import Glibc
+import Linux
 import RunLoops
 import Testing
 
@@ -59,7 +60,8 @@ struct MessagePortTests {
     @Test("a name is one live port's; it is free again when that is invalidated, or gone")
     func names() throws {
         var port: MessagePort? = try MessagePort(name: name) { _, _ in }
-        let taken = MessagePort.Refusal(errno: EADDRINUSE, message: "a live process has the name \"\(name)\"")
+        let taken = SystemError(
+            "lock", name, errno: EADDRINUSE, reason: "a live process has the name \"\(name)\"")
         #expect(throws: taken) { try MessagePort(name: name) { _, _ in } }
         port?.invalidate()
         port = try MessagePort(name: name) { _, _ in }
@@ -69,7 +71,7 @@ struct MessagePortTests {
         #expect(throws: taken) { try port?.setName(name) }
         #expect(port?.name == name + "2", "a refused name changes nothing")
         port = nil
-        #expect(throws: MessagePort.Refusal.self) { try RemotePort(name: name + "2", on: loop) }
+        #expect(throws: SystemError.self) { try RemotePort(name: name + "2", on: loop) }
         #expect(other.isValid)
     }
 
@@ -77,7 +79,7 @@ struct MessagePortTests {
     func nameLater() throws {
         let port = MessagePort { _, message in message.answer([1]) }
         loop.add(port)
-        #expect(throws: MessagePort.Refusal.self) { try RemotePort(name: name, on: loop) }
+        #expect(throws: SystemError.self) { try RemotePort(name: name, on: loop) }
         try port.setName(name)
         #expect(try RemotePort(name: name, on: loop).request(0, [], runningIn: .default) == .success([1]))
     }
@@ -86,9 +88,9 @@ struct MessagePortTests {
         "names that no file can have, and those of the lock files, are refused",
         arguments: ["", ".x", "..", "a/b", "a\0b", String(repeating: "x", count: 101)])
     func impossibleNames(name: String) {
-        let refusal = #expect(throws: MessagePort.Refusal.self) { try MessagePort(name: name) { _, _ in } }
+        let refusal = #expect(throws: SystemError.self) { try MessagePort(name: name) { _, _ in } }
         #expect(refusal?.errno == EINVAL)
-        let missing = #expect(throws: MessagePort.Refusal.self) { try RemotePort(name: name, on: loop) }
+        let missing = #expect(throws: SystemError.self) { try RemotePort(name: name, on: loop) }
         #expect(missing?.errno == EINVAL)
     }
 

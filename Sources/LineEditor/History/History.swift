@@ -1,3 +1,5 @@
+public import Linux
+
 /// Entries, the oldest first, in memory and if wanted in a file.
 ///
 /// The file belongs to all sessions, the list to this one: entries that other sessions add while this one runs are
@@ -11,7 +13,7 @@ public struct History {
 
     /// Why the file could not be read or written, the last time that it was tried. The entry is in memory anyway, and
     /// what could not be written is tried again with the next entry.
-    public private(set) var failure: HistoryFile.Failure?
+    public private(set) var failure: SystemError?
 
     private var entries: [String] = []
     private var unwritten: [String] = []
@@ -31,7 +33,7 @@ public struct History {
     public init(file: HistoryFile, limit: Int = History.standardLimit) {
         self.limit = max(limit, 1)
         self.file = file
-        do throws(HistoryFile.Failure) {
+        do throws(SystemError) {
             entries = Array(try file.load().suffix(self.limit))
             try file.compact(limit: self.limit)
         } catch {
@@ -55,7 +57,7 @@ public struct History {
         if entries.count >= limit + max(limit / 8, 1) { entries.removeFirst(entries.count - limit) }
         guard let file else { return }
         unwritten.append(entry)
-        do throws(HistoryFile.Failure) {
+        do throws(SystemError) {
             while let next = unwritten.first {
                 try file.append(next)
                 unwritten.removeFirst()

@@ -1,4 +1,5 @@
 internal import Glibc
+public import Linux
 
 /// A file of entries that several sessions append to at once.
 ///
@@ -25,19 +26,9 @@ public struct HistoryFile: Sendable {
 
     public init(path: String) { self.path = path }
 
-    /// A system call that was refused, with its subject.
-    public struct Failure: Error, Equatable, CustomStringConvertible {
-        public let call: String
-        public let path: String
-        /// The `errno` of the call; `EWOULDBLOCK` if a lock was not to be had.
-        public let code: Int32
-
-        public var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
-    }
-
     /// Reads all entries, the oldest first, without those that repeat the one before. A file that does not exist has
     /// none. O(n).
-    public func load() throws(Failure) -> [String] {
+    public func load() throws(SystemError) -> [String] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
             if errno == ENOENT || errno == ENOTDIR { return [] }
@@ -48,7 +39,7 @@ public struct HistoryFile: Sendable {
     }
 
     /// Appends one entry. Creates the file with mode 0600 and its directory with mode 0700 where they are missing.
-    public func append(_ entry: String) throws(Failure) {
+    public func append(_ entry: String) throws(SystemError) {
         let line = HistoryCoding.encode(entry)
         guard line.count <= Self.longestEntry else { return }
         try createDirectory()
@@ -62,11 +53,11 @@ public struct HistoryFile: Sendable {
         let error = written < 0 ? errno : ENOSPC
         // A full disk takes a part of a line; without the rest it would be read as an entry nobody made.
         if written > 0 { _ = ftruncate(descriptor, off_t(size)) }
-        throw Failure(call: "write", path: path, code: error)
+        throw SystemError("write", path, errno: error)
     }
 
     /// Shortens the file to its newest `limit` entries once it has a quarter more than that. O(n).
-    public func compact(limit: Int) throws(Failure) {
+    public func compact(limit: Int) throws(SystemError) {
         // Most files are short, and need no lock to see that.
         guard try load(atLeast: limit + limit / 4 + 1) else { return }
         let (descriptor, _) = try openLocked(creating: false)
@@ -77,8 +68,8 @@ public struct HistoryFile: Sendable {
 }
 
 extension HistoryFile {
-    private func failure(_ call: String, _ path: String? = nil) -> Failure {
-        Failure(call: call, path: path ?? self.path, code: errno)
+    private func failure(_ call: String, _ path: String? = nil) -> SystemError {
+        SystemError(call, path ?? self.path, errno: errno)
     }
 
     private static func entries(_ bytes: [UInt8]) -> [String] {
@@ -90,14 +81,14 @@ extension HistoryFile {
         return entries
     }
 
-    private func load(atLeast count: Int) throws(Failure) -> Bool {
+    private func load(atLeast count: Int) throws(SystemError) -> Bool {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         return try read(descriptor).count { $0 == 0x0A } >= count
     }
 
-    private func read(_ descriptor: Int32) throws(Failure) -> [UInt8] {
+    private func read(_ descriptor: Int32) throws(SystemError) -> [UInt8] {
         let size = lseek(descriptor, 0, SEEK_END)
         guard size >= 0 else { throw failure("seek") }
         let start = max(0, Int(size) - Self.longestRead)
@@ -117,12 +108,12 @@ extension HistoryFile {
     }
 
     /// Opens the file that the path names and locks it; also returns its size.
-    private func openLocked(creating: Bool) throws(Failure) -> (descriptor: Int32, size: Int) {
+    private func openLocked(creating: Bool) throws(SystemError) -> (descriptor: Int32, size: Int) {
         while true {
             let flags = O_RDWR | O_APPEND | O_CLOEXEC | (creating ? O_CREAT : 0)
             let descriptor = open(path, flags, 0o600)
             guard descriptor >= 0 else { throw failure("open") }
-            do throws(Failure) {
+            do throws(SystemError) {
                 try lock(descriptor)
                 var mine = stat()
                 var named = stat()
@@ -140,18 +131,18 @@ extension HistoryFile {
         }
     }
 
-    private func lock(_ descriptor: Int32) throws(Failure) {
+    private func lock(_ descriptor: Int32) throws(SystemError) {
         for attempt in 0... {
             if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return }
             guard errno == EWOULDBLOCK || errno == EINTR else { throw failure("lock") }
             // A stopped process may hold the lock for hours; a prompt must not wait for it.
-            guard attempt < Self.patience else { throw Failure(call: "lock", path: path, code: EWOULDBLOCK) }
+            guard attempt < Self.patience else { throw SystemError("lock", path, errno: EWOULDBLOCK) }
             usleep(1_000)
         }
     }
 
     /// Puts other bytes in the place of the file, whole or not at all. The file has to be locked.
-    private func replace(with bytes: [UInt8]) throws(Failure) {
+    private func replace(with bytes: [UInt8]) throws(SystemError) {
         // A link stays a link: what it leads to is replaced.
         guard let resolved = realpath(path, nil) else { throw failure("realpath") }
         defer { free(resolved) }
@@ -172,7 +163,7 @@ extension HistoryFile {
         guard rename(temporary, target) == 0 else { throw failure("rename", temporary) }
     }
 
-    private func createDirectory() throws(Failure) {
+    private func createDirectory() throws(SystemError) {
         guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return }
         let directory = String(path[..<slash])
         guard !directory.isEmpty, access(directory, F_OK) != 0 else { return }

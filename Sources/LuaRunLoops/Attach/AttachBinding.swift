@@ -1,5 +1,6 @@
 internal import CLuaSupport
 internal import Glibc
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -33,7 +34,7 @@ enum AttachBinding {
             return call.raise(refusal)
         }
         if let refusal = host.beAttachable(name: name, title: host.title) {
-            return call.fail(refusal.message, code: String(cString: cl_error_name(refusal.errno)))
+            return call.fail(refusal)
         }
         return call.answer(name ?? "\(getpid())")
     }

@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import Linux
 internal import RunLoops
 
 /// Somebody who has attached: what the port's thread and the one that runs Lua both know of one.

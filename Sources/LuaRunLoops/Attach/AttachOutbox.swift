@@ -1,5 +1,6 @@
-internal import Glibc
+internal import Linux
 internal import Lua
+internal import RunLoops
 
 /// What waits for an attached client: events, filled by the thread that runs Lua and emptied by that of the port.
 ///
@@ -7,8 +8,7 @@ internal import Lua
 /// not for long: then what is printed is dropped, and the client is told how much, once it has taken what was there before.
 final class AttachOutbox: @unchecked Sendable {
     // Sendable: all that changes is touched between lock and unlock.
-    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    private let changed = Condition()
     private var bytes: [UInt8] = []
     private var start = 0
     /// Where the last event begins, if more of its kind may be put behind it.
@@ -24,18 +24,7 @@ final class AttachOutbox: @unchecked Sendable {
     static let limit = 4 << 20
     static let patience = 1000
 
-    init(announce: @escaping @Sendable () -> Void) {
-        self.announce = announce
-        pthread_mutex_init(mutex, nil)
-        pthread_cond_init(changed, nil)
-    }
-
-    deinit {
-        pthread_mutex_destroy(mutex)
-        pthread_cond_destroy(changed)
-        mutex.deallocate()
-        changed.deallocate()
-    }
+    init(announce: @escaping @Sendable () -> Void) { self.announce = announce }
 
     private var count: Int { bytes.count - start }
 
@@ -44,26 +33,24 @@ final class AttachOutbox: @unchecked Sendable {
     }
 
     func append(_ event: Attach.Event, _ new: UnsafeRawBufferPointer) {
-        pthread_mutex_lock(mutex)
+        changed.lock()
         guard isOpen, event != .output || hasRoom(for: new.count) else {
-            pthread_mutex_unlock(mutex)
+            changed.unlock()
             return
         }
         add(event, new)
         let isNews = !isAnnounced
         isAnnounced = true
-        pthread_mutex_unlock(mutex)
+        changed.unlock()
         if isNews { announce() }
     }
 
     /// Waits for room. Without it, takes note of what is lost.
     private func hasRoom(for size: Int) -> Bool {
         if !isSlow, count > Self.limit {
-            var until = timespec()
-            clock_gettime(CLOCK_REALTIME, &until)
-            until.tv_sec += Self.patience / 1000
+            let end = RunLoop.Instant.now.nanoseconds + Int64(Self.patience) * 1_000_000
             while isOpen, count > Self.limit / 2 {
-                if pthread_cond_timedwait(changed, mutex, &until) == ETIMEDOUT { break }
+                if !changed.wait(until: end) { break }
             }
             isSlow = count > Self.limit / 2
         }
@@ -94,8 +81,8 @@ final class AttachOutbox: @unchecked Sendable {
 
     /// Whole events, of about as many bytes at most; nil: there are none.
     func take(_ most: Int = 256 << 10) -> [UInt8]? {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
+        changed.lock()
+        defer { changed.unlock() }
         if isSlow, count <= Self.limit / 2 {
             isSlow = false
             let text = "\(dropped) bytes of output are lost: they were not taken fast enough"
@@ -118,23 +105,23 @@ final class AttachOutbox: @unchecked Sendable {
             start = 0
         }
         lastOutput = nil
-        pthread_cond_broadcast(changed)
+        changed.broadcast()
         return taken
     }
 
     var isEmpty: Bool {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
+        changed.lock()
+        defer { changed.unlock() }
         return count == 0
     }
 
     /// The client is gone: nobody waits, and nothing is kept.
     func close() {
-        pthread_mutex_lock(mutex)
+        changed.lock()
         isOpen = false
         bytes = []
         start = 0
-        pthread_cond_broadcast(changed)
-        pthread_mutex_unlock(mutex)
+        changed.broadcast()
+        changed.unlock()
     }
 }

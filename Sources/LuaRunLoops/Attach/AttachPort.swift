@@ -1,6 +1,6 @@
-internal import CLinux
 internal import CLuaSupport
 internal import Glibc
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -13,7 +13,7 @@ final class AttachPort: @unchecked Sendable {
     private let target: RunLoop.Handle
     private let host: UnsafeMutablePointer<cl_host>
     private let handle: RunLoop.Handle
-    private var thread = pthread_t()
+    private var thread: Linux.Thread?
     private let process = getpid()
 
     // The thread's own.
@@ -40,42 +40,26 @@ final class AttachPort: @unchecked Sendable {
     /// - Throws: what the system refuses.
     init(
         name: String, description: [String], target: RunLoop.Handle, host: UnsafeMutablePointer<cl_host>
-    ) throws(RunLoop.MessagePort.Refusal) {
+    ) throws(SystemError) {
         self.name = name
         self.description = description
         self.target = target
         self.host = host
-        do throws(RunLoop.Handle.Failure) {
+        do throws(SystemError) {
             handle = try RunLoop.Handle()
         } catch {
-            throw .init(errno: error.errno, message: "no run loop can be made for it")
+            throw SystemError(error.call, name, errno: error.errno, reason: "no run loop can be made for it")
         }
         let port = RunLoop.MessagePort { [unowned self] _, message in take(message) }
         self.port = port
         try port.setName(name)
         port.departed = { [unowned self] _, sender in depart(sender) }
         port.warned = { [unowned self] _, text in announce("attach: \(text)") }
-        guard start() == 0 else {
-            throw .init(errno: EAGAIN, message: "no thread can be started for it")
+        do throws(SystemError) {
+            thread = try Linux.Thread("rlhost attach") { [self] in run() }
+        } catch {
+            throw SystemError(error.call, name, errno: error.errno, reason: "no thread can be started for it")
         }
-    }
-
-    private func start() -> Int32 {
-        var all = sigset_t()
-        var before = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, &before)
-        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
-        let box = Unmanaged.passRetained(self)
-        let failure = pthread_create(
-            &thread, nil,
-            { pointer in
-                guard let pointer else { return nil }
-                Unmanaged<AttachPort>.fromOpaque(pointer).takeRetainedValue().run()
-                return nil
-            }, box.toOpaque())
-        if failure != 0 { box.release() }
-        return failure
     }
 
     /// Takes the name away and tells the clients. Waits for them to take what was printed, but not long.
@@ -86,13 +70,12 @@ final class AttachPort: @unchecked Sendable {
             return
         }
         handle.perform(in: [.default]) { [self] _ in end() }
-        pthread_join(thread, nil)
+        thread?.join()
     }
 
     // MARK: The thread
 
     private func run() {
-        linux_name_thread("rlhost attach")
         let loop = RunLoop(poller: EpollPoller(), handle: handle)
         loop.becomeCurrent()
         if let port { loop.add(port, to: .default) }
@@ -217,7 +200,7 @@ final class AttachPort: @unchecked Sendable {
 
     private func announce(_ text: String) {
         // Who reads the log may sleep. That must not keep anybody from attaching, who might want to see why.
-        guard linux_poll_now(2, Int16(POLLOUT)) & Int16(POLLOUT) != 0 else { return }
+        guard Descriptor.poll(2, POLLOUT) & POLLOUT != 0 else { return }
         var now = time(nil)
         var fields = tm()
         localtime_r(&now, &fields)

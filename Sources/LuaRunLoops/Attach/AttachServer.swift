@@ -1,7 +1,8 @@
 internal import CLuaSupport
 internal import Glibc
+public import Linux
 internal import Lua
-public import RunLoops
+internal import RunLoops
 
 /// What makes a process one that `rlhost attach` can open a prompt in: the port, and the prompts.
 final class AttachServer {
@@ -14,7 +15,7 @@ final class AttachServer {
     private var redirection: (UInt32, UInt32) = (0, 0)
 
     /// - Throws: what the system refuses.
-    init(_ host: LuaHost, name: String?, title: String) throws(RunLoop.MessagePort.Refusal) {
+    init(_ host: LuaHost, name: String?, title: String) throws(SystemError) {
         self.host = host
         self.name = name
         // Nobody else would clear away what processes have left that were killed.
@@ -94,12 +95,12 @@ extension LuaHost {
     ///   - name: what it is called besides its number; see `Attach.fault(inName:)`.
     ///   - title: what the process is, for people.
     /// - Returns: why it cannot be, or nil.
-    public func beAttachable(name: String?, title: String) -> RunLoop.MessagePort.Refusal? {
+    public func beAttachable(name: String?, title: String) -> SystemError? {
         if let attachServer {
             guard attachServer.name != name else { return nil }
             stopBeingAttachable()
         }
-        do throws(RunLoop.MessagePort.Refusal) {
+        do throws(SystemError) {
             attachServer = try AttachServer(self, name: name, title: title)
             return nil
         } catch {

@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -39,14 +40,14 @@ enum FDPortBinding {
         guard options.isMissing(5) || call.integer(options.index(5)) != nil else { return bad(5, "an integer") }
         guard options.isMissing(6) || call.isName(options.index(6)) else { return bad(6, "a string") }
         ItemBinding.keep(call, options, 0, as: 1)
-        do throws(RunLoop.FDPort.Failure) {
+        do throws(SystemError) {
             let port = try RunLoop.FDPort(
                 fd, wanted, owns: call.boolean(options.index(3)), once: call.boolean(options.index(4)),
                 order: call.integer(options.index(5)) ?? 0, name: call.name(options.index(6)),
                 owner: call.luaHost.items)
             return ItemBinding.fill(call, Kinds.fdPort, port)
         } catch {
-            return call.fail(errno: error.errno)
+            return call.fail(error)
         }
     }
 
@@ -87,11 +88,11 @@ enum FDPortBinding {
     private static func setEvents(_ call: Call) -> Int32 {
         guard let port = port(call) else { return call.wrongSelf("fd_port:set_events", Kinds.fdPort) }
         guard let events = read(call, 2) else { return call.wrongArgument("fd_port:set_events", 2, expected) }
-        do throws(RunLoop.FDPort.Failure) {
+        do throws(SystemError) {
             try port.setEvents(events)
             return call.answer(true)
         } catch {
-            return call.fail(errno: error.errno)
+            return call.fail(error)
         }
     }
 

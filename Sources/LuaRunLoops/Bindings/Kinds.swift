@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import Linux
 package import Lua
 internal import RunLoops
 

@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -46,11 +47,11 @@ enum MessagePortBinding {
     /// Gives the port the name at an index; the answer, if it cannot have it.
     private static func take(_ call: Call, _ index: Int32, _ port: RunLoop.MessagePort) -> Int32? {
         guard let name = Self.name(call, index) else { return call.fail("a name must be UTF-8", code: "EINVAL") }
-        do throws(RunLoop.MessagePort.Refusal) {
+        do throws(SystemError) {
             try port.setName(name)
             return nil
         } catch {
-            return call.fail(error.message, code: String(cString: cl_error_name(error.errno)))
+            return call.fail(error)
         }
     }
 

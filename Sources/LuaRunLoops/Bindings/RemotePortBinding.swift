@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -29,7 +30,7 @@ enum RemotePortBinding {
         }
         let host = call.luaHost
         if let remote = host.remotes[name]?.remote, remote.isValid { return call.answer(remote, Kinds.remotePort) }
-        do throws(RunLoop.MessagePort.Refusal) {
+        do throws(SystemError) {
             let remote = try RunLoop.RemotePort(name: name, on: host.loop)
             remote.attachment = Site(cl_site_of_caller(call.thread))
             remote.warned = { [weak host] remote, text in
@@ -39,7 +40,7 @@ enum RemotePortBinding {
             host.remotes[name] = LuaHost.WeakRemote(remote: remote)
             return call.answer(remote, Kinds.remotePort)
         } catch {
-            return call.fail(error.message, code: String(cString: cl_error_name(error.errno)))
+            return call.fail(error)
         }
     }
 

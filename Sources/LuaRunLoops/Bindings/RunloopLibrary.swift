@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -134,7 +135,8 @@ extension LuaHost {
 
 extension Call {
     /// What the world refused.
-    func fail(errno number: Int32) -> Int32 {
-        fail(String(cString: cl_error_text(number)), code: String(cString: cl_error_name(number)))
-    }
+    func fail(_ error: SystemError) -> Int32 { fail(error.message, code: error.name) }
+
+    /// The same of a number alone.
+    func fail(errno number: Int32) -> Int32 { fail(SystemError("", errno: number)) }
 }

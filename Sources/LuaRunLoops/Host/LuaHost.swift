@@ -1,5 +1,5 @@
-internal import CLinux
 internal import CLuaSupport
+internal import Linux
 public import Lua
 public import RunLoops
 
@@ -216,16 +216,9 @@ public final class LuaHost: Interpreter {
     }
 }
 
-extension LuaHost {
-    /// "EMFILE: too many open files".
-    public static func errorText(_ number: Int32) -> String {
-        "\(String(cString: cl_error_name(number))): \(String(cString: cl_error_text(number)))"
-    }
-}
-
 func exitProcess(_ status: Int32) -> Never { cl_exit(status) }
 
 /// Writes a text to a descriptor, all of it.
 func write(_ text: String, to fd: Int32) {
-    text.withAnyBytes { bytes in linux_write_all(fd, bytes.baseAddress, bytes.count) }
+    _ = text.withAnyBytes { bytes in Descriptor.write(bytes, to: fd) }
 }

@@ -1,5 +1,6 @@
 internal import CLuaSupport
 internal import Glibc
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -44,16 +45,12 @@ public final class PromptScript {
     private static func listDirectory(_ call: Call) -> Int32 {
         var program = ValueProgram()
         program.table { table in
-            guard let path = call.string(1), let directory = opendir(path) else { return }
-            defer { closedir(directory) }
-            while let entry = readdir(directory) {
-                let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                    $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-                }
-                guard name != ".", name != ".." else { continue }
-                var information = stat()
+            guard let path = call.string(1), let entries = try? Directory.entries(of: path) else { return }
+            for entry in entries {
+                let name = String(decoding: entry.name, as: UTF8.self)
                 let isDirectory =
-                    stat(path + "/" + name, &information) == 0 && information.st_mode & S_IFMT == S_IFDIR
+                    entry.kind == .directory
+                    || entry.kind == .link && (try? Directory.kind(of: path + "/" + name)) == .directory
                 table.element { $0.append(isDirectory ? name + "/" : name) }
             }
         }

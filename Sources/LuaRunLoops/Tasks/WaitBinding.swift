@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -36,11 +37,11 @@ enum WaitBinding {
         case .refused(let answer): return answer
         case .begun(let fiber):
             let waiter = Waiter.of(fiber, host)
-            do throws(RunLoop.FDPort.Failure) {
+            do throws(SystemError) {
                 try waiter.wait(for: fd, events, host)
             } catch {
                 host.endWait(fiber)
-                return call.fail(errno: error.errno)
+                return call.fail(error)
             }
             if let limit = call.duration(2) { waiter.sleep(until: host.loop.now.nanoseconds + limit, host) }
             return call.yield()

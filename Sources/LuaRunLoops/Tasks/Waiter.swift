@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -70,7 +71,7 @@ final class Waiter: RunLoop.ItemOwner {
     }
 
     /// Wakes the fiber at the first of the events.
-    func wait(for fd: Int32, _ events: RunLoop.FDPort.Events, _ host: LuaHost) throws(RunLoop.FDPort.Failure) {
+    func wait(for fd: Int32, _ events: RunLoop.FDPort.Events, _ host: LuaHost) throws(SystemError) {
         let port = try RunLoop.FDPort(fd, events, once: true, owner: self)
         purpose = .descriptor
         self.port = port

@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import Linux
 internal import Lua
 public import RunLoops
 
@@ -39,7 +40,7 @@ public final class TestWorld {
             loop.stopAll()
         }
         let clock = clock
-        host.threadWorld.expectThread = { () throws(RunLoop.Handle.Failure) in
+        host.threadWorld.expectThread = { () throws(SystemError) in
             let place = try clock.reserve()
             return {
                 let poller = SimulatedPoller(at: place)

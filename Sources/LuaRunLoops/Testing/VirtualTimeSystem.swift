@@ -1,6 +1,6 @@
-internal import CLinux
 internal import CLuaSupport
 internal import Glibc
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -33,39 +33,23 @@ enum VirtualTimeSystem {
         call.bytes(index).map { $0.map { CChar(bitPattern: $0) } + [0] }
     }
 
-    private static func fd(_ call: Call, _ index: Int32) -> Int32 {
-        call.integer(index).flatMap { Int32(exactly: $0) } ?? -1
+    private static func number(_ call: Call, _ index: Int32) -> Int32? {
+        call.integer(index).flatMap { Int32(exactly: $0) }
     }
 
+    private static func fd(_ call: Call, _ index: Int32) -> Int32 { number(call, index) ?? -1 }
+
     /// The strings of an array.
-    private static func list(_ call: Call, _ index: Int32) -> [[CChar]]? {
+    private static func list(_ call: Call, _ index: Int32) -> [[UInt8]]? {
         guard call.type(index) == LUA_TTABLE, lua_checkstack(call.thread, 4) != 0 else { return nil }
-        var list: [[CChar]] = []
+        var list: [[UInt8]] = []
         for i in 0..<lua_rawlen(call.thread, index) {
             lua_rawgeti(call.thread, index, lua_Integer(i + 1))
             defer { cl_pop(call.thread, 1) }
-            guard let bytes = bytes(call, -1) else { return nil }
-            list.append(bytes)
+            guard let bytes = call.bytes(-1) else { return nil }
+            list.append(Array(bytes))
         }
         return list
-    }
-
-    /// Calls `body` with a C array of C strings, NULL at the end.
-    private static func withStrings<Result>(
-        _ list: [[CChar]], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
-    ) -> Result {
-        let strings = UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>.allocate(capacity: list.count + 1)
-        for (i, bytes) in list.enumerated() {
-            let copy = UnsafeMutablePointer<CChar>.allocate(capacity: bytes.count)
-            copy.initialize(from: bytes, count: bytes.count)
-            strings[i] = copy
-        }
-        strings[list.count] = nil
-        defer {
-            for i in list.indices { strings[i]?.deallocate() }
-            strings.deallocate()
-        }
-        return body(strings)
     }
 
     /// start(arguments, environment or nil, directory or nil, kind, rows, columns): starts a program; kind is "pipes",
@@ -75,73 +59,54 @@ enum VirtualTimeSystem {
         guard let arguments = list(call, 1), !arguments.isEmpty, let kind = call.string(4) else {
             return call.raise("start: wrong arguments")
         }
-        let environment = list(call, 2)
-        let directory = bytes(call, 3)
-        var ours: [Int32] = []
-        var theirs: [Int32] = [-1, -1, -1, -1]
-        var name = [CChar](repeating: 0, count: 128)
-        func closeAll(_ descriptors: [Int32]) { for fd in Set(descriptors) where fd >= 0 { cl_close(fd: fd) } }
-        func fail(_ number: Int32) -> Int32 {
-            closeAll(ours + theirs)
-            return call.fail(errno: number)
-        }
-        if kind == "terminal" {
-            let master = cl_open_terminal(
-                Int32(call.integer(5) ?? 24), Int32(call.integer(6) ?? 80), &name, name.count)
-            guard master >= 0 else { return fail(-master) }
-            ours.append(master)
-        } else {
-            let count = kind == "worker" ? 2 : 3
-            for i in 0..<count {
-                var ends: [Int32] = [-1, -1]
-                let isChannel = kind == "worker" && i == 0
-                let failure = cl_make_pipe(&ends, isChannel ? 1 : 0)
-                guard failure == 0 else { return fail(failure) }
-                let readsHere = isChannel || kind == "worker" || i > 0
-                ours.append(readsHere ? ends[0] : ends[1])
-                theirs[isChannel ? 3 : i] = readsHere ? ends[1] : ends[0]
+        do throws(SystemError) {
+            var ours: [Descriptor] = []
+            var theirs: [Int32: Descriptor] = [:]
+            var terminal: PseudoTerminal?
+            switch kind {
+            case "terminal":
+                let new = try PseudoTerminal(rows: number(call, 5) ?? 24, columns: number(call, 6) ?? 80)
+                ours.append(new.master)
+                terminal = new
+            case "worker":
+                let channel = try Descriptor.pair(twoWay: true)
+                let output = try Descriptor.pair()
+                ours = [channel.0, output.0]
+                theirs = [3: channel.1, 1: output.1, 2: output.1]
+            default:
+                let pipes = [try Descriptor.pair(), try Descriptor.pair(), try Descriptor.pair()]
+                ours = [pipes[0].1, pipes[1].0, pipes[2].0]
+                theirs = [0: pipes[0].0, 1: pipes[1].1, 2: pipes[2].1]
             }
-            if kind == "worker" { theirs[2] = theirs[1] }
+            let program = try Program.start(
+                arguments, environment: list(call, 2), directory: call.bytes(3).map { Array($0) }, descriptors: theirs,
+                terminal: terminal)
+            for end in ours { try Descriptor.setNonBlocking(end.number) }
+            guard lua_checkstack(call.thread, 8) != 0 else { return call.raiseOutOfMemory() }
+            lua_pushinteger(call.thread, lua_Integer(program.process))
+            // Theirs who asked from now on: `close` closes them.
+            for end in ours + [program.end] { lua_pushinteger(call.thread, lua_Integer(end.release())) }
+            return call.values(Int32(ours.count + 2))
+        } catch {
+            return call.fail(errno: error.errno)
         }
-        var pid: Int32 = 0
-        let failure = withStrings(arguments) { arguments in
-            withStrings(environment ?? []) { variables in
-                name.withUnsafeBufferPointer { name in
-                    (directory ?? [0]).withUnsafeBufferPointer { path in
-                        var program = cl_program()
-                        program.arguments = arguments
-                        program.environment = environment == nil ? nil : variables
-                        program.directory = directory == nil ? nil : path.baseAddress
-                        program.descriptors = (theirs[0], theirs[1], theirs[2], theirs[3])
-                        program.terminal = kind == "terminal" ? name.baseAddress : nil
-                        return cl_start_program(&program, &pid)
-                    }
-                }
-            }
-        }
-        closeAll(theirs)
-        theirs = []
-        guard failure == 0 else { return fail(failure) }
-        for fd in ours { cl_set_nonblocking(fd) }
-        let end = cl_watch_program(pid)
-        guard end >= 0 else {
-            kill(pid, SIGKILL)
-            return fail(-end)
-        }
-        guard lua_checkstack(call.thread, 8) != 0 else { return call.raiseOutOfMemory() }
-        lua_pushinteger(call.thread, lua_Integer(pid))
-        for fd in ours + [end] { lua_pushinteger(call.thread, lua_Integer(fd)) }
-        return call.values(Int32(ours.count + 2))
     }
 
     /// ended(pid): nothing while it runs; "exit" and the status, or "signal" and its number. Only once.
     private static func ended(_ call: Call) -> Int32 {
-        var number: Int32 = 0
-        let how = cl_program_ended(fd(call, 1), &number)
-        guard how != 0 else { return call.nothing() }
+        guard let outcome = Program.outcome(of: fd(call, 1)) else { return call.nothing() }
         var program = ValueProgram()
-        program.append(how == 2 ? "signal" : how == 1 ? "exit" : "unknown")
-        program.append(Int(number))
+        switch outcome {
+        case .exit(let status):
+            program.append("exit")
+            program.append(Int(status))
+        case .signal(let number):
+            program.append("signal")
+            program.append(Int(number))
+        case .unknown:
+            program.append("unknown")
+            program.append(0)
+        }
         return call.answer(program)
     }
 
@@ -177,30 +142,30 @@ enum VirtualTimeSystem {
 
     /// emit(text): writes all of it to the runner.
     private static func emit(_ call: Call) -> Int32 {
-        if let bytes = call.bytes(1) { linux_write_all(3, bytes.baseAddress, bytes.count) }
+        if let bytes = call.bytes(1) { Descriptor.write(UnsafeRawBufferPointer(bytes), to: 3) }
         return call.nothing()
     }
 
     private static func close(_ call: Call) -> Int32 {
-        if fd(call, 1) >= 0 { cl_close(fd: fd(call, 1)) }
+        if fd(call, 1) >= 0 { Descriptor.close(fd(call, 1)) }
         return call.nothing()
     }
 
-    private static func cl_close(fd: Int32) { Glibc.close(fd) }
-
     private static func resize(_ call: Call) -> Int32 {
-        let failure = cl_resize_terminal(fd(call, 1), fd(call, 2), fd(call, 3))
-        return failure == 0 ? call.answer(true) : call.fail(errno: failure)
+        do throws(SystemError) {
+            try PseudoTerminal.resize(fd(call, 1), rows: fd(call, 2), columns: fd(call, 3))
+            return call.answer(true)
+        } catch {
+            return call.fail(errno: error.errno)
+        }
     }
 
     /// open_fds(): a string with one byte for each of the first descriptors: 1 if it is open.
     private static func openDescriptors(_ call: Call) -> Int32 {
         let host = call.luaHost.host
         cl_reset(host)
-        return withUnsafeTemporaryAllocation(byteCount: 1024, alignment: 1) { buffer in
-            cl_open_descriptors(buffer.baseAddress?.assumingMemoryBound(to: UInt8.self), 1024)
-            return cl_write(host, buffer.baseAddress, 1024) != 0 ? CL_STRING.rawValue : call.raiseOutOfMemory()
-        }
+        let open = Descriptor.open(below: 1024).map { $0 ? UInt8(1) : 0 }
+        return cl_write(host, open, open.count) != 0 ? CL_STRING.rawValue : call.raiseOutOfMemory()
     }
 
     /// fd_target(fd): what /proc says it is.
@@ -214,9 +179,7 @@ enum VirtualTimeSystem {
     }
 
     private static func link(_ path: String) -> String? {
-        var buffer = [CChar](repeating: 0, count: 4096)
-        let count = readlink(path, &buffer, buffer.count)
-        return count < 0 ? nil : String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+        Directory.target(ofLink: path).map { String(decoding: $0, as: UTF8.self) }
     }
 
     // MARK: Files
@@ -224,43 +187,50 @@ enum VirtualTimeSystem {
     /// kind(path): "file", "directory", "other", or nil and why there is none.
     private static func kind(_ call: Call) -> Int32 {
         guard let path = bytes(call, 1) else { return call.answerNil() }
-        var status = stat()
-        guard stat(path, &status) == 0 else { return call.fail(errno: errno) }
-        switch status.st_mode & S_IFMT {
-        case S_IFREG: return call.answer("file")
-        case S_IFDIR: return call.answer("directory")
-        default: return call.answer("other")
+        do throws(SystemError) {
+            switch try Directory.kind(of: path) {
+            case .file: return call.answer("file")
+            case .directory: return call.answer("directory")
+            default: return call.answer("other")
+            }
+        } catch {
+            return call.fail(errno: error.errno)
         }
     }
 
     /// entries(path): the names in a directory, sorted.
     private static func entries(_ call: Call) -> Int32 {
-        guard let path = bytes(call, 1), let directory = opendir(path) else { return call.fail(errno: errno) }
-        defer { closedir(directory) }
-        var names: [String] = []
-        while let entry = readdir(directory) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+        guard let path = bytes(call, 1) else { return call.answerNil() }
+        do throws(SystemError) {
+            let entries = try Directory.entries(of: path)
+            var program = ValueProgram()
+            program.table { table in
+                for entry in entries { table.element { $0.append(String(decoding: entry.name, as: UTF8.self)) } }
             }
-            if name != ".", name != ".." { names.append(name) }
+            return call.answer(program)
+        } catch {
+            return call.fail(errno: error.errno)
         }
-        var program = ValueProgram()
-        program.table { table in for name in names.sorted() { table.element { $0.append(name) } } }
-        return call.answer(program)
     }
 
     /// watch_files(): a descriptor that becomes readable when something changes in a directory that is watched.
     private static func watchFiles(_ call: Call) -> Int32 {
-        let fd = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
-        return fd < 0 ? call.fail(errno: errno) : call.answer(Int(fd))
+        do throws(SystemError) {
+            // Theirs who asked from now on.
+            return call.answer(Int(try Watch().descriptor.release()))
+        } catch {
+            return call.fail(errno: error.errno)
+        }
     }
 
     /// watch_directory(fd, path): the number of the watch.
     private static func watchDirectory(_ call: Call) -> Int32 {
         guard let path = bytes(call, 2) else { return call.answerNil() }
-        let events = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE
-        let number = inotify_add_watch(fd(call, 1), path, UInt32(events))
-        return number < 0 ? call.fail(errno: errno) : call.answer(Int(number))
+        do throws(SystemError) {
+            return call.answer(Int(try Watch.add(path, to: fd(call, 1))))
+        } catch {
+            return call.fail(errno: error.errno)
+        }
     }
 
     // MARK: Coverage

@@ -1,6 +1,6 @@
-internal import CLinux
 internal import CLuaSupport
 internal import Glibc
+internal import Linux
 internal import Lua
 internal import RunLoops
 import Synchronization
@@ -42,7 +42,7 @@ final class LuaThread: Sendable {
         let world: ThreadWorld
     }
 
-    init(name: String, site: String?) throws(RunLoop.Handle.Failure) {
+    init(name: String, site: String?) throws(SystemError) {
         handle = try RunLoop.Handle()
         self.name = name
         self.site = site
@@ -114,58 +114,24 @@ final class LuaThread: Sendable {
     /// Whether there was ever one: making that dictionary takes a twentieth of the time in which an empty script starts and ends.
     private static let wereAny = Atomic(false)
 
-    private final class Context {
-        let thread: LuaThread
-        let start: Start
-        let makePoller: @Sendable () -> Poller
-        init(_ thread: LuaThread, _ start: Start) throws(RunLoop.Handle.Failure) {
-            self.thread = thread
-            self.start = start
-            // On the thread that starts it: its world has to know of the new one before that can sleep.
-            makePoller = try start.world.expectThread()
-        }
-    }
-
-    /// Starts it. Returns an errno, or 0.
-    func begin(_ start: Start) -> Int32 {
-        let context: Unmanaged<Context>
-        do throws(RunLoop.Handle.Failure) {
-            context = Unmanaged.passRetained(try Context(self, start))
-        } catch {
-            return error.errno
-        }
-        var attributes = pthread_attr_t()
-        pthread_attr_init(&attributes)
-        defer { pthread_attr_destroy(&attributes) }
-        // As much as the main thread has: Lua's limits on nesting are made for that. Only what is used costs memory.
-        pthread_attr_setstacksize(&attributes, 8 << 20)
-        pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
-        // Signals are the main thread's.
-        var all = sigset_t()
-        var before = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, &before)
-        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+    /// Starts it.
+    ///
+    /// - Throws: what the system refuses.
+    func begin(_ start: Start) throws(SystemError) {
+        // On the thread that starts it: its world has to know of the new one before that can sleep.
+        let makePoller = try start.world.expectThread()
         Self.wereAny.store(true, ordering: .releasing)
         Self.alive.withLock { $0[ObjectIdentifier(self)] = self }
-        var id = pthread_t()
-        let failure = pthread_create(
-            &id, &attributes,
-            { pointer in
-                guard let pointer else { return nil }
-                let context = Unmanaged<Context>.fromOpaque(pointer).takeRetainedValue()
-                context.thread.run(context.start, context.makePoller)
-                return nil
-            }, context.toOpaque())
-        if failure != 0 {
-            context.release()
+        do throws(SystemError) {
+            // As much as the main thread has: Lua's limits on nesting are made for that.
+            try Linux.Thread(name, stackSize: 8 << 20) { [self] in run(start, makePoller) }
+        } catch {
             Self.alive.withLock { $0[ObjectIdentifier(self)] = nil }
+            throw error
         }
-        return failure
     }
 
     private func run(_ start: Start, _ makePoller: @Sendable () -> Poller) {
-        linux_name_thread(name)
         let loop = RunLoop(poller: makePoller(), handle: handle)
         loop.becomeCurrent()
         let outcome: Outcome

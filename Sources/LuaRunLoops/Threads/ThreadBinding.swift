@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -19,20 +20,18 @@ enum ThreadBinding {
         let host = call.luaHost
         guard let function = call.takeParcel() else { return call.raiseOutOfMemory() }
         let thread: LuaThread
-        do throws(RunLoop.Handle.Failure) {
+        do throws(SystemError) {
             thread = try LuaThread(
                 name: call.string(1) ?? "thread \(host.threadCount + 1)",
                 site: host.site(cl_site_of_caller(call.thread)))
+            try thread.begin(
+                .init(
+                    function: function, path: call.string(2) ?? "", nativePath: call.string(3) ?? "",
+                    ignoresEnvironment: host.ignoresEnvironment, batteries: host.batteries,
+                    report: host.reportFromThreads(), world: host.threadWorld))
         } catch {
-            return call.fail(errno: error.errno)
+            return call.fail(error)
         }
-        let failure = thread.begin(
-            .init(
-                function: function, path: call.string(2) ?? "", nativePath: call.string(3) ?? "",
-                ignoresEnvironment: host.ignoresEnvironment, batteries: host.batteries,
-                report: host.reportFromThreads(),
-                world: host.threadWorld))
-        guard failure == 0 else { return call.fail(errno: failure) }
         host.threadCount += 1
         let handle = host.loop.handle
         thread.whenEnded {
@@ -184,7 +183,7 @@ extension LuaHost {
     public static func stopThreads(within seconds: Double) -> [String] {
         for thread in LuaThread.all { thread.cancel() }
         let deadline = RunLoop.Instant.now + .seconds(seconds)
-        while !LuaThread.all.isEmpty, RunLoop.Instant.now < deadline { cl_pause(1) }
+        while !LuaThread.all.isEmpty, RunLoop.Instant.now < deadline { Linux.Thread.pause(milliseconds: 1) }
         return LuaThread.all.map(\.name)
     }
 }

@@ -1,4 +1,5 @@
 internal import CLinux
+public import Linux
 
 extension RunLoop {
     /// Calls back when a file descriptor is ready: a port-based source, CFRunLoopSource version 1 (CFFileDescriptor).
@@ -37,9 +38,6 @@ extension RunLoop {
             var pollMask: Int16 { Int16(truncatingIfNeeded: epollMask) }
         }
 
-        /// Why a descriptor cannot be watched: an errno.
-        public struct Failure: Error, Equatable { public let errno: Int32 }
-
         public let fd: Int32
         public let ownsDescriptor: Bool
         /// Rests after each event, until `setEvents`.
@@ -66,7 +64,7 @@ extension RunLoop {
         public convenience init(
             _ fd: Int32, _ events: Events = .read, owns: Bool = false, once: Bool = false, order: Int = 0,
             name: String = "", callback: @escaping (FDPort, Events) -> Void
-        ) throws(Failure) {
+        ) throws(SystemError) {
             try self.init(
                 fd, events, owns: owns, once: once, order: order, name: name, owner: ClosureOwner(callback))
         }
@@ -75,8 +73,8 @@ extension RunLoop {
         public init(
             _ fd: Int32, _ events: Events = .read, owns: Bool = false, once: Bool = false, order: Int = 0,
             name: String = "", owner: ItemOwner
-        ) throws(Failure) {
-            guard linux_is_open(fd) != 0 else { throw Failure(errno: linux_errno()) }
+        ) throws(SystemError) {
+            guard linux_is_open(fd) != 0 else { throw SystemError("fcntl") }
             self.fd = fd
             self.events = events.intersection([.read, .write])
             self.once = once
@@ -89,14 +87,14 @@ extension RunLoop {
         /// Changes what to watch for, and ends any rest. CFFileDescriptorEnableCallBacks.
         ///
         /// - Throws: the errno, if the descriptor is gone.
-        public func setEvents(_ new: Events) throws(Failure) {
+        public func setEvents(_ new: Events) throws(SystemError) {
             guard isValid else { return }
-            guard !isLost else { throw Failure(errno: EBADF) }
+            guard !isLost else { throw SystemError("epoll_ctl", errno: EBADF) }
             events = new.intersection([.read, .write])
             resting = []
             for mode in modes {
                 let failure = mode.makeDescriptorSet()?.watch(self) ?? EMFILE
-                guard failure == 0 else { throw Failure(errno: failure) }
+                guard failure == 0 else { throw SystemError("epoll_ctl", errno: failure) }
                 // An always-ready or already reported descriptor makes no new edge.
                 if !mode.ready.contains(self), isStillReady() { mode.ready.append(self) }
             }

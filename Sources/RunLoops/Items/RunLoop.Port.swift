@@ -1,3 +1,5 @@
+internal import Linux
+
 extension RunLoop {
     /// Carries messages from any thread to one loop, one a turn: NSPort, a version 1 source.
     ///
@@ -19,7 +21,7 @@ extension RunLoop {
         /// How many messages wait at the most.
         public let capacity: Int
         private let callback: ((Port, any Sendable) -> Void)?
-        private let state = RunLoops.Lock(State())
+        private let state = Lock(State())
 
         private struct State {
             var messages = Fifo<any Sendable>()

@@ -1,3 +1,4 @@
+internal import Linux
 internal import Synchronization
 
 extension RunLoop {
@@ -12,7 +13,7 @@ extension RunLoop {
         private let onPerform: ((Source) -> Void)?
         private let onCancel: ((Source, RunLoop, Mode) -> Void)?
         // Not of Void: ThreadSanitizer takes the address of a value without size for that of its neighbour.
-        private let lock = RunLoops.Lock(false)
+        private let lock = Lock(false)
         /// When it was first signalled, as a running number; 0 while it is not.
         private let signalled = Atomic<UInt64>(0)
         private static let signals = Atomic<UInt64>(0)

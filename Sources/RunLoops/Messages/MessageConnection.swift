@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Linux
 
 /// One end of a connection between a message port and somebody who sends to it. Used by one thread.
 final class MessageConnection {
@@ -34,13 +35,13 @@ final class MessageConnection {
 
     /// - Parameter fd: belongs to the connection from now on.
     /// - Throws: ECONNREFUSED if the other end is another user's.
-    init(_ fd: Int32, name: String) throws(RunLoop.FDPort.Failure) {
+    init(_ fd: Int32, name: String) throws(SystemError) {
         self.fd = fd
         var user: UInt32 = 0
         var process: Int32 = 0
         guard linux_peer(fd, &user, &process) == 0, user == linux_user() else {
             linux_close(fd)
-            throw RunLoop.FDPort.Failure(errno: ECONNREFUSED)
+            throw SystemError("connect", name, errno: ECONNREFUSED)
         }
         self.process = process
         let owner = Owner()
@@ -121,7 +122,7 @@ final class MessageConnection {
     /// Whether the other end has closed it, as far as can be told without waiting.
     func notice() {
         while !hasEnded, !isPaused {
-            let state = Int32(linux_poll_now(fd, Int16(POLLIN | 0x2000)))  // POLLRDHUP
+            let state = Int32(linux_poll_now(fd, Int16(EPOLLIN.rawValue | EPOLLRDHUP.rawValue)))
             guard state != 0 else { return }
             read()
         }

@@ -1,4 +1,5 @@
 internal import CLinux
+public import Linux
 
 extension RunLoop {
     /// Receives messages from other processes of the same user, under a name, one a turn: a local CFMessagePort.
@@ -46,7 +47,7 @@ extension RunLoop {
         ///   else the system refuses.
         public convenience init(
             name: String, order: Int = 0, callback: @escaping (MessagePort, Message) -> Void
-        ) throws(Refusal) {
+        ) throws(SystemError) {
             self.init(order: order, callback: callback)
             try setName(name)
         }
@@ -56,7 +57,7 @@ extension RunLoop {
         /// The names beginning with a text that live processes of this user have. What dead ones have left is cleared away.
         ///
         /// - Throws: what the system refuses.
-        public static func names(withPrefix prefix: String) throws(Refusal) -> [String] {
+        public static func names(withPrefix prefix: String) throws(SystemError) -> [String] {
             try MessagePortName.live(withPrefix: prefix)
         }
 
@@ -64,15 +65,15 @@ extension RunLoop {
         /// CFMessagePortSetName.
         ///
         /// - Throws: as `init`; EINVAL for an invalid port.
-        public func setName(_ new: String) throws(Refusal) {
-            guard isValid else { throw Refusal(errno: EINVAL, message: "the port is no longer valid") }
+        public func setName(_ new: String) throws(SystemError) {
+            guard isValid else { throw SystemError("bind", errno: EINVAL, reason: "the port is no longer valid") }
             guard new != claim?.name else { return }
             let claim = try MessagePortName(new)
             let listener: FDPort
-            do throws(FDPort.Failure) {
-                listener = try FDPort(claim.listener, name: new) { [weak self] _, _ in self?.accept() }
+            do throws(SystemError) {
+                listener = try FDPort(claim.listener.number, name: new) { [weak self] _, _ in self?.accept() }
             } catch {
-                throw Refusal(errno: error.errno, message: "cannot listen")
+                throw SystemError("listen", new, errno: error.errno, reason: "cannot listen")
             }
             listener.isInner = true
             self.listener?.invalidate()
@@ -124,7 +125,7 @@ extension RunLoop {
                     if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno) { acceptLater(errno) }
                     return
                 }
-                do throws(FDPort.Failure) {
+                do throws(SystemError) {
                     connect(try MessageConnection(fd, name: name))
                 } catch {
                     warn("refused a connection of another user's process")

@@ -1,4 +1,5 @@
 internal import CLinux
+public import Linux
 
 extension RunLoop {
     /// The way to another process's message port: a remote CFMessagePort. One connection; used on one loop's thread.
@@ -43,13 +44,14 @@ extension RunLoop {
         ///
         /// - Parameter loop: the calling thread's.
         /// - Throws: ENOENT if no live process has the name; EINVAL for an impossible one; whatever the system refuses.
-        public init(name: String, on loop: RunLoop) throws(MessagePort.Refusal) {
+        public init(name: String, on loop: RunLoop) throws(SystemError) {
             let fd = try MessagePortName.connect(to: name)
-            do throws(FDPort.Failure) {
+            do throws(SystemError) {
                 connection = try MessageConnection(fd, name: "remote port \(name)")
             } catch {
-                throw MessagePort.Refusal(
-                    errno: error.errno, message: "the port \"\(name)\" belongs to a process of another user")
+                throw SystemError(
+                    error.call, name, errno: error.errno,
+                    reason: "the port \"\(name)\" belongs to a process of another user")
             }
             self.name = name
             self.loop = loop

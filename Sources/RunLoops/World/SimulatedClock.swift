@@ -1,4 +1,5 @@
 internal import CLinux
+public import Linux
 
 /// The time of a simulated world. Any number of loops, each on its own thread, live in it through a `SimulatedPoller`.
 ///
@@ -9,28 +10,15 @@ public final class SimulatedClock: Sendable {
     public final class Place: Sendable {
         let clock: SimulatedClock
         /// Becomes readable when the loop is to look at the clock again.
-        let bell: CInt
+        let bell: Descriptor
 
-        fileprivate init(_ clock: SimulatedClock) throws(RunLoop.Handle.Failure) {
-            bell = eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK))
-            guard bell >= 0 else { throw RunLoop.Handle.Failure(errno: linux_errno()) }
+        fileprivate init(_ clock: SimulatedClock) throws(SystemError) {
+            bell = try .event()
             self.clock = clock
             clock.state.withLock { $0.places += 1 }
         }
 
-        deinit {
-            linux_close(bell)
-            clock.leave()
-        }
-
-        func ring() {
-            var one: UInt64 = 1
-            _ = write(bell, &one, 8)
-        }
-        func silence() {
-            var count: UInt64 = 0
-            _ = read(bell, &count, 8)
-        }
+        deinit { clock.leave() }
     }
 
     /// A loop that sleeps.
@@ -129,13 +117,13 @@ public final class SimulatedClock: Sendable {
     /// A place for a loop to come.
     ///
     /// - Throws: EMFILE and the like: it needs a descriptor.
-    public func reserve() throws(RunLoop.Handle.Failure) -> Place { try Place(self) }
+    public func reserve() throws(SystemError) -> Place { try Place(self) }
 
     private func leave() {
         state.withLock { state in
             state.places -= 1
             // It may have been the last that was awake.
-            for sleeper in state.sleepers { sleeper.place.ring() }
+            for sleeper in state.sleepers { sleeper.place.bell.ring() }
         }
     }
 
@@ -144,7 +132,7 @@ public final class SimulatedClock: Sendable {
         _ place: Place, in epoll: Int32, until deadline: Int64, watchesDescriptors: Bool,
         somethingIsOutstanding: () -> Bool, stuck: (() -> Void)?
     ) {
-        place.silence()
+        place.bell.silence()
         state.withLock { state in
             state.sleepers.append(
                 Sleeper(place: place, epoll: epoll, deadline: deadline, watchesDescriptors: watchesDescriptors))
@@ -152,16 +140,16 @@ public final class SimulatedClock: Sendable {
         let isOutstanding = somethingIsOutstanding()
         switch state.withLock({ decide(&$0, for: deadline, somethingIsOutstanding: isOutstanding) }) {
         case .awake: break
-        case .sleep(let timeout): linux_poll_both(epoll, place.bell, timeout)
+        case .sleep(let timeout): linux_poll_both(epoll, place.bell.number, timeout)
         case .stuck:
             if let stuck {
                 stuck()
             } else {
                 // Some other loop may know what to do about it.
                 state.withLock { state in
-                    for sleeper in state.sleepers where sleeper.place !== place { sleeper.place.ring() }
+                    for sleeper in state.sleepers where sleeper.place !== place { sleeper.place.bell.ring() }
                 }
-                linux_poll_both(epoll, place.bell, -1)
+                linux_poll_both(epoll, place.bell.number, -1)
             }
         }
         state.withLock { state in
@@ -174,7 +162,7 @@ public final class SimulatedClock: Sendable {
         let now = state.now
         if deadline <= now { return .awake }
         let late = state.sleepers.filter { $0.deadline <= now }
-        for sleeper in late { sleeper.place.ring() }
+        for sleeper in late { sleeper.place.bell.ring() }
         // Whoever still works decides when it falls asleep.
         guard late.isEmpty, state.sleepers.count == state.places, !state.sleepers.dropLast().contains(where: \.isReady)
         else {
@@ -185,7 +173,7 @@ public final class SimulatedClock: Sendable {
         if next < Self.end, next <= state.mayJumpTo || !state.isHeld && !waitsForReal {
             state.stop()
             state.time = next
-            for sleeper in state.sleepers.dropLast() where sleeper.deadline <= next { sleeper.place.ring() }
+            for sleeper in state.sleepers.dropLast() where sleeper.deadline <= next { sleeper.place.bell.ring() }
             return deadline <= next ? .awake : .sleep(-1)
         }
         guard waitsForReal else { return .stuck }

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Linux
 
 /// A world in which sleeping takes no time: when nothing is ready, the clock jumps to the end of the wait.
 ///
@@ -23,10 +24,10 @@ public final class SimulatedPoller: Poller {
 
     /// The poller of one of the loops that share a clock. Traps when the process has no descriptors left; `reserve` says so.
     public convenience init(clock: SimulatedClock, waitsForDescriptors: Bool = true) {
-        do throws(RunLoop.Handle.Failure) {
+        do throws(SystemError) {
             try self.init(at: clock.reserve(), waitsForDescriptors: waitsForDescriptors)
         } catch {
-            fatalError("a simulated loop needs a descriptor, and this process gets none: errno \(error.errno)")
+            fatalError("a simulated loop needs a descriptor, and this process gets none: \(error)")
         }
     }
 

@@ -1,5 +1,5 @@
-import CLinux
 import Glibc
+import Linux
 import LuaRunLoops
 import RunLoops
 
@@ -31,7 +31,7 @@ final class AttachConnection {
     init(_ target: AttachTarget) throws(AttachTarget.Failure) {
         self.target = target
         AttachTarget.useRuntimeDirectory(target.runtimeDirectory)
-        do throws(RunLoop.MessagePort.Refusal) {
+        do throws(SystemError) {
             remote = try RunLoop.RemotePort(name: target.portName, on: loop)
         } catch {
             throw .init(message: "\(target.text) cannot be attached to: \(error.message)")

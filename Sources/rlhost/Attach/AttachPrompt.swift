@@ -1,6 +1,6 @@
-import CLinux
 import Glibc
 import LineEditor
+import Linux
 import LuaRunLoops
 import RunLoops
 
@@ -29,7 +29,7 @@ final class AttachPrompt: Prompt {
     /// Returns the exit status.
     func run() -> Int32 {
         Self.current = self
-        terminal_at_exit { AttachPrompt.current?.leave() }
+        Terminal.atExit { AttachPrompt.current?.leave() }
         connection.received = { [unowned self] event, bytes in take(event, bytes) }
         connection.waits = { [unowned self] in
             note("\(connection.target.text) is busy; the entry waits for its turn (Control-C takes it back)")
@@ -62,29 +62,29 @@ final class AttachPrompt: Prompt {
     private func leave() {
         Self.current = nil
         display?.close()
-        if terminalIsOpen { terminal_set_mode(TERMINAL_OWN) }
+        if terminalIsOpen { Terminal.setRaw(false) }
     }
 
     private func watch() -> Bool {
-        func add(_ fd: Int32, _ body: @escaping () -> Void) throws(RunLoop.FDPort.Failure) -> RunLoop.FDPort {
+        func add(_ fd: Int32, _ body: @escaping () -> Void) throws(SystemError) -> RunLoop.FDPort {
             let port = try RunLoop.FDPort(fd) { _, _ in body() }
             loop.add(port, to: .default)
             ports.append(port)
             return port
         }
-        do throws(RunLoop.FDPort.Failure) {
-            let signals = linux_watch_signals()
-            _ = try add(signals) { [unowned self] in
-                let signal = linux_take_watched_signal(signals)
-                if signal == SIGINT { interruptKey() } else if signal != 0 { end(128 + signal) }
+        do throws(SystemError) {
+            let signals = try Signals.watch()
+            _ = try add(signals.number) { [unowned self] in
+                guard let signal = Signals.take(signals.number) else { return }
+                if signal == SIGINT { interruptKey() } else { end(128 + signal) }
             }
             if let display {
-                _ = try add(terminal_watch()) { [unowned self] in
-                    if terminal_take_change() != 0 { display.edit { $0.redraw() } }
+                _ = try add(Terminal.watch()) { [unowned self] in
+                    if Terminal.takeChange() { display.edit { $0.redraw() } }
                     resize(display)
                 }
                 resize(display)
-                terminal_set_mode(TERMINAL_RAW)
+                Terminal.setRaw(true)
             }
             input = try add(0) { [unowned self] in takeInput() }
         } catch {
@@ -163,7 +163,7 @@ final class AttachPrompt: Prompt {
 
     private func take(_ event: Attach.Event, _ bytes: [UInt8]) {
         switch event {
-        case .output, .result: linux_print(1, bytes, bytes.count)
+        case .output, .result: bytes.withUnsafeBytes { Descriptor.print($0, to: 1) }
         case .error:
             hasFailed = true
             report(String(decoding: bytes.last == 10 ? bytes.dropLast() : bytes[...], as: UTF8.self))
@@ -182,7 +182,7 @@ final class AttachPrompt: Prompt {
             guard let self else { return }
             if inputHasEnded { return inputEnded() }
             prompt()
-            if display == nil, terminal_buffered_input() > 0 { takeLines() }
+            if display == nil, Terminal.bufferedInput > 0 { takeLines() }
         }
     }
 
@@ -218,6 +218,6 @@ final class AttachPrompt: Prompt {
         if interrupts > 2 { end(130) }
     }
 
-    override func suspendTerminal() { terminal_set_mode(TERMINAL_OWN) }
-    override func resumeTerminal() { terminal_set_mode(TERMINAL_RAW) }
+    override func suspendTerminal() { Terminal.setRaw(false) }
+    override func resumeTerminal() { Terminal.setRaw(true) }
 }

@@ -1,5 +1,5 @@
-import CLinux
 import Glibc
+import Linux
 import LuaRunLoops
 import RunLoops
 
@@ -19,10 +19,7 @@ final class AttachRunner {
         self.connection = connection
         let term = getenv("TERM").map { String(cString: $0) } ?? "dumb"
         usesColor = isatty(1) != 0 && term != "dumb" && !(getenv("NO_COLOR").map { $0.pointee != 0 } ?? false)
-        var columns: Int32 = 0
-        var rows: Int32 = 0
-        if isatty(1) != 0 { terminal_size(&columns, &rows) }
-        width = columns > 0 ? Int(columns) : 80
+        width = (isatty(1) != 0 ? Terminal.size.columns : nil) ?? 80
     }
 
     /// Runs until the first that fails. Returns the exit status.
@@ -48,17 +45,16 @@ final class AttachRunner {
             connection.loop.stopAll()
         }
         if connection.isLost { return connection.lost() }
-        let signals = linux_watch_signals()
-        guard let port = try? RunLoop.FDPort(signals, callback: { [unowned self] _, _ in takeSignal(signals) }) else {
-            return
-        }
+        guard let signals = try? Signals.watch(),
+            let port = try? RunLoop.FDPort(
+                signals.number, callback: { [unowned self] _, _ in takeSignal(signals.number) })
+        else { return }
         self.port = port
         connection.loop.add(port, to: .common)
     }
 
     private func takeSignal(_ fd: Int32) {
-        let signal = linux_take_watched_signal(fd)
-        guard signal != 0 else { return }
+        guard let signal = Signals.take(fd) else { return }
         guard signal == SIGINT, !hasInterrupted else {
             // The process ends the code when we are gone.
             status = 128 + signal
@@ -85,10 +81,10 @@ final class AttachRunner {
 
     private func take(_ event: Attach.Event, _ bytes: [UInt8]) {
         switch event {
-        case .output, .result: linux_print(1, bytes, bytes.count)
+        case .output, .result: bytes.withUnsafeBytes { Descriptor.print($0, to: 1) }
         case .error:
             Output.write("rlhost: ", to: 2)
-            linux_print(2, bytes, bytes.count)
+            bytes.withUnsafeBytes { Descriptor.print($0, to: 2) }
         case .notice: Program.report("attach: \(String(decoding: bytes, as: UTF8.self))")
         case .ended:
             ended = String(decoding: bytes.drop { $0 != 0x20 }.dropFirst(), as: UTF8.self)

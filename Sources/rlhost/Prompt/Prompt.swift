@@ -1,6 +1,6 @@
-import CLinux
 import Glibc
 import LineEditor
+import Linux
 import RunLoops
 
 /// What a prompt does wherever its Lua is: the line editor, or plain lines; entries of several lines; dot commands; the keys
@@ -25,7 +25,7 @@ class Prompt {
 
     init(_ loop: RunLoop) {
         self.loop = loop
-        terminalIsOpen = isatty(1) != 0 && terminal_open() != 0
+        terminalIsOpen = isatty(1) != 0 && Terminal.open()
         guard terminalIsOpen else {
             display = nil
             usesColor = false
@@ -79,10 +79,8 @@ class Prompt {
     // MARK: Input
 
     final func resize(_ display: REPL.Display) {
-        var columns: Int32 = 0
-        var rows: Int32 = 0
-        terminal_size(&columns, &rows)
-        if columns > 0, rows > 0 { display.edit { $0.resize(columns: Int(columns), rows: Int(rows)) } }
+        let size = Terminal.size
+        if let columns = size.columns, let rows = size.rows { display.edit { $0.resize(columns: columns, rows: rows) } }
     }
 
     final func handle(_ new: [LineEditor.Event]) {
@@ -108,10 +106,8 @@ class Prompt {
     /// Without an editor: a line at a time, and none while an entry runs or waits.
     final func takeLines() {
         repeat {
-            var length = 0
-            guard let line = terminal_read_line(&length) else { return inputEnded() }
-            defer { free(line) }
-            let text = String(decoding: UnsafeRawBufferPointer(start: line, count: length), as: UTF8.self)
+            guard let line = Terminal.readLine() else { return inputEnded() }
+            let text = String(decoding: line, as: UTF8.self)
             let entry = incomplete.isEmpty ? text : incomplete + "\n" + text
             guard isFinished(entry) else {
                 incomplete = entry
@@ -120,7 +116,7 @@ class Prompt {
             }
             incomplete = ""
             enter(entry)
-        } while !isBusy && status == nil && terminal_buffered_input() > 0
+        } while !isBusy && status == nil && Terminal.bufferedInput > 0
     }
 
     private func isFinished(_ text: String) -> Bool {
@@ -168,7 +164,7 @@ class Prompt {
 
     /// Shows an error, as everything on standard error.
     final func report(_ message: String) {
-        terminal_flush()
+        Terminal.flush()
         Output.write(usesColor ? "\u{1B}[31m\(message)\u{1B}[m\n" : message + "\n", to: 2)
     }
 
@@ -187,7 +183,7 @@ class Prompt {
         guard let display else { return }
         suspendTerminal()
         kill(0, SIGTSTP)
-        _ = terminal_take_change()
+        _ = Terminal.takeChange()
         resumeTerminal()
         resize(display)
         display.edit { $0.show() }

@@ -1,6 +1,6 @@
-import CLinux
 import Glibc
 import LineEditor
+import Linux
 
 extension REPL {
     /// The line editor and the terminal that it draws on, where it is not alone.
@@ -15,31 +15,21 @@ extension REPL {
         private var marksSeen = 0  // by `queue`
         private var marksSent = 0  // the loop's thread only
         private var isEditing = false  // the loop's thread only
-        private let editing = Mutex()
-        private let queue = Mutex()
+        private let editing = Condition()
+        private let queue = Condition()
         private let terminal: Int32
         private let relay: Int32
 
         /// nil if the terminal cannot be had.
         init?(_ editor: LineEditor) {
             self.editor = editor
-            relay = terminal_capture()
-            terminal = terminal_output()
-            guard relay >= 0 else { return nil }
-            var thread = pthread_t()
-            let box = Unmanaged.passRetained(self).toOpaque()
-            let failure = pthread_create(
-                &thread, nil,
-                { box in
-                    guard let box else { return nil }
-                    Unmanaged<Display>.fromOpaque(box).takeRetainedValue().relayOutput()
-                    return nil
-                }, box)
-            guard failure == 0 else {
-                terminal_release()
+            guard let relay = Terminal.capture() else { return nil }
+            self.relay = relay
+            terminal = Terminal.output
+            guard (try? Linux.Thread("rlhost output") { [self] in relayOutput() }) != nil else {
+                Terminal.release()
                 return nil
             }
-            pthread_detach(thread)
         }
 
         // MARK: The loop's thread
@@ -59,7 +49,7 @@ extension REPL {
 
         /// Waits until everything that was printed is on the screen; a second at most.
         func catchUp() {
-            terminal_flush()
+            Terminal.flush()
             marksSent += 1
             write(Self.mark)
             queue.lock()
@@ -73,13 +63,15 @@ extension REPL {
         /// Gives the terminal back. The editor must not be used afterwards.
         func close() {
             // One of the editor's questions to Lua has met `os.exit`.
-            guard !isEditing else { return terminal_release() }
+            guard !isEditing else { return Terminal.release() }
             catchUp()
             edit { $0.finish() }
-            terminal_release()
+            Terminal.release()
         }
 
-        private func write(_ bytes: [UInt8]) { linux_write_all(isatty(1) != 0 ? 1 : 2, bytes, bytes.count) }
+        private func write(_ bytes: [UInt8]) {
+            bytes.withUnsafeBytes { _ = Descriptor.write($0, to: isatty(1) != 0 ? 1 : 2) }
+        }
 
         // MARK: Both threads
 
@@ -93,7 +85,7 @@ extension REPL {
                 queue.unlock()
                 if !printed.isEmpty { bytes += editor.interleave(printed) }
                 guard !bytes.isEmpty else { return }
-                linux_write_all(terminal, bytes, bytes.count)
+                bytes.withUnsafeBytes { _ = Descriptor.write($0, to: terminal) }
             }
         }
 
@@ -115,9 +107,6 @@ extension REPL {
         private static let mark = Array("\u{1B}_rlhost\u{1B}\\".utf8)
 
         private func relayOutput() {
-            var signals = sigset_t()
-            sigfillset(&signals)
-            pthread_sigmask(SIG_BLOCK, &signals, nil)
             var buffer = [UInt8](repeating: 0, count: 1 << 16)
             var matched = 0
             while true {
@@ -147,46 +136,6 @@ extension REPL {
                 queue.unlock()
                 drawIfFree()
             }
-        }
-    }
-
-    /// A lock with a condition.
-    final class Mutex: @unchecked Sendable {
-        // Sendable: the two are made for this.
-        private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-        private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-
-        init() {
-            pthread_mutex_init(mutex, nil)
-            pthread_cond_init(condition, nil)
-        }
-
-        deinit {
-            pthread_mutex_destroy(mutex)
-            pthread_cond_destroy(condition)
-            mutex.deallocate()
-            condition.deallocate()
-        }
-
-        func lock() { pthread_mutex_lock(mutex) }
-        func unlock() { pthread_mutex_unlock(mutex) }
-        func tryLock() -> Bool { pthread_mutex_trylock(mutex) == 0 }
-        func signal() { pthread_cond_signal(condition) }
-
-        /// Waits for `signal`, or for nothing at all now and then. The lock is held before and after.
-        func wait() { pthread_cond_wait(condition, mutex) }
-
-        /// Waits for `signal`; false when the time is over. The lock is held before and after.
-        func wait(milliseconds: Int) -> Bool {
-            var until = timespec()
-            clock_gettime(CLOCK_REALTIME, &until)
-            until.tv_sec += milliseconds / 1000
-            until.tv_nsec += milliseconds % 1000 * 1_000_000
-            if until.tv_nsec >= 1_000_000_000 {
-                until.tv_sec += 1
-                until.tv_nsec -= 1_000_000_000
-            }
-            return pthread_cond_timedwait(condition, mutex, &until) == 0
         }
     }
 }

@@ -1,5 +1,5 @@
-import CLinux
 import Glibc
+import Linux
 import RunLoops
 
 extension REPL {
@@ -10,11 +10,11 @@ extension REPL {
     /// a callback keeps the loop busy, and the thread makes of the key the signal that interrupts it.
     final class Keyboard: @unchecked Sendable {
         // Sendable: what changes is guarded by `state`; `source` is only signalled by the thread.
-        private let state = Mutex()
+        private let state = Condition()
         private var pressed: [UInt8] = []
         private var isPaused = true
         private var hasEnded = false
-        private let keys = terminal_keys()
+        private let keys = Terminal.keys()
         /// Performed when there are keys, or the terminal is gone.
         let source: RunLoop.Source
 
@@ -27,21 +27,8 @@ extension REPL {
 
         /// Begins to read, paused. Returns false if the thread cannot be had.
         func start() -> Bool {
-            var thread = pthread_t()
-            let box = Unmanaged.passRetained(self)
-            let failure = pthread_create(
-                &thread, nil,
-                { box in
-                    guard let box else { return nil }
-                    Unmanaged<Keyboard>.fromOpaque(box).takeRetainedValue().readKeys()
-                    return nil
-                }, box.toOpaque())
-            guard failure == 0 else {
-                box.release()
-                return false
-            }
-            pthread_detach(thread)
-            return true
+            // A program in the background that reads is stopped; if it blocked that, it would get an error instead.
+            (try? Linux.Thread("rlhost keys", admitting: [SIGTTIN]) { [self] in readKeys() }) != nil
         }
 
         // MARK: The loop's thread
@@ -53,16 +40,16 @@ extension REPL {
             state.lock()
             defer { state.unlock() }
             isPaused = true
-            terminal_set_mode(TERMINAL_OWN)
+            Terminal.setRaw(false)
             // For the terminal, what was pressed before the change is text: a Control-C among it would be no signal.
-            while linux_poll_now(keys, Int16(POLLIN)) == Int16(POLLIN), readSome() > 0 {}
+            while Descriptor.poll(keys, POLLIN) == POLLIN, readSome() > 0 {}
             return dropInterrupt()
         }
 
         /// Takes the terminal, and goes on with what is left.
         func resume() {
             guard isPaused else { return }  // changed by this thread only
-            terminal_set_mode(TERMINAL_RAW)
+            Terminal.setRaw(true)
             state.lock()
             isPaused = false
             if !pressed.isEmpty || hasEnded { source.signal() }
@@ -83,7 +70,7 @@ extension REPL {
         // MARK: Both threads, which hold `state`
 
         private func readSome() -> Int {
-            if keys == 0, linux_bytes_to_read(0) == 0 { return 0 }  // another may have been faster
+            if keys == 0, Descriptor.readable(0) == 0 { return 0 }  // another may have been faster
             return withUnsafeTemporaryAllocation(byteCount: 1 << 12, alignment: 1) { buffer in
                 let count = read(keys, buffer.baseAddress, buffer.count)
                 if count > 0 { pressed += buffer[..<count] }
@@ -100,12 +87,6 @@ extension REPL {
         // MARK: The reader's thread
 
         private func readKeys() {
-            linux_name_thread("rlhost keys")
-            var signals = sigset_t()
-            sigfillset(&signals)
-            // A program in the background that reads is stopped; if it blocked that, it would get an error instead.
-            sigdelset(&signals, SIGTTIN)
-            pthread_sigmask(SIG_BLOCK, &signals, nil)
             while true {
                 var key = pollfd(fd: keys, events: Int16(POLLIN), revents: 0)
                 guard poll(&key, 1, -1) > 0 else { continue }

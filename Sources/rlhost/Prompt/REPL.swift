@@ -1,6 +1,6 @@
-import CLinux
 import Glibc
 import LineEditor
+import Linux
 import LuaRunLoops
 import RunLoops
 
@@ -41,10 +41,10 @@ final class REPL: Prompt {
             if taskRuns, text.prefix(while: { $0 != "\n" }).hasSuffix("interrupted!") { return interruptEntry() }
             report(text)
         }
-        terminal_at_exit { REPL.current?.leave() }
-        LuaHost.setLastWords(terminal_say_farewell)
+        Terminal.atExit { REPL.current?.leave() }
+        LuaHost.setLastWords(Terminal.sayFarewell)
         LuaHost.setAroundProgram { begins in
-            guard linux_is_main_thread() != 0, let prompt = REPL.current else { return }
+            guard Linux.Thread.isMain, let prompt = REPL.current else { return }
             prompt.lendTerminal(begins != 0)
         }
         host.loop.addCommonMode(mode)
@@ -78,17 +78,17 @@ final class REPL: Prompt {
     private func lendTerminal(_ lends: Bool) {
         guard taskRuns, let display else { return }
         if lends { display.catchUp() }
-        terminal_lend(lends ? 1 : 0)
+        Terminal.lend(lends)
     }
 
     private func watch() -> Bool {
-        do throws(RunLoop.FDPort.Failure) {
+        do throws(SystemError) {
             if let display {
                 guard keyboard.start() else { return false }
                 input = keyboard.source
-                let sizePort = try RunLoop.FDPort(terminal_watch(), name: "changes of the terminal") {
+                let sizePort = try RunLoop.FDPort(Terminal.watch(), name: "changes of the terminal") {
                     [unowned self] _, _ in
-                    if terminal_take_change() != 0 { display.edit { $0.redraw() } }
+                    if Terminal.takeChange() { display.edit { $0.redraw() } }
                     resize(display)
                 }
                 host.loop.add(sizePort, to: mode)
@@ -103,7 +103,7 @@ final class REPL: Prompt {
         if let input { host.loop.add(input, to: mode) }
         let observer = RunLoop.Observer(.beforeWaiting, order: .max) { [unowned self] _, _ in
             // Everything the callbacks of this pass have printed is on the screen before the next key is.
-            terminal_flush()
+            Terminal.flush()
             host.forgetInterrupt()
         }
         host.loop.add(observer, to: mode)
@@ -133,7 +133,7 @@ final class REPL: Prompt {
         var first = script.text(ofGlobal: "_PROMPT")
         let further = script.text(ofGlobal: "_PROMPT2") ?? ">> "
         guard let display else {
-            terminal_flush()
+            Terminal.flush()
             return Output.write(incomplete.isEmpty ? first ?? "> " : further, to: 1)
         }
         if first == nil { first = usesColor ? "\u{1B}[1m>\u{1B}[m " : "> " }
@@ -218,7 +218,7 @@ final class REPL: Prompt {
         host.loop.perform(in: [mode]) { [weak self] in
             guard let self else { return }
             prompt()
-            if display == nil, terminal_buffered_input() > 0 { takeLines() }
+            if display == nil, Terminal.bufferedInput > 0 { takeLines() }
         }
     }
 

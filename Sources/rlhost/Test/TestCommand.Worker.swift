@@ -1,4 +1,3 @@
-import CLinux
 import Glibc
 import LuaRunLoops
 import RunLoops
@@ -57,7 +56,7 @@ extension TestCommand {
             var byte: UInt8 = 0
             while true {
                 let count = read(3, &byte, 1)
-                if count < 0, linux_errno() == EINTR { continue }
+                if count < 0, errno == EINTR { continue }
                 guard count == 1 else { return nil }
                 if byte == UInt8(ascii: "\n") { return String(decoding: bytes, as: UTF8.self) }
                 bytes.append(byte)

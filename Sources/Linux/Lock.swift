@@ -1,11 +1,11 @@
-internal import CLinux
+package import CLinux
 
 /// A mutual exclusion lock around a value. A pthread mutex rather than `Synchronization.Mutex`, because ThreadSanitizer
 /// understands the former and reports false races inside the latter.
 package final class Lock<Value>: @unchecked Sendable {
     // Sendable: `value` is touched only between lock and unlock.
-    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    private var value: Value
+    @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    @usableFromInline var value: Value
 
     package init(_ value: Value) {
         self.value = value
@@ -18,6 +18,7 @@ package final class Lock<Value>: @unchecked Sendable {
         mutex.deallocate()
     }
 
+    @inlinable
     package func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }

@@ -1,0 +1,99 @@
+#define _GNU_SOURCE
+#include "descriptors.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/file.h>
+
+int linux_set_nonblocking(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+// One system call for all.
+void linux_open_descriptors(unsigned char *open, int count) {
+  struct pollfd all[256];
+  for (int first = 0; first < count; first += 256) {
+    int n = count - first < 256 ? count - first : 256;
+    for (int i = 0; i < n; i++) all[i] = (struct pollfd){.fd = first + i};
+    poll(all, (nfds_t)n, 0);
+    for (int i = 0; i < n; i++) open[first + i] = !(all[i].revents & POLLNVAL);
+  }
+}
+
+void linux_keep_standard_descriptors(void) {
+  // From the lowest on: `open` takes the first number that is free.
+  for (int fd = 0; fd <= 2; fd++)
+    if (!linux_is_open(fd)) open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+}
+
+int linux_write_all(int fd, const void *bytes, size_t length) {
+  const char *p = bytes;
+  while (length > 0) {
+    ssize_t n = write(fd, p, length);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) {  // somebody made it non-blocking: nothing is lost for that
+      struct pollfd ready = {.fd = fd, .events = POLLOUT};
+      poll(&ready, 1, -1);
+      continue;
+    }
+    if (n < 0) return errno;
+    p += n;
+    length -= (size_t)n;
+  }
+  return 0;
+}
+
+void linux_print(int fd, const void *bytes, size_t length) {
+  FILE *stream = fd == 1 ? stdout : stderr;
+  fwrite(bytes, 1, length, stream);
+  fflush(stream);
+}
+
+// Closes a descriptor on the way out of a failure, whose error number stays.
+static int give_up(int fd) {
+  int error = errno;
+  if (fd >= 0) close(fd);
+  errno = error;
+  return -1;
+}
+
+int linux_open_private_directory(const char *path, int make, uint32_t *owner, uint32_t *mode) {
+  // Whatever the umask: it can only take away more.
+  if (make && mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return -1;
+  struct stat status;
+  if (fstat(fd, &status) != 0) return give_up(fd);
+  *owner = status.st_uid;
+  *mode = status.st_mode & 07777;
+  if (status.st_uid == geteuid() && !(status.st_mode & 077)) return fd;
+  errno = EACCES;
+  return give_up(fd);
+}
+
+int linux_lock(int directory, const char *name) {
+  for (;;) {
+    int fd = openat(directory, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return -1;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) errno = EADDRINUSE;
+      return give_up(fd);
+    }
+    // Who had it may have removed the file between our two steps: then this lock is one that nobody else sees.
+    struct stat ours, current;
+    if (fstat(fd, &ours) != 0) return give_up(fd);
+    if (fstatat(directory, name, &current, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == current.st_ino &&
+        ours.st_dev == current.st_dev)
+      return fd;
+    close(fd);
+  }
+}
+
+void linux_remove(int directory, const char *name, linux_file_id id) {
+  struct stat status;
+  if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_dev == id.device &&
+      status.st_ino == id.number)
+    unlinkat(directory, name, 0);
+}

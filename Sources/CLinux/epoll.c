@@ -1,0 +1,50 @@
+#define _GNU_SOURCE
+#include "epoll.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
+
+int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t timeout) {
+  static atomic_bool missing;
+  if (timeout == 0) return epoll_wait(epoll, events, count, 0);
+  if (timeout < 0) return epoll_wait(epoll, events, count, -1);
+  if (!atomic_load_explicit(&missing, memory_order_relaxed)) {
+    struct timespec t = {.tv_sec = timeout / 1000000000, .tv_nsec = timeout % 1000000000};
+    int n = (int)syscall(SYS_epoll_pwait2, epoll, events, count, &t, NULL, 0);
+    if (n >= 0 || errno != ENOSYS) return n;
+    atomic_store_explicit(&missing, 1, memory_order_relaxed);
+  }
+  int64_t milliseconds = timeout / 1000000 + (timeout % 1000000 != 0);
+  return epoll_wait(epoll, events, count, milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds);
+}
+
+int linux_epoll_waking(int wake) {
+  int fd = epoll_create1(EPOLL_CLOEXEC);
+  if (fd < 0) return -1;
+  // Edge-triggered, so that nobody ever has to read it: each wake-up is one system call, the writer's.
+  struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = UINT64_MAX};
+  if (epoll_ctl(fd, EPOLL_CTL_ADD, wake, &event) == 0) return fd;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+void linux_lose_loop(void) {
+  static const char text[] =
+      "run loop: its own descriptor is gone: close only descriptors that you have opened, or do so before the loop is used\n";
+  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
+  exit(1);
+}
+
+void linux_poll_both(int a, int b, int64_t timeout) {
+  struct pollfd both[2] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}};
+  struct timespec t = {.tv_sec = timeout / 1000000000, .tv_nsec = timeout % 1000000000};
+  ppoll(both, 2, timeout < 0 ? NULL : &t, NULL);
+}

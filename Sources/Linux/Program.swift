@@ -1,0 +1,113 @@
+internal import CLinux
+internal import Glibc
+
+/// A child process. It leads a process group of its own, so that it can be sent signals with all that it starts.
+package final class Program: Sendable {
+    package let process: Int32
+    /// Becomes readable when it ends: a pidfd.
+    package let end: Descriptor
+
+    /// How it ended.
+    package enum Outcome: Equatable, Sendable {
+        case exit(status: Int32)
+        case signal(Int32)
+        /// Somebody else has waited for it.
+        case unknown
+    }
+
+    private init(_ process: Int32, _ end: Descriptor) {
+        self.process = process
+        self.end = end
+    }
+
+    /// Starts a program. Arguments and variables are bytes without a zero behind them.
+    ///
+    /// - Parameters:
+    ///   - arguments: the first is looked up in PATH.
+    ///   - environment: "NAME=value" each; nil: this process's own.
+    ///   - directory: nil: this process's own.
+    ///   - descriptors: what it gets as its descriptors 0 to 3. Missing ones are /dev/null; there is no 3 then.
+    ///   - terminal: it leads a session with this terminal, which it gets as 0 to 2.
+    /// - Throws: ENOENT, EACCES, E2BIG, EAGAIN, EMFILE and the like.
+    package static func start(
+        _ arguments: [[UInt8]], environment: [[UInt8]]? = nil, directory: [UInt8]? = nil,
+        descriptors: [Int32: Descriptor] = [:], terminal: PseudoTerminal? = nil
+    ) throws(SystemError) -> Program {
+        var process: Int32 = 0
+        let failure = withCStrings(arguments) { arguments in
+            withCStrings(environment ?? []) { variables in
+                withCStrings([directory ?? [], Array((terminal?.path ?? "").utf8)]) { paths in
+                    func number(_ place: Int32) -> Int32 { descriptors[place]?.number ?? -1 }
+                    var program = linux_program()
+                    program.arguments = arguments
+                    program.environment = environment == nil ? nil : variables
+                    program.directory = directory == nil ? nil : UnsafePointer(paths[0])
+                    program.descriptors = (number(0), number(1), number(2), number(3))
+                    program.terminal = terminal == nil ? nil : UnsafePointer(paths[1])
+                    return linux_start_program(&program, &process)
+                }
+            }
+        }
+        let name = String(decoding: arguments.first ?? [], as: UTF8.self)
+        guard failure == 0 else { throw SystemError("posix_spawn", name, errno: failure) }
+        do throws(SystemError) {
+            return Program(process, try Descriptor(linux_watch_program(process), "pidfd_open", name))
+        } catch {
+            // Nobody would ever hear of its end.
+            kill(-process, SIGKILL)
+            var status: Int32 = 0
+            while waitpid(process, &status, 0) < 0, linux_errno() == EINTR {}
+            throw error
+        }
+    }
+
+    /// How it has ended, once that is so; nil while it runs. The system tells it once.
+    package func outcome() -> Outcome? { Self.outcome(of: process) }
+
+    package static func outcome(of process: Int32) -> Outcome? {
+        var number: Int32 = 0
+        switch linux_program_ended(process, &number) {
+        case 0: return nil
+        case 1: return .exit(status: number)
+        case 2: return .signal(number)
+        default: return .unknown
+        }
+    }
+
+    /// Sends it a signal; to its whole group, on request.
+    ///
+    /// - Throws: ESRCH when it has ended, EPERM when it has become another user's.
+    package func send(_ signal: Int32, toGroup: Bool = false) throws(SystemError) {
+        try Self.send(signal, to: toGroup ? -process : process)
+    }
+
+    /// - Parameter process: a negative one is a group.
+    package static func send(_ signal: Int32, to process: Int32) throws(SystemError) {
+        guard kill(process, signal) == 0 else { throw SystemError("kill", "process \(process)") }
+    }
+
+    /// Whether this process has a child that runs.
+    package static var hasChildren: Bool { linux_has_children() != 0 }
+
+    /// This process dies with the one that has started it; what it prints comes out line by line; SIGPIPE does not kill it.
+    package static func becomeWorker() { linux_become_worker() }
+
+    /// Calls `body` with a C array of C strings, NULL at the end.
+    private static func withCStrings<Result>(
+        _ list: [[UInt8]], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
+    ) -> Result {
+        let strings = UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>.allocate(capacity: list.count + 1)
+        for (index, bytes) in list.enumerated() {
+            let copy = UnsafeMutablePointer<CChar>.allocate(capacity: bytes.count + 1)
+            for (place, byte) in bytes.enumerated() { copy[place] = CChar(bitPattern: byte) }
+            copy[bytes.count] = 0
+            strings[index] = copy
+        }
+        strings[list.count] = nil
+        defer {
+            for index in list.indices { strings[index]?.deallocate() }
+            strings.deallocate()
+        }
+        return body(strings)
+    }
+}

@@ -27,11 +27,17 @@ let package = Package(
         .target(name: "LuaModules", exclude: ["runloop"], cSettings: c),
         .target(name: "CLuaSupport", dependencies: ["CLua", "LuaModules"], cSettings: c),
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], swiftSettings: swift),
+        // The codec of runloop.json.
+        .target(name: "CJSON", dependencies: ["CLua"], cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux"], swiftSettings: swift),
+        // The modules beside runloop: runloop.json.
+        .target(name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON"], swiftSettings: swift),
         .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
         .executableTarget(
-            name: "rlhost", dependencies: ["LuaRunLoops", "RunLoops", "LineEditor", "Linux"], swiftSettings: swift),
+            name: "rlhost",
+            dependencies: ["LuaHTTP", "LuaRunLoops", "RunLoops", "LineEditor", "Linux"],
+            swiftSettings: swift),
         .testTarget(name: "LinuxTests", dependencies: ["Linux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux"], swiftSettings: swift),
         .testTarget(

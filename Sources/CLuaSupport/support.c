@@ -234,6 +234,10 @@ static void push_entry(lua_State *L, const cl_entry *entry) {
     lua_pushcclosure(L, construct, 2);
     return;
   }
+  if (entry->kind == CL_NATIVE) {
+    lua_pushcfunction(L, entry->function);
+    return;
+  }
   lua_pushlightuserdata(L, (void *)entry->function);
   if (entry->kind == CL_PACKS) {
     lua_pushinteger(L, entry->spread);

@@ -24,6 +24,11 @@ public struct Library: @unchecked Sendable {
             self.spread = spread
             self.function = function
         }
+
+        /// A function that is C and of Lua's own kind: Lua calls it without a trampoline, and it may raise.
+        public static func native(_ name: StaticString, _ function: @escaping LuaFunction) -> Entry {
+            Entry(name, constructs: Int(CL_NATIVE), function)
+        }
     }
 
     public init(_ functions: [Entry]) {

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+static const char json_lua[] = {
+#embed "runloop/json.lua"
+};
 static const char prelude_lua[] = {
 #embed "runloop/prelude.lua"
 };
@@ -63,6 +66,7 @@ static const char test_worker_lua[] = {
 
 #define MODULE(name, text) {name, text, sizeof text}
 static const lua_module modules[] = {
+    MODULE("runloop.json", json_lua),
     MODULE("runloop.prelude", prelude_lua),
     MODULE("runloop.prompt.entries", prompt_entries_lua),
     MODULE("runloop.prompt.inspect", prompt_inspect_lua),

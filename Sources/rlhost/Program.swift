@@ -1,5 +1,6 @@
 import Glibc
 import Linux
+import LuaHTTP
 import LuaRunLoops
 import RunLoops
 
@@ -13,7 +14,7 @@ enum Program {
     static let banner = "rlhost \(version)  (\(LuaHost.luaRelease), run loops)"
 
     /// The modules beside `runloop` that this program has. A new one is one element.
-    static let batteries: @Sendable () -> [Battery] = { [.noTesting] }
+    static let batteries: @Sendable () -> [Battery] = { [.noTesting, .json] }
 
     static func main() {
         Descriptor.keepStandardOnes()

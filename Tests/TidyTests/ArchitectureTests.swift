@@ -9,8 +9,9 @@ struct ArchitectureTests {
         "RunLoops": ["Linux", "CLinux", "Synchronization", "Glibc"],
         "Lua": ["CLua", "CLuaSupport", "Synchronization", "Glibc"],
         "LuaRunLoops": ["RunLoops", "Lua", "Linux", "CLua", "CLuaSupport", "Synchronization", "Glibc"],
+        "LuaHTTP": ["LuaRunLoops", "Lua", "CJSON"],
         "LineEditor": ["Linux", "Glibc"],
-        "rlhost": ["LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux", "Synchronization", "Glibc"],
+        "rlhost": ["LuaHTTP", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux", "Synchronization", "Glibc"],
     ]
 
     @Test("each target imports only what is below it", arguments: Tree.files(under: "Sources", "swift"))

@@ -148,6 +148,7 @@ typedef struct cl_entry {
   const char *name;
   cl_function function;
   int kind;    ///< a constructor of this kind: the new userdata is argument 1; -1 for a plain function
+               ///< CL_NATIVE: no Swift, but a function of Lua's own kind, which may raise
                ///< CL_PACKS: the arguments from `spread` on are packed; see cl_take_parcel
   int spread;  ///< a constructor: the arguments from this one on are kept in further user values of the new object; if the
                ///< argument before is a table, its array part from 2 on instead. 0: none
@@ -161,7 +162,7 @@ int cl_define_kind(lua_State *L, int index, const cl_entry *methods, int count, 
 /// Leaves a table with these functions on the stack.
 int cl_new_library(lua_State *L, const cl_entry *entries, int count);
 
-enum { CL_PACKS = -2 };
+enum { CL_PACKS = -2, CL_NATIVE = -3 };
 
 /// In a function that packs: its parcel, which is the caller's to free.
 cl_parcel *cl_take_parcel(lua_State *L);

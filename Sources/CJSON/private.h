@@ -1,0 +1,32 @@
+// Between the C files of the codec.
+#pragma once
+
+#include <lauxlib.h>
+
+#include "CJSON.h"
+
+/// How deep arrays and objects may be in each other.
+enum { JSON_DEPTH = 1000 };
+
+/// Upvalues of the functions of the codec.
+enum { JSON_ARRAY = 1, JSON_OBJECT = 2, JSON_BUFFER = 3 };
+
+/// A buffer that a state keeps for its next texts, in a userdata that frees it.
+typedef struct json_buffer {
+  char *bytes;
+  size_t length, capacity;
+} json_buffer;
+
+/// Room for `count` more bytes. Raises when memory is out.
+void json_grow(lua_State *L, json_buffer *buffer, size_t count);
+static inline void json_reserve(lua_State *L, json_buffer *buffer, size_t count) {
+  if (buffer->capacity - buffer->length < count) json_grow(L, buffer, count);
+}
+/// After use: a buffer that one large text has enlarged is given back.
+void json_release(json_buffer *buffer);
+
+/// The length of the UTF-8 sequence at `p`, which begins with a byte above 127; 0 if it is none.
+int json_utf8_length(const unsigned char *p, const unsigned char *end);
+
+int json_decode(lua_State *L);
+int json_encode(lua_State *L);

@@ -1,0 +1,8 @@
+internal import CJSON
+internal import Lua
+public import LuaRunLoops
+
+extension Battery {
+    /// `runloop.json`.
+    public static let json = Battery("runloop.json", functions: Library([.native("codec", json_open)]))
+}

@@ -1,0 +1,38 @@
+-- runloop.json: what the codec, which is C, leaves to Lua.
+
+local native = ...
+local json = native.codec()
+
+-- What source has lines: an iterator over them.
+local function lines_of(source, options)
+  if type(source) == "function" then return source end
+  local is_known, lines = pcall(function() return source.lines end)
+  if not is_known or type(lines) ~= "function" then
+    error("json.lines: argument #1 must be a stream, a file or an iterator of lines, got " .. type(source), 3)
+  end
+  if options == nil then return lines(source) end
+  return lines(source, options)
+end
+
+function json.lines(source, options)
+  local following = lines_of(source, options)
+  local number = 0
+  return function()
+    while true do
+      local line = following()
+      if line == nil then return nil end
+      number = number + 1
+      if type(line) ~= "string" then
+        error("json.lines: line " .. number .. " must be a string, got " .. type(line), 2)
+      end
+      -- Blank lines keep a connection alive, and end many a file.
+      if line:find "[^ \t\r\n]" then
+        local value, problem = json.decode(line)
+        if problem then error("json.lines: line " .. number .. ": " .. problem:gsub("^line 1, ", ""), 2) end
+        return value
+      end
+    end
+  end
+end
+
+return json

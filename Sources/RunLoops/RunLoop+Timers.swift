@@ -76,7 +76,7 @@ extension RunLoop {
     /// A timer that was in no mode. `move` without its detours.
     private func insert(_ node: NodePointer, _ queue: TimerQueue) {
         node.pointee.queue = Unmanaged.passUnretained(queue)
-        queue.count += 1
+        queue.enter(node)
         lastAge += 1
         node.pointee.age = lastAge
         if !node.pointee.isFiring {
@@ -112,9 +112,9 @@ extension RunLoop {
         guard let old else { return insert(node, new) }
         let wasInHeap = node.pointee.heapIndex >= 0
         if wasInHeap { old.heap.remove(node) }
-        old.count -= 1
+        old.leave(node)
         node.pointee.queue = Unmanaged.passUnretained(new)
-        new.count += 1
+        new.enter(node)
         if wasInHeap { new.heap.insert(node) }
         dropTimersEntry(old)
         if node.pointee.fireDate <= latestNow { noteDueTimers(new) }
@@ -241,7 +241,7 @@ extension RunLoop {
         node.pointee.queue = nil
         queue._withUnsafeGuaranteedRef { queue in
             if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
-            queue.count -= 1
+            queue.leave(node)
             if portCount > 0 { dropTimersEntry(queue) }
         }
         leaveBatch(node)
@@ -293,6 +293,13 @@ extension NodePointer {
                 if date <= loop.latestNow { loop.noteDueTimers(queue) }
             }
         }
+    }
+
+    /// See `RunLoop.Timer.keepsAlive`. O(1).
+    public func setKeepsAlive(_ keeps: Bool) {
+        guard keeps != pointee.keepsAlive else { return }
+        pointee.keepsAlive = keeps
+        pointee.queue?._withUnsafeGuaranteedRef { $0.idle += keeps ? -1 : 1 }
     }
 
     /// See `RunLoop.Timer.invalidate`. O(log n).

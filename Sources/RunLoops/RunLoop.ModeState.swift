@@ -21,6 +21,8 @@ extension RunLoop {
 
         /// How many ports are in it.
         private(set) var portCount = 0
+        /// How many sources and ports in it do not keep the loop running.
+        private var idleItems = 0
         /// What is ready, first come first served.
         let ready = ReadyQueue()
         /// The descriptors of its ports; made with the first.
@@ -38,8 +40,8 @@ extension RunLoop {
 
         /// Whether anything in it could happen, pending perform requests aside. Observers do not count.
         var holdsItems: Bool {
-            if portCount > 0 || !sources.isEmpty { return true }
-            for queue in timers where queue.count > 0 { return true }
+            if portCount + sources.count > idleItems { return true }
+            for queue in timers where queue.count > queue.idle { return true }
             return false
         }
 
@@ -59,8 +61,10 @@ extension RunLoop {
                 observed.formUnion(observer.activities)
             case let source as Source:
                 sources.append(source)
-            case is PortBase:
+                if !source.keepsAlive { idleItems += 1 }
+            case let port as PortBase:
                 portCount += 1
+                if !port.keepsAlive { idleItems += 1 }
             default:
                 fatalError("unknown kind of item")
             }
@@ -73,12 +77,19 @@ extension RunLoop {
                 observed = observers.reduce(into: []) { $0.formUnion($1.activities) }
             case let source as Source:
                 sources.removeAll { $0 === source }
+                if !source.keepsAlive { idleItems -= 1 }
             case let port as PortBase:
                 portCount -= 1
+                if !port.keepsAlive { idleItems -= 1 }
                 ready.remove(port)
             default:
                 fatalError("unknown kind of item")
             }
+        }
+
+        /// An item that is in it has begun to keep the loop running, or has ceased to.
+        func noteKeepsAlive(_ item: Item) {
+            if !(item is Observer) { idleItems += item.keepsAlive ? -1 : 1 }
         }
 
         var items: [Item] {

@@ -19,6 +19,12 @@ public final class RunLoop {
     public unowned(unsafe) var attachment: AnyObject?
     public var statistics: Statistics { counters.pointee }
     let counters: UnsafeMutablePointer<Statistics>
+    /// Called once, after `wantsTurnEnd` was set, when nothing that is ready is left to be handled and the loop is about to ask
+    /// the kernel for more, or a run ends: the place for what is cheaper done once for many callbacks. It must call nothing that
+    /// is not its own; it may `signal` ports.
+    public var turnEndHandler: (() -> Void)?
+    /// Set it when there is something for `turnEndHandler` to do.
+    public var wantsTurnEnd = false
 
     let poller: Poller
     var modes: [ModeState] = []
@@ -255,6 +261,13 @@ public final class RunLoop {
 
     // MARK: The steps
 
+    @inline(__always)
+    private func endTurn() {
+        guard wantsTurnEnd else { return }
+        wantsTurnEnd = false
+        turnEndHandler?()
+    }
+
     private func heed() {
         attentionHandler?(self)
         dispatches += 1
@@ -270,6 +283,7 @@ public final class RunLoop {
     }
 
     private func end(_ run: Run) {
+        endTurn()
         handle.endRun()
         runs.removeLast()
         innermostRun = runs.last.map { .passUnretained($0) }
@@ -335,6 +349,7 @@ public final class RunLoop {
             mode.portCount > 0
         else { return nil }
         dropStale(mode)
+        if mode.ready.count == 0 { endTurn() }
         if mode.ready.count == 0 { look(mode) }
         // Behind what is queued already; but a port that is ready again at once must not keep them from their turn.
         queueDueTimers(mode)
@@ -352,6 +367,10 @@ public final class RunLoop {
         if let event = takeReady(mode) {
             handle.clearWakeUp()
             return event
+        }
+        if wantsTurnEnd {
+            endTurn()
+            if let event = takeReady(mode) { return event }
         }
         let mayWait = waits && !run.wakeIsPending && !isStopped(run)
         while true {
@@ -499,7 +518,7 @@ public final class RunLoop {
         guard port.isValid, mode.contains(port) else { return false }
         counters.pointee.ports += 1
         // Delivered here, it is not to be delivered again in another mode, nor to keep a place there.
-        if port.modes.count > 1 {
+        if port.modes.count > 1, !port.isEdgeTriggered {
             for other in port.modes where other !== mode {
                 look(other)
                 other.ready.remove(port)
@@ -535,7 +554,8 @@ public final class RunLoop {
             return false
         }
         guard !timersAreDue(mode) else { return false }
-        look(mode)
+        endTurn()
+        if mode.ready.count == 0 { look(mode) }
         if mode.ready.count > 0 { return true }
         looksInVain = 15
         return false

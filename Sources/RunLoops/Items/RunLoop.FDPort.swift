@@ -9,7 +9,7 @@ extension RunLoop {
     ///
     /// The end of a file does not spin: after an event with `.hangUp` or `.error`, when nothing is left to read, the port
     /// rests until `setEvents`. After a half-close by the peer only its interest in reading rests.
-    public final class FDPort: PortBase {
+    public final class FDPort: DescriptorPort {
         public struct Events: OptionSet, Hashable, Sendable {
             public let rawValue: UInt8
             public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -38,7 +38,6 @@ extension RunLoop {
             var pollMask: Int16 { Int16(truncatingIfNeeded: epollMask) }
         }
 
-        public let fd: Int32
         public let ownsDescriptor: Bool
         /// Rests after each event, until `setEvents`.
         public let once: Bool
@@ -75,11 +74,10 @@ extension RunLoop {
             name: String = "", owner: ItemOwner
         ) throws(SystemError) {
             guard linux_is_open(fd) != 0 else { throw SystemError("fcntl") }
-            self.fd = fd
             self.events = events.intersection([.read, .write])
             self.once = once
             ownsDescriptor = owns
-            super.init(name: name, order: order, owner: owner)
+            super.init(fd, name: name, order: order, owner: owner)
         }
 
         deinit { if isValid { retire() } }
@@ -101,10 +99,10 @@ extension RunLoop {
         }
 
         /// What it watches for at the moment.
-        var interest: Events { isLost ? [] : events.subtracting(resting) }
+        override var interest: Events { isLost ? [] : events.subtracting(resting) }
 
         /// Takes note of what the kernel found; whether it concerns this port.
-        func find(_ events: Events) -> Bool {
+        override func find(_ events: Events) -> Bool {
             guard !interest.isEmpty else { return false }
             found = events.intersection(interest.union([.hangUp, .error]))
             return !found.isEmpty
@@ -143,7 +141,7 @@ extension RunLoop {
         }
 
         /// The descriptor is not what it was, or cannot be watched: says so once, as an error, and never watches again.
-        func loseDescriptor() {
+        override func loseDescriptor() {
             guard !isLost else { return }
             isLost = true
             found = .error

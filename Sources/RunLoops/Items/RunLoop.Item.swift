@@ -14,7 +14,7 @@ extension RunLoop {
     /// What sources, ports and observers have in common: they are in modes, and can be invalidated.
     ///
     /// Not thread-safe unless a subclass says so: use an item on the thread of its loop.
-    public class Item {
+    open class Item {
         /// For descriptions; a message port's is what others find it by.
         public internal(set) final var name: String
         /// Lower ones come first.
@@ -28,6 +28,15 @@ extension RunLoop {
         /// Of which loops it is a common item.
         final var commonIn: [Unmanaged<RunLoop>] = []
         public internal(set) final var isValid = true
+        /// Off: a loop serves it while it runs, but does not run for its sake. Observers never keep a loop running. A custom
+        /// source that is in several loops: set it before it is added.
+        public final var keepsAlive = true {
+            didSet {
+                guard keepsAlive != oldValue else { return }
+                for mode in modes { mode.noteKeepsAlive(self) }
+                didChangeKeepsAlive()
+            }
+        }
 
         init(name: String, order: Int, owner: ItemOwner?) {
             self.name = name
@@ -69,12 +78,17 @@ extension RunLoop {
 
         /// Called once, when it is no longer valid and in no mode.
         func retire() {}
+
+        /// `keepsAlive` is another.
+        func didChangeKeepsAlive() {}
     }
 
     /// An item whose events queue up, one handled a pass: Apple's version 1 source.
-    public class PortBase: Item {
+    open class PortBase: Item {
         /// It serves another item, whose modes are its own, and does not count as an event of a run's.
         final var isInner = false
+        /// It remembers what it was told, and needs no further word of the kernel's.
+        final var isEdgeTriggered = false
         /// In how many modes' ready queues it is.
         final var queues: Int32 = 0
         /// When it was added to the common modes; see `RunLoop.lastAge`.

@@ -45,6 +45,12 @@ extension RunLoop {
             set { node.pointee.setTolerance(newValue.wholeNanoseconds) }
         }
 
+        /// Off: the loop fires it while it runs, but does not run for its sake.
+        public var keepsAlive: Bool {
+            get { node.pointee.keepsAlive }
+            set { node.setKeepsAlive(newValue) }
+        }
+
         /// When it fires next. Setting it moves the grid of a repeating timer too; it does nothing when the timer is
         /// invalid. CFRunLoopTimerSetNextFireDate.
         public var fireDate: Instant {

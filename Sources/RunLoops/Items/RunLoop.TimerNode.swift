@@ -16,6 +16,8 @@ extension RunLoop {
         public internal(set) var isFiring = false
         /// Its date was set in its callback: that replaces the automatic next date.
         var dateWasSet = false
+        /// See `RunLoop.Timer.keepsAlive`.
+        public internal(set) var keepsAlive = true
         /// Fires passed over since the last one, while its callback ran.
         var passedOver: Int32 = 0
         /// Breaks ties between equal dates and orders.

@@ -76,6 +76,7 @@ extension RunLoop {
                 throw SystemError("listen", new, errno: error.errno, reason: "cannot listen")
             }
             listener.isInner = true
+            listener.keepsAlive = keepsAlive
             self.listener?.invalidate()
             self.listener = listener
             self.claim = claim
@@ -98,6 +99,11 @@ extension RunLoop {
             for client in clients + turns { client.close() }
             clients = []
             turns = []
+        }
+
+        override func didChangeKeepsAlive() {
+            for port in inner { port.keepsAlive = keepsAlive }
+            retry?.keepsAlive = keepsAlive
         }
 
         override func didEnter(_ mode: ModeState) {
@@ -143,6 +149,7 @@ extension RunLoop {
                 self?.retry = nil
                 try? self?.listener?.setEvents(.read)
             }
+            timer.keepsAlive = keepsAlive
             retry = timer
             for mode in modes { loop.add(timer, to: mode.name) }
         }
@@ -153,6 +160,7 @@ extension RunLoop {
             let client = Client(connection, number: number)
             clients.append(client)
             connection.port?.isInner = true
+            connection.port?.keepsAlive = keepsAlive
             connection.received = { [weak self, unowned client] frame throws(MessageFrame.Malformed) in
                 try client.receive(frame)
                 self?.takeTurn(client)

@@ -8,12 +8,28 @@ final class TimerQueue {
     var modes: [RunLoop.ModeState]
     /// How many timers are in these modes, in the heap or about to fire.
     var count = 0
+    /// How many of them do not keep the loop running.
+    var idle = 0
     let heap = TimerHeap()
 
     init(loop: Unmanaged<RunLoop>, modes: [RunLoop.ModeState], isCommon: Bool) {
         self.loop = loop
         self.modes = modes
         self.isCommon = isCommon
+    }
+
+    /// A timer has entered these modes.
+    @inline(__always)
+    func enter(_ node: NodePointer) {
+        count += 1
+        if !node.pointee.keepsAlive { idle += 1 }
+    }
+
+    /// A timer has left them.
+    @inline(__always)
+    func leave(_ node: NodePointer) {
+        count -= 1
+        if !node.pointee.keepsAlive { idle -= 1 }
     }
 
     func isOf(_ other: RunLoop) -> Bool { loop.toOpaque() == Unmanaged.passUnretained(other).toOpaque() }

@@ -15,7 +15,7 @@ final class DescriptorSet {
     private let registrations = RawBuffer<Registration>(capacity: 16)
     private var generation: UInt32 = 0
     /// The further ports of descriptors that several watch, which is rare.
-    private var others: [CInt: [RunLoop.FDPort]] = [:]
+    private var others: [CInt: [RunLoop.DescriptorPort]] = [:]
     /// Descriptors of files that epoll refuses, such as regular files: always ready.
     private var alwaysReady: [CInt] = []
     /// How many descriptors are watched: while it is 0, there is nothing to ask the kernel for.
@@ -23,7 +23,7 @@ final class DescriptorSet {
 
     private struct Registration: BitwiseCopyable {
         /// The first of its ports; nil when the descriptor is not watched. A port that leaves the mode leaves this, too.
-        var port: Unmanaged<RunLoop.FDPort>?
+        var port: Unmanaged<RunLoop.DescriptorPort>?
         /// Tells events of this registration from those of an earlier one of the same number.
         var generation: UInt32 = 0
         var isAlwaysReady = false
@@ -72,12 +72,12 @@ final class DescriptorSet {
 
     func isWatched(_ fd: CInt) -> Bool { registration(fd) != nil }
 
-    private func ports(of fd: CInt) -> [RunLoop.FDPort] {
+    private func ports(of fd: CInt) -> [RunLoop.DescriptorPort] {
         guard let found = registration(fd), let first = found.port?.takeUnretainedValue() else { return [] }
         return [first] + (found.hasOthers ? others[fd] ?? [] : [])
     }
 
-    private func setPorts(_ ports: [RunLoop.FDPort], of fd: CInt) {
+    private func setPorts(_ ports: [RunLoop.DescriptorPort], of fd: CInt) {
         let place = registrations.base + Int(fd)
         place.pointee.port = ports.first.map { .passUnretained($0) }
         place.pointee.hasOthers = ports.count > 1
@@ -88,7 +88,7 @@ final class DescriptorSet {
     ///
     /// Returns 0 or an error number.
     @discardableResult
-    func watch(_ port: RunLoop.FDPort) -> CInt {
+    func watch(_ port: RunLoop.DescriptorPort) -> CInt {
         let fd = port.fd
         while registrations.count <= fd { registrations.append(Registration()) }
         if isWatched(fd) {
@@ -120,7 +120,7 @@ final class DescriptorSet {
         return 0
     }
 
-    func unwatch(_ port: RunLoop.FDPort) {
+    func unwatch(_ port: RunLoop.DescriptorPort) {
         let fd = port.fd
         let left = ports(of: fd)
         guard left.contains(where: { $0 === port }) else { return }
@@ -138,7 +138,8 @@ final class DescriptorSet {
     /// Calls `body` for each port that one of the events concerns, in the kernel's order. Those whose descriptors are
     /// always ready come last. `body` changes no registration.
     func forEachReady(
-        _ events: UnsafePointer<epoll_event>, _ count: Int, _ body: (RunLoop.FDPort, RunLoop.FDPort.Events) -> Void
+        _ events: UnsafePointer<epoll_event>, _ count: Int,
+        _ body: (RunLoop.DescriptorPort, RunLoop.FDPort.Events) -> Void
     ) {
         // Of ten thousand ports none is in the cache: they are fetched side by side.
         for i in 0..<count {

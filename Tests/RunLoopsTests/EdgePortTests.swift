@@ -1,0 +1,130 @@
+import Glibc
+import Testing
+
+@testable import RunLoops
+
+@Suite struct EdgePortTests {
+    /// Keeps books about a pipe's reader, as a stream does.
+    private final class Reader: RunLoop.EdgePort {
+        let pipe: Pipe
+        let world: World
+        var isReadable = false
+        var mostAtOnce = 4096
+        private(set) var notes = 0
+
+        init(_ name: String, _ pipe: Pipe, _ world: World, in modes: [RunLoop.Mode] = [.default]) {
+            self.pipe = pipe
+            self.world = world
+            super.init(name: name)
+            watch(pipe.reader)
+            isAwaited = true
+            for mode in modes { world.loop.add(self, to: mode) }
+        }
+
+        override func note(_ events: RunLoop.FDPort.Events) -> Bool {
+            notes += 1
+            if events.contains(.read) { isReadable = true }
+            return isReadable
+        }
+
+        override func takeTurn() {
+            guard isReadable else { return }
+            let count = pipe.read(mostAtOnce)
+            if count < mostAtOnce { isReadable = false }
+            world.log("\(name)\(count)")
+            if isReadable { signal() }
+        }
+    }
+
+    @Test func itHearsOfEachChangeOnceAndTakesTurnsWithTheOthers() throws {
+        let world = World()
+        let pipes = [Pipe(), Pipe(), Pipe()]
+        let a = Reader("A", pipes[0], world)
+        try world.port("P", pipes[1])
+        let b = Reader("B", pipes[2], world)
+        a.mostAtOnce = 2
+        for pipe in [pipes[2], pipes[0], pipes[1]] { pipe.fire("12345") }
+        world.run()
+        #expect(world.journal() == "B5 A2 P A2 A1 =3")
+        #expect(a.notes == 1 && b.notes == 1)
+        // What it has not read is no news; what comes is.
+        b.mostAtOnce = 4096
+        pipes[2].fire()
+        world.run()
+        #expect(world.journal() == "B1 =3")
+    }
+
+    @Test func itKeepsTheLoopRunningOnlyWhileItSaysSo() {
+        let world = World()
+        let pipe = Pipe()
+        let reader = Reader("A", pipe, world)
+        #expect(world.run(ms: 5) == .timedOut)
+        reader.isAwaited = false
+        #expect(world.run(ms: nil) == .finished)
+        world.timer("T", at: 100)
+        pipe.fire()
+        world.run(ms: nil)
+        #expect(world.journal() == "=3 =1 A1 T =1")
+    }
+
+    @Test func inSeveralModesItTakesItsTurnOnce() {
+        let world = World()
+        let pipe = Pipe()
+        let reader = Reader("A", pipe, world, in: ["m", "n"])
+        pipe.fire("123")
+        world.run("m")
+        world.run("n")
+        #expect(world.journal() == "A3 =3 =3")
+        pipe.fire("12")
+        world.run("n")
+        world.loop.remove(reader, from: "n")
+        pipe.fire()
+        world.keepAlive("n")
+        world.run("n")
+        world.run("m")
+        #expect(world.journal() == "A2 =3 =3 A1 =3")
+    }
+
+    @Test func aSignalGivesItATurnWithoutADescriptor() {
+        final class Bell: RunLoop.EdgePort {
+            var turns = 0
+            override func takeTurn() { turns += 1 }
+        }
+        let world = World()
+        let bell = Bell()
+        bell.signal()
+        bell.signal()
+        world.loop.add(bell)
+        bell.isAwaited = true
+        world.run()
+        #expect(bell.turns == 1)
+        bell.invalidate()
+        bell.signal()
+        world.run()
+        #expect(bell.turns == 1)
+    }
+
+    @Test func whatCannotBeWatchedIsSaid() {
+        final class Lost: RunLoop.EdgePort {
+            var losses = 0
+            override func cannotWatch() { losses += 1 }
+        }
+        let world = World()
+        let lost = Lost()
+        world.loop.add(lost)
+        lost.watch(999_999)
+        #expect(lost.losses == 1)
+    }
+
+    @Test func theEndOfATurnIsSaidOnceForManyCallbacks() throws {
+        let world = World()
+        let pipes = [Pipe(), Pipe()]
+        for (i, pipe) in pipes.enumerated() {
+            try world.port("P\(i)", pipe) { _ in world.loop.wantsTurnEnd = true }
+        }
+        world.loop.turnEndHandler = { world.log("end") }
+        for pipe in pipes { pipe.fire() }
+        world.run()
+        #expect(world.journal() == "P0 P1 end =3")
+    }
+}

@@ -36,7 +36,7 @@ let package = Package(
         .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
         .executableTarget(
             name: "rlhost",
-            dependencies: ["LuaHTTP", "LuaRunLoops", "RunLoops", "LineEditor", "Linux"],
+            dependencies: ["LuaHTTP", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux"],
             swiftSettings: swift),
         .testTarget(name: "LinuxTests", dependencies: ["Linux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux"], swiftSettings: swift),

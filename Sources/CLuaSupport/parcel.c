@@ -55,28 +55,6 @@ void cl_push_box(lua_State *L, uint32_t kind, void *object) {
   box->object = host->arrive(host, (int)kind, object);
 }
 
-typedef struct answered { uint32_t kind; void *object; } answered;
-
-static int p_push_object(lua_State *L) {
-  const answered *a = lua_touserdata(L, 1);
-  cl_push_box(L, a->kind, a->object);
-  return 1;
-}
-
-int cl_push_object(lua_State *L, int kind, void *object) {
-  if (lua_checkstack(L, 24)) {
-    // Most are there already: pushing those allocates nothing.
-    lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->boxes);
-    int is_there = lua_rawgetp(L, -1, object) == LUA_TUSERDATA;
-    lua_remove(L, -2);
-    if (is_there) return LUA_OK;
-    lua_pop(L, 1);
-  }
-  answered a = {(uint32_t)kind, object};
-  lua_pushlightuserdata(L, &a);
-  return cl_call_protected(L, p_push_object, 1, 1);
-}
-
 // Runs the program at `p`; leaves what it pushed. Strings below keep the bytes alive.
 // With `objects`, the index of a table, tables and functions are numbered there for references.
 void cl_run_program(lua_State *L, const char *p, const char *end, int objects) {
@@ -199,7 +177,7 @@ typedef struct packer {
   int seen;   // index of the table of what has been numbered, or 0
   int names;  // index of the table of names, or 0
   int depth;
-  const char *function;
+  const cl_entry *entry;  // the function whose arguments they are, or NULL
 } packer;
 
 enum { DEEPEST = 5000 };
@@ -244,7 +222,10 @@ static void write_way(luaL_Buffer *b, const step *way) {
 // Raises the message on top of the stack, with the name of the function that was called and the script's position.
 static void raise_message(packer *p) {
   lua_State *L = p->L;
-  if (p->function) lua_pushfstring(L, "%s: %s", p->function, lua_tostring(L, -1));
+  if (p->entry) {
+    cl_push_name(L, p->entry);
+    lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), lua_tostring(L, -2));
+  }
   lua_Debug debug;
   for (int level = 1; level < 4 && lua_getstack(L, level, &debug); level++) {
     lua_getinfo(L, "Sl", &debug);
@@ -576,7 +557,7 @@ static int collect_parcel(lua_State *L) {
 }
 
 // Pushes a userdata that holds a parcel with the values from `first` to the top.
-void cl_push_parcel(lua_State *L, int first, const char *function) {
+void cl_push_parcel(lua_State *L, int first, const cl_entry *entry) {
   int last = lua_gettop(L);
   luaL_checkstack(L, 20, NULL);
   cl_parcel **holder = lua_newuserdatauv(L, sizeof *holder, 0);
@@ -590,10 +571,10 @@ void cl_push_parcel(lua_State *L, int first, const char *function) {
   if (!*holder) luaL_error(L, "not enough memory");
   lua_pushnil(L);  // the names, once they are needed
   lua_newtable(L);
-  packer p = {L, *holder, lua_gettop(L), 0, 0, function};
+  packer p = {L, *holder, lua_gettop(L), 0, 0, entry};
   for (int index = first; index <= last; index++) {
-    // Without the name of a function it is what some function has returned.
-    step argument = {NULL, function ? ARGUMENT : RESULT, NULL, index - first + 1};
+    // Without a function it is what some function has returned.
+    step argument = {NULL, entry ? ARGUMENT : RESULT, NULL, index - first + 1};
     pack(&p, index, &argument);
     p.parcel->count++;
   }
@@ -602,6 +583,7 @@ void cl_push_parcel(lua_State *L, int first, const char *function) {
 
 cl_parcel *cl_take_parcel(lua_State *L) {
   cl_parcel **holder = lua_touserdata(L, -1);
+  if (!holder) return NULL;
   cl_parcel *parcel = *holder;
   *holder = NULL;
   return parcel;

@@ -24,6 +24,11 @@ void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size);
 /// Frees what the allocator keeps for more. Nothing is allocated any more.
 void cl_free_slabs(cl_host *host);
 
+void cl_push_parcel(lua_State *L, int first, const cl_entry *entry);
+void cl_push_name(lua_State *L, const cl_entry *entry);  ///< as scripts write it
+void cl_run_program(lua_State *L, const char *p, const char *end, int objects);
+void cl_push_box(lua_State *L, uint32_t kind, void *shared);
+
 /// Puts the host's own functions into the libraries, which are open.
 void cl_replace_functions(lua_State *L);
 

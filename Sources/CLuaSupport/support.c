@@ -169,9 +169,28 @@ static int run(lua_State *L, cl_function function) {
 
 static int closing(lua_State *L) { return luaL_error(L, "rlhost: the state is being closed"); }
 
-static int call_swift(lua_State *L) {
+void cl_push_name(lua_State *L, const cl_entry *entry) {
+  if (entry->self_kind) lua_pushfstring(L, "%s:%s", entry->self_kind->name, entry->name);
+  else lua_pushfstring(L, "%s%s", entry->library ? entry->library : "", entry->name);
+}
+
+static int call_function(lua_State *L) {
   if (cl_host_of(L)->closing) return closing(L);
-  return run(L, (cl_function)lua_touserdata(L, lua_upvalueindex(1)));
+  return run(L, cl_running(L)->function);
+}
+
+// Whether argument 1 is what the method is called on, which is then at hand for it. What a finalizer has met holds nothing any more.
+static int has_self(lua_State *L, cl_host *host, const cl_kind *kind) {
+  cl_box *box = cl_box_at(L, 1, kind);
+  host->receiver = box;
+  return box && (box->object || !kind->collect);
+}
+
+static int call_method(lua_State *L) {
+  const cl_entry *entry = cl_running(L);
+  cl_host *host = cl_host_of(L);
+  if (host->closing) return closing(L);
+  return run(L, has_self(L, host, entry->self_kind) ? entry->function : host->wrong_self);
 }
 
 // The largest integer key of a table, by a raw traversal: the length operator is free to stop at a nil.
@@ -185,12 +204,36 @@ static int count_positional(lua_State *L, int table) {
   return largest > 100000 ? 100000 : (int)largest;
 }
 
+// What another thread is to call: the function before the arguments that a constructor keeps, and those; or the array part of the
+// table in its place. The parcel is left on top; nil if there is no function.
+static void pack_call(lua_State *L, const cl_entry *entry, int first, int table, int count) {
+  int top = lua_gettop(L), is_function = lua_isfunction(L, first);
+  if (table) {
+    is_function = lua_rawgeti(L, table, 1) == LUA_TFUNCTION;
+    lua_settop(L, top);
+  }
+  if (!is_function) {
+    lua_pushnil(L);
+    return;
+  }
+  luaL_checkstack(L, count + 20, NULL);
+  for (int i = 0; i <= count; i++) {
+    if (table) lua_rawgeti(L, table, 1 + i);
+    else lua_pushvalue(L, first + i);
+  }
+  cl_push_parcel(L, top + 1, entry);
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
+}
+
 // The new object is made, and therefore paid for, before Swift owns anything that a raise would leak.
 static int construct(lua_State *L) {
-  const cl_entry *entry = lua_touserdata(L, lua_upvalueindex(1));
+  const cl_entry *entry = cl_running(L);
   cl_host *host = cl_host_of(L);
   if (host->closing) return closing(L);
-  const cl_kind *kind = host->kinds[entry->kind];
+  if (entry->self_kind && !has_self(L, host, entry->self_kind)) return run(L, host->wrong_self);
+  int is_afar = entry->makes_afar && host->receiver->object != host->home;
+  const cl_kind *kind = is_afar ? entry->makes_afar : entry->makes;
   int first = entry->spread;
   int arguments = lua_gettop(L);
   int spread = 0, table = 0;
@@ -204,47 +247,44 @@ static int construct(lua_State *L) {
     if (spread < 0) spread = 0;
     if (spread > 250) return luaL_error(L, "too many arguments (at most 250 can be kept)");
   }
-  cl_box *box = lua_newuserdatauv(L, kind->size, kind->user_values + spread);
+  int kept = is_afar ? 0 : spread;
+  cl_box *box = lua_newuserdatauv(L, kind->size, kind->user_values + kept);
   memset(box, 0, kind->size);
   box->kind = kind;
-  box->spread = (uint32_t)spread;
-  lua_pushvalue(L, lua_upvalueindex(2));
+  box->spread = (uint32_t)kept;
+  lua_pushvalue(L, lua_upvalueindex(is_afar ? 3 : 2));
   lua_setmetatable(L, -2);
   lua_insert(L, 1);
-  for (int i = 0; i < spread; i++) {
+  for (int i = 0; i < kept; i++) {
     if (table) lua_rawgeti(L, table + 1, 2 + i);
     else lua_pushvalue(L, first + 1 + i);
     lua_setiuservalue(L, 1, kind->user_values + 1 + i);
   }
-  host->constructed = box;
+  if (is_afar) pack_call(L, entry, first, table ? table + 1 : 0, spread);
+  host->receiver = box;
   return run(L, entry->function);
 }
 
 // A function that packs: what could not cross raises here, before Swift knows of the call.
 static int pack_and_call(lua_State *L) {
-  cl_push_parcel(L, (int)lua_tointeger(L, lua_upvalueindex(2)), lua_tostring(L, lua_upvalueindex(3)));
-  return call_swift(L);
+  const cl_entry *entry = cl_running(L);
+  if (entry->self_kind && !has_self(L, cl_host_of(L), entry->self_kind)) return run(L, cl_host_of(L)->wrong_self);
+  cl_push_parcel(L, entry->packs, entry);
+  return call_function(L);
 }
 
-// A constructor's entry has to live as long as the state.
 static void push_entry(lua_State *L, const cl_entry *entry) {
-  if (entry->kind >= 0) {
-    lua_pushlightuserdata(L, (void *)entry);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->metatables[entry->kind]);
-    lua_pushcclosure(L, construct, 2);
-    return;
-  }
-  if (entry->kind == CL_NATIVE) {
+  if (entry->is_native) {
     lua_pushcfunction(L, entry->function);
     return;
   }
-  lua_pushlightuserdata(L, (void *)entry->function);
-  if (entry->kind == CL_PACKS) {
-    lua_pushinteger(L, entry->spread);
-    lua_pushstring(L, entry->name);
-    lua_pushcclosure(L, pack_and_call, 3);
+  lua_pushlightuserdata(L, (void *)entry);
+  if (entry->makes) {
+    lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->metatables[entry->makes->index]);
+    if (entry->makes_afar) lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->metatables[entry->makes_afar->index]);
+    lua_pushcclosure(L, construct, entry->makes_afar ? 3 : 2);
   } else {
-    lua_pushcclosure(L, call_swift, 1);
+    lua_pushcclosure(L, entry->packs ? pack_and_call : entry->self_kind ? call_method : call_function, 1);
   }
 }
 
@@ -267,7 +307,7 @@ cl_box *cl_any_box_at(lua_State *L, int index) {
 }
 
 int cl_next_kind(void) {
-  static atomic_int next = CL_FIRST_FREE_KIND;
+  static atomic_int next;
   int index = atomic_fetch_add(&next, 1);
   if (index < CL_MAX_KINDS) return index;
   fprintf(stderr, "rlhost: more than %d kinds of objects; see CL_MAX_KINDS\n", CL_MAX_KINDS);
@@ -294,20 +334,16 @@ int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int r
 
 static int p_define_kind(lua_State *L) {
   cl_host *host = cl_host_of(L);
-  int index = (int)lua_tointeger(L, 1);
+  const cl_kind *kind = lua_touserdata(L, 1);
   const cl_entry *methods = lua_touserdata(L, 2);
   int count = (int)lua_tointeger(L, 3);
-  cl_entry describe = {"__tostring", (cl_function)lua_touserdata(L, 4), -1, 0};
-  const cl_kind *kind = host->kinds[index];
   lua_createtable(L, 0, 8);
   lua_pushvalue(L, -1);
-  host->metatables[index] = luaL_ref(L, LUA_REGISTRYINDEX);
+  host->metatables[kind->index] = luaL_ref(L, LUA_REGISTRYINDEX);
   lua_pushstring(L, kind->name);
   lua_setfield(L, -2, "__name");
   lua_pushboolean(L, 0);
   lua_setfield(L, -2, "__metatable");
-  push_entry(L, &describe);
-  lua_setfield(L, -2, "__tostring");
   if (kind->collect) {
     lua_pushcfunction(L, collect);
     lua_setfield(L, -2, "__gc");
@@ -319,20 +355,39 @@ static int p_define_kind(lua_State *L) {
       lua_pushvalue(L, -1);
       lua_setfield(L, -4, "__close");
     }
-    lua_setfield(L, -2, methods[i].name);
+    lua_setfield(L, strncmp(methods[i].name, "__", 2) == 0 ? -3 : -2, methods[i].name);
   }
   lua_setfield(L, -2, "__index");
   return 0;
 }
 
-int cl_define_kind(lua_State *L, int index, const cl_entry *methods, int count, cl_function describe) {
+int cl_define_kind(lua_State *L, const cl_kind *kind, const cl_entry *methods, int count) {
   if (!lua_checkstack(L, 24)) return no_room(L, 0);
-  cl_host_of(L)->kinds[index] = &kind_records[index];
-  lua_pushinteger(L, index);
+  cl_host *host = cl_host_of(L);
+  host->kinds[kind->index] = kind;
+  lua_pushlightuserdata(L, (void *)kind);
   lua_pushlightuserdata(L, (void *)methods);
   lua_pushinteger(L, count);
-  lua_pushlightuserdata(L, (void *)describe);
-  return cl_call_protected(L, p_define_kind, 4, 0);
+  return cl_call_protected(L, p_define_kind, 3, 0);
+}
+
+static int p_push_object(lua_State *L) {
+  const cl_kind *kind = lua_touserdata(L, 1);
+  cl_push_box(L, (uint32_t)kind->index, lua_touserdata(L, 2));
+  return 1;
+}
+
+int cl_push_object(lua_State *L, const cl_kind *kind, void *object) {
+  if (!lua_checkstack(L, 24)) return no_room(L, 0);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->boxes);
+  if (lua_rawgetp(L, -1, object) == LUA_TUSERDATA) {
+    lua_remove(L, -2);
+    return LUA_OK;
+  }
+  lua_pop(L, 2);
+  lua_pushlightuserdata(L, (void *)kind);
+  lua_pushlightuserdata(L, object);
+  return cl_call_protected(L, p_push_object, 2, 1);
 }
 
 static int p_new_library(lua_State *L) {
@@ -451,7 +506,7 @@ static int find_module(lua_State *L) {
   if (lua_type(L, 2) != LUA_TSTRING || strncmp(lua_tostring(L, 2), prefix, sizeof prefix - 1) != 0) return 0;
   if (cl_host_of(L)->closing || !((cl_function)lua_touserdata(L, lua_upvalueindex(1)))(L)) return 0;
   lua_pushvalue(L, lua_upvalueindex(2));
-  lua_pushcclosure(L, call_swift, 1);
+  lua_pushcclosure(L, call_function, 1);
   return 1;
 }
 
@@ -459,7 +514,7 @@ static int find_module(lua_State *L) {
 static int p_open_modules(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushvalue(L, 1);
-  lua_pushcclosure(L, call_swift, 1);
+  lua_pushcclosure(L, call_function, 1);
   lua_setfield(L, -2, "runloop");
   lua_createtable(L, 0, 1);
   lua_pushvalue(L, 2);
@@ -470,7 +525,7 @@ static int p_open_modules(lua_State *L) {
   return 0;
 }
 
-int cl_open_modules(lua_State *L, cl_function open, cl_function knows, cl_function open_other) {
+int cl_open_modules(lua_State *L, const cl_entry *open, cl_function knows, const cl_entry *open_other) {
   if (!lua_checkstack(L, 24)) return no_room(L, 0);
   lua_pushlightuserdata(L, (void *)open);
   lua_pushlightuserdata(L, (void *)knows);
@@ -710,6 +765,21 @@ static int in_kind(lua_State *L) {  // (value) -> the name of its kind, or nil
   return 1;
 }
 
+static int in_value_number(lua_State *L) {  // (kind name, name of a user value) -> its number
+  cl_host *host = cl_host_of(L);
+  const char *name = luaL_checkstring(L, 1), *value = luaL_checkstring(L, 2);
+  for (int i = 0; i < CL_MAX_KINDS; i++) {
+    const cl_kind *kind = host->kinds[i];
+    if (!kind || strcmp(kind->name, name) != 0) continue;
+    for (int n = 0; n < kind->user_values; n++) {
+      if (strcmp(kind->value_names[n], value) != 0) continue;
+      lua_pushinteger(L, n + 1);
+      return 1;
+    }
+  }
+  return luaL_error(L, "no user value '%s' of a %s", value, name);
+}
+
 static int in_value(lua_State *L) {  // (object, n) -> its n-th user value
   if (!cl_any_box_at(L, 1)) return luaL_argerror(L, 1, "an object of rlhost expected");
   lua_getiuservalue(L, 1, (int)luaL_checkinteger(L, 2));
@@ -732,7 +802,7 @@ static int in_fileno(lua_State *L) {  // (file) -> its descriptor, or nil if it 
 
 static int p_push_internals(lua_State *L) {
   static const luaL_Reg functions[] = {{"methods", in_methods}, {"kind", in_kind}, {"value", in_value},
-                                       {"set_value", in_set_value}, {"fileno", in_fileno}, {NULL, NULL}};
+                                       {"set_value", in_set_value}, {"value_number", in_value_number}, {"fileno", in_fileno}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -42,6 +42,7 @@ public struct Fiber: Hashable {
         get { memory.pointee.thread }
         nonmutating set { memory.pointee.thread = newValue }
     }
+    public var stack: Stack { Stack(memory.pointee.thread) }
     var slot: UInt32 { memory.pointee.slot }
     public internal(set) var state: State {
         get { memory.pointee.now.state }
@@ -126,11 +127,10 @@ public struct Fiber: Hashable {
     }
 
     /// It runs a callback of the object that the box heads.
-    public func runs(_ box: UnsafeMutableRawPointer?, slot: UInt32) {
+    public func runs(_ box: Box, slot: UInt32) {
         memory.pointee.now.subject = slot
-        guard let box = box?.assumingMemoryBound(to: cl_box.self) else { return }
-        memory.pointee.now.kind = UnsafePointer(box.pointee.kind)
-        memory.pointee.now.subjectSite = box.pointee.site
+        memory.pointee.now.kind = UnsafePointer(box.head.pointee.kind)
+        memory.pointee.now.subjectSite = box.site
     }
 
     func clear() {
@@ -192,15 +192,16 @@ extension Interpreter {
 
     /// A fiber about to call an anchored object's callback, and the head of that: object and function are on its stack, at 2
     /// and 3; push the arguments and `resume`. nil when there is no callback, or no memory.
-    public final func prepareCallback(slot: UInt32, userValue: Int32 = 1) -> (Fiber, box: UnsafeMutableRawPointer)? {
+    public final func prepareCallback(slot: UInt32, userValue: Int32 = 1) -> (Fiber, box: Box)? {
         guard let fiber = takeFiber() else { return nil }
         let thread = fiber.thread
         guard lua_checkstack(thread, 16) != 0, lua_rawgeti(thread, 1, lua_Integer(slot)) == LUA_TUSERDATA,
-            let box = lua_touserdata(thread, 2)
+            let address = lua_touserdata(thread, 2)
         else {
             recycle(fiber)
             return nil
         }
+        let box = Box(address)
         fiber.runs(box, slot: slot)
         guard lua_getiuservalue(thread, 2, userValue) == LUA_TFUNCTION
         else {
@@ -213,8 +214,8 @@ extension Interpreter {
 
     /// Starts a fiber, or lets one that waits go on. `arguments` values are on top of its stack.
     ///
-    /// - Parameter thread: the coroutine in which this happens, so that Lua counts how deep the C stack is.
-    public final func resume(_ fiber: Fiber, arguments: Int32, from thread: LuaState? = nil) {
+    /// - Parameter stack: the coroutine in which this happens, so that Lua counts how deep the C stack is.
+    public final func resume(_ fiber: Fiber, arguments: Int32, from stack: Stack? = nil) {
         guard !isClosed else { return }
         let outer = running
         let outerThread = host.pointee.running
@@ -229,7 +230,7 @@ extension Interpreter {
         var results: Int32 = 0
         let attachment = fiber.attachment
         attachment?.runs(true)
-        let status = lua_resume(fiber.thread, thread ?? outerThread ?? main, arguments, &results)
+        let status = lua_resume(fiber.thread, stack?.thread ?? outerThread ?? main, arguments, &results)
         running = outer
         depth -= 1
         host.pointee.running = outerThread
@@ -330,7 +331,8 @@ extension Interpreter {
     }
 
     /// Whether the code that called us may wait, and if not, why.
-    public final func reasonNotToWait(_ thread: LuaState) -> String? {
+    public final func reasonNotToWait(_ stack: Stack) -> String? {
+        let thread = stack.thread
         guard let current, current.thread == thread else {
             return
                 "cannot wait inside a coroutine of the script's own: wait in the task that resumes it, or use rl.task"

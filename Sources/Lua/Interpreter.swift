@@ -11,6 +11,8 @@ open class Interpreter {
     public let host: UnsafeMutablePointer<cl_host>
     public var main: LuaState { main_ }
     private let main_: LuaState
+    /// That of the main coroutine, in which no script runs: there is room for calls.
+    public final var stack: Stack { Stack(main) }
 
     /// The task that runs now.
     public final var current: Fiber? { running }
@@ -39,6 +41,12 @@ open class Interpreter {
             let object = interpreter.arrive(
                 Unmanaged<AnyObject>.fromOpaque(shared).takeUnretainedValue(), kind: Int(kind))
             return Unmanaged.passRetained(object).toOpaque()
+        }
+        host.pointee.wrong_self = { thread in
+            let call = Call(thread)
+            let kind = cl_running(call.thread).pointee.self_kind.map { String(cString: $0.pointee.name) } ?? "object"
+            return call.raise(
+                Misuse("a \(kind) is expected as self, got \(call.describe(1)); call it with a colon"))
         }
         host.pointee.drop = { shared in
             if let shared { Unmanaged<AnyObject>.fromOpaque(shared).release() }
@@ -87,21 +95,65 @@ open class Interpreter {
     /// The object of this state's userdata for what is shared.
     open func arrive(_ shared: AnyObject, kind: Int) -> AnyObject { shared }
 
+    /// Objects of kinds that are made `orAfar` belong to this state if they hold this object.
+    public final func setHome(_ object: AnyObject) { host.pointee.home = Unmanaged.passUnretained(object).toOpaque() }
+
+    // MARK: The whole state
+
+    /// Until `startCollector` nothing is collected but when memory is out: for the opening of a state, which makes no garbage.
+    public final func stopCollector() { cl_stop_collector(main) }
+
+    /// Generational. On failure the error is on the stack.
+    public final func startCollector() -> Bool { cl_start_collector(main) == LUA_OK }
+
+    /// Has `require` find `runloop`, which the library's first function makes, and those modules beneath it that `knows` finds, called
+    /// with package.preload and the name: the second function makes them when they are first required. On failure the error is on
+    /// the stack.
+    public final func openModules(_ openers: Library, knows: LuaFunction) -> Bool {
+        guard let entries = openers.entries.baseAddress else { return false }
+        return cl_open_modules(main, entries, knows, entries + 1) == LUA_OK
+    }
+
+    public final func collectGarbage() { lua_gc_collect(main) }
+
+    /// Pops a table; its fields take the places of a global table's. On failure the error is on the stack instead.
+    public final func replaceFields(of global: String) -> Bool {
+        global.withCString { cl_replace(main, $0) == LUA_OK }
+    }
+
+    /// The process ends: Lua code that runs is interrupted, and once more if it catches that.
+    public final func interruptToEnd() { cl_interrupt(host) }
+
+    /// The source's short name and the line of a site: "app.lua:12".
+    public final func site(_ number: UInt32) -> String? {
+        var line: Int32 = 0
+        guard let source = cl_site(host, number, &line) else { return nil }
+        return "\(String(anyBytes: source)):\(line)"
+    }
+
     // MARK: Anchors
 
     /// Keeps the value at an index alive, under a number other than 0; 0 when memory is out. Cannot raise.
     public final func anchor(_ thread: LuaState, _ index: Int32) -> UInt32 { cl_anchor(thread, index) }
 
+    /// Makes strings and anchors them: texts that end with a 0 each, one behind the other. nil when memory is out.
+    public final func anchor(texts: [CChar], count: Int) -> [UInt32]? {
+        var slots = [UInt32](repeating: 0, count: count)
+        return cl_anchor_texts(main, texts, &slots, Int32(count)) != 0 ? slots : nil
+    }
+
     /// Lets go of it. Does nothing for 0, and once the state is closed.
     public final func release(_ slot: UInt32) { cl_let_go(host, slot) }
 
     /// Pushes what a slot anchors.
-    public func push(_ thread: LuaState, slot: UInt32) {
-        lua_rawgeti(thread, cl_registry, lua_Integer(host.pointee.anchors))
-        lua_rawgeti(thread, -1, lua_Integer(slot))
-        lua_copy(thread, -1, -2)
-        cl_pop(thread, 1)
+    public final func push(_ stack: Stack, slot: UInt32) {
+        lua_rawgeti(stack.thread, cl_registry, lua_Integer(host.pointee.anchors))
+        lua_rawgeti(stack.thread, -1, lua_Integer(slot))
+        lua_copy(stack.thread, -1, -2)
+        stack.pop()
     }
+
+    public final func push(_ thread: LuaState, slot: UInt32) { push(Stack(thread), slot: slot) }
 
     // MARK: The scratch buffer
 
@@ -120,10 +172,13 @@ open class Interpreter {
     // MARK: Errors
 
     /// Message and traceback of the error value on top of a coroutine's stack.
-    public func explanation(of thread: LuaState) -> String {
-        cl_explain(main, thread)
+    public final func explanation(of stack: Stack) -> String {
+        cl_explain(main, stack.thread)
         return scratch
     }
+
+    /// Takes the value from the top of the main stack, an error mostly, and answers its text.
+    public final func popMessage() -> String { stack.popText() }
 
     /// A task ended with an error that nobody waits for. The value is on top of the fiber's stack.
     open func uncaught(_ fiber: Fiber) {}

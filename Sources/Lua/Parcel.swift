@@ -14,26 +14,19 @@ public final class Parcel: @unchecked Sendable {
     public var count: Int32 { contents.pointee.count }
 
     /// Packs the values from `first` to the top of the stack and takes them off it; nil: an error message is there instead.
-    public static func pack(_ thread: LuaState, from first: Int32) -> Parcel? {
-        cl_pack(thread, first).map(Parcel.init)
+    public static func pack(_ stack: Stack, from first: Int32) -> Parcel? {
+        cl_pack(stack.thread, first).map(Parcel.init)
     }
 
     /// Pushes copies of the values, and returns how many; nil: an error value is on the stack instead.
-    public func unpack(onto thread: LuaState) -> Int32? {
-        let top = lua_gettop(thread)
-        guard cl_unpack(thread, contents) == LUA_OK else { return nil }
-        return lua_gettop(thread) - top
+    public func unpack(onto stack: Stack) -> Int32? {
+        let top = stack.top
+        guard cl_unpack(stack.thread, contents) == LUA_OK else { return nil }
+        return stack.top - top
     }
 }
 
 extension Call {
-    /// The values that a packing function's caller has passed.
+    /// The values that a packing function's caller has passed: they are on top. nil: there was nothing to pack.
     public func takeParcel() -> Parcel? { cl_take_parcel(thread).map(Parcel.init) }
-}
-
-extension Library.Entry {
-    /// A function whose arguments from `first` on are packed before it is called: see `Call.takeParcel`.
-    public static func packing(_ name: StaticString, from first: Int32, _ function: @escaping LuaFunction) -> Self {
-        .init(name, constructs: Int(CL_PACKS), spread: first, function)
-    }
 }

@@ -1,5 +1,6 @@
 import Glibc
 import Linux
+import Lua
 import LuaRunLoops
 import RunLoops
 

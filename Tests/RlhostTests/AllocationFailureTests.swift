@@ -189,7 +189,7 @@ import Testing
                 """
             try #require(host.load(.text(check, name: "=check")) == nil)
             _ = host.start {
-                $0.onResults = { thread, count in fired = count == 1 && Call(thread).string(-1) == "true" }
+                $0.onResults = { thread, count in fired = count == 1 && thread.string(-1) == "true" }
             }
             loop.run(in: .default, for: .seconds(5))
             #expect(fired, "after allocation \(number) failed, the state works no more")

@@ -32,27 +32,25 @@ struct BatteryTests {
 
     private enum ClapBinding {
         static let battery = Battery("runloop.clap", kinds: [clapper], functions: functions)
-        static let functions = Library([
-            .init("clapper", constructs: index) { makeClapper(Call($0)) },
-            .init("open_hall") { openHall(Call($0)) },
-        ])
-        static let index = Kind.nextIndex()
-        static let clapper = Kind(
-            index, "clapper", methods: Library([.init("clap") { clap(Call($0)) }]),
-            describe: { Call($0).answer("clapper") }, collect: Kinds.collect)
-
-        private static func makeClapper(_ call: Call) -> Int32 {
-            call.answerConstructed(Clapper())
-        }
-
-        private static func clap(_ call: Call) -> Int32 {
-            guard let clapper = call.object(1, clapper, as: Clapper.self) else {
-                return call.wrongSelf("clapper:clap", clapper)
-            }
-            clapper.count += 1
-            call.luaHost.part(Claps.self).total += 1
-            return call.answer(clapper.count)
-        }
+        static let functions = Library(
+            "clap.",
+            [
+                .init("clapper", constructs: clapper) { Call($0).answerConstructed(Clapper()) },
+                .init("open_hall") { openHall(Call($0)) },
+            ])
+        static let clapper: Kind = Kind("clapper", methods: methods, collect: Kind.drop)
+        static let methods = Library(
+            of: clapper,
+            [
+                .init("clap") {
+                    receiver($0, Clapper.self).run { clapper, call in
+                        clapper.count += 1
+                        call.luaHost.part(Claps.self).total += 1
+                        return call.answer(clapper.count)
+                    }
+                },
+                .init("__tostring") { receiver($0, Clapper.self).answer { _ in "clapper" } },
+            ])
 
         private static func openHall(_ call: Call) -> Int32 {
             let host = call.luaHost
@@ -83,7 +81,7 @@ struct BatteryTests {
         if let message = host.load(.text(script, name: "=test")) { return message }
         _ = host.start { task in
             task.onFailure = { result = "failed: \($0)" }
-            task.onResults = { thread, count in if count > 0 { result = Call(thread).string(-1) ?? "no string" } }
+            task.onResults = { thread, count in if count > 0 { result = thread.string(-1) ?? "no string" } }
         }
         loop.run(in: .default, for: .milliseconds(20))
         then(host)

@@ -39,7 +39,7 @@ final class LuaWorld {
                 task.onFailure = { result = "failed: \($0)" }
                 task.onResults = { thread, count in
                     result = ""
-                    if count > 0 { result = Call(thread).string(-1) ?? Call(thread).describe(-1) }
+                    if count > 0 { result = thread.string(-1) ?? thread.describe(-1) }
                 }
             })
         loop.run(in: .default, for: limit)

@@ -49,7 +49,7 @@ struct TaskScript {
         }
         var logged = ""
         _ = host.start { task in
-            task.onResults = { thread, _ in logged = Call(thread).string(-1) ?? "" }
+            task.onResults = { thread, _ in logged = thread.string(-1) ?? "" }
         }
         journal = logged.split(separator: "\n").map(String.init) + errors
         host.close()

@@ -61,8 +61,10 @@ typedef struct cl_parcel {
 /// A kind of userdata.
 typedef struct cl_kind {
   const char *name;     ///< as `type` in messages and __name
+  int index;            ///< its place among the kinds of a state
   size_t size;          ///< bytes, cl_box included
   int user_values;
+  const char *const *value_names;  ///< of the user values, in order
   cl_function collect;  ///< __gc, or NULL; it must not touch Lua
 } cl_kind;
 
@@ -78,9 +80,7 @@ typedef struct cl_box {
 
 /// Sizes of small blocks: multiples of 16 bytes.
 #define CL_POOL_CLASSES 16
-/// Those of `runloop` have the numbers below 32; those of batteries are counted from there on.
 #define CL_MAX_KINDS 64
-#define CL_FIRST_FREE_KIND 32
 
 /// All about one Lua state. A pointer to it is in the extra space of each of its coroutines.
 typedef struct cl_host cl_host;
@@ -112,7 +112,9 @@ struct cl_host {
   int metatables[CL_MAX_KINDS];
   const cl_kind *kinds[CL_MAX_KINDS];
   struct cl_sites *sites;
-  cl_box *constructed; ///< what a constructor has just made, for the function it calls
+  cl_box *receiver;    ///< the object that a method is called on, or that a constructor has just made: for the function called
+  cl_function wrong_self;  ///< says that argument 1 is not what a method is called on
+  void *home;          ///< the object of the loop that is this state's own
   // Memory.
   size_t bytes, blocks;
   uint64_t allocations;
@@ -134,37 +136,41 @@ static inline cl_host *cl_host_of(lua_State *L) {
 /// Whether a coroutine is one in which the host runs tasks and callbacks.
 static inline int cl_is_fiber(lua_State *L) { return (int)(*(uintptr_t *)lua_getextraspace(L) & 1); }
 
-// Between the C files: raising, for use inside Lua calls only.
-void cl_push_parcel(lua_State *L, int first, const char *function);
-void cl_run_program(lua_State *L, const char *p, const char *end, int objects);
-void cl_push_box(lua_State *L, uint32_t kind, void *shared);
-
 // The scratch buffer. cl_write returns 0 when memory is out.
 void cl_reset(cl_host *host);
 int cl_write(cl_host *host, const void *bytes, size_t length);
 
-// Registering. All return a Lua status; on failure the error is on the stack.
+// Registering. All return a Lua status; on failure the error is on the stack. Entries live as long as the state.
+/// A function for Lua. Its trampoline has it as an upvalue: that is where errors find its name.
 typedef struct cl_entry {
-  const char *name;
+  const char *name;        ///< in its table; what begins with "__" is an event of the kind's metatable
+  const char *library;     ///< what stands before it in messages, with the point: "rl."; NULL
+  const cl_kind *self_kind;  ///< a method: it is called only if argument 1 is of this kind
   cl_function function;
-  int kind;    ///< a constructor of this kind: the new userdata is argument 1; -1 for a plain function
-               ///< CL_NATIVE: no Swift, but a function of Lua's own kind, which may raise
-               ///< CL_PACKS: the arguments from `spread` on are packed; see cl_take_parcel
-  int spread;  ///< a constructor: the arguments from this one on are kept in further user values of the new object; if the
-               ///< argument before is a table, its array part from 2 on instead. 0: none
+  const cl_kind *makes;    ///< a constructor: the new userdata is argument 1, before all others
+  const cl_kind *makes_afar;  ///< of this kind instead if self is another thread's; then what would be kept is packed, and is the
+                           ///< topmost argument, or nil if it does not begin with a function
+  int spread;              ///< a constructor: the arguments from this one on are kept in further user values of the new object; if
+                           ///< the argument before is a table, its array part from 2 on instead. 0: none
+  int is_native;           ///< no Swift, but a function of Lua's own kind, which may raise
+  int packs;               ///< the arguments from this one on are packed; see cl_take_parcel. 0: none
 } cl_entry;
 /// The next free number of a kind; beyond CL_MAX_KINDS there is none, and the process ends. From any thread.
 int cl_next_kind(void);
 /// The record of a kind, the same for all states: written once, before any state knows the kind.
 cl_kind *cl_kind_record(int index);
 /// Makes the metatable of a kind, with these methods.
-int cl_define_kind(lua_State *L, int index, const cl_entry *methods, int count, cl_function describe);
+int cl_define_kind(lua_State *L, const cl_kind *kind, const cl_entry *methods, int count);
 /// Leaves a table with these functions on the stack.
 int cl_new_library(lua_State *L, const cl_entry *entries, int count);
+/// The entry of the function that runs, which is one of these.
+static inline const cl_entry *cl_running(lua_State *L) { return (const cl_entry *)lua_touserdata(L, lua_upvalueindex(1)); }
 
-enum { CL_PACKS = -2, CL_NATIVE = -3 };
+/// Pushes the userdata for a host object, which the caller holds until this returns: finalizers may run meanwhile, and what
+/// they call may let go of anything. Made if there is none yet; on failure the error instead. Returns a Lua status.
+int cl_push_object(lua_State *L, const cl_kind *kind, void *object);
 
-/// In a function that packs: its parcel, which is the caller's to free.
+/// In a function that packs: its parcel, which is the caller's to free. NULL: nil is in its place.
 cl_parcel *cl_take_parcel(lua_State *L);
 /// Packs the values from `first` to the top and pops them; NULL: the error message is on the stack instead.
 cl_parcel *cl_pack(lua_State *L, int first);
@@ -195,7 +201,7 @@ int cl_set_global(lua_State *L, const char *name);  ///< pops a value
 int cl_get_global(lua_State *L, const char *name);
 /// Has `require` find the host's own modules: `runloop`, which `open` makes, and those beneath it of which `knows` does not
 /// return 0, called with package.preload and the name: `open_other` makes them when they are first required.
-int cl_open_modules(lua_State *L, cl_function open, cl_function knows, cl_function open_other);
+int cl_open_modules(lua_State *L, const cl_entry *open, cl_function knows, const cl_entry *open_other);
 int cl_replace(lua_State *L, const char *library);  ///< pops a library: its functions take the places of a global table's
 /// Pushes the table of functions that the Lua-written part of the API is built on.
 int cl_push_internals(lua_State *L);
@@ -206,9 +212,6 @@ void cl_trace(lua_State *L, lua_State *from);
 /// Writes luaL_tolstring of the value at an index.
 void cl_to_text(lua_State *L, int index);
 int cl_new_thread(lua_State *L);
-/// Pushes the userdata for a host object, which the caller holds until this returns: finalizers may run meanwhile, and what
-/// they call may let go of anything. Made if there is none yet; on failure the error instead. Returns a Lua status.
-int cl_push_object(lua_State *L, int kind, void *object);
 /// Calls a function with arguments, with traceback in the error message.
 int cl_call_traced(lua_State *L, int arguments, int results);
 

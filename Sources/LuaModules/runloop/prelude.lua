@@ -14,7 +14,7 @@ rl.modes = {
 -- Custom sources: the command buffer ---------------------------------------------------------------------------------
 
 local source_methods = internals.methods "source"
-local QUEUE = 4
+local QUEUE = internals.value_number("source", "queue")
 
 local function queue_of(source, name)
   if kind_of(source) ~= "source" then
@@ -84,7 +84,7 @@ local function descriptor(object, depth)
 end
 
 local new_fd_port = rl.fd_port
-local OBJECT = 2
+local OBJECT = internals.value_number("fd_port", "object")
 
 -- Keeps the object alive as long as the port: a file that is collected closes its descriptor.
 local function make_port(options, object)
@@ -126,24 +126,24 @@ rl.on_writable = watch("rl.on_writable", "w")
 
 -- Tasks --------------------------------------------------------------------------------------------------------------
 
-local start, wait_for_tasks, wait_for_descriptor = rl.task, rl.wait_for_tasks, rl.wait_for_descriptor
-rl.wait_for_tasks, rl.wait_for_descriptor = nil, nil
-local TIMEOUT, FIRST_OF, ALL_OF = 1, 2, 3
+local start = rl.task
+local wait_for_timeout, wait_for_first, wait_for_all = crossing["rl.timeout"], crossing["rl.first_of"], crossing["rl.all_of"]
 
-local function wait_for(name, which)
+local function wait_for(name)
+  local wait_for_descriptor = crossing[name]
   return function(object, timeout)
     local fd, wrong = descriptor(object, 0)
     if not fd then error(name .. ": argument #1 " .. wrong, 2) end
     -- Not a tail call: the object must not be collected, and so closed, meanwhile.
-    local events, message, code = wait_for_descriptor(fd, timeout, which)
+    local events, message, code = wait_for_descriptor(fd, timeout)
     if events then return events end
     if not message then return nil, "timed out" end
     return nil, message, code
   end
 end
 
-rl.wait_readable = wait_for("rl.wait_readable", 1)
-rl.wait_writable = wait_for("rl.wait_writable", 2)
+rl.wait_readable = wait_for "rl.wait_readable"
+rl.wait_writable = wait_for "rl.wait_writable"
 
 function rl.timeout(seconds, fn, ...)
   if type(seconds) ~= "number" or not (seconds >= 0) then
@@ -152,7 +152,7 @@ function rl.timeout(seconds, fn, ...)
   if type(fn) ~= "function" then error("rl.timeout: argument #2 must be a function, got " .. type(fn), 2) end
   -- Closing cancels: when the time is over, and when whoever waits here is cancelled.
   local task <close> = start(fn, ...)
-  if wait_for_tasks({ task }, seconds, TIMEOUT) then return true, task:await() end
+  if wait_for_timeout({ task }, seconds) then return true, task:await() end
   return nil, "timed out"
 end
 
@@ -180,14 +180,14 @@ function rl.first_of(...)
   if select("#", ...) == 0 then error("rl.first_of: argument #1 must be a task or a function, got nothing", 2) end
   local own <close> = setmetatable({}, cancel_all)
   local tasks = tasks_of("rl.first_of", own, ...)
-  local first = wait_for_tasks(tasks, nil, FIRST_OF)
+  local first = wait_for_first(tasks)
   return first, tasks[first]:await()
 end
 
 function rl.all_of(...)
   local own <close> = setmetatable({}, cancel_all)
   local tasks = tasks_of("rl.all_of", own, ...)
-  local failed = wait_for_tasks(tasks, nil, ALL_OF)
+  local failed = wait_for_all(tasks)
   if failed > 0 then tasks[failed]:await() end
   local results, count = {}, select("#", ...)
   for i = 1, count do results[i] = (tasks[i]:await()) end
@@ -246,27 +246,6 @@ function rl.thread(fn, ...)
   if type(fn) ~= "function" then error("rl.thread: argument #1 must be a function, got " .. type(fn), 2) end
   return crossing["rl.thread"](name, package.path, package.cpath, fn, ...)
 end
-
--- Requests to other threads' loops -----------------------------------------------------------------------------------
-
-local PERFORM = { modes = true, wait = true, after = true, order = true }
-
-crossing.set_hook("perform_from_afar", function(loop, fn, ...)
-  if type(fn) == "table" then
-    local options = fn
-    check_fields("loop:perform", options, PERFORM)
-    if type(options[1]) ~= "function" then
-      error("loop:perform: the first element must be a function, got " .. type(options[1]), 2)
-    end
-    if options.wait ~= nil and type(options.wait) ~= "boolean" then
-      error("loop:perform: field 'wait' must be a boolean, got " .. type(options.wait), 2)
-    end
-    return crossing["loop:perform"](loop, options.modes, options.wait, options.after, options.order,
-      unpack(options, 1, positional(options)))
-  end
-  if type(fn) ~= "function" then error("loop:perform: argument #1 must be a function, got " .. type(fn), 2) end
-  return crossing["loop:perform"](loop, nil, nil, nil, nil, fn, ...)
-end)
 
 -- Ports --------------------------------------------------------------------------------------------------------------
 

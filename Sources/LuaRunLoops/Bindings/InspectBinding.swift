@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Lua
 internal import RunLoops
 
@@ -13,8 +12,9 @@ public enum InspectBinding {
         public var order: Int
         /// Where it was made.
         public var site: String?
-        public var next: Double?
-        public var interval: Double?
+        /// In nanoseconds of the loop's clock.
+        public var next: Int64?
+        public var interval: Int64?
         public var detail: String?
     }
 
@@ -30,7 +30,7 @@ public enum InspectBinding {
                     Entry(
                         identity: UnsafeRawPointer(node), kind: isTask ? "task" : "request", name: "",
                         order: node.pointee.order,
-                        site: fiber.flatMap { host.site($0.subjectSite) }, next: Call.seconds(node.pointee.fireDate),
+                        site: fiber.flatMap { host.site($0.subjectSite) }, next: node.pointee.fireDate,
                         detail: fiber.map { "waits in \($0.waitsIn)" } ?? "delayed"))
                 for part in host.parts { part.show(node, in: &entries[entries.count - 1]) }
                 continue
@@ -39,9 +39,9 @@ public enum InspectBinding {
                 Entry(
                     identity: UnsafeRawPointer(node), kind: "timer",
                     name: host.nameOfAnchored(UInt32(node.pointee.context)) ?? "",
-                    order: node.pointee.order, site: host.site(box.pointee.site),
-                    next: Call.seconds(node.pointee.fireDate),
-                    interval: node.pointee.repeats ? Call.seconds(node.pointee.interval) : nil))
+                    order: node.pointee.order, site: host.site(box.site),
+                    next: node.pointee.fireDate,
+                    interval: node.pointee.repeats ? node.pointee.interval : nil))
         }
         entries.sort { ($0.next ?? 0) < ($1.next ?? 0) }
         for item in host.loop.items(in: mode) {
@@ -50,7 +50,7 @@ public enum InspectBinding {
             switch item {
             case let port as RunLoop.FDPort:
                 entry.kind = "fd_port"
-                entry.detail = "fd \(port.fd), \"\(FDPortBinding.text(port.events))\""
+                entry.detail = "fd \(port.fd), \"\(Events.text(port.events))\""
             case let source as RunLoop.Source:
                 entry.kind = "source"
                 if source.isSignalled { entry.detail = "signalled" }
@@ -58,7 +58,7 @@ public enum InspectBinding {
             case is RunLoop.MessagePort: entry.kind = "message_port"
             default: entry.kind = "port"
             }
-            if item.owner === host.items, let box = item.box { entry.site = host.site(box.pointee.site) }
+            if item.owner === host.items, let box = item.box { entry.site = host.site(box.site) }
             if let waiter = item.owner as? Waiter {
                 entry.kind = "task"
                 entry.detail = "waits in \(waiter.fiber.waitsIn)" + (entry.detail.map { ", \($0)" } ?? "")
@@ -71,12 +71,7 @@ public enum InspectBinding {
     }
 
     /// loop:inspect()
-    static func inspect(_ call: Call) -> Int32 {
-        let host = call.luaHost
-        guard let handle = LoopBinding.handle(call) else { return call.wrongSelf("loop:inspect", Kinds.loop) }
-        guard handle === host.loop.handle else {
-            return call.raise("loop:inspect: only a loop's own thread can look inside it")
-        }
+    static func inspect(_ host: LuaHost) -> ValueProgram {
         var program = ValueProgram()
         program.table { result in
             result.field("running") { $0.append(host.loop.currentMode?.rawValue) }
@@ -94,7 +89,7 @@ public enum InspectBinding {
                 }
             }
         }
-        return call.answer(program)
+        return program
     }
 
     private static func append(_ entry: Entry, to program: inout ValueProgram) {
@@ -104,27 +99,22 @@ public enum InspectBinding {
                 program.field("name") { $0.append(entry.name) }
                 program.field("order") { $0.append(entry.order) }
                 if let site = entry.site { program.field("made_at") { $0.append(site) } }
-                if let next = entry.next { program.field("next") { $0.append(next) } }
-                if let interval = entry.interval { program.field("interval") { $0.append(interval) } }
+                if let next = entry.next { program.field("next") { $0.append(Time.seconds(next)) } }
+                if let interval = entry.interval { program.field("interval") { $0.append(Time.seconds(interval)) } }
                 if let detail = entry.detail { program.field("detail") { $0.append(detail) } }
             }
         }
     }
 
     /// loop:stats()
-    static func stats(_ call: Call) -> Int32 {
-        let host = call.luaHost
-        guard let handle = LoopBinding.handle(call) else { return call.wrongSelf("loop:stats", Kinds.loop) }
-        guard handle === host.loop.handle else {
-            return call.raise("loop:stats: only a loop's own thread can look inside it")
-        }
+    static func stats(_ host: LuaHost) -> ValueProgram {
         let statistics = host.loop.statistics
         var program = ValueProgram()
         program.table { program in
             program.field("passes") { $0.append(statistics.passes) }
             program.field("sleeps") { $0.append(statistics.sleeps) }
-            program.field("seconds_asleep") { $0.append(Call.seconds(statistics.asleep)) }
-            program.field("longest_callback") { $0.append(Call.seconds(statistics.longest)) }
+            program.field("seconds_asleep") { $0.append(Time.seconds(statistics.asleep)) }
+            program.field("longest_callback") { $0.append(Time.seconds(statistics.longest)) }
             program.field("callbacks") { callbacks in
                 callbacks.table { callbacks in
                     callbacks.field("timer") { $0.append(statistics.timers) }
@@ -135,12 +125,10 @@ public enum InspectBinding {
                 }
             }
         }
-        return call.answer(program)
+        return program
     }
 
     /// rl.why(): what keeps this thread's loop alive, as text.
-    static func why(_ call: Call) -> Int32 { call.answer(why(call.luaHost)) }
-
     static func why(_ host: LuaHost) -> String {
         var lines: [String] = []
         for mode in host.loop.modeNames {
@@ -150,11 +138,11 @@ public enum InspectBinding {
             for entry in entries {
                 var parts: [String] = []
                 if let interval = entry.interval {
-                    parts.append("every \(TimerBinding.short(Int64(interval * 1e9))) s")
+                    parts.append("every \(Time.short(interval)) s")
                 }
                 if let next = entry.next {
-                    let left = Int64(next * 1e9) - host.loop.now.nanoseconds
-                    parts.append(left > 0 ? "next in \(TimerBinding.short(left)) s" : "due")
+                    let left = next - host.loop.now.nanoseconds
+                    parts.append(left > 0 ? "next in \(Time.short(left)) s" : "due")
                 }
                 if let detail = entry.detail { parts.append(detail) }
                 if let site = entry.site { parts.append("made at \(site)") }

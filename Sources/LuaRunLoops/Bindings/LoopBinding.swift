@@ -1,341 +1,262 @@
-internal import CLuaSupport
 internal import Lua
 internal import RunLoops
 
 /// `rl.current` and the methods of loops.
 enum LoopBinding {
-    static let methods = Library([
-        .init("run") { run(Call($0), "loop:run", firstArgument: 2) },
-        .init("run_mode") { runMode(Call($0)) },
-        .init("run_until") { runUntil(Call($0)) },
-        .init("stop") { stop(Call($0)) },
-        .init("wake_up") { wakeUp(Call($0)) },
-        .init("is_waiting") { isWaiting(Call($0)) },
-        .init("mode") { mode(Call($0)) },
-        .init("modes") { modes(Call($0)) },
-        .init("add_common_mode") { addCommonMode(Call($0)) },
-        .init("sequence") { sequence(Call($0)) },
-        .init("set_sequence") { setSequence(Call($0)) },
-        .init("next_fire_date") { nextFireDate(Call($0)) },
-        .init("add") { add(Call($0)) },
-        .init("remove") { remove(Call($0)) },
-        .init("contains") { contains(Call($0)) },
-        .init("perform", constructs: 5, spread: 3) { RequestBinding.perform(Call($0), "loop:perform", self: 2) },
-        .init("inspect") { InspectBinding.inspect(Call($0)) },
-        .init("stats") { InspectBinding.stats(Call($0)) },
-        .init("invalidate") { refuseToInvalidate(Call($0)) },
-        .init("is_valid") { isValid(Call($0)) },
-        .init("name") { name(Call($0)) },
-    ])
+    static let methods: Library = Library(
+        of: Kinds.loop,
+        [
+            .init("run") { own($0).run { (loop, call) throws(Misuse) in try run(loop, call, argument: 2) } },
+            .init("run_mode") { own($0).run { (loop, call) throws(Misuse) in try runMode(loop, call) } },
+            .init("run_until") { own($0).run { (loop, call) throws(Misuse) in try runUntil(loop, call) } },
+            .init("stop") { any($0).run { handle, call in stop(handle, call) } },
+            .init("wake_up") { any($0).run { handle, call in wakeUp(handle, call) } },
+            .init("is_waiting") { any($0).answer { $0.isWaiting } },
+            .init("mode") { own($0).answer { $0.currentMode?.rawValue } },
+            .init("modes") { own($0).answer { ValueProgram(list: $0.modeNames.map(\.rawValue)) } },
+            .init("add_common_mode") { own($0).take(RealMode.self) { $0.addCommonMode($1) } },
+            .init("sequence") {
+                own($0).answer { $0.sequence == .documented ? "documented" : "core_foundation" }
+            },
+            .init("set_sequence") { own($0).take(Sequence.self) { $0.sequence = $1 } },
+            .init("next_fire_date") { own($0).run { (loop, call) throws(Misuse) in try nextFireDate(loop, call) } },
+            .init("add") { own($0).run { (loop, call) throws(Misuse) in try add(loop, call) } },
+            .init("remove") { own($0).run { (loop, call) throws(Misuse) in try remove(loop, call) } },
+            .init("contains") { own($0).run { (loop, call) throws(Misuse) in try contains(loop, call) } },
+            .init("perform", constructs: Kinds.request, orAfar: Kinds.threadRequest, spread: 3) {
+                Call.run($0, RequestBinding.performThere)
+            },
+            .init("inspect") { inside($0).answer { InspectBinding.inspect($0) } },
+            .init("stats") { inside($0).answer { InspectBinding.stats($0) } },
+            .init("invalidate") {
+                any($0).act { (_) throws(Misuse) in
+                    throw Misuse("a loop lives as long as its thread; loop:stop() ends its run")
+                }
+            },
+            .init("is_valid") { any($0).answer { $0.isAlive } },
+            .init("name") { any($0).answer { name($0) } },
+            .init("__tostring") { any($0).run { handle, call in call.answer(text(handle, call)) } },
+        ])
 
     static let deepest = 40
 
-    /// The handle of self, whichever thread's loop it is.
-    static func handle(_ call: Call, _ index: Int32 = 1) -> RunLoop.Handle? {
-        call.object(index, Kinds.loop, as: RunLoop.Handle.self)
+    // MARK: What they are called on
+
+    /// Whichever thread's loop it is.
+    @inline(__always)
+    private static func any(_ thread: OpaquePointer?) -> Receiver<RunLoop.Handle> {
+        receiver(thread, RunLoop.Handle.self)
     }
 
-    /// This thread's loop, if self is that; otherwise the answer that says so.
-    private enum Own {
-        case loop(RunLoop)
-        case refused(Int32)
-    }
-
-    private static func own(_ call: Call, _ function: StaticString) -> Own {
-        guard let handle = handle(call) else { return .refused(call.wrongSelf(function, Kinds.loop)) }
+    /// This thread's loop.
+    private static func own(_ thread: OpaquePointer?) -> Receiver<RunLoop> {
+        let call = Call(thread)
         let loop = call.luaHost.loop
-        guard handle === loop.handle else {
-            return .refused(
-                call.raise(
-                    "\(function): this loop belongs to another thread; from here it takes perform, stop, wake_up and "
-                        + "is_waiting"))
+        guard call.receiver.object(as: RunLoop.Handle.self) === loop.handle else {
+            return Receiver(
+                call,
+                refusal: "this loop belongs to another thread; from here it takes perform, stop, wake_up and is_waiting"
+            )
         }
-        return .loop(loop)
+        return Receiver(call, loop)
+    }
+
+    /// The host of this thread's loop, to be looked into.
+    private static func inside(_ thread: OpaquePointer?) -> Receiver<LuaHost> {
+        let call = Call(thread)
+        let host = call.luaHost
+        guard call.receiver.object(as: RunLoop.Handle.self) === host.loop.handle else {
+            return Receiver(call, refusal: "only a loop's own thread can look inside it")
+        }
+        return Receiver(call, host)
     }
 
     // MARK: Running
 
-    static let results: [RunLoop.RunResult: StaticString] = [
-        .finished: "finished", .stopped: "stopped", .timedOut: "timed_out", .handledSource: "handled_source",
-    ]
-
-    /// loop:run(), loop:run{…}, rl.run(…)
-    static func run(_ call: Call, _ function: StaticString, firstArgument: Int32) -> Int32 {
-        let loop: RunLoop
-        if firstArgument == 2 {
-            switch own(call, function) {
-            case .loop(let own): loop = own
-            case .refused(let answer): return answer
-            }
-        } else {
-            loop = call.luaHost.loop
+    private static func text(_ result: RunLoop.RunResult) -> String {
+        switch result {
+        case .finished: "finished"
+        case .stopped: "stopped"
+        case .timedOut: "timed_out"
+        case .handledSource: "handled_source"
         }
-        var mode = RunLoop.Mode.default
-        var limit: Duration?
-        var returnsAfterSource = false
-        if !call.isMissing(firstArgument) {
-            let options: Options
-            switch Options.read(call, firstArgument, of: function, ["mode", "timeout", "return_after_source"]) {
-            case .success(let read): options = read
-            case .failure(let misuse): return call.raise(misuse.message)
-            }
-            if !options.isMissing(0) {
-                guard let name = call.mode(options.index(0)) else {
-                    return call.raise(options.wrong(0, "the name of a mode").message)
-                }
-                mode = name
-            }
-            if !options.isMissing(1) {
-                guard let nanoseconds = call.nanoseconds(options.index(1)) else {
-                    return call.raise(options.wrong(1, "a number of seconds").message)
-                }
-                limit = .nanoseconds(nanoseconds)
-            }
-            guard options.isMissing(2) || call.type(options.index(2)) == LUA_TBOOLEAN else {
-                return call.raise(options.wrong(2, "a boolean").message)
-            }
-            returnsAfterSource = call.boolean(options.index(2))
-        }
-        if let refusal = refusal(loop, mode) { return call.raise("\(function): \(refusal)") }
-        if call.luaHost.endingStatus != nil { return refuseToRun(call) }
-        let result = loop.run(in: mode, for: limit, returnAfterSource: returnsAfterSource)
-        return call.answer(results[result]?.description)
     }
 
-    /// The process ends. A script that catches the error and tries again would keep it from that.
-    private static func refuseToRun(_ call: Call) -> Int32 {
-        cl_interrupt(call.luaHost.host)
+    private enum RunOption: Int, Field {
+        case mode, timeout, returnAfterSource
+        static let names: [StaticString] = ["mode", "timeout", "return_after_source"]
+    }
+
+    /// rl.run(), rl.run{…}
+    static func runOwn(_ call: Call) throws(Misuse) -> Int32 { try run(call.luaHost.loop, call, argument: 1) }
+
+    /// loop:run(), loop:run{…}
+    private static func run(_ loop: RunLoop, _ call: Call, argument: Int32) throws(Misuse) -> Int32 {
+        let options = try call.optionalFields(argument, RunOption.self)
+        let mode = try options?[.mode, ModeName.self] ?? .default
+        let limit = try options?[.timeout, Limit.self]
+        let returnsAfterSource = try options?[.returnAfterSource, Boolean.self] ?? false
+        if let refusal = try refusal(call, loop, mode) { return refusal }
+        return call.answer(text(loop.run(in: mode, for: limit, returnAfterSource: returnsAfterSource)))
+    }
+
+    /// A duration that may be negative: then it is over.
+    private enum Limit: Parameter {
+        static let expected = "a number of seconds"
+        static func read(_ stack: Stack, _ index: Int32) -> Duration? {
+            Date.read(stack, index).map { .nanoseconds($0) }
+        }
+    }
+
+    /// The answer, if the process ends.
+    private static func refusal(_ call: Call, _ loop: RunLoop, _ mode: RunLoop.Mode) throws(Misuse) -> Int32? {
+        if mode == .common {
+            throw Misuse("\"common\" is not a mode one can run in: it stands for all common modes")
+        }
+        if loop.depth >= deepest { throw Misuse("too many runs inside each other (\(deepest))") }
+        let host = call.luaHost
+        guard host.endingStatus != nil else { return nil }
+        // A script that catches the error and tries again would keep it from that.
+        host.interruptToEnd()
         return call.raise("interrupted!")
     }
 
-    private static func refusal(_ loop: RunLoop, _ mode: RunLoop.Mode) -> String? {
-        if mode == .common { return "\"common\" is not a mode one can run in: it stands for all common modes" }
-        if loop.depth >= deepest { return "too many runs inside each other (\(deepest))" }
-        return nil
-    }
-
-    private static func runMode(_ call: Call) -> Int32 {
-        let loop: RunLoop
-        switch own(call, "loop:run_mode") {
-        case .loop(let own): loop = own
-        case .refused(let answer): return answer
-        }
-        guard let mode = call.mode(2) else { return call.wrongArgument("loop:run_mode", 2, "the name of a mode") }
-        guard let date = call.nanoseconds(3) else {
-            return call.wrongArgument("loop:run_mode", 3, "a date: a number, as of rl.now()")
-        }
-        if let refusal = refusal(loop, mode) { return call.raise("loop:run_mode: \(refusal)") }
-        if call.luaHost.endingStatus != nil { return refuseToRun(call) }
+    private static func runMode(_ loop: RunLoop, _ call: Call) throws(Misuse) -> Int32 {
+        let mode = try call.argument(2, ModeName.self)
+        let date = try call.argument(3, Date.self)
+        if let refusal = try refusal(call, loop, mode) { return refusal }
         return call.answer(loop.run(mode: mode, before: .init(nanoseconds: date)))
     }
 
-    private static func runUntil(_ call: Call) -> Int32 {
-        let loop: RunLoop
-        switch own(call, "loop:run_until") {
-        case .loop(let own): loop = own
-        case .refused(let answer): return answer
-        }
-        guard let date = call.nanoseconds(2) else {
-            return call.wrongArgument("loop:run_until", 2, "a date: a number, as of rl.now()")
-        }
-        if let refusal = refusal(loop, .default) { return call.raise("loop:run_until: \(refusal)") }
-        if call.luaHost.endingStatus != nil { return refuseToRun(call) }
+    private static func runUntil(_ loop: RunLoop, _ call: Call) throws(Misuse) -> Int32 {
+        let date = try call.argument(2, Date.self)
+        if let refusal = try refusal(call, loop, .default) { return refusal }
         loop.run(until: .init(nanoseconds: date))
         return call.nothing()
     }
 
-    private static func stop(_ call: Call) -> Int32 {
-        guard let handle = handle(call) else { return call.wrongSelf("loop:stop", Kinds.loop) }
+    private static func stop(_ handle: RunLoop.Handle, _ call: Call) -> Int32 {
         let loop = call.luaHost.loop
         if handle === loop.handle { loop.stop() } else { handle.stop() }
         return call.nothing()
     }
 
-    private static func wakeUp(_ call: Call) -> Int32 {
-        guard let handle = handle(call) else { return call.wrongSelf("loop:wake_up", Kinds.loop) }
+    private static func wakeUp(_ handle: RunLoop.Handle, _ call: Call) -> Int32 {
         let loop = call.luaHost.loop
         if handle === loop.handle { loop.wakeUp() } else { handle.wakeUp() }
         return call.nothing()
     }
 
-    private static func isWaiting(_ call: Call) -> Int32 {
-        guard let handle = handle(call) else { return call.wrongSelf("loop:is_waiting", Kinds.loop) }
-        return call.answer(handle.isWaiting)
-    }
-
     // MARK: Modes
 
-    private static func mode(_ call: Call) -> Int32 {
-        switch own(call, "loop:mode") {
-        case .loop(let loop): return call.answer(loop.currentMode?.rawValue)
-        case .refused(let answer): return answer
+    private enum RealMode: Parameter {
+        static let expected = ModeName.expected
+        static func read(_ stack: Stack, _ index: Int32) throws(Misuse) -> RunLoop.Mode? {
+            let mode = ModeName.read(stack, index)
+            if mode == .common { throw Misuse("\"common\" is not a mode: it stands for all common modes") }
+            return mode
         }
     }
 
-    private static func modes(_ call: Call) -> Int32 {
-        switch own(call, "loop:modes") {
-        case .loop(let loop):
-            var program = ValueProgram()
-            program.table { for mode in loop.modeNames { $0.element { $0.append(mode.rawValue) } } }
-            return call.answer(program)
-        case .refused(let answer): return answer
-        }
-    }
-
-    private static func addCommonMode(_ call: Call) -> Int32 {
-        switch own(call, "loop:add_common_mode") {
-        case .refused(let answer): return answer
-        case .loop(let loop):
-            guard let mode = call.mode(2) else {
-                return call.wrongArgument("loop:add_common_mode", 2, "the name of a mode")
+    private enum Sequence: Parameter {
+        static let expected = "\"documented\" or \"core_foundation\""
+        static func read(_ stack: Stack, _ index: Int32) -> RunLoop.Sequence? {
+            switch stack.string(index) {
+            case "documented": .documented
+            case "core_foundation": .coreFoundation
+            default: nil
             }
-            guard mode != .common else {
-                return call.raise("loop:add_common_mode: \"common\" is not a mode: it stands for all common modes")
-            }
-            loop.addCommonMode(mode)
-            return call.nothing()
         }
     }
 
-    private static func sequence(_ call: Call) -> Int32 {
-        switch own(call, "loop:sequence") {
-        case .loop(let loop): return call.answer(loop.sequence == .documented ? "documented" : "core_foundation")
-        case .refused(let answer): return answer
-        }
-    }
-
-    private static func setSequence(_ call: Call) -> Int32 {
-        switch own(call, "loop:set_sequence") {
-        case .refused(let answer): return answer
-        case .loop(let loop):
-            switch call.string(2) {
-            case "documented": loop.sequence = .documented
-            case "core_foundation": loop.sequence = .coreFoundation
-            default: return call.wrongArgument("loop:set_sequence", 2, "\"documented\" or \"core_foundation\"")
-            }
-            return call.nothing()
-        }
-    }
-
-    private static func nextFireDate(_ call: Call) -> Int32 {
-        switch own(call, "loop:next_fire_date") {
-        case .refused(let answer): return answer
-        case .loop(let loop):
-            guard let mode = call.isMissing(2) ? .default : call.mode(2) else {
-                return call.wrongArgument("loop:next_fire_date", 2, "the name of a mode")
-            }
-            guard let date = loop.nextFireDate(in: mode) else { return call.answerNil() }
-            return call.answer(Call.seconds(date.nanoseconds))
-        }
+    private static func nextFireDate(_ loop: RunLoop, _ call: Call) throws(Misuse) -> Int32 {
+        let mode = try call.optional(2, ModeName.self) ?? .default
+        guard let date = loop.nextFireDate(in: mode) else { return call.answerNil() }
+        return call.answer(Time.seconds(date.nanoseconds))
     }
 
     // MARK: What is in them
 
-    private static let anObject = "a timer, source, port or observer"
+    /// What the second argument of `add` and the others is.
+    private enum Thing {
+        case timer(Box)
+        case item(LuaItem)
+        case other(any Schedulable)
+    }
 
-    private static func add(_ call: Call) -> Int32 {
-        let loop: RunLoop
-        switch own(call, "loop:add") {
-        case .loop(let own): loop = own
-        case .refused(let answer): return answer
+    /// The modes first: so errors come in the order in which they always have.
+    private static func thing(_ call: Call) throws(Misuse) -> (Thing, [RunLoop.Mode]) {
+        let modes = try call.optional(3, ModeNames.self) ?? [.default]
+        if let box = call.stack.box(2) {
+            if box.is(Kinds.timer) { return (.timer(box), modes) }
+            if let item = ItemBinding.item(box, call.stack) { return (.item(item), modes) }
+            if let object = box.schedulable { return (.other(object), modes) }
         }
-        guard let modes = call.modes(3, otherwise: .default) else {
-            return call.wrongArgument("loop:add", 3, "the name of a mode, or an array of them")
-        }
-        if let box = call.box(2, Kinds.timer) {
+        throw call.wrong(2, "a timer, source, port or observer")
+    }
+
+    private static func add(_ loop: RunLoop, _ call: Call) throws(Misuse) -> Int32 {
+        let (thing, modes) = try thing(call)
+        switch thing {
+        case .timer(let box):
             let node = TimerBinding.node(box)
             guard node.pointee.isValid, !modes.isEmpty else { return call.nothing() }
-            guard TimerBinding.anchor(call, box, 2) else { return call.raiseOutOfMemory() }
+            guard TimerBinding.anchor(call, box, 2) else { throw .noMemory }
             for mode in modes { loop.add(node, to: mode) }
-            return call.nothing()
-        }
-        if let object = call.schedulable(2) {
+        case .item(let item):
+            guard item.isHome else {
+                throw Misuse(
+                    "this \(item.item is RunLoop.Source ? "source" : "port") belongs to another thread, and so do its "
+                        + "callbacks; add it there")
+            }
+            guard item.item.isValid, !modes.isEmpty else { return call.nothing() }
+            let items = call.luaHost.items
+            for mode in modes {
+                // Each time: a source that is told of one mode may leave it at once, and its anchor with it.
+                guard items.anchor(item.item, call.stack, 2) else { throw .noMemory }
+                loop.add(item.item, to: mode)
+                if !loop.isHolding(item.item) { items.letGo(of: item.item) }
+            }
+        case .other(let object):
             for mode in modes {
                 if let misuse = object.add(to: loop, mode: mode, call) { return call.raise(misuse) }
             }
-            return call.nothing()
         }
-        guard let item = ItemBinding.item(call, 2) else { return call.wrongArgument("loop:add", 2, anObject) }
-        guard item.isHome else {
-            return call.raise(
-                "loop:add: this \(item.item is RunLoop.Source ? "source" : "port") belongs to another thread, and so do its "
-                    + "callbacks; add it there")
-        }
-        guard item.item.isValid, !modes.isEmpty else { return call.nothing() }
-        let items = call.luaHost.items
+        return call.nothing()
+    }
+
+    private static func remove(_ loop: RunLoop, _ call: Call) throws(Misuse) -> Int32 {
+        let (thing, modes) = try thing(call)
         for mode in modes {
-            // Each time: a source that is told of one mode may leave it at once, and its anchor with it.
-            guard items.anchor(item.item, call, 2) else { return call.raiseOutOfMemory() }
-            loop.add(item.item, to: mode)
-            if !loop.isHolding(item.item) { items.letGo(of: item.item) }
+            switch thing {
+            case .timer(let box): loop.remove(TimerBinding.node(box), from: mode)
+            case .item(let item): loop.remove(item.item, from: mode)
+            case .other(let object): object.remove(from: loop, mode: mode)
+            }
         }
         return call.nothing()
     }
 
-    private static func remove(_ call: Call) -> Int32 {
-        let loop: RunLoop
-        switch own(call, "loop:remove") {
-        case .loop(let own): loop = own
-        case .refused(let answer): return answer
+    private static func contains(_ loop: RunLoop, _ call: Call) throws(Misuse) -> Int32 {
+        let (thing, modes) = try thing(call)
+        let isInAll = modes.allSatisfy { mode in
+            switch thing {
+            case .timer(let box): loop.contains(TimerBinding.node(box), in: mode)
+            case .item(let item): loop.contains(item.item, in: mode)
+            case .other(let object): object.isIn(loop, mode: mode)
+            }
         }
-        guard let modes = call.modes(3, otherwise: .default) else {
-            return call.wrongArgument("loop:remove", 3, "the name of a mode, or an array of them")
-        }
-        if let box = call.box(2, Kinds.timer) {
-            for mode in modes { loop.remove(TimerBinding.node(box), from: mode) }
-        } else if let item = ItemBinding.item(call, 2) {
-            for mode in modes { loop.remove(item.item, from: mode) }
-        } else if let object = call.schedulable(2) {
-            for mode in modes { object.remove(from: loop, mode: mode) }
-        } else {
-            return call.wrongArgument("loop:remove", 2, anObject)
-        }
-        return call.nothing()
+        return call.answer(isInAll)
     }
 
-    private static func contains(_ call: Call) -> Int32 {
-        let loop: RunLoop
-        switch own(call, "loop:contains") {
-        case .loop(let own): loop = own
-        case .refused(let answer): return answer
-        }
-        guard let modes = call.modes(3, otherwise: .default) else {
-            return call.wrongArgument("loop:contains", 3, "the name of a mode, or an array of them")
-        }
-        if let box = call.box(2, Kinds.timer) {
-            let node = TimerBinding.node(box)
-            return call.answer(modes.allSatisfy { loop.contains(node, in: $0) })
-        }
-        if let object = call.schedulable(2) {
-            return call.answer(modes.allSatisfy { object.isIn(loop, mode: $0) })
-        }
-        guard let item = ItemBinding.item(call, 2) else { return call.wrongArgument("loop:contains", 2, anObject) }
-        return call.answer(modes.allSatisfy { loop.contains(item.item, in: $0) })
-    }
-
-    // MARK: What every object has
-
-    private static func refuseToInvalidate(_ call: Call) -> Int32 {
-        call.raise("loop:invalidate: a loop lives as long as its thread; loop:stop() ends its run")
-    }
-
-    private static func isValid(_ call: Call) -> Int32 {
-        guard let handle = handle(call) else { return call.wrongSelf("loop:is_valid", Kinds.loop) }
-        return call.answer(handle.isAlive)
-    }
-
-    private static func name(_ call: Call) -> Int32 {
-        guard let handle = handle(call) else { return call.wrongSelf("loop:name", Kinds.loop) }
-        return call.answer(name(handle))
-    }
+    // MARK: What they are
 
     private static func name(_ handle: RunLoop.Handle) -> String { handle === RunLoop.main ? "main" : "thread" }
 
-    static func describe(_ call: Call) -> Int32 {
-        guard let handle = handle(call) else { return call.wrongSelf("loop:__tostring", Kinds.loop) }
+    private static func text(_ handle: RunLoop.Handle, _ call: Call) -> String {
         let loop = call.luaHost.loop
         var state = handle.isAlive ? handle.isWaiting ? "waiting" : "awake" : "gone"
         if handle === loop.handle { state = loop.currentMode.map { "running in \($0)" } ?? "not running" }
-        return call.answer("loop \"\(name(handle))\" (\(state))")
+        return "loop \"\(name(handle))\" (\(state))"
     }
 }

@@ -1,72 +1,66 @@
-internal import CLuaSupport
 internal import Lua
 internal import RunLoops
 
 /// `rl.port` and the methods of ports. What `send` takes is checked in Lua.
 enum PortBinding {
-    static let methods = Library([
-        .init("invalidate") { ItemBinding.invalidate(Call($0), Kinds.port, "port:invalidate") },
-        .init("is_valid") { isValid(Call($0)) },
-        .init("name") { ItemBinding.name(Call($0), Kinds.port, "port:name") },
-        .init("order") { ItemBinding.order(Call($0), Kinds.port, "port:order") },
-        .init("capacity") { capacity(Call($0)) },
-        .init("count") { count(Call($0)) },
-    ])
+    static let methods: Library = Library(
+        of: Kinds.port,
+        [
+            ItemBinding.invalidate, ItemBinding.name, ItemBinding.order,
+            .init("is_valid") { port($0).answer { $0.takesMessages } },
+            .init("capacity") { port($0).answer { $0.capacity } },
+            .init("count") { port($0).answer { $0.count } },
+            .init("__tostring") {
+                port($0).run { port, call in
+                    call.answer(ItemBinding.text(call, port.count > 0 ? ["\(port.count) waiting"] : []))
+                }
+            },
+        ])
 
-    private static let names: [StaticString] = ["callback", "capacity", "order", "name"]
+    private static func port(_ thread: OpaquePointer?) -> Receiver<RunLoop.Port> {
+        ItemBinding.shared(thread, RunLoop.Port.self)
+    }
 
-    /// rl.port{…}
-    static func make(_ call: Call) -> Int32 {
-        if call.isMissing(2) {
-            lua_settop(call.thread, 1)
-            guard cl_push_table(call.thread) == LUA_OK else { return call.raiseValue() }
-        }
-        let options: Options
-        switch Options.read(call, 2, of: "rl.port", names) {
-        case .success(let read): options = read
-        case .failure(let misuse): return call.raise(misuse.message)
-        }
-        guard ItemBinding.isFunctionOrMissing(call, options, 0) else {
-            return call.raise(options.wrong(0, "a function").message)
-        }
-        var capacity = 1024
-        if !options.isMissing(1) {
-            guard let number = call.integer(options.index(1)), number > 0 else {
-                return call.raise(options.wrong(1, "an integer, 1 or more").message)
-            }
-            capacity = number
-        }
-        guard options.isMissing(2) || call.integer(options.index(2)) != nil else {
-            return call.raise(options.wrong(2, "an integer").message)
-        }
-        guard options.isMissing(3) || call.isName(options.index(3)) else {
-            return call.raise(options.wrong(3, "a string").message)
-        }
-        ItemBinding.keep(call, options, 0, as: 1)
+    private enum Option: Int, Field {
+        case callback, capacity, order, name
+        static let names: [StaticString] = ["callback", "capacity", "order", "name"]
+    }
+
+    /// rl.port{…}, rl.port()
+    static func make(_ call: Call) throws(Misuse) -> Int32 {
+        let box = call.receiver
+        let options = try call.optionalFields(2, Option.self)
+        let callback = try options?[.callback, Function.self]
+        let capacity = try options?[.capacity, Capacity.self] ?? 1024
+        let order = try options?[.order, Integer.self] ?? 0
+        let name = try options?[.name, Name.self] ?? ""
+        options?.keep(.callback, as: ItemBinding.Value.callback)
         let items = call.luaHost.items
         let receive: (RunLoop.Port, any Sendable) -> Void = { port, message in
             guard let parcel = message as? Parcel else { return }
-            items.call(port) { host, thread in
-                if host.push(parcel, onto: thread) != nil { return 1 }
+            items.call(port) { host, stack in
+                if host.push(parcel, onto: stack) != nil { return 1 }
                 host.uncaught(text: "port: a message cannot be taken: \(host.popMessage())")
                 return 0
             }
         }
         let port = RunLoop.Port(
-            capacity: capacity, order: call.integer(options.index(2)) ?? 0, name: call.name(options.index(3)),
-            owner: items,
-            callback: options.isMissing(0) ? nil : receive)
-        return ItemBinding.fill(call, Kinds.port, port)
+            capacity: capacity, order: order, name: name, owner: items, callback: callback == nil ? nil : receive)
+        return ItemBinding.fill(call, box, port)
     }
 
-    static func port(_ call: Call) -> RunLoop.Port? {
-        call.object(1, Kinds.port, as: SharedItem.self)?.item as? RunLoop.Port
+    private enum Capacity: Parameter {
+        static let expected = "an integer, 1 or more"
+        static func read(_ stack: Stack, _ index: Int32) -> Int? {
+            stack.integer(index).flatMap { $0 > 0 ? $0 : nil }
+        }
     }
 
     /// (port, before, message): the message is in the parcel.
-    static func send(_ call: Call) -> Int32 {
-        guard let port = port(call) else { return call.wrongSelf("port:send", Kinds.port) }
-        guard let message = call.takeParcel() else { return call.raiseOutOfMemory() }
+    static func send(_ call: Call) throws(Misuse) -> Int32 {
+        guard let message = call.takeParcel(), let shared = call.stack.object(1, Kinds.port, as: SharedItem.self),
+            let port = shared.item as? RunLoop.Port
+        else { throw .noMemory }
         let host = call.luaHost
         switch port.send(message) {
         case .sent: return call.answer(true)
@@ -74,13 +68,13 @@ enum PortBinding {
         case .full, .waits: break
         }
         var timeout: Int64?
-        if !call.isMissing(2) {
-            timeout = max(0, (call.nanoseconds(2) ?? 0) - host.loop.now.nanoseconds)
+        if let date = try call.optional(2, Date.self) {
+            timeout = max(0, date - host.loop.now.nanoseconds)
             if timeout == 0 { return call.refuse("timed out") }
         }
         if let refusal = call.refusalToWait(in: "port:send: the port is full") { return refusal }
         guard let (number, modes) = host.beginExternalWait(in: "port:send", timeout: timeout) else {
-            return call.raiseOutOfMemory()
+            throw .noMemory
         }
         let handle = host.loop.handle
         let end: @Sendable (Bool) -> Void = { LuaHost.end(number, of: handle, in: modes, with: .sent($0)) }
@@ -91,27 +85,5 @@ enum PortBinding {
         case .invalid, .full: end(false)
         }
         return call.yield()
-    }
-
-    private static func isValid(_ call: Call) -> Int32 {
-        guard let port = port(call) else { return call.wrongSelf("port:is_valid", Kinds.port) }
-        return call.answer(port.takesMessages)
-    }
-
-    private static func capacity(_ call: Call) -> Int32 {
-        guard let port = port(call) else { return call.wrongSelf("port:capacity", Kinds.port) }
-        return call.answer(port.capacity)
-    }
-
-    private static func count(_ call: Call) -> Int32 {
-        guard let port = port(call) else { return call.wrongSelf("port:count", Kinds.port) }
-        return call.answer(port.count)
-    }
-
-    static func describe(_ call: Call) -> Int32 {
-        guard let item = ItemBinding.item(call, 1, Kinds.port), let port = port(call) else {
-            return call.wrongSelf("port:__tostring", Kinds.port)
-        }
-        return ItemBinding.text(call, item, Kinds.port, port.count > 0 ? ["\(port.count) waiting"] : [])
     }
 }

@@ -1,138 +1,124 @@
-internal import CLuaSupport
 internal import Lua
 internal import RunLoops
 
 /// `loop:perform`, `rl.perform`, `rl.cancel_performs` and the methods of requests.
 ///
 /// A request's userdata keeps the function in its first user value and the arguments in the further ones; it is anchored
-/// until it has run.
+/// until it has run. What goes to another thread's loop is a `ThreadRequest`.
 enum RequestBinding {
-    static let methods = Library([
-        .init("cancel") { cancel(Call($0), "request:cancel") },
-        .init("invalidate") { cancel(Call($0), "request:invalidate") },
-        .init("is_valid") { isValid(Call($0)) },
-        .init("name") { name(Call($0)) },
-    ])
+    static let methods: Library = Library(
+        of: Kinds.request,
+        [
+            .init("cancel") { request($0).run { request, call in cancel(request, call) } },
+            .init("invalidate") { request($0).run { request, call in cancel(request, call) } },
+            .init("is_valid") { request($0).answer { $0.flags == State.queued } },
+            .init("name") { request($0).answer { _ in "" } },
+            .init("__tostring") { request($0).run { request, call in call.answer(text(request, call)) } },
+        ])
+
+    private static func request(_ thread: OpaquePointer?) -> Receiver<Box> {
+        let call = Call(thread)
+        return Receiver(call, call.receiver)
+    }
 
     enum State { static let queued: UInt32 = 0, done: UInt32 = 1, cancelled: UInt32 = 2 }
 
-    private static let names: [StaticString] = ["modes", "wait", "after", "order"]
+    private static let callback = ItemBinding.Value.callback.number
 
     /// The number of its token, behind the box; 0: it is a delayed one.
-    private static func number(_ box: UnsafeMutablePointer<cl_box>) -> UnsafeMutablePointer<UInt64> {
-        UnsafeMutableRawPointer(box + 1).assumingMemoryBound(to: UInt64.self)
+    private static func number(_ box: Box) -> UnsafeMutablePointer<UInt64> { box.payload(as: UInt64.self) }
+
+    private enum Option: Int, Field {
+        case modes, wait, after, order
+        static let names: [StaticString] = ["modes", "wait", "after", "order"]
     }
 
-    /// loop:perform(fn, …), loop:perform{ fn, …, options }; the new request is argument 1.
-    ///
-    /// - Parameter loop: the argument that is the loop; 0: the current one.
-    static func perform(_ call: Call, _ function: StaticString, self loop: Int32) -> Int32 {
-        call.withHost { perform(call, $0, function, loop) }
-    }
-
-    private static func perform(_ call: Call, _ host: LuaHost, _ function: StaticString, _ loop: Int32) -> Int32 {
-        guard let box = call.constructed else { return call.nothing() }
-        let thread = call.thread
-        if loop != 0 {
-            guard let handle = LoopBinding.handle(call, loop) else {
-                lua_copy(thread, loop, 1)
-                return call.wrongSelf(function, Kinds.loop)
-            }
-            guard handle === host.loop.handle else { return performFromAfar(call, host, loop) }
-        }
-        let first = loop + (loop == 0 ? 2 : 1)
+    /// How a function is to be performed.
+    struct Wishes {
+        /// nil: not said.
         var modes: [RunLoop.Mode]?
         var delay: Int64?
         var order = 0
         var waits = false
-        if call.type(first) == LUA_TTABLE {
-            let options: Options
-            switch Options.read(call, first, of: function, names, positional: true) {
-            case .success(let read): options = read
-            case .failure(let misuse): return call.raise(misuse.message)
-            }
-            func bad(_ field: Int, _ expected: String) -> Int32 { call.raise(options.wrong(field, expected).message) }
-            guard let named = call.modes(options.index(0), otherwise: .common) else {
-                return bad(0, "the name of a mode, or an array of them")
-            }
-            modes = named
-            guard options.isMissing(1) || call.type(options.index(1)) == LUA_TBOOLEAN else {
-                return bad(1, "a boolean")
-            }
-            waits = call.boolean(options.index(1))
-            if !options.isMissing(2) {
-                guard let value = call.duration(options.index(2)) else {
-                    return bad(2, "a number of seconds, 0 or more")
-                }
-                guard !waits else { return call.raise("\(function): 'wait' and 'after' exclude each other") }
-                delay = value
-            }
-            if !options.isMissing(3) {
-                guard let value = call.integer(options.index(3)) else { return bad(3, "an integer") }
-                order = value
-            }
-            guard lua_rawgeti(thread, first, 1) == LUA_TFUNCTION else {
-                return call.raise("\(function): the first element must be a function, got \(call.describe(-1))")
-            }
+    }
+
+    /// rl.perform(fn, …), rl.perform{ fn, …, options }; the new request is argument 1.
+    static func performHere(_ call: Call) throws(Misuse) -> Int32 { try perform(call, loop: 0) }
+
+    /// loop:perform(fn, …), loop:perform{ fn, …, options }; the new request is argument 1, the loop argument 2.
+    static func performThere(_ call: Call) throws(Misuse) -> Int32 { try perform(call, loop: 2) }
+
+    private static func perform(_ call: Call, loop: Int32) throws(Misuse) -> Int32 {
+        let box = call.receiver
+        let stack = call.stack
+        let first = loop + (loop == 0 ? 2 : 1)
+        let isAfar = box.is(Kinds.threadRequest)
+        let parcel = isAfar ? call.takeParcel() : nil
+        var wishes = Wishes()
+        if stack.type(first) == .table {
+            wishes = try read(call, first)
         } else {
-            guard call.type(first) == LUA_TFUNCTION else {
-                return call.raise("\(function): argument #1 must be a function, got \(call.describe(first))")
-            }
-            lua_pushvalue(thread, first)
+            stack.pushCopy(of: try call.argument(first, Function.self))
         }
-        if waits {
+        if isAfar {
+            guard let parcel else { throw .noMemory }
+            return try ThreadRequestBinding.perform(call, box, parcel, wishes)
+        }
+        guard !wishes.waits else {
             // On its own thread: at once, whatever the mode.
-            let spread = Int32(box.pointee.spread)
-            guard lua_checkstack(thread, spread + 4) != 0 else { return call.raiseOutOfMemory() }
-            for i in 0..<spread { lua_getiuservalue(thread, 1, 2 + i) }
-            return call.call(arguments: spread)
+            guard stack.reserve(box.spread + 4) else { throw .noMemory }
+            for i in 0..<box.spread { stack.pushUserValue(callback + 1 + i, of: 1) }
+            return call.call(arguments: box.spread)
         }
-        lua_setiuservalue(thread, 1, 1)
-        box.pointee.site = cl_site_of_caller(thread)
-        guard modes?.isEmpty != true else {
-            box.pointee.flags = State.cancelled
+        stack.setUserValue(callback, of: 1)
+        box.site = call.site
+        guard wishes.modes?.isEmpty != true else {
+            box.flags = State.cancelled
             return call.answerArgument(1)
         }
-        let slot = host.anchor(thread, 1)
-        guard slot != 0 else { return call.raiseOutOfMemory() }
-        box.pointee.slot = slot
-        if let delay {
-            host.performLater(slot, after: delay, modes: modes ?? [.common], order: order)
-        } else if let modes {
-            number(box).pointee = host.loop.perform(host.requests, Int(slot), in: modes, order: order)?.number ?? 0
-        } else {
-            number(box).pointee = host.loop.perform(host.requests, Int(slot)).number
+        let slot = stack.anchor(1)
+        guard slot != 0 else { throw .noMemory }
+        box.slot = slot
+        call.withHost { host in
+            if let delay = wishes.delay {
+                host.performLater(slot, after: delay, modes: wishes.modes ?? [.common], order: wishes.order)
+            } else if let modes = wishes.modes {
+                let token = host.loop.perform(host.requests, Int(slot), in: modes, order: wishes.order)
+                number(box).pointee = token?.number ?? 0
+            } else {
+                number(box).pointee = host.loop.perform(host.requests, Int(slot)).number
+            }
         }
         return call.answerArgument(1)
     }
 
-    /// Another thread's loop: what is to be performed there must be packed, by a function in Lua that takes the options
-    /// apart.
-    private static func performFromAfar(_ call: Call, _ host: LuaHost, _ first: Int32) -> Int32 {
-        let count = call.count - first + 1
-        guard let hook = host.hooks["perform_from_afar"], lua_checkstack(call.thread, count + 4) != 0 else {
-            return call.raiseOutOfMemory()
+    /// Reads the options, and pushes the function.
+    private static func read(_ call: Call, _ index: Int32) throws(Misuse) -> Wishes {
+        let options = try call.fields(index, Option.self, positional: true)
+        var wishes = Wishes()
+        wishes.modes = try options[.modes, ModeNames.self] ?? [.common]
+        wishes.waits = try options[.wait, Boolean.self] ?? false
+        wishes.delay = try options[.after, Seconds.self]
+        if wishes.waits, wishes.delay != nil { throw Misuse("'wait' and 'after' exclude each other") }
+        wishes.order = try options[.order, Integer.self] ?? 0
+        guard call.stack.pushElement(1, of: index) == .function else {
+            throw Misuse("the first element must be a function, got \(call.stack.describe(-1))")
         }
-        host.push(call.thread, slot: hook)
-        for index in first..<(first + count) { lua_pushvalue(call.thread, index) }
-        return call.call(arguments: count)
+        return wishes
     }
 
     /// rl.cancel_performs(fn, …): drops the delayed requests of this loop with this function, and, where given, these
     /// arguments. Answers how many.
-    static func cancelPerforms(_ call: Call) -> Int32 {
-        let thread = call.thread
-        guard call.type(1) == LUA_TFUNCTION else {
-            return call.wrongArgument("rl.cancel_performs", 1, "a function")
-        }
+    static func cancelPerforms(_ call: Call) throws(Misuse) -> Int32 {
+        _ = try call.argument(1, Function.self)
         let count = call.count
         let host = call.luaHost
-        guard lua_checkstack(thread, 6) != 0 else { return call.raiseOutOfMemory() }
+        guard call.stack.reserve(6) else { throw .noMemory }
         var cancelled = 0
         for slot in host.delayed.keys.sorted() {
-            host.push(thread, slot: slot)
-            let matches = isSame(call, -1, 1, 1) && (count == 1 || hasArguments(call, count))
-            cl_pop(thread, 1)
+            host.push(call.stack, slot: slot)
+            let matches = isSame(call.stack, callback, 1) && (count == 1 || hasArguments(call.stack, count))
+            call.stack.pop()
             guard matches else { continue }
             host.cancelDelayed(slot)
             cancelled += 1
@@ -141,42 +127,30 @@ enum RequestBinding {
     }
 
     // The request is on top of the stack.
-    private static func hasArguments(_ call: Call, _ count: Int32) -> Bool {
-        guard let box = call.box(-1, Kinds.request), box.pointee.spread == UInt32(count) - 1 else { return false }
-        for i in 2...count where !isSame(call, -1, i, i) { return false }
+    private static func hasArguments(_ stack: Stack, _ count: Int32) -> Bool {
+        guard let box = stack.box(-1, Kinds.request), box.spread == count - 1 else { return false }
+        for i in 2...count where !isSame(stack, i, i) { return false }
         return true
     }
 
-    private static func isSame(_ call: Call, _ object: Int32, _ value: Int32, _ index: Int32) -> Bool {
-        defer { cl_pop(call.thread, 1) }
-        lua_getiuservalue(call.thread, object, value)
-        return lua_rawequal(call.thread, -1, index) != 0
+    private static func isSame(_ stack: Stack, _ value: Int32, _ index: Int32) -> Bool {
+        defer { stack.pop() }
+        stack.pushUserValue(value, of: -1)
+        return stack.isSame(-1, index)
     }
 
-    private static func cancel(_ call: Call, _ function: StaticString) -> Int32 {
-        guard let box = call.box(1, Kinds.request) else { return call.wrongSelf(function, Kinds.request) }
-        guard box.pointee.flags == State.queued else { return call.answer(false) }
+    private static func cancel(_ request: Box, _ call: Call) -> Int32 {
+        guard request.flags == State.queued else { return call.answer(false) }
         let host = call.luaHost
-        let number = number(box).pointee
+        let number = number(request).pointee
         guard number == 0 else { return call.answer(host.loop.cancel(.init(number: number))) }
-        return call.answer(host.cancelDelayed(box.pointee.slot))
+        return call.answer(host.cancelDelayed(request.slot))
     }
 
-    private static func isValid(_ call: Call) -> Int32 {
-        guard let box = call.box(1, Kinds.request) else { return call.wrongSelf("request:is_valid", Kinds.request) }
-        return call.answer(box.pointee.flags == State.queued)
-    }
-
-    private static func name(_ call: Call) -> Int32 {
-        guard call.box(1, Kinds.request) != nil else { return call.wrongSelf("request:name", Kinds.request) }
-        return call.answer("")
-    }
-
-    static func describe(_ call: Call) -> Int32 {
-        guard let box = call.box(1, Kinds.request) else { return call.wrongSelf("request:__tostring", Kinds.request) }
-        let state = ["queued", "done", "cancelled"][Int(min(2, box.pointee.flags))]
-        let site = call.luaHost.site(box.pointee.site).map { ", made at \($0)" } ?? ""
-        return call.answer("request (\(state)\(site))")
+    private static func text(_ request: Box, _ call: Call) -> String {
+        let state = ["queued", "done", "cancelled"][Int(min(2, request.flags))]
+        let site = call.luaHost.site(request.site).map { ", made at \($0)" } ?? ""
+        return "request (\(state)\(site))"
     }
 }
 
@@ -195,18 +169,17 @@ extension LuaHost {
     /// Calls the request's function. Its userdata is let go first: the fiber's stack has it.
     func runRequest(_ slot: UInt32) {
         guard !isClosed else { return }
-        guard let (fiber, head) = prepareCallback(slot: slot) else {
+        guard let (fiber, box) = prepareCallback(slot: slot) else {
             return finishRequest(slot, RequestBinding.State.done)
         }
-        let box = head.assumingMemoryBound(to: cl_box.self)  // slots of requests hold nothing else
-        let spread = Int32(box.pointee.spread)
+        let spread = box.spread
         if spread > 0, !pushSpread(box, from: 2, onto: fiber) {
             recycle(fiber)
             finishRequest(slot, RequestBinding.State.cancelled)
             return uncaught(text: "not enough memory")
         }
-        box.pointee.flags = RequestBinding.State.done
-        box.pointee.slot = 0
+        box.flags = RequestBinding.State.done
+        box.slot = 0
         fiber.subject = 0
         release(slot)
         resume(fiber, arguments: spread)
@@ -214,12 +187,12 @@ extension LuaHost {
 
     func finishRequest(_ slot: UInt32, _ state: UInt32) {
         guard !isClosed else { return }
-        push(main, slot: slot)
-        if let box = cl_box_at(main, -1, Kinds.request.record) {
-            box.pointee.flags = state
-            box.pointee.slot = 0
+        push(stack, slot: slot)
+        if let box = stack.box(-1, Kinds.request) {
+            box.flags = state
+            box.slot = 0
         }
-        cl_pop(main, 1)
+        stack.pop()
         release(slot)
     }
 

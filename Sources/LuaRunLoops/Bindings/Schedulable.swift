@@ -1,4 +1,3 @@
-internal import CLuaSupport
 package import Lua
 package import RunLoops
 
@@ -15,10 +14,7 @@ package protocol Schedulable: AnyObject {
     func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool
 }
 
-extension Call {
-    /// The object of the userdata at an index, if it can be in modes.
-    func schedulable(_ index: Int32) -> (any Schedulable)? {
-        guard let object = cl_any_box_at(thread, index)?.pointee.object else { return nil }
-        return unsafe Unmanaged<AnyObject>.fromOpaque(object).takeUnretainedValue() as? any Schedulable
-    }
+extension Box {
+    /// What it holds, if that can be in modes.
+    var schedulable: (any Schedulable)? { isFilled ? object(as: AnyObject.self) as? any Schedulable : nil }
 }

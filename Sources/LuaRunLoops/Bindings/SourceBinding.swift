@@ -1,76 +1,67 @@
-internal import CLuaSupport
 internal import Linux
 internal import Lua
 internal import RunLoops
 
 /// `rl.source` and the methods of custom sources. The command buffer is written in Lua.
 enum SourceBinding {
-    static let methods = Library([
-        .init("invalidate") { ItemBinding.invalidate(Call($0), Kinds.source, "source:invalidate") },
-        .init("is_valid") { ItemBinding.isValid(Call($0), Kinds.source, "source:is_valid") },
-        .init("name") { ItemBinding.name(Call($0), Kinds.source, "source:name") },
-        .init("order") { ItemBinding.order(Call($0), Kinds.source, "source:order") },
-        .init("signal") { signal(Call($0)) },
-        .init("is_signalled") { isSignalled(Call($0)) },
-        .init("wake_loops") { wakeLoops(Call($0)) },
-    ])
+    static let methods: Library = Library(
+        of: Kinds.source,
+        [
+            ItemBinding.invalidate, ItemBinding.isValid, ItemBinding.name, ItemBinding.order,
+            .init("signal") { source($0).act { $0.signal() } },
+            .init("is_signalled") { source($0).answer { $0.isSignalled } },
+            .init("wake_loops") { source($0).run { source, call in wakeLoops(source, call) } },
+            .init("__tostring") {
+                source($0).run { source, call in
+                    call.answer(ItemBinding.text(call, source.isSignalled ? ["signalled"] : []))
+                }
+            },
+        ])
 
-    private static let names: [StaticString] = ["perform", "schedule", "cancel", "order", "name"]
+    /// The queue holds the commands that its own thread has posted.
+    enum Value: Int, UserValue {
+        case perform, schedule, cancel, queue
+        static let labels: [StaticString] = ["perform", "schedule", "cancel", "queue"]
+    }
+
+    private static func source(_ thread: OpaquePointer?) -> Receiver<RunLoop.Source> {
+        ItemBinding.shared(thread, RunLoop.Source.self)
+    }
+
+    private enum Option: Int, Field {
+        case perform, schedule, cancel, order, name
+        static let names: [StaticString] = ["perform", "schedule", "cancel", "order", "name"]
+    }
 
     /// rl.source{…}
-    static func make(_ call: Call) -> Int32 {
-        let options: Options
-        switch Options.read(call, 2, of: "rl.source", names) {
-        case .success(let read): options = read
-        case .failure(let misuse): return call.raise(misuse.message)
-        }
-        for field in 0...2 where !ItemBinding.isFunctionOrMissing(call, options, field) {
-            return call.raise(options.wrong(field, "a function").message)
-        }
-        guard options.isMissing(3) || call.integer(options.index(3)) != nil else {
-            return call.raise(options.wrong(3, "an integer").message)
-        }
-        guard options.isMissing(4) || call.isName(options.index(4)) else {
-            return call.raise(options.wrong(4, "a string").message)
-        }
-        for field in 0...2 { ItemBinding.keep(call, options, field, as: Int32(field) + 1) }
+    static func make(_ call: Call) throws(Misuse) -> Int32 {
+        let box = call.receiver
+        let options = try call.fields(2, Option.self)
+        for field in [Option.perform, .schedule, .cancel] { _ = try options[field, Function.self] }
+        let order = try options[.order, Integer.self] ?? 0
+        let name = try options[.name, Name.self] ?? ""
+        options.keep(.perform, as: Value.perform)
+        options.keep(.schedule, as: Value.schedule)
+        options.keep(.cancel, as: Value.cancel)
         let items = call.luaHost.items
-        func told(_ value: Int32) -> (RunLoop.Source, RunLoop, RunLoop.Mode) -> Void {
+        /// Its schedule and cancel functions get the loop and the mode.
+        func tells(_ value: Value) -> (RunLoop.Source, RunLoop, RunLoop.Mode) -> Void {
             { source, loop, mode in
-                items.call(source, userValue: value) { host, thread in
-                    // Where memory is out, nil or the error takes the value's place.
-                    guard Call(thread).push(loop.handle, Kinds.loop) else { return 1 }
-                    var program = ValueProgram()
-                    program.append(mode.rawValue)
-                    _ = host.decode(program, onto: thread)
+                items.call(source, userValue: value.number) { _, stack in
+                    // Where memory is out, an error takes the value's place.
+                    guard stack.push(loop.handle, Kinds.loop) else { return 1 }
+                    _ = stack.push(mode.rawValue)
                     return 2
                 }
             }
         }
         let source = RunLoop.Source(
-            order: call.integer(options.index(3)) ?? 0, name: call.name(options.index(4)), schedule: told(2),
-            cancel: told(3), owner: items
+            order: order, name: name, schedule: tells(.schedule), cancel: tells(.cancel), owner: items
         ) { source in items.call(source) { _, _ in 0 } }
-        return ItemBinding.fill(call, Kinds.source, source)
+        return ItemBinding.fill(call, box, source)
     }
 
-    static func source(_ call: Call) -> RunLoop.Source? {
-        call.object(1, Kinds.source, as: SharedItem.self)?.item as? RunLoop.Source
-    }
-
-    private static func signal(_ call: Call) -> Int32 {
-        guard let source = source(call) else { return call.wrongSelf("source:signal", Kinds.source) }
-        source.signal()
-        return call.nothing()
-    }
-
-    private static func isSignalled(_ call: Call) -> Int32 {
-        guard let source = source(call) else { return call.wrongSelf("source:is_signalled", Kinds.source) }
-        return call.answer(source.isSignalled)
-    }
-
-    private static func wakeLoops(_ call: Call) -> Int32 {
-        guard let source = source(call) else { return call.wrongSelf("source:wake_loops", Kinds.source) }
+    private static func wakeLoops(_ source: RunLoop.Source, _ call: Call) -> Int32 {
         let loop = call.luaHost.loop
         source.wakeLoops()
         // Its own loop is awake, since it runs this: what is asked for is that its coming wait returns.
@@ -78,36 +69,36 @@ enum SourceBinding {
         return call.nothing()
     }
 
+    // MARK: For the command buffer, which has looked at what it passes
+
+    private static func shared(_ call: Call) -> SharedItem? {
+        call.stack.object(1, Kinds.source, as: SharedItem.self)
+    }
+
     /// (source): whether it belongs to another thread.
     static func isForeign(_ call: Call) -> Int32 {
-        guard let item = ItemBinding.item(call, 1) else { return call.answer(false) }
-        return call.answer(!item.isHome)
+        call.answer(shared(call).map { $0.item.owner !== call.luaHost.items } ?? false)
     }
 
     /// (source, value…): the values are in the parcel.
-    static func postFromAfar(_ call: Call) -> Int32 {
-        guard let shared = call.object(1, Kinds.source, as: SharedItem.self), let parcel = call.takeParcel()
-        else { return call.raiseOutOfMemory() }
-        guard shared.item.isValid else { return call.answer(false) }
+    static func postFromAfar(_ call: Call) throws(Misuse) -> Int32 {
+        guard let parcel = call.takeParcel(), let shared = shared(call),
+            let source = shared.item as? RunLoop.Source
+        else { throw .noMemory }
+        guard source.isValid else { return call.answer(false) }
         shared.commands.withLock { $0.append(parcel) }
-        source(call)?.signal()
-        source(call)?.wakeLoops()
+        source.signal()
+        source.wakeLoops()
         return call.answer(true)
     }
 
     /// (source): the values of the next command from another thread, or nothing.
     static func takeCommand(_ call: Call) -> Int32 {
-        guard let shared = call.object(1, Kinds.source, as: SharedItem.self) else { return call.nothing() }
-        let parcel = shared.commands.withLock { $0.isEmpty ? nil : $0.removeFirst() }
-        guard let parcel else { return call.nothing() }
-        guard let count = parcel.unpack(onto: call.thread) else { return call.raiseValue() }
-        return call.values(count)
-    }
-
-    static func describe(_ call: Call) -> Int32 {
-        guard let item = ItemBinding.item(call, 1, Kinds.source), let source = source(call) else {
-            return call.wrongSelf("source:__tostring", Kinds.source)
+        guard let shared = shared(call) else { return call.nothing() }
+        guard let parcel = shared.commands.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) else {
+            return call.nothing()
         }
-        return ItemBinding.text(call, item, Kinds.source, source.isSignalled ? ["signalled"] : [])
+        guard let count = parcel.unpack(onto: call.stack) else { return call.raiseValue() }
+        return call.values(count)
     }
 }

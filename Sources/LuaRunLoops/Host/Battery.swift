@@ -1,4 +1,3 @@
-internal import CLuaSupport
 public import Lua
 
 /// A module beside `runloop`, which costs nothing before a script requires it: its functions and kinds of objects in Swift, and what
@@ -11,12 +10,16 @@ public import Lua
 ///     enum ClapBinding {
 ///         static let battery = Battery(
 ///             "runloop.clap", kinds: [clapper],
-///             functions: Library([.init("clapper", constructs: index) { Call($0).answerConstructed(Clapper()) }]))
+///             functions: Library("clap.", [
+///                 .init("clapper", constructs: clapper) { Call($0).answerConstructed(Clapper()) }
+///             ]))
 ///
-///         static let index = Kind.nextIndex()
-///         static let clapper = Kind(
-///             index, "clapper", methods: Library([.init("clap") { clap(Call($0)) }]),
-///             describe: { Call($0).answer("clapper") }, collect: Kinds.collect)
+///         static let clapper: Kind = Kind("clapper", methods: methods, collect: Kind.drop)
+///         static let methods: Library = Library(of: clapper, [
+///             .init("clap") { receiver($0, Clapper.self).act { $0.count += 1 } },
+///             .init("count") { receiver($0, Clapper.self).answer { $0.count } },
+///             .init("__tostring") { receiver($0, Clapper.self).answer { "clapper (\($0.count) claps)" } },
+///         ])
 ///     }
 ///
 /// `ClapBinding.battery` goes into the list of `Program.batteries`, `Sources/LuaModules/runloop/clap.lua` into the table of modules.c:
@@ -58,7 +61,7 @@ public struct Battery: Sendable {
 
     /// Whether it makes this module.
     func has(_ name: String) -> Bool {
-        name == module || name.utf8.starts(with: (module + ".").utf8) && name.withCString { cl_has_module($0) } != 0
+        name == module || name.utf8.starts(with: (module + ".").utf8) && Stack.hasModule(name)
     }
 }
 
@@ -66,10 +69,12 @@ extension LuaHost {
     /// Has `require` find `runloop` and the batteries' modules.
     func openModules() -> Bool {
         // `runloop` is built when it is first required: a script that does not use it does not pay for it.
-        cl_open_modules(
-            main, { openRunloop(Call($0)) }, { LuaHost.battery(Call($0), 2) == nil ? 0 : 1 },
-            { LuaHost.openBattery(Call($0)) }) == LUA_OK
+        openModules(Self.openers) { LuaHost.battery(Call($0), 2) == nil ? 0 : 1 }
     }
+
+    private static let openers = Library([
+        .init("open") { Call.run($0, openRunloop) }, .init("open_other") { Call.run($0, openBattery) },
+    ])
 
     private static func battery(_ call: Call, _ name: Int32) -> Battery? {
         guard let name = call.string(name) else { return nil }
@@ -77,10 +82,11 @@ extension LuaHost {
     }
 
     /// What `require` calls, with the module's name.
-    private static func openBattery(_ call: Call) -> Int32 {
+    private static func openBattery(_ call: Call) throws(Misuse) -> Int32 {
         guard let battery = battery(call, 1), let name = call.string(1) else { return call.nothing() }
         let host = call.luaHost
-        guard lua_checkstack(call.thread, 8) != 0 else { return call.raiseOutOfMemory() }
+        let stack = call.stack
+        guard stack.reserve(8) else { throw .noMemory }
         if host.openedBatteries[battery.module] == nil {
             do throws(Misuse) {
                 try battery.prepare(host)
@@ -89,23 +95,21 @@ extension LuaHost {
             }
             // Its kinds and texts are everybody's.
             if let message = host.requireRunloop() { return call.raise(message) }
-            for kind in battery.kinds() {
-                guard call.define(kind) else { return call.raiseValue() }
-            }
+            for kind in battery.kinds() where !call.define(kind) { return call.raiseValue() }
             guard call.push(battery.functions()) else { return call.raiseValue() }
-            let slot = host.anchor(call.thread, -1)
-            guard slot != 0 else { return call.raiseOutOfMemory() }
+            let slot = stack.anchor(-1)
+            guard slot != 0 else { throw .noMemory }
             host.openedBatteries[battery.module] = slot
-            cl_pop(call.thread, 1)
+            stack.pop()
         }
         guard let functions = host.openedBatteries[battery.module] else { return call.nothing() }
-        guard name.withCString({ cl_has_module($0) }) != 0 else {
-            host.push(call.thread, slot: functions)
+        guard Stack.hasModule(name) else {
+            host.push(stack, slot: functions)
             return call.values(1)
         }
-        guard name.withCString({ cl_load_module(call.thread, $0) }) == LUA_OK else { return call.raiseValue() }
-        host.push(call.thread, slot: functions)
-        guard cl_push_internals(call.thread) == LUA_OK else { return call.raiseValue() }
+        guard stack.pushModule(name) else { return call.raiseValue() }
+        host.push(stack, slot: functions)
+        guard stack.pushInternals() else { return call.raiseValue() }
         return call.call(arguments: 2)
     }
 }

@@ -1,5 +1,5 @@
 internal import CLuaSupport
-internal import Lua
+public import Lua
 internal import Glibc
 internal import RunLoops
 
@@ -48,24 +48,20 @@ extension LuaHost {
             cl_pop(main, 1)
             return nil
         }
-        let thread = fiber.thread
         let count = Int32(arguments.count)
-        guard lua_checkstack(thread, count + 8) != 0 else { return nil }
-        lua_xmove(main, thread, 1)
-        for argument in arguments {
-            setScratch(argument)
-            guard cl_push_text(thread, host.pointee.scratch, host.pointee.length) == LUA_OK else { return nil }
-        }
+        guard fiber.stack.reserve(count + 8) else { return nil }
+        stack.move(1, to: fiber.stack)
+        for argument in arguments where !fiber.stack.push(argument) { return nil }
         return start(fiber, arguments: count, configure)
     }
 
     /// Runs the function below the topmost `arguments` values of `main`'s stack.
     func startPrepared(arguments: Int32, configure: (MainTask) -> Void) -> MainTask? {
-        guard let fiber = takeFiber(), lua_checkstack(fiber.thread, arguments + 8) != 0 else {
-            cl_pop(main, arguments + 1)
+        guard let fiber = takeFiber(), fiber.stack.reserve(arguments + 8) else {
+            stack.pop(arguments + 1)
             return nil
         }
-        lua_xmove(main, fiber.thread, arguments + 1)
+        stack.move(arguments + 1, to: fiber.stack)
         return start(fiber, arguments: arguments, configure)
     }
 
@@ -86,14 +82,14 @@ extension LuaHost {
         program.table { table in
             for (index, argument) in arguments.enumerated() { table.field(index - script) { $0.append(argument) } }
         }
-        return decode(program, onto: main) && cl_set_global(main, "arg") == LUA_OK
+        return stack.push(program) && cl_set_global(main, "arg") == LUA_OK
     }
 
     /// Sets a global to the value at an index of a coroutine's stack. Returns an error message, or nil.
-    public func setGlobal(_ name: String, to thread: OpaquePointer, _ index: Int32) -> String? {
-        guard lua_checkstack(thread, 1) != 0, lua_checkstack(main, 1) != 0 else { return "not enough memory" }
-        lua_pushvalue(thread, index)
-        lua_xmove(thread, main, 1)
+    public func setGlobal(_ name: String, to source: Stack, _ index: Int32) -> String? {
+        guard source.reserve(1), stack.reserve(1) else { return "not enough memory" }
+        source.pushCopy(of: index)
+        source.move(1, to: stack)
         return name.withAnyCString { cl_set_global(main, $0) } == LUA_OK ? nil : popMessage()
     }
 

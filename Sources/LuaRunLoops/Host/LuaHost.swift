@@ -17,7 +17,7 @@ public final class LuaHost: Interpreter {
     /// Called with what is worth knowing and nobody's error. The default writes it to standard error.
     public var onWarning: (LuaHost, String) -> Void = { _, text in write("rlhost: \(text)\n", to: 2) }
     /// Called when the script asks for the end of the process; must not return.
-    public var onExit: (LuaHost, Int32) -> Never = { _, status in exitProcess(status) }
+    public var onExit: (LuaHost, Int32) -> Never = { _, status in System.exit(status) }
     /// The exit status, once somebody has asked for the end: runs end, and no new ones begin.
     public var endingStatus: Int32?
     /// Tasks that failed, and may still be awaited.
@@ -32,8 +32,8 @@ public final class LuaHost: Interpreter {
     let requests = LuaRequests()
     let items = LuaItems()
     let sleepers = Sleepers()
-    /// Slots of strings that callbacks get.
-    var strings: [UInt32] = []
+    /// What callbacks get.
+    var texts = CallbackTexts()
     /// Seconds since 1970.
     public var wallClock: Double { loop.wallClock }
     /// The thread it runs on; nil on the main thread.
@@ -51,8 +51,6 @@ public final class LuaHost: Interpreter {
     var lastWait: UInt64 = 0
     /// The world of a test runner's state; see TestWorld.
     var testWorld: TestWorld?
-    /// Lua functions that Swift calls, by name.
-    var hooks: [String: UInt32] = [:]
     /// The remote ports that are in use, by name.
     var remotes: [String: WeakRemote] = [:]
     /// Set while `rlhost attach` finds this process.
@@ -76,6 +74,7 @@ public final class LuaHost: Interpreter {
         items.host = .passUnretained(self)
         sleepers.host = self
         loop.attachment = self
+        setHome(loop.handle)
         host.pointee.exit = { host, status, closes in
             guard let swift = host?.pointee.swift else { return }
             let lua = unsafe Unmanaged<LuaHost>.fromOpaque(swift).takeUnretainedValue()
@@ -95,15 +94,6 @@ public final class LuaHost: Interpreter {
         guard cl_open_libraries(main, ignoringEnvironment ? 1 : 0) == LUA_OK, openModules() else { return popMessage() }
         return nil
     }
-
-    func popMessage() -> String {
-        cl_to_text(main, -1)
-        cl_pop(main, 1)
-        return scratch
-    }
-
-    /// Stops everything that could call into Lua, then closes the state. From inside Lua, only to end the process.
-    public override func close() { super.close() }
 
     /// Stops everything that could call into Lua.
     public override func willClose() {
@@ -125,23 +115,22 @@ public final class LuaHost: Interpreter {
 
     public override func uncaught(_ fiber: Fiber) {
         reportUncaught(
-            fiber.thread, explanation(of: fiber.thread), describeSubject(fiber), mayCallHandler: !fiber.isErrorHandler)
+            fiber.stack, explanation(of: fiber.stack), describeSubject(fiber), mayCallHandler: !fiber.isErrorHandler)
     }
 
     /// An error that nobody handles: its value is on top of a stack.
-    func reportUncaught(_ source: OpaquePointer, _ traceback: String, _ context: String?, mayCallHandler: Bool) {
-        if errorHandler != 0, mayCallHandler, lua_checkstack(source, 1) != 0, let handler = takeFiber() {
+    func reportUncaught(_ source: Stack, _ traceback: String, _ context: String?, mayCallHandler: Bool) {
+        if errorHandler != 0, mayCallHandler, source.reserve(1), let handler = takeFiber() {
             // (function, error value, what it was in)
-            let thread = handler.thread
-            lua_rawgeti(thread, 1, lua_Integer(errorHandler))
-            lua_pushvalue(source, -1)
-            lua_xmove(source, thread, 1)
+            handler.stack.pushAnchored(errorHandler)
+            source.pushCopy(of: -1)
+            source.move(1, to: handler.stack)
             var info = ValueProgram()
             info.table { info in
                 info.field("traceback") { $0.append(traceback) }
                 info.field("where") { $0.append(context) }
             }
-            if decode(info, onto: thread) {
+            if handler.stack.push(info) {
                 handler.isErrorHandler = true
                 resume(handler, arguments: 2)
                 return
@@ -157,11 +146,11 @@ public final class LuaHost: Interpreter {
     /// An error of another thread that nobody there handles.
     func uncaught(text: String) {
         guard errorHandler != 0, let handler = takeFiber() else { return onUncaught(self, text) }
-        lua_rawgeti(handler.thread, 1, lua_Integer(errorHandler))
-        push(text: text, onto: handler.thread)
+        handler.stack.pushAnchored(errorHandler)
+        push(text: text, onto: handler.stack)
         var info = ValueProgram()
         info.table { $0.field("traceback") { $0.append(text) } }
-        guard decode(info, onto: handler.thread) else {
+        guard handler.stack.push(info) else {
             recycle(handler)
             return onUncaught(self, text)
         }
@@ -171,7 +160,7 @@ public final class LuaHost: Interpreter {
 
     public override func share(_ object: AnyObject, kind: Int) -> AnyObject? {
         switch object {
-        case is RunLoop.Handle, is RemoteRequest, is SharedItem: object
+        case is RunLoop.Handle, is ThreadRequest, is SharedItem: object
         case let reference as LuaThread.Reference: reference.thread
         default: nil
         }
@@ -184,16 +173,6 @@ public final class LuaHost: Interpreter {
         }
     }
 
-    /// Pushes the one value that a program describes; or, when memory is out, an error value.
-    func decode(_ program: ValueProgram, onto thread: OpaquePointer) -> Bool {
-        cl_reset(host)
-        guard program.bytes.withUnsafeBytes({ cl_write(host, $0.baseAddress, $0.count) }) != 0 else {
-            lua_pushnil(thread)
-            return false
-        }
-        return cl_decode(thread) == LUA_OK
-    }
-
     /// `timer "poll" made at app.lua:12`, for what a fiber runs.
     func describeSubject(_ fiber: Fiber) -> String? {
         guard let kind = fiber.subjectKind else { return nil }
@@ -203,20 +182,12 @@ public final class LuaHost: Interpreter {
         return text
     }
 
-    func site(_ number: UInt32) -> String? {
-        var line: Int32 = 0
-        guard let source = cl_site(host, number, &line) else { return nil }
-        return "\(String(anyBytes: source)):\(line)"
-    }
-
     func nameOfAnchored(_ slot: UInt32) -> String? {
-        push(main, slot: slot)
-        defer { cl_pop(main, 1) }
-        return Kinds.name(Call(main), -1)
+        push(stack, slot: slot)
+        defer { stack.pop() }
+        return Kinds.name(stack, -1)
     }
 }
-
-func exitProcess(_ status: Int32) -> Never { cl_exit(status) }
 
 /// Writes a text to a descriptor, all of it.
 func write(_ text: String, to fd: Int32) {

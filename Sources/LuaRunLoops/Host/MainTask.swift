@@ -1,4 +1,3 @@
-internal import CLuaSupport
 public import Lua
 internal import RunLoops
 
@@ -12,9 +11,9 @@ public final class MainTask: FiberAttachment {
     /// Called with its error's message and traceback; by default as for any error that nobody handles.
     public var onFailure: ((String) -> Void)?
     /// Called with the coroutine, its error value on top, and message and traceback.
-    var onError: ((OpaquePointer, String) -> Void)?
+    var onError: ((Stack, String) -> Void)?
     /// Called when it has ended well, with the number of results on top of the coroutine's stack.
-    public var onResults: ((OpaquePointer, Int32) -> Void)?
+    public var onResults: ((Stack, Int32) -> Void)?
     /// Called last, however it has ended.
     public var onEnd: (() -> Void)?
 
@@ -34,26 +33,24 @@ public final class MainTask: FiberAttachment {
         hasEnded = true
         self.fiber = nil
         defer { onEnd?() }
-        let thread = fiber.thread
+        let stack = fiber.stack
         let text: String
         if results < 0 {
-            text = host.explanation(of: thread)
-        } else if cl_is_failure(thread, results) != 0 {
+            text = host.explanation(of: stack)
+        } else if stack.isFailure(results: results) {
             // Its variables are closed. The text goes, the error value stays on top.
-            cl_to_text(thread, -1)
-            text = host.scratch
-            cl_pop(thread, 1)
+            text = stack.popText()
         } else {
-            onResults?(thread, results)
+            onResults?(stack, results)
             return true
         }
         hasFailed = true
         if let onError {
-            onError(thread, text)
+            onError(stack, text)
         } else if let onFailure {
             onFailure(text)
         } else {
-            host.reportUncaught(thread, text, host.describeSubject(fiber), mayCallHandler: !fiber.isErrorHandler)
+            host.reportUncaught(stack, text, host.describeSubject(fiber), mayCallHandler: !fiber.isErrorHandler)
         }
         return true
     }

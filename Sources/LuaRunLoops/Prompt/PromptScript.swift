@@ -1,7 +1,7 @@
 internal import CLuaSupport
 internal import Glibc
 internal import Linux
-internal import Lua
+public import Lua
 internal import RunLoops
 
 /// The Lua-written part of the prompt: what an entry means, how results look, what may stand at the cursor, help.
@@ -82,14 +82,14 @@ public final class PromptScript {
     }
 
     /// The text that shows the topmost `count` values of a coroutine; nil for no values. Sets `_` and `_1` and so on.
-    public func show(_ thread: OpaquePointer, _ count: Int32, width: Int, color: Bool, deep: Bool = false) -> String? {
+    public func show(_ source: Stack, _ count: Int32, width: Int, color: Bool, deep: Bool = false) -> String? {
         let main = host.main
-        guard lua_checkstack(main, count + 30) != 0, lua_checkstack(thread, count + 1) != 0,
+        guard lua_checkstack(main, count + 30) != 0, source.reserve(count + 1),
             begin(deep ? "show_deep" : "show")
         else { return "not enough memory" }
         lua_pushinteger(main, lua_Integer(width))
         lua_pushboolean(main, color ? 1 : 0)
-        lua_xmove(thread, main, count)
+        source.move(count, to: host.stack)
         guard cl_call_traced(main, count + 2, 1) == LUA_OK else { return host.popMessage() }
         defer { cl_pop(main, 1) }
         return Call(main).string(-1)

@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Lua
 internal import RunLoops
 
@@ -47,8 +46,7 @@ extension LuaHost {
                     timedOut()
                 })
         else { return nil }
-        var modes = [RunLoop.Mode.common]
-        if let mode = loop.currentMode, !loop.commonModeNames.contains(mode) { modes.append(mode) }
+        let modes = waitingModes
         let wait = ExternalWait(fiber, modes: modes, name: "\(name)")
         waits[number] = wait
         for mode in modes { loop.add(wait.source, to: mode) }
@@ -85,71 +83,86 @@ extension LuaHost {
         case .failure(let parcel, let text): resume(wait.fiber, raising: parcel, text)
         case .thread(let thread):
             guard let outcome = thread.observe() else { return }
-            let count = push(outcome, onto: wait.fiber.thread)
+            let count = push(outcome, onto: wait.fiber.stack)
             resume(wait.fiber, arguments: count)
         case .sent(true):
-            lua_pushboolean(wait.fiber.thread, 1)
+            wait.fiber.stack.push(true)
             resume(wait.fiber, arguments: 1)
         case .sent(false): resumeWithReason(wait.fiber, "invalid")
         }
     }
 
-    /// Values come to `main` first: a coroutine that waits is no place for calls.
-    func push(_ parcel: Parcel, onto thread: OpaquePointer) -> Int32? {
-        guard let count = parcel.unpack(onto: main), lua_checkstack(thread, count + 4) != 0 else { return nil }
-        lua_xmove(main, thread, count)
+    // Values come to the main stack first: a coroutine that waits is no place for calls.
+
+    /// Pushes what the parcel holds, and returns how many values; nil: the error is on the main stack.
+    func push(_ parcel: Parcel, onto stack: Stack) -> Int32? {
+        guard let count = parcel.unpack(onto: self.stack), stack.reserve(count + 4) else { return nil }
+        self.stack.move(count, to: stack)
         return count
     }
 
-    func push(text: String, onto thread: OpaquePointer) {
-        setScratch(text)
-        if cl_push_text(main, host.pointee.scratch, host.pointee.length) == LUA_OK, lua_checkstack(thread, 4) != 0 {
-            lua_xmove(main, thread, 1)
-        } else {
-            cl_pop(main, 1)
-            lua_pushnil(thread)
+    /// A string, or nil where memory is out.
+    func push(text: String, onto stack: Stack) {
+        if text.withAnyBytes({ push($0, onto: stack) }) { return }
+        stack.pushNil()
+    }
+
+    /// A string of bytes. Returns false, with nothing pushed, when memory is out.
+    func push(bytes: [UInt8], onto stack: Stack) -> Bool { bytes.withUnsafeBytes { push($0, onto: stack) } }
+
+    private func push(_ bytes: UnsafeRawBufferPointer, onto stack: Stack) -> Bool {
+        guard self.stack.push(bytes), stack.reserve(4) else {
+            self.stack.pop()
+            return false
         }
+        self.stack.move(1, to: stack)
+        return true
     }
 
     /// true, results… or false, error.
-    func push(_ outcome: LuaThread.Outcome, onto thread: OpaquePointer) -> Int32 {
+    func push(_ outcome: LuaThread.Outcome, onto stack: Stack) -> Int32 {
         switch outcome {
         case .results(let parcel):
-            lua_pushboolean(thread, 1)
-            if let count = push(parcel, onto: thread) { return count + 1 }
-            lua_xmove(main, thread, 1)
-            lua_pushboolean(thread, 0)
-            lua_copy(thread, -1, -3)
-            cl_pop(thread, 1)
+            stack.push(true)
+            if let count = push(parcel, onto: stack) { return count + 1 }
+            stack.pop()
+            stack.push(false)
+            self.stack.move(1, to: stack)
             return 2
         case .failure(let parcel, let text):
-            lua_pushboolean(thread, 0)
-            if let parcel, let count = push(parcel, onto: thread) { return count + 1 }
-            push(text: text, onto: thread)
+            stack.push(false)
+            if let parcel {
+                if let count = push(parcel, onto: stack) { return count + 1 }
+                self.stack.pop()
+            }
+            push(text: text, onto: stack)
             return 2
         }
     }
 
     func resumeWithReason(_ fiber: Fiber, _ reason: String) {
-        guard lua_checkstack(fiber.thread, 4) != 0 else { return }
-        lua_pushnil(fiber.thread)
-        push(text: reason, onto: fiber.thread)
+        guard fiber.stack.reserve(4) else { return }
+        fiber.stack.pushNil()
+        push(text: reason, onto: fiber.stack)
         resume(fiber, arguments: 2)
     }
 
     private func resume(_ fiber: Fiber, with parcel: Parcel) {
-        if let count = push(parcel, onto: fiber.thread) { return resume(fiber, arguments: count) }
+        if let count = push(parcel, onto: fiber.stack) { return resume(fiber, arguments: count) }
         // It could not be unpacked here: that is the error.
-        lua_pushlightuserdata(fiber.thread, cl_raise_mark())
-        lua_xmove(main, fiber.thread, 1)
+        fiber.stack.pushRaiseMark()
+        stack.move(1, to: fiber.stack)
         resume(fiber, arguments: 2)
     }
 
     private func resume(_ fiber: Fiber, raising parcel: Parcel?, _ text: String) {
-        guard lua_checkstack(fiber.thread, 4) != 0 else { return }
-        lua_pushlightuserdata(fiber.thread, cl_raise_mark())
-        if let parcel, push(parcel, onto: fiber.thread) != nil { return resume(fiber, arguments: 2) }
-        push(text: text, onto: fiber.thread)
+        guard fiber.stack.reserve(4) else { return }
+        fiber.stack.pushRaiseMark()
+        if let parcel {
+            if push(parcel, onto: fiber.stack) != nil { return resume(fiber, arguments: 2) }
+            stack.pop()
+        }
+        push(text: text, onto: fiber.stack)
         resume(fiber, arguments: 2)
     }
 }

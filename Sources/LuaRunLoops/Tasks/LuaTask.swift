@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Lua
 internal import RunLoops
 
@@ -72,10 +71,10 @@ final class LuaTask: FiberAttachment {
         isObserved = awaiters.contains { $0.purpose == .results }
         // The stack it died in, before its to-be-closed variables change it.
         if !isObserved {
-            failure = Failure(traceback: host.explanation(of: fiber.thread), context: host.describeSubject(fiber))
+            failure = Failure(traceback: host.explanation(of: fiber.stack), context: host.describeSubject(fiber))
         }
         host.unwind(fiber)
-        isCancelled = wasAskedToEnd && host.isCancelled(fiber.thread)
+        isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)
         if isCancelled { failure = nil }
         guard failure != nil else { return }
         // If the script has dropped the task, nobody will ever ask: collecting garbage finds out.
@@ -86,23 +85,23 @@ final class LuaTask: FiberAttachment {
     private var wasAskedToEnd = false
 
     /// Pushes the results, or the error value.
-    func push(onto thread: OpaquePointer) -> Bool {
+    func push(onto stack: Stack) -> Bool {
         let count = results < 0 ? 1 : results
         guard count > 0 else { return true }
-        let source = fiber.thread
-        guard lua_checkstack(source, count) != 0 else { return false }
-        let first = lua_gettop(source) - count + 1
-        for i in 0..<count { lua_pushvalue(source, first + i) }
-        if source != thread { lua_xmove(source, thread, count) }
+        let source = fiber.stack
+        guard source.reserve(count) else { return false }
+        let first = source.top - count + 1
+        for i in 0..<count { source.pushCopy(of: first + i) }
+        if source != stack { source.move(count, to: stack) }
         return true
     }
 
     /// Ends the task where it waits, with the error "cancelled"; if it does not wait, where it next does. Returns whether it
     /// had not ended.
-    func cancel(from thread: OpaquePointer) -> Bool {
+    func cancel(from stack: Stack) -> Bool {
         guard !isEnded else { return false }
         wasAskedToEnd = true
-        return host.cancel(fiber, from: thread)
+        return host.cancel(fiber, from: stack)
     }
 }
 
@@ -110,18 +109,18 @@ struct WeakTask { weak var task: LuaTask? }
 
 extension LuaHost {
     /// Whether the error value on top of a stack is the one that cancelling raises.
-    func isCancelled(_ thread: OpaquePointer) -> Bool {
-        guard lua_checkstack(thread, 2) != 0 else { return false }
-        push(thread, slot: cancelled)
-        defer { cl_pop(thread, 1) }
-        return lua_rawequal(thread, -1, -2) != 0
+    func isCancelled(_ stack: Stack) -> Bool {
+        guard stack.reserve(2) else { return false }
+        push(stack, slot: texts.cancelled)
+        defer { stack.pop() }
+        return stack.isSame(-1, -2)
     }
 
     /// The userdata of a failed task is gone: says what it died of, and gives its fiber back, in the next pass.
     func retire(_ fiber: Fiber, _ failure: LuaTask.Failure) {
         loop.perform { [weak self] in
             guard let self, !isClosed else { return }
-            reportUncaught(fiber.thread, failure.traceback, failure.context, mayCallHandler: true)
+            reportUncaught(fiber.stack, failure.traceback, failure.context, mayCallHandler: true)
             discardEnded(fiber)
         }
     }
@@ -134,7 +133,7 @@ extension LuaHost {
             guard let self, !isClosed else { return }
             isLookingForFailures = false
             let start = loop.now.nanoseconds
-            lua_gc_collect(main)
+            collectGarbage()
             let end = loop.now.nanoseconds
             nextLookForFailures = end + 20 * (end - start)
             failures.removeAll { $0.task?.isObserved ?? true }
@@ -148,7 +147,7 @@ extension LuaHost {
         for task in left {
             guard let failure = task.failure else { continue }
             task.isObserved = true
-            reportUncaught(task.fiber.thread, failure.traceback, failure.context, mayCallHandler: true)
+            reportUncaught(task.fiber.stack, failure.traceback, failure.context, mayCallHandler: true)
         }
     }
 }

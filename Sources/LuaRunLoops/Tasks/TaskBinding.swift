@@ -1,50 +1,50 @@
-internal import CLuaSupport
 internal import Lua
 internal import RunLoops
 
 /// `rl.task` and the methods of tasks.
 enum TaskBinding {
-    static let methods = Library([
-        .init("await") { wait(for: Call($0)) },
-        .init("cancel") { cancel(Call($0), "task:cancel") },
-        .init("status") { status(Call($0)) },
-        .init("invalidate") { cancel(Call($0), "task:invalidate") },
-        .init("is_valid") { isValid(Call($0)) },
-        .init("name") { name(Call($0)) },
-    ])
+    static let methods: Library = Library(
+        of: Kinds.task,
+        [
+            .init("await") { task($0).run { (task, call) throws(Misuse) in try wait(for: task, call) } },
+            .init("cancel") { task($0).run { task, call in call.answer(task.cancel(from: call.stack)) } },
+            .init("status") { task($0).answer { $0.status } },
+            .init("invalidate") { task($0).run { task, call in call.answer(task.cancel(from: call.stack)) } },
+            .init("is_valid") { task($0).answer { !$0.isEnded } },
+            .init("name") { task($0).answer { _ in "" } },
+            .init("__tostring") { task($0).run { task, call in call.answer(text(task, call)) } },
+        ])
+
+    private static func task(_ thread: OpaquePointer?) -> Receiver<LuaTask> {
+        receiver(thread, LuaTask.self)
+    }
 
     /// rl.task(fn, …); the new task is argument 1. It starts at once, and runs until it first waits.
-    static func make(_ call: Call) -> Int32 {
-        guard call.type(2) == LUA_TFUNCTION else {
-            return call.raise("rl.task: argument #1 must be a function, got \(call.describe(2))")
-        }
+    static func make(_ call: Call) throws(Misuse) -> Int32 {
+        let box = call.receiver
+        let stack = call.stack
+        _ = try call.argument(2, Function.self)
         let host = call.luaHost
-        guard let box = call.box(1, Kinds.task), let fiber = host.takeFiber() else { return call.raiseOutOfMemory() }
-        let thread = call.thread
+        guard let fiber = host.takeFiber() else { throw .noMemory }
         let arguments = call.count - 2
-        guard lua_checkstack(thread, arguments + 4) != 0, lua_checkstack(fiber.thread, arguments + 4) != 0 else {
+        guard stack.reserve(arguments + 4), fiber.stack.reserve(arguments + 4) else {
             host.recycle(fiber)
-            return call.raiseOutOfMemory()
+            throw .noMemory
         }
-        box.pointee.site = cl_site_of_caller(thread)
+        box.site = call.site
         let task = LuaTask(host, fiber)
-        box.pointee.object = Unmanaged.passRetained(task).toOpaque()
+        box.hold(task)
         fiber.attachment = task
-        fiber.runs(UnsafeMutableRawPointer(box), slot: 0)
-        for index in 2..<(2 + arguments + 1) { lua_pushvalue(thread, index) }
-        lua_xmove(thread, fiber.thread, arguments + 1)
-        host.resume(fiber, arguments: arguments, from: thread)
+        fiber.runs(box, slot: 0)
+        for index in 2..<(2 + arguments + 1) { stack.pushCopy(of: index) }
+        stack.move(arguments + 1, to: fiber.stack)
+        host.resume(fiber, arguments: arguments, from: stack)
         return call.answerArgument(1)
     }
 
-    private static func task(_ call: Call) -> LuaTask? { call.object(1, Kinds.task, as: LuaTask.self) }
-
-    private static func wait(for call: Call) -> Int32 {
-        guard let task = task(call) else { return call.wrongSelf("task:await", Kinds.task) }
+    private static func wait(for task: LuaTask, _ call: Call) throws(Misuse) -> Int32 {
         guard task.isEnded else {
-            guard task.fiber != call.luaHost.current else {
-                return call.raise("task:await: a task cannot await itself")
-            }
+            guard task.fiber != call.luaHost.current else { throw Misuse("a task cannot await itself") }
             switch call.beginWait(in: "task:await", cancel: Waiter.cancel) {
             case .refused(let answer): return answer
             case .begun(let fiber):
@@ -53,38 +53,13 @@ enum TaskBinding {
             }
         }
         task.isObserved = true
-        guard lua_checkstack(call.thread, 4 + max(0, task.results)) != 0, task.push(onto: call.thread) else {
-            return call.raiseOutOfMemory()
-        }
+        guard call.stack.reserve(4 + max(0, task.results)), task.push(onto: call.stack) else { throw .noMemory }
         return task.results < 0 ? call.raiseValue() : call.values(task.results)
     }
 
-    private static func cancel(_ call: Call, _ function: StaticString) -> Int32 {
-        guard let task = task(call) else { return call.wrongSelf(function, Kinds.task) }
-        return call.answer(task.cancel(from: call.thread))
-    }
-
-    private static func status(_ call: Call) -> Int32 {
-        guard let task = task(call) else { return call.wrongSelf("task:status", Kinds.task) }
-        return call.answer(task.status)
-    }
-
-    private static func isValid(_ call: Call) -> Int32 {
-        guard let task = task(call) else { return call.wrongSelf("task:is_valid", Kinds.task) }
-        return call.answer(!task.isEnded)
-    }
-
-    private static func name(_ call: Call) -> Int32 {
-        guard task(call) != nil else { return call.wrongSelf("task:name", Kinds.task) }
-        return call.answer("")
-    }
-
-    static func describe(_ call: Call) -> Int32 {
-        guard let task = task(call), let box = call.box(1, Kinds.task) else {
-            return call.wrongSelf("task:__tostring", Kinds.task)
-        }
+    private static func text(_ task: LuaTask, _ call: Call) -> String {
         let place = task.isEnded || task.fiber.state != .waiting ? "" : " in \(task.fiber.waitsIn)"
-        let site = call.luaHost.site(box.pointee.site).map { ", made at \($0)" } ?? ""
-        return call.answer("task (\(task.status)\(place)\(site))")
+        let site = call.luaHost.site(call.receiver.site).map { ", made at \($0)" } ?? ""
+        return "task (\(task.status)\(place)\(site))"
     }
 }

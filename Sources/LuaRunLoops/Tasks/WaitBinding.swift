@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Linux
 internal import Lua
 internal import RunLoops
@@ -6,10 +5,8 @@ internal import RunLoops
 /// `rl.sleep`, `rl.wait_readable`, `rl.wait_writable`, and what `rl.timeout`, `rl.first_of` and `rl.all_of` are built on.
 enum WaitBinding {
     /// rl.sleep(seconds)
-    static func sleep(_ call: Call) -> Int32 {
-        guard let duration = call.duration(1) else {
-            return call.wrongArgument("rl.sleep", 1, "a number of seconds, 0 or more")
-        }
+    static func sleep(_ call: Call) throws(Misuse) -> Int32 {
+        let duration = try call.argument(1, Seconds.self)
         let host = call.luaHost
         switch call.beginWait(in: "rl.sleep", cancel: Waiter.cancel) {
         case .refused(let answer): return answer
@@ -19,19 +16,21 @@ enum WaitBinding {
         }
     }
 
-    private static let descriptorWaits: [(name: StaticString, events: RunLoop.FDPort.Events)] = [
-        ("rl.wait_readable", .read), ("rl.wait_writable", .write),
-    ]
+    private enum Limit: Parameter {
+        static let expected = "a number of seconds, 0 or more, or nil for no limit"
+        static func read(_ stack: Stack, _ index: Int32) -> Int64? { Seconds.read(stack, index) }
+    }
 
-    /// (fd, timeout, 1 or 2 of the above) -> events, or nil when the time is over, or what the world refuses.
-    static func waitForDescriptor(_ call: Call) -> Int32 {
-        guard let number = call.integer(1), let fd = Int32(exactly: number), let which = call.integer(3),
-            descriptorWaits.indices.contains(which - 1)
-        else { return call.raise("a descriptor is expected, got \(call.describe(1))") }
-        let (name, events) = descriptorWaits[which - 1]
-        guard call.isMissing(2) || call.duration(2) != nil else {
-            return call.wrongArgument(name, 2, "a number of seconds, 0 or more, or nil for no limit")
-        }
+    // As the prelude calls them: (fd, timeout) -> events, or nil when the time is over, or what the world refuses.
+
+    static func waitReadable(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .read, "rl.wait_readable", call) }
+    static func waitWritable(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .write, "rl.wait_writable", call) }
+
+    private static func wait(
+        for events: RunLoop.FDPort.Events, _ name: StaticString, _ call: Call
+    ) throws(Misuse) -> Int32 {
+        let fd = try call.argument(1, DescriptorNumber.self)
+        let limit = try call.optional(2, Limit.self)
         let host = call.luaHost
         switch call.beginWait(in: name, cancel: Waiter.cancel) {
         case .refused(let answer): return answer
@@ -43,33 +42,32 @@ enum WaitBinding {
                 host.endWait(fiber)
                 return call.fail(error)
             }
-            if let limit = call.duration(2) { waiter.sleep(until: host.loop.now.nanoseconds + limit, host) }
+            if let limit { waiter.sleep(until: host.loop.now.nanoseconds + limit, host) }
             return call.yield()
         }
     }
 
-    private static let taskWaits: [(name: StaticString, purpose: Waiter.Purpose)] = [
-        ("rl.timeout", .anyOf), ("rl.first_of", .anyOf), ("rl.all_of", .allOf),
-    ]
+    // As the prelude calls them: (tasks, timeout) -> the position of the task that decides: the first to end or, in rl.all_of, to
+    // fail; 0: all have ended well; nil: the time is over.
 
-    /// (tasks, timeout, 1 to 3 of the above) -> the position of the task that decides: the first to end or, in rl.all_of, to
-    /// fail; 0: all have ended well; nil: the time is over.
-    static func waitForTasks(_ call: Call) -> Int32 {
-        guard let which = call.integer(3), taskWaits.indices.contains(which - 1), call.type(1) == LUA_TTABLE else {
-            return call.raise("tasks are expected, got \(call.describe(1))")
-        }
-        let (name, purpose) = taskWaits[which - 1]
+    static func timeout(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.timeout", call) }
+    static func firstOf(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.first_of", call) }
+    static func allOf(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .allOf, "rl.all_of", call) }
+
+    private static func wait(
+        for purpose: Waiter.Purpose, _ name: StaticString, _ call: Call
+    ) throws(Misuse) -> Int32 {
+        let stack = call.stack
+        guard stack.type(1) == .table else { throw call.wrong(1, "an array of tasks") }
         let host = call.luaHost
         var tasks: [LuaTask] = []
-        for i in 0..<lua_rawlen(call.thread, 1) {
-            lua_rawgeti(call.thread, 1, lua_Integer(i + 1))
-            defer { cl_pop(call.thread, 1) }
-            guard let task = call.object(-1, Kinds.task, as: LuaTask.self) else {
-                return call.raise("\(name): a task is expected, got \(call.describe(-1))")
+        for i in 0..<stack.length(of: 1) {
+            stack.pushElement(i + 1, of: 1)
+            defer { stack.pop() }
+            guard let task = stack.object(-1, Kinds.task, as: LuaTask.self) else {
+                throw Misuse("a task is expected, got \(stack.describe(-1))")
             }
-            guard task.isEnded || task.fiber != host.current else {
-                return call.raise("\(name): a task cannot await itself")
-            }
+            guard task.isEnded || task.fiber != host.current else { throw Misuse("a task cannot await itself") }
             tasks.append(task)
         }
         if let position = Waiter.decisive(tasks, purpose) { return call.answer(position) }
@@ -78,7 +76,7 @@ enum WaitBinding {
         case .begun(let fiber):
             let waiter = Waiter.of(fiber, host)
             waiter.wait(for: tasks, purpose)
-            if let limit = call.duration(2) { waiter.sleep(until: host.loop.now.nanoseconds + limit, host) }
+            if let limit = Seconds.read(stack, 2) { waiter.sleep(until: host.loop.now.nanoseconds + limit, host) }
             return call.yield()
         }
     }
@@ -108,33 +106,30 @@ extension Call {
     /// What to return if the running task must not wait, or has been cancelled while it ran; nil if it may.
     func refusalToWait(in name: StaticString) -> Int32? {
         let host = luaHost
-        if let reason = host.reasonNotToWait(thread) { return raise("\(name): \(reason)") }
+        if let reason = host.reasonNotToWait(stack) { return raise("\(name): \(reason)") }
         guard let fiber = host.current, fiber.isToBeCancelled else { return nil }
         fiber.isToBeCancelled = false
-        host.push(thread, slot: host.cancelled)
+        host.push(stack, slot: host.texts.cancelled)
         return raiseValue()
     }
 }
 
 extension LuaHost {
-    /// The anchored string "cancelled".
-    var cancelled: UInt32 { strings[22] }
-
     /// Raises "cancelled" in a fiber: where it waits, or, if it does not, as soon as it wants to. Returns false if it has ended.
     ///
-    /// - Parameter thread: the coroutine that asks for this, if one does.
+    /// - Parameter stack: the coroutine that asks for this, if one does.
     @discardableResult
-    func cancel(_ fiber: Fiber, from thread: OpaquePointer? = nil) -> Bool {
+    func cancel(_ fiber: Fiber, from stack: Stack? = nil) -> Bool {
         switch fiber.state {
         case .running:
             fiber.isToBeCancelled = true
             return true
         case .waiting:
-            guard let cancelWait = fiber.cancelWait, lua_checkstack(fiber.thread, 4) != 0 else { return false }
+            guard let cancelWait = fiber.cancelWait, fiber.stack.reserve(4) else { return false }
             cancelWait(fiber)
-            lua_pushlightuserdata(fiber.thread, cl_raise_mark())
-            push(fiber.thread, slot: cancelled)
-            resume(fiber, arguments: 2, from: thread)
+            fiber.stack.pushRaiseMark()
+            push(fiber.stack, slot: texts.cancelled)
+            resume(fiber, arguments: 2, from: stack)
             return true
         case .idle, .ended: return false
         }

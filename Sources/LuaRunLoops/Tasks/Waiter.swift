@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Linux
 internal import Lua
 internal import RunLoops
@@ -80,9 +79,9 @@ final class Waiter: RunLoop.ItemOwner {
 
     override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) {
         stop()
-        guard let host = sleepers.host, !host.isClosed, lua_checkstack(fiber.thread, 4) != 0 else { return }
+        guard let host = sleepers.host, !host.isClosed, fiber.stack.reserve(4) else { return }
         // Index 1 is not the table of anchors here: the stack's frame is that of the function that waits.
-        host.push(fiber.thread, slot: host.slot(of: events))
+        host.push(fiber.stack, slot: host.texts.slot(of: events))
         host.resume(fiber, arguments: 1)
     }
 
@@ -115,17 +114,17 @@ final class Waiter: RunLoop.ItemOwner {
         let tasks = tasks
         wakeUp = nil
         stop()
-        let thread = fiber.thread
+        let stack = fiber.stack
         guard let host = sleepers.host else { return }
         if purpose == .results, let task = tasks.first {
             let count = task.hasFailed ? 1 : task.results
-            guard lua_checkstack(thread, count + 4) != 0 else { return }
-            if task.hasFailed { lua_pushlightuserdata(thread, cl_raise_mark()) }
-            guard task.push(onto: thread) else { return }
+            guard stack.reserve(count + 4) else { return }
+            if task.hasFailed { stack.pushRaiseMark() }
+            guard task.push(onto: stack) else { return }
             host.resume(fiber, arguments: task.hasFailed ? 2 : count)
         } else {
-            guard lua_checkstack(thread, 4) != 0 else { return }
-            lua_pushinteger(thread, lua_Integer(Self.decisive(tasks, purpose) ?? 0))
+            guard stack.reserve(4) else { return }
+            stack.push(Self.decisive(tasks, purpose) ?? 0)
             host.resume(fiber, arguments: 1)
         }
     }
@@ -148,8 +147,8 @@ final class Waiter: RunLoop.ItemOwner {
         // It has come at the same moment.
         if wakeUp != nil { return }
         stop()
-        guard lua_checkstack(fiber.thread, 2) != 0 else { return }
-        lua_pushnil(fiber.thread)
+        guard fiber.stack.reserve(2) else { return }
+        fiber.stack.pushNil()
         host.resume(fiber, arguments: 1)
     }
 }
@@ -188,6 +187,9 @@ extension LuaHost {
         return mode
     }
 
+    /// The modes in which a wait that begins now can end.
+    var waitingModes: [RunLoop.Mode] { uncommonMode.map { [.common, $0] } ?? [.common] }
+
     /// A wait is over in every common mode, and in the mode that runs now.
     func addToWaitingModes(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) {
         loop.add(node, to: .common)
@@ -200,7 +202,7 @@ extension LuaHost {
     }
 
     fileprivate func performForWaiters(_ context: Int) -> RunLoop.RequestToken? {
-        guard let mode = uncommonMode else { return loop.perform(sleepers.request, context) }
-        return loop.perform(sleepers.request, context, in: [.common, mode])
+        guard uncommonMode != nil else { return loop.perform(sleepers.request, context) }
+        return loop.perform(sleepers.request, context, in: waitingModes)
     }
 }

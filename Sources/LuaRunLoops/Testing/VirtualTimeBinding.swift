@@ -30,12 +30,12 @@ enum VirtualTimeBinding {
     /// happen; "finished", when nothing is left that could wake the task.
     private static func run(_ call: Call) -> Int32 {
         let host = call.luaHost
-        guard let world = world(call), call.type(1) == LUA_TFUNCTION, let seconds = call.number(2) else {
+        guard let world = world(call), call.stack.type(1) == .function, let seconds = call.number(2) else {
             return call.raise("run: a function and seconds are expected, in a test's state")
         }
-        guard let fiber = host.takeFiber(), lua_checkstack(call.thread, 4) != 0 else { return call.raiseOutOfMemory() }
-        lua_pushvalue(call.thread, 1)
-        lua_xmove(call.thread, fiber.thread, 1)
+        guard let fiber = host.takeFiber(), call.stack.reserve(4) else { return call.raiseOutOfMemory() }
+        call.stack.pushCopy(of: 1)
+        call.stack.move(1, to: fiber.stack)
         let task = TestTask(host)
         fiber.attachment = task
         world.startWatch(host, seconds: seconds)
@@ -70,7 +70,7 @@ enum VirtualTimeBinding {
     /// park(): the running task waits until somebody calls unpark(). That alone does not keep the loop running.
     private static func park(_ call: Call) -> Int32 {
         let host = call.luaHost
-        if let reason = host.reasonNotToWait(call.thread) { return call.raise("t.expect: \(reason)") }
+        if let reason = host.reasonNotToWait(call.stack) { return call.raise("t.expect: \(reason)") }
         guard let world = world(call), let fiber = host.beginWait(in: "t.expect", cancel: { _ in world.parked = nil })
         else { return call.raiseOutOfMemory() }
         world.parked = fiber
@@ -131,7 +131,7 @@ enum VirtualTimeBinding {
                 seen.insert(entry.identity)
                 var parts: [String] = []
                 if let interval = entry.interval {
-                    parts.append("every \(TimerBinding.short(Int64(interval * 1e9))) s")
+                    parts.append("every \(Time.short(interval)) s")
                 }
                 if let detail = entry.detail { parts.append(detail) }
                 if mode != .default { parts.append("in mode \"\(mode)\"") }
@@ -142,9 +142,9 @@ enum VirtualTimeBinding {
             }
         }
         for slot in host.loop.pendingRequests(of: host.requests) {
-            host.push(host.state, slot: UInt32(slot))
-            let site = cl_any_box_at(host.state, -1).flatMap { host.site($0.pointee.site) }
-            cl_pop(host.state, 1)
+            host.push(host.stack, slot: UInt32(slot))
+            let site = host.stack.box(-1).flatMap { host.site($0.site) }
+            host.stack.pop()
             texts.append("perform request (never ran\(site.map { ", made at \($0)" } ?? ""))")
         }
         return answer(call, texts)
@@ -214,7 +214,7 @@ enum VirtualTimeBinding {
         let loop = call.luaHost.loop
         let nodes = loop.timers(in: loop.currentMode ?? .default).filter { !$0.pointee.isFiring }
         guard let date = nodes.map(\.pointee.fireDate).min() else { return call.answerNil() }
-        return call.answer(Call.seconds(date))
+        return call.answer(Time.seconds(date))
     }
 
     private static func hold(_ call: Call) -> Int32 {
@@ -224,7 +224,7 @@ enum VirtualTimeBinding {
 
     /// allow_jump(date): up to this date the clock jumps whatever is outstanding.
     private static func allowJump(_ call: Call) -> Int32 {
-        guard let date = call.nanoseconds(1) else { return call.raise("allow_jump: a date is expected") }
+        guard let date = Date.read(call.stack, 1) else { return call.raise("allow_jump: a date is expected") }
         world(call)?.clock.allowJump(to: .init(nanoseconds: date))
         return call.nothing()
     }

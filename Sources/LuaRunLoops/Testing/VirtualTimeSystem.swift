@@ -22,7 +22,7 @@ enum VirtualTimeSystem {
         .init("kind") { kind(Call($0)) },
         .init("program") { program(Call($0)) },
         .init("is_terminal") { Call($0).answer(isatty(Int32(Call($0).integer(1) ?? 1)) != 0) },
-        .init("real_clock") { Call($0).answer(Call.seconds(RunLoop.Instant.now.nanoseconds)) },
+        .init("real_clock") { Call($0).answer(Time.seconds(RunLoop.Instant.now.nanoseconds)) },
         .init("watch_files") { watchFiles(Call($0)) },
         .init("watch_directory") { watchDirectory(Call($0)) },
         .init("count_lines") { countLines(Call($0)) },
@@ -41,7 +41,7 @@ enum VirtualTimeSystem {
 
     /// The strings of an array.
     private static func list(_ call: Call, _ index: Int32) -> [[UInt8]]? {
-        guard call.type(index) == LUA_TTABLE, lua_checkstack(call.thread, 4) != 0 else { return nil }
+        guard call.stack.type(index) == .table, call.stack.reserve(4) else { return nil }
         var list: [[UInt8]] = []
         for i in 0..<lua_rawlen(call.thread, index) {
             lua_rawgeti(call.thread, index, lua_Integer(i + 1))
@@ -88,7 +88,7 @@ enum VirtualTimeSystem {
             for end in ours + [program.end] { lua_pushinteger(call.thread, lua_Integer(end.release())) }
             return call.values(Int32(ours.count + 2))
         } catch {
-            return call.fail(errno: error.errno)
+            return call.fail(error)
         }
     }
 
@@ -156,7 +156,7 @@ enum VirtualTimeSystem {
             try PseudoTerminal.resize(fd(call, 1), rows: fd(call, 2), columns: fd(call, 3))
             return call.answer(true)
         } catch {
-            return call.fail(errno: error.errno)
+            return call.fail(error)
         }
     }
 
@@ -194,7 +194,7 @@ enum VirtualTimeSystem {
             default: return call.answer("other")
             }
         } catch {
-            return call.fail(errno: error.errno)
+            return call.fail(error)
         }
     }
 
@@ -209,7 +209,7 @@ enum VirtualTimeSystem {
             }
             return call.answer(program)
         } catch {
-            return call.fail(errno: error.errno)
+            return call.fail(error)
         }
     }
 
@@ -219,7 +219,7 @@ enum VirtualTimeSystem {
             // Theirs who asked from now on.
             return call.answer(Int(try Watch().descriptor.release()))
         } catch {
-            return call.fail(errno: error.errno)
+            return call.fail(error)
         }
     }
 
@@ -229,7 +229,7 @@ enum VirtualTimeSystem {
         do throws(SystemError) {
             return call.answer(Int(try Watch.add(path, to: fd(call, 1))))
         } catch {
-            return call.fail(errno: error.errno)
+            return call.fail(error)
         }
     }
 

@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Glibc
 internal import Linux
 internal import Lua
@@ -159,33 +158,33 @@ final class LuaThread: Sendable {
 
     private func run(_ start: Start, _ host: LuaHost) -> Outcome {
         // One look at what is there to stay costs less than one each time that it has grown by a fifth.
-        cl_stop_collector(host.main)
+        host.stopCollector()
         if let message = host.openLibraries(ignoringEnvironment: start.ignoresEnvironment) {
             return .failure(nil, message)
         }
         host.setPaths(start.path, start.nativePath)
         if let message = start.world.prepare(host) ?? host.requireRunloop() { return .failure(nil, message) }
-        guard cl_start_collector(host.main) == LUA_OK else { return .failure(nil, host.popMessage()) }
-        guard let count = start.function.unpack(onto: host.state) else {
+        guard host.startCollector() else { return .failure(nil, host.popMessage()) }
+        guard let count = start.function.unpack(onto: host.stack) else {
             return .failure(nil, host.popMessage())
         }
         let result = Lock<Outcome?>(nil)
         let task = host.startPrepared(arguments: count - 1) { [name] task in
-            task.onResults = { thread, results in
+            task.onResults = { stack, results in
                 let outcome: Outcome
-                if let parcel = Parcel.pack(thread, from: lua_gettop(thread) - results + 1) {
+                if let parcel = Parcel.pack(stack, from: stack.top - results + 1) {
                     outcome = .results(parcel)
                 } else {
-                    let text = Call(thread).string(-1) ?? "its results cannot be sent"
+                    let text = stack.string(-1) ?? "its results cannot be sent"
                     outcome = .failure(nil, "thread \"\(name)\": \(text)")
                 }
                 result.withLock { $0 = outcome }
                 // The loop may be running for it.
                 host.loop.stop()
             }
-            task.onError = { thread, text in
-                lua_pushvalue(thread, -1)
-                let parcel = Parcel.pack(thread, from: lua_gettop(thread))
+            task.onError = { stack, text in
+                stack.pushCopy(of: -1)
+                let parcel = Parcel.pack(stack, from: stack.top)
                 result.withLock { $0 = .failure(parcel, "\(text)\nin thread \"\(name)\"") }
                 host.loop.stop()
             }

@@ -1,29 +1,36 @@
-internal import CLuaSupport
 internal import Linux
 internal import Lua
 internal import RunLoops
 
 /// `rl.thread`, `rl.this_thread` and the methods of threads.
 enum ThreadBinding {
-    static let methods = Library([
-        .init("loop") { loop(Call($0)) },
-        .init("join") { join(Call($0)) },
-        .init("is_alive") { isAlive(Call($0), "thread:is_alive") },
-        .init("cancel") { cancel(Call($0), "thread:cancel") },
-        .init("invalidate") { cancel(Call($0), "thread:invalidate") },
-        .init("is_valid") { isAlive(Call($0), "thread:is_valid") },
-        .init("name") { name(Call($0)) },
-    ])
+    static let methods: Library = Library(
+        of: Kinds.thread,
+        [
+            .init("loop") { thread($0).run { thread, call in call.answer(thread.handle, Kinds.loop) } },
+            .init("join") { thread($0).run { (thread, call) throws(Misuse) in try join(thread, call) } },
+            .init("is_alive") { thread($0).answer { $0.isAlive } },
+            .init("cancel") { thread($0).act { $0.cancel() } },
+            .init("invalidate") { thread($0).act { $0.cancel() } },
+            .init("is_valid") { thread($0).answer { $0.isAlive } },
+            .init("name") { thread($0).answer { $0.name } },
+            .init("__tostring") { thread($0).answer { text($0) } },
+        ])
+
+    private static func thread(_ thread: OpaquePointer?) -> Receiver<LuaThread> {
+        let call = Call(thread)
+        return Receiver(call, call.receiver.object(as: LuaThread.Reference.self).thread)
+    }
 
     /// (name, package.path, package.cpath, fn, …): rl.thread; from fn on, all is in the parcel.
-    static func start(_ call: Call) -> Int32 {
+    static func start(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
-        guard let function = call.takeParcel() else { return call.raiseOutOfMemory() }
+        guard let function = call.takeParcel() else { throw .noMemory }
         let thread: LuaThread
         do throws(SystemError) {
             thread = try LuaThread(
                 name: call.string(1) ?? "thread \(host.threadCount + 1)",
-                site: host.site(cl_site_of_caller(call.thread)))
+                site: host.site(call.site))
             try thread.begin(
                 .init(
                     function: function, path: call.string(2) ?? "", nativePath: call.string(3) ?? "",
@@ -42,41 +49,25 @@ enum ThreadBinding {
         return call.answer(thread, Kinds.thread)
     }
 
-    static func thread(_ call: Call, _ index: Int32 = 1) -> LuaThread? {
-        call.object(index, Kinds.thread, as: LuaThread.Reference.self)?.thread
-    }
-
     /// rl.this_thread(): nil on the main thread.
     static func current(_ call: Call) -> Int32 {
         guard let thread = call.luaHost.thread else { return call.answerNil() }
         return call.answer(thread, Kinds.thread)
     }
 
-    private static func loop(_ call: Call) -> Int32 {
-        guard let thread = thread(call) else { return call.wrongSelf("thread:loop", Kinds.thread) }
-        return call.answer(thread.handle, Kinds.loop)
-    }
-
-    private static func join(_ call: Call) -> Int32 {
-        guard let thread = thread(call) else { return call.wrongSelf("thread:join", Kinds.thread) }
-        var timeout: Int64?
-        if !call.isMissing(2) {
-            guard let value = call.duration(2) else {
-                return call.wrongArgument("thread:join", 2, "a number of seconds, 0 or more")
-            }
-            timeout = value
-        }
+    private static func join(_ thread: LuaThread, _ call: Call) throws(Misuse) -> Int32 {
+        let timeout = try call.optional(2, Seconds.self)
         let host = call.luaHost
         if let outcome = thread.observe() {
-            guard lua_checkstack(call.thread, 8) != 0 else { return call.raiseOutOfMemory() }
-            return call.values(host.push(outcome, onto: call.thread))
+            guard call.stack.reserve(8) else { throw .noMemory }
+            return call.values(host.push(outcome, onto: call.stack))
         }
         if let refusal = call.refusalToWait(in: "thread:join") { return refusal }
-        guard thread !== host.thread else { return call.raise("thread:join: a thread cannot wait for its own end") }
+        guard thread !== host.thread else { throw Misuse("a thread cannot wait for its own end") }
         // Only its function decides when a thread ends; other tasks may wait for whom they like.
         let isFunction = host.thread != nil && host.current?.attachment is MainTask
         if isFunction, timeout == nil, host.thread?.waits(for: thread) == false {
-            return call.raise("thread:join: thread \"\(thread.name)\" waits for the end of this one")
+            throw Misuse("thread \"\(thread.name)\" waits for the end of this one")
         }
         let own = host.thread
         guard
@@ -85,7 +76,7 @@ enum ThreadBinding {
                 timedOut: {
                     _ = own?.waits(for: nil)
                 })
-        else { return call.raiseOutOfMemory() }
+        else { throw .noMemory }
         let handle = host.loop.handle
         thread.whenEnded {
             _ = own?.waits(for: nil)
@@ -94,26 +85,9 @@ enum ThreadBinding {
         return call.yield()
     }
 
-    private static func isAlive(_ call: Call, _ function: StaticString) -> Int32 {
-        guard let thread = thread(call) else { return call.wrongSelf(function, Kinds.thread) }
-        return call.answer(thread.isAlive)
-    }
-
-    private static func cancel(_ call: Call, _ function: StaticString) -> Int32 {
-        guard let thread = thread(call) else { return call.wrongSelf(function, Kinds.thread) }
-        thread.cancel()
-        return call.nothing()
-    }
-
-    private static func name(_ call: Call) -> Int32 {
-        guard let thread = thread(call) else { return call.wrongSelf("thread:name", Kinds.thread) }
-        return call.answer(thread.name)
-    }
-
-    static func describe(_ call: Call) -> Int32 {
-        guard let thread = thread(call) else { return call.wrongSelf("thread:__tostring", Kinds.thread) }
+    private static func text(_ thread: LuaThread) -> String {
         let site = thread.site.map { ", made at \($0)" } ?? ""
-        return call.answer("thread \"\(thread.name)\" (\(thread.isAlive ? "alive" : "ended")\(site))")
+        return "thread \"\(thread.name)\" (\(thread.isAlive ? "alive" : "ended")\(site))"
     }
 }
 
@@ -169,12 +143,12 @@ extension LuaHost {
             program.field("path") { $0.append(path) }
             program.field("cpath") { $0.append(nativePath) }
         }
-        if !decode(program, onto: main) || cl_replace(main, "package") != LUA_OK { cl_pop(main, 1) }
+        if !stack.push(program) || !replaceFields(of: "package") { stack.pop() }
     }
 
     func requireRunloop() -> String? {
         if let message = load(.text("require 'runloop'", name: "=[rlhost]")) { return message }
-        return cl_call_traced(main, 0, 0) == LUA_OK ? nil : popMessage()
+        return stack.call(arguments: 0, results: 0) ? nil : popMessage()
     }
 
     /// Asks the threads that are alive to stop, and waits for them. Returns the names of those that have not by then.

@@ -1,0 +1,36 @@
+/// What a function can answer a script.
+public protocol Answer {
+    func answer(_ call: Call) -> Int32
+}
+
+extension Bool: Answer {
+    @inlinable @inline(__always)
+    public func answer(_ call: Call) -> Int32 { call.answer(self) }
+}
+
+extension Double: Answer {
+    @inlinable @inline(__always)
+    public func answer(_ call: Call) -> Int32 { call.answer(self) }
+}
+
+extension Int: Answer {
+    @inlinable @inline(__always)
+    public func answer(_ call: Call) -> Int32 { call.answer(self) }
+}
+
+extension String: Answer {
+    public func answer(_ call: Call) -> Int32 { call.answer(self) }
+}
+
+extension ValueProgram: Answer {
+    public func answer(_ call: Call) -> Int32 { call.answer(self) }
+}
+
+/// nil is nil.
+extension Optional: Answer where Wrapped: Answer {
+    @inlinable @inline(__always)
+    public func answer(_ call: Call) -> Int32 {
+        guard let self else { return call.answerNil() }
+        return self.answer(call)
+    }
+}

@@ -1,0 +1,77 @@
+public import CLuaSupport
+
+/// The head of an object of ours, where it lies in its userdata. Valid as long as that is.
+public struct Box: Hashable {
+    @usableFromInline let head: UnsafeMutablePointer<cl_box>
+
+    @inlinable @inline(__always)
+    init(_ head: UnsafeMutablePointer<cl_box>) { self.head = head }
+
+    /// The box that a payload lies behind.
+    @inlinable @inline(__always)
+    public init(before payload: UnsafeMutableRawPointer) { head = payload.assumingMemoryBound(to: cl_box.self) - 1 }
+
+    @inlinable @inline(__always)
+    public init(_ address: UnsafeMutableRawPointer) { head = address.assumingMemoryBound(to: cl_box.self) }
+
+    @inlinable @inline(__always)
+    public init?(bitPattern: Int) {
+        guard let head = UnsafeMutablePointer<cl_box>(bitPattern: bitPattern) else { return nil }
+        self.head = head
+    }
+
+    public var address: UnsafeMutableRawPointer { @inlinable @inline(__always) get { UnsafeMutableRawPointer(head) } }
+
+    /// What a kind keeps in the userdata itself.
+    @inlinable @inline(__always)
+    public func payload<T>(as: T.Type) -> UnsafeMutablePointer<T> {
+        UnsafeMutableRawPointer(head + 1).assumingMemoryBound(to: T.self)
+    }
+
+    /// Where it is anchored, or 0.
+    public var slot: UInt32 {
+        @inlinable @inline(__always) get { head.pointee.slot }
+        @inlinable @inline(__always) nonmutating set { head.pointee.slot = newValue }
+    }
+    /// Where it was made.
+    public var site: UInt32 {
+        @inlinable @inline(__always) get { head.pointee.site }
+        @inlinable @inline(__always) nonmutating set { head.pointee.site = newValue }
+    }
+    /// How many further user values it has.
+    public var spread: Int32 { @inlinable @inline(__always) get { Int32(head.pointee.spread) } }
+    /// The kind's own.
+    public var flags: UInt32 {
+        @inlinable @inline(__always) get { head.pointee.flags }
+        @inlinable @inline(__always) nonmutating set { head.pointee.flags = newValue }
+    }
+
+    public var kindName: String { String(cString: head.pointee.kind.pointee.name) }
+
+    @inlinable @inline(__always)
+    public func `is`(_ kind: Kind) -> Bool { head.pointee.kind == UnsafePointer(kind.record) }
+
+    // MARK: The Swift object
+
+    /// It holds an object.
+    public var isFilled: Bool { @inlinable @inline(__always) get { head.pointee.object != nil } }
+
+    /// Has it hold an object, until it is collected.
+    @inlinable
+    public func hold(_ object: AnyObject) { head.pointee.object = Unmanaged.passRetained(object).toOpaque() }
+
+    /// What it holds.
+    @inlinable @inline(__always)
+    public func object<T: AnyObject>(as: T.Type) -> T {
+        guard let object = head.pointee.object else { preconditionFailure("trampolines let no empty object pass") }
+        // A box of this kind holds nothing else: its constructor put it there.
+        return unsafe Unmanaged<T>.fromOpaque(object).takeUnretainedValue()
+    }
+
+    /// Gives up what it holds, for a kind's `collect`. The head is cleared first: a finalizer may be called twice.
+    public func drop() {
+        guard let object = head.pointee.object else { return }
+        head.pointee.object = nil
+        unsafe Unmanaged<AnyObject>.fromOpaque(object).release()  // retained when it was put there
+    }
+}

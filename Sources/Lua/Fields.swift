@@ -1,0 +1,136 @@
+internal import CLua
+internal import CLuaSupport
+
+/// The fields of an options table: `enum Option: Int, Field`, with the names that scripts write.
+public protocol Field: RawRepresentable<Int>, Sendable {
+    static var names: [StaticString] { get }
+}
+
+extension Field {
+    /// As scripts write it.
+    public var name: StaticString { Self.names[rawValue] }
+}
+
+/// The user values of a kind: `enum Value: Int, UserValue`, with the names by which the Lua-written part finds them.
+public protocol UserValue: RawRepresentable<Int>, Sendable {
+    static var labels: [StaticString] { get }
+}
+
+extension UserValue {
+    /// As Lua counts them.
+    public var number: Int32 { Int32(rawValue) + 1 }
+}
+
+/// An options table, each field read once, by a raw traversal that can neither raise nor run the script's code.
+public struct Fields<F: Field> {
+    public let call: Call
+    /// Stack index of the first field; the others follow in the order of `F.names`, nil where absent.
+    private let base: Int32
+    /// How many positional values there are.
+    public let positional: Int32
+
+    fileprivate init(_ call: Call, base: Int32, positional: Int32) {
+        self.call = call
+        self.base = base
+        self.positional = positional
+    }
+
+    /// The stack index of a field.
+    public func index(_ field: F) -> Int32 { base + Int32(field.rawValue) }
+
+    public func has(_ field: F) -> Bool { !call.stack.isMissing(index(field)) }
+
+    /// nil if it is absent.
+    public subscript<P: Parameter>(field: F, _: P.Type) -> P.Value? {
+        get throws(Misuse) { has(field) ? try required(field, P.self) : nil }
+    }
+
+    public func required<P: Parameter>(_ field: F, _: P.Type) throws(Misuse) -> P.Value {
+        if let value = try P.read(call.stack, index(field)) { return value }
+        throw wrong(field, P.expected)
+    }
+
+    /// The error for a field that is something else than it has to be.
+    public func wrong(_ field: F, _ expected: String) -> Misuse {
+        guard has(field) else { return Misuse("field '\(field.name)' is missing (\(expected))") }
+        return Misuse("field '\(field.name)' must be \(expected), got \(call.stack.describe(index(field)))")
+    }
+
+    /// Makes the field, a function or nil, a user value of the object that is argument 1.
+    public func keep<Value: UserValue>(_ field: F, as value: Value) {
+        call.stack.pushCopy(of: index(field))
+        call.stack.setUserValue(value.number, of: 1)
+    }
+}
+
+extension Call {
+    /// Reads the options table at an index. Its fields are copied to the top of the stack.
+    ///
+    /// - Parameter positional: integer keys are values of their own, as in `perform{ fn, 1, 2, wait = true }`.
+    public func fields<F: Field>(_ index: Int32, _: F.Type, positional: Bool = false) throws(Misuse) -> Fields<F> {
+        guard stack.type(index) == .table else {
+            throw Misuse("an options table is expected, got \(stack.describe(index))")
+        }
+        let names = F.names
+        guard stack.reserve(Int32(names.count) + 8) else { throw .noMemory }
+        let base = stack.top + 1
+        for _ in names { lua_pushnil(thread) }
+        var last = 0
+        lua_pushnil(thread)
+        while lua_next(thread, index) != 0 {
+            if positional, lua_isinteger(thread, -2) != 0 {
+                last = max(last, Int(lua_tointegerx(thread, -2, nil)))
+                cl_pop(thread, 1)
+                continue
+            }
+            guard let key = stack.bytes(-2) else {
+                throw Misuse("\(stack.describe(-2)) is not the name of a field")
+            }
+            guard let field = names.firstIndex(where: { $0.matches(key) }) else {
+                let name = String(decoding: key, as: UTF8.self)
+                let near = nearest(to: name, names.map(\.description)).map { " (did you mean '\($0)'?)" } ?? ""
+                throw Misuse("unknown field '\(name)'\(near)")
+            }
+            lua_copy(thread, -1, base + Int32(field))
+            cl_pop(thread, 1)
+        }
+        guard last <= 250 else { throw Misuse("too many arguments (at most 250)") }
+        return Fields(self, base: base, positional: Int32(last))
+    }
+
+    /// The same for a table that may be missing: nil.
+    public func optionalFields<F: Field>(_ index: Int32, _: F.Type) throws(Misuse) -> Fields<F>? {
+        stack.isMissing(index) ? nil : try fields(index, F.self)
+    }
+}
+
+extension StaticString {
+    fileprivate func matches(_ key: UnsafeRawBufferPointer) -> Bool {
+        guard utf8CodeUnitCount == key.count else { return false }
+        for i in 0..<key.count where utf8Start[i] != key[i] { return false }
+        return true
+    }
+}
+
+/// The name most like a misspelt one, if any is like it at all.
+public func nearest(to name: String, _ names: [String]) -> String? {
+    let scored = names.map { (name: $0, distance: distance(Array(name.utf8), Array($0.utf8))) }
+    guard let best = scored.min(by: { $0.distance < $1.distance }) else { return nil }
+    return best.distance <= max(1, min(3, best.name.utf8.count / 2)) ? best.name : nil
+}
+
+// Levenshtein's distance, a row at a time.
+private func distance(_ a: [UInt8], _ b: [UInt8]) -> Int {
+    guard a.count < 64 else { return 64 }
+    var row = Array(0...b.count)
+    for i in a.indices {
+        var diagonal = row[0]
+        row[0] = i + 1
+        for j in b.indices {
+            let above = row[j + 1]
+            row[j + 1] = min(above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1))
+            diagonal = above
+        }
+    }
+    return row[b.count]
+}

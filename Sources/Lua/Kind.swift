@@ -1,0 +1,55 @@
+public import CLuaSupport
+
+/// A kind of userdata.
+public struct Kind: @unchecked Sendable {
+    // Sendable: written once, here.
+    public let record: UnsafeMutablePointer<cl_kind>
+    let methods: @Sendable () -> Library
+
+    /// - Parameters:
+    ///   - payload: bytes that it keeps in the userdata, behind the head.
+    ///   - values: the names of its user values: the Lua-written part finds them by these.
+    ///   - methods: its `Library(of:)`. It is asked for when a state gets to know the kind: so methods may construct such objects.
+    ///   - collect: called when the userdata is collected; it must not touch Lua. nil: it holds no object.
+    public init(
+        _ name: StaticString, payload: Int = 0, values: [StaticString] = [],
+        methods: @escaping @Sendable @autoclosure () -> Library,
+        collect: LuaFunction? = nil
+    ) {
+        let index = cl_next_kind()
+        let names = UnsafeMutablePointer<UnsafePointer<CChar>?>.allocate(capacity: max(1, values.count))
+        for (i, value) in values.enumerated() { (names + i).initialize(to: value.pointer) }
+        record = cl_kind_record(index)
+        record.initialize(
+            to: cl_kind(
+                name: name.pointer, index: index, size: MemoryLayout<cl_box>.size + payload,
+                user_values: Int32(values.count), value_names: names, collect: collect))
+        self.methods = methods
+    }
+
+    public var methodNames: [String] { methods().names }
+    public var name: String { String(cString: record.pointee.name) }
+    /// Gives up the object that a userdata holds.
+    public static let drop: LuaFunction = { thread in
+        if let thread { Stack(thread).box(1)?.drop() }
+        return 0
+    }
+}
+
+extension StaticString {
+    /// It ends with a 0, and lives as long as the program.
+    var pointer: UnsafePointer<CChar> { UnsafeRawPointer(utf8Start).assumingMemoryBound(to: CChar.self) }
+}
+
+extension Call {
+    /// Makes a kind known. Before any library that constructs it. On failure the error is on the stack.
+    public func define(_ kind: Kind) -> Bool {
+        let methods = kind.methods().entries
+        return cl_define_kind(thread, kind.record, methods.baseAddress, Int32(methods.count)) == LUA_OK
+    }
+
+    /// Pushes a table of functions. On failure the error is on the stack instead.
+    public func push(_ library: Library) -> Bool {
+        cl_new_library(thread, library.entries.baseAddress, Int32(library.entries.count)) == LUA_OK
+    }
+}

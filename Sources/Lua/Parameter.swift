@@ -1,0 +1,69 @@
+/// How an argument or a field is read, and what it is called in a message.
+public protocol Parameter {
+    associatedtype Value
+    /// "a number of seconds, 0 or more"
+    static var expected: String { get }
+    /// nil if the value is something else. A `Misuse` only if there is more to say than what is expected.
+    static func read(_ stack: Stack, _ index: Int32) throws(Misuse) -> Value?
+}
+
+/// A function: its index on the stack.
+public enum Function: Parameter {
+    public static let expected = "a function"
+    @inlinable
+    public static func read(_ stack: Stack, _ index: Int32) -> Int32? { stack.type(index) == .function ? index : nil }
+}
+
+public enum Boolean: Parameter {
+    public static let expected = "a boolean"
+    public static func read(_ stack: Stack, _ index: Int32) -> Bool? {
+        stack.type(index) == .boolean ? stack.boolean(index) : nil
+    }
+}
+
+public enum Integer: Parameter {
+    public static let expected = "an integer"
+    public static func read(_ stack: Stack, _ index: Int32) -> Int? { stack.integer(index) }
+}
+
+/// A string, of any bytes.
+public enum Text: Parameter {
+    public static let expected = "a string"
+    public static func read(_ stack: Stack, _ index: Int32) -> String? { stack.string(index) }
+}
+
+/// A string's bytes, as long as it is on the stack.
+public enum Bytes: Parameter {
+    public static let expected = "a string"
+    public static func read(_ stack: Stack, _ index: Int32) -> UnsafeRawBufferPointer? { stack.bytes(index) }
+}
+
+/// The name of an object. It may be a number, as nearly everywhere in Lua where a string is expected.
+public enum Name: Parameter {
+    public static let expected = "a string"
+    public static func read(_ stack: Stack, _ index: Int32) -> String? {
+        if let text = stack.string(index) { return text }
+        if let integer = stack.integer(index) { return "\(integer)" }
+        return stack.number(index).map { "\($0)" }
+    }
+}
+
+extension Call {
+    /// An argument that there has to be.
+    @inlinable
+    public func argument<P: Parameter>(_ index: Int32, _: P.Type) throws(Misuse) -> P.Value {
+        if let value = try P.read(stack, index) { return value }
+        throw wrong(index, P.expected)
+    }
+
+    /// An argument that may be missing, or nil.
+    @inlinable
+    public func optional<P: Parameter>(_ index: Int32, _: P.Type) throws(Misuse) -> P.Value? {
+        stack.isMissing(index) ? nil : try argument(index, P.self)
+    }
+
+    /// The error for an argument that is something else than it has to be.
+    public func wrong(_ index: Int32, _ expected: String) -> Misuse {
+        Misuse("argument #\(number(ofArgument: index)) must be \(expected), got \(stack.describe(index))")
+    }
+}

@@ -1,0 +1,78 @@
+internal import Lua
+internal import RunLoops
+
+/// What sources, ports and observers have in common in Lua.
+enum ItemBinding {
+    /// The user value that all of them have first.
+    enum Value: Int, UserValue {
+        case callback
+        static let labels: [StaticString] = ["callback"]
+    }
+
+    static let invalidate = Library.Entry("invalidate") { thread in
+        anyItem(thread).act { (item) throws(Misuse) in
+            guard item.isHome else { throw Misuse("only the thread that made it can do that") }
+            item.item.invalidate()
+        }
+    }
+    static let isValid = Library.Entry("is_valid") { anyItem($0).answer { $0.item.isValid } }
+    static let name = Library.Entry("name") { anyItem($0).answer { $0.item.name } }
+    static let order = Library.Entry("order") { anyItem($0).answer { $0.item.order } }
+
+    @inline(__always)
+    private static func anyItem(_ thread: OpaquePointer?) -> Receiver<LuaItem> {
+        let call = Call(thread)
+        guard let item = item(call.receiver, call.stack) else { return Receiver(call, refusal: "it is no item") }
+        return Receiver(call, item)
+    }
+
+    /// What a method of a kind that crosses is called on.
+    @inline(__always)
+    static func shared<Item: RunLoop.Item>(_ thread: OpaquePointer?, _: Item.Type) -> Receiver<Item> {
+        let call = Call(thread)
+        // The kind's constructor put it there.
+        return Receiver(call, unsafe unsafeDowncast(call.receiver.object(as: SharedItem.self).item, to: Item.self))
+    }
+
+    private static func crosses(_ box: Box) -> Bool { box.is(Kinds.source) || box.is(Kinds.port) }
+
+    /// Puts an engine object into the userdata that is argument 1. The userdata holds it, and is held by it while in a mode.
+    static func fill(_ call: Call, _ box: Box, _ item: RunLoop.Item) -> Int32 {
+        LiveObjects.note(1)
+        box.hold(crosses(box) ? SharedItem(item) : item)
+        box.site = call.site
+        call.stack.top = 1
+        return 1
+    }
+
+    /// Those that can be in a mode.
+    private static let kinds = [Kinds.source, Kinds.fdPort, Kinds.observer, Kinds.port, Kinds.messagePort]
+
+    /// nil for an object of another kind.
+    static func item(_ box: Box, _ stack: Stack) -> LuaItem? {
+        if crosses(box) {
+            let item = box.object(as: SharedItem.self).item
+            return LuaItem(item: item, isHome: item.owner === LuaHost.running(stack.thread).items)
+        }
+        guard kinds.contains(where: { box.is($0) }) else { return nil }
+        return LuaItem(item: box.object(as: RunLoop.Item.self), isHome: true)
+    }
+
+    /// `observer "flush" (before_waiting, in default, made at app.lua:12)`
+    static func text(_ call: Call, _ details: [String]) -> String {
+        let box = call.receiver
+        guard let item = item(box, call.stack) else { return box.kindName }
+        var parts = details
+        if !item.isHome {
+            parts.append("of another thread")
+        } else if !item.item.isValid {
+            parts.append("invalid")
+        } else {
+            let modes = item.item.modeNames.map(\.rawValue)
+            parts.append(modes.isEmpty ? "in no mode" : "in \(modes.joined(separator: ", "))")
+        }
+        if let site = call.luaHost.site(box.site) { parts.append("made at \(site)") }
+        let name = item.item.name
+        return box.kindName + (name.isEmpty ? "" : " \"\(name)\"") + " (\(parts.joined(separator: ", ")))"
+    }
+}

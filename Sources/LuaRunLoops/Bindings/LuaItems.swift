@@ -1,0 +1,72 @@
+internal import Linux
+internal import Lua
+internal import RunLoops
+
+/// A source, port or observer, as one state sees it.
+struct LuaItem {
+    let item: RunLoop.Item
+    /// Made in this state: here its callbacks run, and only here it can be added to a loop.
+    let isHome: Bool
+}
+
+/// A source or a port, as all threads see it: what the userdata of kinds that cross hold. Those of the others hold the item.
+final class SharedItem: @unchecked Sendable {
+    // Sendable: of the item, other threads use only what is safe on any thread.
+    let item: RunLoop.Item
+    /// Commands posted to a source by other threads.
+    let commands = Lock<[Parcel]>([])
+
+    init(_ item: RunLoop.Item) { self.item = item }
+}
+
+extension RunLoop.Item {
+    /// The head of its userdata while that is anchored, as it is in a mode. On its own thread.
+    var box: Box? { Box(bitPattern: context) }
+}
+
+/// Calls back the sources, ports and observers of one state.
+final class LuaItems: RunLoop.ItemOwner {
+    // It outlives all that is in its loop. Not a plain reference; see `LuaRequests`.
+    var host: Unmanaged<LuaHost>! = nil
+
+    override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) {
+        call(port) { host, stack in
+            host.texts.push(events, onto: stack)
+            return 1
+        }
+    }
+
+    override func forget(_ context: Int) { LiveObjects.note(-1) }
+
+    /// Anchors the userdata of an item, at an index, if it is not. Returns false when memory is out.
+    func anchor(_ item: RunLoop.Item, _ stack: Stack, _ index: Int32) -> Bool {
+        guard item.context == 0 else { return true }
+        guard let box = stack.box(index) else { return false }
+        box.slot = stack.anchor(index)
+        guard box.slot != 0 else { return false }
+        item.context = Int(bitPattern: box.address)
+        return true
+    }
+
+    override func letGo(of item: RunLoop.Item) {
+        guard let box = item.box else { return }
+        item.context = 0
+        host._withUnsafeGuaranteedRef { host in
+            guard !host.isClosed else { return }
+            let slot = box.slot
+            box.slot = 0
+            host.release(slot)
+        }
+    }
+
+    /// Calls the function in a user value with the object and what `push` pushes; it returns how many that is.
+    func call(_ item: RunLoop.Item, userValue: Int32 = 1, _ push: (LuaHost, Stack) -> Int32) {
+        host._withUnsafeGuaranteedRef { host in
+            guard !host.isClosed, let box = item.box,
+                let (fiber, _) = host.prepareCallback(slot: box.slot, userValue: userValue)
+            else { return }
+            fiber.stack.pushCopy(of: 2)
+            host.resume(fiber, arguments: 1 + push(host, fiber.stack))
+        }
+    }
+}

@@ -1,0 +1,115 @@
+internal import Linux
+internal import Lua
+internal import RunLoops
+
+/// Seconds of scripts in the loop's nanoseconds, and back.
+enum Time {
+    /// nil for NaN; infinities become very long.
+    static func nanoseconds(_ seconds: Double) -> Int64? {
+        guard !seconds.isNaN else { return nil }
+        // CoreFoundation's own limit for a date, about 128 years.
+        let bounded = max(-4_039_289_856, min(4_039_289_856, seconds)) * 1e9
+        // Up, so that nothing is early, but not because of the last bit of a decimal fraction: 1.1 s is 1,100,000,000 ns.
+        return Int64((bounded - 0.001).rounded(.up))
+    }
+
+    static func seconds(_ nanoseconds: Int64) -> Double { Double(nanoseconds) / 1e9 }
+
+    /// Seconds with as many digits as one wants to read.
+    static func short(_ nanoseconds: Int64) -> String {
+        let unit: Int64 = nanoseconds < 1_000_000 ? 1_000 : nanoseconds < 10_000_000_000 ? 100_000 : 100_000_000
+        let rounded = (nanoseconds + unit / 2) / unit * unit
+        let text = "\(Double(rounded) / 1e9)"
+        return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+    }
+}
+
+/// A point in time, in nanoseconds of the loop's clock.
+enum Date: Parameter {
+    static let expected = "a date: a number, as of rl.now()"
+    @inline(__always)
+    static func read(_ stack: Stack, _ index: Int32) -> Int64? { stack.number(index).flatMap(Time.nanoseconds) }
+}
+
+/// A duration that is not negative, in nanoseconds.
+enum Seconds: Parameter {
+    static let expected = "a number of seconds, 0 or more"
+    @inline(__always)
+    static func read(_ stack: Stack, _ index: Int32) -> Int64? {
+        Date.read(stack, index).flatMap { $0 < 0 ? nil : $0 }
+    }
+}
+
+/// A duration between two times that something happens.
+enum Interval: Parameter {
+    static let expected = Seconds.expected
+    static func read(_ stack: Stack, _ index: Int32) -> Int64? {
+        // Smaller than the clock's unit is not zero: it would not repeat.
+        Seconds.read(stack, index).map { $0 == 0 && stack.number(index) != 0 ? 1 : $0 }
+    }
+}
+
+/// A mode's name.
+enum ModeName: Parameter {
+    static let expected = "the name of a mode"
+    static func read(_ stack: Stack, _ index: Int32) -> RunLoop.Mode? {
+        guard let bytes = stack.bytes(index) else { return nil }
+        // Without making a string for the names that nearly every call uses.
+        if bytes.count == 7, bytes.elementsEqual("default".utf8) { return .default }
+        if bytes.count == 6, bytes.elementsEqual("common".utf8) { return .common }
+        return RunLoop.Mode(rawValue: String(anyBytes: bytes))
+    }
+}
+
+/// One mode's name, or an array of them.
+enum ModeNames: Parameter {
+    static let expected = "the name of a mode, or an array of them"
+    static func read(_ stack: Stack, _ index: Int32) -> [RunLoop.Mode]? {
+        if let mode = ModeName.read(stack, index) { return [mode] }
+        guard stack.type(index) == .table, stack.reserve(2) else { return nil }
+        let index = stack.absolute(index)
+        var modes: [RunLoop.Mode] = []
+        for i in 0..<stack.length(of: index) {
+            stack.pushElement(i + 1, of: index)
+            defer { stack.pop() }
+            guard let mode = ModeName.read(stack, -1) else { return nil }
+            modes.append(mode)
+        }
+        return modes
+    }
+}
+
+/// The number of a descriptor.
+enum DescriptorNumber: Parameter {
+    static let expected = "a descriptor, or an object that has one"
+    static func read(_ stack: Stack, _ index: Int32) -> Int32? {
+        stack.integer(index).flatMap { Int32(exactly: $0) }.flatMap { $0 < 0 ? nil : $0 }
+    }
+}
+
+/// A string that is the same in Swift.
+enum UTF8Text: Parameter {
+    static let expected = "a string"
+    static func read(_ stack: Stack, _ index: Int32) -> String? {
+        guard let bytes = stack.bytes(index), let text = stack.string(index), bytes.elementsEqual(text.utf8) else {
+            return nil
+        }
+        return text
+    }
+}
+
+extension Call {
+    var luaHost: LuaHost { LuaHost.running(thread) }
+
+    /// The same for calls that are made often: references to the host are not counted.
+    @inline(__always)
+    func withHost<Result>(_ body: (LuaHost) -> Result) -> Result { with(LuaHost.self, body) }
+
+    /// What the system refuses: nil, "ENOENT: no such file or directory (…)", "ENOENT".
+    func fail(_ error: SystemError) -> Int32 { fail(error.message, code: error.name) }
+
+    /// The same of a number alone.
+    func fail(errno number: Int32) -> Int32 {
+        fail(SystemError("", errno: number))
+    }
+}

@@ -1,0 +1,130 @@
+internal import Linux
+internal import Lua
+internal import RunLoops
+
+/// A request to another thread's loop.
+final class ThreadRequest: Sendable {
+    private let state = Lock(State())
+
+    private struct State: Sendable {
+        var isQueued = true
+        /// Takes its timer out of the other loop.
+        var withdraw: (@Sendable () -> Void)?
+    }
+
+    /// Its place in a loop. When that is dropped, with a loop that has ended, the request is no longer queued.
+    final class Place: Sendable {
+        let request: ThreadRequest
+        init(_ request: ThreadRequest) { self.request = request }
+        deinit { request.begin() }
+    }
+
+    var isQueued: Bool { state.withLock { $0.isQueued } }
+
+    /// Whether it is to be done: it is asked for the first time, and has not been cancelled.
+    @discardableResult
+    func begin() -> Bool {
+        state.withLock { state in
+            defer { state.isQueued = false }
+            return state.isQueued
+        }
+    }
+
+    /// Whether it had not begun.
+    @discardableResult
+    func cancel() -> Bool {
+        let (wasQueued, withdraw) = state.withLock { state in
+            defer { state = State(isQueued: false) }
+            return (state.isQueued, state.withdraw)
+        }
+        if wasQueued { withdraw?() }
+        return wasQueued
+    }
+
+    /// Says what is to be done if it is cancelled. Returns false if it has been.
+    func whenCancelled(_ body: @escaping @Sendable () -> Void) -> Bool {
+        state.withLock { state in
+            if state.isQueued { state.withdraw = body }
+            return state.isQueued
+        }
+    }
+}
+
+/// The timer of a delayed request, for whoever cancels it.
+private final class Later: @unchecked Sendable {
+    // Sendable: used by the thread of its loop only.
+    weak var timer: RunLoop.Timer?
+}
+
+/// The answer to a request that somebody waits for. Dropped without an answer, it says so: nobody waits for ever.
+final class Reply: @unchecked Sendable {
+    // Sendable: `isGiven` is used by the thread that performs the request, and by `deinit`.
+    private let number: UInt64
+    private let handle: RunLoop.Handle
+    private let modes: [RunLoop.Mode]
+    private var isGiven = false
+
+    init(_ number: UInt64, of handle: RunLoop.Handle, in modes: [RunLoop.Mode]) {
+        self.number = number
+        self.handle = handle
+        self.modes = modes
+    }
+
+    deinit {
+        if !isGiven { give(.failure(nil, "loop:perform: the thread of this loop ended before the request was done")) }
+    }
+
+    func give(_ result: WaitResult) {
+        isGiven = true
+        LuaHost.end(number, of: handle, in: modes, with: result)
+    }
+}
+
+extension LuaHost {
+    /// Runs what another thread has sent.
+    func run(_ function: Parcel, for request: ThreadRequest, reply: Reply?) {
+        guard !isClosed, request.begin() else { return }
+        guard let count = function.unpack(onto: stack) else {
+            let text = popMessage()
+            if let reply { reply.give(.failure(nil, text)) } else { uncaught(text: text) }
+            return
+        }
+        guard let reply else {
+            guard let fiber = takeFiber(), fiber.stack.reserve(count + 4) else { return stack.pop(count) }
+            stack.move(count, to: fiber.stack)
+            return resume(fiber, arguments: count - 1)
+        }
+        _ = startPrepared(arguments: count - 1) { task in
+            task.onResults = { stack, results in
+                if let parcel = Parcel.pack(stack, from: stack.top - results + 1) {
+                    reply.give(.values(parcel))
+                } else {
+                    let text = stack.string(-1) ?? "the results cannot be sent"
+                    reply.give(.failure(nil, "loop:perform: \(text)"))
+                }
+            }
+            task.onError = { stack, text in
+                stack.pushCopy(of: -1)
+                reply.give(.failure(Parcel.pack(stack, from: stack.top), text))
+            }
+        }
+    }
+
+    func runLater(
+        _ function: Parcel, for place: ThreadRequest.Place, after delay: Int64, modes: [RunLoop.Mode], order: Int
+    ) {
+        let later = Later()
+        let handle = loop.handle
+        // Or a loop that has nothing else to do would wait for a request that nobody wants any more.
+        let isWanted = place.request.whenCancelled {
+            handle.perform(in: [.common] + modes) { _ in later.timer?.invalidate() }
+        }
+        guard isWanted else { return }
+        let date = loop.now.nanoseconds + max(delay, 100_000)
+        let timer = RunLoop.Timer(fireDate: .init(nanoseconds: date), order: order) { [unowned self] _, _ in
+            run(function, for: place.request, reply: nil)
+        }
+        later.timer = timer
+        for mode in modes { loop.add(timer, to: mode) }
+    }
+}

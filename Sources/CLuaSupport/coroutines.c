@@ -129,9 +129,11 @@ static int call_wrapped(lua_State *L) {
     lua_xmove(coroutine, L, 1);
   }
   if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
+    int is_interruption = cl_is_interruption(L, -1);
     luaL_where(L, 1);
     lua_insert(L, -2);
     lua_concat(L, 2);
+    if (is_interruption) cl_note_interruption(L);
   }
   return lua_error(L);
 }
@@ -226,53 +228,6 @@ void cl_replace_functions(lua_State *L) {
   host->catchers[2] = co_resume;
   lua_pop(L, 4);
 }
-
-// Chunks -----------------------------------------------------------------------------------------------------------------
-
-static const char failure_mark = 0;
-
-// The message handler: makes of an error what lua makes of it, which also pending to-be-closed variables and a reader of
-// `load` get to see. The error as it was is kept in the table that is its upvalue.
-static int explain(lua_State *L) {
-  lua_settop(L, 1);
-  lua_pushvalue(L, 1);
-  lua_rawseti(L, lua_upvalueindex(1), 1);
-  const char *message = lua_tostring(L, 1);
-  if (!message) {
-    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
-    message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
-  }
-  luaL_traceback(L, L, message, 1);
-  return 1;
-}
-
-enum { HANDLER = 1, TABLE = 2 };
-
-static int after_chunk(lua_State *L, int status, lua_KContext first) {
-  if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(L) - (int)first + 1;
-  lua_pushlightuserdata(L, (void *)&failure_mark);
-  // The handler is asked about errors of scripts only.
-  if (status == LUA_ERRRUN) lua_rawgeti(L, TABLE, 1);
-  else lua_pushvalue(L, -2);
-  lua_pushvalue(L, -3);
-  return 3;
-}
-
-// (function, arguments) -> its results, or failure mark, error value and text. It is below the chunk what lua itself is
-// below its chunks: "[C]: in ?" in a traceback.
-static int run_chunk(lua_State *L) {
-  lua_newtable(L);
-  lua_insert(L, 1);
-  lua_pushvalue(L, 1);
-  lua_pushcclosure(L, explain, 1);
-  lua_insert(L, HANDLER);
-  int status = lua_pcallk(L, lua_gettop(L) - 3, LUA_MULTRET, HANDLER, TABLE + 1, after_chunk);
-  return after_chunk(L, status, TABLE + 1);
-}
-
-void cl_push_chunk_runner(lua_State *L) { lua_pushcfunction(L, run_chunk); }
-
-int cl_is_failure(lua_State *L, int results) { return results == 3 && lua_touserdata(L, -3) == &failure_mark; }
 
 static int push_arguments(lua_State *L) {
   if (lua_getglobal(L, "arg") != LUA_TTABLE) return luaL_error(L, "'arg' is not a table");

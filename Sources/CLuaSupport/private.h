@@ -32,6 +32,16 @@ void cl_push_box(lua_State *L, uint32_t kind, void *shared);
 /// Puts the host's own functions into the libraries, which are open.
 void cl_replace_functions(lua_State *L);
 
+/// No room on the stack: takes the arguments off, puts nil in their place as an error value would be, returns LUA_ERRMEM.
+int cl_no_room(lua_State *L, int arguments);
+
+/// No interruption has been raised in this state. Raises nothing but for lack of memory, and that only the first time.
+void cl_prepare_failures(lua_State *L);
+/// The string on top of the stack is the error value of an interruption.
+void cl_note_interruption(lua_State *L);
+/// Raises "interrupted!", with the position, so that `cl_is_interruption` knows it.
+int cl_raise_interruption(lua_State *L);
+
 /// A coroutine is about to run: a signal that came for another one is for this one.
 void cl_pass_interrupt(cl_host *host, lua_State *L);
 /// The host is gone: signals have nobody to interrupt.

@@ -96,7 +96,7 @@ static int interrupt(lua_State *L) {
   loop_guard.is_open = found < 0;
   loop_guard.until = now() + GUARD_SECONDS;
   lua_sethook(L, loop_guard.is_set ? on_call : NULL, loop_guard.is_set ? LUA_MASKCALL : 0, 0);
-  return luaL_error(L, "interrupted!");
+  return cl_raise_interruption(L);
 }
 
 static void on_call(lua_State *L, lua_Debug *debug) {
@@ -296,6 +296,7 @@ void cl_forget_interrupts(void) {
   is_ending = is_to_interrupt = 0;
   loop_guard.is_set = 0;
   pending = 0;
+  if (signal_host && signal_host->main) cl_prepare_failures(signal_host->main);
 }
 
 void cl_drop_signals(cl_host *host) {

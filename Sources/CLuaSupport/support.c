@@ -152,6 +152,12 @@ static int conclude(lua_State *L, int verdict) {
       lua_concat(L, 2);
       return lua_error(L);
     case CL_RAISE_VALUE: return lua_error(L);
+    case CL_RAISE_INTERRUPTION:
+      push_position(L);
+      lua_pushliteral(L, "interrupted!");
+      lua_concat(L, 2);
+      cl_note_interruption(L);
+      return lua_error(L);
     case CL_YIELD: base = lua_gettop(L); return lua_yieldk(L, 0, base, after_yield);
     case CL_RESULTS:
       base = lua_gettop(L);
@@ -319,14 +325,14 @@ cl_kind *cl_kind_record(int index) { return &kind_records[index]; }
 // Protected calls --------------------------------------------------------------------------------------------------------
 
 // There was no memory for a larger stack: nil takes the place of the arguments, as an error value would.
-static int no_room(lua_State *L, int arguments) {
+int cl_no_room(lua_State *L, int arguments) {
   lua_pop(L, arguments);
   lua_pushnil(L);  // at worst in one of the places that Lua keeps behind every stack
   return LUA_ERRMEM;
 }
 
 int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results) {
-  if (!lua_checkstack(L, 24)) return no_room(L, arguments);
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, arguments);
   lua_pushcfunction(L, function);
   lua_insert(L, -1 - arguments);
   return lua_pcall(L, arguments, results, 0);
@@ -362,7 +368,7 @@ static int p_define_kind(lua_State *L) {
 }
 
 int cl_define_kind(lua_State *L, const cl_kind *kind, const cl_entry *methods, int count) {
-  if (!lua_checkstack(L, 24)) return no_room(L, 0);
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
   cl_host *host = cl_host_of(L);
   host->kinds[kind->index] = kind;
   lua_pushlightuserdata(L, (void *)kind);
@@ -378,7 +384,7 @@ static int p_push_object(lua_State *L) {
 }
 
 int cl_push_object(lua_State *L, const cl_kind *kind, void *object) {
-  if (!lua_checkstack(L, 24)) return no_room(L, 0);
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
   lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->boxes);
   if (lua_rawgetp(L, -1, object) == LUA_TUSERDATA) {
     lua_remove(L, -2);
@@ -402,7 +408,7 @@ static int p_new_library(lua_State *L) {
 }
 
 int cl_new_library(lua_State *L, const cl_entry *entries, int count) {
-  if (!lua_checkstack(L, 24)) return no_room(L, 0);
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
   lua_pushlightuserdata(L, (void *)entries);
   lua_pushinteger(L, count);
   return cl_call_protected(L, p_new_library, 2, 1);
@@ -464,7 +470,7 @@ static int p_push_text(lua_State *L) {
 }
 
 int cl_push_text(lua_State *L, const char *text, size_t length) {
-  if (!lua_checkstack(L, 24)) return no_room(L, 0);
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
   lua_pushlightuserdata(L, (void *)text);
   lua_pushinteger(L, (lua_Integer)length);
   return cl_call_protected(L, p_push_text, 2, 1);
@@ -484,7 +490,7 @@ static int p_set_global(lua_State *L) {
 }
 
 int cl_set_global(lua_State *L, const char *name) {
-  if (!lua_checkstack(L, 24)) return no_room(L, 1);
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 1);
   lua_pushlightuserdata(L, (void *)name);
   return cl_call_protected(L, p_set_global, 2, 0);
 }
@@ -495,7 +501,7 @@ static int p_get_global(lua_State *L) {
 }
 
 int cl_get_global(lua_State *L, const char *name) {
-  if (!lua_checkstack(L, 24)) return no_room(L, 0);
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
   lua_pushlightuserdata(L, (void *)name);
   return cl_call_protected(L, p_get_global, 1, 1);
 }
@@ -526,71 +532,11 @@ static int p_open_modules(lua_State *L) {
 }
 
 int cl_open_modules(lua_State *L, const cl_entry *open, cl_function knows, const cl_entry *open_other) {
-  if (!lua_checkstack(L, 24)) return no_room(L, 0);
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
   lua_pushlightuserdata(L, (void *)open);
   lua_pushlightuserdata(L, (void *)knows);
   lua_pushlightuserdata(L, (void *)open_other);
   return cl_call_protected(L, p_open_modules, 3, 0);
-}
-
-static void text_to_scratch(lua_State *L, int index) {
-  size_t length;
-  const char *text = lua_tolstring(L, index, &length);
-  cl_host *host = cl_host_of(L);
-  cl_reset(host);
-  cl_write(host, text, length);
-}
-
-static void say_to_scratch(lua_State *L, const char *text) {
-  cl_host *host = cl_host_of(L);
-  cl_reset(host);
-  cl_write(host, text, strlen(text));
-}
-
-// (error value, thread) -> text
-static int p_explain(lua_State *L) {
-  lua_State *from = lua_touserdata(L, 2);
-  const char *message;
-  if (lua_type(L, 1) == LUA_TSTRING || lua_type(L, 1) == LUA_TNUMBER) {
-    message = lua_tostring(L, 1);
-  } else if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
-    // As lua does it: an error object that describes itself needs no traceback.
-    return 1;
-  } else {
-    message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
-  }
-  luaL_traceback(L, from, message, 0);
-  return 1;
-}
-
-void cl_explain(lua_State *L, lua_State *from) {
-  if (!lua_checkstack(L, 24) || !lua_checkstack(from, 4)) {
-    say_to_scratch(L, "not enough memory");
-    return;
-  }
-  lua_pushvalue(from, -1);
-  if (from != L) lua_xmove(from, L, 1);
-  lua_pushlightuserdata(L, from);
-  if (cl_call_protected(L, p_explain, 2, 1) == LUA_OK)
-    text_to_scratch(L, -1);
-  else
-    say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "error in error handling");
-  lua_pop(L, 1);
-}
-
-// (message, thread) -> text
-static int p_trace(lua_State *L) {
-  cl_host *host = cl_host_of(L);
-  lua_pushlstring(L, host->scratch, host->length);
-  luaL_traceback(L, lua_touserdata(L, 1), lua_tostring(L, -1), 0);
-  return 1;
-}
-
-void cl_trace(lua_State *L, lua_State *from) {
-  if (!lua_checkstack(L, 24)) return;
-  lua_pushlightuserdata(L, from);
-  if (cl_call_protected(L, p_trace, 1, 1) == LUA_OK) text_to_scratch(L, -1);
-  lua_pop(L, 1);
 }
 
 static int p_push_table(lua_State *L) {
@@ -602,24 +548,6 @@ int cl_push_table(lua_State *L) { return cl_call_protected(L, p_push_table, 0, 1
 
 void cl_pause(int milliseconds) { poll(NULL, 0, milliseconds); }
 
-static int p_to_text(lua_State *L) {
-  luaL_tolstring(L, 1, NULL);
-  return 1;
-}
-
-void cl_to_text(lua_State *L, int index) {
-  if (!lua_checkstack(L, 24)) {
-    say_to_scratch(L, "not enough memory");
-    return;
-  }
-  lua_pushvalue(L, index);
-  if (cl_call_protected(L, p_to_text, 1, 1) == LUA_OK)
-    text_to_scratch(L, -1);
-  else
-    say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "(an error while describing a value)");
-  lua_pop(L, 1);
-}
-
 static int p_new_thread(lua_State *L) {
   lua_State *thread = lua_newthread(L);
   // Not the hook of whoever happens to run now.
@@ -629,26 +557,6 @@ static int p_new_thread(lua_State *L) {
 }
 
 int cl_new_thread(lua_State *L) { return cl_call_protected(L, p_new_thread, 0, 1); }
-
-static int traceback(lua_State *L) {
-  const char *message = lua_tostring(L, 1);
-  if (!message) {
-    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
-    message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
-  }
-  luaL_traceback(L, L, message, 1);
-  return 1;
-}
-
-int cl_call_traced(lua_State *L, int arguments, int results) {
-  if (!lua_checkstack(L, 24)) return no_room(L, arguments + 1);
-  int base = lua_gettop(L) - arguments;
-  lua_pushcfunction(L, traceback);
-  lua_insert(L, base);
-  int status = lua_pcall(L, arguments, results, base);
-  lua_remove(L, base);
-  return status;
-}
 
 // Anchors ----------------------------------------------------------------------------------------------------------------
 
@@ -821,7 +729,7 @@ static int p_replace(lua_State *L) {
 }
 
 int cl_replace(lua_State *L, const char *library) {
-  if (!lua_checkstack(L, 24)) return no_room(L, 1);
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 1);
   lua_pushlightuserdata(L, (void *)library);
   return cl_call_protected(L, p_replace, 2, 0);
 }
@@ -879,6 +787,7 @@ static int p_prepare(lua_State *L) {
     lua_pushstring(L, texts[i]);
     luaL_ref(L, LUA_REGISTRYINDEX);
   }
+  cl_prepare_failures(L);
   lua_newtable(L);
   host->anchors = luaL_ref(L, LUA_REGISTRYINDEX);
   lua_newtable(L);

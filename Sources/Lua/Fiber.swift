@@ -317,13 +317,6 @@ extension Interpreter {
         fibers.filter { $0.state == .waiting }.sorted { $0.slot < $1.slot }
     }
 
-    /// A message with the traceback of a fiber, which may wait.
-    public final func traceback(of fiber: Fiber, _ message: String) -> String {
-        setScratch(message)
-        cl_trace(main, fiber.thread)
-        return scratch
-    }
-
     /// A wait that was begun cannot be: the fiber goes on running.
     public final func endWait(_ fiber: Fiber) {
         fiber.state = .running

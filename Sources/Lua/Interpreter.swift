@@ -124,12 +124,14 @@ open class Interpreter {
     /// The process ends: Lua code that runs is interrupted, and once more if it catches that.
     public final func interruptToEnd() { cl_interrupt(host) }
 
-    /// The source's short name and the line of a site: "app.lua:12".
-    public final func site(_ number: UInt32) -> String? {
+    /// The source's short name and the line of a site.
+    public final func place(_ number: UInt32) -> (source: String, line: Int32)? {
         var line: Int32 = 0
-        guard let source = cl_site(host, number, &line) else { return nil }
-        return "\(String(anyBytes: source)):\(line)"
+        return cl_site(host, number, &line).map { (String(anyBytes: $0), line) }
     }
+
+    /// The same as text: "app.lua:12".
+    public final func site(_ number: UInt32) -> String? { place(number).map { "\($0.source):\($0.line)" } }
 
     // MARK: Anchors
 
@@ -170,12 +172,6 @@ open class Interpreter {
     }
 
     // MARK: Errors
-
-    /// Message and traceback of the error value on top of a coroutine's stack.
-    public final func explanation(of stack: Stack) -> String {
-        cl_explain(main, stack.thread)
-        return scratch
-    }
 
     /// Takes the value from the top of the main stack, an error mostly, and answers its text.
     public final func popMessage() -> String { stack.popText() }

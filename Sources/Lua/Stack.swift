@@ -251,9 +251,8 @@ public struct Stack: Hashable, @unchecked Sendable {
     /// Calls the function below the topmost `arguments` values, with traceback in the error message. May fail.
     public func call(arguments: Int32, results: Int32) -> Bool { cl_call_traced(thread, arguments, results) == LUA_OK }
 
-    /// Whether the results on top are those of a chunk that failed: three, of which the second is the error value and the third, if
-    /// it is a string, message and traceback. See `Interpreter.pushChunkRunner`.
-    public func isFailure(results: Int32) -> Bool { cl_is_failure(thread, results) != 0 }
+    /// Whether the latest `call` of this state failed for being interrupted.
+    public var wasInterrupted: Bool { cl_host_of(thread).pointee.was_interrupted != 0 }
 
     /// Pops a value and answers its text, as `tostring` makes it.
     public func popText() -> String {

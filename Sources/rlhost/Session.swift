@@ -39,11 +39,13 @@ final class Session {
         if options.showsLuaVersion { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
         if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) { return fail(message) }
         if options.checksSyntax { return checkSyntax() }
-        host.onUncaught = { [unowned self] _, text in uncaught(text) }
+        host.onUncaught = { [unowned self] _, failure in uncaught(failure) }
         host.handleSignals { [unowned self] in handle($0) }
         guard host.setArguments(arguments, script: options.script ?? 0) else { return fail("not enough memory") }
         if let failure = beAttachable() { return failure }
-        if !options.ignoresEnvironment, let status = runInitialization() { return status }
+        if !options.ignoresEnvironment, let chunk = Initialization()?.chunk, let status = complete(chunk) {
+            return status
+        }
         for step in options.steps {
             if let status = perform(step) { return status }
         }
@@ -86,17 +88,6 @@ final class Session {
     }
 
     // MARK: Steps
-
-    /// LUA_INIT, or its versioned form: a text, or @ and a file's name.
-    private func runInitialization() -> Int32? {
-        for name in ["LUA_INIT_5_4", "LUA_INIT"] {
-            guard let value = getenv(name) else { continue }
-            let text = ProcessText.text(value)
-            guard text.utf8.first == UInt8(ascii: "@") else { return complete(.text(text, name: "=\(name)")) }
-            return complete(.file(String(text.unicodeScalars.dropFirst())))
-        }
-        return nil
-    }
 
     private func perform(_ step: Options.Step) -> Int32? {
         switch step {
@@ -207,13 +198,13 @@ final class Session {
 
     /// An error that nobody handles ends the process; while it ends because of a signal, the runs end by themselves, so that
     /// the observers of their ends are told, and the error by which that is done is no news.
-    private func uncaught(_ text: String) {
+    private func uncaught(_ failure: Failure) {
         guard ending == nil else {
-            if !text.contains("interrupted!") { Program.report(text) }
+            if failure.cause != .interrupted { Program.report(failure.text) }
             host.loop.stopAll()
             return
         }
-        Program.report(text)
+        Program.report(failure.text)
         host.close()
         exit(1)
     }

@@ -77,11 +77,11 @@ struct BatteryTests {
         let host = try #require(LuaHost(loop: loop, batteries: batteries))
         try #require(host.openLibraries(ignoringEnvironment: true) == nil)
         var result = "nothing"
-        host.onUncaught = { _, text in result = text }
+        host.onUncaught = { _, failure in result = failure.text }
         if let message = host.load(.text(script, name: "=test")) { return message }
         _ = host.start { task in
-            task.onFailure = { result = "failed: \($0)" }
-            task.onResults = { thread, count in if count > 0 { result = thread.string(-1) ?? "no string" } }
+            task.onFailure = { result = "failed: \($0.traceback)" }
+            task.onResults = { stack, count in if count > 0 { result = stack.string(-1) ?? "no string" } }
         }
         loop.run(in: .default, for: .milliseconds(20))
         then(host)

@@ -145,7 +145,7 @@ import Testing
         let loop = RunLoop(poller: poller)
         do {
             let host = try #require(LuaHost(loop: loop))
-            host.onUncaught = { _, text in Issue.record("\(text)") }
+            host.onUncaught = { _, failure in Issue.record("\(failure.text)") }
             #expect(host.openLibraries() == nil)
             let script = """
                 local rl = require "runloop"

@@ -15,7 +15,7 @@ final class LuaWorld {
     init() throws {
         loop = RunLoop(poller: poller)
         host = try #require(LuaHost(loop: loop))
-        host.onUncaught = { [unowned self] _, text in uncaught.append(text) }
+        host.onUncaught = { [unowned self] _, failure in uncaught.append(failure.text) }
         try #require(host.openLibraries(ignoringEnvironment: true) == nil)
     }
 
@@ -36,7 +36,7 @@ final class LuaWorld {
         }
         let task = try #require(
             host.start { task in
-                task.onFailure = { result = "failed: \($0)" }
+                task.onFailure = { result = "failed: \($0.traceback)" }
                 task.onResults = { thread, count in
                     result = ""
                     if count > 0 { result = thread.string(-1) ?? thread.describe(-1) }

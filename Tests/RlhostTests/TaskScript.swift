@@ -22,7 +22,7 @@ struct TaskScript {
         guard let host = LuaHost(loop: loop) else { throw Failure.noState }
         if let message = host.openLibraries() { throw Failure.message(message) }
         var errors: [String] = []
-        host.onUncaught = { _, text in errors.append(text) }
+        host.onUncaught = { _, failure in errors.append(failure.text) }
         let start = loop.now
         let prologue = """
             local lines = {}

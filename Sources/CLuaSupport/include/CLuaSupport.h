@@ -24,6 +24,7 @@ enum cl_verdict {
   CL_RESULTS = -4,      ///< return the values that the scratch buffer describes; see cl_tag
   CL_STRING = -5,       ///< return the scratch text as a string
   CL_NO_MEMORY = -6,    ///< raise Lua's "not enough memory"
+  CL_RAISE_INTERRUPTION = -7,  ///< raise "interrupted!", with the position of the call
   CL_CALL = -100,       ///< minus n: call the function below the n topmost values with these, return its results
 };
 
@@ -100,6 +101,7 @@ struct cl_host {
   lua_CFunction catchers[3];  ///< functions that go on after an error in what they call
   lua_CFunction execute_function;  ///< os.execute as Lua has it
   int is_unreadable;   ///< the latest cl_load_file could not read the file
+  int was_interrupted; ///< the latest cl_call_traced failed for being interrupted
   char *scratch;
   size_t length, capacity;
   int anchors;         ///< registry reference of the table of anchored objects
@@ -189,8 +191,8 @@ int cl_load_file(lua_State *L, const char *path);   ///< NULL: standard input
 /// Pushes a function that calls the function which is its first argument, with the others, as lua calls a chunk. An error
 /// does not leave it: see cl_is_failure. What it calls may wait.
 void cl_push_chunk_runner(lua_State *L);
-/// Whether the results on top of the stack are those of a chunk that failed: three, of which the second is the error value
-/// and the third, if it is a string, message and traceback.
+/// Whether the results on top of the stack are those of a chunk that failed: four, of which the second is the error value, the
+/// third the length of the message in the fourth, if that has a traceback behind it.
 int cl_is_failure(lua_State *L, int results);
 /// Pushes the elements of the global table `arg`, from 1 on.
 int cl_push_arguments(lua_State *L);
@@ -205,14 +207,17 @@ int cl_open_modules(lua_State *L, const cl_entry *open, cl_function knows, const
 int cl_replace(lua_State *L, const char *library);  ///< pops a library: its functions take the places of a global table's
 /// Pushes the table of functions that the Lua-written part of the API is built on.
 int cl_push_internals(lua_State *L);
-/// Writes message and traceback of an error value, on top of `from`, into the scratch buffer, from the stack of `from`.
-void cl_explain(lua_State *L, lua_State *from);
-/// Puts the traceback of `from` behind the message in the scratch buffer.
+/// Writes message and traceback of an error value, on top of `from`, into the scratch buffer, from the stack of `from`. Returns the
+/// message's length.
+size_t cl_explain(lua_State *L, lua_State *from);
+/// Writes the traceback of `from`.
 void cl_trace(lua_State *L, lua_State *from);
+/// Whether the value at an index is the error that interrupting code has raised.
+int cl_is_interruption(lua_State *L, int index);
 /// Writes luaL_tolstring of the value at an index.
 void cl_to_text(lua_State *L, int index);
 int cl_new_thread(lua_State *L);
-/// Calls a function with arguments, with traceback in the error message.
+/// Calls a function with arguments, with traceback in the error message; `was_interrupted` tells afterwards whether it was.
 int cl_call_traced(lua_State *L, int arguments, int results);
 
 /// Keeps the value at an index alive, in a slot other than 0; 0 when memory is out. Raises nothing.

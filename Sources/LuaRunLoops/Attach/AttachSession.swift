@@ -84,10 +84,10 @@ final class AttachSession {
                 if let text { client.outbox.append(.result, text + "\n") }
                 end("ok")
             }
-            task.onFailure = { [unowned self] message in
-                let isCancelled = message == "cancelled" || message.hasPrefix("cancelled\n")
-                let ending = isCancelled || client.isUnwanted(entry.number) && message.contains("interrupted!")
-                end(ending ? "interrupted" : "failed", isCancelled ? "interrupted!" : message)
+            task.onFailure = { [unowned self] failure in
+                let isCancelled = failure.cause == .cancelled
+                let isEnding = isCancelled || client.isUnwanted(entry.number) && failure.cause == .interrupted
+                end(isEnding ? "interrupted" : "failed", isCancelled ? "interrupted!" : failure.traceback)
             }
         }
         if started == nil { return end("failed", "not enough memory") }

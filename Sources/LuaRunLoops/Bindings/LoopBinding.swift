@@ -118,7 +118,7 @@ enum LoopBinding {
         guard host.endingStatus != nil else { return nil }
         // A script that catches the error and tries again would keep it from that.
         host.interruptToEnd()
-        return call.raise("interrupted!")
+        return call.raiseInterruption()
     }
 
     private static func runMode(_ loop: RunLoop, _ call: Call) throws(Misuse) -> Int32 {

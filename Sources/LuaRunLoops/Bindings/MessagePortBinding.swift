@@ -119,7 +119,7 @@ private final class MessageAnswer: FiberAttachment {
     private func refuse(_ fiber: Fiber, _ expected: String) {
         let text = "the callback of a message port must return \(expected)"
         message.fail(text)
-        host.uncaught(text: host.describeSubject(fiber).map { "\(text)\nin \($0)" } ?? text)
+        host.report(Failure(text, subject: host.subject(of: fiber)))
     }
 }
 
@@ -134,7 +134,8 @@ extension LuaHost {
         guard push(bytes: message.data, onto: fiber.stack) else {
             recycle(fiber)
             message.fail("not enough memory for the message")
-            return uncaught(text: "message port: not enough memory for a message of \(message.data.count) bytes")
+            return report(
+                Failure("message port: not enough memory for a message of \(message.data.count) bytes"))
         }
         fiber.attachment = MessageAnswer(self, message)
         resume(fiber, arguments: 3)

@@ -40,7 +40,7 @@ enum PortBinding {
             guard let parcel = message as? Parcel else { return }
             items.call(port) { host, stack in
                 if host.push(parcel, onto: stack) != nil { return 1 }
-                host.uncaught(text: "port: a message cannot be taken: \(host.popMessage())")
+                host.report(Failure("port: a message cannot be taken: \(host.popMessage())"))
                 return 0
             }
         }

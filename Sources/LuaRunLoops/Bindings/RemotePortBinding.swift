@@ -88,11 +88,11 @@ enum RemotePortBinding {
             guard host.loop.depth < LoopBinding.deepest else {
                 throw Misuse("too many runs inside each other (\(LoopBinding.deepest))")
             }
-            if host.endingStatus != nil { return call.raise("interrupted!") }
+            if host.endingStatus != nil { return call.raiseInterruption() }
             let result = remote.request(
                 id, Array(bytes), sendTimeout: sendTimeout, replyTimeout: replyTimeout, runningIn: mode,
                 while: { host.endingStatus == nil && !host.isClosed })
-            if host.endingStatus != nil { return call.raise("interrupted!") }
+            if host.endingStatus != nil { return call.raiseInterruption() }
             return answer(call, result, isRequest: true)
         }
         if let reason = host.reasonNotToWait(call.stack) { throw Misuse(reason) }

@@ -176,7 +176,7 @@ extension LuaHost {
         if spread > 0, !pushSpread(box, from: 2, onto: fiber) {
             recycle(fiber)
             finishRequest(slot, RequestBinding.State.cancelled)
-            return uncaught(text: "not enough memory")
+            return report(Failure("not enough memory"))
         }
         box.flags = RequestBinding.State.done
         box.slot = 0

@@ -191,7 +191,7 @@ extension LuaHost {
         }
         guard pushSpread(box, from: 3, onto: fiber) else {
             recycle(fiber)
-            return uncaught(text: "not enough memory")
+            return report(Failure("not enough memory"))
         }
         resume(fiber, arguments: 1 + spread)
     }

@@ -10,6 +10,8 @@ struct CallbackTexts {
     private static let all = activities + events + ["cancelled"]
     private static let joined = all.flatMap { Array($0.utf8CString) }
 
+    var areMade: Bool { !slots.isEmpty }
+
     /// Returns false when memory is out.
     mutating func make(_ host: LuaHost) -> Bool {
         guard slots.isEmpty else { return true }

@@ -12,8 +12,10 @@ public final class LuaHost: Interpreter {
     var openedBatteries: [String: UInt32] = [:]
     /// What the features keep for this state, in the order in which they were first used.
     var parts: [HostPart] = []
-    /// Called with message and traceback of an error that nobody handles. The default writes them to standard error.
-    public var onUncaught: (LuaHost, String) -> Void = { _, text in write(text + "\n", to: 2) }
+    /// Called with an error that nobody handles. The default writes it to standard error.
+    public var onUncaught: (LuaHost, Failure) -> Void = { _, failure in write(failure.text + "\n", to: 2) }
+    /// Meanwhile: a coroutine with the error value on top of its stack, if that is in this state.
+    var uncaughtValue: Stack?
     /// Called with what is worth knowing and nobody's error. The default writes it to standard error.
     public var onWarning: (LuaHost, String) -> Void = { _, text in write("rlhost: \(text)\n", to: 2) }
     /// Called when the script asks for the end of the process; must not return.
@@ -42,7 +44,7 @@ public final class LuaHost: Interpreter {
     /// What this state has of threads. Entries go with the references, so that no thread's memory outlives all use of it.
     var references: [ObjectIdentifier: LuaThread.WeakReference] = [:]
     /// In a thread: where errors go that nobody handles here.
-    var report: (@Sendable (String) -> Void)?
+    var report: (@Sendable (Failure) -> Void)?
     /// The world of new threads' loops.
     var threadWorld = ThreadWorld()
     var ignoresEnvironment = false
@@ -111,51 +113,8 @@ public final class LuaHost: Interpreter {
         Fiber(context: node.pointee.context)
     }
 
-    // MARK: Errors
-
     public override func uncaught(_ fiber: Fiber) {
-        reportUncaught(
-            fiber.stack, explanation(of: fiber.stack), describeSubject(fiber), mayCallHandler: !fiber.isErrorHandler)
-    }
-
-    /// An error that nobody handles: its value is on top of a stack.
-    func reportUncaught(_ source: Stack, _ traceback: String, _ context: String?, mayCallHandler: Bool) {
-        if errorHandler != 0, mayCallHandler, source.reserve(1), let handler = takeFiber() {
-            // (function, error value, what it was in)
-            handler.stack.pushAnchored(errorHandler)
-            source.pushCopy(of: -1)
-            source.move(1, to: handler.stack)
-            var info = ValueProgram()
-            info.table { info in
-                info.field("traceback") { $0.append(traceback) }
-                info.field("where") { $0.append(context) }
-            }
-            if handler.stack.push(info) {
-                handler.isErrorHandler = true
-                resume(handler, arguments: 2)
-                return
-            }
-            recycle(handler)
-        }
-        let text = context.map { "\(traceback)\nin \($0)" } ?? traceback
-        // What a guest has left behind must not end the process.
-        if context?.contains("made at \(AttachSession.chunkName):") == true { return write("rlhost: \(text)\n", to: 2) }
-        onUncaught(self, text)
-    }
-
-    /// An error of another thread that nobody there handles.
-    func uncaught(text: String) {
-        guard errorHandler != 0, let handler = takeFiber() else { return onUncaught(self, text) }
-        handler.stack.pushAnchored(errorHandler)
-        push(text: text, onto: handler.stack)
-        var info = ValueProgram()
-        info.table { $0.field("traceback") { $0.append(text) } }
-        guard handler.stack.push(info) else {
-            recycle(handler)
-            return onUncaught(self, text)
-        }
-        handler.isErrorHandler = true
-        resume(handler, arguments: 2)
+        report(failure(of: fiber), of: fiber.stack, mayCallHandler: !fiber.isErrorHandler)
     }
 
     public override func share(_ object: AnyObject, kind: Int) -> AnyObject? {
@@ -171,15 +130,6 @@ public final class LuaHost: Interpreter {
         case let thread as LuaThread: reference(to: thread)
         default: shared
         }
-    }
-
-    /// `timer "poll" made at app.lua:12`, for what a fiber runs.
-    func describeSubject(_ fiber: Fiber) -> String? {
-        guard let kind = fiber.subjectKind else { return nil }
-        var text = kind
-        if fiber.subject != 0, let name = nameOfAnchored(fiber.subject), !name.isEmpty { text += " \"\(name)\"" }
-        if let site = site(fiber.subjectSite) { text += " made at \(site)" }
-        return text
     }
 
     func nameOfAnchored(_ slot: UInt32) -> String? {

@@ -8,10 +8,10 @@ public final class MainTask: FiberAttachment {
     public private(set) var hasFailed = false
     /// What it waits in, while it does.
     private var fiber: Fiber?
-    /// Called with its error's message and traceback; by default as for any error that nobody handles.
-    public var onFailure: ((String) -> Void)?
-    /// Called with the coroutine, its error value on top, and message and traceback.
-    var onError: ((Stack, String) -> Void)?
+    /// Called with its error; by default that goes where any error goes that nobody handles.
+    public var onFailure: ((Failure) -> Void)?
+    /// Called with the coroutine, its error value on top, and the error.
+    var onError: ((Stack, Failure) -> Void)?
     /// Called when it has ended well, with the number of results on top of the coroutine's stack.
     public var onResults: ((Stack, Int32) -> Void)?
     /// Called last, however it has ended.
@@ -33,24 +33,17 @@ public final class MainTask: FiberAttachment {
         hasEnded = true
         self.fiber = nil
         defer { onEnd?() }
-        let stack = fiber.stack
-        let text: String
-        if results < 0 {
-            text = host.explanation(of: stack)
-        } else if stack.isFailure(results: results) {
-            // Its variables are closed. The text goes, the error value stays on top.
-            text = stack.popText()
-        } else {
-            onResults?(stack, results)
+        guard let failure = host.failure(of: fiber, results: results) else {
+            onResults?(fiber.stack, results)
             return true
         }
         hasFailed = true
         if let onError {
-            onError(stack, text)
+            onError(fiber.stack, failure)
         } else if let onFailure {
-            onFailure(text)
+            onFailure(failure)
         } else {
-            host.reportUncaught(stack, text, host.describeSubject(fiber), mayCallHandler: !fiber.isErrorHandler)
+            host.report(failure, of: fiber.stack, mayCallHandler: !fiber.isErrorHandler)
         }
         return true
     }
@@ -62,7 +55,7 @@ public final class MainTask: FiberAttachment {
     /// Where it waits: "rl.sleep" and the traceback.
     public var whereItWaits: String? {
         guard let fiber, fiber.state == .waiting else { return nil }
-        return host.traceback(of: fiber, "it still waits in \(fiber.waitsIn)")
+        return Failure("it still waits in \(fiber.waitsIn)", frames: host.frames(of: fiber)).text
     }
 
     /// Ends it where it waits, for good: whatever catches errors in it does not get to. Nobody is told.

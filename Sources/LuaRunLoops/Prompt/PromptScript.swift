@@ -47,7 +47,7 @@ public final class PromptScript {
         program.table { table in
             guard let path = call.string(1), let entries = try? Directory.entries(of: path) else { return }
             for entry in entries {
-                let name = String(decoding: entry.name, as: UTF8.self)
+                let name = entry.name.withUnsafeBytes { String(anyBytes: $0) }
                 let isDirectory =
                     entry.kind == .directory
                     || entry.kind == .link && (try? Directory.kind(of: path + "/" + name)) == .directory
@@ -68,7 +68,7 @@ public final class PromptScript {
         else {
             let message = host.popMessage()
             lua_settop(host.main, base)
-            return message.hasPrefix("[rlhost]:") || message.contains("interrupted!") ? "interrupted!" : message
+            return host.stack.wasInterrupted ? "interrupted!" : message
         }
         cl_pop(host.main, 1)
         return nil

@@ -129,13 +129,13 @@ extension LuaHost {
             stack.push(false)
             self.stack.move(1, to: stack)
             return 2
-        case .failure(let parcel, let text):
+        case .failure(let parcel, let failure):
             stack.push(false)
             if let parcel {
                 if let count = push(parcel, onto: stack) { return count + 1 }
                 self.stack.pop()
             }
-            push(text: text, onto: stack)
+            push(text: failure.text, onto: stack)
             return 2
         }
     }

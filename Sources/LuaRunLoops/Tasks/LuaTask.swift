@@ -17,13 +17,8 @@ final class LuaTask: FiberAttachment {
     private var isCancelled = false
     /// Somebody has seen the error, or will.
     var isObserved = false
-    /// What is to be said if nobody ever asks: the traceback, and what it was in.
+    /// What is to be said if nobody ever asks.
     private(set) var failure: Failure?
-
-    struct Failure {
-        var traceback: String
-        var context: String?
-    }
 
     init(_ host: LuaHost, _ fiber: Fiber) {
         self.host = host
@@ -71,7 +66,7 @@ final class LuaTask: FiberAttachment {
         isObserved = awaiters.contains { $0.purpose == .results }
         // The stack it died in, before its to-be-closed variables change it.
         if !isObserved {
-            failure = Failure(traceback: host.explanation(of: fiber.stack), context: host.describeSubject(fiber))
+            failure = host.failure(of: fiber)
         }
         host.unwind(fiber)
         isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)
@@ -110,17 +105,17 @@ struct WeakTask { weak var task: LuaTask? }
 extension LuaHost {
     /// Whether the error value on top of a stack is the one that cancelling raises.
     func isCancelled(_ stack: Stack) -> Bool {
-        guard stack.reserve(2) else { return false }
+        guard texts.areMade, stack.reserve(2) else { return false }
         push(stack, slot: texts.cancelled)
         defer { stack.pop() }
         return stack.isSame(-1, -2)
     }
 
     /// The userdata of a failed task is gone: says what it died of, and gives its fiber back, in the next pass.
-    func retire(_ fiber: Fiber, _ failure: LuaTask.Failure) {
+    func retire(_ fiber: Fiber, _ failure: Failure) {
         loop.perform { [weak self] in
             guard let self, !isClosed else { return }
-            reportUncaught(fiber.stack, failure.traceback, failure.context, mayCallHandler: true)
+            report(failure, of: fiber.stack)
             discardEnded(fiber)
         }
     }
@@ -147,7 +142,7 @@ extension LuaHost {
         for task in left {
             guard let failure = task.failure else { continue }
             task.isObserved = true
-            reportUncaught(task.fiber.stack, failure.traceback, failure.context, mayCallHandler: true)
+            report(failure, of: task.fiber.stack)
         }
     }
 }

@@ -7,8 +7,8 @@ public import RunLoops
 public final class TestWorld {
     public let clock = SimulatedClock()
     public let loop: RunLoop
-    /// Errors that nobody has handled, in the order in which they came: message and traceback.
-    var errors: [String] = []
+    /// Errors that nobody has handled, in the order in which they came; each with the anchored error value, or 0.
+    var errors: [(failure: Failure, value: UInt32)] = []
     /// The loop sleeps, and nothing can wake it.
     var isStuck = false
     /// The test has asked for its end.
@@ -35,8 +35,8 @@ public final class TestWorld {
     /// Makes a new state one of this world.
     public func adopt(_ host: LuaHost) {
         host.testWorld = self
-        host.onUncaught = { [unowned self] _, text in
-            errors.append(text)
+        host.onUncaught = { [unowned self] host, failure in
+            errors.append((failure, host.uncaughtValue?.anchor(-1) ?? 0))
             loop.stopAll()
         }
         let clock = clock
@@ -51,6 +51,11 @@ public final class TestWorld {
         host.threadWorld.prepare = { host in
             host.load(.text("require 'runloop.test.clock'", name: "=[rlhost]")) ?? host.callLoaded([])
         }
+    }
+
+    func forgetErrors(_ host: LuaHost) {
+        for error in errors { host.release(error.value) }
+        errors = []
     }
 
     /// For so many real seconds from now the loop may run.

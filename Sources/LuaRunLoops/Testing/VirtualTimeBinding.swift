@@ -90,30 +90,56 @@ enum VirtualTimeBinding {
         if call.boolean(1) { call.luaHost.reportFailures() }
         let errors = world.errors
         world.errors = []
-        return answer(call, errors)
+        let host = call.luaHost
+        var program = ValueProgram()
+        program.table { list in
+            for (failure, value) in errors {
+                list.element { error in
+                    error.table { error in
+                        error.field("message") { $0.append(failure.message) }
+                        error.field("frames") { append(failure.frames ?? [], to: &$0) }
+                        if !failure.places.isEmpty {
+                            error.field("note") { $0.append(failure.places.joined(separator: ", ")) }
+                        }
+                        if value != 0 { error.field("value") { $0.append(slot: value) } }
+                    }
+                }
+            }
+        }
+        // At once: then the values need no anchors any more.
+        let isMade = call.stack.reserve(4) && call.stack.push(program)
+        for error in errors { host.release(error.value) }
+        return isMade ? call.values(1) : call.raiseOutOfMemory()
+    }
+
+    private static func append(_ texts: [String], to program: inout ValueProgram) {
+        program.table { table in for text in texts { table.element { $0.append(text) } } }
     }
 
     private static func answer(_ call: Call, _ texts: [String]) -> Int32 {
         var program = ValueProgram()
-        program.table { table in for text in texts { table.element { $0.append(text) } } }
+        append(texts, to: &program)
         return call.answer(program)
     }
 
-    /// waiting(): for each task that waits: what it is, what it waits in, a traceback; three texts in a row.
+    /// waiting(): for each task that waits: `what` it is, nil for one of which nothing is known, its `place`, and `frames`.
     private static func waiting(_ call: Call) -> Int32 {
         let host = call.luaHost
-        var texts: [String] = []
-        for fiber in host.fibersThatWait() {
-            let subject = host.describeSubject(fiber) ?? ""
-            texts.append(
-                fiber.attachment is TestTask
-                    ? "the test"
-                    : subject.hasPrefix("task") || subject.isEmpty
-                        ? subject : "the callback of \(subject)")
-            texts.append("\(fiber.waitsIn)")
-            texts.append(host.traceback(of: fiber, ""))
+        var program = ValueProgram()
+        program.table { list in
+            for fiber in host.fibersThatWait() {
+                let subject = host.subject(of: fiber)
+                let name = subject.map { $0.kind == Kinds.task.name ? $0.text : "the callback of \($0.text)" }
+                list.element { task in
+                    task.table { task in
+                        task.field("what") { $0.append(fiber.attachment is TestTask ? "the test" : name) }
+                        task.field("place") { $0.append("\(fiber.waitsIn)") }
+                        task.field("frames") { append(host.frames(of: fiber), to: &$0) }
+                    }
+                }
+            }
         }
-        return answer(call, texts)
+        return call.answer(program)
     }
 
     /// scheduled(): descriptions of what is in the loop, other than tasks that wait.
@@ -177,7 +203,7 @@ enum VirtualTimeBinding {
     private static func forgetFailures(_ host: LuaHost) {
         for failure in host.failures { failure.task?.isObserved = true }
         host.failures = []
-        host.testWorld?.errors = []
+        host.testWorld?.forgetErrors(host)
     }
 
     /// last_pass(): what was asked for at once still happens.

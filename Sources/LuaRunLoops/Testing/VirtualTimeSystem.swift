@@ -179,7 +179,7 @@ enum VirtualTimeSystem {
     }
 
     private static func link(_ path: String) -> String? {
-        Directory.target(ofLink: path).map { String(decoding: $0, as: UTF8.self) }
+        Directory.target(ofLink: path).map { $0.withUnsafeBytes { String(anyBytes: $0) } }
     }
 
     // MARK: Files
@@ -205,7 +205,9 @@ enum VirtualTimeSystem {
             let entries = try Directory.entries(of: path)
             var program = ValueProgram()
             program.table { table in
-                for entry in entries { table.element { $0.append(String(decoding: entry.name, as: UTF8.self)) } }
+                for entry in entries {
+                    table.element { $0.append(entry.name.withUnsafeBytes { bytes in String(anyBytes: bytes) }) }
+                }
             }
             return call.answer(program)
         } catch {
@@ -247,7 +249,7 @@ enum VirtualTimeSystem {
             cl_take_lines(counts) { context, source, line, count in
                 guard let context, let source else { return }
                 let counts = context.assumingMemoryBound(to: [String: [Int: Int]].self)
-                counts.pointee[String(cString: source), default: [:]][Int(line), default: 0] += Int(count)
+                counts.pointee[String(anyBytes: source), default: [:]][Int(line), default: 0] += Int(count)
             }
         }
         var program = ValueProgram()

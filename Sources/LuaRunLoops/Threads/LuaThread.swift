@@ -16,8 +16,8 @@ final class LuaThread: Sendable {
     /// How it ended.
     enum Outcome: Sendable {
         case results(Parcel)
-        /// The error value, and its message with traceback.
-        case failure(Parcel?, String)
+        /// Also with the error value, if that can cross.
+        case failure(Parcel?, Failure)
     }
 
     private struct State: Sendable {
@@ -37,7 +37,7 @@ final class LuaThread: Sendable {
         let ignoresEnvironment: Bool
         let batteries: @Sendable () -> [Battery]
         /// Where errors go that nobody in the thread handles.
-        let report: @Sendable (String) -> Void
+        let report: @Sendable (Failure) -> Void
         let world: ThreadWorld
     }
 
@@ -58,11 +58,13 @@ final class LuaThread: Sendable {
         }
     }
 
-    /// The message of a failure that nobody has seen.
-    var unobservedFailure: String? {
+    /// A failure that nobody has seen.
+    var unobservedFailure: Failure? {
         state.withLock { state in
-            guard case .failure(_, let text)? = state.outcome, !state.isObserved, !state.isCancelled else { return nil }
-            return text
+            guard case .failure(_, let failure)? = state.outcome, !state.isObserved, !state.isCancelled else {
+                return nil
+            }
+            return failure
         }
     }
 
@@ -138,12 +140,16 @@ final class LuaThread: Sendable {
             host.thread = self
             host.threadWorld = start.world
             host.ignoresEnvironment = start.ignoresEnvironment
-            host.onUncaught = { [name] _, text in start.report("\(text)\nin thread \"\(name)\"") }
+            host.onUncaught = { [name] _, failure in
+                var failure = failure
+                failure.thread = failure.thread ?? name
+                start.report(failure)
+            }
             host.report = start.report
             outcome = run(start, host)
             host.close()
         } else {
-            outcome = .failure(nil, "cannot create state: not enough memory")
+            outcome = .failure(nil, Failure("cannot create state: not enough memory"))
         }
         loop.close()
         let waiters = state.withLock { state in
@@ -160,13 +166,15 @@ final class LuaThread: Sendable {
         // One look at what is there to stay costs less than one each time that it has grown by a fifth.
         host.stopCollector()
         if let message = host.openLibraries(ignoringEnvironment: start.ignoresEnvironment) {
-            return .failure(nil, message)
+            return .failure(nil, Failure(message))
         }
         host.setPaths(start.path, start.nativePath)
-        if let message = start.world.prepare(host) ?? host.requireRunloop() { return .failure(nil, message) }
-        guard host.startCollector() else { return .failure(nil, host.popMessage()) }
+        if let message = start.world.prepare(host) ?? host.requireRunloop() {
+            return .failure(nil, Failure(message))
+        }
+        guard host.startCollector() else { return .failure(nil, Failure(host.popMessage())) }
         guard let count = start.function.unpack(onto: host.stack) else {
-            return .failure(nil, host.popMessage())
+            return .failure(nil, Failure(host.popMessage()))
         }
         let result = Lock<Outcome?>(nil)
         let task = host.startPrepared(arguments: count - 1) { [name] task in
@@ -176,30 +184,34 @@ final class LuaThread: Sendable {
                     outcome = .results(parcel)
                 } else {
                     let text = stack.string(-1) ?? "its results cannot be sent"
-                    outcome = .failure(nil, "thread \"\(name)\": \(text)")
+                    outcome = .failure(nil, Failure("thread \"\(name)\": \(text)"))
                 }
                 result.withLock { $0 = outcome }
                 // The loop may be running for it.
                 host.loop.stop()
             }
-            task.onError = { stack, text in
+            task.onError = { stack, failure in
                 stack.pushCopy(of: -1)
                 let parcel = Parcel.pack(stack, from: stack.top)
-                result.withLock { $0 = .failure(parcel, "\(text)\nin thread \"\(name)\"") }
+                var failure = failure
+                failure.subject = nil
+                failure.thread = name
+                result.withLock { [failure] in $0 = .failure(parcel, failure) }
                 host.loop.stop()
             }
         }
-        guard let task else { return .failure(nil, "not enough memory") }
+        guard let task else { return .failure(nil, Failure("not enough memory")) }
         while !task.hasEnded {
             let ended = host.loop.run()
             if isCancelled, !task.hasEnded {
                 task.cancel()
-                if !task.hasEnded { return .failure(nil, "cancelled") }
+                if !task.hasEnded { return .failure(nil, Failure("cancelled", cause: .cancelled)) }
             } else if ended == .finished, !task.hasEnded {
                 let place = task.whereItWaits ?? "it was stopped"
-                return .failure(nil, "its function never ended: nothing is left that could wake it\n\(place)")
+                return .failure(
+                    nil, Failure("its function never ended: nothing is left that could wake it\n\(place)"))
             }
         }
-        return result.withLock { $0 } ?? .failure(nil, "it ended without a result")
+        return result.withLock { $0 } ?? .failure(nil, Failure("it ended without a result"))
     }
 }

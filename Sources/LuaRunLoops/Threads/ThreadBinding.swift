@@ -108,11 +108,11 @@ extension LuaThread {
             // Somebody may have made another one since the last reference to this one went.
             let key = ObjectIdentifier(thread)
             if host.references[key]?.reference == nil { host.references[key] = nil }
-            guard let text = thread.unobservedFailure else { return }
+            guard let failure = thread.unobservedFailure else { return }
             // A finalizer may be what brings us here: nothing touches Lua before the next pass.
             _ = thread.observe()
             host.loop.perform { [unowned(unsafe) loop = host.loop] in
-                if let host = loop.attachment as? LuaHost { host.onUncaught(host, text) }
+                if let host = loop.attachment as? LuaHost { host.onUncaught(host, failure) }
             }
         }
     }
@@ -126,15 +126,10 @@ extension LuaHost {
     }
 
     /// The way for the errors that nobody in a thread handles: to the main thread, whose policy decides.
-    func reportFromThreads() -> @Sendable (String) -> Void {
+    func reportFromThreads() -> @Sendable (Failure) -> Void {
         if let report { return report }
         let handle = loop.handle
-        return { text in
-            handle.perform { loop in
-                guard let host = loop.attachment as? LuaHost else { return }
-                host.uncaught(text: text)
-            }
-        }
+        return { failure in handle.perform { loop in (loop.attachment as? LuaHost)?.report(failure) } }
     }
 
     func setPaths(_ path: String, _ nativePath: String) {

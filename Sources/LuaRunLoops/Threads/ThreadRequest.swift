@@ -86,7 +86,7 @@ extension LuaHost {
         guard !isClosed, request.begin() else { return }
         guard let count = function.unpack(onto: stack) else {
             let text = popMessage()
-            if let reply { reply.give(.failure(nil, text)) } else { uncaught(text: text) }
+            if let reply { reply.give(.failure(nil, text)) } else { report(Failure(text)) }
             return
         }
         guard let reply else {
@@ -103,9 +103,9 @@ extension LuaHost {
                     reply.give(.failure(nil, "loop:perform: \(text)"))
                 }
             }
-            task.onError = { stack, text in
+            task.onError = { stack, failure in
                 stack.pushCopy(of: -1)
-                reply.give(.failure(Parcel.pack(stack, from: stack.top), text))
+                reply.give(.failure(Parcel.pack(stack, from: stack.top), failure.traceback))
             }
         }
     }

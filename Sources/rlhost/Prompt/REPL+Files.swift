@@ -19,7 +19,7 @@ extension REPL {
             access(path, R_OK) == 0
         else { return }
         if let message = host.load(.file(path)) { return report(message) }
-        _ = host.start { $0.onFailure = { [unowned self] in report($0) } }
+        _ = host.start { $0.onFailure = { [unowned self] in report($0.traceback) } }
     }
 }
 

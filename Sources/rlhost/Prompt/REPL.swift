@@ -35,11 +35,11 @@ final class REPL: Prompt {
     /// Returns the exit status.
     func run(startUpFile: Bool) -> Int32 {
         Self.current = self
-        host.onUncaught = { [unowned self] host, text in
+        host.onUncaught = { [unowned self] host, failure in
             guard host.endingStatus == nil else { return status = host.endingStatus }
             // It has met a callback, but the entry that runs the loop is what the user sees.
-            if taskRuns, text.prefix(while: { $0 != "\n" }).hasSuffix("interrupted!") { return interruptEntry() }
-            report(text)
+            if taskRuns, failure.cause == .interrupted { return interruptEntry() }
+            report(failure.text)
         }
         Terminal.atExit { REPL.current?.leave() }
         LuaHost.setLastWords(Terminal.sayFarewell)
@@ -178,8 +178,8 @@ final class REPL: Prompt {
                 hasEnded = true
                 ended()
             }
-            task.onFailure = { [unowned self] message in
-                report(message.hasPrefix("cancelled\n") || message == "cancelled" ? "interrupted!" : message)
+            task.onFailure = { [unowned self] failure in
+                report(failure.cause == .cancelled ? "interrupted!" : failure.traceback)
                 hasEnded = true
                 ended()
             }

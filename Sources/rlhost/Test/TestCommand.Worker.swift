@@ -35,21 +35,23 @@ extension TestCommand {
             return host.load(.text(worker, name: "=[rlhost]")) ?? host.callLoaded(fields + preparations)
         }
 
-        /// Pairs: a kind and a text.
+        /// Pairs: "file" and its name, the name of a chunk and its text, "require" and a module, "global" and a name for that.
         private var preparations: [String] {
-            var texts: [String] = []
-            if !options.ignoresEnvironment, let value = getenv("LUA_INIT_5_4") ?? getenv("LUA_INIT") {
-                texts += ["init", String(cString: value)]
+            var pairs: [String] = []
+            switch options.ignoresEnvironment ? nil : Initialization()?.chunk {
+            case .file(let path): pairs += ["file", path]
+            case .text(let text, let name): pairs += [name, text]
+            default: break
             }
             for step in options.steps {
                 switch step {
-                case .execute(let text): texts += ["execute", text]
-                case .print(let text): texts += ["execute", "print(\(text)\n)"]
-                case .require(let name, let global): texts += ["require", name, "global", global]
-                case .warnings: texts += ["execute", "warn '@on'"]
+                case .execute(let text): pairs += ["=(command line)", text]
+                case .print(let text): pairs += ["=(command line)", "print(\(text)\n)"]
+                case .require(let name, let global): pairs += ["require", name, "global", global]
+                case .warnings: pairs += ["=(command line)", "warn '@on'"]
                 }
             }
-            return texts
+            return pairs
         }
 
         private func readCommand() -> String? {
@@ -59,7 +61,8 @@ extension TestCommand {
                 let count = read(3, &byte, 1)
                 if count < 0, errno == EINTR { continue }
                 guard count == 1 else { return nil }
-                if byte == UInt8(ascii: "\n") { return String(decoding: bytes, as: UTF8.self) }
+                // A file's name need not be UTF-8.
+                if byte == UInt8(ascii: "\n") { return bytes.withUnsafeBytes { ProcessText.text($0) } }
                 bytes.append(byte)
             }
         }

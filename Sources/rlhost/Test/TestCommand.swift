@@ -36,10 +36,10 @@ enum TestCommand {
             Output.write("\n", to: 1)
             exit(128 + signal)
         }
-        host.onUncaught = { _, text in
+        host.onUncaught = { _, failure in
             // Ctrl-C while Lua runs is an error in Lua.
-            if text.contains("interrupted!") { exit(128 + SIGINT) }
-            Program.report(text)
+            if failure.cause == .interrupted { exit(128 + SIGINT) }
+            Program.report(failure.text)
             exit(1)
         }
         let chunk = LuaHost.Chunk.text("return require('runloop.test.command').run(...)", name: "=[rlhost]")

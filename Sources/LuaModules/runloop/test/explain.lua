@@ -28,16 +28,16 @@ function explain.frames(level)
   end
 end
 
--- The same for a traceback that Lua has made: its lines, trimmed.
-function explain.trim(text)
+-- The same for the lines of a traceback that Lua has made.
+function explain.trim(lines)
   local frames, last = {}, nil
-  for line in text:gmatch "[^\n]+" do
-    line = line:gsub("^%s+", "")
+  for i = 1, #lines do
+    local line = lines[i]
     if line:find("[rlhost]", 1, true) then
       -- Called by the runner: it is a test or a hook, whatever the runner calls that.
       if last then frames[#frames] = last:gsub(": in field 'body'$", ": in the test") end
       last = nil
-    elseif line ~= "" and line ~= "stack traceback:" and not line:find "^%[C%]: " and not line:find "^%.%.%.\t?%(skipping" then
+    elseif not line:find "^%[C%]: " and not line:find "^%.%.%.\t?%(skipping" then
       frames[#frames + 1] = line
       last = line
     end
@@ -77,25 +77,22 @@ function explain.error(value)
   return { kind = "error", message = rest, where = where, frames = (#frames > 1 or rest == explain.TOO_LONG) and frames or nil }
 end
 
--- A failure of the text of an uncaught error: message, traceback, and what it was in.
-function explain.text(text)
-  local message, rest = text:match "^(.-)\nstack traceback:\n(.*)$"
-  local tail = (rest or text):match "\nin ([^\n]+)$"
-  if not message then
-    message = tail and text:sub(1, #text - #tail - 4) or text
-    rest = ""
+-- The same of an error that nobody has handled, in a callback, a task or another thread.
+function explain.uncaught(err)
+  local value = err.value
+  if core and getmetatable(value) == core.Failure then
+    return { kind = "assertion", message = value.message, where = value.where, details = value.details, note = err.note }
   end
   local lines = {}
-  for line in (message .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
+  for line in (err.message .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
   local where, first = lines[1]:match "^([^\n:]+:%d+): (.*)$"
   local details
   for i = 2, #lines do
     details = details or {}
     details[#details + 1] = lines[i]:gsub("^  ", "")
   end
-  if tail then rest = rest:gsub("\nin [^\n]+$", "") end
-  local frames = explain.trim(rest)
-  return { kind = "callback", message = first or lines[1], where = where, details = details, note = tail and "in " .. tail,
+  local frames = explain.trim(err.frames)
+  return { kind = "callback", message = first or lines[1], where = where, details = details, note = err.note,
     frames = #frames > 1 and frames or nil }
 end
 
@@ -103,9 +100,9 @@ end
 function explain.waits()
   local waiting = system.waiting()
   local lines = {}
-  for i = 1, #waiting, 3 do
-    local frames = explain.trim(waiting[i + 2])
-    lines[#lines + 1] = format("%s waits in %s", waiting[i] == "" and "a task" or waiting[i], waiting[i + 1])
+  for i = 1, #waiting do
+    local frames = explain.trim(waiting[i].frames)
+    lines[#lines + 1] = format("%s waits in %s", waiting[i].what or "a task", waiting[i].place)
     for j = 1, #frames do lines[#lines + 1] = "  " .. frames[j] end
   end
   return lines

@@ -68,10 +68,10 @@ function leaks.find(current)
   end
   for _, text in pairs(system.scheduled()) do found[#found + 1] = text end
   local waiting = system.waiting()
-  for i = 1, #waiting, 3 do
-    local what = waiting[i] == "" and "task" or waiting[i]
-    local place = explain.trim(waiting[i + 2])[1]
-    found[#found + 1] = format("%s waits in %s%s", what, waiting[i + 1], place and " (" .. place .. ")" or "")
+  for i = 1, #waiting do
+    local task = waiting[i]
+    local place = explain.trim(task.frames)[1]
+    found[#found + 1] = format("%s waits in %s%s", task.what or "task", task.place, place and " (" .. place .. ")" or "")
   end
   local threads = system.threads()
   if #threads > 0 then

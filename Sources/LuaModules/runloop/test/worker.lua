@@ -107,8 +107,8 @@ local function run_phase(current, body, seconds, name)
   if current.exit then
     failure = current.exit
   elseif #errors > 0 then
-    failure = explain.text(errors[1])
-    for i = 2, #errors do current.more[#current.more + 1] = explain.text(errors[i]) end
+    failure = explain.uncaught(errors[1])
+    for i = 2, #errors do current.more[#current.more + 1] = explain.uncaught(errors[i]) end
   elseif outcome == "time" then
     local frames = failure and failure.frames
     local ran = failure and failure.message == explain.TOO_LONG
@@ -186,8 +186,8 @@ local function run_test(number, test)
     system.last_pass()
     local errors = system.take_errors(true)
     if #errors > 0 then
-      failure = explain.text(errors[1])
-      for i = 2, #errors do current.more[#current.more + 1] = explain.text(errors[i]) end
+      failure = explain.uncaught(errors[1])
+      for i = 2, #errors do current.more[#current.more + 1] = explain.uncaught(errors[i]) end
     end
   end
   if not failure or skip then
@@ -272,10 +272,10 @@ local function prepare(path, ...)
   local global_name
   for i = 1, select("#", ...), 2 do
     local kind, text = select(i, ...)
-    if kind == "init" and text:sub(1, 1) == "@" then
-      assert(loadfile(text:sub(2)))()
-    elseif kind == "init" or kind == "execute" then
-      assert(load(text, kind == "init" and "=LUA_INIT" or "=(command line)"))()
+    if kind == "file" then
+      assert(loadfile(text))()
+    elseif kind:sub(1, 1) == "=" then
+      assert(load(text, kind))()
     elseif kind == "require" then
       global_name = require(text)
     elseif kind == "global" then
@@ -311,7 +311,7 @@ local function load_tests(path, ...)
   end
   system.last_pass()
   local errors = system.take_errors(true)
-  if #errors > 0 then return file_failed(explain.text(errors[1])) end
+  if #errors > 0 then return file_failed(explain.uncaught(errors[1])) end
   local left = leaks.find(current)
   if #left > 0 then
     clean_up(current)

@@ -1,0 +1,199 @@
+// Errors that nobody has caught: what they say, the way there, and whether it was the host that raised them.
+#include "private.h"
+
+static void write_to_scratch(lua_State *L, const char *text) { cl_write(cl_host_of(L), text, strlen(text)); }
+
+static void text_to_scratch(lua_State *L, int index) {
+  size_t length;
+  const char *text = lua_tolstring(L, index, &length);
+  cl_reset(cl_host_of(L));
+  cl_write(cl_host_of(L), text, length);
+}
+
+static void say_to_scratch(lua_State *L, const char *text) {
+  cl_reset(cl_host_of(L));
+  write_to_scratch(L, text);
+}
+
+// Pushes what an error value, at 1, says; whether it wants a traceback behind it.
+static int push_message(lua_State *L) {
+  if (lua_type(L, 1) == LUA_TSTRING || lua_type(L, 1) == LUA_TNUMBER) {
+    lua_pushstring(L, lua_tostring(L, 1));
+  } else if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
+    // As lua does it: an error object that describes itself needs no traceback.
+    return 0;
+  } else {
+    lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+  }
+  return 1;
+}
+
+// (error value, thread) -> message, traceback or nil
+static int p_explain(lua_State *L) {
+  lua_State *from = lua_touserdata(L, 2);
+  if (push_message(L)) luaL_traceback(L, from, NULL, 0);
+  else lua_pushnil(L);
+  return 2;
+}
+
+size_t cl_explain(lua_State *L, lua_State *from) {
+  cl_host *host = cl_host_of(L);
+  if (!lua_checkstack(L, 24) || !lua_checkstack(from, 4)) {
+    say_to_scratch(L, "not enough memory");
+    return host->length;
+  }
+  lua_pushvalue(from, -1);
+  if (from != L) lua_xmove(from, L, 1);
+  lua_pushlightuserdata(L, from);
+  if (cl_call_protected(L, p_explain, 2, 2) != LUA_OK) {
+    say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "error in error handling");
+    lua_pop(L, 1);
+    return host->length;
+  }
+  text_to_scratch(L, -2);
+  size_t length = host->length;
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    write_to_scratch(L, "\n");
+    write_to_scratch(L, lua_tostring(L, -1));
+  }
+  lua_pop(L, 2);
+  return length;
+}
+
+// (thread) -> traceback
+static int p_trace(lua_State *L) {
+  luaL_traceback(L, lua_touserdata(L, 1), NULL, 0);
+  return 1;
+}
+
+void cl_trace(lua_State *L, lua_State *from) {
+  cl_reset(cl_host_of(L));
+  if (!lua_checkstack(L, 24)) return;
+  lua_pushlightuserdata(L, from);
+  if (cl_call_protected(L, p_trace, 1, 1) == LUA_OK) text_to_scratch(L, -1);
+  lua_pop(L, 1);
+}
+
+static int p_to_text(lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  return 1;
+}
+
+void cl_to_text(lua_State *L, int index) {
+  if (!lua_checkstack(L, 24)) {
+    say_to_scratch(L, "not enough memory");
+    return;
+  }
+  lua_pushvalue(L, index);
+  if (cl_call_protected(L, p_to_text, 1, 1) == LUA_OK)
+    text_to_scratch(L, -1);
+  else
+    say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "(an error while describing a value)");
+  lua_pop(L, 1);
+}
+
+static int traceback(lua_State *L) {
+  cl_host_of(L)->was_interrupted = cl_is_interruption(L, 1);
+  lua_settop(L, 1);
+  if (push_message(L)) luaL_traceback(L, L, lua_tostring(L, -1), 1);
+  return 1;
+}
+
+int cl_call_traced(lua_State *L, int arguments, int results) {
+  cl_host_of(L)->was_interrupted = 0;
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, arguments + 1);
+  int base = lua_gettop(L) - arguments;
+  lua_pushcfunction(L, traceback);
+  lua_insert(L, base);
+  int status = lua_pcall(L, arguments, results, base);
+  lua_remove(L, base);
+  return status;
+}
+
+// Interruptions ----------------------------------------------------------------------------------------------------------
+
+// The registry has the error value of the latest one here, or false: noting one allocates nothing.
+static const char interruption = 0;
+
+void cl_prepare_failures(lua_State *L) {
+  lua_pushboolean(L, 0);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &interruption);
+}
+
+void cl_note_interruption(lua_State *L) {
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &interruption);
+}
+
+int cl_is_interruption(lua_State *L, int index) {
+  if (!lua_checkstack(L, 1)) return 0;
+  index = lua_absindex(L, index);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &interruption);
+  int is = lua_type(L, -1) == LUA_TSTRING && lua_rawequal(L, -1, index);
+  lua_pop(L, 1);
+  return is;
+}
+
+int cl_raise_interruption(lua_State *L) {
+  luaL_where(L, 1);
+  lua_pushliteral(L, "interrupted!");
+  lua_concat(L, 2);
+  cl_note_interruption(L);
+  return lua_error(L);
+}
+
+// Chunks -----------------------------------------------------------------------------------------------------------------
+
+static const char failure_mark = 0;
+
+enum { HANDLER = 1, TABLE = 2 };              // places on the stack of `run_chunk`
+enum { VALUE = 1, TEXT = 2, LENGTH = 3 };     // what the table keeps of an error
+
+// The message handler: makes of an error what lua makes of it, which also pending to-be-closed variables and a reader of
+// `load` get to see. The error as it was is kept in the table that is its upvalue.
+static int explain(lua_State *L) {
+  int table = lua_upvalueindex(1);
+  lua_settop(L, 1);
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, table, VALUE);
+  if (!push_message(L)) return 1;
+  size_t length = lua_rawlen(L, -1);
+  luaL_traceback(L, L, lua_tostring(L, -1), 1);
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, table, TEXT);
+  lua_pushinteger(L, (lua_Integer)length);
+  lua_rawseti(L, table, LENGTH);
+  return 1;
+}
+
+static int after_chunk(lua_State *L, int status, lua_KContext first) {
+  if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(L) - (int)first + 1;
+  int text = lua_gettop(L);
+  lua_pushlightuserdata(L, (void *)&failure_mark);
+  // The handler is asked about errors of scripts only.
+  if (status == LUA_ERRRUN) lua_rawgeti(L, TABLE, VALUE);
+  else lua_pushvalue(L, text);
+  // A variable that failed to close has put another text in its place.
+  lua_rawgeti(L, TABLE, TEXT);
+  if (lua_rawequal(L, -1, text)) lua_rawgeti(L, TABLE, LENGTH);
+  else lua_pushnil(L);
+  lua_replace(L, -2);
+  lua_pushvalue(L, text);
+  return 4;
+}
+
+// (function, arguments) -> its results, or failure mark, error value, length of the message, text. It is below the chunk what
+// lua itself is below its chunks: "[C]: in ?" in a traceback.
+static int run_chunk(lua_State *L) {
+  lua_newtable(L);
+  lua_insert(L, 1);
+  lua_pushvalue(L, 1);
+  lua_pushcclosure(L, explain, 1);
+  lua_insert(L, HANDLER);
+  int status = lua_pcallk(L, lua_gettop(L) - 3, LUA_MULTRET, HANDLER, TABLE + 1, after_chunk);
+  return after_chunk(L, status, TABLE + 1);
+}
+
+void cl_push_chunk_runner(lua_State *L) { lua_pushcfunction(L, run_chunk); }
+
+int cl_is_failure(lua_State *L, int results) { return results == 4 && lua_touserdata(L, -4) == &failure_mark; }

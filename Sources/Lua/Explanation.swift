@@ -1,0 +1,57 @@
+internal import CLuaSupport
+
+/// What an error value says of itself, and the way there.
+public struct Explanation {
+    /// As lua says it, with the position if there is one.
+    public let message: String
+    /// The lines of the traceback, innermost first; nil: an error value that describes itself has none.
+    public let frames: [String]?
+    /// The host has raised it, to end what ran.
+    public let isInterruption: Bool
+}
+
+extension Interpreter {
+    /// Of the error value on top of a coroutine's stack, and that coroutine's traceback.
+    public final func explanation(of stack: Stack) -> Explanation {
+        let isInterruption = cl_is_interruption(stack.thread, -1) != 0
+        return explanation(messageLength: cl_explain(main, stack.thread), isInterruption)
+    }
+
+    /// Of a chunk that failed, that was run as lua runs chunks; nil: the results are its own. Of a failure's, only the error value is
+    /// left on the stack.
+    public final func explanation(ofChunk stack: Stack, results: Int32) -> Explanation? {
+        guard cl_is_failure(stack.thread, results) != 0 else { return nil }
+        cl_to_text(stack.thread, -1)
+        let length = stack.integer(-2) ?? host.pointee.length
+        stack.pop(2)
+        return explanation(messageLength: length, cl_is_interruption(stack.thread, -1) != 0)
+    }
+
+    /// Of the scratch buffer: a message, and a traceback behind it if there is more.
+    private func explanation(messageLength: Int, _ isInterruption: Bool) -> Explanation {
+        let bytes = UnsafeRawBufferPointer(start: host.pointee.scratch, count: host.pointee.length)
+        func text(_ part: Slice<UnsafeRawBufferPointer>) -> String {
+            String(anyBytes: UnsafeRawBufferPointer(rebasing: part))
+        }
+        return Explanation(
+            message: text(bytes.prefix(messageLength)),
+            frames: messageLength < bytes.count ? Self.frames(ofTraceback: text(bytes[messageLength...])) : nil,
+            isInterruption: isInterruption)
+    }
+
+    /// Where a fiber is, which may wait.
+    public final func frames(of fiber: Fiber) -> [String] {
+        cl_trace(main, fiber.thread)
+        return Self.frames(ofTraceback: scratch)
+    }
+
+    /// The lines of what luaL_traceback has made; the first is its heading.
+    private static func frames(ofTraceback text: String) -> [String] {
+        text.split(separator: "\n").dropFirst().map { String($0.first == "\t" ? $0.dropFirst() : $0) }
+    }
+}
+
+extension Call {
+    /// Raises "interrupted!", which an explanation tells from errors that scripts raise in the same words.
+    public func raiseInterruption() -> Int32 { CL_RAISE_INTERRUPTION.rawValue }
+}

@@ -1,0 +1,67 @@
+/// An error that nobody has handled, as it was found. It becomes text where somebody is to read it, and nowhere before.
+public struct Failure: Error {
+    public enum Cause: Sendable {
+        /// Code of the script, or of a library, has raised it.
+        case raised
+        /// The host has: a signal, or somebody at a prompt, has ended what ran.
+        case interrupted
+        /// The host has: the task was cancelled.
+        case cancelled
+    }
+
+    /// What the code belongs to that failed.
+    public struct Subject: Sendable {
+        /// As `type` in messages: "timer".
+        public var kind: String
+        public var name: String
+        /// Where it was made: "app.lua:12".
+        public var site: String?
+        /// Code of somebody who is attached has made it.
+        public var isGuest: Bool
+
+        public init(kind: String, name: String = "", site: String? = nil, isGuest: Bool = false) {
+            self.kind = kind
+            self.name = name
+            self.site = site
+            self.isGuest = isGuest
+        }
+
+        /// `timer "poll" made at app.lua:12`
+        public var text: String {
+            kind + (name.isEmpty ? "" : " \"\(name)\"") + (site.map { " made at \($0)" } ?? "")
+        }
+    }
+
+    /// As lua says it, with the position if there is one.
+    public var message: String
+    /// The lines of the traceback, innermost first; nil: an error value that describes itself has none.
+    public var frames: [String]?
+    public var subject: Subject?
+    /// The name of the thread in which it was, if that is not the one that reports it.
+    public var thread: String?
+    public var cause: Cause
+
+    public init(
+        _ message: String, frames: [String]? = nil, subject: Subject? = nil, thread: String? = nil,
+        cause: Cause = .raised
+    ) {
+        self.message = message
+        self.frames = frames
+        self.subject = subject
+        self.thread = thread
+        self.cause = cause
+    }
+
+    /// Message and traceback, as lua shows them.
+    public var traceback: String {
+        frames.map { (["\(message)\nstack traceback:"] + $0).joined(separator: "\n\t") } ?? message
+    }
+
+    /// The lines in which it says what it was in: "in timer …", "in thread …".
+    public var places: [String] {
+        (subject.map { ["in \($0.text)"] } ?? []) + (thread.map { ["in thread \"\($0)\""] } ?? [])
+    }
+
+    /// For people: the traceback, and what it was in.
+    public var text: String { ([traceback] + places).joined(separator: "\n") }
+}

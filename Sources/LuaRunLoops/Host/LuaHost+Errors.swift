@@ -1,0 +1,70 @@
+internal import Lua
+internal import RunLoops
+
+/// Errors that nobody handles: found here, and handed to the script's handler, or to whoever owns the host.
+extension LuaHost {
+    /// The error value on top of a fiber's stack, and what the fiber runs.
+    func failure(of fiber: Fiber) -> Failure { failure(of: fiber, explanation(of: fiber.stack)) }
+
+    /// What a chunk's fiber has failed of; nil: it has ended well. The error value is on top of the stack.
+    func failure(of fiber: Fiber, results: Int32) -> Failure? {
+        guard results >= 0 else { return failure(of: fiber) }
+        return explanation(ofChunk: fiber.stack, results: results).map { failure(of: fiber, $0) }
+    }
+
+    private func failure(of fiber: Fiber, _ explanation: Explanation) -> Failure {
+        let cause: Failure.Cause =
+            explanation.isInterruption ? .interrupted : isCancelled(fiber.stack) ? .cancelled : .raised
+        return Failure(explanation.message, frames: explanation.frames, subject: subject(of: fiber), cause: cause)
+    }
+
+    /// What a fiber runs.
+    func subject(of fiber: Fiber) -> Failure.Subject? {
+        guard let kind = fiber.subjectKind else { return nil }
+        let place = place(fiber.subjectSite)
+        return Failure.Subject(
+            kind: kind, name: fiber.subject == 0 ? "" : nameOfAnchored(fiber.subject) ?? "",
+            site: place.map { "\($0.source):\($0.line)" }, isGuest: place?.source == AttachSession.chunkName)
+    }
+
+    /// An error that nobody handles.
+    ///
+    /// - Parameter source: a coroutine with the error value on top of its stack; nil: only the failure is here.
+    func report(_ failure: Failure, of source: Stack?, mayCallHandler: Bool = true) {
+        if mayCallHandler, callHandler(failure, of: source) { return }
+        // What a guest has left behind must not end the process.
+        if failure.subject?.isGuest == true { return write("rlhost: \(failure.text)\n", to: 2) }
+        uncaughtValue = source
+        defer { uncaughtValue = nil }
+        onUncaught(self, failure)
+    }
+
+    /// An error that is found where no Lua code runs, or in another thread.
+    func report(_ failure: Failure) { report(failure, of: nil) }
+
+    /// `rl.on_error`: (error value or text, what is known of it). Returns false if there is no such function.
+    private func callHandler(_ failure: Failure, of source: Stack?) -> Bool {
+        guard errorHandler != 0, source?.reserve(1) ?? true, let handler = takeFiber() else {
+            return false
+        }
+        handler.stack.pushAnchored(errorHandler)
+        if let source {
+            source.pushCopy(of: -1)
+            source.move(1, to: handler.stack)
+        } else {
+            push(text: failure.text, onto: handler.stack)
+        }
+        var info = ValueProgram()
+        info.table { info in
+            info.field("traceback") { $0.append(source == nil ? failure.text : failure.traceback) }
+            if source != nil { info.field("where") { $0.append(failure.subject?.text) } }
+        }
+        guard handler.stack.push(info) else {
+            recycle(handler)
+            return false
+        }
+        handler.isErrorHandler = true
+        resume(handler, arguments: 2)
+        return true
+    }
+}

@@ -1,0 +1,118 @@
+import Foundation
+import Testing
+
+@testable import LuaRunLoops
+
+/// Errors that nobody handles keep what is known of them until they become text.
+@Suite struct FailureTests {
+    @Test func `a failure is the text that it was`() {
+        var failure = Failure("a.lua:1: no", frames: ["[C]: in function 'error'", "a.lua:1: in main chunk"])
+        #expect(failure.text == "a.lua:1: no\nstack traceback:\n\t[C]: in function 'error'\n\ta.lua:1: in main chunk")
+        failure.subject = .init(kind: "timer", name: "poll", site: "a.lua:1")
+        failure.thread = "worker"
+        #expect(
+            failure.text
+                == failure.traceback + "\nin timer \"poll\" made at a.lua:1\nin thread \"worker\"")
+        failure.frames = nil
+        #expect(failure.traceback == "a.lua:1: no")
+    }
+
+    @Test func `an error that only sounds like an interruption is reported, and the entry goes on`() throws {
+        let entry =
+            "rl.after(0, function() error('the job was interrupted!', 0) end) rl.run{timeout=0.1} print 'goes on'\n"
+        let run = try Binary.run(["-i"], input: entry)
+        #expect(run.output.contains("goes on"))
+        #expect(run.errors.contains("the job was interrupted!\nstack traceback:"))
+        #expect(run.errors.contains("in timer made at stdin:1"))
+    }
+
+    @Test func `an error in such words is one while the process ends, too`() throws {
+        let process = try Binary.Process([
+            "-e",
+            """
+            io.stdout:setvbuf 'no'
+            local source = rl.observer { activities = 'exit', callback = function() error('this was not interrupted!', 0) end }
+            rl.current():add(source)
+            rl.every(60, print)
+            rl.after(0, function() print 'ready' end)
+            """,
+        ])
+        #expect(process.waitForOutput("ready"))
+        process.signal(SIGTERM)
+        let result = process.finish()
+        #expect(result.errors.contains("this was not interrupted!"))
+        #expect(result.status == 143)
+    }
+
+    @Test func `an interruption in a coroutine of the script's own is one`() throws {
+        let process = try Binary.Process([
+            "-e",
+            """
+            io.stdout:setvbuf 'no'
+            rl.after(0, function()
+              coroutine.wrap(function() print 'ready' while true do end end)()
+            end)
+            """,
+        ])
+        #expect(process.waitForOutput("ready"))
+        process.signal(SIGTERM)
+        let result = process.finish()
+        // The process ends, as it was asked to: that is no news.
+        #expect(result.errors == "")
+        #expect(result.status == 143)
+    }
+
+    @Test func `an assertion in a callback is an assertion in TAP`() throws {
+        let body = "t.it('x', function() rl.after(0.1, function() t.equal(1, 2) end) rl.sleep(1) end)"
+        let run = try TestRunnerFixture.run(["x_test.lua": body], ["--format", "tap"])
+        #expect(run.output.contains("kind: assertion"))
+        #expect(run.output.contains("in timer made at x_test.lua:1"))
+    }
+
+    @Test func `any other error in a callback is one of a callback`() throws {
+        let body = "t.it('x', function() rl.after(0.1, function() error 'no' end) rl.sleep(1) end)"
+        let run = try TestRunnerFixture.run(["x_test.lua": body], ["--format", "tap"])
+        #expect(run.output.contains("kind: callback"))
+    }
+
+    @Test func `an error in a callback of a thread says both`() throws {
+        let body = """
+            t.it('x', function()
+              rl.thread { name = 'worker', function()
+                local rl = require 'runloop'
+                rl.after(0.1, function() error 'no' end)
+                rl.run()
+              end }
+              rl.sleep(1)
+            end)
+            """
+        let run = try TestRunnerFixture.run(["x_test.lua": body])
+        #expect(run.output.contains("x_test.lua:4: no\n   in timer made at x_test.lua:4, in thread \"worker\"\n"))
+    }
+
+    @Test func `a test file's name need not be UTF-8`() throws {
+        let run = try Binary.withDirectory { directory in
+            try Binary.shell(
+                """
+                f=$(printf '\\377_test.lua') && echo "require 'runloop.test'.it('a', print)" > "$f"
+                "$RLHOST" test && "$RLHOST" test "$f"
+                """, directory: directory)
+        }
+        #expect(run.status == 0, "\(run.output)\(run.errors)")
+        #expect(run.output.components(separatedBy: "1 passed").count == 3)
+    }
+
+    @Test(arguments: ["LUA_INIT", "LUA_INIT_5_4"]) func `tests get its bytes`(_ variable: String) throws {
+        let run = try Binary.withDirectory { directory in
+            try Binary.shell(
+                """
+                echo "require 'runloop.test'.it('a', function() assert(#X == 1) end)" > x_test.lua
+                env "\(variable)=X='$(printf '\\377')'" "$RLHOST" test && echo 'Y = "\\377"' > init.lua
+                env "\(variable)=@init.lua" "$RLHOST" -e 'assert(#Y == 1)'
+                env "\(variable)=error 'no'" "$RLHOST" test
+                """, directory: directory)
+        }
+        #expect(run.output.contains("1 passed"), "\(run.output)\(run.errors)")
+        #expect(run.output.contains("\(variable):1: no"), "\(run.output)\(run.errors)")
+    }
+}

@@ -229,6 +229,17 @@ void cl_replace_functions(lua_State *L) {
   lua_pop(L, 4);
 }
 
+// One of the host's own, in which tasks and callbacks run.
+static int p_new_thread(lua_State *L) {
+  lua_State *thread = lua_newthread(L);
+  // Not the hook of whoever happens to run now.
+  cl_hook_new_thread(thread);
+  *(uintptr_t *)lua_getextraspace(thread) |= 1;
+  return 1;
+}
+
+int cl_new_thread(lua_State *L) { return cl_call_protected(L, p_new_thread, 0, 1); }
+
 static int push_arguments(lua_State *L) {
   if (lua_getglobal(L, "arg") != LUA_TTABLE) return luaL_error(L, "'arg' is not a table");
   lua_Integer count = luaL_len(L, 1);

@@ -85,3 +85,85 @@ int cl_push_module_text(lua_State *L, const char *name) {
   const lua_module *module = lua_modules_find(name);
   return module ? cl_push_text(L, module->text, module->length) : cl_push_text(L, "", 0);
 }
+
+// Functions for the Lua-written part -----------------------------------------------------------------------------------
+
+static int in_methods(lua_State *L) {  // (kind name) -> the table of its methods
+  cl_host *host = cl_host_of(L);
+  const char *name = luaL_checkstring(L, 1);
+  for (int i = 0; i < CL_MAX_KINDS; i++) {
+    if (!host->kinds[i] || strcmp(host->kinds[i]->name, name) != 0) continue;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, host->metatables[i]);
+    lua_getfield(L, -1, "__index");
+    return 1;
+  }
+  return luaL_error(L, "no kind '%s'", name);
+}
+
+static int in_kind(lua_State *L) {  // (value) -> the name of its kind, or nil
+  cl_box *box = cl_any_box_at(L, 1);
+  if (!box) return 0;
+  lua_pushstring(L, box->kind->name);
+  return 1;
+}
+
+static int in_value_number(lua_State *L) {  // (kind name, name of a user value) -> its number
+  cl_host *host = cl_host_of(L);
+  const char *name = luaL_checkstring(L, 1), *value = luaL_checkstring(L, 2);
+  for (int i = 0; i < CL_MAX_KINDS; i++) {
+    const cl_kind *kind = host->kinds[i];
+    if (!kind || strcmp(kind->name, name) != 0) continue;
+    for (int n = 0; n < kind->user_values; n++) {
+      if (strcmp(kind->value_names[n], value) != 0) continue;
+      lua_pushinteger(L, n + 1);
+      return 1;
+    }
+  }
+  return luaL_error(L, "no user value '%s' of a %s", value, name);
+}
+
+static int in_value(lua_State *L) {  // (object, n) -> its n-th user value
+  if (!cl_any_box_at(L, 1)) return luaL_argerror(L, 1, "an object of rlhost expected");
+  lua_getiuservalue(L, 1, (int)luaL_checkinteger(L, 2));
+  return 1;
+}
+
+static int in_set_value(lua_State *L) {  // (object, n, value)
+  if (!cl_any_box_at(L, 1)) return luaL_argerror(L, 1, "an object of rlhost expected");
+  lua_settop(L, 3);
+  lua_setiuservalue(L, 1, (int)luaL_checkinteger(L, 2));
+  return 0;
+}
+
+static int in_fileno(lua_State *L) {  // (file) -> its descriptor, or nil if it is closed
+  luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+  if (!stream->closef) return 0;
+  lua_pushinteger(L, fileno(stream->f));
+  return 1;
+}
+
+static int p_push_internals(lua_State *L) {
+  static const luaL_Reg functions[] = {{"methods", in_methods}, {"kind", in_kind}, {"value", in_value},
+                                       {"set_value", in_set_value}, {"value_number", in_value_number}, {"fileno", in_fileno}, {NULL, NULL}};
+  luaL_newlib(L, functions);
+  return 1;
+}
+
+int cl_push_internals(lua_State *L) { return cl_call_protected(L, p_push_internals, 0, 1); }
+
+static int p_replace(lua_State *L) {
+  lua_getglobal(L, lua_touserdata(L, 2));
+  lua_pushnil(L);
+  while (lua_next(L, 1)) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_settable(L, 3);
+  }
+  return 0;
+}
+
+int cl_replace(lua_State *L, const char *library) {
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 1);
+  lua_pushlightuserdata(L, (void *)library);
+  return cl_call_protected(L, p_replace, 2, 0);
+}

@@ -24,10 +24,27 @@ void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size);
 /// Frees what the allocator keeps for more. Nothing is allocated any more.
 void cl_free_slabs(cl_host *host);
 
-void cl_push_parcel(lua_State *L, int first, const cl_entry *entry);
-void cl_push_name(lua_State *L, const cl_entry *entry);  ///< as scripts write it
-void cl_run_program(lua_State *L, const char *p, const char *end, int objects);
+/// Whether a frame is the script's own: no C function, and not of the Lua-written part of the host. Fills in "Sl".
+int cl_is_scripts(lua_State *L, lua_Debug *debug);
+typedef struct cl_sites cl_sites;
+cl_sites *cl_new_sites(void);
+void cl_free_sites(cl_sites *sites);
+
+// The rest raises.
+/// The function's name as scripts write it.
+void cl_push_name(lua_State *L, const cl_entry *entry);
+/// Pushes the userdata for what is shared, made if there is none.
 void cl_push_box(lua_State *L, uint32_t kind, void *shared);
+/// Runs a program of cl_tag; `objects` is the index of the table of what references mean, or 0.
+void cl_run_program(lua_State *L, const char *p, const char *end, int objects);
+/// Pushes the values that the scratch buffer describes.
+void cl_decode_scratch(lua_State *L);
+/// Pushes the table of what crosses by name: from the value to its module's name and the way from there, separated by NUL.
+void cl_push_names(lua_State *L);
+/// Pushes a userdata that holds a parcel with the values from `first` to the top; `entry` is the function that they are passed to.
+void cl_push_parcel(lua_State *L, int first, const cl_entry *entry);
+/// Sets the hook of a new coroutine of the host's: that of a running line count, or none.
+void cl_hook_new_thread(lua_State *L);
 
 /// Puts the host's own functions into the libraries, which are open.
 void cl_replace_functions(lua_State *L);

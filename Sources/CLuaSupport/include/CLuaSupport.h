@@ -11,7 +11,7 @@
 #include <lualib.h>
 #include <stdint.h>
 
-#include "process.h"
+#include "watch.h"
 
 /// A Swift function that Lua can call. Returns the number of results on top of the stack, or a verdict.
 typedef int (*cl_function)(lua_State *L);
@@ -247,16 +247,9 @@ const char *cl_site(cl_host *host, uint32_t site, int *line);
 /// valid until the next call on the same thread.
 const char *cl_blocker(lua_State *L);
 
-/// "ENOENT", and "no such file or directory".
-const char *cl_error_name(int number);
-const char *cl_error_text(int number);
-
 /// What `lua -v` says.
 static inline const char *cl_copyright(void) { return LUA_COPYRIGHT; }
 static inline const char *cl_release(void) { return LUA_RELEASE; }
-/// Sets the hook of a new coroutine of the host's: that of a running line count, or none.
-void cl_hook_new_thread(lua_State *L);
-
 /// Pushes the Lua-written part of the library as a function, or an error value. It is compiled once for all states.
 int cl_load_prelude(lua_State *L);
 
@@ -320,5 +313,4 @@ static inline int cl_upvalue(int i) { return lua_upvalueindex(i); }
 static inline void lua_gc_collect(lua_State *L) { lua_gc(L, LUA_GCCOLLECT); }
 /// Pushes nothing but a table; for Swift, on a stack with room. Raises nothing but "not enough memory".
 int cl_push_table(lua_State *L);
-void cl_pause(int milliseconds);
 static inline void cl_pop(lua_State *L, int n) { lua_settop(L, -n - 1); }

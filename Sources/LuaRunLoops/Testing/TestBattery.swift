@@ -1,4 +1,5 @@
 internal import CLuaSupport
+internal import Linux
 internal import Lua
 
 extension Battery {
@@ -23,5 +24,5 @@ extension LuaHost {
     }
 
     /// The process dies when the one that started it does, and prints line by line.
-    public static func becomeWorker() { cl_become_worker() }
+    public static func becomeWorker() { Program.becomeWorker() }
 }

@@ -22,7 +22,7 @@ public final class TestWorld {
         poller.fireDatesAreExact = true
         loop = RunLoop(poller: poller)
         loop.becomeCurrent()
-        poller.somethingIsOutstanding = { cl_has_children() != 0 }
+        poller.somethingIsOutstanding = { Program.hasChildren }
         poller.stuckHandler = { [unowned self] in
             isStuck = true
             loop.stopAll()

@@ -1,0 +1,105 @@
+// What crosses by name: values of loaded modules, which the other state has as well.
+#include "private.h"
+
+#include <stdio.h>
+
+static int has_name(lua_State *L, int names) {
+  lua_pushvalue(L, -1);
+  int found = lua_rawget(L, names) != LUA_TNIL;
+  lua_pop(L, 1);
+  return found;
+}
+
+// (…, module table) with its path so far in `path`.
+static void name_fields(lua_State *L, int names, char *path, size_t length, int depth, int *budget) {
+  luaL_checkstack(L, 8, NULL);
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    int type = lua_type(L, -1);
+    size_t key_length = 0;
+    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &key_length) : NULL;
+    int wanted = type == LUA_TFUNCTION || type == LUA_TTABLE || type == LUA_TUSERDATA;
+    if (key && wanted && strlen(key) == key_length && length + key_length + 1 < 200 && --*budget > 0 &&
+        !has_name(L, names)) {
+      memcpy(path + length, key, key_length + 1);
+      lua_pushvalue(L, -1);
+      lua_pushlstring(L, path, length + key_length + 1);
+      lua_rawset(L, names);
+      if (type == LUA_TTABLE && depth > 0) name_fields(L, names, path, length + key_length + 1, depth - 1, budget);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+static void build_names(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  luaL_checkstack(L, 12, NULL);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "k");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  int names = lua_gettop(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  int loaded = lua_gettop(L);
+  host->named_modules = 0;
+  // The modules themselves first, so that each is known by its own name.
+  for (int round = 0; round < 2; round++) {
+    lua_pushnil(L);
+    while (lua_next(L, loaded)) {
+      size_t length = 0;
+      const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &length) : NULL;
+      char path[256];
+      if (name && strlen(name) == length && length < 100) {
+        memcpy(path, name, length + 1);
+        int type = lua_type(L, -1);
+        if (round == 0) {
+          host->named_modules++;
+          if (type == LUA_TTABLE || type == LUA_TFUNCTION || type == LUA_TUSERDATA) {
+            lua_pushvalue(L, -1);
+            lua_pushlstring(L, path, length + 1);
+            lua_rawset(L, names);
+          }
+        } else if (type == LUA_TTABLE && strcmp(name, "_G") != 0) {
+          int budget = 5000;
+          name_fields(L, names, path, length + 1, 2, &budget);
+        } else if (type == LUA_TTABLE) {
+          // Of the globals only what every state has: the basic functions. The script's own are copied.
+          lua_pushnil(L);
+          while (lua_next(L, -2)) {
+            if (lua_iscfunction(L, -1) && lua_type(L, -2) == LUA_TSTRING && !has_name(L, names)) {
+              snprintf(path + 3, sizeof path - 3, "%s", lua_tostring(L, -2));
+              lua_pushvalue(L, -1);
+              lua_pushlstring(L, path, 3 + strlen(path + 3) + 1);
+              lua_rawset(L, names);
+            }
+            lua_pop(L, 1);
+          }
+        }
+      }
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+  if (host->names) luaL_unref(L, LUA_REGISTRYINDEX, host->names);
+  lua_pushvalue(L, names);
+  host->names = luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
+static lua_Integer count_modules(lua_State *L) {
+  lua_Integer count = 0;
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    if (lua_type(L, -2) == LUA_TSTRING) count++;
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return count;
+}
+
+void cl_push_names(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  if (!host->names || count_modules(L) != host->named_modules) build_names(L);
+  else lua_rawgeti(L, LUA_REGISTRYINDEX, host->names);
+}

@@ -1,0 +1,103 @@
+// Calls from Swift: whatever Lua raises meanwhile is caught here. What they need to say goes through the scratch buffer.
+#include "private.h"
+
+#include <stdlib.h>
+
+// The scratch buffer -------------------------------------------------------------------------------------------------
+
+void cl_reset(cl_host *host) { host->length = 0; }
+
+int cl_write(cl_host *host, const void *bytes, size_t length) {
+  if (host->length + length > host->capacity) {
+    size_t capacity = host->capacity ? host->capacity : 256;
+    while (capacity < host->length + length) capacity *= 2;
+    char *larger = realloc(host->scratch, capacity);
+    if (!larger) return 0;
+    host->scratch = larger;
+    host->capacity = capacity;
+  }
+  memcpy(host->scratch + host->length, bytes, length);
+  host->length += length;
+  return 1;
+}
+
+// Protected calls ----------------------------------------------------------------------------------------------------
+
+// There was no memory for a larger stack: nil takes the place of the arguments, as an error value would.
+int cl_no_room(lua_State *L, int arguments) {
+  lua_pop(L, arguments);
+  lua_pushnil(L);  // at worst in one of the places that Lua keeps behind every stack
+  return LUA_ERRMEM;
+}
+
+int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results) {
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, arguments);
+  lua_pushcfunction(L, function);
+  lua_insert(L, -1 - arguments);
+  return lua_pcall(L, arguments, results, 0);
+}
+
+static int p_load_file(lua_State *L) {
+  int status = luaL_loadfile(L, lua_touserdata(L, 1));
+  cl_host_of(L)->is_unreadable = status == LUA_ERRFILE;
+  return status == LUA_OK ? 1 : lua_error(L);
+}
+
+int cl_load_file(lua_State *L, const char *path) {
+  lua_pushlightuserdata(L, (void *)path);
+  return cl_call_protected(L, p_load_file, 1, 1);
+}
+
+static int p_load_text(lua_State *L) {
+  int status = luaL_loadbuffer(L, lua_touserdata(L, 1), (size_t)lua_tointeger(L, 2), lua_touserdata(L, 3));
+  return status == LUA_OK ? 1 : lua_error(L);
+}
+
+int cl_load_text(lua_State *L, const char *text, size_t length, const char *chunk_name) {
+  lua_pushlightuserdata(L, (void *)text);
+  lua_pushinteger(L, (lua_Integer)length);
+  lua_pushlightuserdata(L, (void *)chunk_name);
+  return cl_call_protected(L, p_load_text, 3, 1);
+}
+
+static int p_push_text(lua_State *L) {
+  lua_pushlstring(L, lua_touserdata(L, 1), (size_t)lua_tointeger(L, 2));
+  return 1;
+}
+
+int cl_push_text(lua_State *L, const char *text, size_t length) {
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
+  lua_pushlightuserdata(L, (void *)text);
+  lua_pushinteger(L, (lua_Integer)length);
+  return cl_call_protected(L, p_push_text, 2, 1);
+}
+
+static int p_set_global(lua_State *L) {
+  lua_pushvalue(L, 1);
+  lua_setglobal(L, lua_touserdata(L, 2));
+  return 0;
+}
+
+int cl_set_global(lua_State *L, const char *name) {
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 1);
+  lua_pushlightuserdata(L, (void *)name);
+  return cl_call_protected(L, p_set_global, 2, 0);
+}
+
+static int p_get_global(lua_State *L) {
+  lua_getglobal(L, lua_touserdata(L, 1));
+  return 1;
+}
+
+int cl_get_global(lua_State *L, const char *name) {
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
+  lua_pushlightuserdata(L, (void *)name);
+  return cl_call_protected(L, p_get_global, 1, 1);
+}
+
+static int p_push_table(lua_State *L) {
+  lua_newtable(L);
+  return 1;
+}
+
+int cl_push_table(lua_State *L) { return cl_call_protected(L, p_push_table, 0, 1); }

@@ -1,0 +1,287 @@
+// What the functions that Lua calls really are. Lua raises and yields by longjmp, which must not pass over a Swift frame: it would
+// leak what the frame owns and corrupt the runtime's records. So every function that Lua can call is a trampoline here. It calls
+// Swift; Swift uses only Lua calls that cannot raise, and returns a verdict; the trampoline raises, yields or builds results when the
+// Swift frame is gone. Swift in its turn calls Lua through functions of protected.c, which run under lua_pcall.
+#include "private.h"
+
+static const char raise_mark = 0;
+void *cl_raise_mark(void) { return (void *)&raise_mark; }
+
+static int after_yield(lua_State *L, int status, lua_KContext top) {
+  (void)status;
+  int first = (int)top + 1;
+  if (lua_touserdata(L, first) == &raise_mark) {
+    lua_settop(L, first + 1);
+    return lua_error(L);
+  }
+  return lua_gettop(L) - (int)top;
+}
+
+static void push_position(lua_State *L) {
+  lua_Debug debug;
+  for (int level = 1; level < 4 && lua_getstack(L, level, &debug); level++) {
+    if (!cl_is_scripts(L, &debug)) continue;
+    lua_pushfstring(L, "%s:%d: ", debug.short_src, debug.currentline);
+    return;
+  }
+  lua_pushliteral(L, "");
+}
+
+static int after_call(lua_State *L, int status, lua_KContext base) {
+  (void)status;
+  return lua_gettop(L) - (int)base;
+}
+
+static int conclude(lua_State *L, int verdict) {
+  cl_host *host = cl_host_of(L);
+  int base;
+  if (verdict <= CL_CALL) {
+    int arguments = CL_CALL - verdict;
+    base = lua_gettop(L) - arguments - 1;
+    lua_callk(L, arguments, LUA_MULTRET, base, after_call);
+    return after_call(L, LUA_OK, base);
+  }
+  switch (verdict) {
+    case CL_RAISE:
+      lua_settop(L, 0);
+      lua_pushlstring(L, host->scratch, host->length);
+      push_position(L);
+      lua_insert(L, 1);
+      lua_concat(L, 2);
+      return lua_error(L);
+    case CL_RAISE_VALUE: return lua_error(L);
+    case CL_RAISE_INTERRUPTION:
+      push_position(L);
+      lua_pushliteral(L, "interrupted!");
+      lua_concat(L, 2);
+      cl_note_interruption(L);
+      return lua_error(L);
+    case CL_YIELD: base = lua_gettop(L); return lua_yieldk(L, 0, base, after_yield);
+    case CL_RESULTS:
+      base = lua_gettop(L);
+      cl_decode_scratch(L);
+      return lua_gettop(L) - base;
+    case CL_STRING: lua_pushlstring(L, host->scratch, host->length); return 1;
+    default: return luaL_error(L, "not enough memory");
+  }
+}
+
+static int run(lua_State *L, cl_function function) {
+  int verdict = function(L);
+  return verdict >= 0 ? verdict : conclude(L, verdict);
+}
+
+static int closing(lua_State *L) { return luaL_error(L, "rlhost: the state is being closed"); }
+
+static int call_function(lua_State *L) {
+  if (cl_host_of(L)->closing) return closing(L);
+  return run(L, cl_running(L)->function);
+}
+
+// Whether argument 1 is what the method is called on, which is then at hand for it. What a finalizer has met holds nothing any more.
+static int has_self(lua_State *L, cl_host *host, const cl_kind *kind) {
+  cl_box *box = cl_box_at(L, 1, kind);
+  host->receiver = box;
+  return box && (box->object || !kind->collect);
+}
+
+static int call_method(lua_State *L) {
+  const cl_entry *entry = cl_running(L);
+  cl_host *host = cl_host_of(L);
+  if (host->closing) return closing(L);
+  return run(L, has_self(L, host, entry->self_kind) ? entry->function : host->wrong_self);
+}
+
+// The largest integer key of a table, by a raw traversal: the length operator is free to stop at a nil.
+static int count_positional(lua_State *L, int table) {
+  lua_Integer largest = 0;
+  lua_pushnil(L);
+  while (lua_next(L, table)) {
+    if (lua_isinteger(L, -2) && lua_tointeger(L, -2) > largest) largest = lua_tointeger(L, -2);
+    lua_pop(L, 1);
+  }
+  return largest > 100000 ? 100000 : (int)largest;
+}
+
+// What another thread is to call: the function before the arguments that a constructor keeps, and those; or the array part of the
+// table in its place. The parcel is left on top; nil if there is no function.
+static void pack_call(lua_State *L, const cl_entry *entry, int first, int table, int count) {
+  int top = lua_gettop(L), is_function = lua_isfunction(L, first);
+  if (table) {
+    is_function = lua_rawgeti(L, table, 1) == LUA_TFUNCTION;
+    lua_settop(L, top);
+  }
+  if (!is_function) {
+    lua_pushnil(L);
+    return;
+  }
+  luaL_checkstack(L, count + 20, NULL);
+  for (int i = 0; i <= count; i++) {
+    if (table) lua_rawgeti(L, table, 1 + i);
+    else lua_pushvalue(L, first + i);
+  }
+  cl_push_parcel(L, top + 1, entry);
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
+}
+
+// The new object is made, and therefore paid for, before Swift owns anything that a raise would leak.
+static int construct(lua_State *L) {
+  const cl_entry *entry = cl_running(L);
+  cl_host *host = cl_host_of(L);
+  if (host->closing) return closing(L);
+  if (entry->self_kind && !has_self(L, host, entry->self_kind)) return run(L, host->wrong_self);
+  int is_afar = entry->makes_afar && host->receiver->object != host->home;
+  const cl_kind *kind = is_afar ? entry->makes_afar : entry->makes;
+  int first = entry->spread;
+  int arguments = lua_gettop(L);
+  int spread = 0, table = 0;
+  if (first > 0) {
+    if (arguments == first - 1 && lua_type(L, first - 1) == LUA_TTABLE) {
+      table = first - 1;
+      spread = count_positional(L, table) - 1;
+    } else {
+      spread = arguments - first + 1;
+    }
+    if (spread < 0) spread = 0;
+    if (spread > 250) return luaL_error(L, "too many arguments (at most 250 can be kept)");
+  }
+  int kept = is_afar ? 0 : spread;
+  cl_box *box = lua_newuserdatauv(L, kind->size, kind->user_values + kept);
+  memset(box, 0, kind->size);
+  box->kind = kind;
+  box->spread = (uint32_t)kept;
+  lua_pushvalue(L, lua_upvalueindex(is_afar ? 3 : 2));
+  lua_setmetatable(L, -2);
+  lua_insert(L, 1);
+  for (int i = 0; i < kept; i++) {
+    if (table) lua_rawgeti(L, table + 1, 2 + i);
+    else lua_pushvalue(L, first + 1 + i);
+    lua_setiuservalue(L, 1, kind->user_values + 1 + i);
+  }
+  if (is_afar) pack_call(L, entry, first, table ? table + 1 : 0, spread);
+  host->receiver = box;
+  return run(L, entry->function);
+}
+
+// A function that packs: what could not cross raises here, before Swift knows of the call.
+static int pack_and_call(lua_State *L) {
+  const cl_entry *entry = cl_running(L);
+  if (entry->self_kind && !has_self(L, cl_host_of(L), entry->self_kind)) return run(L, cl_host_of(L)->wrong_self);
+  cl_push_parcel(L, entry->packs, entry);
+  return call_function(L);
+}
+
+static void push_entry(lua_State *L, const cl_entry *entry) {
+  if (entry->is_native) {
+    lua_pushcfunction(L, entry->function);
+    return;
+  }
+  lua_pushlightuserdata(L, (void *)entry);
+  if (entry->makes) {
+    lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->metatables[entry->makes->index]);
+    if (entry->makes_afar) lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->metatables[entry->makes_afar->index]);
+    lua_pushcclosure(L, construct, entry->makes_afar ? 3 : 2);
+  } else {
+    lua_pushcclosure(L, entry->packs ? pack_and_call : entry->self_kind ? call_method : call_function, 1);
+  }
+}
+
+// Registering them ---------------------------------------------------------------------------------------------------
+
+// __gc: never runs code that touches Lua.
+static int collect(lua_State *L) {
+  cl_box *box = cl_any_box_at(L, 1);
+  if (box && box->kind->collect) box->kind->collect(L);
+  return 0;
+}
+
+static int p_define_kind(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  const cl_kind *kind = lua_touserdata(L, 1);
+  const cl_entry *methods = lua_touserdata(L, 2);
+  int count = (int)lua_tointeger(L, 3);
+  lua_createtable(L, 0, 8);
+  lua_pushvalue(L, -1);
+  host->metatables[kind->index] = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_pushstring(L, kind->name);
+  lua_setfield(L, -2, "__name");
+  lua_pushboolean(L, 0);
+  lua_setfield(L, -2, "__metatable");
+  if (kind->collect) {
+    lua_pushcfunction(L, collect);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_createtable(L, 0, count);
+  for (int i = 0; i < count; i++) {
+    push_entry(L, &methods[i]);
+    if (strcmp(methods[i].name, "invalidate") == 0) {
+      lua_pushvalue(L, -1);
+      lua_setfield(L, -4, "__close");
+    }
+    lua_setfield(L, strncmp(methods[i].name, "__", 2) == 0 ? -3 : -2, methods[i].name);
+  }
+  lua_setfield(L, -2, "__index");
+  return 0;
+}
+
+int cl_define_kind(lua_State *L, const cl_kind *kind, const cl_entry *methods, int count) {
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
+  cl_host *host = cl_host_of(L);
+  host->kinds[kind->index] = kind;
+  lua_pushlightuserdata(L, (void *)kind);
+  lua_pushlightuserdata(L, (void *)methods);
+  lua_pushinteger(L, count);
+  return cl_call_protected(L, p_define_kind, 3, 0);
+}
+
+static int p_new_library(lua_State *L) {
+  const cl_entry *entries = lua_touserdata(L, 1);
+  int count = (int)lua_tointeger(L, 2);
+  lua_createtable(L, 0, count);
+  for (int i = 0; i < count; i++) {
+    push_entry(L, &entries[i]);
+    lua_setfield(L, -2, entries[i].name);
+  }
+  return 1;
+}
+
+int cl_new_library(lua_State *L, const cl_entry *entries, int count) {
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
+  lua_pushlightuserdata(L, (void *)entries);
+  lua_pushinteger(L, count);
+  return cl_call_protected(L, p_new_library, 2, 1);
+}
+
+// (package.preload, name) -> what makes the module, or nothing: `require` goes on looking.
+static int find_module(lua_State *L) {
+  static const char prefix[] = "runloop.";
+  if (lua_type(L, 2) != LUA_TSTRING || strncmp(lua_tostring(L, 2), prefix, sizeof prefix - 1) != 0) return 0;
+  if (cl_host_of(L)->closing || !((cl_function)lua_touserdata(L, lua_upvalueindex(1)))(L)) return 0;
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_pushcclosure(L, call_function, 1);
+  return 1;
+}
+
+// Nothing is said of a module before somebody requires it: Lua asks package.preload first, and honours its __index.
+static int p_open_modules(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushvalue(L, 1);
+  lua_pushcclosure(L, call_function, 1);
+  lua_setfield(L, -2, "runloop");
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 3);
+  lua_pushcclosure(L, find_module, 2);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
+  return 0;
+}
+
+int cl_open_modules(lua_State *L, const cl_entry *open, cl_function knows, const cl_entry *open_other) {
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
+  lua_pushlightuserdata(L, (void *)open);
+  lua_pushlightuserdata(L, (void *)knows);
+  lua_pushlightuserdata(L, (void *)open_other);
+  return cl_call_protected(L, p_open_modules, 3, 0);
+}

@@ -1,0 +1,152 @@
+// Values from another state, or described by Swift: the programs that make them.
+#include "private.h"
+
+#include <stdlib.h>
+
+static void remember(lua_State *L, int objects, lua_Integer *number) {
+  if (!objects) return;
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, objects, ++*number);
+}
+
+// "string\0format": a module, and the way from there.
+static void push_named(lua_State *L, const char *p, const char *end) {
+  const char *module = p;
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, module) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_getglobal(L, "require");
+    lua_pushstring(L, module);
+    lua_call(L, 1, 1);
+  }
+  lua_remove(L, -2);
+  for (p += strlen(p) + 1; p < end; p += strlen(p) + 1) {
+    if (lua_type(L, -1) != LUA_TTABLE) break;
+    lua_pushstring(L, p);
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+  }
+  if (lua_isnil(L, -1)) luaL_error(L, "module '%s' has something here that it lacks in the other thread", module);
+}
+
+// Runs the program at `p`; leaves what it pushed. Strings below keep the bytes alive.
+// With `objects`, the index of a table, tables and functions are numbered there for references.
+void cl_run_program(lua_State *L, const char *p, const char *end, int objects) {
+  lua_Integer number_of_objects = 0;
+  while (p < end) {
+    uint32_t a, b;
+    uint64_t length;
+    lua_Integer integer;
+    lua_Number number;
+    switch (*p++) {
+      case CL_NIL: luaL_checkstack(L, 4, NULL); lua_pushnil(L); break;
+      case CL_FALSE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 0); break;
+      case CL_TRUE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 1); break;
+      case CL_INTEGER:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&integer, p, 8); p += 8;
+        lua_pushinteger(L, integer);
+        break;
+      case CL_NUMBER:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&number, p, 8); p += 8;
+        lua_pushnumber(L, number);
+        break;
+      case CL_TEXT:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&length, p, 8); p += 8;
+        lua_pushlstring(L, p, length);
+        p += length;
+        break;
+      case CL_TABLE:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&a, p, 4); memcpy(&b, p + 4, 4); p += 8;
+        lua_createtable(L, (int)a, (int)b);
+        remember(L, objects, &number_of_objects);
+        break;
+      case CL_SET: lua_rawset(L, -3); break;
+      case CL_APPEND: lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1); break;
+      case CL_ANCHORED:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&a, p, 4); p += 4;
+        lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->anchors);
+        lua_rawgeti(L, -1, a);
+        lua_remove(L, -2);
+        break;
+      case CL_BOX:
+        luaL_checkstack(L, 6, NULL);
+        memcpy(&a, p, 4); memcpy(&length, p + 4, 8); p += 12;
+        cl_push_box(L, a, (void *)(uintptr_t)length);
+        break;
+      case CL_REFERENCE:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&a, p, 4); p += 4;
+        lua_rawgeti(L, objects, (lua_Integer)a);
+        break;
+      case CL_FUNCTION: {
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&length, p, 8); p += 8;
+        // "b": our own dump of a function of this very program, never bytes from outside.
+        if (luaL_loadbufferx(L, p, length, "=function", "b") != LUA_OK) lua_error(L);
+        p += length;
+        remember(L, objects, &number_of_objects);
+        break;
+      }
+      case CL_UPVALUE: lua_setupvalue(L, -2, (unsigned char)*p++); break;
+      case CL_JOIN:
+        luaL_checkstack(L, 4, NULL);
+        memcpy(&a, p + 1, 4);
+        lua_rawgeti(L, objects, (lua_Integer)a);
+        lua_upvaluejoin(L, -2, (unsigned char)p[0], -1, (unsigned char)p[5]);
+        lua_pop(L, 1);
+        p += 6;
+        break;
+      case CL_NAMED:
+        luaL_checkstack(L, 6, NULL);
+        memcpy(&length, p, 8); p += 8;
+        push_named(L, p, p + length);
+        p += length;
+        break;
+      default: luaL_error(L, "rlhost: damaged result program");
+    }
+  }
+}
+
+static int p_unpack(lua_State *L) {
+  const cl_parcel *parcel = lua_touserdata(L, 1);
+  int objects = 0;
+  lua_settop(L, 0);
+  if (parcel->has_references) {
+    lua_createtable(L, (int)parcel->numbered, 0);
+    objects = 1;
+  }
+  cl_run_program(L, parcel->bytes, parcel->bytes + parcel->length, objects);
+  return lua_gettop(L) - objects;
+}
+
+int cl_unpack(lua_State *L, const cl_parcel *parcel) {
+  if (!lua_checkstack(L, parcel->count + 24)) {
+    lua_pushnil(L);  // the error: at worst in one of the places that Lua keeps behind every stack
+    return LUA_ERRMEM;
+  }
+  lua_pushlightuserdata(L, (void *)parcel);
+  return cl_call_protected(L, p_unpack, 1, LUA_MULTRET);
+}
+
+// A string first, in one step: collecting garbage between two steps may run code that uses the scratch buffer again.
+void cl_decode_scratch(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  lua_pushlstring(L, host->scratch, host->length);
+  size_t length;
+  const char *p = lua_tolstring(L, -1, &length);
+  int program = lua_gettop(L);
+  cl_run_program(L, p, p + length, 0);
+  lua_remove(L, program);
+}
+
+static int p_decode(lua_State *L) {
+  cl_decode_scratch(L);
+  return 1;
+}
+
+int cl_decode(lua_State *L) { return cl_call_protected(L, p_decode, 0, 1); }

@@ -190,6 +190,8 @@ void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size) {
   return block;
 }
 
+void cl_trim_memory(void) { malloc_trim(0); }
+
 void cl_free_slabs(cl_host *host) {
   while (host->chunks) free_chunk(&host->chunks, host->chunks);
   while (host->full_chunks) free_chunk(&host->full_chunks, host->full_chunks);

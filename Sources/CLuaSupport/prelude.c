@@ -142,9 +142,15 @@ static int in_fileno(lua_State *L) {  // (file) -> its descriptor, or nil if it 
   return 1;
 }
 
+static int in_part(lua_State *L) {  // (name) -> the function of a module of the product's own
+  if (cl_load_module(L, luaL_checkstring(L, 1)) != LUA_OK) return lua_error(L);
+  return 1;
+}
+
 static int p_push_internals(lua_State *L) {
   static const luaL_Reg functions[] = {{"methods", in_methods}, {"kind", in_kind}, {"value", in_value},
-                                       {"set_value", in_set_value}, {"value_number", in_value_number}, {"fileno", in_fileno}, {NULL, NULL}};
+                                       {"set_value", in_set_value}, {"value_number", in_value_number}, {"fileno", in_fileno},
+                                       {"part", in_part}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

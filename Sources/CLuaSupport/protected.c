@@ -100,4 +100,14 @@ static int p_push_table(lua_State *L) {
   return 1;
 }
 
+static int p_collect_values(lua_State *L) {
+  int count = lua_gettop(L);
+  lua_createtable(L, count, 0);
+  lua_insert(L, 1);
+  for (int i = count; i > 0; i--) lua_rawseti(L, 1, i);
+  return 1;
+}
+
+int cl_collect_values(lua_State *L, int count) { return cl_call_protected(L, p_collect_values, count, 1); }
+
 int cl_push_table(lua_State *L) { return cl_call_protected(L, p_push_table, 0, 1); }

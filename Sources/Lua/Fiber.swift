@@ -14,6 +14,8 @@ public struct Fiber: Hashable {
     private struct Memory {
         var thread: LuaState
         let slot: UInt32
+        /// Where it is among the interpreter's.
+        var place: Int
         var now = Moment()
         var cancelWait: ((Fiber) -> Void)?
         var waitsIn: StaticString = ""
@@ -25,6 +27,7 @@ public struct Fiber: Hashable {
     private struct Moment {
         var state = State.idle
         var next: Fiber?
+        var number = 0
         var depth = 0
         var subject: UInt32 = 0
         var subjectSite: UInt32 = 0
@@ -52,13 +55,22 @@ public struct Fiber: Hashable {
         get { memory.pointee.now.next }
         nonmutating set { memory.pointee.now.next = newValue }
     }
+    var place: Int {
+        get { memory.pointee.place }
+        nonmutating set { memory.pointee.place = newValue }
+    }
+    /// The later it was taken into use, the greater.
+    public internal(set) var number: Int {
+        get { memory.pointee.now.number }
+        nonmutating set { memory.pointee.now.number = newValue }
+    }
     /// How many fibers ran, one inside the other, when it was resumed, itself included.
     var depth: Int {
         get { memory.pointee.now.depth }
         nonmutating set { memory.pointee.now.depth = newValue }
     }
     /// How many values are on its stack below the function that it runs.
-    var below: Int32 {
+    public var below: Int32 {
         get { memory.pointee.now.below }
         nonmutating set { memory.pointee.now.below = newValue }
     }
@@ -116,9 +128,9 @@ public struct Fiber: Hashable {
         self.memory = memory
     }
 
-    init(thread: LuaState, slot: UInt32) {
+    init(thread: LuaState, slot: UInt32, place: Int) {
         memory = .allocate(capacity: 1)
-        memory.initialize(to: Memory(thread: thread, slot: slot))
+        memory.initialize(to: Memory(thread: thread, slot: slot, place: place))
     }
 
     func free() {
@@ -153,43 +165,12 @@ open class FiberAttachment {
     public init() {}
     /// It begins or goes on, or it has waited or ended.
     open func runs(_ isRunning: Bool) {}
-    /// Ended, with `results` values on its stack, or, if that is -1, an error value. Returns whether the fiber may be used
-    /// again at once; otherwise it is kept until it is given to `discard`.
-    open func ended(_ fiber: Fiber, results: Int32) -> Bool { true }
+    /// Ended, with `results` values on its stack, or, if that is -1, an error value. The fiber is used again as soon as this
+    /// returns: what is to be kept of them is put elsewhere.
+    open func ended(_ fiber: Fiber, results: Int32) {}
 }
 
 extension Interpreter {
-    /// A fiber with nothing on its stack but the anchors; nil when memory is out.
-    public final func takeFiber() -> Fiber? {
-        if let fiber = pool {
-            pool = fiber.next
-            fiber.state = .running
-            return fiber
-        }
-        guard !isClosed, cl_new_thread(main) == LUA_OK, let thread = lua_tothread(main, -1) else {
-            cl_pop(main, 1)
-            return nil
-        }
-        let slot = anchor(main, -1)
-        cl_pop(main, 1)
-        guard slot != 0 else { return nil }
-        lua_rawgeti(thread, cl_registry, lua_Integer(host.pointee.anchors))
-        let fiber = Fiber(thread: thread, slot: slot)
-        fiber.state = .running
-        fibers.append(fiber)
-        return fiber
-    }
-
-    /// Gives back a fiber that has ended, or has not begun.
-    public final func recycle(_ fiber: Fiber) {
-        fiber.clear()
-        guard !isClosed else { return }
-        lua_settop(fiber.thread, 1)
-        fiber.state = .idle
-        fiber.next = pool
-        pool = fiber
-    }
-
     /// A fiber about to call an anchored object's callback, and the head of that: object and function are on its stack, at 2
     /// and 3; push the arguments and `resume`. nil when there is no callback, or no memory.
     public final func prepareCallback(slot: UInt32, userValue: Int32 = 1) -> (Fiber, box: Box)? {
@@ -239,7 +220,8 @@ extension Interpreter {
         if status == LUA_OK {
             fiber.state = .ended
             results -= fiber.below  // Lua counts all that is on the stack
-            if fiber.attachment?.ended(fiber, results: results) ?? true { recycle(fiber) }
+            fiber.attachment?.ended(fiber, results: results)
+            recycle(fiber)
         } else if status == LUA_YIELD, fiber.state == .waiting {
             // It waits: whoever it waits for has it.
         } else {
@@ -258,7 +240,7 @@ extension Interpreter {
             _ = cl_push_text(thread, host.pointee.scratch, host.pointee.length)
         }
         if let attachment = fiber.attachment {
-            guard attachment.ended(fiber, results: -1) else { return }
+            attachment.ended(fiber, results: -1)
         } else {
             uncaught(fiber)
         }
@@ -289,12 +271,6 @@ extension Interpreter {
     public final func discard(_ fiber: Fiber) {
         guard !isClosed else { return }
         unwind(fiber)
-        discardEnded(fiber)
-    }
-
-    /// Gives back a fiber that ended, and was unwound if that was with an error. Runs no Lua code.
-    public final func discardEnded(_ fiber: Fiber) {
-        guard !isClosed else { return }
         renew(fiber)
         lua_settop(fiber.thread, 0)
         lua_rawgeti(fiber.thread, cl_registry, lua_Integer(host.pointee.anchors))
@@ -314,7 +290,7 @@ extension Interpreter {
 
     /// Those that wait, oldest first.
     public final func fibersThatWait() -> [Fiber] {
-        fibers.filter { $0.state == .waiting }.sorted { $0.slot < $1.slot }
+        fibers.filter { $0.state == .waiting }.sorted { $0.number < $1.number }
     }
 
     /// A wait that was begun cannot be: the fiber goes on running.

@@ -21,6 +21,13 @@ open class Interpreter {
     final var depth = 0
     final var pool: Fiber?
     final var fibers: [Fiber] = []
+    /// How many of them are in the pool.
+    final var idle = 0
+    /// How many of them were in use at once, lately.
+    final var mostInUse = 0
+    /// How often one was taken.
+    final var taken = 0
+    final var isPoolLarge = false
     /// Set when the state is being closed: from then on nothing may call into Lua.
     public private(set) final var isClosed = false
 
@@ -54,12 +61,18 @@ open class Interpreter {
     }
 
     deinit {
-        close()
+        guard isClosed else {
+            // Too late: finalizers would call a host that is half gone. Losing the state's memory is the lesser evil.
+            isClosed = true
+            return willClose()
+        }
         cl_free(host)
         for fiber in fibers { fiber.free() }
     }
 
     /// Closes the state: finalizers run, everything is freed. Tasks that wait never go on.
+    ///
+    /// Whoever makes an interpreter closes it, whatever has happened to it: there is no other way in which its state ends.
     open func close() {
         guard !isClosed, !isClosing else { return }
         isClosing = true
@@ -75,6 +88,9 @@ open class Interpreter {
     }
 
     private var isClosing = false
+
+    /// The pool of fibers has grown beyond its usual size: call `shrinkPool` soon.
+    open func poolIsLarge() {}
 
     /// The last moment at which Lua can be called.
     open func willClose() {}

@@ -204,6 +204,9 @@ public struct Stack: Hashable, @unchecked Sendable {
 
     // MARK: Tables and objects
 
+    /// Puts the topmost values into a table, which takes their place. May fail.
+    public func collect(_ count: Int32) -> Bool { cl_collect_values(thread, count) == LUA_OK }
+
     /// Pushes an element of a table, raw.
     @inlinable @inline(__always) @discardableResult
     public func pushElement(_ number: Int, of table: Int32) -> ValueType {

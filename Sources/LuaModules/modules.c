@@ -9,6 +9,9 @@ static const char json_lua[] = {
 static const char prelude_lua[] = {
 #embed "runloop/prelude.lua"
 };
+static const char channels_lua[] = {
+#embed "runloop/channels.lua"
+};
 static const char prompt_entries_lua[] = {
 #embed "runloop/prompt/entries.lua"
 };
@@ -67,6 +70,7 @@ static const char test_worker_lua[] = {
 #define MODULE(name, text) {name, text, sizeof text}
 static const lua_module modules[] = {
     MODULE("runloop.json", json_lua),
+    MODULE("runloop.channels", channels_lua),
     MODULE("runloop.prelude", prelude_lua),
     MODULE("runloop.prompt.entries", prompt_entries_lua),
     MODULE("runloop.prompt.inspect", prompt_inspect_lua),

@@ -26,8 +26,8 @@ final class Session {
 
     /// Returns the exit status.
     func run() -> Int32 {
-        let status = perform()
-        if status == nil, let status = stopThreads() { return status }
+        var status = perform()
+        if status == nil { status = stopThreads() }
         // A main chunk that will never go on has resources to let go of, as if it had been interrupted.
         main?.unwind()
         host.close()

@@ -24,11 +24,13 @@ for name, value in pairs(rl) do
   exists["rl." .. name] = type(value)
   if name == "modes" then
     for mode in pairs(value) do exists["rl.modes." .. mode] = true end
-  elseif type(value) == "table" then
+  elseif type(value) == "table" and next(value) then
     add_methods(name, value)                       -- such as rl.notifications
   end
 end
 
+-- Made known when it is first used.
+rl.condition()
 -- Every kind of userdata has its metatable in the registry; ours hide theirs from scripts.
 for _, metatable in pairs(debug.getregistry()) do
   if type(metatable) == "table" and rawget(metatable, "__name") and rawget(metatable, "__metatable") == false then
@@ -36,7 +38,9 @@ for _, metatable in pairs(debug.getregistry()) do
   end
 end
 
--- And one kind is a table of Lua.
+-- And some kinds are tables of Lua.
+add_methods("channel", getmetatable(rl.channel()).__index)
+add_methods("group", getmetatable(rl.group()).__index)
 local observation = rl.notifications:observe("name", print)
 add_methods("notification_observer", getmetatable(observation).__index)
 observation:invalidate()

@@ -668,8 +668,8 @@ function rl.all_of(...) end
 ---@return any ...
 function Task:await() end
 
----Ends the task where it waits, with the error "cancelled": its `<close>` variables are closed.
----@return boolean cancelled false when it was not waiting
+---Ends the task where it waits, with the error `rl.cancelled`: its `<close>` variables are closed.
+---@return boolean cancelled false when it has ended
 function Task:cancel() end
 
 ---@return "waiting"|"running"|"done"|"failed"|"cancelled" status
@@ -685,6 +685,117 @@ function Task:is_valid() end
 
 ---@return string
 function Task:name() end
+
+---The error by which a task is cancelled; `tostring` makes "cancelled" of it.
+---@type any
+rl.cancelled = {}
+
+---Whether an error that `pcall` has caught, or that a `<close>` variable is told, is the one by which a task is cancelled. No
+---error of a script's own is.
+---@param err any
+---@return boolean
+function rl.is_cancelled(err) end
+
+-- Between tasks ------------------------------------------------------------------------------------------------------
+
+---Something that tasks of one thread wait for, and that others say has happened. It does not remember: who waits later waits
+---for the next time.
+---@class runloop.Condition
+local Condition = {}
+
+---@return runloop.Condition
+function rl.condition() end
+
+---Waits until it is signalled. Those that wait go on in the order in which they came.
+---@param timeout? number seconds; absent: no limit
+---@return true? signalled
+---@return string? message "timed out"
+function Condition:wait(timeout) end
+
+---Lets the task go on that has waited longest, in the loop's next pass.
+---@return boolean signalled false if nobody waits
+function Condition:signal() end
+
+---Lets all go on that wait.
+---@return integer count how many those are
+function Condition:broadcast() end
+
+---Values on their way between tasks of one thread, in order. For other threads there are ports.
+---@class runloop.Channel
+local Channel = {}
+
+---```lua
+---local jobs = rl.channel(10)
+---rl.task(function()
+---  for i = 1, 3 do jobs:send("job", i) end
+---  jobs:close()
+---end)
+---for kind, number in jobs:values() do print(kind, number) end
+---```
+---```text
+---job	1
+---job	2
+---job	3
+---```
+---@param capacity? number how many values it holds; 0, or absent: each is handed over from task to task; `math.huge`: any number
+---@return runloop.Channel
+function rl.channel(capacity) end
+
+---Sends values, the first of which is not nil, as one. Waits while the channel is full; with capacity 0, until they are taken.
+---A sender that is cancelled while it waits has sent nothing.
+---@param ... any
+---@return true? sent
+---@return string? message "closed", also when that happens while it waits
+function Channel:send(...) end
+
+---Takes the next values. Waits while there are none.
+---@param timeout? number seconds; 0: does not wait; absent: no limit
+---@return any ... nil and "timed out"; or, when it is closed and empty, nil and "closed"
+function Channel:receive(timeout) end
+
+---No more can be sent; what has been can still be received. `<close>` does the same.
+function Channel:close() end
+
+---Iterates over what is received, until the channel is closed and empty.
+---@return fun(): any ...
+function Channel:values() end
+
+---How many values it holds now.
+---@return integer
+function Channel:count() end
+
+---@return boolean
+function Channel:is_closed() end
+
+---Tasks that end together: the first error among them cancels the others.
+---@class runloop.Group
+local Group = {}
+
+---```lua
+---local group <close> = rl.group()
+---for i = 1, 3 do group:task(function() rl.sleep(i / 100) if i == 2 then error "the second one failed" end end) end
+---print(select(2, pcall(group.wait, group)):match "the.*")
+---```
+---```text
+---the second one failed
+---```
+---@return runloop.Group
+function rl.group() end
+
+---Starts a task that belongs to the group.
+---@param fn function
+---@param ... any arguments for `fn`
+---@return runloop.Task
+function Group:task(fn, ...) end
+
+---Waits until all have ended. Then raises the first error that ended one of them, if there was one.
+---@param timeout? number seconds; absent: no limit
+---@return true? ended
+---@return string? message "timed out"
+function Group:wait(timeout) end
+
+---Cancels those that have not ended. `<close>` does the same.
+function Group:cancel() end
 
 -- Threads ------------------------------------------------------------------------------------------------------------
 

@@ -126,6 +126,17 @@ rl.on_writable = watch("rl.on_writable", "w")
 
 -- Tasks --------------------------------------------------------------------------------------------------------------
 
+-- The error of a task that is cancelled: one value, which no error of a script's own is.
+local cancelled = setmetatable({}, {
+  __name = "cancelled",
+  __tostring = function() return "cancelled" end,
+  __concat = function(a, b) return tostring(a) .. tostring(b) end,
+})
+rl.cancelled = cancelled
+crossing.set_cancelled(cancelled)
+
+function rl.is_cancelled(err) return rawequal(err, cancelled) end
+
 local start = rl.task
 local wait_for_timeout, wait_for_first, wait_for_all = crossing["rl.timeout"], crossing["rl.first_of"], crossing["rl.all_of"]
 
@@ -193,6 +204,17 @@ function rl.all_of(...)
   for i = 1, count do results[i] = (tasks[i]:await()) end
   return unpack(results, 1, count)
 end
+
+-- What few scripts use is compiled when it is first called.
+local parts = {}
+local function later(part, name)
+  return function(...)
+    if not parts[part] then parts[part] = internals.part("runloop." .. part)(rl, internals, crossing) end
+    return parts[part][name](...)
+  end
+end
+
+rl.condition, rl.channel, rl.group = later("channels", "condition"), later("channels", "channel"), later("channels", "group")
 
 -- Observers ----------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ enum Kinds {
     static let request: Kind = Kind(
         "request", payload: MemoryLayout<UInt64>.size, values: ItemBinding.Value.labels,
         methods: RequestBinding.methods)
-    static let task: Kind = Kind("task", methods: TaskBinding.methods, collect: Kind.drop)
+    static let task: Kind = Kind(
+        "task", values: TaskBinding.Value.labels, methods: TaskBinding.methods, collect: Kind.drop)
     static let thread: Kind = Kind("thread", methods: ThreadBinding.methods, collect: Kind.drop)
     static let port: Kind = Kind(
         "port", values: ItemBinding.Value.labels, methods: PortBinding.methods, collect: Kind.drop)
@@ -25,7 +26,10 @@ enum Kinds {
         "message_port", values: MessagePortBinding.Value.labels, methods: MessagePortBinding.methods,
         collect: Kind.drop)
     static let remotePort: Kind = Kind("remote_port", methods: RemotePortBinding.methods, collect: Kind.drop)
+    static let condition: Kind = Kind("condition", methods: ConditionBinding.methods, collect: Kind.drop)
 
+    /// Those of every state; further ones are made known when they are first used.
+    ///
     /// A kind comes before those whose methods construct it.
     static let all = [
         request, threadRequest, timer, source, fdPort, observer, loop, task, thread, port, messagePort, remotePort,

@@ -94,12 +94,12 @@ private final class MessageAnswer: FiberAttachment {
         super.init()
     }
 
-    override func ended(_ fiber: Fiber, results: Int32) -> Bool {
+    override func ended(_ fiber: Fiber, results: Int32) {
         let stack = fiber.stack
         guard results >= 0 else {
             message.fail("its callback raised an error: \(stack.string(-1) ?? stack.describe(-1))")
             host.uncaught(fiber)
-            return true
+            return
         }
         let first = stack.top - results + 1
         if results == 0 || stack.isMissing(first) {
@@ -113,7 +113,6 @@ private final class MessageAnswer: FiberAttachment {
         } else {
             refuse(fiber, "a string or nil, not \(stack.describe(first))")
         }
-        return true
     }
 
     private func refuse(_ fiber: Fiber, _ expected: String) {

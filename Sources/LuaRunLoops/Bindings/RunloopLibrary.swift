@@ -44,7 +44,17 @@ enum RunloopLibrary {
         .init("rl.timeout") { Call.run($0, WaitBinding.timeout) },
         .init("rl.first_of") { Call.run($0, WaitBinding.firstOf) },
         .init("rl.all_of") { Call.run($0, WaitBinding.allOf) },
+        .init("set_cancelled") { Call.run($0, setCancelled) },
+        .init("open_conditions") { ConditionBinding.open(Call($0)) },
     ])
+
+    /// (value): what is raised in a task that is cancelled.
+    private static func setCancelled(_ call: Call) throws(Misuse) -> Int32 {
+        let slot = call.stack.anchor(1)
+        guard slot != 0 else { throw .noMemory }
+        call.luaHost.cancelled = slot
+        return call.nothing()
+    }
 
     private static func now(_ call: Call) -> Int32 {
         call.answer(Time.seconds(call.withHost { $0.loop.now.nanoseconds }))

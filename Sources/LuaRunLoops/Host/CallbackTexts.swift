@@ -7,7 +7,7 @@ struct CallbackTexts {
 
     private static let activities = Activities.names.map(\.name.description)
     private static let events = (0..<16).map { Events.text(.init(rawValue: $0)) }
-    private static let all = activities + events + ["cancelled"]
+    private static let all = activities + events + ["timed out"]
     private static let joined = all.flatMap { Array($0.utf8CString) }
 
     var areMade: Bool { !slots.isEmpty }
@@ -20,8 +20,8 @@ struct CallbackTexts {
         return true
     }
 
-    /// What cancelling raises.
-    var cancelled: UInt32 { slots[Self.activities.count + Self.events.count] }
+    /// What a wait answers behind nil when its time is over.
+    var timedOut: UInt32 { slots[Self.activities.count + Self.events.count] }
 
     func slot(of events: RunLoop.FDPort.Events) -> UInt32 {
         slots[Self.activities.count + Int(events.rawValue) % Self.events.count]

@@ -25,8 +25,10 @@ public final class LuaHost: Interpreter {
     /// Tasks that failed, and may still be awaited.
     var failures: [WeakTask] = []
     var isLookingForFailures = false
-    /// When, at the earliest, to look again.
-    var nextLookForFailures = Int64.min
+    /// When, at the earliest, to collect all garbage again.
+    var nextCollection = Int64.min
+    /// Since memory was last given back.
+    private var freedFibers = 0
     var endedTasks = 0
     /// The anchored function of `rl.on_error`, or 0.
     var errorHandler: UInt32 = 0
@@ -34,6 +36,8 @@ public final class LuaHost: Interpreter {
     let requests = LuaRequests()
     let items = LuaItems()
     let sleepers = Sleepers()
+    /// The anchored `rl.cancelled`.
+    var cancelled: UInt32 = 0
     /// What callbacks get.
     var texts = CallbackTexts()
     /// Seconds since 1970.
@@ -106,6 +110,40 @@ public final class LuaHost: Interpreter {
         loop.dropRequests(of: requests)
         delayed = [:]
         if loop.attachment === self { loop.attachment = nil }
+    }
+
+    // MARK: Memory
+
+    public override func poolIsLarge() { shrinkSoon() }
+
+    /// In passes to come: the number of fibers falls as that of tasks does, and what they took goes back to the system.
+    private func shrinkSoon() {
+        loop.perform { [weak self] in
+            guard let self, !isClosed else { return }
+            let (freed, isLarge) = shrinkPool()
+            freedFibers += freed
+            if isLarge { return shrinkSoon() }
+            guard freedFibers >= Self.manyFibers, collectInMeasure() else { return }
+            freedFibers = 0
+            // What has a finalizer is freed by the second one: the tasks.
+            collectGarbage()
+            System.trimMemory()
+        }
+    }
+
+    /// They are a megabyte or more.
+    private static let manyFibers = 1000
+
+    var mayCollect: Bool { loop.now.nanoseconds >= nextCollection }
+
+    /// A full collection, unless the last one was so long that this takes more than a twentieth of the time.
+    func collectInMeasure() -> Bool {
+        guard mayCollect else { return false }
+        let start = loop.now.nanoseconds
+        collectGarbage()
+        let end = loop.now.nanoseconds
+        nextCollection = end + 20 * (end - start)
+        return true
     }
 
     func fiber(of node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Fiber? {

@@ -29,13 +29,13 @@ public final class MainTask: FiberAttachment {
 
     public override func runs(_ isRunning: Bool) { onRunning?(isRunning) }
 
-    public override func ended(_ fiber: Fiber, results: Int32) -> Bool {
+    public override func ended(_ fiber: Fiber, results: Int32) {
         hasEnded = true
         self.fiber = nil
         defer { onEnd?() }
         guard let failure = host.failure(of: fiber, results: results) else {
             onResults?(fiber.stack, results)
-            return true
+            return
         }
         hasFailed = true
         if let onError {
@@ -45,7 +45,6 @@ public final class MainTask: FiberAttachment {
         } else {
             host.report(failure, of: fiber.stack, mayCallHandler: !fiber.isErrorHandler)
         }
-        return true
     }
 
     /// Ends it where it waits, or as soon as it wants to. Returns false if it has ended.

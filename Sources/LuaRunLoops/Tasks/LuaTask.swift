@@ -3,22 +3,26 @@ internal import RunLoops
 
 /// A task that a script has started.
 ///
-/// Its results, or its error value, stay on the fiber's stack as long as somebody may ask for them: until the task's userdata
-/// is collected.
+/// While it runs or waits, its fiber's stack holds its userdata, at index 2. When it has ended well its results become that
+/// userdata's user value, where they stay as long as somebody may ask for them; an error value is anchored as long. The fiber
+/// is free at once.
 final class LuaTask: FiberAttachment {
     private unowned let host: LuaHost
+    /// Another's, or nobody's, once the task has ended.
     let fiber: Fiber
     var awaiters: [Waiter] = []
-    /// How many results are on top of the fiber's stack; -1: an error value is.
+    /// How many results there are: one is the user value, more are in a table that is. -1: it has failed.
     private(set) var results: Int32 = 0
     private(set) var isEnded = false
     /// Which of the state's tasks it was that ended, counted from 1.
     private(set) var endNumber = 0
     private var isCancelled = false
     /// Somebody has seen the error, or will.
-    var isObserved = false
+    private(set) var isObserved = false
     /// What is to be said if nobody ever asks.
     private(set) var failure: Failure?
+    /// Anchors the error value.
+    private(set) var error: UInt32 = 0
 
     init(_ host: LuaHost, _ fiber: Fiber) {
         self.host = host
@@ -26,17 +30,17 @@ final class LuaTask: FiberAttachment {
         super.init()
     }
 
-    // Its userdata is gone, and it has ended: nobody can ask for the results any more. A finalizer may be what brings us
-    // here, so an error is reported later.
+    // Its userdata is gone, and it has ended: nobody can ask for the error any more. A finalizer may be what brings us here, so
+    // it is reported later.
     deinit {
-        guard isEnded, !host.isClosed else { return }
-        if !isObserved, let failure {
-            host.retire(fiber, failure)
-        } else if results < 0 {
-            host.discardEnded(fiber)
-        } else {
-            host.recycle(fiber)
-        }
+        guard error != 0, !host.isClosed else { return }
+        if let failure { host.retire(failure, error) } else { host.release(error) }
+    }
+
+    /// Somebody takes care of its error, if there is one.
+    func observe() {
+        isObserved = true
+        failure = nil
     }
 
     var hasFailed: Bool { isEnded && results < 0 }
@@ -48,30 +52,42 @@ final class LuaTask: FiberAttachment {
 
     func forget(_ awaiter: Waiter) { awaiters.removeAll { $0 === awaiter } }
 
-    override func ended(_ fiber: Fiber, results: Int32) -> Bool {
+    override func ended(_ fiber: Fiber, results: Int32) {
         // From now on only its userdata holds it.
         fiber.attachment = nil
-        if results < 0 { hasFailed(fiber) }
+        if results < 0 { hasFailed(fiber) } else { keep(results, fiber.stack) }
         isEnded = true
-        self.results = results
         host.endedTasks += 1
         endNumber = host.endedTasks
         let waiting = awaiters
         awaiters = []
         for awaiter in waiting { awaiter.taskEnded(self) }
-        return false
+    }
+
+    private func keep(_ results: Int32, _ stack: Stack) {
+        self.results = results
+        guard results > 0 else { return }
+        if results > 1, !stack.collect(results) {
+            self.results = -1
+            error = stack.anchor(-1)
+        } else {
+            stack.setUserValue(TaskBinding.Value.results.number, of: 2)
+        }
     }
 
     private func hasFailed(_ fiber: Fiber) {
+        results = -1
         isObserved = awaiters.contains { $0.purpose == .results }
         // The stack it died in, before its to-be-closed variables change it.
+        var failure: Failure?
         if !isObserved {
             failure = host.failure(of: fiber)
         }
         host.unwind(fiber)
         isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)
-        if isCancelled { failure = nil }
-        guard failure != nil else { return }
+        error = fiber.stack.anchor(-1)
+        guard let failure, !isCancelled else { return }
+        self.failure = failure
         // If the script has dropped the task, nobody will ever ask: collecting garbage finds out.
         host.failures.append(WeakTask(task: self))
         host.findForgottenFailures()
@@ -79,16 +95,23 @@ final class LuaTask: FiberAttachment {
 
     private var wasAskedToEnd = false
 
-    /// Pushes the results, or the error value.
-    func push(onto stack: Stack) -> Bool {
-        let count = results < 0 ? 1 : results
-        guard count > 0 else { return true }
-        let source = fiber.stack
-        guard source.reserve(count) else { return false }
-        let first = source.top - count + 1
-        for i in 0..<count { source.pushCopy(of: first + i) }
-        if source != stack { source.move(count, to: stack) }
-        return true
+    /// Pushes the results, or the error value. The task's userdata is at an index of the stack.
+    ///
+    /// - Returns: how many values those are; nil when memory is out.
+    func push(onto stack: Stack, _ index: Int32) -> Int32? {
+        guard results != 0 else { return 0 }
+        guard stack.reserve(max(0, results) + 4) else { return nil }
+        guard results > 0 else {
+            host.push(stack, slot: error)
+            return 1
+        }
+        let type = stack.pushUserValue(TaskBinding.Value.results.number, of: index)
+        // Whatever a script's debug library has made of it.
+        guard results > 1, type == .table else { return 1 }
+        let table = stack.top
+        for i in 1...Int(results) { stack.pushElement(i, of: table) }
+        stack.remove(at: table)
+        return results
     }
 
     /// Ends the task where it waits, with the error "cancelled"; if it does not wait, where it next does. Returns whether it
@@ -105,32 +128,36 @@ struct WeakTask { weak var task: LuaTask? }
 extension LuaHost {
     /// Whether the error value on top of a stack is the one that cancelling raises.
     func isCancelled(_ stack: Stack) -> Bool {
-        guard texts.areMade, stack.reserve(2) else { return false }
-        push(stack, slot: texts.cancelled)
+        guard cancelled != 0, stack.reserve(2) else { return false }
+        push(stack, slot: cancelled)
         defer { stack.pop() }
         return stack.isSame(-1, -2)
     }
 
-    /// The userdata of a failed task is gone: says what it died of, and gives its fiber back, in the next pass.
-    func retire(_ fiber: Fiber, _ failure: Failure) {
+    /// The userdata of a failed task is gone: says what it died of in the next pass.
+    func retire(_ failure: Failure, _ error: UInt32) {
         loop.perform { [weak self] in
             guard let self, !isClosed else { return }
-            report(failure, of: fiber.stack)
-            discardEnded(fiber)
+            report(failure, error)
+            release(error)
         }
+    }
+
+    private func report(_ failure: Failure, _ error: UInt32) {
+        guard stack.reserve(4) else { return }
+        push(stack, slot: error)
+        report(failure, of: stack)
+        stack.pop()
     }
 
     /// Collects garbage soon, but not all the time: what is not found now is found by Lua's own collections, or at the end.
     func findForgottenFailures() {
-        guard !isLookingForFailures, loop.now.nanoseconds >= nextLookForFailures else { return }
+        guard !isLookingForFailures, mayCollect else { return }
         isLookingForFailures = true
         loop.perform { [weak self] in
             guard let self, !isClosed else { return }
             isLookingForFailures = false
-            let start = loop.now.nanoseconds
-            collectGarbage()
-            let end = loop.now.nanoseconds
-            nextLookForFailures = end + 20 * (end - start)
+            _ = collectInMeasure()
             failures.removeAll { $0.task?.isObserved ?? true }
         }
     }
@@ -141,8 +168,8 @@ extension LuaHost {
         failures = []
         for task in left {
             guard let failure = task.failure else { continue }
-            task.isObserved = true
-            report(failure, of: task.fiber.stack)
+            task.observe()
+            report(failure, task.error)
         }
     }
 }

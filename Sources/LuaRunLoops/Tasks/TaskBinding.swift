@@ -15,6 +15,12 @@ enum TaskBinding {
             .init("__tostring") { task($0).run { task, call in call.answer(text(task, call)) } },
         ])
 
+    /// Of the userdata.
+    enum Value: Int, UserValue {
+        case results
+        static let labels: [StaticString] = ["results"]
+    }
+
     private static func task(_ thread: OpaquePointer?) -> Receiver<LuaTask> {
         receiver(thread, LuaTask.self)
     }
@@ -36,8 +42,10 @@ enum TaskBinding {
         box.hold(task)
         fiber.attachment = task
         fiber.runs(box, slot: 0)
-        for index in 2..<(2 + arguments + 1) { stack.pushCopy(of: index) }
-        stack.move(arguments + 1, to: fiber.stack)
+        // Itself, the function, and its arguments.
+        for index in 1..<(2 + arguments + 1) { stack.pushCopy(of: index) }
+        stack.move(arguments + 2, to: fiber.stack)
+        fiber.below = 2
         host.resume(fiber, arguments: arguments, from: stack)
         return call.answerArgument(1)
     }
@@ -52,9 +60,9 @@ enum TaskBinding {
                 return call.yield()
             }
         }
-        task.isObserved = true
-        guard call.stack.reserve(4 + max(0, task.results)), task.push(onto: call.stack) else { throw .noMemory }
-        return task.results < 0 ? call.raiseValue() : call.values(task.results)
+        task.observe()
+        guard let count = task.push(onto: call.stack, 1) else { throw .noMemory }
+        return task.results < 0 ? call.raiseValue() : call.values(count)
     }
 
     private static func text(_ task: LuaTask, _ call: Call) -> String {

@@ -16,7 +16,7 @@ enum WaitBinding {
         }
     }
 
-    private enum Limit: Parameter {
+    enum Limit: Parameter {
         static let expected = "a number of seconds, 0 or more, or nil for no limit"
         static func read(_ stack: Stack, _ index: Int32) -> Int64? { Seconds.read(stack, index) }
     }
@@ -109,7 +109,7 @@ extension Call {
         if let reason = host.reasonNotToWait(stack) { return raise("\(name): \(reason)") }
         guard let fiber = host.current, fiber.isToBeCancelled else { return nil }
         fiber.isToBeCancelled = false
-        host.push(stack, slot: host.texts.cancelled)
+        host.push(stack, slot: host.cancelled)
         return raiseValue()
     }
 }
@@ -126,9 +126,14 @@ extension LuaHost {
             return true
         case .waiting:
             guard let cancelWait = fiber.cancelWait, fiber.stack.reserve(4) else { return false }
+            if Waiter.isWoken(fiber) {
+                // It has got what it waited for, which would be lost.
+                fiber.isToBeCancelled = true
+                return true
+            }
             cancelWait(fiber)
             fiber.stack.pushRaiseMark()
-            push(fiber.stack, slot: texts.cancelled)
+            push(fiber.stack, slot: cancelled)
             resume(fiber, arguments: 2, from: stack)
             return true
         case .idle, .ended: return false

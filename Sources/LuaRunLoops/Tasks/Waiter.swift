@@ -16,6 +16,11 @@ final class Waiter: RunLoop.ItemOwner {
     private var tasks: [LuaTask] = []
     private var port: RunLoop.FDPort?
     private var wakeUp: RunLoop.RequestToken?
+    private var condition: LuaCondition?
+    /// Its place among those that wait on the condition.
+    var links = LuaCondition.Links()
+    /// How many values it has been woken with, on top of its fiber's stack; -1: it has not been.
+    private var given: Int32 = -1
 
     enum Purpose {
         case time
@@ -25,6 +30,8 @@ final class Waiter: RunLoop.ItemOwner {
         case results
         /// The end of one of several tasks.
         case anyOf
+        /// A signal of the script's own.
+        case condition
         /// The end of several tasks, or the first failure among them.
         case allOf
     }
@@ -69,6 +76,33 @@ final class Waiter: RunLoop.ItemOwner {
         for task in tasks where !task.isEnded { task.awaiters.append(self) }
     }
 
+    /// Wakes the fiber when it is its turn.
+    func wait(on condition: LuaCondition) {
+        purpose = .condition
+        self.condition = condition
+        condition.append(self)
+    }
+
+    /// Its wait on a condition is over, with the top values of a stack, which it takes. It goes on in a request of its own.
+    ///
+    /// - Returns: false when memory is out; then nothing has happened, and the values stay.
+    func wake(with count: Int32, from stack: Stack) -> Bool {
+        guard fiber.stack.reserve(count + 4) else { return false }
+        condition?.remove(self)
+        timer?.invalidate()
+        timer = nil
+        stack.move(count, to: fiber.stack)
+        given = count
+        wakeUp = sleepers.host.performForWaiters(fiber.context)
+        return true
+    }
+
+    /// Whether the fiber, which waits, has been given what it waited for and will go on.
+    static func isWoken(_ fiber: Fiber) -> Bool {
+        guard let waiter = fiber.sleeper else { return false }
+        return unsafe unsafeDowncast(waiter, to: Waiter.self).given >= 0
+    }
+
     /// Wakes the fiber at the first of the events.
     func wait(for fd: Int32, _ events: RunLoop.FDPort.Events, _ host: LuaHost) throws(SystemError) {
         let port = try RunLoop.FDPort(fd, events, once: true, owner: self)
@@ -93,6 +127,11 @@ final class Waiter: RunLoop.ItemOwner {
         timer = nil
         guard purpose != .time else { return }
         purpose = .time
+        if let condition {
+            if given < 0 { condition.remove(self) } else { fiber.stack.pop(given) }
+            given = -1
+            self.condition = nil
+        }
         for task in tasks where !task.isEnded { task.forget(self) }
         tasks = []
         port?.invalidate()
@@ -113,15 +152,24 @@ final class Waiter: RunLoop.ItemOwner {
         let purpose = purpose
         let tasks = tasks
         wakeUp = nil
+        if purpose == .condition {
+            let count = given
+            given = -1
+            condition = nil
+            self.purpose = .time
+            sleepers.host?.resume(fiber, arguments: count)
+            return
+        }
         stop()
         let stack = fiber.stack
         guard let host = sleepers.host else { return }
         if purpose == .results, let task = tasks.first {
-            let count = task.hasFailed ? 1 : task.results
-            guard stack.reserve(count + 4) else { return }
+            guard stack.reserve(8) else { return }
+            // Index 1 is the task's userdata, on which `await` was called.
+            let isTheTask = stack.object(1, Kinds.task, as: LuaTask.self) === task
             if task.hasFailed { stack.pushRaiseMark() }
-            guard task.push(onto: stack) else { return }
-            host.resume(fiber, arguments: task.hasFailed ? 2 : count)
+            guard let count = isTheTask ? task.push(onto: stack, 1) : 0 else { return }
+            host.resume(fiber, arguments: task.hasFailed ? count + 1 : count)
         } else {
             guard stack.reserve(4) else { return }
             stack.push(Self.decisive(tasks, purpose) ?? 0)
@@ -146,10 +194,12 @@ final class Waiter: RunLoop.ItemOwner {
         guard purpose != .time else { return host.resume(fiber, arguments: 0) }
         // It has come at the same moment.
         if wakeUp != nil { return }
+        let saysSo = purpose == .condition
         stop()
-        guard fiber.stack.reserve(2) else { return }
+        guard fiber.stack.reserve(4) else { return }
         fiber.stack.pushNil()
-        host.resume(fiber, arguments: 1)
+        if saysSo { host.push(fiber.stack, slot: host.texts.timedOut) }
+        host.resume(fiber, arguments: saysSo ? 2 : 1)
     }
 }
 

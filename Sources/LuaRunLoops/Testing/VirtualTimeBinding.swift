@@ -201,7 +201,7 @@ enum VirtualTimeBinding {
 
     /// Tasks that have failed since the test's outcome is known have failed for being ended.
     private static func forgetFailures(_ host: LuaHost) {
-        for failure in host.failures { failure.task?.isObserved = true }
+        for failure in host.failures { failure.task?.observe() }
         host.failures = []
         host.testWorld?.forgetErrors(host)
     }
@@ -226,7 +226,7 @@ enum VirtualTimeBinding {
         host.errorHandler = 0
         host.endingStatus = nil
         host.isLookingForFailures = false
-        host.nextLookForFailures = .min
+        host.nextCollection = .min
         forgetFailures(host)
         for part in host.parts { part.reset() }
         world.clock.reset()
@@ -272,10 +272,9 @@ final class TestTask: FiberAttachment {
         super.init()
     }
 
-    override func ended(_ fiber: Fiber, results: Int32) -> Bool {
+    override func ended(_ fiber: Fiber, results: Int32) {
         hasEnded = true
         if results < 0 { host.uncaught(fiber) }
         host.loop.stopAll()
-        return true
     }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import Lua
 import LuaRunLoops
 import RunLoops
 
@@ -26,6 +27,7 @@ enum TestCommand {
             return 64
         }
         guard let host = Program.makeHost(batteries: batteries) else { return 1 }
+        defer { host.close() }
         if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) {
             Program.report(message)
             return 1

@@ -1,0 +1,77 @@
+internal import CLua
+internal import CLuaSupport
+
+/// The pool of fibers: bounded, and as small as what happened lately allows.
+extension Interpreter {
+    /// A fiber with nothing on its stack but the anchors; nil when memory is out.
+    public final func takeFiber() -> Fiber? {
+        taken += 1
+        if let fiber = pool {
+            pool = fiber.next
+            idle -= 1
+            mostInUse = max(mostInUse, fibers.count - idle)
+            fiber.state = .running
+            fiber.number = taken
+            return fiber
+        }
+        guard !isClosed, cl_new_thread(main) == LUA_OK, let thread = lua_tothread(main, -1) else {
+            cl_pop(main, 1)
+            return nil
+        }
+        let slot = anchor(main, -1)
+        cl_pop(main, 1)
+        guard slot != 0 else { return nil }
+        lua_rawgeti(thread, cl_registry, lua_Integer(host.pointee.anchors))
+        let fiber = Fiber(thread: thread, slot: slot, place: fibers.count)
+        fiber.state = .running
+        fiber.number = taken
+        fibers.append(fiber)
+        mostInUse = max(mostInUse, fibers.count)
+        return fiber
+    }
+
+    /// Gives back a fiber that has ended, or has not begun.
+    public final func recycle(_ fiber: Fiber) {
+        fiber.clear()
+        guard !isClosed else { return }
+        lua_settop(fiber.thread, 1)
+        fiber.state = .idle
+        fiber.next = pool
+        pool = fiber
+        idle += 1
+        guard idle > Self.poolSize, !isPoolLarge else { return }
+        isPoolLarge = true
+        poolIsLarge()
+    }
+
+    /// So many idle fibers are always kept.
+    private static let poolSize = 64
+
+    /// Frees idle fibers until there are no more than were in use at once since this was last called, half of what there were
+    /// before that, or `poolSize`. To be called where no fiber has just ended further down on the stack: what wakes one may
+    /// still hold it.
+    ///
+    /// - Returns: how many it has freed, and whether it is to be called again soon.
+    public final func shrinkPool() -> (freed: Int, isLarge: Bool) {
+        var freed = 0
+        while idle > max(Self.poolSize, mostInUse), let fiber = pool {
+            pool = fiber.next
+            idle -= 1
+            freed += 1
+            free(fiber)
+        }
+        mostInUse = max(mostInUse / 2, fibers.count - idle)
+        isPoolLarge = idle > Self.poolSize
+        return (freed, isPoolLarge)
+    }
+
+    private func free(_ fiber: Fiber) {
+        let last = fibers.removeLast()
+        if last != fiber {
+            fibers[fiber.place] = last
+            last.place = fiber.place
+        }
+        release(fiber.slot)
+        fiber.free()
+    }
+}

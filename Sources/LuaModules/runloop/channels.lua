@@ -1,0 +1,227 @@
+-- rl.condition, rl.channel and rl.group: waiting for what other tasks of this thread do. Built on queues of tasks:
+-- wake(queue, …) hands values to the first that waits, and take(queue) takes those that it offers.
+
+local rl, internals, crossing = ...
+local conditions = crossing.open_conditions()
+local new, wake, take = conditions.new, conditions.wake, conditions.take
+local wait_to_receive, wait_to_send, wait_for_group =
+  conditions["channel:receive"], conditions["channel:send"], conditions["group:wait"]
+local error, type, select, setmetatable, getmetatable, tostring = error, type, select, setmetatable, getmetatable, tostring
+local pack, unpack, integer_of, getinfo = table.pack, table.unpack, math.tointeger, debug.getinfo
+
+local function expect_self(self, metatable, name)
+  if getmetatable(self) == metatable then return end
+  error(("%s: a %s is expected as self, got %s; call it with a colon"):format(name, name:match "^%w+",
+    self == nil and "nothing" or "a " .. type(self)), 3)
+end
+
+local function expect_timeout(timeout, name)
+  if timeout == nil or type(timeout) == "number" and timeout >= 0 then return end
+  error(("%s: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got %s"):format(name,
+    tostring(timeout)), 3)
+end
+
+local function site()
+  local info = getinfo(3, "Sl")
+  return info and ("made at %s:%d"):format(info.short_src, info.currentline) or "made by the host"
+end
+
+-- Conditions ---------------------------------------------------------------------------------------------------------
+
+local function condition(...)
+  if select("#", ...) > 0 then error("rl.condition: no arguments are expected", 2) end
+  return new()
+end
+
+-- Channels -----------------------------------------------------------------------------------------------------------
+
+local Channel = { __name = "channel" }
+Channel.__index = Channel
+
+-- A value is kept as it is; of several, the others are in `further`, at the same place.
+local function store(self, first, ...)
+  local place = self.last + 1
+  self.last, self[place] = place, first
+  if select("#", ...) > 0 then self.further[place] = pack(...) end
+end
+
+local function fetch(self)
+  local place = self.first
+  local value, others = self[place], self.further[place]
+  self[place], self.further[place], self.first = nil, nil, place + 1
+  if others then return value, unpack(others, 1, others.n) end
+  return value
+end
+
+local function channel(capacity)
+  if capacity == nil then capacity = 0 end
+  if type(capacity) ~= "number" or capacity < 0 or capacity ~= math.huge and not integer_of(capacity) then
+    error("rl.channel: argument #1 must be how many values it holds, 0 or more, got " .. tostring(capacity), 2)
+  end
+  return setmetatable({ capacity = capacity, first = 1, last = 0, further = {}, senders = new(), receivers = new(),
+    site = site() }, Channel)
+end
+
+function Channel:send(...)
+  expect_self(self, Channel, "channel:send")
+  if (...) == nil then
+    error("channel:send: argument #1 must be a value other than nil, which says that the channel is closed", 2)
+  end
+  if self.closed then return nil, "closed" end
+  if wake(self.receivers, ...) then return true end
+  if self.last - self.first + 1 < self.capacity then
+    store(self, ...)
+    return true
+  end
+  return wait_to_send(self.senders, nil, ...)
+end
+
+-- The value that was taken from a sender, or the next that comes.
+local function next_of(self, timeout, ...)
+  if select("#", ...) > 0 then return ... end
+  if timeout == 0 then return nil, "timed out" end
+  return wait_to_receive(self.receivers, timeout)
+end
+
+-- There is room again, for the value of the sender that has waited longest.
+local function refill(self, ...)
+  local function keep(...)
+    if select("#", ...) > 0 then store(self, ...) end
+  end
+  keep(take(self.senders))
+  return ...
+end
+
+function Channel:receive(timeout)
+  expect_self(self, Channel, "channel:receive")
+  expect_timeout(timeout, "channel:receive")
+  local count = self.last - self.first + 1
+  if count == 0 then
+    if self.closed then return nil, "closed" end
+    -- Whoever hands a value over is the first that waits, if there is one.
+    if self.capacity == 0 then return next_of(self, timeout, take(self.senders)) end
+    return next_of(self, timeout)
+  end
+  if count == self.capacity then return refill(self, fetch(self)) end
+  return fetch(self)
+end
+
+function Channel:close()
+  expect_self(self, Channel, "channel:close")
+  if self.closed then return end
+  self.closed = true
+  while wake(self.receivers, nil, "closed") do end
+  while wake(self.senders, nil, "closed") do end
+end
+
+function Channel:values()
+  expect_self(self, Channel, "channel:values")
+  return function() return self:receive() end
+end
+
+function Channel:count()
+  expect_self(self, Channel, "channel:count")
+  return self.last - self.first + 1
+end
+
+function Channel:is_closed()
+  expect_self(self, Channel, "channel:is_closed")
+  return self.closed == true
+end
+
+function Channel:__tostring()
+  return ("channel (%d of %s, %s%s)"):format(self:count(), self.capacity, self.closed and "closed, " or "", self.site)
+end
+
+Channel.__close = Channel.close
+
+-- Groups -------------------------------------------------------------------------------------------------------------
+
+local Group = { __name = "group" }
+Group.__index = Group
+
+local function group(...)
+  if select("#", ...) > 0 then error("rl.group: no arguments are expected", 2) end
+  return setmetatable({ count = 0, tasks = {}, ended = new(), site = site() }, Group)
+end
+
+local function cancel(self)
+  -- One that is cancelled may start others meanwhile, or end them.
+  local tasks = {}
+  for task in next, self.tasks do tasks[#tasks + 1] = task end
+  table.sort(tasks, function(a, b) return self.tasks[a] > self.tasks[b] end)
+  for i = 1, #tasks do
+    if self.tasks[tasks[i]] then tasks[i]:cancel() end
+  end
+end
+
+-- Tells the group of a member's end, with its error if that is one. Not pcall: the traceback is to be the member's own.
+local Member = {}
+
+function Member:__close(err)
+  local group = self.group
+  self.has_ended = true
+  if self.task then group.tasks[self.task] = nil end
+  group.count = group.count - 1
+  if err ~= nil and not rl.is_cancelled(err) and not group.failed then
+    group.failed = self
+    cancel(group)
+  end
+  if group.count == 0 then
+    while wake(group.ended, true) do end
+  end
+end
+
+local function run(member, fn, ...)
+  local _ <close> = member
+  return fn(...)
+end
+
+function Group:task(fn, ...)
+  expect_self(self, Group, "group:task")
+  if type(fn) ~= "function" then error("group:task: argument #1 must be a function, got " .. type(fn), 2) end
+  if self.failed then error("group:task: a task of this group has failed, which ends them all", 2) end
+  if self.cancelled then error("group:task: this group has been cancelled", 2) end
+  local member = setmetatable({ group = self }, Member)
+  self.count = self.count + 1
+  self.made = (self.made or 0) + 1
+  local number = self.made
+  local task = rl.task(run, member, fn, ...)
+  if member.has_ended then
+    if self.failed == member then self.failure = task end
+    return task
+  end
+  member.task = task
+  self.tasks[task] = number
+  return task
+end
+
+local function outcome(self, ...)
+  if (...) and self.failed then
+    -- Its error is raised by awaiting it.
+    (self.failure or self.failed.task):await()
+  end
+  return ...
+end
+
+function Group:wait(timeout)
+  expect_self(self, Group, "group:wait")
+  expect_timeout(timeout, "group:wait")
+  if self.count == 0 then return outcome(self, true) end
+  return outcome(self, wait_for_group(self.ended, timeout))
+end
+
+function Group:cancel()
+  expect_self(self, Group, "group:cancel")
+  self.cancelled = true
+  cancel(self)
+end
+
+function Group:__tostring()
+  return ("group (%d tasks, %s%s)"):format(self.count, self.failed and "failed, " or self.cancelled and "cancelled, " or "",
+    self.site)
+end
+
+Group.__close = Group.cancel
+
+return { condition = condition, channel = channel, group = group }

@@ -1,0 +1,28 @@
+/// Tasks that wait for something of the script's own, in the order in which they came.
+final class LuaCondition {
+    // A waiter belongs to its fiber, which outlives its wait; it takes itself out when that is over.
+    private unowned(unsafe) var first: Waiter?
+    private unowned(unsafe) var last: Waiter?
+
+    /// The one that has waited longest.
+    var next: Waiter? { first }
+
+    func append(_ waiter: Waiter) {
+        waiter.links = .init(previous: last, next: nil)
+        if let last { last.links.next = waiter } else { first = waiter }
+        last = waiter
+    }
+
+    func remove(_ waiter: Waiter) {
+        let links = waiter.links
+        if let previous = links.previous { previous.links.next = links.next } else { first = links.next }
+        if let next = links.next { next.links.previous = links.previous } else { last = links.previous }
+        waiter.links = .init()
+    }
+
+    /// Neighbours in the order.
+    struct Links {
+        unowned(unsafe) var previous: Waiter?
+        unowned(unsafe) var next: Waiter?
+    }
+}

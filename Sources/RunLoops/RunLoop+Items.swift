@@ -107,6 +107,12 @@ extension RunLoop {
         return isCommon(item)
     }
 
+    /// Whether what happens to the item is noticed now: it is in the mode that runs, or, while none does, in any.
+    public func isServing(_ item: Item) -> Bool {
+        guard let innermostRun else { return !item.modes.isEmpty }
+        return innermostRun._withUnsafeGuaranteedRef { $0.mode.contains(item) }
+    }
+
     private func enter(_ item: Item, _ mode: ModeState) {
         guard item.isValid, !mode.contains(item) else { return }
         if let port = item as? PortBase {

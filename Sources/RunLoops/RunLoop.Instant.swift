@@ -36,7 +36,7 @@ extension RunLoop {
 
 extension Duration {
     /// Rounded up, so that nothing that is to take this long ends early; saturated at 292 years.
-    var wholeNanoseconds: Int64 {
+    package var wholeNanoseconds: Int64 {
         let (seconds, attoseconds) = components
         let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
         guard !overflow else { return seconds < 0 ? .min : .max }

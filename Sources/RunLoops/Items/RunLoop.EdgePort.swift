@@ -51,7 +51,7 @@ extension RunLoop {
         /// Watches another descriptor; -1: none. Before the old one is closed.
         public final func watch(_ new: Int32) {
             guard new != fd else { return }
-            for mode in modes { mode.descriptors?.unwatch(self) }
+            if fd >= 0 { for mode in modes { mode.descriptors?.unwatch(self) } }
             fd = new
             guard fd >= 0 else { return }
             for mode in modes { begin(in: mode) }

@@ -1,0 +1,18 @@
+internal import RunLoops
+
+/// What a stream without a descriptor of its own reads from and writes to.
+class Backing {
+    /// As `SystemCalls`: a count, 0 at the end, or a negative error number.
+    func receive(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int { 0 }
+    func send(_ bytes: UnsafeRawBufferPointer) -> Int { 0 }
+    /// No more is sent.
+    func finish() {}
+    func close(reset: Bool) {}
+    /// What it took is not yet where it belongs.
+    var isBusy: Bool { false }
+    /// The stream is in one more mode, or in one less.
+    func entered(_ mode: RunLoop.Mode) {}
+    func left(_ mode: RunLoop.Mode) {}
+    var address: String? { nil }
+    var peer: String? { nil }
+}

@@ -1,0 +1,63 @@
+internal import Glibc
+
+/// Bytes in one piece of memory, which are appended at its end and taken from its front. Owned by whoever has it: `free` it.
+struct ByteQueue {
+    private var base: UnsafeMutableRawPointer?
+    private var head = 0
+    private(set) var count = 0
+    private var capacity = 0
+
+    var isEmpty: Bool { count == 0 }
+
+    var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: base.map { UnsafeRawPointer($0 + head) }, count: count)
+    }
+
+    /// Room for so many bytes behind the last one. O(count) now and then.
+    mutating func reserve(_ more: Int) -> UnsafeMutableRawPointer {
+        if let base {
+            if head + count + more <= capacity { return base + head + count }
+            // What was taken from the front leaves room; but not for moving much to gain little.
+            if count + more <= capacity, head >= count {
+                memmove(base, base + head, count)
+                head = 0
+                return base + count
+            }
+        }
+        var size = max(512, capacity)
+        while size < count + more { size += size }
+        guard let larger = malloc(size) else { fatalError("not enough memory for \(size) bytes of a stream") }
+        if let base {
+            memcpy(larger, base + head, count)
+            Glibc.free(base)
+        }
+        base = larger
+        head = 0
+        capacity = size
+        return larger + count
+    }
+
+    /// So many bytes were written where `reserve` said.
+    mutating func grow(_ more: Int) { count += more }
+
+    mutating func append(_ new: UnsafeRawBufferPointer) {
+        guard let start = new.baseAddress, new.count > 0 else { return }
+        memcpy(reserve(new.count), start, new.count)
+        count += new.count
+    }
+
+    /// They stay where they are until the next change.
+    mutating func removeFirst(_ n: Int) {
+        head += n
+        count -= n
+        if count == 0 { head = 0 }
+    }
+
+    mutating func free() {
+        Glibc.free(base)
+        self = ByteQueue()
+    }
+
+    /// An empty one keeps no memory.
+    mutating func freeIfEmpty() { if count == 0, base != nil { free() } }
+}

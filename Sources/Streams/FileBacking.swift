@@ -1,0 +1,142 @@
+internal import CStreams
+internal import Glibc
+internal import RunLoops
+
+/// A file, or a device that cannot be waited for: read and written by threads, since every call may take its time.
+final class FileBacking: Backing {
+    private static let pool = Resolver.Pool("files")
+    private let fd: Int32
+    private unowned(unsafe) let stream: Stream  // it owns us
+    private let network: Network
+    /// What a thread has read.
+    private var ready: [UInt8] = []
+    private var taken = 0
+    private var isReading = false
+    private var isWriting = false
+    private var isAtEnd = false
+    private var readFailure: Int = 0
+    private var writeFailure: Int = 0
+    private var isClosed = false
+
+    init(_ fd: Int32, _ stream: Stream) {
+        self.fd = fd
+        self.stream = stream
+        network = stream.network
+    }
+
+    private final class Piece: @unchecked Sendable {
+        // Sendable: a thread has it before the loop does, or after.
+        var bytes: [UInt8]
+        var result = 0
+        init(_ bytes: [UInt8]) { self.bytes = bytes }
+    }
+
+    override func receive(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int {
+        if taken < ready.count {
+            let n = min(room, ready.count - taken)
+            ready.withUnsafeBytes { bytes in
+                if let start = bytes.baseAddress { memcpy(place, start + taken, n) }
+            }
+            taken += n
+            return n
+        }
+        if readFailure != 0 { return readFailure }
+        if isAtEnd { return 0 }
+        read()
+        return readFailure != 0 ? readFailure : -Int(EAGAIN)
+    }
+
+    private func read() {
+        guard !isReading else { return }
+        isReading = true
+        // It is not to be closed while a thread reads from it.
+        let descriptor = net_duplicate(fd)
+        guard descriptor >= 0 else {
+            isReading = false
+            readFailure = Int(descriptor)
+            return
+        }
+        let piece = Piece([UInt8](repeating: 0, count: 65536))
+        let failure = network.files.run(
+            Self.pool.pointer,
+            {
+                piece.result = piece.bytes.withUnsafeMutableBytes { bytes in
+                    bytes.baseAddress.map { Int(net_read(descriptor, $0, bytes.count)) } ?? 0
+                }
+                net_close(descriptor)
+            }, then: { [weak self] (_: Void) in self?.didRead(piece) })
+        guard failure != 0 else { return }
+        net_close(descriptor)
+        isReading = false
+        readFailure = -Int(failure)
+    }
+
+    private func didRead(_ piece: Piece) {
+        isReading = false
+        guard !isClosed else { return }
+        if piece.result > 0 {
+            if piece.result < piece.bytes.count { piece.bytes.removeLast(piece.bytes.count - piece.result) }
+            ready = piece.bytes
+            taken = 0
+        } else if piece.result == 0 {
+            isAtEnd = true
+        } else {
+            readFailure = piece.result
+        }
+        if stream.note(.read) { stream.signal() }
+    }
+
+    override func send(_ bytes: UnsafeRawBufferPointer) -> Int {
+        if writeFailure != 0 { return writeFailure }
+        guard !isWriting else { return -Int(EAGAIN) }
+        let descriptor = net_duplicate(fd)
+        guard descriptor >= 0 else { return Int(descriptor) }
+        let piece = Piece(Array(bytes.prefix(1 << 20)))
+        let count = piece.bytes.count
+        isWriting = true
+        let failure = network.files.run(
+            Self.pool.pointer,
+            {
+                var done = 0
+                while done < count {
+                    let n = piece.bytes.withUnsafeBytes { bytes in
+                        bytes.baseAddress.map { Int(net_write(descriptor, $0 + done, count - done)) } ?? 0
+                    }
+                    guard n > 0 else {
+                        piece.result = n
+                        break
+                    }
+                    done += n
+                }
+                net_close(descriptor)
+            }, then: { [self] (_: Void) in didWrite(piece) })
+        guard failure == 0 else {
+            isWriting = false
+            net_close(descriptor)
+            return -Int(failure)
+        }
+        return count
+    }
+
+    private func didWrite(_ piece: Piece) {
+        isWriting = false
+        if piece.result < 0 { writeFailure = piece.result }
+        guard !isClosed else { return }
+        stream.fileDidWrite(
+            piece.result < 0 ? StreamFailure(errno: Int32(clamping: -piece.result), stream.subject) : nil)
+    }
+
+    /// A thread has some of it.
+    override var isBusy: Bool { isWriting }
+
+    override func close(reset: Bool) { isClosed = true }
+}
+
+extension Stream {
+    fileprivate func fileDidWrite(_ failure: StreamFailure?) {
+        writable = true
+        if let failure { failOutput(failure) }
+        signal()
+        updateActivity()
+    }
+}

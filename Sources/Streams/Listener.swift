@@ -1,0 +1,370 @@
+internal import CStreams
+internal import Glibc
+internal import Linux
+public import RunLoops
+
+/// Accepts connections. CFSocket with kCFSocketAcceptCallBack.
+///
+/// An item of its loop: connections that come while the loop runs in another mode wait in the kernel. Those that it accepts
+/// are in its modes. It belongs to its loop's thread.
+public final class Listener: RunLoop.EdgePort {
+    public struct Options {
+        /// How many connections may wait in the kernel.
+        public var backlog = 4096
+        /// With so many open none is accepted.
+        public var maxConnections = Int.max
+        /// Several listeners, as of several threads, share the port: the kernel deals connections out.
+        public var reusePort = false
+        /// Of a Unix socket's file.
+        public var mode: UInt32 = 0o600
+        public var settings = Stream.Settings.standard
+        public init() {}
+    }
+
+    public let network: Network
+    public let options: Options
+    public let place: Place
+    /// For those that are made without an owner.
+    public var onConnection: ((Stream) -> Void)?
+    public var onTrouble: ((StreamFailure?) -> Void)?
+    /// Connections are accepted one by one: `serves` is set for each.
+    public var isManual = false
+    /// The connections are their loop's: `Stream.delivers`.
+    public private(set) var connections = 0
+    public private(set) var isOpen = true
+    /// Of all that it accepts; nil: the listener's own.
+    public let connectionOwner: StreamOwner?
+
+    /// For the owner: who waits for a connection, and for the end; whether it is being stopped; how many tasks serve connections.
+    public var accepter = 0
+    public var stopper = 0
+    public var isStopping = false
+    public var handlers = 0
+
+    /// Its sockets: of two families, when it listens at both addresses of localhost.
+    private var sockets: [Socket] = []
+    private var file: (path: String, device: UInt64, number: UInt64)?
+    private var isAccepting = false
+    private var isPaused = false
+    private var troubleSince: Int64?
+    private var pause: RunLoop.Timer?
+    private var inCommon = false
+
+    /// One descriptor.
+    private final class Socket: RunLoop.EdgePort {
+        unowned(unsafe) let listener: Listener
+        var readable = true
+        let taken: Int32
+        init(_ listener: Listener, _ fd: Int32) {
+            self.listener = listener
+            taken = fd
+            super.init(serves: true)
+        }
+        override func note(_ events: RunLoop.FDPort.Events) -> Bool {
+            readable = true
+            return listener.wantsMore
+        }
+        override func takeTurn() { listener.takeTurn() }
+    }
+
+    /// Listens, though nothing is accepted before it is in a mode.
+    ///
+    /// - Parameter place: with numbers for addresses; names are to be asked for first.
+    /// - Throws: EADDRINUSE, EACCES, EADDRNOTAVAIL and the like.
+    public init(
+        _ network: Network, at place: Place, _ options: Options = .init(), name: String = "", order: Int = 0,
+        owner: StreamOwner? = nil, connectionOwner: StreamOwner? = nil
+    ) throws(StreamFailure) {
+        self.network = network
+        self.place = place
+        self.options = options
+        self.connectionOwner = connectionOwner
+        super.init(name: name, order: order, owner: owner ?? network.owner)
+        guard let addresses = place.addresses else {
+            throw StreamFailure("ENOTFOUND", "not an address: ask for the name first (\(place.text))")
+        }
+        do throws(StreamFailure) { try open(addresses) } catch {
+            close()
+            throw error
+        }
+        if network.reserve < 0 { network.reserve = net_event() }
+    }
+
+    deinit {
+        for socket in sockets { _ = network.system.close(socket.taken) }
+        removeFile()
+    }
+
+    // MARK: Opening
+
+    private func open(_ addresses: [net_address]) throws(StreamFailure) {
+        var isAnyPort = false
+        if case .host(_, let port) = place { isAnyPort = port == 0 }
+        var isEverywhere = false
+        if case .host("*", _) = place { isEverywhere = true }
+        var last: StreamFailure?
+        for attempt in 1... {
+            var port: Int32 = 0
+            for address in addresses {
+                var address = address
+                if isAnyPort, port != 0 { net_set_port(&address, UInt16(truncatingIfNeeded: port)) }
+                do throws(StreamFailure) {
+                    let fd = try listen(address, bothFamilies: isEverywhere)
+                    sockets.append(Socket(self, fd))
+                    var own = net_address()
+                    if net_local_address(fd, &own) == 0 { port = net_port(&own) }
+                    if isEverywhere { return }
+                } catch {
+                    last = error
+                    // Not every machine has both families.
+                    if ["EAFNOSUPPORT", "EADDRNOTAVAIL"].contains(error.code), addresses.count > 1 { continue }
+                    if isAnyPort, error.code == "EADDRINUSE", !sockets.isEmpty, attempt < 20 { break }
+                    throw error
+                }
+            }
+            if isAnyPort, let failure = last, failure.code == "EADDRINUSE", attempt < 20 {
+                // The other family's port of that number is somebody's: another number.
+                last = nil
+                for socket in sockets { _ = network.system.close(socket.taken) }
+                sockets = []
+                continue
+            }
+            break
+        }
+        if sockets.isEmpty { throw last ?? StreamFailure("EADDRNOTAVAIL", "no address (\(place.text))") }
+    }
+
+    private func listen(_ address: net_address, bothFamilies: Bool) throws(StreamFailure) -> Int32 {
+        var address = address
+        let system = network.system
+        let subject = SmallAddress.text(&address)
+        let family = net_family_of(&address)
+        let fd = system.socket(family, Int32(SOCK_STREAM.rawValue))
+        guard fd >= 0 else { throw StreamFailure(errno: -fd, subject) }
+        var result: Int32 = 0
+        if case .path = place {
+            result = net_listen_at_path(fd, &address, options.mode, Int32(clamping: options.backlog))
+            if result == 0 { noteFile() }
+        } else {
+            if family != NET_LOCAL.rawValue { net_set_reuse_address(fd) }
+            if family == NET_V6.rawValue { net_set_v6_only(fd, bothFamilies ? 0 : 1) }
+            if options.reusePort { result = net_set_reuse_port(fd) }
+            if result == 0 { result = system.bind(fd, &address) }
+            if result == 0 { result = system.listen(fd, Int32(clamping: options.backlog)) }
+        }
+        guard result == 0 else {
+            _ = system.close(fd)
+            throw StreamFailure(errno: -result, subject)
+        }
+        return fd
+    }
+
+    private func noteFile() {
+        guard case .path(let name) = place else { return }
+        let path = String(decoding: name, as: UTF8.self)
+        var device: UInt64 = 0
+        var number: UInt64 = 0
+        let found = name.withUnsafeBytes { _ in
+            (name + [0]).withUnsafeBytes { bytes in
+                net_socket_file(bytes.assumingMemoryBound(to: CChar.self).baseAddress, &device, &number)
+            }
+        }
+        if found != 0 { file = (path, device, number) }
+    }
+
+    private func removeFile() {
+        guard let file, case .path(let name) = place else { return }
+        self.file = nil
+        (name + [0]).withUnsafeBytes { bytes in
+            let path = bytes.assumingMemoryBound(to: CChar.self).baseAddress
+            var device: UInt64 = 0
+            var number: UInt64 = 0
+            // Another one may have taken its name.
+            if net_socket_file(path, &device, &number) != 0, device == file.device, number == file.number {
+                net_unlink(path)
+            }
+        }
+    }
+
+    /// Where it listens: "127.0.0.1:43211", with the port that the system has chosen.
+    public var address: String? {
+        guard let first = sockets.first else { return nil }
+        var own = net_address()
+        return net_local_address(first.taken, &own) == 0 ? SmallAddress.text(&own) : nil
+    }
+
+    public var port: Int {
+        guard let first = sockets.first else { return 0 }
+        var own = net_address()
+        return net_local_address(first.taken, &own) == 0 ? Int(net_port(&own)) : 0
+    }
+
+    public var descriptor: Int32 { sockets.first?.taken ?? -1 }
+
+    // MARK: Accepting
+
+    public override func didEnter(mode: RunLoop.Mode) {
+        for socket in sockets {
+            socket.watch(socket.taken)
+            network.loop.add(socket, to: mode)
+        }
+        if let pause { network.loop.add(pause, to: mode) }
+        updateActivity()
+        if wantsMore { signal() }
+    }
+
+    public override func didLeave(mode: RunLoop.Mode) {
+        for socket in sockets { network.loop.remove(socket, from: mode) }
+        if let pause { network.loop.remove(pause, from: mode) }
+    }
+
+    /// It has somebody to call.
+    public var serves = true {
+        didSet {
+            updateActivity()
+            if serves { signal() }
+        }
+    }
+
+    private func updateActivity() { isAwaited = isOpen && serves }
+
+    fileprivate var wantsMore: Bool { isOpen && serves && !isPaused && connections < options.maxConnections }
+
+    public override func takeTurn() {
+        var count = 0
+        while wantsMore {
+            guard count < 16 else { return signal() }
+            count += 1
+            guard let stream = accept() else { return }
+            enter(stream)
+            teller._withUnsafeGuaranteedRef { $0.accepted(stream, by: self) }
+            if isManual { break }
+        }
+    }
+
+    /// Puts a connection into the modes that the listener is in.
+    func enter(_ stream: Stream) {
+        let loop = network.loop
+        if loop.contains(self, in: .common) {
+            loop.add(stream, to: .common)
+            guard modeNames.count != loop.commonModeNames.count else { return }
+        }
+        for mode in modeNames { loop.add(stream, to: mode) }
+    }
+
+    private var teller: Unmanaged<StreamOwner> {
+        // Nothing else is put there: see `init`.
+        .passUnretained(unsafe unsafeDowncast(owner ?? network.owner, to: StreamOwner.self))
+    }
+
+    /// The next connection; nil: there is none now.
+    private func accept() -> Stream? {
+        let system = network.system
+        for socket in sockets where socket.readable {
+            while true {
+                var peer = net_address()
+                let fd = system.accept(socket.taken, &peer)
+                if fd >= 0 {
+                    recovered()
+                    return made(fd, peer)
+                }
+                switch -fd {
+                case EAGAIN: socket.readable = false
+                case EMFILE, ENFILE, ENOBUFS, ENOMEM:
+                    backOff(fd, socket)
+                    return nil
+                // It was gone before it was accepted; or its network was: the next one.
+                case ECONNABORTED, EINTR, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
+                    ENETUNREACH, EPERM:
+                    continue
+                default:
+                    socket.readable = false
+                    let failure = StreamFailure(errno: -fd, address ?? place.text)
+                    teller._withUnsafeGuaranteedRef { $0.troubled(self, failure) }
+                }
+                break
+            }
+        }
+        return nil
+    }
+
+    private func made(_ fd: Int32, _ peer: net_address) -> Stream {
+        var peer = peer
+        let isTCP = net_family_of(&peer) != NET_LOCAL.rawValue
+        let stream = Stream(
+            network, owner: connectionOwner ?? owner as? StreamOwner, settings: options.settings, isTCP: isTCP)
+        stream.remote = SmallAddress(peer)
+        stream.listener = self
+        connections += 1
+        stream.attach(fd, .socket)
+        if isTCP {
+            net_set_no_delay(fd, 1)
+            net_set_keep_alive(fd, 1, 15, 15, 9)
+        }
+        return stream
+    }
+
+    /// There are no more descriptors, or no memory: neither spins nor goes deaf.
+    private func backOff(_ errno: Int32, _ socket: Socket) {
+        let now = network.loop.now.nanoseconds
+        let since = troubleSince ?? now
+        if troubleSince == nil {
+            troubleSince = now
+            let limit = -errno == EMFILE ? "; this process may have \(net_descriptor_limit())" : ""
+            let text = SystemError.text(of: -errno)
+            let failure = StreamFailure(
+                SystemError.name(of: -errno),
+                "\(text): connections wait to be accepted (\(address ?? place.text)\(limit))")
+            teller._withUnsafeGuaranteedRef { $0.troubled(self, failure) }
+        } else if now - since > 5_000_000_000, network.reserve >= 0 {
+            // Who has waited so long is better told than left waiting: one at a time.
+            net_close(network.reserve)
+            var peer = net_address()
+            let fd = network.system.accept(socket.taken, &peer)
+            if fd >= 0 { _ = network.system.close(fd) }
+            network.reserve = net_event()
+        }
+        guard isOpen, pause == nil else { return }
+        isPaused = true
+        let timer = RunLoop.Timer(fireDate: network.loop.now + .milliseconds(100)) { [unowned self] _, _ in
+            pause = nil
+            isPaused = false
+            signal()
+        }
+        pause = timer
+        for mode in modeNames { network.loop.add(timer, to: mode) }
+    }
+
+    private func recovered() {
+        guard troubleSince != nil else { return }
+        troubleSince = nil
+        teller._withUnsafeGuaranteedRef { $0.troubled(self, nil) }
+    }
+
+    func connectionEnded() {
+        connections -= 1
+        teller._withUnsafeGuaranteedRef { $0.connectionEnded(self) }
+        if connections == options.maxConnections - 1 { signal() }
+    }
+
+    // MARK: The end
+
+    /// No more is accepted: the port is free again, and a Unix socket's file is gone. Connections go on.
+    public func close() {
+        guard isOpen else { return }
+        isOpen = false
+        updateActivity()
+        pause?.invalidate()
+        pause = nil
+        removeFile()
+        for socket in sockets {
+            socket.watch(-1)
+            socket.invalidate()
+            _ = network.system.close(socket.taken)
+        }
+        sockets = []
+        invalidate()
+    }
+
+    public override func wasInvalidated() { close() }
+}

@@ -1,0 +1,125 @@
+internal import CStreams
+internal import Glibc
+public import RunLoops
+
+/// What the streams of one loop share. Used on the loop's thread; it is to outlive its streams.
+public final class Network {
+    public let loop: RunLoop
+    public let system: SystemCalls
+    /// Whom streams tell, unless they are made with an owner of their own.
+    public let owner: StreamOwner
+
+    /// Where bytes arrive. What a stream leaves there it moves into a buffer of its own, before anybody else runs.
+    let scratch = UnsafeMutableRawPointer.allocate(byteCount: Network.scratchSize, alignment: 16)
+    static let scratchSize = 65536
+
+    /// Those with something to send when the turn ends.
+    private var dirty: [Stream] = []
+    /// Those that nobody can reach any more.
+    private var abandoned: [RunLoop.EdgePort] = []
+    /// Those that are closed, and wait for the peer to be so, too, or for the time to be over.
+    private(set) var draining: [Stream] = []
+    private var drainTimer: RunLoop.Timer?
+    /// Held so that a connection can be taken, and closed, when there are no more descriptors.
+    var reserve: Int32 = -1
+    /// Asked for names.
+    public let resolver: Resolver
+    /// Tells of what threads did with files.
+    let files: Mailbox
+
+    /// - Parameter system: another one only for tests.
+    public init(loop: RunLoop, system: SystemCalls = SystemCalls(), owner: StreamOwner = StreamOwner()) {
+        self.loop = loop
+        self.system = system
+        self.owner = owner
+        resolver = Resolver(loop)
+        files = Mailbox(loop)
+        let before = loop.turnEndHandler
+        loop.turnEndHandler = { [weak self] in
+            before?()
+            self?.endTurn()
+        }
+    }
+
+    deinit {
+        scratch.deallocate()
+        if reserve >= 0 { net_close(reserve) }
+    }
+
+    /// Sends what was written in this turn. Calls nobody back: who waits has a turn of its own.
+    func endTurn() {
+        while !dirty.isEmpty {
+            let streams = dirty
+            dirty = []
+            for stream in streams { stream.endTurn() }
+        }
+        guard !abandoned.isEmpty else { return }
+        let left = abandoned
+        abandoned = []
+        for item in left {
+            (item as? Stream)?.close()
+            (item as? Listener)?.close()
+        }
+        endTurn()
+    }
+
+    /// Sends at once what is left to be sent, as far as the kernel takes it: for the end of the process.
+    public func flush() { endTurn() }
+
+    func isDirty(_ stream: Stream) {
+        dirty.append(stream)
+        loop.wantsTurnEnd = true
+    }
+
+    /// Closes a stream or a listener soon, that nobody can reach any more. Safe in the middle of anything on the loop's thread.
+    public func abandon(_ item: RunLoop.EdgePort) {
+        abandoned.append(item)
+        loop.wantsTurnEnd = true
+    }
+
+    /// Two streams that are connected to each other, in the kernel, in no mode yet.
+    ///
+    /// - Throws: EMFILE and the like.
+    public func pair(owner: StreamOwner? = nil) throws(StreamFailure) -> (Stream, Stream) {
+        var ends: [Int32] = [-1, -1]
+        let failure = net_pair(&ends)
+        guard failure == 0 else { throw StreamFailure(errno: -failure, "a pair of sockets") }
+        let first = Stream(self, owner: owner)
+        let second = Stream(self, owner: owner)
+        first.attach(ends[0], .socket)
+        second.attach(ends[1], .socket)
+        return (first, second)
+    }
+
+    // MARK: Closed streams whose peers are not
+
+    func drain(_ stream: Stream) {
+        draining.append(stream)
+        scheduleDraining()
+    }
+
+    func stopDraining(_ stream: Stream) {
+        draining.removeAll { $0 === stream }
+        if draining.isEmpty {
+            drainTimer?.invalidate()
+            drainTimer = nil
+        }
+    }
+
+    /// Closes at once those that are closed, but not yet gone.
+    public func closeAllDraining() { for stream in draining { stream.timeToClose() } }
+
+    private func scheduleDraining() {
+        guard drainTimer == nil, let first = draining.map(\.drainsUntil).min() else { return }
+        let timer = RunLoop.Timer(fireDate: first) { [weak self] _, _ in
+            guard let self else { return }
+            drainTimer = nil
+            let now = loop.now
+            for stream in draining where stream.drainsUntil <= now { stream.timeToClose() }
+            scheduleDraining()
+        }
+        timer.keepsAlive = false
+        drainTimer = timer
+        loop.add(timer, to: .common)
+    }
+}

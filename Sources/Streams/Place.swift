@@ -1,0 +1,95 @@
+internal import CStreams
+
+/// Where to listen or to connect: a port of a host, or a Unix socket.
+public enum Place: Equatable, Sendable {
+    /// "": this machine alone, both families; "*": all its interfaces.
+    case host(String, port: Int)
+    case path([UInt8])
+    case abstract([UInt8])
+
+    /// What is wrong with a text or a table that should name a place.
+    public struct Mistake: Error { public let text: String }
+
+    /// "8080", "host:80", "[::1]:80", "*:80", "unix:/path", "unix:@name".
+    public init(parsing text: String, bytes: [UInt8]) throws(Mistake) {
+        if bytes.starts(with: "unix:".utf8) {
+            let name = Array(bytes.dropFirst(5))
+            self = name.first == UInt8(ascii: "@") ? .abstract(Array(name.dropFirst())) : .path(name)
+            try check()
+            return
+        }
+        guard let colon = text.lastIndex(of: ":") else {
+            guard let port = Self.port(text) else {
+                throw Mistake(
+                    text:
+                        "\"\(text)\" names no port: it is \"host:port\", \"[address]:port\", \"*:port\" or \"unix:/path\""
+                )
+            }
+            self = .host("", port: port)
+            return
+        }
+        var host = String(text[..<colon])
+        guard let port = Self.port(String(text[text.index(after: colon)...])) else {
+            throw Mistake(text: "\"\(text)\" has no port from 0 to 65535 behind the last colon")
+        }
+        if host.hasPrefix("["), host.hasSuffix("]") {
+            host = String(host.dropFirst().dropLast())
+        } else if host.contains(":") {
+            throw Mistake(text: "\"\(text)\": an IPv6 address with a port is written \"[\(host)]:\(port)\"")
+        }
+        self = .host(host, port: port)
+    }
+
+    private static func port(_ text: String) -> Int? {
+        guard !text.isEmpty, text.utf8.count <= 5, text.utf8.allSatisfy({ (48...57).contains($0) }),
+            let port = Int(text),
+            port <= 65535
+        else { return nil }
+        return port
+    }
+
+    /// A path is no longer than the kernel takes.
+    public func check() throws(Mistake) {
+        switch self {
+        case .host(let host, _):
+            if host.utf8.contains(0) { throw Mistake(text: "a host's name has no zero byte in it") }
+        case .path(let name), .abstract(let name):
+            if name.isEmpty { throw Mistake(text: "a Unix socket has a name") }
+            if name.count > 107 {
+                throw Mistake(text: "a Unix socket's name has at most 107 bytes, this one \(name.count)")
+            }
+            if case .path = self, name.contains(0) { throw Mistake(text: "a path has no zero byte in it") }
+        }
+    }
+
+    /// "127.0.0.1:80", for messages.
+    public var text: String {
+        switch self {
+        case .host(let host, let port):
+            let name = host.isEmpty ? "localhost" : host
+            return name.contains(":") ? "[\(name)]:\(port)" : "\(name):\(port)"
+        case .path(let name): return "unix:" + String(decoding: name, as: UTF8.self)
+        case .abstract(let name): return "unix:@" + String(decoding: name, as: UTF8.self)
+        }
+    }
+
+    /// Nobody has to be asked for its addresses.
+    public var isNumeric: Bool { addresses?.isEmpty == false }
+
+    /// The addresses, if nobody has to be asked for them.
+    var addresses: [net_address]? {
+        var address = net_address()
+        switch self {
+        case .path(let name): return net_local(name, name.count, 0, &address) != 0 ? [address] : []
+        case .abstract(let name): return net_local(name, name.count, 1, &address) != 0 ? [address] : []
+        case .host(let host, let port):
+            // Of localhost every resolver says the same (RFC 6761), or ought to.
+            let isLocal = host.isEmpty || host == "localhost" || host.hasSuffix(".localhost")
+            let texts = isLocal ? ["127.0.0.1", "::1"] : host == "*" ? ["::", "0.0.0.0"] : [host]
+            let found = texts.compactMap { text in
+                net_parse(text, UInt16(truncatingIfNeeded: port), &address) != 0 ? address : nil
+            }
+            return found.isEmpty ? nil : found
+        }
+    }
+}

@@ -1,0 +1,122 @@
+internal import CStreams
+internal import Glibc
+internal import RunLoops
+
+/// Finds the addresses of names as every other program does, by getaddrinfo, on threads of its own: at most 4 in a process,
+/// which end when they are idle, and for which nobody waits when the process ends.
+///
+/// A question that is cancelled is forgotten; its thread is left to finish. CFHost.
+public final class Resolver {
+    private let mailbox: Mailbox
+
+    // One for the process, made at first use.
+    private static let pool = Pool("resolver")
+    struct Pool: @unchecked Sendable {
+        // Sendable: what it points to has a lock.
+        let pointer: OpaquePointer
+        init(_ name: StaticString) {
+            let text = UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self)
+            pointer = net_pool_make(text, 4)
+        }
+    }
+
+    public enum Family: Int32, Sendable { case any = 0, v4 = 1, v6 = 2 }
+
+    /// A question that was asked.
+    public final class Question {
+        fileprivate var then: ((Result<[String], StreamFailure>) -> Void)?
+        fileprivate var addresses: (([net_address]) -> Void)?
+        /// `then` is not called any more.
+        public func cancel() {
+            then = nil
+            addresses = nil
+        }
+    }
+
+    init(_ loop: RunLoop) { mailbox = Mailbox(loop) }
+
+    /// Answers with the addresses as texts, without ports, in getaddrinfo's order; later, and never within this call.
+    @discardableResult
+    public func resolve(
+        _ name: String, family: Family = .any, then: @escaping (Result<[String], StreamFailure>) -> Void
+    ) -> Question {
+        let question = Question()
+        question.then = then
+        ask(question, name, family) { addresses in
+            var texts: [String] = []
+            for var address in addresses {
+                let text = SmallAddress.text(&address, withPort: false)
+                if !texts.contains(text) { texts.append(text) }
+            }
+            question.then?(.success(texts))
+        }
+        return question
+    }
+
+    func addresses(
+        _ name: String, failed: @escaping (StreamFailure) -> Void, then: @escaping ([net_address]) -> Void
+    ) -> Question {
+        let question = Question()
+        question.then = { if case .failure(let failure) = $0 { failed(failure) } }
+        ask(question, name, .any, then)
+        return question
+    }
+
+    private func ask(
+        _ question: Question, _ name: String, _ family: Family, _ then: @escaping ([net_address]) -> Void
+    ) {
+        question.addresses = then
+        // What needs nobody's answer.
+        if let known = Place.host(name, port: 0).addresses, name != "*", !name.isEmpty {
+            let wanted = known.filter { address in
+                var address = address
+                return family == .any || net_family_of(&address) == family.rawValue
+            }
+            return mailbox.later {
+                if wanted.isEmpty {
+                    question.then?(
+                        .failure(StreamFailure("ENOTFOUND", "the host has no address of that family (\(name))")))
+                } else {
+                    question.addresses?(wanted)
+                }
+                question.cancel()
+            }
+        }
+        let failure = mailbox.run(Self.pool.pointer, { Self.ask(name, family) }) { answer in
+            switch answer {
+            case .success(let found): question.addresses?(found.list)
+            case .failure(let failure): question.then?(.failure(failure))
+            }
+            question.cancel()
+        }
+        guard failure != 0 else { return }
+        mailbox.later {
+            question.then?(.failure(StreamFailure(errno: failure, name)))
+            question.cancel()
+        }
+    }
+
+    private struct Found: @unchecked Sendable {
+        // Sendable: plain memory.
+        var list: [net_address]
+    }
+
+    /// Blocks.
+    private static func ask(_ name: String, _ family: Family) -> Result<Found, StreamFailure> {
+        var list = [net_address](repeating: net_address(), count: 64)
+        var error: Int32 = 0
+        let count = net_resolve(name, family.rawValue, &list, 64, &error)
+        guard count > 0 else {
+            return .failure(
+                StreamFailure(
+                    String(cString: net_resolve_error_name(error)),
+                    "\(String(cString: net_resolve_error_text(error))) (\(name))"))
+        }
+        return .success(Found(list: Array(list.prefix(Int(count)))))
+    }
+}
+
+extension Mailbox {
+    /// Within the next pass.
+    func later(_ body: @escaping () -> Void) { homeLoop.perform(in: [.common]) { body() } }
+}

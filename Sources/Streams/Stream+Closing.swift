@@ -1,0 +1,153 @@
+internal import CStreams
+internal import Glibc
+internal import RunLoops
+
+extension Stream {
+    /// How much of the input a closed stream throws away, so that the peer can read to the end what was sent.
+    private static let drainLimit = 262_144
+
+    /// Closes it, without waiting: what is left to send is sent, the output is ended, and what the peer still sends is thrown
+    /// away for a while, all in the background. A read that waits ends with ECANCELED.
+    public func close() {
+        guard isOpen else { return }
+        if state != .open { return abort() }
+        endOperations(StreamFailure("ECANCELED", "the stream was closed (\(subject))"))
+        input.free()
+        state = .flushing
+        outputEnded = true
+        drainsUntil = network.loop.now + .nanoseconds(settings.linger)
+        uncount()
+        send()
+        goOnClosing()
+        guard state != .closed else { return }
+        // In the background is in whatever mode; and while there is something to send, the loop runs for it.
+        network.loop.add(self, to: .common)
+        if state == .flushing { network.drain(self) }
+        updateActivity()
+        signal()
+    }
+
+    /// Closes it at once: what is left to send is lost, and the peer is told so by a reset. A read that waits ends with
+    /// ECANCELED.
+    public func abort() { abort(nil) }
+
+    func abort(_ reason: StreamFailure?) {
+        guard state != .closed else { return }
+        endOperations(reason ?? StreamFailure("ECANCELED", "the stream was aborted (\(subject))"))
+        if transport == .socket, state != .idle, state != .connecting { _ = net_set_reset(fdToClose) }
+        backing?.close(reset: true)
+        release()
+    }
+
+    /// Sends what the kernel takes, and closes the descriptor: for the end of the process.
+    public func closeAtOnce() {
+        guard state != .closed else { return }
+        if state == .open {
+            outputEnded = true
+            send()
+            endOutputIfDue()
+        }
+        isReading = false
+        connector?.cancel()
+        connector = nil
+        backing?.close(reset: false)
+        release()
+    }
+
+    private func endOperations(_ failure: StreamFailure) {
+        if let connector {
+            self.connector = nil
+            connector.cancel()
+            let owner = teller
+            network.loop.perform { [self] in owner._withUnsafeGuaranteedRef { $0.opened(self, failure) } }
+        }
+        if isReading { endReadLater(failure) }
+        guard !waits.isEmpty else { return }
+        let left = waits
+        waits = []
+        for wait in left {
+            network.loop.perform { [self] in
+                teller._withUnsafeGuaranteedRef { $0.writeEnded(self, wait.waiter, failure) }
+            }
+        }
+    }
+
+    /// Whoever closes it may be in the middle of anything: the reader is told later.
+    private func endReadLater(_ failure: StreamFailure) {
+        cancelledRead = failure
+        network.loop.perform { [self] in
+            guard isReading, let failure = cancelledRead else { return }
+            endRead(.failed(failure))
+        }
+    }
+
+    func goOnClosing() {
+        if state == .flushing {
+            send()
+            let now = network.loop.now
+            guard unsent == 0 || outputFailure != nil || now >= drainsUntil else { return }
+            endOutputIfDue()
+            network.stopDraining(self)
+            // With the peer's end read there is nothing that could come any more; and without a socket no reset.
+            guard transport == .socket, !inputEnded, inputFailure == nil, outputFailure == nil, unsent == 0 else {
+                return endClosing()
+            }
+            state = .draining
+            updateActivity()
+            drainsUntil = now + .nanoseconds(settings.drain)
+            drained = 0
+        }
+        guard state == .draining else { return }
+        while readable {
+            let n = receive(network.scratch, Network.scratchSize)
+            if n > 0 { drained += n }
+            if n == -Int(EAGAIN) { break }
+            if n <= 0 || drained > Self.drainLimit { return endClosing() }
+        }
+        if !isDraining {
+            isDraining = true
+            network.drain(self)
+        }
+    }
+
+    /// The time for what it is at is over.
+    func timeToClose() {
+        network.stopDraining(self)
+        if state == .flushing {
+            outputFailure = outputFailure ?? StreamFailure("ETIMEDOUT", "the peer does not read (\(subject))")
+        }
+        endClosing()
+    }
+
+    /// The descriptor is closed.
+    func endClosing() {
+        network.stopDraining(self)
+        if state == .flushing, unsent > 0, transport == .socket { _ = net_set_reset(fdToClose) }
+        backing?.close(reset: false)
+        release()
+    }
+
+    private func release() {
+        rememberSubject()
+        state = .closed
+        isDraining = false
+        input.free()
+        output.free()
+        tls = nil
+        backing = nil
+        let descriptor = fdToClose
+        watch(-1)
+        fdToClose = -1
+        if descriptor >= 0 { _ = network.system.close(descriptor) }
+        uncount()
+        updateActivity()
+        // Not before a reader was told.
+        if isReading { network.loop.perform { [self] in invalidate() } } else { invalidate() }
+    }
+
+    private func uncount() {
+        guard let listener else { return }
+        self.listener = nil
+        listener.connectionEnded()
+    }
+}

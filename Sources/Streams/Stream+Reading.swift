@@ -1,0 +1,281 @@
+internal import CStreams
+internal import Glibc
+internal import RunLoops
+
+extension Stream {
+    /// What one read brings.
+    public enum Unit: Equatable {
+        /// What there is, at least one byte, at most the limit.
+        case any
+        /// So many bytes.
+        case exactly(Int)
+        /// The same, without taking them.
+        case peek(Int)
+        /// Up to a line feed, without it and a carriage return before it; the last line may lack it. The limit is for its
+        /// length.
+        case line
+        /// Up to a text, without it. The limit is for what is before it.
+        case until([UInt8])
+        /// All to the end, which may be nothing; at most the limit.
+        case all
+    }
+
+    /// What became of a read. Bytes are valid until a stream of this loop reads again.
+    public enum Outcome {
+        case bytes(UnsafeRawBufferPointer)
+        /// The input is over, and nothing is left.
+        case end
+        case failed(StreamFailure)
+        /// Of those that were given a time limit.
+        case timedOut
+    }
+
+    /// How many bytes one turn reads at most before others have theirs.
+    private static let turn = 16
+
+    /// Reads a unit if it is there: nil if one has to wait for it.
+    public func attempt(_ unit: Unit, limit: Int) -> Outcome? {
+        if !input.isEmpty {
+            if let outcome = match(unit, limit) { return outcome }
+        } else {
+            input.freeIfEmpty()
+            searched = 0
+        }
+        guard state == .open else {
+            if let inputFailure { return .failed(inputFailure) }
+            return state == .connecting || state == .idle ? nil : .failed(closedFailure)
+        }
+        var rounds = 0
+        while true {
+            if inputEnded { return atEnd(unit, limit) }
+            if let inputFailure { return .failed(inputFailure) }
+            guard readable else { return nil }
+            guard rounds < Self.turn else {
+                signal()
+                return nil
+            }
+            rounds += 1
+            let wasEmpty = input.isEmpty
+            let n: Int
+            let place: UnsafeMutableRawPointer
+            if wasEmpty {
+                place = network.scratch
+                n = fill(place, Network.scratchSize)
+            } else {
+                let room = roomWanted(unit)
+                place = input.reserve(room)
+                n = fill(place, room)
+            }
+            guard n > 0 else {
+                if n == 0 || n == -Int(EAGAIN) { continue }
+                fail(input: StreamFailure(errno: Int32(clamping: -n), subject))
+                if let inputFailure { return .failed(inputFailure) }
+                continue
+            }
+            bytesRead += n
+            if wasEmpty {
+                if let outcome = matchFresh(UnsafeRawBufferPointer(start: place, count: n), unit, limit) {
+                    return outcome
+                }
+            } else {
+                input.grow(n)
+                if let outcome = match(unit, limit) { return outcome }
+            }
+        }
+    }
+
+    private func roomWanted(_ unit: Unit) -> Int {
+        if case .exactly(let n) = unit, n > input.count { return min(max(n - input.count, 16384), 1 << 20) }
+        return Network.scratchSize
+    }
+
+    /// Reads from below, noting what that says. 0 at the end, which it notes, too; negative: an error number, EAGAIN when there
+    /// is nothing, which it notes.
+    private func fill(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int {
+        guard let tls else {
+            let n = receive(place, room)
+            if n == 0 { inputEnded = true }
+            return n
+        }
+        switch tls.read(place, room, self) {
+        case .bytes(let n):
+            readable = true  // there may be more in it, whatever the socket says
+            return n
+        case .end:
+            inputEnded = true
+            return 0
+        case .wait:
+            readable = false
+            return -Int(EAGAIN)
+        case .failed(let failure):
+            fail(input: failure)
+            return -Int(EAGAIN)
+        }
+    }
+
+    /// One system call, or what stands for it.
+    func receive(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int {
+        let system = network.system
+        let n: Int
+        switch transport {
+        case .socket:
+            n = system.receive(fdToClose, place, room)
+            // Less than one asked for was all there was, unless the end is behind it.
+            if n > 0, n < room, !hungUp { (readable, socketIsReadable) = (false, false) }
+        case .pipe: n = system.read(fdToClose, place, room, isNonblocking: true)
+        case .polled: n = system.read(fdToClose, place, room, isNonblocking: false)
+        case .backed: n = backing?.receive(place, room) ?? 0
+        case .none: return -Int(EAGAIN)
+        }
+        if n == -Int(EAGAIN) { (readable, socketIsReadable) = (false, false) }
+        // What a terminal says when nobody is at its other end any more.
+        if n == -Int(EIO), transport == .pipe || transport == .polled { return 0 }
+        return n
+    }
+
+    /// A failure below. What was read before it can still be read.
+    func fail(input failure: StreamFailure) {
+        if inputFailure == nil { inputFailure = failure }
+    }
+
+    // MARK: Finding a unit
+
+    /// In what has just arrived, with nothing before it. What is left over, or all of it, goes into the buffer.
+    private func matchFresh(_ bytes: UnsafeRawBufferPointer, _ unit: Unit, _ limit: Int) -> Outcome? {
+        var taken = 0
+        var used = 0
+        switch unit {
+        case .any: (taken, used) = (min(bytes.count, limit), min(bytes.count, limit))
+        case .exactly(let n) where bytes.count >= n: (taken, used) = (n, n)
+        case .line:
+            if let start = bytes.baseAddress, let found = memchr(start, 10, bytes.count) {
+                let length = UnsafeRawPointer(found) - start
+                let line = length > 0 && bytes[length - 1] == 13 ? length - 1 : length
+                if line <= limit { (taken, used) = (line, length + 1) }
+            }
+        default: break
+        }
+        guard used > 0 else {
+            input.append(bytes)
+            return match(unit, limit)
+        }
+        input.append(UnsafeRawBufferPointer(rebasing: bytes[used...]))
+        return .bytes(UnsafeRawBufferPointer(rebasing: bytes[..<taken]))
+    }
+
+    /// In the buffer. What it finds stays there in place until the next read.
+    private func match(_ unit: Unit, _ limit: Int) -> Outcome? {
+        let bytes = input.bytes
+        switch unit {
+        case .any: return take(min(bytes.count, limit))
+        case .exactly(let n): return bytes.count >= n ? take(n) : nil
+        case .peek(let n): return bytes.count >= n ? .bytes(UnsafeRawBufferPointer(rebasing: bytes[..<n])) : nil
+        case .all:
+            return bytes.count > limit ? .failed(tooMuch("more than \(limit) bytes before the end of input")) : nil
+        case .line:
+            guard let start = bytes.baseAddress else { return nil }
+            let from = min(searched, bytes.count)
+            guard let found = memchr(start + from, 10, bytes.count - from) else {
+                searched = bytes.count
+                // A carriage return at the end may belong to the line's end.
+                let isEnd = bytes.last == 13
+                return bytes.count - (isEnd ? 1 : 0) > limit ? .failed(tooMuch("line longer than \(limit) bytes")) : nil
+            }
+            let length = UnsafeRawPointer(found) - start
+            let line = length > 0 && bytes[length - 1] == 13 ? length - 1 : length
+            guard line <= limit else { return .failed(tooMuch("line longer than \(limit) bytes")) }
+            return take(line, and: length + 1 - line)
+        case .until(let end):
+            guard let start = bytes.baseAddress else { return nil }
+            let from = max(0, min(searched, bytes.count) - (end.count - 1))
+            let found = end.withUnsafeBytes { net_find(start + from, bytes.count - from, $0.baseAddress, $0.count) }
+            guard let found else {
+                searched = bytes.count
+                return bytes.count - (end.count - 1) > limit
+                    ? .failed(tooMuch("the end is not within \(limit) bytes")) : nil
+            }
+            let length = found - start
+            guard length <= limit else { return .failed(tooMuch("the end is not within \(limit) bytes")) }
+            return take(length, and: end.count)
+        }
+    }
+
+    private func take(_ n: Int, and more: Int = 0) -> Outcome {
+        let bytes = UnsafeRawBufferPointer(rebasing: input.bytes[..<n])
+        input.removeFirst(n + more)
+        searched = 0
+        return .bytes(bytes)
+    }
+
+    private func tooMuch(_ text: String) -> StreamFailure { StreamFailure("EMSGSIZE", text) }
+
+    private func atEnd(_ unit: Unit, _ limit: Int) -> Outcome {
+        let count = input.count
+        switch unit {
+        case .all: return count == 0 ? .bytes(UnsafeRawBufferPointer(start: nil, count: 0)) : take(count)
+        case _ where count == 0: return .end
+        case .any: return take(min(count, limit))
+        case .line: return take(count)
+        case .exactly(let n), .peek(let n):
+            return .failed(StreamFailure("EOF", "end of input after \(count) of \(n) bytes"))
+        case .until: return .failed(StreamFailure("EOF", "end of input after \(count) bytes, before the end was found"))
+        }
+    }
+
+    // MARK: Waiting
+
+    /// After `attempt` has found nothing: the owner is told when there is.
+    public func wait(_ unit: Unit, limit: Int, waiter: Int) {
+        precondition(!isReading, "a stream has one reader at a time")
+        input.freeIfEmpty()
+        self.unit = unit
+        self.limit = limit
+        reader = waiter
+        isReading = true
+        updateActivity()
+    }
+
+    /// The reader no longer waits. Nothing is lost. Returns whether there was one.
+    @discardableResult
+    public func cancelRead() -> Bool {
+        guard isReading else { return false }
+        isReading = false
+        updateActivity()
+        return true
+    }
+
+    func endRead(_ outcome: Outcome) {
+        isReading = false
+        updateActivity()
+        teller._withUnsafeGuaranteedRef { $0.readEnded(self, outcome) }
+    }
+
+    // MARK: Delivering
+
+    func deliversChanged(_ before: Bool) {
+        guard delivers != before || delivers else { return }
+        updateActivity()
+        if delivers, state == .open, readable || !input.isEmpty || inputEnded { signal() }
+    }
+
+    /// What arrives is kept until `goOn`: whoever got the last piece is not done with it.
+    public func hold() { isHeld = true }
+
+    public func goOn() {
+        guard isHeld else { return }
+        isHeld = false
+        if state == .open, delivers, !endWasDelivered, readable || !input.isEmpty || inputEnded { signal() }
+    }
+
+    func deliverOnce() {
+        guard !endWasDelivered, let outcome = attempt(.any, limit: Network.scratchSize) else { return }
+        if case .bytes = outcome {
+            // What is left has its turn behind others; unless the owner holds it back.
+            if readable || !input.isEmpty || inputEnded { signal() }
+        } else {
+            endWasDelivered = true
+            updateActivity()
+        }
+        teller._withUnsafeGuaranteedRef { $0.arrived(self, outcome) }
+    }
+}

@@ -1,0 +1,190 @@
+internal import CStreams
+internal import Glibc
+internal import RunLoops
+
+extension Stream {
+    /// From so many bytes on, what is written does not wait for the end of the turn.
+    private static let enough = 65536
+
+    /// What forbids writing; nil: nothing.
+    public var refusalToWrite: StreamFailure? {
+        if let outputFailure { return outputFailure }
+        if outputEnded { return StreamFailure("EPIPE", "the output was finished (\(subject))") }
+        return isOpen ? nil : closedFailure
+    }
+
+    /// Takes bytes to be sent, all of them: at the end of the turn, or now if they are many.
+    ///
+    /// - Returns: what forbids it; then nothing was taken.
+    @discardableResult
+    public func enqueue(_ bytes: UnsafeRawBufferPointer) -> StreamFailure? {
+        if let refusal = refusalToWrite { return refusal }
+        var rest = bytes
+        if bytes.count >= 16384, output.isEmpty, writable, state == .open, tls == nil {
+            // Without a copy, as far as the kernel takes it.
+            let n = give(bytes)
+            if n > 0 { rest = UnsafeRawBufferPointer(rebasing: bytes[n...]) }
+            if let outputFailure { return outputFailure }
+            if rest.isEmpty { return nil }
+        }
+        output.append(rest)
+        guard state == .open else { return nil }
+        if output.count >= Self.enough, writable { send() } else { becomeDirty() }
+        if !isActive { updateActivity() }
+        return nil
+    }
+
+    /// The same of several pieces, which count as one. A first part that would have to be copied twice is not.
+    @discardableResult
+    public func enqueue(_ pieces: [UnsafeRawBufferPointer]) -> StreamFailure? {
+        if pieces.count == 1 { return enqueue(pieces[0]) }
+        if let refusal = refusalToWrite { return refusal }
+        for piece in pieces { output.append(piece) }
+        guard state == .open else { return nil }
+        if output.count >= Self.enough, writable { send() } else { becomeDirty() }
+        if !isActive { updateActivity() }
+        return nil
+    }
+
+    /// More is left to send than the limit for those who do not wait: aborts it, and says so.
+    public func abortIfOverfull() -> StreamFailure? {
+        guard unsent > settings.maxQueue else { return nil }
+        let failure = StreamFailure(
+            "ENOBUFS", "more than \(settings.maxQueue) bytes wait for a peer that does not read (\(subject))")
+        inputFailure = failure
+        outputFailure = failure
+        abort(failure)
+        return failure
+    }
+
+    private func becomeDirty() {
+        guard !isDirty else { return }
+        isDirty = true
+        network.isDirty(self)
+    }
+
+    /// Sends what there is, as far as that is possible now. Calls nobody back.
+    func send() {
+        guard state == .open || state == .flushing, outputFailure == nil else { return }
+        if let tls {
+            if let failure = tls.send(self) { failOutput(failure) }
+        } else {
+            while writable, !output.isEmpty {
+                let n = give(output.bytes)
+                guard n > 0 else { break }
+                output.removeFirst(n)
+            }
+        }
+        if output.isEmpty {
+            output.freeIfEmpty()
+            endOutputIfDue()
+        }
+        updateActivity()
+    }
+
+    /// Does not wait for the end of the turn.
+    public func sendNow() { if state == .open { send() } }
+
+    /// One system call, or what stands for it. How many bytes it took; 0 when none, and notes why.
+    func give(_ bytes: UnsafeRawBufferPointer) -> Int {
+        guard let start = bytes.baseAddress, writable else { return 0 }
+        let system = network.system
+        let n: Int
+        switch transport {
+        case .socket:
+            var piece = iovec(iov_base: UnsafeMutableRawPointer(mutating: start), iov_len: bytes.count)
+            n = system.send(fdToClose, &piece, 1)
+            if n >= 0, n < bytes.count { writable = false }
+        case .pipe: n = system.write(fdToClose, start, bytes.count, isNonblocking: true)
+        case .polled: n = system.write(fdToClose, start, bytes.count, isNonblocking: false)
+        case .backed: n = backing?.send(bytes) ?? -Int(EPIPE)
+        case .none: return 0
+        }
+        if n > 0 {
+            bytesWritten += n
+            return n
+        }
+        if n == -Int(EAGAIN) || n == 0 {
+            writable = false
+        } else if n == -Int(ENOBUFS) || n == -Int(ENOMEM) {
+            // The system is short of memory, the stream is as it was: at the next occasion.
+            writable = false
+            signalSoon()
+        } else {
+            failOutput(StreamFailure(errno: Int32(clamping: -n), subject))
+        }
+        return 0
+    }
+
+    /// Tries again after a while, though the kernel will not say that it is worth it.
+    private func signalSoon() {
+        let timer = RunLoop.Timer(fireDate: network.loop.now + .milliseconds(10)) { [weak self] _, _ in
+            guard let self else { return }
+            writable = true
+            if unsent > 0 { signal() }
+        }
+        network.loop.add(timer, to: .common)
+    }
+
+    func failOutput(_ failure: StreamFailure) {
+        guard outputFailure == nil else { return }
+        outputFailure = failure
+        output.free()
+        tls?.dropOutput()
+        if !waits.isEmpty || state == .flushing { signal() }
+    }
+
+    // MARK: Waiting
+
+    /// The owner is told when less than so many bytes are left to send.
+    public func waitForOutput(below limit: Int, waiter: Int) {
+        waits.append(OutputWait(limit: limit, waiter: waiter))
+        updateActivity()
+        // What was written goes out at the end of the turn; that may be all there is to it.
+        if unsent < limit || outputFailure != nil { signal() }
+    }
+
+    /// What was written is still sent.
+    public func cancelWrite(_ waiter: Int) {
+        waits.removeAll { $0.waiter == waiter }
+        updateActivity()
+    }
+
+    /// Tells one of those that wait for the output, if there is anything to tell. Returns whether it did.
+    func endWaits() -> Bool {
+        guard let place = waits.firstIndex(where: { $0.limit > unsent || outputFailure != nil }) else { return false }
+        let wait = waits.remove(at: place)
+        updateActivity()
+        // The others, and reading, have their turn next.
+        signal()
+        teller._withUnsafeGuaranteedRef { $0.writeEnded(self, wait.waiter, outputFailure) }
+        return true
+    }
+
+    // MARK: The end of output
+
+    /// Ends the output when all is sent. Input goes on. CFWriteStreamClose.
+    public func finish() {
+        guard !outputEnded else { return }
+        outputEnded = true
+        if state == .open { send() }
+        endOutputIfDue()
+    }
+
+    func endOutputIfDue() {
+        guard outputEnded, !endIsSent, state == .open || state == .flushing, outputFailure == nil, output.isEmpty else {
+            return
+        }
+        if let tls {
+            guard tls.finish(self) else { return }
+        }
+        endIsSent = true
+        switch transport {
+        case .socket:
+            // Behind TLS, the alert is the end: a half-closed connection below it would be taken for a truncated one.
+            if tls == nil { _ = network.system.shutdownOutput(fdToClose) }
+        case .backed: backing?.finish()
+        case .pipe, .polled, .none: break
+        }
+    }
+}

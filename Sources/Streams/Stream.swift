@@ -1,0 +1,356 @@
+internal import CStreams
+public import RunLoops
+
+/// A two-way stream of bytes: TCP, Unix sockets, pipes, terminals, files, memory; with or without TLS. CFReadStream and
+/// CFWriteStream in one.
+///
+/// It is an item of its loop: in modes, `loop.add(stream, to: .default)`. What arrives while the loop runs in another mode stays
+/// in the kernel. The kernel hears of the descriptor once in each mode; whether it can be read or written is remembered until
+/// a call says EAGAIN or takes less than it was offered. So a wait costs no system call.
+///
+/// A read that is cancelled, or meets its limit, takes nothing. One reader at a time; writes keep their order. Not
+/// thread-safe: a stream belongs to its loop's thread.
+public final class Stream: RunLoop.EdgePort {
+    public let network: Network
+    /// What all streams of one maker share.
+    public var settings: Settings
+
+    /// Limits of streams.
+    public final class Settings: Sendable {
+        /// A write waits while so many bytes are left to send.
+        public let highWater: Int
+        /// With more to send than this a stream is aborted.
+        public let maxQueue: Int
+        /// For so long, in nanoseconds, a closed stream tries to send what is left, and then waits for the peer.
+        let linger: Int64
+        let drain: Int64
+
+        public init(
+            highWater: Int = 262_144, maxQueue: Int = 16 << 20, linger: Duration = .seconds(5),
+            drain: Duration = .seconds(2)
+        ) {
+            self.highWater = max(1, highWater)
+            self.maxQueue = max(1, maxQueue)
+            self.linger = linger.wholeNanoseconds
+            self.drain = drain.wholeNanoseconds
+        }
+
+        public static let standard = Settings()
+    }
+
+    enum Transport: UInt8 { case none, socket, pipe, polled, backed }
+    enum State: UInt8 { case idle, connecting, open, flushing, draining, closed }
+
+    var transport = Transport.none
+    var state = State.idle
+    /// As long as no system call has said otherwise.
+    var readable = true
+    var writable = true
+    /// Below TLS, which may have more than what the socket has.
+    var socketIsReadable = true
+    /// The peer has ended its output, as the kernel says: there is an end to be read.
+    var hungUp = false
+    var inputEnded = false
+    /// `finish` was called; and the peer was told.
+    var outputEnded = false
+    var endIsSent = false
+    public internal(set) var isDirty = false
+    public internal(set) var isReading = false
+    /// Input is delivered as it comes.
+    public var delivers = false { didSet { deliversChanged(oldValue) } }
+    /// Its deliveries wait: see `hold`.
+    public internal(set) var isHeld = false
+    public internal(set) var endWasDelivered = false
+    /// For the owner: who waits for it to be connected; whether it is closed when its input is over.
+    public var opener = 0
+    public var closesAtEnd = false
+    /// For the owner: it is to deliver its input as soon as it is in a mode.
+    public var wantsDelivery = false
+    var isDraining = false
+    var drained = 0
+    /// What a reader is told that waits while the stream is closed.
+    var cancelledRead: StreamFailure?
+    public let isTCP: Bool
+    /// For the owner: how many reads and writes in a row did not have to wait.
+    public var spree: UInt8 = 0
+
+    var input = ByteQueue()
+    var output = ByteQueue()
+    /// What is being read.
+    var unit = Unit.any
+    var limit = 0
+    /// How many bytes of the input were searched in vain for the end of the unit.
+    var searched = 0
+    /// The reader's own.
+    public internal(set) var reader = 0
+    var waits: [OutputWait] = []
+    var inputFailure: StreamFailure?
+    public internal(set) var outputFailure: StreamFailure?
+    public internal(set) var bytesRead = 0
+    public internal(set) var bytesWritten = 0
+    /// What is at the other end of a stream without a descriptor.
+    var backing: Backing?
+    var connector: Connector?
+    var tls: Filter?
+    var handlers: Handlers?
+    /// What it was called when it was open.
+    private var lastSubject: String?
+    /// The listener that has accepted it, as long as that counts it.
+    public internal(set) var listener: Listener?
+    var remote = SmallAddress()
+    /// For the owner: how long its waits last, in nanoseconds; negative: without limit.
+    public var timeout: Int64 = -1
+    private var deadline: Int64 = 0
+
+    struct OutputWait {
+        let limit: Int
+        let waiter: Int
+    }
+
+    /// Tells the network's owner, or its own, what becomes of it.
+    let teller: Unmanaged<StreamOwner>
+
+    init(
+        _ network: Network, name: String = "", order: Int = 0, owner: StreamOwner? = nil,
+        settings: Settings = .standard,
+        isTCP: Bool = false
+    ) {
+        self.network = network
+        self.settings = settings
+        self.isTCP = isTCP
+        teller = .passUnretained(owner ?? network.owner)
+        super.init(name: name, order: order, owner: owner ?? network.owner)
+    }
+
+    deinit {
+        if fdToClose >= 0 { _ = network.system.close(fdToClose) }
+        backing?.close(reset: true)
+        input.free()
+        output.free()
+    }
+
+    /// The descriptor that it owns. `fd` is what the loop watches: none for a file.
+    var fdToClose: Int32 = -1
+
+    /// Takes a descriptor over. A socket's, a pipe's, a terminal's or a file's; it is closed with the stream.
+    ///
+    /// - Throws: EBADF and the like.
+    public convenience init(
+        _ network: Network, owning descriptor: Int32, name: String = "", order: Int = 0, owner: StreamOwner? = nil,
+        settings: Settings = .standard
+    ) throws(StreamFailure) {
+        var isNonblocking: Int32 = 0
+        let kind = net_kind_of(descriptor, &isNonblocking)
+        guard kind >= 0 else { throw StreamFailure(errno: -kind, "descriptor \(descriptor)") }
+        guard kind != NET_DATAGRAM_SOCKET.rawValue, kind != NET_NONE.rawValue, net_is_listening(descriptor) == 0 else {
+            throw StreamFailure("EINVAL", "not a stream of bytes (descriptor \(descriptor))")
+        }
+        var peer = net_address()
+        let isInternet =
+            kind == NET_STREAM_SOCKET.rawValue && net_local_address(descriptor, &peer) == 0
+            && net_family_of(&peer) != NET_LOCAL.rawValue
+        self.init(network, name: name, order: order, owner: owner, settings: settings, isTCP: isInternet)
+        if net_peer_address(descriptor, &peer) == 0 { remote = SmallAddress(peer) }
+        switch kind {
+        case Int32(NET_STREAM_SOCKET.rawValue): attach(descriptor, .socket)
+        case Int32(NET_FILE.rawValue), Int32(NET_DEVICE.rawValue):
+            fdToClose = descriptor
+            attach(FileBacking(descriptor, self))
+        default: attach(descriptor, isNonblocking != 0 ? .pipe : .polled)
+        }
+    }
+
+    /// The same of any descriptor, which is duplicated if it is not to be owned.
+    public convenience init(
+        _ network: Network, opening descriptor: Int32, owns: Bool, name: String = "", owner: StreamOwner? = nil
+    ) throws(StreamFailure) {
+        let own = owns ? descriptor : net_duplicate(descriptor)
+        guard own >= 0 else { throw StreamFailure(errno: -own, "descriptor \(descriptor)") }
+        do throws(StreamFailure) {
+            try self.init(network, owning: own, name: name, owner: owner)
+        } catch {
+            if !owns { _ = net_close(own) }
+            throw error.code == "EINVAL"
+                ? StreamFailure("EINVAL", "not a stream of bytes (descriptor \(descriptor))") : error
+        }
+    }
+
+    /// It is open, with this descriptor.
+    func attach(_ descriptor: Int32, _ transport: Transport) {
+        self.transport = transport
+        fdToClose = descriptor
+        state = .open
+        watch(descriptor)
+    }
+
+    func attach(_ backing: Backing) {
+        self.backing = backing
+        transport = .backed
+        state = .open
+        for mode in modeNames { backing.entered(mode) }
+    }
+
+    // MARK: What it is
+
+    /// Not closed, aborted or failed by its limits. The end of input leaves it open.
+    public var isOpen: Bool { state == .open || state == .connecting || state == .idle }
+    public var isConnecting: Bool { state == .connecting || state == .idle && connector != nil }
+    /// It was never in a mode, and so has not begun to connect.
+    public var isIdle: Bool { state == .idle }
+    /// The descriptor; -1 without one.
+    public var descriptor: Int32 { state == .closed ? -1 : fdToClose }
+    /// How many bytes were read ahead.
+    public var buffered: Int { input.count }
+    /// How many bytes are left to send.
+    public var unsent: Int { output.count + (tls?.unsent ?? 0) + (backing?.isBusy ?? false ? 1 : 0) }
+    /// Input was read to its end.
+    public var isAtEnd: Bool { inputEnded && input.isEmpty }
+    /// There is something to be done: by its loop, or for whoever waits.
+    public private(set) var isActive = false
+
+    /// The address of the other end; nil for what has none.
+    public var peer: String? {
+        if let text = remote.text { return text }
+        if let connector { return connector.target }
+        return backing?.peer
+    }
+
+    /// Its own address.
+    public var address: String? {
+        guard transport == .socket, state != .closed else { return backing?.address }
+        var own = net_address()
+        guard net_local_address(fdToClose, &own) == 0 else { return nil }
+        return SmallAddress.text(&own)
+    }
+
+    /// For messages: the peer, or what it is.
+    public var subject: String {
+        if let lastSubject { return lastSubject }
+        if let peer, peer != "unix:" { return peer }
+        if let address, address != "unix:" { return address }
+        return fdToClose >= 0 ? "descriptor \(fdToClose)" : "stream"
+    }
+
+    /// Who is at the other end of a Unix socket.
+    public func credentials() throws(StreamFailure) -> (process: Int32, user: UInt32, group: UInt32) {
+        guard transport == .socket, state != .closed else {
+            throw StreamFailure("ENOTSOCK", "not a Unix socket (\(subject))")
+        }
+        var process: Int32 = 0
+        var user: UInt32 = 0
+        var group: UInt32 = 0
+        let failure = net_credentials(fdToClose, &process, &user, &group)
+        guard failure == 0 else { throw StreamFailure(errno: -failure, subject) }
+        guard process > 0 else { throw StreamFailure("EOPNOTSUPP", "only Unix sockets know who is there (\(subject))") }
+        return (process, user, group)
+    }
+
+    /// Small writes go out at once rather than when the last was received. On by default.
+    public func setNoDelay(_ on: Bool) throws(StreamFailure) { try set { net_set_no_delay($0, on ? 1 : 0) } }
+
+    /// The kernel asks now and then whether a silent peer is still there. Seconds; 0 leaves what the system has.
+    public func setKeepAlive(_ on: Bool, idle: Int32 = 0, interval: Int32 = 0, count: Int32 = 0) throws(StreamFailure) {
+        try set { net_set_keep_alive($0, on ? 1 : 0, idle, interval, count) }
+    }
+
+    private func set(_ body: (Int32) -> Int32) throws(StreamFailure) {
+        guard state != .closed, fdToClose >= 0 else { throw closedFailure }
+        let failure = isTCP ? body(fdToClose) : -95  // EOPNOTSUPP
+        guard failure == 0 else { throw StreamFailure(errno: -failure, subject) }
+    }
+
+    func rememberSubject() { if remote.text == nil { lastSubject = subject } }
+
+    var closedFailure: StreamFailure { StreamFailure("EBADF", "the stream is closed (\(subject))") }
+
+    // MARK: Turns
+
+    public override func didEnter(mode: RunLoop.Mode) {
+        if state == .idle, connector != nil { begin() }
+        connector?.entered(mode)
+        backing?.entered(mode)
+        if delivers { deliversChanged(false) }
+    }
+
+    public override func didLeave(mode: RunLoop.Mode) {
+        connector?.left(mode)
+        backing?.left(mode)
+    }
+
+    public override func cannotWatch() {
+        let failure = StreamFailure(errno: 9, subject)  // EBADF
+        inputFailure = inputFailure ?? failure
+        outputFailure = outputFailure ?? failure
+        readable = true
+    }
+
+    /// Out of all modes for good: closed.
+    public override func wasInvalidated() { if state != .closed { abort() } }
+
+    public override func note(_ events: RunLoop.FDPort.Events) -> Bool {
+        if !events.isDisjoint(with: [.hangUp, .error]) {
+            hungUp = true
+            (readable, writable, socketIsReadable) = (true, true, true)
+        }
+        if events.contains(.read) { (readable, socketIsReadable) = (true, true) }
+        if events.contains(.write) { writable = true }
+        return hasWork
+    }
+
+    private var hasWork: Bool {
+        switch state {
+        case .open:
+            readable && (isReading || delivers && !isHeld) || writable && !output.isEmpty
+                || writable && tls?.hasWork ?? false
+        case .flushing: writable || readable && tls != nil
+        case .draining: readable
+        case .idle, .connecting, .closed: false
+        }
+    }
+
+    public override func takeTurn() {
+        switch state {
+        case .idle, .connecting, .closed: return
+        case .flushing, .draining: return goOnClosing()
+        case .open: break
+        }
+        spree = 0
+        if writable, unsent > 0 { send() }
+        if !waits.isEmpty, endWaits() { return }
+        if isReading {
+            guard let outcome = attempt(unit, limit: limit) else { return }
+            endRead(outcome)
+        } else if delivers, !isHeld {
+            deliverOnce()
+        }
+    }
+
+    /// What was written in this turn is sent.
+    func endTurn() {
+        isDirty = false
+        guard state == .open || state == .flushing else { return }
+        send()
+        if !waits.isEmpty, waits.contains(where: { $0.limit > unsent }) || outputFailure != nil { signal() }
+        if state == .flushing { signal() }
+        updateActivity()
+    }
+
+    func updateActivity() {
+        let active: Bool
+        switch state {
+        case .connecting: active = true
+        case .open: active = isReading || delivers && !endWasDelivered || !waits.isEmpty || unsent > 0
+        case .flushing: active = unsent > 0 && outputFailure == nil
+        case .idle, .draining, .closed: active = false
+        }
+        guard active != isActive else { return }
+        isActive = active
+        isAwaited = active
+        teller._withUnsafeGuaranteedRef { $0.changed(self) }
+    }
+
+    var drainsUntil: RunLoop.Instant {
+        get { .init(nanoseconds: deadline) }
+        set { deadline = newValue.nanoseconds }
+    }
+}

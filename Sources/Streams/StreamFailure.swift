@@ -1,0 +1,30 @@
+internal import Linux
+
+/// What the world has refused: a code that programs compare, and words that name what was tried.
+///
+/// Codes are the C library's ("ECONNREFUSED"), and a few of our own: "EOF" for an end of input that came too early,
+/// "ENOTFOUND" for a name, "TLS_CERTIFICATE", "TLS_TRUNCATED", "TLS".
+public final class StreamFailure: Error, Sendable, CustomStringConvertible {
+    public let code: String
+    /// "connection refused (127.0.0.1:9)", without the code.
+    public let message: String
+
+    /// The time that was given is over.
+    public static let timedOut = StreamFailure("ETIMEDOUT", "timed out")
+
+    public init(_ code: String, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    /// - Parameters:
+    ///   - errno: an error number, positive.
+    ///   - subject: the address, the path: what was tried.
+    public convenience init(errno: Int32, _ subject: String = "") {
+        let text = SystemError.text(of: errno)
+        self.init(SystemError.name(of: errno), subject.isEmpty ? text : "\(text) (\(subject))")
+    }
+
+    /// "ECONNREFUSED: connection refused (127.0.0.1:9)"
+    public var description: String { "\(code): \(message)" }
+}

@@ -13,6 +13,7 @@ let package = Package(
     name: "rlhost",
     products: [
         .library(name: "RunLoops", targets: ["RunLoops", "Linux"]),
+        .library(name: "Streams", targets: ["Streams"]),
         .executable(name: "rlhost", targets: ["rlhost"]),
     ],
     targets: [
@@ -21,6 +22,9 @@ let package = Package(
         .target(name: "Linux", dependencies: ["CLinux"], swiftSettings: swift),
         // The engine: run loops for Swift, without Lua.
         .target(name: "RunLoops", dependencies: ["Linux", "CLinux"], swiftSettings: swift),
+        // Streams of bytes on run loops, for Swift.
+        .target(name: "CStreams", cSettings: c),
+        .target(name: "Streams", dependencies: ["RunLoops", "Linux", "CStreams"], swiftSettings: swift),
         // Lua for Swift: the library, what has to be C to be safe, and a Swift face.
         .systemLibrary(name: "CLua", pkgConfig: "lua5.4", providers: [.apt(["liblua5.4-dev", "pkg-config"])]),
         // All that is written in Lua, by the names under which it is required.
@@ -33,10 +37,12 @@ let package = Package(
         .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux"], swiftSettings: swift),
         // The modules beside runloop: runloop.json.
         .target(name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON"], swiftSettings: swift),
+        // The modules beside runloop: runloop.net.
+        .target(name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops"], swiftSettings: swift),
         .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
         .executableTarget(
             name: "rlhost",
-            dependencies: ["LuaHTTP", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux"],
+            dependencies: ["LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux"],
             swiftSettings: swift),
         .testTarget(name: "LinuxTests", dependencies: ["Linux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux"], swiftSettings: swift),

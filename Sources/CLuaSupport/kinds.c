@@ -71,3 +71,27 @@ int cl_push_object(lua_State *L, const cl_kind *kind, void *object) {
   lua_pushlightuserdata(L, object);
   return cl_call_protected(L, p_push_object, 2, 1);
 }
+
+static int p_push_new(lua_State *L) {
+  const cl_kind *kind = lua_touserdata(L, 1);
+  cl_box *box = lua_newuserdatauv(L, kind->size, kind->user_values);
+  memset(box, 0, kind->size);
+  box->kind = kind;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->metatables[kind->index]);
+  lua_setmetatable(L, -2);
+  return 1;
+}
+
+int cl_push_new(lua_State *L, const cl_kind *kind) {
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
+  lua_pushlightuserdata(L, (void *)kind);
+  return cl_call_protected(L, p_push_new, 1, 1);
+}
+
+size_t cl_number_text(lua_State *L, int index, char text[64]) {
+  if (lua_isinteger(L, index)) return (size_t)snprintf(text, 64, LUA_INTEGER_FMT, (LUAI_UACINT)lua_tointeger(L, index));
+  int length = snprintf(text, 64, LUA_NUMBER_FMT, (LUAI_UACNUMBER)lua_tonumber(L, index));
+  // As Lua does it: what looks like an integer is none.
+  if (text[strspn(text, "-0123456789")] == 0) length += snprintf(text + length, (size_t)(64 - length), ".0");
+  return (size_t)length;
+}

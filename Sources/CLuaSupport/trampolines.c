@@ -4,8 +4,16 @@
 // Swift frame is gone. Swift in its turn calls Lua through functions of protected.c, which run under lua_pcall.
 #include "private.h"
 
-static const char raise_mark = 0;
+static const char raise_mark = 0, bytes_mark = 0;
 void *cl_raise_mark(void) { return (void *)&raise_mark; }
+void *cl_bytes_mark(void) { return (void *)&bytes_mark; }
+
+// Where the bytes come to lie nobody needs to copy them once more.
+static int answer_bytes(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  lua_pushlstring(L, host->bytes_start, host->bytes_length);
+  return 1;
+}
 
 static int after_yield(lua_State *L, int status, lua_KContext top) {
   (void)status;
@@ -14,6 +22,7 @@ static int after_yield(lua_State *L, int status, lua_KContext top) {
     lua_settop(L, first + 1);
     return lua_error(L);
   }
+  if (lua_touserdata(L, first) == &bytes_mark) return answer_bytes(L);
   return lua_gettop(L) - (int)top;
 }
 
@@ -61,6 +70,7 @@ static int conclude(lua_State *L, int verdict) {
       base = lua_gettop(L);
       cl_decode_scratch(L);
       return lua_gettop(L) - base;
+    case CL_BYTES: return answer_bytes(L);
     case CL_STRING: lua_pushlstring(L, host->scratch, host->length); return 1;
     default: return luaL_error(L, "not enough memory");
   }

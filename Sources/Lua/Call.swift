@@ -101,6 +101,14 @@ public struct Call {
         return interpreter.setScratch(value) ? CL_STRING.rawValue : CL_NO_MEMORY.rawValue
     }
 
+    /// A string of these bytes, which have to be there until this function has returned.
+    @inlinable
+    public func answer(_ bytes: UnsafeRawBufferPointer) -> Int32 {
+        host.pointee.bytes_start = bytes.assumingMemoryBound(to: CChar.self).baseAddress
+        host.pointee.bytes_length = bytes.count
+        return CL_BYTES.rawValue
+    }
+
     /// In a function that constructs: the new userdata holds this object, notes where it was made, and is the answer.
     public func answerConstructed(_ object: AnyObject) -> Int32 {
         let box = receiver

@@ -19,6 +19,7 @@ public struct Fiber: Hashable {
         var now = Moment()
         var cancelWait: ((Fiber) -> Void)?
         var waitsIn: StaticString = ""
+        var waitsFor = 0
         var sleeper: AnyObject?
         var attachment: FiberAttachment?
     }
@@ -86,6 +87,11 @@ public struct Fiber: Hashable {
     public var waitsIn: StaticString {
         get { memory.pointee.waitsIn }
         nonmutating set { memory.pointee.waitsIn = newValue }
+    }
+    /// What it waits for: of whoever has begun the wait.
+    public var waitsFor: Int {
+        get { memory.pointee.waitsFor }
+        nonmutating set { memory.pointee.waitsFor = newValue }
     }
     /// What it runs, for messages: the slot of an object, or 0; its kind; where it was made.
     public var subject: UInt32 {
@@ -191,6 +197,24 @@ extension Interpreter {
         }
         fiber.below = 2
         return (fiber, box)
+    }
+
+    /// The same for a function that is an element of the table which is the object's first user value.
+    public final func prepareCallback(slot: UInt32, element: Int) -> (Fiber, box: Box)? {
+        guard let fiber = takeFiber() else { return nil }
+        let thread = fiber.thread
+        guard lua_checkstack(thread, 16) != 0, lua_rawgeti(thread, 1, lua_Integer(slot)) == LUA_TUSERDATA,
+            let address = lua_touserdata(thread, 2), lua_getiuservalue(thread, 2, 1) == LUA_TTABLE,
+            lua_rawgeti(thread, 3, lua_Integer(element)) == LUA_TFUNCTION
+        else {
+            recycle(fiber)
+            return nil
+        }
+        lua_copy(thread, 4, 3)
+        cl_pop(thread, 1)
+        fiber.runs(Box(address), slot: slot)
+        fiber.below = 2
+        return (fiber, Box(address))
     }
 
     /// Starts a fiber, or lets one that waits go on. `arguments` values are on top of its stack.

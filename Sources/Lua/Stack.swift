@@ -121,6 +121,21 @@ public struct Stack: Hashable, @unchecked Sendable {
     @inlinable
     public func pushRaiseMark() { lua_pushlightuserdata(thread, cl_raise_mark()) }
 
+    /// What `lua_resume` takes for a string of these bytes, as the only result of the wait that ends. They have to be there until
+    /// `Interpreter.resume`, which is to come next. Cannot fail.
+    @inlinable
+    public func pushBytesMark(_ bytes: UnsafeRawBufferPointer) {
+        let host = cl_host_of(thread)
+        host?.pointee.bytes_start = bytes.assumingMemoryBound(to: CChar.self).baseAddress
+        host?.pointee.bytes_length = bytes.count
+        lua_pushlightuserdata(thread, cl_bytes_mark())
+    }
+
+    /// A new object of a kind, which holds nothing yet. nil when memory is out; then an error is on top instead.
+    public func pushNew(_ kind: Kind) -> Box? {
+        cl_push_new(thread, kind.record) == LUA_OK ? lua_touserdata(thread, -1).map { Box($0) } : nil
+    }
+
     // MARK: Moving
 
     /// Puts a copy of a value in the place of another.
@@ -178,6 +193,11 @@ public struct Stack: Hashable, @unchecked Sendable {
     }
 
     public func string(_ index: Int32) -> String? { bytes(index).map { String(anyBytes: $0) } }
+
+    /// Writes the text of the number at an index, as `tostring` makes it, where there is room for 64 bytes; its length.
+    public func text(ofNumber index: Int32, _ place: UnsafeMutableRawPointer) -> Int {
+        cl_number_text(thread, index, place.assumingMemoryBound(to: CChar.self))
+    }
 
     /// Whether two values are the same, without asking metamethods.
     @inlinable @inline(__always)

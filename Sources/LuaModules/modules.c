@@ -6,6 +6,9 @@
 static const char json_lua[] = {
 #embed "runloop/json.lua"
 };
+static const char net_lua[] = {
+#embed "runloop/net.lua"
+};
 static const char prelude_lua[] = {
 #embed "runloop/prelude.lua"
 };
@@ -71,6 +74,7 @@ static const char test_worker_lua[] = {
 static const lua_module modules[] = {
     MODULE("runloop.json", json_lua),
     MODULE("runloop.channels", channels_lua),
+    MODULE("runloop.net", net_lua),
     MODULE("runloop.prelude", prelude_lua),
     MODULE("runloop.prompt.entries", prompt_entries_lua),
     MODULE("runloop.prompt.inspect", prompt_inspect_lua),

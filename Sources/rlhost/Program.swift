@@ -2,6 +2,7 @@ import Glibc
 import Linux
 import LuaHTTP
 import LuaRunLoops
+import LuaStreams
 import RunLoops
 
 /// The door: what `rlhost` does with its arguments. See docs/cli.md.
@@ -14,7 +15,7 @@ enum Program {
     static let banner = "rlhost \(version)  (\(LuaHost.luaRelease), run loops)"
 
     /// The modules beside `runloop` that this program has. A new one is one element.
-    static let batteries: @Sendable () -> [Battery] = { [.noTesting, .json] }
+    static let batteries: @Sendable () -> [Battery] = { [.noTesting, .json, .net] }
 
     static func main() {
         Descriptor.keepStandardOnes()

@@ -10,8 +10,13 @@ struct ArchitectureTests {
         "Lua": ["CLua", "CLuaSupport", "Synchronization", "Glibc"],
         "LuaRunLoops": ["RunLoops", "Lua", "Linux", "CLua", "CLuaSupport", "Synchronization", "Glibc"],
         "LuaHTTP": ["LuaRunLoops", "Lua", "CJSON"],
+        "Streams": ["RunLoops", "Linux", "CStreams", "Glibc"],
+        "LuaStreams": ["LuaRunLoops", "Lua", "Streams", "RunLoops"],
         "LineEditor": ["Linux", "Glibc"],
-        "rlhost": ["LuaHTTP", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux", "Synchronization", "Glibc"],
+        "rlhost": [
+            "LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux", "Synchronization",
+            "Glibc",
+        ],
     ]
 
     @Test("each target imports only what is below it", arguments: Tree.files(under: "Sources", "swift"))

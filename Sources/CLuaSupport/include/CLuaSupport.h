@@ -23,6 +23,7 @@ enum cl_verdict {
   CL_YIELD = -3,        ///< suspend the coroutine; see cl_resume_values
   CL_RESULTS = -4,      ///< return the values that the scratch buffer describes; see cl_tag
   CL_STRING = -5,       ///< return the scratch text as a string
+  CL_BYTES = -8,        ///< return a string of the host's bytes_start and bytes_length
   CL_NO_MEMORY = -6,    ///< raise Lua's "not enough memory"
   CL_RAISE_INTERRUPTION = -7,  ///< raise "interrupted!", with the position of the call
   CL_CALL = -100,       ///< minus n: call the function below the n topmost values with these, return its results
@@ -104,6 +105,8 @@ struct cl_host {
   int was_interrupted; ///< the latest cl_call_traced failed for being interrupted
   char *scratch;
   size_t length, capacity;
+  const char *bytes_start;  ///< for CL_BYTES and cl_bytes_mark
+  size_t bytes_length;
   int anchors;         ///< registry reference of the table of anchored objects
   uint32_t *free_slots;  ///< places there that are free again, each `false`, so that filling one allocates nothing
   uint32_t free_count;
@@ -230,6 +233,12 @@ void cl_let_go(cl_host *host, uint32_t slot);
 /// After CL_YIELD: the coroutine continues with these, pushed before lua_resume: either values to return, or the light
 /// userdata `cl_raise_mark()` and an error value.
 void *cl_raise_mark(void);
+/// The same for a single value: a string of the host's bytes_start and bytes_length.
+void *cl_bytes_mark(void);
+/// Pushes a new object of a kind, which holds nothing yet. Returns a Lua status.
+int cl_push_new(lua_State *L, const cl_kind *kind);
+/// Writes the text of the number at an index, as tostring makes it; its length. Raises nothing.
+size_t cl_number_text(lua_State *L, int index, char text[64]);
 
 /// Finds the box of a kind, or NULL.
 static inline cl_box *cl_box_at(lua_State *L, int index, const cl_kind *kind) {

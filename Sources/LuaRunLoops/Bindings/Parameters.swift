@@ -1,5 +1,5 @@
 internal import Linux
-internal import Lua
+package import Lua
 internal import RunLoops
 
 /// Seconds of scripts in the loop's nanoseconds, and back.
@@ -32,10 +32,10 @@ enum Date: Parameter {
 }
 
 /// A duration that is not negative, in nanoseconds.
-enum Seconds: Parameter {
-    static let expected = "a number of seconds, 0 or more"
+package enum Seconds: Parameter {
+    package static let expected = "a number of seconds, 0 or more"
     @inline(__always)
-    static func read(_ stack: Stack, _ index: Int32) -> Int64? {
+    package static func read(_ stack: Stack, _ index: Int32) -> Int64? {
         Date.read(stack, index).flatMap { $0 < 0 ? nil : $0 }
     }
 }
@@ -99,11 +99,11 @@ enum UTF8Text: Parameter {
 }
 
 extension Call {
-    var luaHost: LuaHost { LuaHost.running(thread) }
+    package var luaHost: LuaHost { LuaHost.running(thread) }
 
     /// The same for calls that are made often: references to the host are not counted.
     @inline(__always)
-    func withHost<Result>(_ body: (LuaHost) -> Result) -> Result { with(LuaHost.self, body) }
+    package func withHost<Result>(_ body: (LuaHost) -> Result) -> Result { with(LuaHost.self, body) }
 
     /// What the system refuses: nil, "ENOENT: no such file or directory (…)", "ENOENT".
     func fail(_ error: SystemError) -> Int32 { fail(error.message, code: error.name) }

@@ -14,6 +14,9 @@ open class HostPart {
     /// The state is being closed: stop all that could call into Lua. Called twice, before and after the last code of the script.
     open func willClose() {}
 
+    /// A test is over: end what goes on in the background by itself, so that it is not taken for something left behind.
+    open func settle() {}
+
     /// The test runner goes on to its next test: be as new. The loop is empty already.
     open func reset() {}
 

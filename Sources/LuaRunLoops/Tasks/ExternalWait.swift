@@ -1,4 +1,4 @@
-internal import Lua
+package import Lua
 internal import RunLoops
 
 /// A task's wait for something that another thread does.
@@ -138,6 +138,14 @@ extension LuaHost {
             push(text: failure.text, onto: stack)
             return 2
         }
+    }
+
+    /// Raises a text where a fiber waits.
+    package func resume(_ fiber: Fiber, raising text: String) {
+        guard fiber.stack.reserve(4) else { return }
+        fiber.stack.pushRaiseMark()
+        push(text: text, onto: fiber.stack)
+        resume(fiber, arguments: 2)
     }
 
     func resumeWithReason(_ fiber: Fiber, _ reason: String) {

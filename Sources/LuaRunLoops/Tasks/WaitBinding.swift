@@ -1,5 +1,5 @@
 internal import Linux
-internal import Lua
+package import Lua
 internal import RunLoops
 
 /// `rl.sleep`, `rl.wait_readable`, `rl.wait_writable`, and what `rl.timeout`, `rl.first_of` and `rl.all_of` are built on.
@@ -84,7 +84,7 @@ enum WaitBinding {
 
 extension Call {
     /// What comes of the wish to wait.
-    enum WaitStart {
+    package enum WaitStart {
         /// Return `yield()`, when it is clear who lets the fiber go on.
         case begun(Fiber)
         /// Return this.
@@ -96,15 +96,18 @@ extension Call {
     /// - Parameters:
     ///   - name: the function that waits, for messages.
     ///   - cancel: called if the task is cancelled meanwhile. Let it capture nothing: then it costs nothing.
-    func beginWait(in name: StaticString, cancel: @escaping (Fiber) -> Void) -> WaitStart {
+    package func beginWait(in name: StaticString, cancel: @escaping (Fiber) -> Void) -> WaitStart {
         if let refusal = refusalToWait(in: name) { return .refused(refusal) }
         let host = luaHost
         guard let fiber = host.beginWait(in: name, cancel: cancel) else { return .refused(raiseOutOfMemory()) }
         return .begun(fiber)
     }
 
+    /// Whether a wait that began now would.
+    package var mayWait: Bool { withHost { $0.reasonNotToWait(stack) == nil } }
+
     /// What to return if the running task must not wait, or has been cancelled while it ran; nil if it may.
-    func refusalToWait(in name: StaticString) -> Int32? {
+    package func refusalToWait(in name: StaticString) -> Int32? {
         let host = luaHost
         if let reason = host.reasonNotToWait(stack) { return raise("\(name): \(reason)") }
         guard let fiber = host.current, fiber.isToBeCancelled else { return nil }
@@ -115,11 +118,14 @@ extension Call {
 }
 
 extension LuaHost {
+    /// Whether a task that has failed was cancelled: its error value is on top of the stack.
+    package func wasCancelled(_ fiber: Fiber) -> Bool { isCancelled(fiber.stack) }
+
     /// Raises "cancelled" in a fiber: where it waits, or, if it does not, as soon as it wants to. Returns false if it has ended.
     ///
     /// - Parameter stack: the coroutine that asks for this, if one does.
     @discardableResult
-    func cancel(_ fiber: Fiber, from stack: Stack? = nil) -> Bool {
+    package func cancel(_ fiber: Fiber, from stack: Stack? = nil) -> Bool {
         switch fiber.state {
         case .running:
             fiber.isToBeCancelled = true

@@ -1,10 +1,10 @@
 internal import Linux
-internal import Lua
-internal import RunLoops
+package import Lua
+package import RunLoops
 
 /// All that a fiber needs for waiting: made when it first waits, and used again and again, so that a wait allocates
 /// nothing. A fiber waits for one thing at a time, and perhaps for a time limit.
-final class Waiter: RunLoop.ItemOwner {
+package final class Waiter: RunLoop.ItemOwner {
     /// Two timers: while one fires, and so lets the fiber go on, the fiber may already sleep with the other.
     private let nodes = UnsafeMutablePointer<RunLoop.TimerNode>.allocate(capacity: 2)
     private let sleepers: Sleepers
@@ -34,7 +34,10 @@ final class Waiter: RunLoop.ItemOwner {
         case condition
         /// The end of several tasks, or the first failure among them.
         case allOf
+        /// Something else, which ends the wait itself, unless the time is over before.
+        case other
     }
+    private var timedOut: ((Fiber, LuaHost) -> Void)?
 
     init(_ sleepers: Sleepers, _ fiber: Fiber) {
         self.sleepers = sleepers
@@ -46,7 +49,7 @@ final class Waiter: RunLoop.ItemOwner {
     deinit { nodes.deallocate() }
 
     /// The fiber's own.
-    static func of(_ fiber: Fiber, _ host: LuaHost) -> Waiter {
+    package static func of(_ fiber: Fiber, _ host: LuaHost) -> Waiter {
         // Nobody else puts anything there.
         if let waiter = fiber.sleeper { return unsafe unsafeDowncast(waiter, to: Waiter.self) }
         let waiter = Waiter(host.sleepers, fiber)
@@ -55,7 +58,7 @@ final class Waiter: RunLoop.ItemOwner {
     }
 
     /// Ends a wait without letting the fiber go on: for `Interpreter.beginWait`.
-    static func cancel(_ fiber: Fiber) {
+    package static func cancel(_ fiber: Fiber) {
         fiber.sleeper.map { unsafe unsafeDowncast($0, to: Waiter.self).stop() }
     }
 
@@ -67,6 +70,14 @@ final class Waiter: RunLoop.ItemOwner {
         node.pointee = RunLoop.TimerNode(fireDate: date, owner: sleepers, context: fiber.context)
         timer = node
         host.addToWaitingModes(node)
+    }
+
+    /// Limits a wait that something else ends: after so many nanoseconds `timedOut` is called, which is to let the fiber go on.
+    /// Whoever ends the wait before that calls `cancel`. Let the closure capture nothing: then it costs nothing.
+    package func limit(_ nanoseconds: Int64, _ host: LuaHost, timedOut: @escaping (Fiber, LuaHost) -> Void) {
+        purpose = .other
+        self.timedOut = timedOut
+        sleep(until: host.loop.now.nanoseconds + nanoseconds, host)
     }
 
     /// Wakes the fiber when tasks have ended. At least one of them has not.
@@ -111,7 +122,7 @@ final class Waiter: RunLoop.ItemOwner {
         host.addToWaitingModes(port)
     }
 
-    override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) {
+    package override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) {
         stop()
         guard let host = sleepers.host, !host.isClosed, fiber.stack.reserve(4) else { return }
         // Index 1 is not the table of anchors here: the stack's frame is that of the function that waits.
@@ -194,8 +205,10 @@ final class Waiter: RunLoop.ItemOwner {
         guard purpose != .time else { return host.resume(fiber, arguments: 0) }
         // It has come at the same moment.
         if wakeUp != nil { return }
+        let other = purpose == .other ? timedOut : nil
         let saysSo = purpose == .condition
         stop()
+        if let other { return other(fiber, host) }
         guard fiber.stack.reserve(4) else { return }
         fiber.stack.pushNil()
         if saysSo { host.push(fiber.stack, slot: host.texts.timedOut) }

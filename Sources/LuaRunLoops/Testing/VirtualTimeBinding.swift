@@ -145,6 +145,7 @@ enum VirtualTimeBinding {
     /// scheduled(): descriptions of what is in the loop, other than tasks that wait.
     private static func scheduled(_ call: Call) -> Int32 {
         let host = call.luaHost
+        for part in host.parts { part.settle() }
         var texts: [String] = []
         var seen: Set<UnsafeRawPointer> = []
         let waits = Set(host.waits.values.map { ObjectIdentifier($0.source) })

@@ -1,0 +1,265 @@
+-- runloop.net: what of it is written in Lua. Called with the functions written in Swift, and with the internals.
+
+local native, internals = ...
+local rl = require "runloop"
+local error, type, next, setmetatable, tostring = error, type, next, setmetatable, tostring
+local format, integer_of, io_type = string.format, math.tointeger, io.type
+
+local net = {}
+
+-- Arguments ----------------------------------------------------------------------------------------------------------
+
+local function describe(value)
+  if value == nil then return "nothing" end
+  if type(value) == "string" then return format("%q", value) end
+  if type(value) == "number" or type(value) == "boolean" then return tostring(value) end
+  return "a " .. type(value)
+end
+
+local function wrong(name, what, expected, value)
+  error(format("%s: %s must be %s, got %s", name, what, expected, describe(value)), 4)
+end
+
+local PLACE = 'a port, "host:port", "unix:/path" or a table { host =, port =, path = }'
+
+local function port_text(name, what, port)
+  local number = type(port) == "number" and integer_of(port)
+  if not number or number < 0 or number > 65535 then wrong(name, what, "a port from 0 to 65535", port) end
+  return tostring(number)
+end
+
+-- host, port and path of a table, as one text. Level 4 is the script.
+local function place_of_table(name, where)
+  local host, port, path = where.host, where.port, where.path
+  if path ~= nil then
+    if type(path) ~= "string" then wrong(name, "field 'path'", "a string", path) end
+    if host ~= nil or port ~= nil then error(name .. ": field 'path' excludes 'host' and 'port'", 4) end
+    return "unix:" .. path
+  end
+  if port == nil then error(name .. ": field 'port' is missing, or field 'path'", 4) end
+  local text = port_text(name, "field 'port'", port)
+  if host == nil then return text end
+  if type(host) ~= "string" or host == "" then wrong(name, "field 'host'", "a host's name or address", host) end
+  if host:find(":", 1, true) and not host:find "^%[" then host = "[" .. host .. "]" end
+  return host .. ":" .. text
+end
+
+local PLACE_FIELDS = { host = true, port = true, path = true }
+
+local function place_of(name, where)
+  if type(where) == "number" then return port_text(name, "argument #1", where) end
+  if type(where) == "string" then return where end
+  if type(where) ~= "table" then wrong(name, "argument #1", PLACE, where) end
+  for field in next, where do
+    if not PLACE_FIELDS[field] then error(format("%s: unknown field '%s' of argument #1 (there are: host, path, port)", name, tostring(field)), 3) end
+  end
+  return place_of_table(name, where)
+end
+
+local function check_options(name, number, options)
+  if options == nil then return {} end
+  if type(options) ~= "table" then wrong(name, "argument #" .. number, "an options table", options) end
+  return options
+end
+
+local FUNCTIONS = { "on_data", "on_end", "on_error", "on_open", "on_connection", "on_trouble" }
+
+-- The functions among the options, by number; nil without any of those that make an object deliver.
+local function functions_of(name, options)
+  local functions, delivers = {}, false
+  for number, field in next, FUNCTIONS do
+    local fn = options[field]
+    if fn ~= nil and type(fn) ~= "function" then wrong(name, "field '" .. field .. "'", "a function", fn) end
+    functions[number] = fn or false
+    if fn and number ~= 6 then delivers = true end
+  end
+  return delivers and functions or nil
+end
+
+-- Listening ----------------------------------------------------------------------------------------------------------
+
+-- A name that is no address is asked for first.
+local function listen(make, where, options, functions)
+  local listener, message, code = make(where, options, functions)
+  if listener or code ~= "ENOTFOUND" then return listener, message, code end
+  local host, port = where:match "^(.*):(%d+)$"
+  local addresses, problem, problem_code = net.resolve(host)
+  if not addresses then return nil, problem, problem_code end
+  return make(place_of_table("net.listener", { host = addresses[1], port = integer_of(port) }), options, functions)
+end
+
+function net.listener(options)
+  if type(options) ~= "table" then error("net.listener: an options table is expected, got " .. describe(options), 2) end
+  local where = place_of_table("net.listener", options)
+  local functions = functions_of("net.listener", options)
+  if functions and functions[5] and (functions[1] or functions[2] or functions[3]) then
+    error("net.listener: give either on_connection, or on_data, on_end and on_error", 2)
+  end
+  return listen(native.listener, where, options, functions)
+end
+
+function net.serve(where, options, fn)
+  if fn == nil and type(options) == "function" then options, fn = nil, options end
+  local place = place_of("net.serve", where)
+  options = check_options("net.serve", 2, options)
+  if type(fn) ~= "function" then
+    error("net.serve: the last argument must be a function, got " .. describe(fn), 2)
+  end
+  for field in next, PLACE_FIELDS do
+    if options[field] ~= nil then error("net.serve: field '" .. field .. "' belongs to argument #1", 2) end
+  end
+  for number = 1, 5 do
+    local field = FUNCTIONS[number]
+    if options[field] ~= nil then error("net.serve: unknown field '" .. field .. "': the connections are the function's", 2) end
+  end
+  local functions = functions_of("net.serve", options) or { false, false, false, false, false, options.on_trouble or false }
+  functions[5] = fn
+  local listener, message, code = listen(native.serve, place, options, functions)
+  if not listener then return nil, message, code end
+  rl.current():add(listener, "common")
+  return listener
+end
+
+-- Streams ------------------------------------------------------------------------------------------------------------
+
+function net.connect(where, options)
+  local place = place_of("net.connect", where)
+  options = check_options("net.connect", 2, options)
+  for number = 1, 5 do
+    local field = FUNCTIONS[number]
+    if options[field] ~= nil then error("net.connect: field '" .. field .. "' is for net.stream", 2) end
+  end
+  for field in next, PLACE_FIELDS do
+    if options[field] ~= nil then error("net.connect: field '" .. field .. "' belongs to argument #1", 2) end
+  end
+  return native.connect(place, options)
+end
+
+function net.stream(options)
+  if type(options) ~= "table" then error("net.stream: an options table is expected, got " .. describe(options), 2) end
+  local where = place_of_table("net.stream", options)
+  if options.on_connection ~= nil then error("net.stream: field 'on_connection' is for net.listener", 2) end
+  return native.stream(where, options, functions_of("net.stream", options))
+end
+
+net.pair, net.memory = native.pair, native.memory
+
+local GETTERS = { "fd", "getfd", "pollfd", "fileno" }
+
+local function descriptor(object)
+  if type(object) == "number" then return integer_of(object) end
+  if type(object) ~= "userdata" and type(object) ~= "table" then return nil end
+  if io_type(object) == "file" then return internals.fileno(object) end
+  for i = 1, #GETTERS do
+    local found, method = pcall(function() return object[GETTERS[i]] end)
+    if found and type(method) == "function" then return descriptor(method(object)) end
+  end
+end
+
+local OPEN = { owns = true, name = true }
+
+function net.open(object, options)
+  local fd = descriptor(object)
+  if not fd or fd < 0 or fd > 0x7fffffff then
+    error("net.open: argument #1 must be a descriptor, an open file, or an object that has one, got " .. describe(object), 2)
+  end
+  options = check_options("net.open", 2, options)
+  for field in next, options do
+    if not OPEN[field] then error(format("net.open: unknown field '%s' (there are: name, owns)", tostring(field)), 2) end
+  end
+  if options.owns ~= nil and type(options.owns) ~= "boolean" then wrong("net.open", "field 'owns'", "a boolean", options.owns) end
+  if options.owns and type(object) ~= "number" then
+    error("net.open: field 'owns' is for numbers: a file's descriptor is the file's", 2)
+  end
+  return native.open(fd, options.owns, options.name)
+end
+
+-- One stream each, whoever asks.
+local standard = {}
+for fd, name in next, { [0] = "input", [1] = "output", [2] = "errors" } do
+  net[name] = function()
+    local stream = standard[fd]
+    if stream and stream:is_open() then return stream end
+    local message, code
+    stream, message, code = native.open(fd, false, name)
+    standard[fd] = stream
+    return stream, message, code
+  end
+end
+
+local methods = internals.methods "stream"
+local next_line = methods.next_line
+methods.next_line = nil
+
+function methods.lines(self, options)
+  if internals.kind(self) ~= "stream" then
+    error("stream:lines: a stream is expected as self, got " .. describe(self) .. "; call it with a colon", 2)
+  end
+  if options == nil then return next_line, self end
+  return function()
+    local line, message = self:read_line(options)
+    if not line and message then error(message, 2) end
+    return line
+  end
+end
+
+function methods.chunks(self, options)
+  if internals.kind(self) ~= "stream" then
+    error("stream:chunks: a stream is expected as self, got " .. describe(self) .. "; call it with a colon", 2)
+  end
+  return function()
+    local bytes, message = self:read(nil, options)
+    if not bytes and message then error(message, 2) end
+    return bytes
+  end
+end
+
+-- Names --------------------------------------------------------------------------------------------------------------
+
+local RESOLVE = { family = true, timeout = true }
+local FAMILIES = { any = 0, ipv4 = 1, ipv6 = 2 }
+
+function net.resolve(name, options)
+  if type(name) ~= "string" or name == "" or name:find "\0" then wrong("net.resolve", "argument #1", "a host's name", name) end
+  options = check_options("net.resolve", 2, options)
+  for field in next, options do
+    if not RESOLVE[field] then error(format("net.resolve: unknown field '%s' (there are: family, timeout)", tostring(field)), 2) end
+  end
+  local family = FAMILIES[options.family or "any"]
+  if not family then wrong("net.resolve", "field 'family'", '"any", "ipv4" or "ipv6"', options.family) end
+  return native.resolve(name, family, options.timeout)
+end
+
+-- Copying ------------------------------------------------------------------------------------------------------------
+
+local COPY = { max = true }
+
+function net.copy(from, to, options)
+  for number, stream in next, { from, to } do
+    if internals.kind(stream) ~= "stream" then wrong("net.copy", "argument #" .. number, "a stream", stream) end
+  end
+  if internals.kind(to) ~= "stream" then wrong("net.copy", "argument #2", "a stream", to) end
+  options = check_options("net.copy", 3, options)
+  for field in next, options do
+    if not COPY[field] then error(format("net.copy: unknown field '%s' (there is: max)", tostring(field)), 2) end
+  end
+  local left = options.max or math.huge
+  if type(left) ~= "number" or left < 0 then wrong("net.copy", "field 'max'", "a number of bytes, 0 or more", left) end
+  local count = 0
+  while left > 0 do
+    local bytes, message, code = from:read(left < 65536 and integer_of(left) or 65536)
+    if not bytes then
+      if message then return nil, message, code end
+      break
+    end
+    local done
+    done, message, code = to:write(bytes)
+    if not done then return nil, message, code end
+    count, left = count + #bytes, left - #bytes
+  end
+  local done, message, code = to:flush()
+  if not done then return nil, message, code end
+  return count
+end
+
+return net

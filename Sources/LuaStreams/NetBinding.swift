@@ -1,0 +1,256 @@
+internal import Lua
+internal import LuaRunLoops
+internal import RunLoops
+internal import Streams
+
+/// The functions of `runloop.net` that are not written in Lua. Those of the same names there read the arguments first.
+enum NetBinding {
+    static let functions: Library = Library(
+        "net.",
+        [
+            .init("serve", constructs: ListenerBinding.kind) { thread in
+                Call.run(thread) { (call) throws(Misuse) in try ListenerBinding.make(call) }
+            },
+            .init("listener", constructs: ListenerBinding.kind) { thread in
+                Call.run(thread) { (call) throws(Misuse) in try ListenerBinding.make(call) }
+            },
+            .init("connect", constructs: StreamBinding.kind) { thread in
+                Call.run(thread) { (call) throws(Misuse) in try connect(call) }
+            },
+            .init("stream", constructs: StreamBinding.kind) { thread in
+                Call.run(thread) { (call) throws(Misuse) in try makeStream(call) }
+            },
+            .init("pair") { thread in Call.run(thread) { (call) throws(Misuse) in try pair(call) } },
+            .init("memory") { thread in Call.run(thread) { (call) throws(Misuse) in try memory(call) } },
+            .init("open", constructs: StreamBinding.kind) { thread in
+                Call.run(thread) { (call) throws(Misuse) in try open(call) }
+            },
+            .init("resolve") { thread in Call.run(thread) { (call) throws(Misuse) in try resolve(call) } },
+        ])
+
+    // MARK: Arguments
+
+    /// A text that names a place: numbers and tables were made one of.
+    static func place(_ call: Call, _ index: Int32) throws(Misuse) -> Place {
+        let text = try call.argument(index, Text.self)
+        do throws(Place.Mistake) {
+            let place = try Place(parsing: text, bytes: text.anyBytes)
+            try place.check()
+            return place
+        } catch {
+            throw Misuse(error.text)
+        }
+    }
+
+    static func settings(_ highWater: Int?, _ maxQueue: Int?) -> Streams.Stream.Settings {
+        guard highWater != nil || maxQueue != nil else { return .standard }
+        return Streams.Stream.Settings(highWater: highWater ?? 262_144, maxQueue: maxQueue ?? 16 << 20)
+    }
+
+    private enum Option: Int, Field {
+        case host, port, path, timeout, bind, nodelay, keepalive, name, order, highWater, maxQueue
+        case onOpen, onData, onEnd, onError
+        static let names: [StaticString] = [
+            "host", "port", "path", "timeout", "bind", "nodelay", "keepalive", "name", "order", "high_water",
+            "max_queue", "on_open", "on_data", "on_end", "on_error",
+        ]
+    }
+
+    /// (where, options): a stream that is to connect, in the userdata that is argument 1.
+    private static func unconnected(_ call: Call) throws(Misuse) -> Streams.Stream {
+        let place = try place(call, 2)
+        let fields = try call.fields(3, Option.self)
+        var options = Streams.Stream.ConnectOptions()
+        options.timeout = .nanoseconds(try fields[.timeout, Seconds.self] ?? 30_000_000_000)
+        options.noDelay = try fields[.nodelay, Boolean.self] ?? true
+        options.keepAlive = try fields[.keepalive, Boolean.self] ?? true
+        if fields.has(.bind) { options.bind = try own(call, fields) }
+        let name = try fields[.name, Name.self] ?? ""
+        let order = try fields[.order, Integer.self] ?? 0
+        let settings = try settings(
+            fields[.highWater, StreamBinding.Positive.self], fields[.maxQueue, StreamBinding.Positive.self])
+        let part = call.luaHost.part(NetPart.self)
+        return part.network.stream(
+            to: place, options, name: name, order: order, owner: part.owner, settings: settings)
+    }
+
+    /// The own address: "192.0.2.1", or with a port.
+    private static func own(_ call: Call, _ fields: Fields<Option>) throws(Misuse) -> Place {
+        let text = try fields.required(.bind, Text.self)
+        let place: Place
+        if text.hasSuffix("]") || !text.contains(":") {
+            place = .host(text.hasPrefix("[") ? String(text.dropFirst().dropLast()) : text, port: 0)
+        } else {
+            guard let parsed = try? Place(parsing: text, bytes: text.anyBytes) else {
+                throw fields.wrong(.bind, "an own address, with or without a port")
+            }
+            place = parsed
+        }
+        guard place.isNumeric else { throw fields.wrong(.bind, "an own address, with or without a port") }
+        return place
+    }
+
+    /// (where, options): net.connect. Waits.
+    private static func connect(_ call: Call) throws(Misuse) -> Int32 {
+        let stream = try unconnected(call)
+        switch call.beginWait(
+            in: "net.connect",
+            cancel: { fiber in
+                Waiter.cancel(fiber)
+                guard let pointer = UnsafeRawPointer(bitPattern: fiber.waitsFor) else { return }
+                let stream = Unmanaged<Streams.Stream>.fromOpaque(pointer).takeUnretainedValue()
+                stream.opener = 0
+                stream.abort()
+            })
+        {
+        case .refused(let answer): return answer
+        case .begun(let fiber):
+            _ = StreamBinding.fill(stream, call)
+            fiber.waitsFor = Int(bitPattern: Unmanaged.passUnretained(stream).toOpaque())
+            stream.opener = fiber.context
+            let loop = call.luaHost.loop
+            loop.add(stream, to: .common)
+            if let mode = loop.currentMode, !loop.contains(stream, in: mode) { loop.add(stream, to: mode) }
+            return call.yield()
+        }
+    }
+
+    /// (where, options, functions): net.stream. It does nothing before it is in a loop.
+    private static func makeStream(_ call: Call) throws(Misuse) -> Int32 {
+        let stream = try unconnected(call)
+        _ = StreamBinding.fill(stream, call)
+        if call.stack.type(4) == .table {
+            call.stack.pushCopy(of: 4)
+            call.stack.setUserValue(1, of: 1)
+            stream.wantsDelivery = true
+        }
+        return call.answerArgument(1)
+    }
+
+    // MARK: Streams that are open
+
+    /// Answers with the userdata of streams, in the common modes.
+    private static func answer(_ call: Call, _ streams: Streams.Stream...) -> Int32 {
+        let part = call.luaHost.part(NetPart.self)
+        for stream in streams {
+            guard part.push(stream, call.stack, site: call.site) != nil else {
+                for stream in streams { stream.abort() }
+                return call.raiseValue()
+            }
+            part.network.loop.add(stream, to: .common)
+        }
+        return call.values(Int32(streams.count))
+    }
+
+    private static func pair(_ call: Call) throws(Misuse) -> Int32 {
+        let part = call.luaHost.part(NetPart.self)
+        do throws(StreamFailure) {
+            let (a, b) = try part.network.pair()
+            return answer(call, a, b)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    private enum MemoryOption: Int, Field {
+        case latency, bandwidth, chunk, highWater
+        static let names: [StaticString] = ["latency", "bandwidth", "chunk", "high_water"]
+    }
+
+    private enum Rate: Parameter {
+        static let expected = "a number of bytes per second, more than 0"
+        static func read(_ stack: Stack, _ index: Int32) -> Double? {
+            stack.number(index).flatMap { $0 > 0 ? $0 : nil }
+        }
+    }
+
+    private static func memory(_ call: Call) throws(Misuse) -> Int32 {
+        var options = Network.MemoryOptions()
+        var settings = Streams.Stream.Settings.standard
+        if let fields = try call.optionalFields(1, MemoryOption.self) {
+            options.latency = .nanoseconds(try fields[.latency, Seconds.self] ?? 0)
+            options.bandwidth = try fields[.bandwidth, Rate.self] ?? 0
+            options.chunk = try fields[.chunk, StreamBinding.Positive.self] ?? 0
+            settings = try Self.settings(fields[.highWater, StreamBinding.Positive.self], nil)
+        }
+        let part = call.luaHost.part(NetPart.self)
+        let (a, b) = part.network.memoryPair(options)
+        (a.settings, b.settings) = (settings, settings)
+        return answer(call, a, b)
+    }
+
+    /// (descriptor, owns, name): net.open, net.input and their kin. What is not owned is duplicated.
+    private static func open(_ call: Call) throws(Misuse) -> Int32 {
+        let number = try call.argument(2, Integer.self)
+        let owns = try call.optional(3, Boolean.self) ?? false
+        let name = try call.optional(4, Name.self) ?? ""
+        let part = call.luaHost.part(NetPart.self)
+        do throws(StreamFailure) {
+            guard let fd = Int32(exactly: number) else { throw StreamFailure(errno: 9, "descriptor \(number)") }
+            let stream = try Streams.Stream(
+                part.network, opening: fd, owns: owns, name: name, owner: part.owner)
+            _ = StreamBinding.fill(stream, call)
+            part.network.loop.add(stream, to: .common)
+            return call.answerArgument(1)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    // MARK: Names
+
+    /// (name, family, timeout) → a list of addresses. Waits.
+    private static func resolve(_ call: Call) throws(Misuse) -> Int32 {
+        let name = try call.argument(1, Text.self)
+        let family = Resolver.Family(rawValue: Int32(try call.optional(2, Integer.self) ?? 0)) ?? .any
+        let timeout = try call.optional(3, Seconds.self) ?? -1
+        switch call.beginWait(
+            in: "net.resolve",
+            cancel: { fiber in
+                Waiter.cancel(fiber)
+                question(fiber)?.takeRetainedValue().cancel()
+            })
+        {
+        case .refused(let answer): return answer
+        case .begun(let fiber):
+            let host = call.luaHost
+            let part = host.part(NetPart.self)
+            let question = part.network.resolver.resolve(name, family: family) { result in
+                guard !host.isClosed else { return }
+                Waiter.cancel(fiber)
+                Self.question(fiber)?.release()
+                part.answer(fiber, result)
+            }
+            fiber.waitsFor = Int(bitPattern: Unmanaged.passRetained(question).toOpaque())
+            if timeout >= 0 {
+                Waiter.of(fiber, host).limit(
+                    timeout, host,
+                    timedOut: { fiber, host in
+                        Self.question(fiber)?.takeRetainedValue().cancel()
+                        host.part(NetPart.self).resume(fiber, .timedOut)
+                    })
+            }
+            return call.yield()
+        }
+    }
+
+    private static func question(_ fiber: Fiber) -> Unmanaged<Resolver.Question>? {
+        UnsafeRawPointer(bitPattern: fiber.waitsFor).map { Unmanaged.fromOpaque($0) }
+    }
+}
+
+extension NetPart {
+    /// Addresses for a task that has asked for a name.
+    func answer(_ fiber: Fiber, _ result: Result<[String], StreamFailure>) {
+        switch result {
+        case .failure(let failure): resume(fiber, failure)
+        case .success(let addresses):
+            guard fiber.stack.reserve(4) else { return }
+            var program = ValueProgram()
+            program.table { list in for address in addresses { list.element { $0.append(address) } } }
+            _ = host.stack.push(program)
+            host.stack.move(1, to: fiber.stack)
+            host.resume(fiber, arguments: 1)
+        }
+    }
+}

@@ -1,0 +1,216 @@
+internal import Lua
+internal import LuaRunLoops
+internal import RunLoops
+internal import Streams
+
+/// Where a script's functions are in the table that is the user value of a stream or a listener.
+enum Handlers {
+    static let data = 1
+    static let end = 2
+    static let error = 3
+    static let open = 4
+    static let connection = 5
+}
+
+extension NetPart {
+    /// Calls a function of a stream's with the stream and what `push` pushes, if it has one. Until it has returned, the stream
+    /// delivers nothing.
+    func call(_ stream: Streams.Stream, _ function: Int, _ push: (Stack) -> Int32?) {
+        guard let box = Box(bitPattern: stream.context), box.slot != 0,
+            let (fiber, _) = host.prepareCallback(slot: box.slot, element: function)
+        else { return }
+        fiber.stack.pushCopy(of: 2)
+        guard let count = push(fiber.stack) else { return host.recycle(fiber) }
+        run(fiber, stream, arguments: 1 + count)
+    }
+
+    private func run(_ fiber: Fiber, _ stream: Streams.Stream, arguments: Int32) {
+        fiber.attachment = deliveries
+        let outer = delivering
+        delivering = fiber
+        stream.hold()
+        host.resume(fiber, arguments: arguments)
+        let waits = delivering == fiber
+        delivering = outer
+        if !waits { stream.goOn() }
+    }
+
+    /// Input is over: if nobody else has the stream, it is closed.
+    func ended(_ stream: Streams.Stream) {
+        guard let box = Box(bitPattern: stream.context) else { return }
+        if stream.isHeld { return }
+        // A listener's connection has nobody who would.
+        if stream.closesAtEnd { stream.close() }
+        if box.slot != 0 {
+            host.release(box.slot)
+            box.slot = 0
+        }
+    }
+
+    /// The function of a fiber has ended that was called with a stream's input, at once or after having waited.
+    final class Delivery: FiberAttachment {
+        private unowned(unsafe) let part: NetPart
+        init(_ part: NetPart) { self.part = part }
+
+        override func ended(_ fiber: Fiber, results: Int32) {
+            let isAtOnce = part.delivering == fiber
+            if isAtOnce { part.delivering = nil }
+            let stream = part.stream(anchoredAt: fiber.subject)
+            if results < 0 {
+                part.host.uncaught(fiber)
+                stream?.abort()
+            } else if !isAtOnce, let stream {
+                stream.goOn()
+                if stream.endWasDelivered { part.ended(stream) }
+            }
+        }
+    }
+
+    fileprivate func stream(anchoredAt slot: UInt32) -> Streams.Stream? {
+        guard slot != 0 else { return nil }
+        let stack = host.stack
+        host.push(stack, slot: slot)
+        defer { stack.pop() }
+        return stack.object(-1, StreamBinding.kind, as: Streams.Stream.self)
+    }
+
+    // MARK: Listeners
+
+    /// A connection: calls `on_connection` in a task, or has input delivered, or gives it to the task that waits in `accept`.
+    func accepted(_ stream: Streams.Stream, _ listener: Listener) {
+        if let fiber = Fiber(context: listener.accepter) {
+            listener.accepter = 0
+            listener.serves = false
+            leave(listener)
+            Waiter.cancel(fiber)
+            // Made on the main stack: a coroutine that waits is no place for calls.
+            guard fiber.stack.reserve(4),
+                push(stream, host.stack, site: Box(bitPattern: listener.context)?.site ?? 0) != nil
+            else { return stream.abort() }
+            host.stack.move(1, to: fiber.stack)
+            return host.resume(fiber, arguments: 1)
+        }
+        guard let box = Box(bitPattern: listener.context), box.slot != 0 else { return stream.abort() }
+        guard let (fiber, _) = host.prepareCallback(slot: box.slot, element: Handlers.connection) else {
+            return deliver(stream, box)
+        }
+        let stack = fiber.stack
+        guard let own = push(stream, stack, site: box.site) else {
+            host.recycle(fiber)
+            return stream.abort()
+        }
+        stack.pushCopy(of: 2)
+        fiber.runs(own, slot: box.slot)
+        listener.handlers += 1
+        fiber.attachment = Handling(self, stream, listener)
+        host.resume(fiber, arguments: 2)
+    }
+
+    /// Pushes the userdata of a new stream.
+    func push(_ stream: Streams.Stream, _ stack: Stack, site: UInt32) -> Box? {
+        guard stack.reserve(8), let box = stack.pushNew(StreamBinding.kind) else { return nil }
+        box.hold(stream)
+        box.site = site
+        stream.context = Int(bitPattern: box.address)
+        LiveObjects.note(1)
+        return box
+    }
+
+    /// A connection whose input goes to the listener's functions, which all its connections share.
+    private func deliver(_ stream: Streams.Stream, _ listener: Box) {
+        let stack = host.stack
+        let top = stack.top
+        defer { stack.top = top }
+        guard let box = push(stream, stack, site: listener.site) else { return stream.abort() }
+        host.push(stack, slot: listener.slot)
+        stack.pushUserValue(1, of: -1)
+        stack.setUserValue(1, of: top + 1)
+        box.slot = stack.anchor(top + 1)
+        guard box.slot != 0 else { return stream.abort() }
+        stream.closesAtEnd = true
+        stream.delivers = true
+    }
+
+    /// A task of a listener's: its stream is closed when it returns, and aborted when it raises.
+    final class Handling: FiberAttachment {
+        private unowned(unsafe) let part: NetPart
+        private let stream: Streams.Stream
+        private let listener: Listener
+        func isOf(_ other: Listener) -> Bool { listener === other }
+
+        init(_ part: NetPart, _ stream: Streams.Stream, _ listener: Listener) {
+            self.part = part
+            self.stream = stream
+            self.listener = listener
+        }
+
+        override func ended(_ fiber: Fiber, results: Int32) {
+            let part = part
+            if results < 0 {
+                if !(listener.isStopping && part.host.wasCancelled(fiber)) { part.host.uncaught(fiber) }
+                stream.abort()
+            } else {
+                stream.close()
+            }
+            listener.handlers -= 1
+            part.connectionEnded(listener)
+        }
+    }
+
+    func troubled(_ listener: Listener, _ failure: StreamFailure) {
+        guard let box = Box(bitPattern: listener.context) else { return }
+        if box.slot != 0, let (fiber, _) = host.prepareCallback(slot: box.slot, element: 6) {
+            fiber.stack.pushCopy(of: 2)
+            guard let count = LuaStreamOwner.push(failure, fiber.stack) else { return host.recycle(fiber) }
+            return host.resume(fiber, arguments: 1 + count)
+        }
+        let place = host.site(box.site).map { ", made at \($0)" } ?? ""
+        host.onWarning(host, "listener\(place): \(failure)")
+    }
+
+    /// For `listener:stop`.
+    func connectionEnded(_ listener: Listener) {
+        guard listener.isStopping, listener.connections == 0, listener.handlers == 0, listener.stopper != 0 else {
+            return
+        }
+        // Whoever ends here is in the middle of something.
+        host.loop.perform { [host] in
+            guard let fiber = Fiber(context: listener.stopper), fiber.stack.reserve(4) else { return }
+            listener.stopper = 0
+            Waiter.cancel(fiber)
+            fiber.stack.push(true)
+            host.resume(fiber, arguments: 1)
+        }
+    }
+
+    // MARK: Waits
+
+    func resume(_ fiber: Fiber, _ failure: StreamFailure) {
+        let stack = fiber.stack
+        guard stack.reserve(8) else { return }
+        stack.pushNil()
+        let count = LuaStreamOwner.push(failure, host.stack) ?? 1
+        host.stack.move(count, to: stack)
+        host.resume(fiber, arguments: 1 + count)
+    }
+
+    /// A wait is over in the modes that the object is in, and in the mode that runs when it begins.
+    func enter(_ item: RunLoop.Item) {
+        let loop = host.loop
+        if item.modeNames.isEmpty, item.loop == nil { loop.add(item, to: .common) }
+        guard let mode = loop.currentMode, !loop.contains(item, in: mode) else { return }
+        loop.add(item, to: mode)
+        borrowed[ObjectIdentifier(item)] = mode
+    }
+
+    func leave(_ item: RunLoop.Item) {
+        guard !borrowed.isEmpty, let mode = borrowed.removeValue(forKey: ObjectIdentifier(item)) else { return }
+        host.loop.remove(item, from: mode)
+    }
+
+    func release(_ item: RunLoop.Item) {
+        guard !host.isClosed, let box = Box(bitPattern: item.context), box.slot != 0 else { return }
+        host.release(box.slot)
+        box.slot = 0
+    }
+}

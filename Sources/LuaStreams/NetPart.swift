@@ -1,0 +1,151 @@
+internal import Lua
+internal import LuaRunLoops
+internal import RunLoops
+internal import Streams
+
+/// What `runloop.net` keeps for one state.
+final class NetPart: HostPart {
+    let owner = LuaStreamOwner()
+    let network: Network
+    /// The fiber that runs a delivery of input at this moment, and has not waited in it.
+    var delivering: Fiber?
+    private(set) lazy var deliveries = Delivery(self)
+    /// What is in a mode only because a task waits for it there.
+    var borrowed: [ObjectIdentifier: RunLoop.Mode] = [:]
+
+    required init(_ host: LuaHost) {
+        network = Network(loop: host.loop, owner: owner)
+        super.init(host)
+        owner.part = self
+    }
+
+    /// What was written goes out; what was not read is left to the kernel.
+    override func willClose() {
+        network.flush()
+        for item in host.loop.allItems {
+            if let stream = item as? Streams.Stream { stream.closeAtOnce() }
+            (item as? Listener)?.close()
+        }
+    }
+
+    /// Streams that are closed may still wait for their peers to be so, too.
+    override func settle() {
+        network.flush()
+        network.closeAllDraining()
+    }
+
+    override func reset() {
+        for item in host.loop.allItems { (item as? Streams.Stream)?.closeAtOnce() }
+        network.closeAllDraining()
+    }
+
+    override func show(_ item: RunLoop.Item, in entry: inout InspectBinding.Entry) {
+        switch item {
+        case let stream as Streams.Stream:
+            entry.kind = "stream"
+            entry.detail = StreamBinding.detail(stream)
+        case let listener as Listener:
+            entry.kind = "listener"
+            entry.detail = ListenerBinding.detail(listener)
+        default: return
+        }
+        if let box = Box(bitPattern: item.context) { entry.site = host.site(box.site) }
+    }
+}
+
+/// Lets scripts know what becomes of their streams and listeners.
+final class LuaStreamOwner: StreamOwner {
+    // It owns us.
+    unowned(unsafe) var part: NetPart! = nil
+
+    private var host: LuaHost { part.host }
+
+    // MARK: Tasks that wait
+
+    override func readEnded(_ stream: Streams.Stream, _ outcome: Streams.Stream.Outcome) {
+        let host = host
+        guard !host.isClosed, let fiber = Fiber(context: stream.reader) else { return }
+        part.leave(stream)
+        Waiter.cancel(fiber)
+        let stack = fiber.stack
+        guard stack.reserve(6) else { return }
+        switch outcome {
+        case .bytes(let bytes):
+            stack.pushBytesMark(bytes)
+            host.resume(fiber, arguments: 1)
+        case .end, .timedOut:
+            stack.pushNil()
+            host.resume(fiber, arguments: 1)
+        case .failed(let failure):
+            if fiber.waitsFor & 1 != 0 { return host.resume(fiber, raising: failure.description) }
+            part.resume(fiber, failure)
+        }
+    }
+
+    override func writeEnded(_ stream: Streams.Stream, _ waiter: Int, _ failure: StreamFailure?) {
+        guard !host.isClosed, let fiber = Fiber(context: waiter) else { return }
+        Waiter.cancel(fiber)
+        if let failure { return part.resume(fiber, failure) }
+        guard fiber.stack.reserve(4) else { return }
+        fiber.stack.push(true)
+        host.resume(fiber, arguments: 1)
+    }
+
+    override func opened(_ stream: Streams.Stream, _ failure: StreamFailure?) {
+        guard !host.isClosed else { return }
+        guard let fiber = Fiber(context: stream.opener) else {
+            if let failure {
+                stream.delivers = false
+                part.call(stream, 3) { stack in Self.push(failure, stack) }
+            } else {
+                part.call(stream, 4) { _ in 0 }
+            }
+            return
+        }
+        stream.opener = 0
+        Waiter.cancel(fiber)
+        if let failure { return part.resume(fiber, failure) }
+        // Its own userdata, which the function that waits has made.
+        guard fiber.stack.reserve(4) else { return }
+        fiber.stack.pushCopy(of: 1)
+        host.resume(fiber, arguments: 1)
+    }
+
+    static func push(_ failure: StreamFailure, _ stack: Stack) -> Int32? {
+        guard stack.push(failure === StreamFailure.timedOut ? failure.message : failure.description) else { return nil }
+        if failure === StreamFailure.timedOut { return 1 }
+        return stack.push(failure.code) ? 2 : nil
+    }
+
+    // MARK: Callbacks
+
+    override func arrived(_ stream: Streams.Stream, _ outcome: Streams.Stream.Outcome) {
+        guard !host.isClosed else { return }
+        switch outcome {
+        case .bytes(let bytes): part.call(stream, 1) { stack in stack.push(bytes) ? 1 : nil }
+        case .failed(let failure):
+            part.call(stream, 3) { stack in Self.push(failure, stack) }
+            part.ended(stream)
+        case .end, .timedOut:
+            part.call(stream, 2) { _ in 0 }
+            part.ended(stream)
+        }
+    }
+
+    override func accepted(_ stream: Streams.Stream, by listener: Listener) {
+        guard !host.isClosed else { return stream.abort() }
+        part.accepted(stream, listener)
+    }
+
+    override func troubled(_ listener: Listener, _ failure: StreamFailure?) {
+        guard !host.isClosed, let failure else { return }
+        part.troubled(listener, failure)
+    }
+
+    override func connectionEnded(_ listener: Listener) { if !host.isClosed { part.connectionEnded(listener) } }
+
+    // MARK: Anchors
+
+    /// It has left its last mode.
+    override func letGo(of item: RunLoop.Item) { part.release(item) }
+}

@@ -1,0 +1,181 @@
+internal import Lua
+internal import LuaRunLoops
+internal import RunLoops
+internal import Streams
+
+extension StreamBinding {
+    static let maxLine = 1 << 20
+    static let maxAll = 16 << 20
+
+    static let reading: [Library.Entry] = [
+        .init("read") { stream($0).run { (stream, call) throws(Misuse) in try read(stream, call) } },
+        .init("read_exactly") {
+            stream($0).run { (stream, call) throws(Misuse) in
+                let count = try call.argument(2, Count.self)
+                return try begin(stream, call, .exactly(count), "stream:read_exactly", 3, limit: .max)
+            }
+        },
+        .init("read_line") {
+            stream($0).run { (stream, call) throws(Misuse) in
+                try begin(stream, call, .line, "stream:read_line", 2, limit: maxLine)
+            }
+        },
+        // A step of `for line in stream:lines()`: what it has as an argument is the line before.
+        .init("next_line") {
+            stream($0).run { (stream, call) throws(Misuse) in
+                call.stack.top = 1
+                return try begin(stream, call, .line, "stream:lines", 2, limit: maxLine, raises: true)
+            }
+        },
+        .init("read_until") {
+            stream($0).run { (stream, call) throws(Misuse) in
+                let end = try call.argument(2, NotEmpty.self)
+                return try begin(stream, call, .until(end), "stream:read_until", 3, limit: maxLine)
+            }
+        },
+        .init("read_all") {
+            stream($0).run { (stream, call) throws(Misuse) in
+                try begin(stream, call, .all, "stream:read_all", 2, limit: maxAll)
+            }
+        },
+        .init("peek") { stream($0).run { (stream, call) throws(Misuse) in try peek(stream, call) } },
+        .init("buffered") { stream($0).answer { $0.buffered } },
+    ]
+
+    enum ReadOption: Int, Field {
+        case timeout, max
+        static let names: [StaticString] = ["timeout", "max"]
+    }
+
+    enum Count: Parameter {
+        static let expected = "an integer, 0 or more"
+        static func read(_ stack: Stack, _ index: Int32) -> Int? { stack.integer(index).flatMap { $0 >= 0 ? $0 : nil } }
+    }
+
+    enum Positive: Parameter {
+        static let expected = "an integer, 1 or more"
+        static func read(_ stack: Stack, _ index: Int32) -> Int? { stack.integer(index).flatMap { $0 > 0 ? $0 : nil } }
+    }
+
+    enum NotEmpty: Parameter {
+        static let expected = "a string that is not empty"
+        static func read(_ stack: Stack, _ index: Int32) -> [UInt8]? {
+            stack.bytes(index).flatMap { $0.isEmpty ? nil : Array($0) }
+        }
+    }
+
+    /// stream:read([max], [options])
+    private static func read(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
+        var limit = 65536
+        var options: Int32 = 2
+        if call.count > 1 {
+            if call.stack.type(2) != .table {
+                if let max = try call.optional(2, Positive.self) { limit = max }
+                options = 3
+            }
+        }
+        return try begin(stream, call, .any, "stream:read", options, limit: limit)
+    }
+
+    /// Reads a unit, or waits for it. `options` is the index of the options table.
+    static func begin(
+        _ stream: Streams.Stream, _ call: Call, _ unit: Streams.Stream.Unit, _ name: StaticString, _ options: Int32,
+        limit: Int, raises: Bool = false
+    ) throws(Misuse) -> Int32 {
+        var limit = limit
+        var timeout = stream.timeout
+        if call.count >= options, let fields = try call.optionalFields(options, ReadOption.self) {
+            if let max = try fields[.max, Positive.self] { limit = max }
+            if let seconds = try fields[.timeout, Seconds.self] { timeout = seconds }
+        }
+        try checkIsFree(stream, call)
+        if case .exactly(0) = unit { return call.answer("") }
+        // Who always finds something would keep others from their turn.
+        let isTired = stream.spree >= 16 && stream.buffered == 0 && call.mayWait
+        if !isTired, let outcome = stream.attempt(unit, limit: limit) {
+            stream.spree &+= 1
+            return answer(outcome, call, raises: raises)
+        }
+        return wait(stream, call, unit, name, limit, timeout, raises: raises, isTired: isTired)
+    }
+
+    private static func checkIsFree(_ stream: Streams.Stream, _ call: Call) throws(Misuse) {
+        if stream.isReading {
+            var place = ""
+            if let fiber = Fiber(context: stream.reader) {
+                let host = call.interpreter
+                if let at = host.site(Call(fiber.stack.thread).site) { place = " at \(at)" }
+                place = " waits in \(fiber.waitsIn)" + place
+                if let made = host.site(fiber.subjectSite) { place = " made at \(made)" + place }
+            }
+            throw Misuse("one reader at a time: the task\(place)")
+        }
+        if stream.wantsDelivery { throw Misuse("its input goes to on_data") }
+        if stream.isIdle { throw Misuse("it has not begun to connect: add it to a loop first") }
+    }
+
+    private static func answer(_ outcome: Streams.Stream.Outcome, _ call: Call, raises: Bool) -> Int32 {
+        switch outcome {
+        case .bytes(let bytes): return call.answer(bytes)
+        case .end, .timedOut: return call.answerNil()
+        case .failed(let failure): return raises ? call.raise(failure.description) : call.fail(failure)
+        }
+    }
+
+    private static func wait(
+        _ stream: Streams.Stream, _ call: Call, _ unit: Streams.Stream.Unit, _ name: StaticString, _ limit: Int,
+        _ timeout: Int64, raises: Bool, isTired: Bool
+    ) -> Int32 {
+        if timeout == 0, !isTired { return timedOut(call, raises) }
+        switch call.beginWait(in: name, cancel: cancelRead) {
+        case .refused(let answer): return answer
+        case .begun(let fiber):
+            call.withHost { host in
+                fiber.waitsFor =
+                    Int(bitPattern: Unmanaged.passUnretained(stream).toOpaque()) | (raises ? 1 : 0)
+                stream.wait(unit, limit: limit, waiter: fiber.context)
+                if timeout >= 0 { Waiter.of(fiber, host).limit(timeout, host, timedOut: readTimedOut) }
+                if !host.loop.isServing(stream) { host.part(NetPart.self).enter(stream) }
+            }
+            if isTired { stream.signal() }
+            return call.yield()
+        }
+    }
+
+    private static func timedOut(_ call: Call, _ raises: Bool) -> Int32 {
+        raises ? call.raise("timed out") : call.refuse("timed out")
+    }
+
+    /// What a fiber that reads waits for.
+    private static func stream(_ fiber: Fiber) -> Streams.Stream? {
+        UnsafeRawPointer(bitPattern: fiber.waitsFor & ~1).map {
+            // Its userdata is on the stack of the fiber.
+            Unmanaged<Streams.Stream>.fromOpaque($0).takeUnretainedValue()
+        }
+    }
+
+    private static func cancelRead(_ fiber: Fiber) {
+        Waiter.cancel(fiber)
+        guard let stream = stream(fiber) else { return }
+        stream.cancelRead()
+        part(stream)?.leave(stream)
+    }
+
+    private static func readTimedOut(_ fiber: Fiber, _ host: LuaHost) {
+        let part = host.part(NetPart.self)
+        guard let stream = stream(fiber), stream.cancelRead() else { return }
+        part.leave(stream)
+        if fiber.waitsFor & 1 != 0 { return host.resume(fiber, raising: "timed out") }
+        part.resume(fiber, .timedOut)
+    }
+
+    static func part(_ stream: Streams.Stream) -> NetPart? { (stream.network.owner as? LuaStreamOwner)?.part }
+
+    /// stream:peek(n): the next bytes, without taking them. It waits until they are there.
+    private static func peek(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
+        let count = try call.argument(2, Positive.self)
+        try checkIsFree(stream, call)
+        if let outcome = stream.attempt(.peek(count), limit: .max) { return answer(outcome, call, raises: false) }
+        return wait(stream, call, .peek(count), "stream:peek", .max, stream.timeout, raises: false, isTired: false)
+    }
+}

@@ -1,0 +1,107 @@
+internal import Lua
+internal import LuaRunLoops
+internal import RunLoops
+internal import Streams
+
+extension StreamBinding {
+    static let writing: [Library.Entry] = [
+        .init("write") { stream($0).run { (stream, call) throws(Misuse) in try write(stream, call) } },
+        .init("queue") { stream($0).run { (stream, call) throws(Misuse) in try queue(stream, call) } },
+        .init("flush") { stream($0).run { (stream, call) throws(Misuse) in try flush(stream, call) } },
+        .init("finish") {
+            stream($0).run { stream, call in
+                if !stream.isOpen {
+                    return call.fail(StreamFailure("EBADF", "the stream is closed (\(stream.subject))"))
+                }
+                stream.finish()
+                return call.answer(true)
+            }
+        },
+    ]
+
+    /// Gives all arguments to the stream, as one piece. What keeps it from taking them.
+    private static func enqueue(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> StreamFailure? {
+        let stack = call.stack
+        let top = call.count
+        if top == 2, let bytes = stack.bytes(2) { return stream.enqueue(bytes) }
+        var pieces: [UnsafeRawBufferPointer] = []
+        pieces.reserveCapacity(Int(top))
+        // Numbers become text in a place of their own: a copy of them would need memory of Lua's.
+        return try withUnsafeTemporaryAllocation(byteCount: Int(max(1, top)) * 64, alignment: 8) {
+            (numbers) throws(Misuse) -> StreamFailure? in
+            if top > 1 {
+                for index in 2...top {
+                    if let bytes = stack.bytes(index) {
+                        pieces.append(bytes)
+                    } else if let start = numbers.baseAddress, stack.type(index) == .number {
+                        let place = start + Int(index - 1) * 64
+                        pieces.append(UnsafeRawBufferPointer(start: place, count: stack.text(ofNumber: index, place)))
+                    } else {
+                        throw call.wrong(index, "a string or a number")
+                    }
+                }
+            }
+            return stream.enqueue(pieces)
+        }
+    }
+
+    /// stream:write(a, b, …)
+    private static func write(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
+        if stream.isIdle { throw Misuse("it has not begun to connect: add it to a loop first") }
+        if let failure = try enqueue(stream, call) { return call.fail(failure) }
+        stream.spree &+= stream.isDirty ? 0 : 1
+        let isTired = stream.spree >= 16 && call.mayWait
+        guard stream.unsent >= stream.settings.highWater || isTired else { return call.answer(true) }
+        return wait(stream, call, "stream:write", below: isTired ? .max : stream.settings.highWater, stream.timeout)
+    }
+
+    /// stream:queue(a, b, …) → bytes waiting
+    private static func queue(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
+        if let failure = try enqueue(stream, call) ?? stream.abortIfOverfull() { return call.fail(failure) }
+        return call.answer(stream.unsent)
+    }
+
+    /// stream:flush([timeout])
+    private static func flush(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
+        let timeout = try call.optional(2, Seconds.self) ?? stream.timeout
+        stream.sendNow()
+        if let failure = stream.outputFailure { return call.fail(failure) }
+        if stream.unsent == 0, !stream.isConnecting { return call.answer(true) }
+        if !stream.isOpen { return call.fail(StreamFailure("EBADF", "the stream is closed (\(stream.subject))")) }
+        return wait(stream, call, "stream:flush", below: 1, timeout)
+    }
+
+    private static func wait(
+        _ stream: Streams.Stream, _ call: Call, _ name: StaticString, below limit: Int, _ timeout: Int64
+    ) -> Int32 {
+        if timeout == 0 { return call.refuse("timed out") }
+        switch call.beginWait(in: name, cancel: cancelWrite) {
+        case .refused(let answer): return answer
+        case .begun(let fiber):
+            call.withHost { host in
+                fiber.waitsFor = Int(bitPattern: Unmanaged.passUnretained(stream).toOpaque())
+                stream.waitForOutput(below: limit, waiter: fiber.context)
+                if timeout > 0 { Waiter.of(fiber, host).limit(timeout, host, timedOut: writeTimedOut) }
+                if !host.loop.isServing(stream) { host.part(NetPart.self).enter(stream) }
+            }
+            return call.yield()
+        }
+    }
+
+    private static func stream(_ fiber: Fiber) -> Streams.Stream? {
+        UnsafeRawPointer(bitPattern: fiber.waitsFor).map {
+            // Its userdata is on the stack of the fiber.
+            Unmanaged<Streams.Stream>.fromOpaque($0).takeUnretainedValue()
+        }
+    }
+
+    private static func cancelWrite(_ fiber: Fiber) {
+        Waiter.cancel(fiber)
+        stream(fiber)?.cancelWrite(fiber.context)
+    }
+
+    private static func writeTimedOut(_ fiber: Fiber, _ host: LuaHost) {
+        stream(fiber)?.cancelWrite(fiber.context)
+        host.part(NetPart.self).resume(fiber, .timedOut)
+    }
+}

@@ -1,0 +1,166 @@
+package import Lua
+internal import LuaRunLoops
+package import RunLoops
+package import Streams
+
+/// Streams as scripts see them.
+enum StreamBinding {
+    static let kind: Kind = Kind("stream", values: Value.names, methods: methods, collect: collect)
+
+    /// The functions of `net.stream`, or of the listener that has accepted it.
+    enum Value: Int, Field {
+        case handlers
+        static let names: [StaticString] = ["handlers"]
+    }
+
+    private static let methods: Library = Library(
+        of: kind,
+        reading + writing + [
+            .init("is_open") { stream($0).answer { $0.isOpen } },
+            .init("is_valid") { stream($0).answer { $0.isOpen } },
+            .init("close") { stream($0).act { $0.close() } },
+            // What `<close>` calls.
+            .init("invalidate") { stream($0).act { $0.close() } },
+            .init("abort") { stream($0).act { $0.abort() } },
+            .init("name") { stream($0).answer { $0.name } },
+            .init("order") { stream($0).answer { $0.order } },
+            .init("address") { stream($0).answer { $0.address } },
+            .init("peer") { stream($0).answer { $0.peer } },
+            .init("fd") { stream($0).answer { $0.descriptor >= 0 ? Int($0.descriptor) : nil } },
+            .init("bytes_read") { stream($0).answer { $0.bytesRead } },
+            .init("bytes_written") { stream($0).answer { $0.bytesWritten } },
+            .init("credentials") { stream($0).run { stream, call in credentials(stream, call) } },
+            .init("set_timeout") {
+                stream($0).run { (stream, call) throws(Misuse) in
+                    stream.timeout = try call.optional(2, Seconds.self) ?? -1
+                    return 0
+                }
+            },
+            .init("set_nodelay") {
+                stream($0).run { (stream, call) throws(Misuse) in
+                    let on = try call.argument(2, Boolean.self)
+                    return attempt(call) { () throws(StreamFailure) in try stream.setNoDelay(on) }
+                }
+            },
+            .init("set_keepalive") {
+                stream($0).run { (stream, call) throws(Misuse) in try setKeepAlive(stream, call) }
+            },
+            .init("__tostring") { stream($0).run { stream, call in describe(stream, call) } },
+        ])
+
+    static func stream(_ thread: OpaquePointer?) -> Receiver<Streams.Stream> { receiver(thread, Streams.Stream.self) }
+
+    /// Its userdata is gone: what nobody can reach is closed. It must not touch Lua.
+    private static let collect: LuaFunction = { thread in
+        guard let thread, let box = Stack(thread).box(1), box.isFilled else { return 0 }
+        let stream = box.object(as: Streams.Stream.self)
+        stream.context = 0
+        if stream.isOpen { stream.network.abandon(stream) }
+        LiveObjects.note(-1)
+        box.drop()
+        return 0
+    }
+
+    /// Puts a new stream into the userdata that is argument 1.
+    static func fill(_ stream: Streams.Stream, _ call: Call) -> Box {
+        let box = call.receiver
+        box.hold(stream)
+        box.site = call.site
+        stream.context = Int(bitPattern: box.address)
+        LiveObjects.note(1)
+        return box
+    }
+
+    static func attempt(_ call: Call, _ body: () throws(StreamFailure) -> Void) -> Int32 {
+        do throws(StreamFailure) {
+            try body()
+            return call.answer(true)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    private static func credentials(_ stream: Streams.Stream, _ call: Call) -> Int32 {
+        do throws(StreamFailure) {
+            let who = try stream.credentials()
+            var program = ValueProgram()
+            program.table { table in
+                table.field("pid") { $0.append(Int(who.process)) }
+                table.field("uid") { $0.append(Int(who.user)) }
+                table.field("gid") { $0.append(Int(who.group)) }
+            }
+            return call.answer(program)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    private enum KeepAlive: Int, Field {
+        case idle, interval, count
+        static let names: [StaticString] = ["idle", "interval", "count"]
+    }
+
+    /// stream:set_keepalive(true), (false) or ({ idle =, interval =, count = })
+    private static func setKeepAlive(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
+        guard call.stack.type(2) == .table else {
+            let on = try call.argument(2, Boolean.self)
+            return attempt(call) { () throws(StreamFailure) in try stream.setKeepAlive(on) }
+        }
+        let options = try call.fields(2, KeepAlive.self)
+        let idle = Int32(try options[.idle, WholeSeconds.self] ?? 0)
+        let interval = Int32(try options[.interval, WholeSeconds.self] ?? 0)
+        let count = Int32(try options[.count, WholeSeconds.self] ?? 0)
+        return attempt(call) { () throws(StreamFailure) in
+            try stream.setKeepAlive(true, idle: idle, interval: interval, count: count)
+        }
+    }
+
+    enum WholeSeconds: Parameter {
+        static let expected = "an integer from 1 to 32767"
+        static func read(_ stack: Stack, _ index: Int32) -> Int? {
+            stack.integer(index).flatMap { (1...32767).contains($0) ? $0 : nil }
+        }
+    }
+
+    /// For `rl.why` and the like.
+    static func detail(_ stream: Streams.Stream) -> String {
+        var parts = [stream.subject]
+        if stream.isConnecting { parts.append("connecting") }
+        if stream.isReading { parts.append("is read") }
+        if stream.delivers, !stream.endWasDelivered { parts.append("delivers") }
+        if stream.unsent > 0 { parts.append("\(stream.unsent) bytes to send") }
+        if !stream.isOpen { parts.append("closing") }
+        return parts.joined(separator: ", ")
+    }
+
+    private static func describe(_ stream: Streams.Stream, _ call: Call) -> Int32 {
+        var parts = [stream.subject]
+        if !stream.isOpen { parts.append("closed") } else if stream.isConnecting { parts.append("connecting") }
+        if let site = call.interpreter.site(call.receiver.site) { parts.append("made at \(site)") }
+        let name = stream.name.isEmpty ? "" : " \"\(stream.name)\""
+        return call.answer("stream\(name) (\(parts.joined(separator: ", ")))")
+    }
+}
+
+extension Call {
+    func fail(_ failure: StreamFailure) -> Int32 {
+        failure === StreamFailure.timedOut ? refuse("timed out") : fail(failure.message, code: failure.code)
+    }
+}
+
+/// `loop:add`, `loop:remove`, `loop:contains`.
+extension Streams.Stream: Schedulable {
+    package func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) -> String? {
+        guard isOpen else { return "loop:add: the stream is closed" }
+        guard !loop.isElsewhere(self), network.loop === loop else {
+            return "loop:add: the stream belongs to another thread"
+        }
+        // Only those that deliver are their loop's: with others whoever waits has them.
+        if let box = Box(bitPattern: context), box.slot == 0, wantsDelivery { box.slot = call.stack.anchor(2) }
+        if wantsDelivery { delivers = true }
+        loop.add(self, to: mode)
+        return nil
+    }
+    package func remove(from loop: RunLoop, mode: RunLoop.Mode) { loop.remove(self, from: mode) }
+    package func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool { loop.contains(self, in: mode) }
+}

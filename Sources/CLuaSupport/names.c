@@ -47,6 +47,7 @@ static void build_names(lua_State *L) {
   for (int round = 0; round < 2; round++) {
     lua_pushnil(L);
     while (lua_next(L, loaded)) {
+      if (round == 0) host->named_modules++;
       size_t length = 0;
       const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &length) : NULL;
       char path[256];
@@ -54,7 +55,6 @@ static void build_names(lua_State *L) {
         memcpy(path, name, length + 1);
         int type = lua_type(L, -1);
         if (round == 0) {
-          host->named_modules++;
           if (type == LUA_TTABLE || type == LUA_TFUNCTION || type == LUA_TUSERDATA) {
             lua_pushvalue(L, -1);
             lua_pushlstring(L, path, length + 1);
@@ -90,10 +90,7 @@ static lua_Integer count_modules(lua_State *L) {
   lua_Integer count = 0;
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   lua_pushnil(L);
-  while (lua_next(L, -2)) {
-    if (lua_type(L, -2) == LUA_TSTRING) count++;
-    lua_pop(L, 1);
-  }
+  for (; lua_next(L, -2); count++) lua_pop(L, 1);
   lua_pop(L, 1);
   return count;
 }

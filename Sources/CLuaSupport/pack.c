@@ -12,21 +12,62 @@ typedef struct step {
   lua_Integer number;  // ARGUMENT, RESULT; FIELD with an integer key
 } step;
 
+// What has been numbered, by address: tables, functions and upvalues, all of which live as long as this takes.
+typedef struct seen { const void *address; uint64_t number; } seen;
+
+enum { FEW = 8, NAMES = 2 };
+
 typedef struct packer {
   lua_State *L;
   cl_parcel *parcel;
-  int seen;   // index of the table of what has been numbered, or 0
-  int names;  // index of the table of names, or 0
+  seen few[FEW];     // nearly always enough
+  seen *many;        // a table with open addressing
+  uint32_t count, mask;
+  int has_names;     // at index NAMES is the table of what crosses by name
   int depth;
   const cl_entry *entry;  // the function whose arguments they are, or NULL
 } packer;
+
+static seen *place_in(seen *table, uint32_t mask, const void *address) {
+  uint32_t at = (uint32_t)(((uint64_t)(uintptr_t)address >> 4) * 0x9E3779B97F4A7C15u >> 32) & mask;
+  while (table[at].address && table[at].address != address) at = (at + 1) & mask;
+  return &table[at];
+}
+
+// Where the number of what lies at an address is: 0 if it has none yet.
+static uint64_t *number_of(packer *p, const void *address) {
+  if (!p->many) {
+    for (uint32_t i = 0; i < p->count; i++)
+      if (p->few[i].address == address) return &p->few[i].number;
+    if (p->count < FEW) {
+      p->few[p->count] = (seen){address, 0};
+      return &p->few[p->count++].number;
+    }
+  }
+  if (!p->many || p->count * 2 > p->mask) {
+    uint32_t mask = p->many ? p->mask * 2 + 1 : 63;
+    seen *larger = calloc(mask + 1, sizeof *larger), *old = p->many ? p->many : p->few;
+    if (!larger) luaL_error(p->L, "not enough memory");
+    for (uint32_t i = 0; i < (p->many ? p->mask + 1 : FEW); i++)
+      if (old[i].address) *place_in(larger, mask, old[i].address) = old[i];
+    free(p->many);
+    p->many = larger;
+    p->mask = mask;
+  }
+  seen *place = place_in(p->many, p->mask, address);
+  if (!place->address) {
+    place->address = address;
+    p->count++;
+  }
+  return &place->number;
+}
 
 enum { DEEPEST = 5000 };
 
 static void put(packer *p, const void *bytes, size_t length) {
   cl_parcel *parcel = p->parcel;
   if (parcel->length + length > parcel->capacity) {
-    size_t capacity = parcel->capacity ? parcel->capacity : 128;
+    size_t capacity = parcel->capacity ? parcel->capacity : 512;
     while (capacity < parcel->length + length) capacity *= 2;
     char *larger = realloc(parcel->bytes, capacity);
     if (!larger) luaL_error(p->L, "not enough memory");
@@ -95,21 +136,16 @@ static void refuse_depth(packer *p) {
   raise_message(p);
 }
 
-// Makes the table of names ready for this parcel.
-static void need_names(packer *p) {
-  if (p->names) return;
-  lua_State *L = p->L;
-  cl_push_names(L);
-  lua_replace(L, p->seen - 1);
-  p->names = p->seen - 1;
-}
-
 // Whether the value at `index` crosses by name; then it is packed.
 static int pack_named(packer *p, int index) {
-  need_names(p);
   lua_State *L = p->L;
+  if (!p->has_names) {
+    cl_push_names(L);
+    lua_replace(L, NAMES);
+    p->has_names = 1;
+  }
   lua_pushvalue(L, index);
-  int found = lua_rawget(L, p->names) == LUA_TSTRING;
+  int found = lua_rawget(L, NAMES) == LUA_TSTRING;
   if (found) {
     size_t length;
     const char *path = lua_tolstring(L, -1, &length);
@@ -127,20 +163,15 @@ static void pack(packer *p, int index, const step *way);
 
 // Whether it has been packed before; then a reference is. Otherwise it gets the next number.
 static int pack_reference(packer *p, int index) {
-  lua_State *L = p->L;
-  lua_pushvalue(L, index);
-  if (lua_rawget(L, p->seen) == LUA_TNUMBER) {
-    put_tag(p, CL_REFERENCE);
-    put_u32(p, (uint32_t)lua_tointeger(L, -1));
-    p->parcel->has_references = 1;
-    lua_pop(L, 1);
-    return 1;
+  uint64_t *number = number_of(p, lua_topointer(p->L, index));
+  if (!*number) {
+    *number = ++p->parcel->numbered;
+    return 0;
   }
-  lua_pop(L, 1);
-  lua_pushvalue(L, index);
-  lua_pushinteger(L, ++p->parcel->numbered);
-  lua_rawset(L, p->seen);
-  return 0;
+  put_tag(p, CL_REFERENCE);
+  put_u32(p, (uint32_t)*number);
+  p->parcel->has_references = 1;
+  return 1;
 }
 
 static void pack_table(packer *p, int index, const step *way) {
@@ -188,20 +219,17 @@ static void pack_function(packer *p, int index, const step *way) {
     const char *name = lua_getupvalue(L, index, i);
     if (!name) break;
     // Functions that share a variable go on sharing it.
-    lua_rawgetp(L, p->seen, lua_upvalueid(L, index, i));
-    if (lua_type(L, -1) == LUA_TNUMBER) {
-      lua_Integer other = lua_tointeger(L, -1);
+    uint64_t *other = number_of(p, lua_upvalueid(L, index, i));
+    if (*other) {
       put_tag(p, CL_JOIN);
       put_u8(p, (uint8_t)i);
-      put_u32(p, (uint32_t)(other >> 8));
-      put_u8(p, (uint8_t)(other & 255));
+      put_u32(p, (uint32_t)(*other >> 8));
+      put_u8(p, (uint8_t)(*other & 255));
       p->parcel->has_references = 1;
-      lua_pop(L, 2);
+      lua_pop(L, 1);
       continue;
     }
-    lua_pop(L, 1);
-    lua_pushinteger(L, (lua_Integer)number << 8 | i);
-    lua_rawsetp(L, p->seen, lua_upvalueid(L, index, i));
+    *other = (uint64_t)number << 8 | (uint64_t)i;
     step upvalue = {way, UPVALUE, *name ? name : "(no name)", 0};
     pack(p, lua_gettop(L), &upvalue);
     lua_pop(L, 1);
@@ -290,56 +318,40 @@ void cl_free_parcel(cl_parcel *parcel) {
   free(parcel);
 }
 
-static int collect_parcel(lua_State *L) {
-  cl_parcel **holder = lua_touserdata(L, 1);
-  cl_parcel *parcel = *holder;
-  *holder = NULL;
-  cl_free_parcel(parcel);
+// (packer, nil, values…)
+static int p_pack(lua_State *L) {
+  packer *p = lua_touserdata(L, 1);
+  int last = lua_gettop(L);
+  for (int index = NAMES + 1; index <= last; index++) {
+    // Without a function it is what some function has returned.
+    step argument = {NULL, p->entry ? ARGUMENT : RESULT, NULL, index - NAMES};
+    pack(p, index, &argument);
+    p->parcel->count++;
+  }
   return 0;
 }
 
-// Pushes a userdata that holds a parcel with the values from `first` to the top.
-void cl_push_parcel(lua_State *L, int first, const cl_entry *entry) {
-  int last = lua_gettop(L);
-  luaL_checkstack(L, 20, NULL);
-  cl_parcel **holder = lua_newuserdatauv(L, sizeof *holder, 0);
-  *holder = NULL;
-  if (luaL_newmetatable(L, "rlhost.parcel")) {
-    lua_pushcfunction(L, collect_parcel);
-    lua_setfield(L, -2, "__gc");
+cl_parcel *cl_pack(lua_State *L, int first, const cl_entry *entry) {
+  int count = lua_gettop(L) - first + 1;
+  packer p = {.L = L, .entry = entry, .parcel = calloc(1, sizeof(cl_parcel))};
+  if (!p.parcel || !lua_checkstack(L, 24)) {
+    free(p.parcel);
+    cl_no_room(L, count);
+    return NULL;
   }
-  lua_setmetatable(L, -2);
-  *holder = calloc(1, sizeof **holder);
-  if (!*holder) luaL_error(L, "not enough memory");
-  lua_pushnil(L);  // the names, once they are needed
-  lua_newtable(L);
-  packer p = {L, *holder, lua_gettop(L), 0, 0, entry};
-  for (int index = first; index <= last; index++) {
-    // Without a function it is what some function has returned.
-    step argument = {NULL, entry ? ARGUMENT : RESULT, NULL, index - first + 1};
-    pack(&p, index, &argument);
-    p.parcel->count++;
-  }
-  lua_pop(L, 2);
+  lua_pushlightuserdata(L, &p);
+  lua_pushnil(L);
+  lua_rotate(L, first, 2);
+  int status = cl_call_protected(L, p_pack, count + 2, 0);
+  free(p.many);
+  if (status == LUA_OK) return p.parcel;
+  cl_free_parcel(p.parcel);
+  return NULL;
 }
 
 cl_parcel *cl_take_parcel(lua_State *L) {
-  cl_parcel **holder = lua_touserdata(L, -1);
-  if (!holder) return NULL;
-  cl_parcel *parcel = *holder;
-  *holder = NULL;
-  return parcel;
-}
-
-static int p_pack(lua_State *L) {
-  cl_push_parcel(L, 1, NULL);
-  return 1;
-}
-
-cl_parcel *cl_pack(lua_State *L, int first) {
-  int count = lua_gettop(L) - first + 1;
-  if (cl_call_protected(L, p_pack, count, 1) != LUA_OK) return NULL;
-  cl_parcel *parcel = cl_take_parcel(L);
-  lua_pop(L, 1);
+  cl_host *host = cl_host_of(L);
+  cl_parcel *parcel = host->packed;
+  host->packed = NULL;
   return parcel;
 }

@@ -41,8 +41,6 @@ void cl_run_program(lua_State *L, const char *p, const char *end, int objects);
 void cl_decode_scratch(lua_State *L);
 /// Pushes the table of what crosses by name: from the value to its module's name and the way from there, separated by NUL.
 void cl_push_names(lua_State *L);
-/// Pushes a userdata that holds a parcel with the values from `first` to the top; `entry` is the function that they are passed to.
-void cl_push_parcel(lua_State *L, int first, const cl_entry *entry);
 /// Sets the hook of a new coroutine of the host's: that of a running line count, or none.
 void cl_hook_new_thread(lua_State *L);
 

@@ -90,6 +90,7 @@ void cl_close(cl_host *host) {
 }
 
 void cl_free(cl_host *host) {
+  cl_free_parcel(host->packed);
   cl_free_slabs(host);
   cl_drop_signals(host);
   cl_free_sites(host->sites);

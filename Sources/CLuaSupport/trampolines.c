@@ -113,26 +113,30 @@ static int count_positional(lua_State *L, int table) {
   return largest > 100000 ? 100000 : (int)largest;
 }
 
+// What a function is passed from `first` on, packed before Swift knows of the call: what cannot cross raises here.
+static void pack_arguments(lua_State *L, int first, const cl_entry *entry) {
+  cl_parcel *parcel = cl_pack(L, first, entry);
+  if (!parcel && lua_isnil(L, -1)) luaL_error(L, "not enough memory");
+  if (!parcel) lua_error(L);
+  cl_free_parcel(cl_take_parcel(L));
+  cl_host_of(L)->packed = parcel;
+}
+
 // What another thread is to call: the function before the arguments that a constructor keeps, and those; or the array part of the
-// table in its place. The parcel is left on top; nil if there is no function.
+// table in its place. Nothing if there is no function.
 static void pack_call(lua_State *L, const cl_entry *entry, int first, int table, int count) {
-  int top = lua_gettop(L), is_function = lua_isfunction(L, first);
-  if (table) {
-    is_function = lua_rawgeti(L, table, 1) == LUA_TFUNCTION;
+  int top = lua_gettop(L);
+  int is_function = table ? lua_rawgeti(L, table, 1) == LUA_TFUNCTION : lua_isfunction(L, first);
+  if (is_function) {
     lua_settop(L, top);
+    luaL_checkstack(L, count + 20, NULL);
+    for (int i = 0; i <= count; i++) {
+      if (table) lua_rawgeti(L, table, 1 + i);
+      else lua_pushvalue(L, first + i);
+    }
+    pack_arguments(L, top + 1, entry);
   }
-  if (!is_function) {
-    lua_pushnil(L);
-    return;
-  }
-  luaL_checkstack(L, count + 20, NULL);
-  for (int i = 0; i <= count; i++) {
-    if (table) lua_rawgeti(L, table, 1 + i);
-    else lua_pushvalue(L, first + i);
-  }
-  cl_push_parcel(L, top + 1, entry);
-  lua_replace(L, top + 1);
-  lua_settop(L, top + 1);
+  lua_settop(L, top);
 }
 
 // The new object is made, and therefore paid for, before Swift owns anything that a raise would leak.
@@ -174,12 +178,15 @@ static int construct(lua_State *L) {
   return run(L, entry->function);
 }
 
-// A function that packs: what could not cross raises here, before Swift knows of the call.
 static int pack_and_call(lua_State *L) {
   const cl_entry *entry = cl_running(L);
   if (entry->self_kind && !has_self(L, cl_host_of(L), entry->self_kind)) return run(L, cl_host_of(L)->wrong_self);
-  cl_push_parcel(L, entry->packs, entry);
-  return call_function(L);
+  if (cl_host_of(L)->closing) return closing(L);
+  int first = entry->packs;
+  luaL_checkstack(L, first + 20, NULL);
+  if (lua_gettop(L) < first - 1) lua_settop(L, first - 1);
+  pack_arguments(L, first, entry);
+  return run(L, entry->function);
 }
 
 static void push_entry(lua_State *L, const cl_entry *entry) {

@@ -8,6 +8,7 @@ public protocol Field: RawRepresentable<Int>, Sendable {
 
 extension Field {
     /// As scripts write it.
+    @inlinable
     public var name: StaticString { Self.names[rawValue] }
 }
 
@@ -18,6 +19,7 @@ public protocol UserValue: RawRepresentable<Int>, Sendable {
 
 extension UserValue {
     /// As Lua counts them.
+    @inlinable
     public var number: Int32 { Int32(rawValue) + 1 }
 }
 
@@ -25,38 +27,42 @@ extension UserValue {
 public struct Fields<F: Field> {
     public let call: Call
     /// Stack index of the first field; the others follow in the order of `F.names`, nil where absent.
-    private let base: Int32
+    @usableFromInline let base: Int32
     /// How many positional values there are.
     public let positional: Int32
 
-    fileprivate init(_ call: Call, base: Int32, positional: Int32) {
+    @inlinable
+    init(_ call: Call, base: Int32, positional: Int32) {
         self.call = call
         self.base = base
         self.positional = positional
     }
 
     /// The stack index of a field.
+    @inlinable @inline(__always)
     public func index(_ field: F) -> Int32 { base + Int32(field.rawValue) }
 
+    @inlinable @inline(__always)
     public func has(_ field: F) -> Bool { !call.stack.isMissing(index(field)) }
 
     /// nil if it is absent.
+    @inlinable
     public subscript<P: Parameter>(field: F, _: P.Type) -> P.Value? {
-        get throws(Misuse) { has(field) ? try required(field, P.self) : nil }
+        @inline(__always) get throws(Misuse) { has(field) ? try required(field, P.self) : nil }
     }
 
+    @inlinable @inline(__always)
     public func required<P: Parameter>(_ field: F, _: P.Type) throws(Misuse) -> P.Value {
         if let value = try P.read(call.stack, index(field)) { return value }
         throw wrong(field, P.expected)
     }
 
     /// The error for a field that is something else than it has to be.
-    public func wrong(_ field: F, _ expected: String) -> Misuse {
-        guard has(field) else { return Misuse("field '\(field.name)' is missing (\(expected))") }
-        return Misuse("field '\(field.name)' must be \(expected), got \(call.stack.describe(index(field)))")
-    }
+    @inlinable
+    public func wrong(_ field: F, _ expected: String) -> Misuse { call.wrong(index(field), field.name, expected) }
 
     /// Makes the field, a function or nil, a user value of the object that is argument 1.
+    @inlinable
     public func keep<Value: UserValue>(_ field: F, as value: Value) {
         call.stack.pushCopy(of: index(field))
         call.stack.setUserValue(value.number, of: 1)
@@ -67,11 +73,23 @@ extension Call {
     /// Reads the options table at an index. Its fields are copied to the top of the stack.
     ///
     /// - Parameter positional: integer keys are values of their own, as in `perform{ fn, 1, 2, wait = true }`.
+    @inlinable
     public func fields<F: Field>(_ index: Int32, _: F.Type, positional: Bool = false) throws(Misuse) -> Fields<F> {
+        let base = stack.top + 1
+        return Fields(self, base: base, positional: try readFields(index, F.names, positional))
+    }
+
+    /// The same for a table that may be missing: nil.
+    @inlinable
+    public func optionalFields<F: Field>(_ index: Int32, _: F.Type) throws(Misuse) -> Fields<F>? {
+        stack.isMissing(index) ? nil : try fields(index, F.self)
+    }
+
+    @usableFromInline
+    func readFields(_ index: Int32, _ names: [StaticString], _ positional: Bool) throws(Misuse) -> Int32 {
         guard stack.type(index) == .table else {
             throw Misuse("an options table is expected, got \(stack.describe(index))")
         }
-        let names = F.names
         guard stack.reserve(Int32(names.count) + 8) else { throw .noMemory }
         let base = stack.top + 1
         for _ in names { lua_pushnil(thread) }
@@ -95,12 +113,13 @@ extension Call {
             cl_pop(thread, 1)
         }
         guard last <= 250 else { throw Misuse("too many arguments (at most 250)") }
-        return Fields(self, base: base, positional: Int32(last))
+        return Int32(last)
     }
 
-    /// The same for a table that may be missing: nil.
-    public func optionalFields<F: Field>(_ index: Int32, _: F.Type) throws(Misuse) -> Fields<F>? {
-        stack.isMissing(index) ? nil : try fields(index, F.self)
+    @usableFromInline
+    func wrong(_ index: Int32, _ field: StaticString, _ expected: String) -> Misuse {
+        if stack.isMissing(index) { return Misuse("field '\(field)' is missing (\(expected))") }
+        return Misuse("field '\(field)' must be \(expected), got \(stack.describe(index))")
     }
 }
 

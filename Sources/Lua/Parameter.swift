@@ -9,38 +9,43 @@ public protocol Parameter {
 
 /// A function: its index on the stack.
 public enum Function: Parameter {
-    public static let expected = "a function"
+    public static var expected: String { "a function" }
     @inlinable
     public static func read(_ stack: Stack, _ index: Int32) -> Int32? { stack.type(index) == .function ? index : nil }
 }
 
 public enum Boolean: Parameter {
-    public static let expected = "a boolean"
+    public static var expected: String { "a boolean" }
+    @inlinable
     public static func read(_ stack: Stack, _ index: Int32) -> Bool? {
         stack.type(index) == .boolean ? stack.boolean(index) : nil
     }
 }
 
 public enum Integer: Parameter {
-    public static let expected = "an integer"
+    public static var expected: String { "an integer" }
+    @inlinable
     public static func read(_ stack: Stack, _ index: Int32) -> Int? { stack.integer(index) }
 }
 
 /// A string, of any bytes.
 public enum Text: Parameter {
-    public static let expected = "a string"
+    public static var expected: String { "a string" }
+    @inlinable
     public static func read(_ stack: Stack, _ index: Int32) -> String? { stack.string(index) }
 }
 
 /// A string's bytes, as long as it is on the stack.
 public enum Bytes: Parameter {
-    public static let expected = "a string"
+    public static var expected: String { "a string" }
+    @inlinable
     public static func read(_ stack: Stack, _ index: Int32) -> UnsafeRawBufferPointer? { stack.bytes(index) }
 }
 
 /// The name of an object. It may be a number, as nearly everywhere in Lua where a string is expected.
 public enum Name: Parameter {
-    public static let expected = "a string"
+    public static var expected: String { "a string" }
+    @inlinable
     public static func read(_ stack: Stack, _ index: Int32) -> String? {
         if let text = stack.string(index) { return text }
         if let integer = stack.integer(index) { return "\(integer)" }

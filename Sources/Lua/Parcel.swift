@@ -15,7 +15,7 @@ public final class Parcel: @unchecked Sendable {
 
     /// Packs the values from `first` to the top of the stack and takes them off it; nil: an error message is there instead.
     public static func pack(_ stack: Stack, from first: Int32) -> Parcel? {
-        cl_pack(stack.thread, first).map(Parcel.init)
+        cl_pack(stack.thread, first, nil).map(Parcel.init)
     }
 
     /// Pushes copies of the values, and returns how many; nil: an error value is on the stack instead.
@@ -27,6 +27,6 @@ public final class Parcel: @unchecked Sendable {
 }
 
 extension Call {
-    /// The values that a packing function's caller has passed: they are on top. nil: there was nothing to pack.
+    /// In a function that packs, before anything else: what it was passed; nil if there was nothing to pack.
     public func takeParcel() -> Parcel? { cl_take_parcel(thread).map(Parcel.init) }
 }

@@ -119,6 +119,7 @@ struct cl_host {
   struct cl_sites *sites;
   cl_box *receiver;    ///< the object that a method is called on, or that a constructor has just made: for the function called
   cl_function wrong_self;  ///< says that argument 1 is not what a method is called on
+  struct cl_parcel *packed;  ///< the values that were passed to a function that packs
   void *home;          ///< the object of the loop that is this state's own
   // Memory.
   size_t bytes, blocks;
@@ -153,8 +154,8 @@ typedef struct cl_entry {
   const cl_kind *self_kind;  ///< a method: it is called only if argument 1 is of this kind
   cl_function function;
   const cl_kind *makes;    ///< a constructor: the new userdata is argument 1, before all others
-  const cl_kind *makes_afar;  ///< of this kind instead if self is another thread's; then what would be kept is packed, and is the
-                           ///< topmost argument, or nil if it does not begin with a function
+  const cl_kind *makes_afar;  ///< of this kind instead if self is another thread's; then what would be kept is packed, if it begins
+                           ///< with a function
   int spread;              ///< a constructor: the arguments from this one on are kept in further user values of the new object; if
                            ///< the argument before is a table, its array part from 2 on instead. 0: none
   int is_native;           ///< no Swift, but a function of Lua's own kind, which may raise
@@ -175,10 +176,11 @@ static inline const cl_entry *cl_running(lua_State *L) { return (const cl_entry 
 /// they call may let go of anything. Made if there is none yet; on failure the error instead. Returns a Lua status.
 int cl_push_object(lua_State *L, const cl_kind *kind, void *object);
 
-/// In a function that packs: its parcel, which is the caller's to free. NULL: nil is in its place.
+/// In a function that packs, before anything else: its parcel, which is the caller's to free; NULL if there was nothing to pack.
 cl_parcel *cl_take_parcel(lua_State *L);
-/// Packs the values from `first` to the top and pops them; NULL: the error message is on the stack instead.
-cl_parcel *cl_pack(lua_State *L, int first);
+/// Packs the values from `first` to the top and pops them; NULL: the error message is on the stack instead. `entry` is the function
+/// that they are passed to, or NULL: somebody has returned them.
+cl_parcel *cl_pack(lua_State *L, int first, const cl_entry *entry);
 /// Pushes the values; on failure the error instead. Returns a Lua status.
 int cl_unpack(lua_State *L, const cl_parcel *parcel);
 void cl_free_parcel(cl_parcel *parcel);

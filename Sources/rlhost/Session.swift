@@ -64,7 +64,7 @@ final class Session {
         // From the script on, or all of them.
         host.words = Array(arguments.dropFirst(options.script ?? 1))
         guard let name = options.attachName else { return nil }
-        return host.beAttachable(name: name.isEmpty ? nil : name, title: host.title).map {
+        return host.beAttachable(name: name.isEmpty ? nil : name).map {
             fail("--attach: \($0.message)")
         }
     }

@@ -161,7 +161,7 @@ import Testing
             record.pointee.fail_at = number
             record.pointee.fail_on = persistently ? 1 : 0
         case .threads:
-            host.threadWorld.prepare = { host in
+            host.threads.world.prepare = { host in
                 host.host.pointee.allocations = 0
                 host.host.pointee.fail_at = number
                 host.host.pointee.fail_on = persistently ? 1 : 0

@@ -31,7 +31,7 @@ enum AttachBinding {
         if host.isEntryOfGuest, host.attachServer?.name != name {
             throw Misuse(refusal)
         }
-        if let refusal = host.beAttachable(name: name, title: host.title) {
+        if let refusal = host.beAttachable(name: name) {
             return call.fail(refusal)
         }
         return call.answer(name ?? "\(getpid())")

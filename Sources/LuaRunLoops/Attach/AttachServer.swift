@@ -88,20 +88,33 @@ final class AttachServer {
     }
 }
 
+/// Set up while `rlhost attach` finds this process.
+final class Attachable: HostPart {
+    var server: AttachServer?
+
+    override func willClose() {
+        let server = server
+        server?.close()
+        self.server = nil
+    }
+
+    override func attend() { server?.attend() }
+}
+
 extension LuaHost {
-    /// Lets `rlhost attach` open prompts in this process.
+    var attachServer: AttachServer? { existingPart(Attachable.self)?.server }
+
+    /// Lets `rlhost attach` open prompts in this process, which shows its words.
     ///
-    /// - Parameters:
-    ///   - name: what it is called besides its number; see `Attach.fault(inName:)`.
-    ///   - title: what the process is, for people.
+    /// - Parameter name: what it is called besides its number; see `Attach.fault(inName:)`.
     /// - Returns: why it cannot be, or nil.
-    public func beAttachable(name: String?, title: String) -> SystemError? {
+    public func beAttachable(name: String?) -> SystemError? {
         if let attachServer {
             guard attachServer.name != name else { return nil }
             stopBeingAttachable()
         }
         do throws(SystemError) {
-            attachServer = try AttachServer(self, name: name, title: title)
+            part(Attachable.self).server = try AttachServer(self, name: name, title: words.joined(separator: " "))
             return nil
         } catch {
             return error
@@ -112,9 +125,5 @@ extension LuaHost {
     var isEntryOfGuest: Bool { attachServer?.runsEntry ?? false }
 
     /// Takes it back. Who is attached is told so.
-    public func stopBeingAttachable() {
-        let server = attachServer
-        server?.close()
-        attachServer = nil
-    }
+    public func stopBeingAttachable() { existingPart(Attachable.self)?.willClose() }
 }

@@ -79,7 +79,7 @@ enum PortBinding {
         let handle = host.loop.handle
         let end: @Sendable (Bool) -> Void = { LuaHost.end(number, of: handle, in: modes, with: .sent($0)) }
         switch port.send(message, whenTaken: end) {
-        case .waits(let place): host.waits[number]?.giveUp = { port.withdraw(place) }
+        case .waits(let place): host.waits.byNumber[number]?.giveUp = { port.withdraw(place) }
         // It has changed since it was asked before.
         case .sent: end(true)
         case .invalid, .full: end(false)

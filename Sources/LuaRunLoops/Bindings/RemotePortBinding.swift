@@ -33,15 +33,16 @@ enum RemotePortBinding {
         _ = try call.argument(1, Bytes.self)
         guard let name = UTF8Text.read(call.stack, 1) else { return call.failForName() }
         let host = call.luaHost
-        if let remote = host.remotes[name]?.remote, remote.isValid { return call.answer(remote, Kinds.remotePort) }
+        let remotes = host.part(RemotePorts.self)
+        if let remote = remotes.byName[name]?.remote, remote.isValid { return call.answer(remote, Kinds.remotePort) }
         do throws(SystemError) {
             let remote = try RunLoop.RemotePort(name: name, on: host.loop)
             remote.attachment = Site(call.site)
             remote.warned = { [weak host] remote, text in
                 host.map { $0.onWarning($0, "remote port \"\(remote.name)\": \(text)") }
             }
-            host.remotes = host.remotes.filter { $0.value.remote != nil }
-            host.remotes[name] = LuaHost.WeakRemote(remote: remote)
+            remotes.byName = remotes.byName.filter { $0.value.remote != nil }
+            remotes.byName[name] = RemotePorts.WeakRemote(remote: remote)
             return call.answer(remote, Kinds.remotePort)
         } catch {
             return call.fail(error)
@@ -165,9 +166,14 @@ enum RemotePortBinding {
     }
 }
 
-extension LuaHost {
+/// A state's remote ports that are in use, by name.
+private final class RemotePorts: HostPart {
     struct WeakRemote { weak var remote: RunLoop.RemotePort? }
 
+    var byName: [String: WeakRemote] = [:]
+}
+
+extension LuaHost {
     fileprivate func resume(_ fiber: Fiber, withAnswer data: [UInt8], isRequest: Bool) {
         guard isRequest else {
             fiber.stack.push(true)

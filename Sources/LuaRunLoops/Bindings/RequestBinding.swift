@@ -115,7 +115,7 @@ enum RequestBinding {
         let host = call.luaHost
         guard call.stack.reserve(6) else { throw .noMemory }
         var cancelled = 0
-        for slot in host.delayed.keys.sorted() {
+        for slot in host.part(DelayedRequests.self).timers.keys.sorted() {
             host.push(call.stack, slot: slot)
             let matches = isSame(call.stack, callback, 1) && (count == 1 || hasArguments(call.stack, count))
             call.stack.pop()
@@ -165,6 +165,14 @@ final class LuaRequests: RunLoop.RequestOwner {
     }
 }
 
+/// A state's delayed perform requests that have not run.
+private final class DelayedRequests: HostPart {
+    var timers: [UInt32: RunLoop.Timer] = [:]  // by slot
+
+    override func willClose() { timers = [:] }
+    override func reset() { timers = [:] }
+}
+
 extension LuaHost {
     /// Calls the request's function. Its userdata is let go first: the fiber's stack has it.
     func runRequest(_ slot: UInt32) {
@@ -201,16 +209,16 @@ extension LuaHost {
         let date = loop.now.nanoseconds + max(delay, 100_000)
         let timer = RunLoop.Timer(fireDate: .init(nanoseconds: date), order: order) { [unowned self] timer, _ in
             timer.invalidate()  // its function may run the loop, which is not to go on for this timer's sake
-            delayed[slot] = nil
+            part(DelayedRequests.self).timers[slot] = nil
             runRequest(slot)
         }
-        delayed[slot] = timer
+        part(DelayedRequests.self).timers[slot] = timer
         for mode in modes { loop.add(timer, to: mode) }
     }
 
     @discardableResult
     func cancelDelayed(_ slot: UInt32) -> Bool {
-        guard let timer = delayed.removeValue(forKey: slot) else { return false }
+        guard let timer = part(DelayedRequests.self).timers.removeValue(forKey: slot) else { return false }
         timer.invalidate()
         finishRequest(slot, RequestBinding.State.cancelled)
         return true

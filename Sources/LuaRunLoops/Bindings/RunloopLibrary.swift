@@ -96,9 +96,9 @@ enum RunloopLibrary {
             new = call.stack.anchor(handler)
             if new == 0 { throw .noMemory }
         }
-        if host.errorHandler != 0 { host.push(call.stack, slot: host.errorHandler) } else { call.stack.pushNil() }
-        host.release(host.errorHandler)
-        host.errorHandler = new
+        let handler = host.part(ErrorHandler.self)
+        if handler.function != 0 { host.push(call.stack, slot: handler.function) } else { call.stack.pushNil() }
+        handler.function = new
         return call.values(1)
     }
 }

@@ -65,6 +65,11 @@ public struct Battery: Sendable {
     }
 }
 
+/// Those that a state has required: the anchored tables of their functions, by module.
+final class OpenedBatteries: HostPart {
+    var functions: [String: UInt32] = [:]
+}
+
 extension LuaHost {
     /// Has `require` find `runloop` and the batteries' modules.
     func openModules() -> Bool {
@@ -85,9 +90,10 @@ extension LuaHost {
     private static func openBattery(_ call: Call) throws(Misuse) -> Int32 {
         guard let battery = battery(call, 1), let name = call.string(1) else { return call.nothing() }
         let host = call.luaHost
+        let opened = host.part(OpenedBatteries.self)
         let stack = call.stack
         guard stack.reserve(8) else { throw .noMemory }
-        if host.openedBatteries[battery.module] == nil {
+        if opened.functions[battery.module] == nil {
             do throws(Misuse) {
                 try battery.prepare(host)
             } catch {
@@ -99,10 +105,10 @@ extension LuaHost {
             guard call.push(battery.functions()) else { return call.raiseValue() }
             let slot = stack.anchor(-1)
             guard slot != 0 else { throw .noMemory }
-            host.openedBatteries[battery.module] = slot
+            opened.functions[battery.module] = slot
             stack.pop()
         }
-        guard let functions = host.openedBatteries[battery.module] else { return call.nothing() }
+        guard let functions = opened.functions[battery.module] else { return call.nothing() }
         guard Stack.hasModule(name) else {
             host.push(stack, slot: functions)
             return call.values(1)

@@ -1,6 +1,16 @@
 internal import Lua
 internal import RunLoops
 
+/// What `rl.on_error` has set.
+final class ErrorHandler: HostPart {
+    /// The anchored function, or 0.
+    var function: UInt32 = 0 {
+        didSet { host.release(oldValue) }
+    }
+
+    override func reset() { function = 0 }
+}
+
 /// Errors that nobody handles: found here, and handed to the script's handler, or to whoever owns the host.
 extension LuaHost {
     /// The error value on top of a fiber's stack, and what the fiber runs.
@@ -44,10 +54,12 @@ extension LuaHost {
 
     /// `rl.on_error`: (error value or text, what is known of it). Returns false if there is no such function.
     private func callHandler(_ failure: Failure, of source: Stack?) -> Bool {
-        guard errorHandler != 0, source?.reserve(1) ?? true, let handler = takeFiber() else {
+        guard let function = existingPart(ErrorHandler.self)?.function, function != 0, source?.reserve(1) ?? true,
+            let handler = takeFiber()
+        else {
             return false
         }
-        handler.stack.pushAnchored(errorHandler)
+        handler.stack.pushAnchored(function)
         if let source {
             source.pushCopy(of: -1)
             source.move(1, to: handler.stack)

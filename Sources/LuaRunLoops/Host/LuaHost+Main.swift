@@ -133,7 +133,6 @@ extension LuaHost {
         loop.attentionHandler = { [unowned self] _ in
             let noted = takeSignals()
             if !noted.isEmpty { handler(noted) }
-            attachServer?.attend()
             for part in parts { part.attend() }
         }
         cl_handle_signals(

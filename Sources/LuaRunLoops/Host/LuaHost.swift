@@ -8,8 +8,6 @@ public final class LuaHost: Interpreter {
     public let loop: RunLoop
     /// The modules beside `runloop` that `require` finds; asked for the first time when a script wants one.
     let batteries: @Sendable () -> [Battery]
-    /// The anchored tables of the functions of those that have been required, by module.
-    var openedBatteries: [String: UInt32] = [:]
     /// What the features keep for this state, in the order in which they were first used.
     var parts: [HostPart] = []
     /// Called with an error that nobody handles. The default writes it to standard error.
@@ -22,16 +20,6 @@ public final class LuaHost: Interpreter {
     public var onExit: (LuaHost, Int32) -> Never = { _, status in System.exit(status) }
     /// The exit status, once somebody has asked for the end: runs end, and no new ones begin.
     public var endingStatus: Int32?
-    /// Tasks that failed, and may still be awaited.
-    var failures: [WeakTask] = []
-    var isLookingForFailures = false
-    /// When, at the earliest, to collect all garbage again.
-    var nextCollection = Int64.min
-    /// Since memory was last given back.
-    private var freedFibers = 0
-    var endedTasks = 0
-    /// The anchored function of `rl.on_error`, or 0.
-    var errorHandler: UInt32 = 0
     let timers = LuaTimers()
     let requests = LuaRequests()
     let items = LuaItems()
@@ -42,31 +30,10 @@ public final class LuaHost: Interpreter {
     var texts = CallbackTexts()
     /// Seconds since 1970.
     public var wallClock: Double { loop.wallClock }
-    /// The thread it runs on; nil on the main thread.
-    var thread: LuaThread?
-    var threadCount = 0
-    /// What this state has of threads. Entries go with the references, so that no thread's memory outlives all use of it.
-    var references: [ObjectIdentifier: LuaThread.WeakReference] = [:]
-    /// In a thread: where errors go that nobody handles here.
-    var report: (@Sendable (Failure) -> Void)?
-    /// The world of new threads' loops.
-    var threadWorld = ThreadWorld()
+    /// Also for the states of its threads.
     var ignoresEnvironment = false
-    /// Waits for other threads, by number.
-    var waits: [UInt64: ExternalWait] = [:]
-    var lastWait: UInt64 = 0
-    /// The world of a test runner's state; see TestWorld.
-    var testWorld: TestWorld?
-    /// The remote ports that are in use, by name.
-    var remotes: [String: WeakRemote] = [:]
-    /// Set while `rlhost attach` finds this process.
-    var attachServer: AttachServer?
     /// The script and its arguments.
     public var words: [String] = []
-    /// The same, for `rlhost attach` to show.
-    public var title: String { words.joined(separator: " ") }
-    /// Delayed perform requests that have not run, by slot.
-    var delayed: [UInt32: RunLoop.Timer] = [:]
 
     /// nil when there is not enough memory.
     ///
@@ -104,47 +71,22 @@ public final class LuaHost: Interpreter {
     /// Stops everything that could call into Lua.
     public override func willClose() {
         for part in parts { part.willClose() }
-        stopBeingAttachable()
         for node in loop.allTimers { node.invalidate() }
         for item in loop.allItems { item.invalidate() }
         loop.dropRequests(of: requests)
-        delayed = [:]
         if loop.attachment === self { loop.attachment = nil }
     }
 
-    // MARK: Memory
-
-    public override func poolIsLarge() { shrinkSoon() }
-
-    /// In passes to come: the number of fibers falls as that of tasks does, and what they took goes back to the system.
-    private func shrinkSoon() {
-        loop.perform { [weak self] in
-            guard let self, !isClosed else { return }
-            let (freed, isLarge) = shrinkPool()
-            freedFibers += freed
-            if isLarge { return shrinkSoon() }
-            guard freedFibers >= Self.manyFibers, collectInMeasure() else { return }
-            freedFibers = 0
-            // What has a finalizer is freed by the second one: the tasks.
-            collectGarbage()
-            System.trimMemory()
-        }
+    /// Makes the loop, and what features keep, as new: between two tests.
+    func reset() {
+        for node in loop.allTimers { node.invalidate() }
+        for item in loop.allItems { item.invalidate() }
+        loop.reset()
+        endingStatus = nil
+        for part in parts { part.reset() }
     }
 
-    /// They are a megabyte or more.
-    private static let manyFibers = 1000
-
-    var mayCollect: Bool { loop.now.nanoseconds >= nextCollection }
-
-    /// A full collection, unless the last one was so long that this takes more than a twentieth of the time.
-    func collectInMeasure() -> Bool {
-        guard mayCollect else { return false }
-        let start = loop.now.nanoseconds
-        collectGarbage()
-        let end = loop.now.nanoseconds
-        nextCollection = end + 20 * (end - start)
-        return true
-    }
+    public override func poolIsLarge() { part(LuaMemory.self).shrinkSoon() }
 
     func fiber(of node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Fiber? {
         // Only asked of a sleeper's node.

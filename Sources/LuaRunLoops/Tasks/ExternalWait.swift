@@ -29,15 +29,27 @@ enum WaitResult: Sendable {
     case sent(Bool)
 }
 
+/// A state's waits for other threads and processes.
+final class ExternalWaits: HostPart {
+    var byNumber: [UInt64: ExternalWait] = [:]
+    var lastNumber: UInt64 = 0
+
+    /// Whether one of them keeps the loop alive by this source.
+    func has(_ item: RunLoop.Item) -> Bool { byNumber.values.contains { $0.source === item } }
+}
+
 extension LuaHost {
+    var waits: ExternalWaits { part(ExternalWaits.self) }
+
     /// The running task waits. Its function must return `Call.yield`. Returns the wait's number.
     ///
     /// - Parameter timeout: nanoseconds; when they are over the task goes on with nil, "timed out".
     func beginExternalWait(
         in name: StaticString, timeout: Int64? = nil, timedOut: @escaping () -> Void = {}
     ) -> (number: UInt64, modes: [RunLoop.Mode])? {
-        lastWait += 1
-        let number = lastWait
+        let waits = waits
+        waits.lastNumber += 1
+        let number = waits.lastNumber
         guard
             let fiber = beginWait(
                 in: name,
@@ -48,12 +60,12 @@ extension LuaHost {
         else { return nil }
         let modes = waitingModes
         let wait = ExternalWait(fiber, modes: modes, name: "\(name)")
-        waits[number] = wait
+        waits.byNumber[number] = wait
         for mode in modes { loop.add(wait.source, to: mode) }
         if let timeout {
             let timer = RunLoop.Timer(fireDate: .init(nanoseconds: loop.now.nanoseconds + timeout)) {
                 [unowned self] _, _ in
-                guard waits[number]?.giveUp?() ?? true, let wait = takeWait(number) else { return }
+                guard waits.byNumber[number]?.giveUp?() ?? true, let wait = takeWait(number) else { return }
                 timedOut()
                 resumeWithReason(wait.fiber, "timed out")
             }
@@ -64,7 +76,7 @@ extension LuaHost {
     }
 
     func takeWait(_ number: UInt64) -> ExternalWait? {
-        guard let wait = waits.removeValue(forKey: number) else { return nil }
+        guard let wait = waits.byNumber.removeValue(forKey: number) else { return nil }
         wait.source.invalidate()
         wait.timer?.invalidate()
         return wait

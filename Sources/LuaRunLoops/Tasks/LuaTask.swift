@@ -57,8 +57,7 @@ final class LuaTask: FiberAttachment {
         fiber.attachment = nil
         if results < 0 { hasFailed(fiber) } else { keep(results, fiber.stack) }
         isEnded = true
-        host.endedTasks += 1
-        endNumber = host.endedTasks
+        endNumber = host.tasks.countEnd()
         let waiting = awaiters
         awaiters = []
         for awaiter in waiting { awaiter.taskEnded(self) }
@@ -89,8 +88,7 @@ final class LuaTask: FiberAttachment {
         guard let failure, !isCancelled else { return }
         self.failure = failure
         // If the script has dropped the task, nobody will ever ask: collecting garbage finds out.
-        host.failures.append(WeakTask(task: self))
-        host.findForgottenFailures()
+        host.tasks.haveFailed(self)
     }
 
     private var wasAskedToEnd = false
@@ -123,8 +121,6 @@ final class LuaTask: FiberAttachment {
     }
 }
 
-struct WeakTask { weak var task: LuaTask? }
-
 extension LuaHost {
     /// Whether the error value on top of a stack is the one that cancelling raises.
     func isCancelled(_ stack: Stack) -> Bool {
@@ -143,33 +139,15 @@ extension LuaHost {
         }
     }
 
-    private func report(_ failure: Failure, _ error: UInt32) {
+    func report(_ failure: Failure, _ error: UInt32) {
         guard stack.reserve(4) else { return }
         push(stack, slot: error)
         report(failure, of: stack)
         stack.pop()
     }
 
-    /// Collects garbage soon, but not all the time: what is not found now is found by Lua's own collections, or at the end.
-    func findForgottenFailures() {
-        guard !isLookingForFailures, mayCollect else { return }
-        isLookingForFailures = true
-        loop.perform { [weak self] in
-            guard let self, !isClosed else { return }
-            isLookingForFailures = false
-            _ = collectInMeasure()
-            failures.removeAll { $0.task?.isObserved ?? true }
-        }
-    }
+    var tasks: LuaTasks { part(LuaTasks.self) }
 
     /// The loop is done: nobody will await the tasks that have failed.
-    public func reportFailures() {
-        let left = failures.compactMap(\.task).filter { !$0.isObserved }
-        failures = []
-        for task in left {
-            guard let failure = task.failure else { continue }
-            task.observe()
-            report(failure, task.error)
-        }
-    }
+    public func reportFailures() { existingPart(LuaTasks.self)?.reportFailures() }
 }

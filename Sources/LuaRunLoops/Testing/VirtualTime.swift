@@ -34,13 +34,13 @@ public final class TestWorld {
 
     /// Makes a new state one of this world.
     public func adopt(_ host: LuaHost) {
-        host.testWorld = self
+        host.part(TestPart.self).world = self
         host.onUncaught = { [unowned self] host, failure in
             errors.append((failure, host.uncaughtValue?.anchor(-1) ?? 0))
             loop.stopAll()
         }
         let clock = clock
-        host.threadWorld.expectThread = { () throws(SystemError) in
+        host.threads.world.expectThread = { () throws(SystemError) in
             let place = try clock.reserve()
             return {
                 let poller = SimulatedPoller(at: place)
@@ -48,12 +48,12 @@ public final class TestWorld {
                 return poller
             }
         }
-        host.threadWorld.prepare = { host in
+        host.threads.world.prepare = { host in
             host.load(.text("require 'runloop.test.clock'", name: "=[rlhost]")) ?? host.callLoaded([])
         }
     }
 
-    func forgetErrors(_ host: LuaHost) {
+    fileprivate func forgetErrors(_ host: LuaHost) {
         for error in errors { host.release(error.value) }
         errors = []
     }
@@ -72,5 +72,18 @@ public final class TestWorld {
     private enum Alarm {
         // Set once, before the handler is; only read by it.
         nonisolated(unsafe) static var handle: RunLoop.Handle?
+    }
+}
+
+/// What the test runner keeps for a test file's state: the world that it is in.
+final class TestPart: HostPart {
+    weak var world: TestWorld?
+
+    /// Errors that came since the test's outcome is known came for its being ended.
+    func forgetErrors() { world?.forgetErrors(host) }
+
+    override func reset() {
+        forgetErrors()
+        world?.clock.reset()
     }
 }

@@ -23,7 +23,7 @@ enum VirtualTimeBinding {
         .init("real_time") { realTime(Call($0)) },
     ]
 
-    private static func world(_ call: Call) -> TestWorld? { call.luaHost.testWorld }
+    private static func world(_ call: Call) -> TestWorld? { call.luaHost.part(TestPart.self).world }
 
     /// run(fn, seconds): runs fn as a task, and the loop until that has ended. Answers "ended"; or "error", when there are
     /// errors to take; "stopped"; "time", after so many real seconds; "stuck", when the clock is held and nothing else can
@@ -148,9 +148,8 @@ enum VirtualTimeBinding {
         for part in host.parts { part.settle() }
         var texts: [String] = []
         var seen: Set<UnsafeRawPointer> = []
-        let waits = Set(host.waits.values.map { ObjectIdentifier($0.source) })
         for mode in host.loop.modeNames {
-            for item in host.loop.items(in: mode) where waits.contains(ObjectIdentifier(item)) {
+            for item in host.loop.items(in: mode) where host.waits.has(item) {
                 seen.insert(UnsafeRawPointer(Unmanaged.passUnretained(item).toOpaque()))
             }
             for entry in InspectBinding.entries(host, mode) where entry.kind != "task" && !seen.contains(entry.identity)
@@ -196,15 +195,9 @@ enum VirtualTimeBinding {
             host.cancelAllTasks()
             rounds += 1
         }
-        forgetFailures(host)
+        host.tasks.forgetFailures()
+        host.part(TestPart.self).forgetErrors()
         return call.nothing()
-    }
-
-    /// Tasks that have failed since the test's outcome is known have failed for being ended.
-    private static func forgetFailures(_ host: LuaHost) {
-        for failure in host.failures { failure.task?.observe() }
-        host.failures = []
-        host.testWorld?.forgetErrors(host)
     }
 
     /// last_pass(): what was asked for at once still happens.
@@ -213,24 +206,9 @@ enum VirtualTimeBinding {
         return call.nothing()
     }
 
-    /// reset(): the loop and the clock as new.
+    /// reset(): the loop, the clock, and what features keep, as new.
     private static func reset(_ call: Call) -> Int32 {
-        let host = call.luaHost
-        guard let world = world(call) else { return call.nothing() }
-        for mode in host.loop.modeNames {
-            for node in host.loop.timers(in: mode) { node.invalidate() }
-            for item in host.loop.items(in: mode) { item.invalidate() }
-        }
-        host.delayed = [:]
-        host.loop.reset()
-        host.release(host.errorHandler)
-        host.errorHandler = 0
-        host.endingStatus = nil
-        host.isLookingForFailures = false
-        host.nextCollection = .min
-        forgetFailures(host)
-        for part in host.parts { part.reset() }
-        world.clock.reset()
+        if world(call) != nil { call.luaHost.reset() }
         return call.nothing()
     }
 

@@ -137,15 +137,15 @@ final class LuaThread: Sendable {
         loop.becomeCurrent()
         let outcome: Outcome
         if let host = LuaHost(loop: loop, batteries: start.batteries) {
-            host.thread = self
-            host.threadWorld = start.world
+            host.threads.own = self
+            host.threads.world = start.world
             host.ignoresEnvironment = start.ignoresEnvironment
             host.onUncaught = { [name] _, failure in
                 var failure = failure
                 failure.thread = failure.thread ?? name
                 start.report(failure)
             }
-            host.report = start.report
+            host.threads.report = start.report
             outcome = run(start, host)
             host.close()
         } else {

@@ -25,26 +25,27 @@ enum ThreadBinding {
     /// (name, package.path, package.cpath, fn, …): rl.thread; from fn on, all is in the parcel.
     static func start(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
+        let threads = host.threads
         guard let function = call.takeParcel() else { throw .noMemory }
         let thread: LuaThread
         do throws(SystemError) {
             thread = try LuaThread(
-                name: call.string(1) ?? "thread \(host.threadCount + 1)",
+                name: call.string(1) ?? "thread \(threads.count + 1)",
                 site: host.site(call.site))
             try thread.begin(
                 .init(
                     function: function, path: call.string(2) ?? "", nativePath: call.string(3) ?? "",
                     ignoresEnvironment: host.ignoresEnvironment, batteries: host.batteries,
-                    report: host.reportFromThreads(), world: host.threadWorld))
+                    report: host.reportFromThreads(), world: threads.world))
         } catch {
             return call.fail(error)
         }
-        host.threadCount += 1
+        threads.count += 1
         let handle = host.loop.handle
         thread.whenEnded {
-            // A failure that nobody waits for must come to light: see LuaHost.findForgottenFailures.
+            // A failure that nobody waits for must come to light: see LuaTasks.
             guard thread.unobservedFailure != nil else { return }
-            handle.perform { loop in (loop.attachment as? LuaHost)?.findForgottenFailures() }
+            handle.perform { loop in (loop.attachment as? LuaHost)?.tasks.findForgotten() }
         }
         return call.answer(thread, Kinds.thread)
     }
@@ -100,14 +101,15 @@ extension LuaThread {
         init(_ thread: LuaThread, _ host: LuaHost) {
             self.thread = thread
             self.host = host
-            host.references[ObjectIdentifier(thread)] = WeakReference(reference: self)
+            host.threads.references[ObjectIdentifier(thread)] = WeakReference(reference: self)
         }
 
         deinit {
             guard !host.isClosed else { return }
             // Somebody may have made another one since the last reference to this one went.
             let key = ObjectIdentifier(thread)
-            if host.references[key]?.reference == nil { host.references[key] = nil }
+            let threads = host.threads
+            if threads.references[key]?.reference == nil { threads.references[key] = nil }
             guard let failure = thread.unobservedFailure else { return }
             // A finalizer may be what brings us here: nothing touches Lua before the next pass.
             _ = thread.observe()
@@ -120,14 +122,32 @@ extension LuaThread {
     struct WeakReference { weak var reference: Reference? }
 }
 
+/// What a state has of threads, its own among them.
+final class LuaThreads: HostPart {
+    /// The one it runs on; nil on the main thread.
+    var own: LuaThread?
+    /// How many it has started.
+    var count = 0
+    /// Entries go with the references, so that no thread's memory outlives all use of it.
+    var references: [ObjectIdentifier: LuaThread.WeakReference] = [:]
+    /// In a thread: where errors go that nobody handles here.
+    var report: (@Sendable (Failure) -> Void)?
+    /// That of new threads' loops.
+    var world = ThreadWorld()
+}
+
 extension LuaHost {
+    var threads: LuaThreads { part(LuaThreads.self) }
+    /// The thread it runs on; nil on the main thread.
+    var thread: LuaThread? { existingPart(LuaThreads.self)?.own }
+
     func reference(to thread: LuaThread) -> LuaThread.Reference {
-        references[ObjectIdentifier(thread)]?.reference ?? LuaThread.Reference(thread, self)
+        threads.references[ObjectIdentifier(thread)]?.reference ?? LuaThread.Reference(thread, self)
     }
 
     /// The way for the errors that nobody in a thread handles: to the main thread, whose policy decides.
     func reportFromThreads() -> @Sendable (Failure) -> Void {
-        if let report { return report }
+        if let report = threads.report { return report }
         let handle = loop.handle
         return { failure in handle.perform { loop in (loop.attachment as? LuaHost)?.report(failure) } }
     }

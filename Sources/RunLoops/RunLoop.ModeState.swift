@@ -6,6 +6,8 @@ extension RunLoop {
         let name: Mode
         unowned(unsafe) let loop: RunLoop  // a loop owns its modes
         var isCommon = false
+        /// It is among the loop's `modesToSpare`.
+        var isSpare = false
         /// Nothing but this mode: an array that all items in no other mode share, as nearly all are.
         lazy var alone = [self]
 
@@ -51,6 +53,10 @@ extension RunLoop {
             return descriptors
         }
 
+        /// Gives the descriptors back. Only while no port is in it, and it does not run.
+        func dropDescriptorSet() { descriptors = nil }
+
+        /// Of an item that only this loop's thread moves: every kind but custom sources.
         func contains(_ item: Item) -> Bool { item.modes.contains { $0 === self } }
 
         func insert(_ item: Item) {

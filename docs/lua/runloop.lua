@@ -399,7 +399,7 @@ local FDPort = {}
 ---@field callback fun(port: runloop.FDPort, events: string) `events`: of `"r"`, `"w"`, `"h"` (hang-up), `"e"` (error)
 ---@field events? string `"r"`, `"w"`, `"rw"` or `""`; `"r"` if absent
 ---@field owns? boolean close the descriptor when the port is invalidated
----@field once? boolean invalidate the port before its first callback
+---@field once? boolean rest after each callback, until `set_events`
 ---@field order? integer lower ones first; 0 if absent
 ---@field name? string for messages
 

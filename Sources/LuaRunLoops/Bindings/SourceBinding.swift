@@ -65,7 +65,7 @@ enum SourceBinding {
         let loop = call.luaHost.loop
         source.wakeLoops()
         // Its own loop is awake, since it runs this: what is asked for is that its coming wait returns.
-        if source.loop === loop { loop.wakeUp() }
+        if source.isIn(loop) { loop.wakeUp() }
         return call.nothing()
     }
 

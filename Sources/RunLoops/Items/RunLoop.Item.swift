@@ -1,16 +1,6 @@
-extension RunLoop {
-    /// A host's side of its items: one object for any number of them, which it tells apart by their `context`. It costs no
-    /// memory per item, as closures do. Called on the thread of the item's loop, except `forget`.
-    open class ItemOwner {
-        public init() {}
-        /// A descriptor of the port's is ready.
-        open func deliver(_ events: FDPort.Events, of port: FDPort) {}
-        /// The item has left its last mode, and no loop holds it any more.
-        open func letGo(of item: Item) {}
-        /// The item is gone. On any thread.
-        open func forget(_ context: Int) {}
-    }
+internal import Synchronization
 
+extension RunLoop {
     /// What sources, ports and observers have in common: they are in modes, and can be invalidated.
     ///
     /// Not thread-safe unless a subclass says so: use an item on the thread of its loop.
@@ -27,7 +17,12 @@ extension RunLoop {
         final var modes: [ModeState] = []
         /// Of which loops it is a common item.
         final var commonIn: [Unmanaged<RunLoop>] = []
-        public internal(set) final var isValid = true
+        /// Whether it still calls back. Any thread.
+        public internal(set) final var isValid: Bool {
+            get { validity.load(ordering: .acquiring) }
+            set { validity.store(newValue, ordering: .releasing) }
+        }
+        private final let validity = Atomic<Bool>(true)
         /// Off: a loop serves it while it runs, but does not run for its sake. Observers never keep a loop running. A custom
         /// source that is in several loops: set it before it is added.
         public final var keepsAlive = true {
@@ -47,10 +42,16 @@ extension RunLoop {
         deinit { owner?.forget(context) }
 
         /// The loop it is in; for a custom source in several loops, the first.
-        public var loop: RunLoop? { modes.first?.loop }
+        public final var loop: RunLoop? { enteredModes.first?.loop }
 
         /// The modes it is in, in the order in which it entered them.
-        public var modeNames: [Mode] { modes.map(\.name) }
+        public final var modeNames: [Mode] { enteredModes.map(\.name) }
+
+        /// `modes`, on any thread if the item may be used there.
+        var enteredModes: [ModeState] { modes }
+
+        /// Whether it is in a mode.
+        final func isIn(_ mode: ModeState) -> Bool { enteredModes.contains { $0 === mode } }
 
         /// Takes the item out of every mode. Its callback never runs afterwards. CFRunLoopSourceInvalidate and its kin.
         /// Calling it again does nothing.
@@ -81,34 +82,5 @@ extension RunLoop {
 
         /// `keepsAlive` is another.
         func didChangeKeepsAlive() {}
-    }
-
-    /// An item whose events queue up, one handled a pass: Apple's version 1 source.
-    open class PortBase: Item {
-        /// It serves another item, whose modes are its own, and does not count as an event of a run's.
-        final var isInner = false
-        /// It remembers what it was told, and needs no further word of the kernel's.
-        final var isEdgeTriggered = false
-        /// In how many modes' ready queues it is.
-        final var queues: Int32 = 0
-        /// When it was added to the common modes; see `RunLoop.lastAge`.
-        final var commonAge: UInt64 = 0
-        /// The loop's `dispatches` when it was found ready: while that is the same, it surely still is.
-        final var foundAt: UInt64 = 0
-        /// Its place among its loop's ports, or -1.
-        final var place: Int32 = -1
-
-        /// Whether there is still something to deliver.
-        func isStillReady() -> Bool { false }
-
-        /// Whether that is a system call.
-        var asksKernel: Bool { false }
-
-        /// The same, asked after a callback; `queue` is what comes next. A port that has to ask the kernel can ask for the
-        /// first of them, too, and note in `foundAt` that it is ready, or take it out.
-        func isStillReady(inFrontOf queue: borrowing ReadyQueue, _ dispatches: UInt64) -> Bool { isStillReady() }
-
-        /// Calls the callback.
-        func deliver() {}
     }
 }

@@ -65,6 +65,11 @@ extension RunLoop {
             onPerform?(self)
         }
 
+        override var enteredModes: [ModeState] { lock.withLock { _ in modes } }
+
+        /// Whether a loop of this thread's holds it. Any thread, as long as the loop lives.
+        public func isIn(_ loop: RunLoop) -> Bool { enteredModes.contains { $0.loop === loop } }
+
         // A custom source may be in several loops.
         override func belongsElsewhere(than loop: RunLoop) -> Bool { false }
 

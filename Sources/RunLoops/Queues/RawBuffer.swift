@@ -37,6 +37,23 @@ struct RawBuffer<Element: BitwiseCopyable> {
         count += 1
     }
 
+    /// O(n).
+    func insert(_ element: Element, at index: Int) {
+        append(element)
+        (base + index + 1).update(from: base + index, count: count - 1 - index)
+        base[index] = element
+    }
+
+    /// O(n).
+    func removeAll(where isGone: (Element) -> Bool) {
+        var kept = 0
+        for index in 0..<count where !isGone(base[index]) {
+            base[kept] = base[index]
+            kept += 1
+        }
+        count = kept
+    }
+
     /// Room for one more element at least. Amortized O(1).
     func makeRoom() {
         guard header.pointee.count == header.pointee.capacity else { return }
@@ -52,13 +69,6 @@ extension UnsafeMutablePointer where Pointee: BitwiseCopyable {
 
     /// What was here is not to be used any more.
     func enlarged(to capacity: Int) -> Self { Self.checked(realloc(self, capacity * MemoryLayout<Pointee>.stride)) }
-
-    /// A ring that was full, in one twice as large: what had gone round to the beginning comes behind the rest.
-    func enlargedRing(of capacity: Int, head: Int) -> Self {
-        let larger = enlarged(to: capacity * 2)
-        (larger + capacity).update(from: larger, count: head)
-        return larger
-    }
 
     private static func checked(_ memory: UnsafeMutableRawPointer?) -> Self {
         guard let memory else { fatalError("not enough memory") }

@@ -1,5 +1,3 @@
-import Glibc
-
 /// What is ready in a mode and waits for its turn: ports, and "the timers" as one entry, first in, first out.
 ///
 /// In raw storage behind a constant: an array would cost an exclusivity check and a uniqueness check at each step of each pass.
@@ -8,30 +6,22 @@ struct ReadyQueue: ~Copyable {
     /// nil stands for the timers.
     typealias Entry = Unmanaged<RunLoop.PortBase>?
 
-    private struct State {
-        /// A ring; a power of two in size.
-        var ring: UnsafeMutablePointer<Entry>
-        var capacity: Int
-        var head = 0
-        var count = 0
-        var holdsTimers = false
-    }
-
-    private let state: UnsafeMutablePointer<State>
+    private let ring = Ring<Entry>(capacity: 2)
+    private let timers: UnsafeMutablePointer<Bool>
 
     init() {
-        state = .allocate(capacity: 1)
-        state.initialize(to: State(ring: .raw(capacity: 8), capacity: 8))
+        timers = .allocate(capacity: 1)
+        timers.initialize(to: false)
     }
 
     deinit {
-        free(state.pointee.ring)
-        state.deallocate()
+        ring.free()
+        timers.deallocate()
     }
 
-    var count: Int { state.pointee.count }
-    var holdsTimers: Bool { state.pointee.holdsTimers }
-    var first: Entry { state.pointee.ring[state.pointee.head] }
+    var count: Int { ring.count }
+    var holdsTimers: Bool { timers.pointee }
+    var first: Entry { ring.front.pointee }
 
     /// The first entry, if it is a descriptor's port. Not retained.
     var firstFDPort: RunLoop.FDPort? {
@@ -42,67 +32,42 @@ struct ReadyQueue: ~Copyable {
         }
     }
 
-    private func place(_ i: Int) -> Int { (state.pointee.head + i) & (state.pointee.capacity - 1) }
-
     func append(_ port: RunLoop.PortBase) {
         port.queues += 1
-        push(Unmanaged.passUnretained(port))
+        ring.append(Unmanaged.passUnretained(port))
     }
 
     func appendTimers() {
         guard !holdsTimers else { return }
-        state.pointee.holdsTimers = true
-        push(nil)
+        timers.pointee = true
+        ring.append(nil)
     }
 
     func removeFirst() {
         if let port = first {
             port._withUnsafeGuaranteedRef { $0.queues -= 1 }
         } else {
-            state.pointee.holdsTimers = false
+            timers.pointee = false
         }
-        state.pointee.head = place(1)
-        state.pointee.count -= 1
+        ring.dropFirst()
     }
 
     func contains(_ port: RunLoop.PortBase) -> Bool {
         guard port.queues > 0 else { return false }
-        for i in 0..<count where state.pointee.ring[place(i)]?.toOpaque() == pointer(port) { return true }
+        for i in 0..<count where ring.place(i).pointee?.toOpaque() == pointer(port) { return true }
         return false
     }
 
     func remove(_ port: RunLoop.PortBase) {
         guard contains(port) else { return }
         port.queues -= 1
-        removeAll { $0?.toOpaque() == pointer(port) }
+        ring.removeAll { $0?.toOpaque() == pointer(port) }
     }
 
     func removeTimers() {
         guard holdsTimers else { return }
-        state.pointee.holdsTimers = false
-        removeAll { $0 == nil }
-    }
-
-    private func removeAll(where isGone: (Entry) -> Bool) {
-        var kept = 0
-        for i in 0..<count {
-            let entry = state.pointee.ring[place(i)]
-            guard !isGone(entry) else { continue }
-            state.pointee.ring[place(kept)] = entry
-            kept += 1
-        }
-        state.pointee.count = kept
-    }
-
-    private func push(_ entry: Entry) {
-        if count == state.pointee.capacity { grow() }
-        state.pointee.ring[place(count)] = entry
-        state.pointee.count += 1
-    }
-
-    private func grow() {
-        state.pointee.ring = state.pointee.ring.enlargedRing(of: state.pointee.capacity, head: state.pointee.head)
-        state.pointee.capacity *= 2
+        timers.pointee = false
+        ring.removeAll { $0 == nil }
     }
 }
 

@@ -1,26 +1,5 @@
-import Glibc
-
-extension RunLoop {
-    /// Who knows what a queued perform request is. Calls are made on the loop's thread.
-    open class RequestOwner {
-        public init() {}
-        /// Do it. The request is no longer queued.
-        open func perform(_ context: Int) {}
-        /// It was dropped without being performed: cancelled, or its loop is gone.
-        open func drop(_ context: Int) {}
-    }
-
-    /// Names a queued request of a loop, to cancel it.
-    public struct RequestToken {
-        /// Counts up from 1 with the loop's requests.
-        public let number: UInt64
-
-        public init(number: UInt64) { self.number = number }
-    }
-}
-
 /// The perform requests for the same modes with the same order, in the order queued.
-final class PerformQueue {
+final class RequestQueue {
     let modes: [RunLoop.Mode]
     let includesCommon: Bool
     let order: Int
@@ -66,11 +45,7 @@ final class PerformQueue {
         }
     }
 
-    // A ring of entries in raw storage; see ReadyQueue.
-    private var storage = UnsafeMutablePointer<Entry>.raw(capacity: 16)
-    private var capacity = 16
-    private var head = 0
-    private var length = 0
+    private let ring: Ring<Entry>
     /// Without the cancelled ones.
     private(set) var count = 0
 
@@ -78,28 +53,27 @@ final class PerformQueue {
         self.modes = modes
         self.order = order
         includesCommon = modes.contains(.common)
+        // Of those for other orders there may be many, with one request each.
+        ring = Ring(capacity: order == 0 ? 16 : 2)
     }
 
-    deinit { free(storage) }
+    deinit { ring.free() }
 
     func serves(_ mode: RunLoop.ModeState) -> Bool { includesCommon && mode.isCommon || modes.contains(mode.name) }
 
     func append(_ owner: RunLoop.RequestOwner, _ context: Int, number: UInt64, retains: Bool) {
-        if length == capacity { grow() }
-        storage[(head + length) & (capacity - 1)] = Entry(
-            number, context, .passUnretained(owner), isRetained: retains)
+        ring.append(Entry(number, context, .passUnretained(owner), isRetained: retains))
         if retains { _ = Unmanaged.passRetained(owner) }
-        length += 1
         count += 1
     }
 
     /// The number of the first request after `last`, or `.max`. O(1) unless requests were passed over or cancelled.
     func firstNumber(after last: UInt64) -> UInt64 {
-        while length > 0, storage[head].isCancelled { dropHead() }
-        guard length > 0 else { return .max }
-        if storage[head].number > last { return storage[head].number }
-        for i in index(of: last + 1)..<length {
-            let entry = storage[(head + i) & (capacity - 1)]
+        while ring.count > 0, ring.front.pointee.isCancelled { ring.dropFirst() }
+        guard ring.count > 0 else { return .max }
+        if ring.front.pointee.number > last { return ring.front.pointee.number }
+        for i in index(of: last + 1)..<ring.count {
+            let entry = ring.place(i).pointee
             if !entry.isCancelled { return entry.number }
         }
         return .max
@@ -108,21 +82,21 @@ final class PerformQueue {
     /// Takes a request that `firstNumber` has found; nil for `.max`.
     func take(_ number: UInt64) -> Request? {
         guard number != .max else { return nil }
-        let place = (head + index(of: number)) & (capacity - 1)
-        guard let request = storage[place].take() else { return nil }
-        if place == head { dropHead() }
+        let place = ring.place(index(of: number))
+        guard let request = place.pointee.take() else { return nil }
+        if place == ring.front { ring.dropFirst() }
         count -= 1
         return request
     }
 
     /// How far from the head the first request is whose number is not less. O(1) for the head, else O(log n).
     private func index(of number: UInt64) -> Int {
-        if length > 0, storage[head].number >= number { return 0 }
+        if ring.count > 0, ring.front.pointee.number >= number { return 0 }
         var low = 0
-        var high = length
+        var high = ring.count
         while low < high {
             let middle = (low + high) / 2
-            if storage[(head + middle) & (capacity - 1)].number < number { low = middle + 1 } else { high = middle }
+            if ring.place(middle).pointee.number < number { low = middle + 1 } else { high = middle }
         }
         return low
     }
@@ -131,8 +105,8 @@ final class PerformQueue {
     func cancelAll(of owner: RunLoop.RequestOwner) -> Int {
         let opaque = Unmanaged.passUnretained(owner).toOpaque()
         var numbers: [UInt64] = []
-        for i in 0..<length {
-            let entry = storage[(head + i) & (capacity - 1)]
+        for i in 0..<ring.count {
+            let entry = ring.place(i).pointee
             if entry.owner == opaque { numbers.append(entry.number) }
         }
         return numbers.reduce(0) { $0 + (cancel($1) ? 1 : 0) }
@@ -141,8 +115,9 @@ final class PerformQueue {
     /// Whether it was still queued. O(log n).
     func cancel(_ number: UInt64) -> Bool {
         let low = index(of: number)
-        let place = (head + low) & (capacity - 1)
-        guard low < length, storage[place].number == number, let request = storage[place].take() else { return false }
+        guard low < ring.count else { return false }
+        let place = ring.place(low)
+        guard place.pointee.number == number, let request = place.pointee.take() else { return false }
         count -= 1
         request.drop()
         return true
@@ -150,19 +125,9 @@ final class PerformQueue {
 
     func contexts(of owner: RunLoop.RequestOwner) -> [Int] {
         let opaque = Unmanaged.passUnretained(owner).toOpaque()
-        return (0..<length).compactMap { i in
-            let entry = storage[(head + i) & (capacity - 1)]
+        return (0..<ring.count).compactMap { i in
+            let entry = ring.place(i).pointee
             return entry.owner == opaque ? entry.context : nil
         }
-    }
-
-    private func dropHead() {
-        head = (head + 1) & (capacity - 1)
-        length -= 1
-    }
-
-    private func grow() {
-        storage = storage.enlargedRing(of: capacity, head: head)
-        capacity *= 2
     }
 }

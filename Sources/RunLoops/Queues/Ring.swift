@@ -1,0 +1,69 @@
+import Glibc
+
+/// A growing ring in raw memory: takes from its front and adds at its end in constant time. Raw for the reasons of `RawBuffer`.
+/// Its owner frees it, and keeps to its bounds.
+struct Ring<Element: BitwiseCopyable> {
+    private struct Header {
+        var base: UnsafeMutablePointer<Element>
+        /// A power of two.
+        var capacity: Int
+        var head = 0
+        var count = 0
+    }
+
+    private let header: UnsafeMutablePointer<Header>
+
+    /// - Parameter capacity: a power of two.
+    init(capacity: Int) {
+        header = .allocate(capacity: 1)
+        header.initialize(to: Header(base: .raw(capacity: capacity), capacity: capacity))
+    }
+
+    func free() {
+        Glibc.free(header.pointee.base)
+        header.deallocate()
+    }
+
+    var count: Int { header.pointee.count }
+
+    /// Where the front is; there has to be one.
+    var front: UnsafeMutablePointer<Element> { header.pointee.base + header.pointee.head }
+
+    /// Where the element so far behind the front is.
+    func place(_ index: Int) -> UnsafeMutablePointer<Element> {
+        header.pointee.base + ((header.pointee.head + index) & (header.pointee.capacity - 1))
+    }
+
+    /// Amortized O(1).
+    func append(_ element: Element) {
+        if header.pointee.count == header.pointee.capacity { grow() }
+        place(header.pointee.count).initialize(to: element)
+        header.pointee.count += 1
+    }
+
+    func dropFirst() {
+        header.pointee.head = (header.pointee.head + 1) & (header.pointee.capacity - 1)
+        header.pointee.count -= 1
+    }
+
+    /// O(n).
+    func removeAll(where isGone: (Element) -> Bool) {
+        var kept = 0
+        for index in 0..<count {
+            let element = place(index).pointee
+            guard !isGone(element) else { continue }
+            place(kept).pointee = element
+            kept += 1
+        }
+        header.pointee.count = kept
+    }
+
+    // What had gone round to the beginning comes behind the rest.
+    private func grow() {
+        let capacity = header.pointee.capacity
+        let larger = header.pointee.base.enlarged(to: capacity * 2)
+        (larger + capacity).update(from: larger, count: header.pointee.head)
+        header.pointee.base = larger
+        header.pointee.capacity = capacity * 2
+    }
+}

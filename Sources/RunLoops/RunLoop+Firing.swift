@@ -1,0 +1,148 @@
+internal import CLinux
+
+extension RunLoop {
+    /// Fires the timers of the mode that are due now, by date, then order, then age. What becomes due meanwhile waits for
+    /// the next pass.
+    func fireDueTimers(_ mode: ModeState) {
+        let now = poller.now()
+        let start = batch.count
+        if mode.timers.count == 1 {
+            let queue = mode.timers[0]
+            while queue.heap.firstDate <= now, let node = queue.heap.popFirst() { batch.append(node) }
+        } else {
+            while let queue = queueOfNextTimer(mode), queue.heap.firstDate <= now, let node = queue.heap.popFirst() {
+                batch.append(node)
+            }
+        }
+        let end = batch.count
+        // For a nested run, those left are due before whatever becomes ready from now on.
+        if end - start > 1 { queueTimersBehindPorts(mode) }
+        var moment = linux_monotonic_coarse()
+        for index in start..<end {
+            batch.prefetch(index + 2)
+            // Empty when a callback before has removed or invalidated the timer.
+            guard let node = batch[index] else { continue }
+            batch[index] = nil
+            // A callback may have moved it meanwhile, or a nested run fired it; then it fires only if it is due again.
+            guard let queue = node.pointee.queue, !node.pointee.isFiring else { continue }
+            let isDue = queue._withUnsafeGuaranteedRef { queue in
+                let isDue = node.pointee.fireDate <= now && queue.serves(mode)
+                if isDue, node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
+                if !isDue, node.pointee.heapIndex < 0 { queue.heap.insert(node) }
+                return isDue
+            }
+            guard isDue else { continue }
+            counters.pointee.timers += 1
+            fire(node, late: now.subtractingSaturating(node.pointee.fireDate))
+            moment = counters.pointee.note(callbackSince: moment)
+        }
+        batch.truncate(to: start)
+        if mode.ready.holdsTimers, !timersAreDue(mode) { mode.ready.removeTimers() }
+    }
+
+    private func queueOfNextTimer(_ mode: ModeState) -> TimerQueue? {
+        var best: TimerQueue?
+        for queue in mode.timers where queue.heap.count > 0 {
+            guard let other = best else {
+                best = queue
+                continue
+            }
+            let date = queue.heap.firstDate
+            if date < other.heap.firstDate {
+                best = queue
+            } else if date == other.heap.firstDate, let a = queue.heap.first, let b = other.heap.first,
+                TimerHeap.winsTie(a, over: b)
+            {
+                best = queue
+            }
+        }
+        return best
+    }
+
+    /// The node is in neither the heap nor the batch.
+    private func fire(_ node: NodePointer, late: Int64) {
+        let interval = node.pointee.interval
+        let skipped = interval > 0 ? max(0, late) / interval : 0
+        let missed = Int(skipped.addingSaturating(Int64(node.pointee.passedOver)))
+        node.pointee.passedOver = 0
+        node.pointee.dateWasSet = false
+        call(node, missed: missed) {
+            if !node.pointee.dateWasSet { node.setNextDate(after: now.nanoseconds, reported: skipped) }
+        }
+    }
+
+    /// Fires a scheduled timer out of turn.
+    func fireByHand(_ node: NodePointer, in queue: TimerQueue) {
+        leaveBatch(node)
+        if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
+        call(node, missed: 0) {}
+    }
+
+    /// Calls the callback. Meanwhile the timer counts as firing: it does not fire again, and its memory stays.
+    private func call(_ node: NodePointer, missed: Int, reschedule: () -> Void) {
+        let outer = innermostFiring
+        node.pointee.isFiring = true
+        node.pointee.outerFiring = outer
+        innermostFiring = node
+        node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
+        innermostFiring = outer
+        if node.pointee.isValid, node.pointee.repeats {
+            // Also when its callback has taken it out of its modes: it may come back.
+            reschedule()
+            node.pointee.queue?._withUnsafeGuaranteedRef { queue in
+                queue.heap.insert(node)
+                if portCount > 0, node.pointee.fireDate <= latestNow { noteDueTimers(queue) }
+            }
+        } else {
+            node.invalidate()
+        }
+        node.pointee.isFiring = false
+        if node.pointee.queue == nil { node.pointee.owner._withUnsafeGuaranteedRef { $0.release(node) } }
+    }
+
+    func leaveBatch(_ node: NodePointer) {
+        batch.remove(node)
+    }
+
+    var firingTimers: [NodePointer] {
+        var nodes: [NodePointer] = []
+        var next = innermostFiring
+        while let node = next {
+            nodes.append(node)
+            next = node.pointee.outerFiring
+        }
+        return nodes
+    }
+
+    /// Takes a timer out of all modes. `move(node, to: nil)` without its detours: this is most timers' end.
+    func forget(_ node: NodePointer) {
+        guard let queue = node.pointee.queue else { return }
+        node.pointee.queue = nil
+        queue._withUnsafeGuaranteedRef { queue in
+            if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
+            queue.leave(node)
+            if portCount > 0 { dropTimersEntry(queue) }
+        }
+        leaveBatch(node)
+        if !node.pointee.isFiring { node.pointee.owner._withUnsafeGuaranteedRef { $0.release(node) } }
+    }
+
+    /// Puts those that are about to fire back into their queues, where a nested run, or a question, finds them. They keep
+    /// their places in the batch: the outer run fires them if they are still due then.
+    func spillBatch() {
+        for index in 0..<batch.count {
+            guard let node = batch[index], node.pointee.heapIndex < 0, !node.pointee.isFiring else { continue }
+            guard let queue = node.pointee.queue?.takeUnretainedValue() else { continue }
+            queue.heap.insert(node)
+        }
+    }
+
+    /// The loop is gone: its timers are in no mode, and can be added to another loop.
+    func detachTimers() {
+        spillBatch()
+        for queue in timerQueues {
+            while let node = queue.heap.first { move(node, to: nil) }
+        }
+        for node in firingTimers { move(node, to: nil) }
+    }
+}

@@ -1,0 +1,83 @@
+extension RunLoop {
+    /// The modes in which something has been, and the default mode. CFRunLoopCopyAllModes.
+    public var modeNames: [Mode] { modes.map(\.name) }
+
+    /// The modes that `.common` stands for.
+    public var commonModeNames: [Mode] { commonModes }
+
+    /// Makes a mode common, for good: it gets everything that was added to the common modes. CFRunLoopAddCommonMode.
+    public func addCommonMode(_ mode: Mode) {
+        precondition(mode != .common, "\".common\" is not a mode")
+        guard !commonModes.contains(mode) else { return }
+        commonModes.append(mode)
+        existingState(of: mode)?.isCommon = true
+        commonQueue = nil
+        let items = commonItemsByAge
+        let queues = timerQueues.filter { $0.isCommon && $0.count > 0 }
+        guard !items.isEmpty || !queues.isEmpty else { return }
+        let mode = state(of: mode)
+        for item in items where isCommon(item) { enter(item, mode) }
+        for queue in queues where !queue.serves(mode) {
+            queue.modes.append(mode)
+            mode.timers.append(queue)
+            noteDueTimers(queue)
+        }
+        commonQueue = timerQueues.first { queue in
+            queue.isCommon && queue.modes.count == commonModes.count && queue.modes.allSatisfy(\.isCommon)
+        }.map(Unmanaged.passUnretained)
+    }
+
+    /// The date of the mode's next timer; nil without one. CFRunLoopGetNextTimerFireDate.
+    ///
+    /// While a timer fires, its date is still the one for which it fires. O(number of the loop's modes).
+    public func nextFireDate(in mode: Mode) -> Instant? {
+        guard mode != .common, let mode = existingState(of: mode) else { return nil }
+        spillBatch()
+        var date = Int64.max
+        for queue in mode.timers { date = min(date, queue.heap.firstDate) }
+        for node in firingTimers where node.pointee.queue?.takeUnretainedValue().serves(mode) ?? false {
+            date = min(date, node.pointee.fireDate)
+        }
+        return date == .max ? nil : Instant(nanoseconds: date)
+    }
+
+    // By a loop over few modes rather than a dictionary: comparing short strings is faster than hashing them.
+    func existingState(of name: Mode) -> ModeState? {
+        modesByName.isEmpty ? modes.first { $0.name == name } : modesByName[name]
+    }
+
+    func state(of name: Mode) -> ModeState {
+        if let state = existingState(of: name) { return state }
+        let state = ModeState(name: name, loop: self)
+        state.isCommon = commonModes.contains(name)
+        modes.append(state)
+        if modes.count == 17 {
+            for mode in modes { modesByName[mode.name] = mode }
+        } else if modes.count > 17 {
+            modesByName[name] = state
+        }
+        return state
+    }
+
+    /// A mode has lost its last port. It keeps its descriptor set, which others like it will need; but a program that makes up
+    /// a mode for each of its conversations must not run out of descriptors.
+    func spare(_ mode: ModeState) {
+        guard !mode.isSpare, !mode.isCommon, mode.descriptors != nil else { return }
+        mode.isSpare = true
+        modesToSpare.append(mode)
+        guard modesToSpare.count > 16 else { return }
+        let oldest = modesToSpare.removeFirst()
+        oldest.isSpare = false
+        if oldest.portCount == 0, !oldest.isCommon, !runs.contains(where: { $0.mode === oldest }) {
+            oldest.dropDescriptorSet()
+        }
+    }
+
+    /// Whether nothing can happen in the mode. Observers do not count; requests that would run in it do.
+    func isEmpty(_ mode: ModeState) -> Bool {
+        if mode.holdsItems { return false }
+        if handle.mayHaveMail { takeMail() }
+        return requestCount == 0
+            || !requestQueues.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > 0 && $0.serves(mode) } }
+    }
+}

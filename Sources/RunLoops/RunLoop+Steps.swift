@@ -1,0 +1,135 @@
+internal import CLinux
+internal import Synchronization
+
+// The steps of a pass that call others: observers, custom sources, and what has woken it.
+
+extension RunLoop {
+    @inline(__always)
+    func endTurn() {
+        guard wantsTurnEnd else { return }
+        wantsTurnEnd = false
+        turnEndHandler?()
+    }
+
+    func heed() {
+        attentionHandler?(self)
+        dispatches += 1
+    }
+
+    func begin(_ run: Run) {
+        dispatches += 1  // whatever has run since the last
+        if runs.isEmpty { handle.clearWakeUp() }
+        spillBatch()
+        runs.append(run)
+        innermostRun = .passUnretained(run)
+        handle.beginRun(run.number)
+    }
+
+    func end(_ run: Run) {
+        endTurn()
+        handle.endRun()
+        runs.removeLast()
+        innermostRun = runs.last.map { .passUnretained($0) }
+    }
+
+    @inline(__always)
+    func notify(_ activity: Activity, _ mode: ModeState) {
+        if mode.observed.contains(activity) { tell(activity, mode) }
+    }
+
+    func tell(_ activity: Activity, _ mode: ModeState) {
+        defer { dispatches += 1 }
+        // A snapshot: an observer may add and remove others, and itself.
+        for observer in mode.observers where observer.activities.contains(activity) && !observer.isFiring {
+            guard observer.isValid, mode.contains(observer) else { continue }
+            counters.pointee.observers += 1
+            observer.tell(activity)
+        }
+    }
+
+    /// Performs the signalled custom sources of the mode, by order, then by time of signal; only the first if the run is to
+    /// return after one. Returns whether any was.
+    func performSources(_ run: Run) -> Bool {
+        let mode = run.mode
+        guard mode.hasSignals.load(ordering: .relaxed), mode.hasSignals.exchange(false, ordering: .acquiring) else {
+            return false
+        }
+        var first: (source: Source, number: UInt64)?
+        var others: [(source: Source, number: UInt64)] = []  // rarely any: then nothing is allocated
+        for source in mode.sources {
+            guard let number = source.signalNumber else { continue }
+            if first == nil { first = (source, number) } else { others.append((source, number)) }
+        }
+        guard let first else { return false }
+        if others.isEmpty { return perform(first.source, in: mode) }
+        // For those that this pass does not get to, because it returns after one or a nested run comes first.
+        mode.hasSignals.store(true, ordering: .releasing)
+        others.append(first)
+        others.sort { ($0.source.order, $0.number) < ($1.source.order, $1.number) }
+        var handled = false
+        for (source, _) in others {
+            if handled, run.returnsAfterSource { break }
+            if perform(source, in: mode) { handled = true }
+        }
+        return handled
+    }
+
+    /// Returns false if one before it has removed or invalidated it, or has run the loop and so had it performed.
+    func perform(_ source: Source, in mode: ModeState) -> Bool {
+        guard source.isSignalled, source.isValid, source.isIn(mode) else { return false }
+        counters.pointee.sources += 1
+        let start = linux_monotonic_coarse()
+        source.perform()
+        dispatches += 1
+        counters.pointee.note(callbackSince: start)
+        return true
+    }
+
+    /// Returns whether a port was handled.
+    func dispatch(_ event: Event, _ mode: ModeState) -> Bool {
+        switch event {
+        case .nothing:
+            return false
+        case .timers:
+            mode.timersAreTaken = false
+            fireDueTimers(mode)
+            dispatches += 1
+            return false
+        case .port(let port):
+            defer { port.release() }
+            return port._withUnsafeGuaranteedRef { dispatch($0, mode) }
+        }
+    }
+
+    func dispatch(_ port: PortBase, _ mode: ModeState) -> Bool {
+        // An observer of the end of the wait may have removed it.
+        guard port.isValid, mode.contains(port) else { return false }
+        counters.pointee.ports += 1
+        // Delivered here, it is not to be delivered again in another mode, nor to keep a place there.
+        if port.modes.count > 1, !port.isEdgeTriggered {
+            for other in port.modes where other !== mode {
+                look(other)
+                other.ready.remove(port)
+            }
+        }
+        let start = linux_monotonic_coarse()
+        port.deliver()
+        dispatches += 1
+        counters.pointee.note(callbackSince: start)
+        guard port.isValid else { return !port.isInner }
+        if port.asksKernel, port.modes.count == 1, findsMore(mode) {
+            // Something else is next: whether this one is still ready is asked when its turn comes.
+            if !mode.ready.contains(port) { mode.ready.append(port) }
+            return !port.isInner
+        }
+        guard port.isStillReady(inFrontOf: mode.ready, dispatches) else { return !port.isInner }
+        // Still ready, so it goes to the end of the queue: behind what became ready meanwhile. Timers first: what the kernel
+        // lists may well be this port, which its callback has made ready once more.
+        for mode in port.modes {
+            queueDueTimers(mode)
+            look(mode)
+            if !mode.ready.contains(port) { mode.ready.append(port) }
+        }
+        return !port.isInner
+    }
+}

@@ -346,4 +346,40 @@ struct MessagePortTests {
         #expect(weakRemote == nil)
         port.invalidate()
     }
+
+    @Test func aMessageThatIsTooLongChangesNothing() throws {
+        let loop = RunLoop(poller: EpollPoller())
+        let name = "long-\(UInt64.random(in: 0 ... .max))"
+        let port = try MessagePort(name: name) { _, message in message.answer() }
+        loop.add(port)
+        let remote = try RemotePort(name: name, on: loop)
+        let sent = remote.send(1, [UInt8](repeating: 0, count: MessagePort.longestMessage + 1))
+        #expect(sent.result != nil)
+        #expect(remote.unacknowledged == 0)
+        #expect(throws: Never.self) { try remote.request(2, [1], runningIn: .default).get() }
+    }
+
+    /// Ten times as many that wait for their turns take ten times as long to give up, or to be sent.
+    @Test(arguments: [true, false])
+    func manyMessagesMayWait(areSent: Bool) throws {
+        func cost(_ count: Int) throws -> Double {
+            let loop = RunLoop(poller: EpollPoller())
+            let name = "many-\(UInt64.random(in: 0 ... .max))"
+            let port = try MessagePort(name: name) { _, message in message.answer() }
+            let remote = try RemotePort(name: name, on: loop)
+            let start = threadTime()
+            let conversations = (0..<count).map { remote.send(Int32($0), []) }
+            if areSent {
+                loop.add(port)
+                #expect(throws: Never.self) { try remote.request(0, [], runningIn: .default).get() }
+                #expect(conversations.allSatisfy { $0.result != nil })
+            } else {
+                for conversation in conversations { conversation.cancel() }
+            }
+            #expect(areSent ? remote.unacknowledged == 0 : remote.unacknowledged == MessagePort.window)
+            return threadTime() - start
+        }
+        let ratio = try (0..<2).map { _ in try cost(20_000) / cost(2_000) }.min() ?? .infinity
+        #expect(ratio < 40, "\(ratio)")
+    }
 }

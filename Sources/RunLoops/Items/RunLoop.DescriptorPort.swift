@@ -1,3 +1,5 @@
+internal import Linux
+
 extension RunLoop {
     /// A port that watches a file descriptor.
     open class DescriptorPort: PortBase {
@@ -16,6 +18,6 @@ extension RunLoop {
         func find(_ events: FDPort.Events) -> Bool { false }
 
         /// The descriptor is not what it was, or cannot be watched.
-        func loseDescriptor() {}
+        func loseDescriptor(_ error: SystemError) {}
     }
 }

@@ -1,3 +1,5 @@
+internal import Linux
+
 extension RunLoop {
     /// For what keeps its own books about a descriptor, as streams do: a port-based source that is told of changes only.
     ///
@@ -59,7 +61,9 @@ extension RunLoop {
 
         private func begin(in mode: ModeState) {
             guard fd >= 0 else { return }
-            if mode.makeDescriptorSet()?.watch(self) != 0 { loseDescriptor() }
+            guard let descriptors = mode.makeDescriptorSet() else { return loseDescriptor(SystemError("epoll_create")) }
+            let failure = descriptors.watch(self)
+            if failure != 0 { loseDescriptor(SystemError("epoll_ctl", errno: failure)) }
         }
 
         override final var interest: FDPort.Events { [.read, .write] }
@@ -69,7 +73,7 @@ extension RunLoop {
             return wantsTurn
         }
 
-        override final func loseDescriptor() {
+        override final func loseDescriptor(_ error: SystemError) {
             cannotWatch()
             signal()
         }

@@ -47,7 +47,9 @@ extension RunLoop {
         private var resting: Events = []
         /// What was found ready when the port was queued.
         private var found: Events = []
-        private var isLost = false
+        private var isLost: Bool { loss != nil }
+        /// Why the descriptor is not watched any more.
+        private(set) var loss: SystemError?
 
         private final class ClosureOwner: ItemOwner {
             let callback: (FDPort, Events) -> Void
@@ -127,7 +129,7 @@ extension RunLoop {
         /// Takes note of what poll(2) said.
         private func isReady(_ now: Int16) -> Bool {
             guard now & Int16(POLLNVAL) == 0 else {
-                isLost = true
+                loss = SystemError("poll", errno: EBADF)
                 found = .error
                 return true
             }
@@ -141,9 +143,9 @@ extension RunLoop {
         }
 
         /// The descriptor is not what it was, or cannot be watched: says so once, as an error, and never watches again.
-        override func loseDescriptor() {
+        override func loseDescriptor(_ error: SystemError) {
             guard !isLost else { return }
-            isLost = true
+            loss = error
             found = .error
             for mode in modes where !mode.ready.contains(self) { mode.ready.append(self) }
         }
@@ -163,9 +165,11 @@ extension RunLoop {
         }
 
         override func didEnter(_ mode: ModeState) {
-            guard !isLost, let descriptors = mode.makeDescriptorSet() else { return loseDescriptor() }
+            guard !isLost else { return }
+            guard let descriptors = mode.makeDescriptorSet() else { return loseDescriptor(SystemError("epoll_create")) }
             let isShared = descriptors.isWatched(fd)
-            guard descriptors.watch(self) == 0 else { return loseDescriptor() }
+            let failure = descriptors.watch(self)
+            guard failure == 0 else { return loseDescriptor(SystemError("epoll_ctl", errno: failure)) }
             // Another port may have had the kernel's report of a descriptor that is ready already. Those it has not yet
             // reported come first.
             guard isShared else { return }

@@ -13,6 +13,8 @@ final class MessageConnection {
     private(set) var hasEnded = false
     /// The other end takes nothing any more; it may have left something to read.
     private var isDeaf = false
+    /// The system is short of memory for now: it is asked again a little later.
+    private var retry: RunLoop.Timer?
     /// While it is, the kernel's buffer fills up, and the other end has to wait.
     var isPaused = false { didSet { if isPaused != oldValue { updateEvents() } } }
 
@@ -72,12 +74,13 @@ final class MessageConnection {
         while unsent > 0 {
             let count = output.withUnsafeBytes { linux_send(fd, $0.baseAddress.map { $0 + written }, unsent) }
             guard count >= 0 else {
-                if linux_errno() == EAGAIN || linux_errno() == EWOULDBLOCK { break }
-                // Reading tells when and why it ended: what has come before that must not be lost.
-                isDeaf = true
-                output = []
-                written = 0
-                isPaused = false
+                let error = SystemError("send")
+                switch error.errno {
+                case EAGAIN, EWOULDBLOCK: break
+                case ENOBUFS, ENOMEM: flushLater()
+                case EPIPE, ECONNRESET: fallSilent(nil)
+                default: fallSilent("nothing can be sent any more: \(error)")
+                }
                 break
             }
             written += Int(count)
@@ -94,10 +97,38 @@ final class MessageConnection {
         if mustWait, unsent == 0 { drained?() }
     }
 
+    private static let pause = Duration.milliseconds(10)
+
+    /// Being writable, as the kernel says it is all the while, would be no news.
+    private func flushLater() {
+        guard retry == nil, let loop = port?.loop, let modes = port?.modeNames else { return }
+        let timer = RunLoop.Timer(fireDate: loop.now + Self.pause) { [weak self] _, _ in
+            self?.retry = nil
+            self?.flush()
+        }
+        retry = timer
+        for mode in modes { loop.add(timer, to: mode) }
+    }
+
+    /// Sends nothing more. Reading tells when and why it ended: what has come before that must not be lost. Where reading
+    /// would tell nothing, `reason` does, once nobody is in the middle of a call.
+    private func fallSilent(_ reason: String?) {
+        isDeaf = true
+        output = []
+        written = 0
+        isPaused = false
+        guard let reason, let loop = port?.loop, let modes = port?.modeNames else { return }
+        loop.perform(in: modes) { [weak self] in
+            guard let self, !hasEnded else { return }
+            read()
+            end(reason)
+        }
+    }
+
     private func updateEvents() {
         guard !hasEnded, let port else { return }
         var events: RunLoop.FDPort.Events = isPaused ? [] : .read
-        if unsent > 0 { events.insert(.write) }
+        if unsent > 0, retry == nil { events.insert(.write) }
         // Fails only for a descriptor that is gone; then the port has said so.
         if events != port.events { try? port.setEvents(events) }
     }
@@ -105,6 +136,8 @@ final class MessageConnection {
     private func handle(_ events: RunLoop.FDPort.Events) {
         if events.contains(.write) { flush() }
         if !hasEnded, !isPaused, !events.isDisjoint(with: [.read, .hangUp, .error]) { read() }
+        // The connection is well, but nobody would ever hear of it again.
+        if !hasEnded, let port, let loss = port.loss { end("it cannot be watched: \(loss)") }
     }
 
     /// Reads once, and passes on what is complete.
@@ -155,6 +188,10 @@ final class MessageConnection {
         ended = nil
         output = []
         written = 0
+        // Whoever holds the port on holds no memory for a connection.
+        reader = MessageFrame.Reader()
+        retry?.invalidate()
+        retry = nil
         port?.invalidate()
     }
 }

@@ -12,42 +12,39 @@ extension MessageFrame {
             case failed(errno: Int32)
         }
 
-        private var buffer = [UInt8](repeating: 0, count: usual)
+        /// What has come and makes no whole frame yet. Nothing, mostly: of many connections, few are in the middle of one.
+        private var buffer: [UInt8] = []
         private var start = 0
-        private var end = 0
-        /// Enough for hundreds of small frames.
+        private var end: Int { buffer.count }
+        /// Read at once: enough for hundreds of small frames.
         private static let usual = 1 << 16
+        /// So much memory is kept for the frames to come.
+        private static let kept = 1 << 12
 
         /// Bytes of a frame that has begun and is not complete.
         var leftover: Int { end - start }
 
         /// Reads once. Call `next` until it has no more frames before reading again.
         mutating func read(_ fd: Int32) -> Input {
-            if start > 0 {
+            if start == buffer.count {
+                if buffer.capacity > Self.kept { buffer = [] } else { buffer.removeAll(keepingCapacity: true) }
+                start = 0
+            } else if start > 0 {
                 // Only part of a frame is left; it comes first, so that the rest fits in behind it.
-                buffer.withUnsafeMutableBytes { bytes in
-                    bytes.baseAddress.map { _ = memmove($0, $0 + start, end - start) }
-                }
-                end -= start
+                buffer.removeSubrange(..<start)
                 start = 0
             }
-            let wanted = end >= headSize ? headSize + length : headSize
-            if wanted > buffer.count {
-                // By and by: who only announces 16 MB shall not get them.
-                if end == buffer.count { buffer = copy(0..<end, capacity: min(wanted, buffer.count * 2)) }
-            } else if end < Self.usual, wanted <= Self.usual, buffer.count > Self.usual {
-                buffer = copy(0..<end, capacity: Self.usual)
+            // By and by: who only announces 16 MB shall not get them.
+            return withUnsafeTemporaryAllocation(byteCount: Self.usual, alignment: 1) { piece in
+                let count = linux_receive(fd, piece.baseAddress, piece.count)
+                guard count > 0 else {
+                    guard count < 0 else { return .end }
+                    let error = linux_errno()
+                    return error == EAGAIN || error == EWOULDBLOCK ? .nothing : .failed(errno: error)
+                }
+                buffer.append(contentsOf: piece[..<Int(count)])
+                return .bytes
             }
-            let count = buffer.withUnsafeMutableBytes {
-                linux_receive(fd, $0.baseAddress.map { $0 + end }, $0.count - end)
-            }
-            guard count > 0 else {
-                guard count < 0 else { return .end }
-                let error = linux_errno()
-                return error == EAGAIN || error == EWOULDBLOCK ? .nothing : .failed(errno: error)
-            }
-            end += Int(count)
-            return .bytes
         }
 
         /// The next complete frame; nil if there is none.

@@ -34,6 +34,8 @@ extension RunLoop {
         private var turns: [Client] = []
         /// While there are no descriptors for new connections, it is asked again now and then.
         private var retry: Timer?
+        /// Why connections wait, as it was last said.
+        private var shortage: Int32?
 
         /// Without a name, until it gets one by `setName`. CFMessagePortCreateLocal.
         ///
@@ -71,7 +73,10 @@ extension RunLoop {
             let claim = try MessagePortName(new)
             let listener: FDPort
             do throws(SystemError) {
-                listener = try FDPort(claim.listener.number, name: new) { [weak self] _, _ in self?.accept() }
+                listener = try FDPort(claim.listener.number, name: new) { [weak self] port, _ in
+                    if let loss = port.loss { self?.warn("nobody can connect any more: \(loss)") }
+                    self?.accept()
+                }
             } catch {
                 throw SystemError("listen", new, errno: error.errno, reason: "cannot listen")
             }
@@ -131,6 +136,7 @@ extension RunLoop {
                     if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno) { acceptLater(errno) }
                     return
                 }
+                shortage = nil
                 do throws(SystemError) {
                     connect(try MessageConnection(fd, name: name))
                 } catch {
@@ -142,7 +148,11 @@ extension RunLoop {
         /// Without a rest it would be told again and again that somebody wants to connect.
         private func acceptLater(_ errno: Int32) {
             guard let listener else { return }
-            warn("cannot accept a connection, and tries again: \(String(cString: linux_error_text(errno)))")
+            // Once, however long it lasts.
+            if shortage != errno {
+                warn("cannot accept a connection, and tries again: \(String(cString: linux_error_text(errno)))")
+            }
+            shortage = errno
             try? listener.setEvents([])
             guard let loop else { return }
             let timer = Timer(fireDate: loop.now + .milliseconds(100), name: name) { [weak self] _, _ in

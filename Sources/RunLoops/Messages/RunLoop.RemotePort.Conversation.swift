@@ -11,6 +11,8 @@ extension RunLoop.RemotePort {
         /// In which the port is for its sake.
         let modes: [RunLoop.Mode]
         var number: UInt64 = 0
+        /// It has been in the port's line; its modes are in use.
+        var isQueued = false
         var isSent = false
         /// The depth of the run that waits for it, if one does.
         var run: Int?

@@ -30,7 +30,9 @@ extension RunLoop {
         /// Sent and not answered, those included that nobody waits for any more.
         private var unanswered: [UInt64: Conversation] = [:]
         /// Those that wait for their turn.
-        private var waiting: [Conversation] = []
+        private var waiting = Fifo<Conversation>()
+        /// How many of them are settled already, because their time was over: they are passed over.
+        private var abandoned = 0
         private var flushes: [Conversation] = []
         private var sendFailure: String?
         /// How many conversations need each mode.
@@ -144,6 +146,7 @@ extension RunLoop {
                 conversation.settle(.failure(.transport(reason)))
                 return conversation
             }
+            conversation.isQueued = true
             switch conversation.kind {
             case .flush:
                 use(conversation.modes)
@@ -162,8 +165,13 @@ extension RunLoop {
 
         /// Sends what has its turn and finds room.
         private func sendWaiting() {
-            while isOpen, !waiting.isEmpty, unanswered.count < MessagePort.window, connection.unsent < Self.fill {
-                let conversation = waiting.removeFirst()
+            while isOpen, unanswered.count < MessagePort.window, connection.unsent < Self.fill,
+                let conversation = waiting.popFirst()
+            {
+                guard conversation.result == nil else {
+                    abandoned -= 1
+                    continue
+                }
                 last += 1
                 conversation.number = last
                 conversation.isSent = true
@@ -221,8 +229,15 @@ extension RunLoop {
         }
 
         static func text(of bytes: [UInt8]) -> String {
-            // It is another program's: nothing of it shall move a terminal's cursor.
-            String(decoding: bytes.prefix(1000).map { $0 < 0x20 || $0 == 0x7F ? UInt8(ascii: "?") : $0 }, as: UTF8.self)
+            // It is another program's: nothing of it shall move a terminal's cursor, or turn text around.
+            var scalars = String.UnicodeScalarView()
+            for scalar in String(decoding: bytes.prefix(1000), as: UTF8.self).unicodeScalars {
+                switch scalar.properties.generalCategory {
+                case .control, .format, .lineSeparator, .paragraphSeparator: scalars.append("?")
+                default: scalars.append(scalar)
+                }
+            }
+            return String(scalars)
         }
 
         private func end(_ failure: Failure, closing: Bool = false, isExpected: Bool = false) {
@@ -230,13 +245,15 @@ extension RunLoop {
             isOpen = false
             if closing { connection.close() }
             // Those that wait for room are reported by their own results.
+            let waiting = self.waiting.elements.filter { $0.result == nil }
+            self.waiting = Fifo()
+            abandoned = 0
             unacknowledged -= waiting.count { $0.kind == .send }
             if unacknowledged > 0, !isExpected {
                 warned?(self, "\(failure); \(unacknowledged) messages are not known to have been handled")
             }
             let conversations = unanswered.values.sorted { $0.number < $1.number } + waiting + flushes
             unanswered = [:]
-            waiting = []
             flushes = []
             for conversation in conversations { conversation.settle(.failure(failure)) }
             invalidated?(self)
@@ -246,9 +263,18 @@ extension RunLoop {
 
         /// It is over for who waited, one way or the other.
         func didSettle(_ conversation: Conversation) {
+            guard conversation.isQueued else { return }
             if !conversation.isSent, isOpen {
-                waiting.removeAll { $0 === conversation }
-                flushes.removeAll { $0 === conversation }
+                if conversation.kind == .flush {
+                    flushes.removeAll { $0 === conversation }
+                } else {
+                    // It keeps its place, or taking many out would take longer the more there are.
+                    abandoned += 1
+                    if abandoned > 64, abandoned * 2 > waiting.count {
+                        waiting.removeAll { $0.result != nil }
+                        abandoned = 0
+                    }
+                }
                 if conversation.kind == .send { unacknowledged -= 1 }
                 if conversation.kind == .send { settleFlushes() }
             }

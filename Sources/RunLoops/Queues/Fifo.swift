@@ -1,21 +1,30 @@
 /// A queue that grows as it must, and takes from its front in constant time.
 struct Fifo<Element> {
-    private var elements: [Element?] = []
+    private var storage: [Element?] = []
     private var first = 0
 
-    var count: Int { elements.count - first }
-    var isEmpty: Bool { first == elements.count }
+    var count: Int { storage.count - first }
+    var isEmpty: Bool { first == storage.count }
 
-    mutating func append(_ element: Element) { elements.append(element) }
+    /// From the front on. O(n).
+    var elements: [Element] { storage[first...].compactMap(\.self) }
+
+    /// O(n).
+    mutating func removeAll(where condition: (Element) -> Bool) {
+        storage = elements.filter { !condition($0) }
+        first = 0
+    }
+
+    mutating func append(_ element: Element) { storage.append(element) }
 
     mutating func popFirst() -> Element? {
-        guard first < elements.count else { return nil }
-        let element = elements[first]
-        elements[first] = nil
+        guard first < storage.count else { return nil }
+        let element = storage[first]
+        storage[first] = nil
         first += 1
         // Amortized: an array that shifts each time would make a long queue slow.
-        if first == elements.count || first > 64 && first * 2 > elements.count {
-            elements.removeFirst(first)
+        if first == storage.count || first > 64 && first * 2 > storage.count {
+            storage.removeFirst(first)
             first = 0
         }
         return element
@@ -23,9 +32,9 @@ struct Fifo<Element> {
 
     /// Takes out the first element of which the condition holds, wherever it is. O(n).
     mutating func removeFirst(where condition: (Element) -> Bool) -> Element? {
-        for i in first..<elements.count {
-            guard let element = elements[i], condition(element) else { continue }
-            elements.remove(at: i)
+        for i in first..<storage.count {
+            guard let element = storage[i], condition(element) else { continue }
+            storage.remove(at: i)
             return element
         }
         return nil

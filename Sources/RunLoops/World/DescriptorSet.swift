@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Linux
 
 /// The descriptors that the ports of one mode watch: an epoll instance, with the loop's wake-up descriptor in it.
 ///
@@ -99,7 +100,7 @@ final class DescriptorSet {
             // The kernel has dropped it: somebody closed the descriptor behind our back, and its number now belongs to
             // another file. The ports that watched the old one must not hear of the new one.
             forget(fd)
-            for orphan in ports where orphan !== port { orphan.loseDescriptor() }
+            for orphan in ports where orphan !== port { orphan.loseDescriptor(SystemError("epoll_ctl", errno: EBADF)) }
         }
         generation &+= 1
         registrations.base[Int(fd)] = Registration(port: .passUnretained(port), generation: generation)

@@ -1,0 +1,65 @@
+// Loaded before the C library: lets system calls fail.
+//
+// FAULT="send:105:2:1" has the second call of send fail with error 105, and as many after it as the last number says.
+// FAULTS=seed has calls of all of them fail now and then.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+static char wanted[32];
+static int error, when, times;
+static _Atomic unsigned long long state;
+static atomic_int calls;
+
+__attribute__((constructor)) static void begin(void) {
+  const char *fault = getenv("FAULT"), *faults = getenv("FAULTS");
+  if (fault) sscanf(fault, "%31[^:]:%d:%d:%d", wanted, &error, &when, &times);
+  if (faults) state = strtoull(faults, NULL, 10) * 2654435761u + 88172645463325252ull;
+}
+
+static int fails(const char *name, const int *errors, int count) {
+  if (strcmp(name, wanted) == 0) {
+    int n = ++calls;
+    if (n < when || n >= when + times) return 0;
+    errno = error;
+    return 1;
+  }
+  if (!state) return 0;
+  unsigned long long x = state;
+  x ^= x << 13;
+  x ^= x >> 7;
+  x ^= x << 17;
+  state = x;
+  if (x % 50) return 0;
+  errno = errors[x / 50 % (unsigned)count];
+  return 1;
+}
+
+#define FAULTY(result, name, parameters, arguments, ...)                                  \
+  result name parameters {                                                                \
+    static result(*real) parameters;                                                      \
+    static const int errors[] = {__VA_ARGS__};                                            \
+    if (!real) real = (result(*) parameters)dlsym(RTLD_NEXT, #name);                      \
+    return fails(#name, errors, sizeof errors / sizeof *errors) ? -1 : real arguments;    \
+  }
+
+FAULTY(ssize_t, send, (int fd, const void *bytes, size_t count, int flags), (fd, bytes, count, flags), ENOBUFS, ENOMEM, EINTR,
+       EAGAIN, EPIPE, EIO)
+FAULTY(ssize_t, recv, (int fd, void *bytes, size_t count, int flags), (fd, bytes, count, flags), EINTR, EAGAIN, ENOMEM,
+       ECONNRESET)
+FAULTY(int, epoll_ctl, (int epoll, int what, int fd, struct epoll_event *event), (epoll, what, fd, event), ENOSPC, ENOMEM)
+FAULTY(int, epoll_create1, (int flags), (flags), EMFILE, ENFILE, ENOMEM)
+FAULTY(int, eventfd, (unsigned count, int flags), (count, flags), EMFILE, ENFILE, ENOMEM)
+FAULTY(int, accept4, (int fd, struct sockaddr *address, socklen_t *length, int flags), (fd, address, length, flags), EMFILE,
+       ENOBUFS, ECONNABORTED, EINTR)
+FAULTY(int, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, ENOBUFS)
+FAULTY(int, connect, (int fd, const struct sockaddr *address, socklen_t length), (fd, address, length), EAGAIN, ECONNREFUSED,
+       EINTR)
+FAULTY(int, pipe2, (int *ends, int flags), (ends, flags), EMFILE, ENFILE)

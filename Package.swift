@@ -34,7 +34,8 @@ let package = Package(
         // The codec of runloop.json.
         .target(name: "CJSON", dependencies: ["CLua"], cSettings: c),
         // Run loops as Lua sees them, and the program.
-        .target(name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux"], swiftSettings: swift),
+        .target(
+            name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux", "CLuaSupport"], swiftSettings: swift),
         // The modules beside runloop: runloop.json.
         .target(name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON"], swiftSettings: swift),
         // The modules beside runloop: runloop.net.

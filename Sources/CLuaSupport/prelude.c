@@ -5,13 +5,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-// Compiled code of the prelude, from the second state on. Each thread has one of its own, and compiling would be most of what
+// Compiled code of the two parts, from the second state on. Each thread has one of its own, and compiling would be most of what
 // its start costs. Without line numbers and names of variables, or loading would be a fifth of it.
 typedef struct compiled {
   size_t length, capacity;
   char *bytes;
 } compiled;
-static _Atomic(compiled *) compiled_prelude;
+static const char *const parts[] = {"runloop.prelude", "runloop.notifications"};
+static _Atomic(compiled *) kept[2];
 
 static void drop(compiled *code) {
   free(code->bytes);
@@ -53,24 +54,27 @@ static int name_source(lua_State *L, compiled *code) {
 }
 
 // Keeps the compiled function on top of the stack for all. Without memory for that nothing is kept.
-static void keep(lua_State *L) {
+static void keep(lua_State *L, int part) {
   compiled *code = calloc(1, sizeof *code);
   if (!code) return;
   compiled *none = NULL;
   if (lua_dump(L, append, code, 1) != 0 || !name_source(L, code) ||
-      !atomic_compare_exchange_strong(&compiled_prelude, &none, code))
+      !atomic_compare_exchange_strong(&kept[part], &none, code))
     drop(code);
 }
 
-int cl_load_prelude(lua_State *L) {
-  static atomic_int others;
-  const compiled *code = atomic_load(&compiled_prelude);
+static int load_part(lua_State *L, int part) {
+  static atomic_int others[2];
+  const compiled *code = atomic_load(&kept[part]);
   if (code) return cl_load_text(L, code->bytes, code->length, CL_SOURCE);
-  const lua_module *prelude = lua_modules_find("runloop.prelude");
-  int status = cl_load_text(L, prelude->text, prelude->length, CL_SOURCE);
-  if (status == LUA_OK && atomic_exchange(&others, 1)) keep(L);
+  const lua_module *module = lua_modules_find(parts[part]);
+  int status = cl_load_text(L, module->text, module->length, CL_SOURCE);
+  if (status == LUA_OK && atomic_exchange(&others[part], 1)) keep(L, part);
   return status;
 }
+
+int cl_load_prelude(lua_State *L) { return load_part(L, 0); }
+int cl_load_notifications(lua_State *L) { return load_part(L, 1); }
 
 int cl_has_module(const char *name) { return lua_modules_find(name) != NULL; }
 

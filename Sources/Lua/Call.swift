@@ -15,7 +15,7 @@ public struct Call {
 
     public var stack: Stack { @inlinable @inline(__always) get { Stack(thread) } }
     public var interpreter: Interpreter { Interpreter.of(thread) }
-    public var host: UnsafeMutablePointer<cl_host> { @inlinable @inline(__always) get { cl_host_of(thread) } }
+    @inlinable var host: UnsafeMutablePointer<cl_host> { @inline(__always) get { cl_host_of(thread) } }
 
     /// Calls `body` with the interpreter; references to it are not counted.
     @inlinable @inline(__always)
@@ -115,6 +115,12 @@ public struct Call {
         box.hold(object)
         box.site = site
         return answerArgument(1)
+    }
+
+    /// A string of a copy of these bytes, which may be gone when this function has returned.
+    public func answer(copyOf bytes: UnsafeRawBufferPointer) -> Int32 {
+        cl_reset(host)
+        return cl_write(host, bytes.baseAddress, bytes.count) != 0 ? CL_STRING.rawValue : CL_NO_MEMORY.rawValue
     }
 
     /// The argument itself, for methods that chain.

@@ -105,9 +105,7 @@ extension Call {
                 throw Misuse("\(stack.describe(-2)) is not the name of a field")
             }
             guard let field = names.firstIndex(where: { $0.matches(key) }) else {
-                let name = String(decoding: key, as: UTF8.self)
-                let near = nearest(to: name, names.map(\.description)).map { " (did you mean '\($0)'?)" } ?? ""
-                throw Misuse("unknown field '\(name)'\(near)")
+                throw Misuse(unknown: String(decoding: key, as: UTF8.self), known: names.map(\.description))
             }
             lua_copy(thread, -1, base + Int32(field))
             cl_pop(thread, 1)

@@ -8,7 +8,7 @@ public typealias LuaState = OpaquePointer
 ///
 /// No Lua call that can raise is made from Swift: see CLuaSupport.
 open class Interpreter {
-    public let host: UnsafeMutablePointer<cl_host>
+    @usableFromInline let host: UnsafeMutablePointer<cl_host>
     public var main: LuaState { main_ }
     private let main_: LuaState
     /// That of the main coroutine, in which no script runs: there is room for calls.
@@ -49,6 +49,7 @@ open class Interpreter {
                 Unmanaged<AnyObject>.fromOpaque(shared).takeUnretainedValue(), kind: Int(kind))
             return Unmanaged.passRetained(object).toOpaque()
         }
+        host.pointee.exit = { Interpreter.of($0)?.exits($1, closes: $2 != 0) }
         host.pointee.wrong_self = { thread in
             let call = Call(thread)
             let kind = cl_running(call.thread).pointee.self_kind.map { String(cString: $0.pointee.name) } ?? "object"
@@ -186,6 +187,17 @@ open class Interpreter {
         cl_reset(host)
         return text.withAnyBytes { cl_write(host, $0.baseAddress, $0.count) != 0 }
     }
+
+    // MARK: For a host to say
+
+    /// The script asks for the end of the process; must not return.
+    open func exits(_ status: Int32, closes: Bool) {}
+
+    /// Code that runs was asked what it does, by SIGQUIT.
+    open func tellWhy() {}
+
+    /// Code that is about to be interrupted is that of an entry; see `watchEntries`.
+    open var isInEntry: Bool { false }
 
     // MARK: Errors
 

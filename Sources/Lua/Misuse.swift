@@ -9,6 +9,11 @@ public struct Misuse: Error {
         isForMemory = false
     }
 
+    /// A field that there is not.
+    public init(unknown field: String, known: [String]) {
+        self.init("unknown field '\(field)'" + (nearest(to: field, known).map { " (did you mean '\($0)'?)" } ?? ""))
+    }
+
     private init() {
         message = "not enough memory"
         isForMemory = true

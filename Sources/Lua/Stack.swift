@@ -68,6 +68,13 @@ public struct Stack: Hashable, @unchecked Sendable {
     /// A string. May fail.
     public func push(_ text: String) -> Bool { text.withAnyBytes { push($0) } }
 
+    /// A string, or nil. May fail.
+    public func push(_ text: String?) -> Bool {
+        if let text { return push(text) }
+        pushNil()
+        return true
+    }
+
     /// A string of these bytes. May fail.
     public func push(_ bytes: UnsafeRawBufferPointer) -> Bool {
         cl_push_text(thread, bytes.assumingMemoryBound(to: CChar.self).baseAddress, bytes.count) == LUA_OK
@@ -95,6 +102,9 @@ public struct Stack: Hashable, @unchecked Sendable {
 
     /// What of `runloop` is written in Lua, as a function. May fail.
     public func pushPrelude() -> Bool { cl_load_prelude(thread) == LUA_OK }
+
+    /// Its last argument: what makes `rl.notifications`, as a function. May fail.
+    public func pushNotifications() -> Bool { cl_load_notifications(thread) == LUA_OK }
 
     /// The table of functions that what is written in Lua is built on. May fail.
     public func pushInternals() -> Bool { cl_push_internals(thread) == LUA_OK }
@@ -236,6 +246,14 @@ public struct Stack: Hashable, @unchecked Sendable {
     /// Puts the field of a table in the place of its key, which is on top, raw.
     @inlinable @discardableResult
     public func pushField(of table: Int32) -> ValueType { ValueType(lua_rawget(thread, table)) }
+
+    /// Puts a field of the table on top in that one's place, raw. May fail.
+    public func replaceTop(withField name: String) -> Bool {
+        guard push(name) else { return false }
+        pushField(of: -2)
+        remove(at: -2)
+        return true
+    }
 
     /// How many elements a table has, raw.
     @inlinable

@@ -9,6 +9,9 @@ static const char json_lua[] = {
 static const char net_lua[] = {
 #embed "runloop/net.lua"
 };
+static const char notifications_lua[] = {
+#embed "runloop/notifications.lua"
+};
 static const char prelude_lua[] = {
 #embed "runloop/prelude.lua"
 };
@@ -75,6 +78,7 @@ static const lua_module modules[] = {
     MODULE("runloop.json", json_lua),
     MODULE("runloop.channels", channels_lua),
     MODULE("runloop.net", net_lua),
+    MODULE("runloop.notifications", notifications_lua),
     MODULE("runloop.prelude", prelude_lua),
     MODULE("runloop.prompt.entries", prompt_entries_lua),
     MODULE("runloop.prompt.inspect", prompt_inspect_lua),

@@ -39,6 +39,17 @@ struct ArchitectureTests {
         }
     }
 
+    /// What can raise is called in `Lua` and the C beneath it, and nowhere else: a raise over a Swift frame is a crash later on.
+    @Test("nothing above Lua calls its C functions", arguments: Tree.files(under: "Sources", "swift"))
+    func sealed(path: String) throws {
+        guard !path.hasPrefix("Sources/Lua/") else { return }
+        for (number, line) in try Tree.lines(path).enumerated() {
+            #expect(
+                !SourceTests.code(line).contains(/\b(?:lua|luaL|cl)_[a-zA-Z_]+\b/),
+                "\(path):\(number + 1): Stack, Call and Interpreter offer what is safe; add there what is missing")
+        }
+    }
+
     @Test("the targets of Package.swift depend on each other as the picture says")
     func dependencies() throws {
         let package = try Tree.text("Package.swift")

@@ -263,6 +263,8 @@ static inline const char *cl_copyright(void) { return LUA_COPYRIGHT; }
 static inline const char *cl_release(void) { return LUA_RELEASE; }
 /// Pushes the Lua-written part of the library as a function, or an error value. It is compiled once for all states.
 int cl_load_prelude(lua_State *L);
+/// The same for its last argument, which makes `rl.notifications`.
+int cl_load_notifications(lua_State *L);
 
 /// Whether there is a module of the product's own of this name.
 int cl_has_module(const char *name);

@@ -1,5 +1,5 @@
-internal import CLuaSupport
 internal import Linux
+internal import Lua
 internal import RunLoops
 
 /// Somebody who has attached: what the port's thread and the one that runs Lua both know of one.
@@ -11,12 +11,12 @@ final class AttachClient: @unchecked Sendable {
     let outbox: AttachOutbox
     /// Entries up to this number are not to run any more; all of them, once it is gone.
     private let unwanted = Lock(0)
-    private let host: UnsafeMutablePointer<cl_host>
+    private let running: Entries
 
-    init(number: Int, process: Int32, host: UnsafeMutablePointer<cl_host>, outbox: AttachOutbox) {
+    init(number: Int, process: Int32, running: Entries, outbox: AttachOutbox) {
         self.number = number
         self.process = process
-        self.host = host
+        self.running = running
         self.outbox = outbox
     }
 
@@ -26,10 +26,10 @@ final class AttachClient: @unchecked Sendable {
     func isUnwanted(_ entry: Int) -> Bool { unwanted.withLock { $0 >= entry } }
     var isGone: Bool { unwanted.withLock { $0 == .max } }
 
-    /// On the port's thread: an entry, and those before it, are not to go on. `cl_end_entries` is for code that never lets the
+    /// On the port's thread: an entry, and those before it, are not to go on. That is for code that never lets the
     /// loop turn, and finds nothing to do otherwise.
     func end(entriesUpTo entry: Int) {
         unwanted.withLock { $0 = max($0, entry) }
-        cl_end_entries(host, identity(ofEntry: 0), identity(ofEntry: min(entry, Attach.Entry.lastNumber)))
+        running.end(from: identity(ofEntry: 0), to: identity(ofEntry: min(entry, Attach.Entry.lastNumber)))
     }
 }

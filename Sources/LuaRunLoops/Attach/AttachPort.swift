@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Glibc
 internal import Linux
 internal import Lua
@@ -11,7 +10,7 @@ final class AttachPort: @unchecked Sendable {
     let name: String
     private let description: [String]
     private let target: RunLoop.Handle
-    private let host: UnsafeMutablePointer<cl_host>
+    private let entries: Entries
     private let handle: RunLoop.Handle
     private var thread: Linux.Thread?
     private let process = getpid()
@@ -39,12 +38,12 @@ final class AttachPort: @unchecked Sendable {
     /// - Parameter description: what a client gets to know: the name, the script, the version of Lua.
     /// - Throws: what the system refuses.
     init(
-        name: String, description: [String], target: RunLoop.Handle, host: UnsafeMutablePointer<cl_host>
+        name: String, description: [String], target: RunLoop.Handle, entries: Entries
     ) throws(SystemError) {
         self.name = name
         self.description = description
         self.target = target
-        self.host = host
+        self.entries = entries
         do throws(SystemError) {
             handle = try RunLoop.Handle()
         } catch {
@@ -177,7 +176,7 @@ final class AttachPort: @unchecked Sendable {
                 if let self, let seat = seats[number] { pump(seat) }
             }
         }
-        let client = AttachClient(number: number, process: message.process, host: host, outbox: outbox)
+        let client = AttachClient(number: number, process: message.process, running: entries, outbox: outbox)
         seats[number] = Seat(client, RunLoop.current.now)
         message.answer(Array(([String(Attach.version)] + description).joined(separator: "\n").utf8))
         // It says on which terminal; nothing else of what it says is believed.

@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Glibc
 public import Linux
 internal import Lua
@@ -12,7 +11,7 @@ final class AttachServer {
     private let port: AttachPort
     private var sessions: [Int: AttachSession] = [:]
     private var again: RunLoop.Timer?
-    private var redirection: (UInt32, UInt32) = (0, 0)
+    private let redirection: Redirection
 
     /// - Throws: what the system refuses.
     init(_ host: LuaHost, name: String?, title: String) throws(SystemError) {
@@ -23,19 +22,13 @@ final class AttachServer {
         port = try AttachPort(
             name: Attach.portName(process: getpid(), name: name),
             description: [name ?? "", title.split(separator: "\n").joined(separator: " "), LuaHost.luaRelease],
-            target: host.loop.handle, host: host.host)
-        var slots: [UInt32] = [0, 0]
-        _ = cl_open_redirection(host.host, &slots)
-        redirection = (slots[0], slots[1])
-        cl_watch_entries(host.host) { host in
-            guard let swift = host?.pointee.swift else { return 0 }
-            let lua = unsafe Unmanaged<LuaHost>.fromOpaque(swift).takeUnretainedValue()
-            return lua.attachServer?.isInEntry ?? false ? 1 : 0
-        }
+            target: host.loop.handle, entries: host.entries)
+        redirection = host.openRedirection()
+        host.watchEntries()
     }
 
     /// The code that runs is that of an entry, not of a callback in a run of the loop inside it.
-    private var isInEntry: Bool { sessions.values.contains { $0.isRunning && $0.depth == host.loop.depth } }
+    fileprivate var isInEntry: Bool { sessions.values.contains { $0.isRunning && $0.depth == host.loop.depth } }
 
     var runsEntry: Bool { sessions.values.contains { $0.isRunning } }
 
@@ -84,7 +77,7 @@ final class AttachServer {
             _ = Unmanaged.passRetained(session)
         }
         sessions = [:]
-        cl_close_redirection(host.host, [redirection.0, redirection.1])
+        host.close(redirection)
     }
 }
 

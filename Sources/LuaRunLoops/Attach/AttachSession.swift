@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Lua
 internal import RunLoops
 
@@ -16,31 +15,20 @@ final class AttachSession {
     /// How many runs of the loop were in progress when it began, or went on.
     private(set) var depth = 0
     private var wasInterrupted = false
-    private var outer: [(sink: UnsafeMutablePointer<cl_sink>?, entry: UInt64)] = []
-    private let sinkAddress = UnsafeMutablePointer<cl_sink>.allocate(capacity: 1)
+    private var outer: [(place: Sink.Place, entry: UInt64)] = []
+    private lazy var sink = Sink { [unowned self] in print($0) }
 
     /// nil when there is not enough memory, or Lua has not got what it needs.
     init?(_ server: AttachServer, _ host: LuaHost, _ client: AttachClient) {
         self.server = server
         self.host = host
         self.client = client
-        guard let script = PromptScript(host, guest: Self.chunkName) else {
-            sinkAddress.deallocate()
-            return nil
-        }
+        guard let script = PromptScript(host, guest: Self.chunkName) else { return nil }
         self.script = script
-        sinkAddress.initialize(
-            to: cl_sink(context: Unmanaged.passUnretained(self).toOpaque()) { context, bytes, length in
-                guard let context else { return 0 }
-                let session = Unmanaged<AttachSession>.fromOpaque(context).takeUnretainedValue()
-                return session.print(UnsafeRawBufferPointer(start: bytes, count: length)) ? 1 : 0
-            })
     }
 
     /// One for all clients: where timers and tasks were made is kept for good.
     static let chunkName = "(attach)"
-
-    deinit { sinkAddress.deallocate() }
 
     // MARK: Questions
 
@@ -110,15 +98,15 @@ final class AttachSession {
         if runs {
             depth = host.loop.depth
             let number = client.identity(ofEntry: entries.first?.number ?? 0)
-            outer.append((cl_redirect(sinkAddress), cl_entry_runs(number)))
+            outer.append((Sink.redirect(to: sink.place), Interpreter.entryRuns(number)))
             // The port's thread notes first, and looks then for what runs; here it is the other way round. So one of the two
             // finds out, whenever it is that the client goes. One that is cancelled where it waits has its error already.
             if let entry = entries.first, client.isUnwanted(entry.number), !wasInterrupted {
-                cl_interrupt_entry(host.host, number)
+                host.interruptEntry(number)
             }
         } else if let before = outer.popLast() {
-            _ = cl_redirect(before.sink)
-            _ = cl_entry_runs(before.entry)
+            _ = Sink.redirect(to: before.place)
+            _ = Interpreter.entryRuns(before.entry)
             isRunning = !outer.isEmpty
         }
     }
@@ -141,7 +129,7 @@ final class AttachSession {
         if isRunning {
             // It runs the loop itself.
             host.loop.stopRuns(from: depth)
-            cl_interrupt_entry(host.host, client.identity(ofEntry: entry.number))
+            host.interruptEntry(client.identity(ofEntry: entry.number))
         } else if !wasInterrupted && !client.isGone {
             wasInterrupted = true
             task.cancel()

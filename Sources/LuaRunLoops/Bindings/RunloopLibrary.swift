@@ -39,6 +39,7 @@ enum RunloopLibrary {
         .init("source:post", packs: 2) { Call.run($0, SourceBinding.postFromAfar) },
         .init("is_foreign") { SourceBinding.isForeign(Call($0)) },
         .init("take_command") { SourceBinding.takeCommand(Call($0)) },
+        .init("unknown_field") { unknownField(Call($0)) },
         .init("rl.wait_readable") { Call.run($0, WaitBinding.waitReadable) },
         .init("rl.wait_writable") { Call.run($0, WaitBinding.waitWritable) },
         .init("rl.timeout") { Call.run($0, WaitBinding.timeout) },
@@ -54,6 +55,12 @@ enum RunloopLibrary {
         guard slot != 0 else { throw .noMemory }
         call.luaHost.cancelled = slot
         return call.nothing()
+    }
+
+    /// (name, known names…): what to say of it.
+    private static func unknownField(_ call: Call) -> Int32 {
+        let known = call.count < 2 ? [] : (2...call.count).compactMap { call.string($0) }
+        return call.answer(Misuse(unknown: call.string(1) ?? "", known: known.sorted()).message)
     }
 
     private static func now(_ call: Call) -> Int32 {
@@ -110,6 +117,8 @@ func openRunloop(_ call: Call) throws(Misuse) -> Int32 {
     guard host.texts.make(host), call.push(RunloopLibrary.functions) else { throw .noMemory }
     guard call.stack.pushPrelude() else { return call.raiseValue() }
     call.stack.insert(at: -2)
-    guard call.stack.pushInternals(), call.push(RunloopLibrary.internals) else { return call.raiseValue() }
-    return call.call(arguments: 3)
+    guard call.stack.pushInternals(), call.push(RunloopLibrary.internals), call.stack.pushNotifications() else {
+        return call.raiseValue()
+    }
+    return call.call(arguments: 4)
 }

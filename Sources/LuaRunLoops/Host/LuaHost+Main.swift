@@ -1,4 +1,3 @@
-internal import CLuaSupport
 public import Lua
 internal import Glibc
 internal import RunLoops
@@ -14,29 +13,21 @@ extension LuaHost {
 
     /// Compiles a chunk and leaves the function on `main`'s stack; or returns an error message.
     public func load(_ chunk: Chunk) -> String? {
-        host.pointee.is_unreadable = 0
-        let status: Int32
-        switch chunk {
-        case .file(let path): status = path.withAnyCString { cl_load_file(main, $0) }
-        case .standardInput: status = cl_load_file(main, nil)
-        case .requiring: status = cl_get_global(main, "require")
-        case .text(let text, let name):
-            status = name.withAnyCString { name in
-                text.withAnyBytes { bytes in
-                    bytes.withMemoryRebound(to: CChar.self) {
-                        cl_load_text(main, $0.baseAddress ?? name, $0.count, name)
-                    }
-                }
+        let isThere =
+            switch chunk {
+            case .file(let path): pushCode(ofFile: path)
+            case .standardInput: pushCode(ofFile: nil)
+            case .requiring: pushGlobal("require")
+            case .text(let text, let name): pushCode(text, name: name)
             }
-        }
-        return status == LUA_OK ? nil : popMessage()
+        return isThere ? nil : popMessage()
     }
 
     /// The latest `load` failed because the file could not be read.
-    public var chunkIsUnreadable: Bool { host.pointee.is_unreadable != 0 }
+    public var chunkIsUnreadable: Bool { fileIsUnreadable }
 
     /// Forgets what `load` left.
-    public func dropChunk() { cl_pop(main, 1) }
+    public func dropChunk() { stack.pop() }
 
     /// Runs the function that `load` left, as a task, until it ends or waits.
     ///
@@ -45,7 +36,7 @@ extension LuaHost {
     ///   - configure: sets the task's handlers before it starts.
     public func start(arguments: [String] = [], configure: (MainTask) -> Void = { _ in }) -> MainTask? {
         guard let fiber = takeFiber() else {
-            cl_pop(main, 1)
+            stack.pop()
             return nil
         }
         let count = Int32(arguments.count)
@@ -70,8 +61,8 @@ extension LuaHost {
         configure(task)
         task.begins(fiber)
         fiber.attachment = task
-        cl_push_chunk_runner(fiber.thread)
-        lua_rotate(fiber.thread, -arguments - 2, 1)
+        fiber.stack.pushChunkRunner()
+        fiber.stack.insert(at: -arguments - 2)
         resume(fiber, arguments: arguments + 1)
         return task
     }
@@ -82,7 +73,7 @@ extension LuaHost {
         program.table { table in
             for (index, argument) in arguments.enumerated() { table.field(index - script) { $0.append(argument) } }
         }
-        return stack.push(program) && cl_set_global(main, "arg") == LUA_OK
+        return stack.push(program) && setGlobal("arg")
     }
 
     /// Sets a global to the value at an index of a coroutine's stack. Returns an error message, or nil.
@@ -90,14 +81,7 @@ extension LuaHost {
         guard source.reserve(1), stack.reserve(1) else { return "not enough memory" }
         source.pushCopy(of: index)
         source.move(1, to: stack)
-        return name.withAnyCString { cl_set_global(main, $0) } == LUA_OK ? nil : popMessage()
-    }
-
-    /// Puts what the script finds as `...` on `main`'s stack, behind what `load` left: the global `arg` from 1 on, whatever
-    /// has become of it. Returns how many values those are; nil, with the error on the stack: it is no table.
-    private func pushArguments() -> Int32? {
-        let top = lua_gettop(main)
-        return cl_push_arguments(main) == LUA_OK ? lua_gettop(main) - top : nil
+        return setGlobal(name) ? nil : popMessage()
     }
 
     /// Runs the script that `load` left, with the elements of the global `arg` as `...`. Returns an error message if there
@@ -117,15 +101,12 @@ extension LuaHost {
     }
 
     /// "Lua 5.4.4".
-    public static let luaRelease = String(cString: cl_release())
+    public static var luaRelease: String { release }
     /// What `lua -v` says.
-    public static let luaCopyright = String(cString: cl_copyright())
+    public static var luaCopyright: String { copyright }
 
     /// Turns Lua's warnings on.
-    public func turnWarningsOn() { lua_warning(main, "@on", 0) }
-
-    /// `lua_State` for callers that call into Lua themselves, as the prompt does.
-    public var state: OpaquePointer { main }
+    public func turnWarningsOn() { setWarnings(on: true) }
 
     /// Has signals noted; `handler` is called on the loop's thread, between two callbacks, with those that came.
     public func handleSignals(_ handler: @escaping ([Int32]) -> Void) {
@@ -135,17 +116,12 @@ extension LuaHost {
             if !noted.isEmpty { handler(noted) }
             for part in parts { part.attend() }
         }
-        cl_handle_signals(
-            host, { Signals.handle?.raiseAttention() }, { Signals.handle?.isWaiting ?? false ? 1 : 0 },
-            { host in
-                guard let host, let swift = host.pointee.swift else { return }
-                let lua = unsafe Unmanaged<LuaHost>.fromOpaque(swift).takeUnretainedValue()
-                write(lua.why() + "\n", to: 2)
-            })
+        handleSignals(
+            notify: { Signals.handle?.raiseAttention() }, isWaiting: { Signals.handle?.isWaiting ?? false ? 1 : 0 })
     }
 
     /// Those that came and that nobody has dealt with, for code that does not wait for the loop to ask.
-    public func takeSignals() -> [Int32] { [SIGINT, SIGTERM, SIGQUIT].filter { cl_take_signal($0) != 0 } }
+    public func takeSignals() -> [Int32] { [SIGINT, SIGTERM, SIGQUIT].filter { Self.takeSignal($0) } }
 
     /// What keeps the loop alive.
     public func why() -> String { InspectBinding.why(self) }

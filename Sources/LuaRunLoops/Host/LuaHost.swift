@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Linux
 public import Lua
 public import RunLoops
@@ -48,13 +47,14 @@ public final class LuaHost: Interpreter {
         sleepers.host = self
         loop.attachment = self
         setHome(loop.handle)
-        host.pointee.exit = { host, status, closes in
-            guard let swift = host?.pointee.swift else { return }
-            let lua = unsafe Unmanaged<LuaHost>.fromOpaque(swift).takeUnretainedValue()
-            if closes != 0 { lua.close() } else { lua.stopBeingAttachable() }
-            lua.onExit(lua, status)
-        }
     }
+
+    public override func exits(_ status: Int32, closes: Bool) {
+        if closes { close() } else { stopBeingAttachable() }
+        onExit(self, status)
+    }
+
+    public override func tellWhy() { write(why() + "\n", to: 2) }
 
     static func running(_ thread: OpaquePointer) -> LuaHost {
         // Every interpreter of this program is one.
@@ -64,7 +64,7 @@ public final class LuaHost: Interpreter {
     /// Opens the standard libraries, and makes `require "runloop"` work. Returns an error message, or nil.
     public func openLibraries(ignoringEnvironment: Bool = false) -> String? {
         ignoresEnvironment = ignoringEnvironment
-        guard cl_open_libraries(main, ignoringEnvironment ? 1 : 0) == LUA_OK, openModules() else { return popMessage() }
+        guard openLibraries(withoutEnvironment: ignoringEnvironment), openModules() else { return popMessage() }
         return nil
     }
 

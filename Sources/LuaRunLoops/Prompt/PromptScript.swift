@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Glibc
 internal import Linux
 public import Lua
@@ -16,24 +15,19 @@ public final class PromptScript {
     ///   last results are local to it.
     public init?(_ host: LuaHost, guest: String? = nil) {
         self.host = host
-        let main = host.main
+        let stack = host.stack
         let opening = guest == nil ? "rl = rl or require 'runloop'" : "require 'runloop'"
         guard host.load(.text(opening, name: "=[rlhost]")) == nil,
-            cl_call_traced(main, 0, 0) == LUA_OK, cl_load_module(main, "runloop.prompt.entries") == LUA_OK,
-            cl_load_module(main, "runloop.prompt.inspect") == LUA_OK,
-            cl_call_traced(main, 0, 1) == LUA_OK, Call(main).push(Self.library)
+            stack.call(arguments: 0, results: 0), stack.pushModule("runloop.prompt.entries"),
+            stack.pushModule("runloop.prompt.inspect"), stack.call(arguments: 0, results: 1),
+            Call(stack.thread).push(Self.library)
         else { return nil }
         // Instead of the table, its function.
-        host.setScratch("list_directory")
-        guard cl_push_text(main, host.host.pointee.scratch, host.host.pointee.length) == LUA_OK else { return nil }
-        lua_rawget(main, -2)
-        lua_rotate(main, -2, 1)
-        cl_pop(main, 1)
-        guard cl_push_module_text(main, "runloop.reference") == LUA_OK, cl_push_internals(main) == LUA_OK,
-            Self.push(guest, host), cl_call_traced(main, 5, 1) == LUA_OK
+        guard stack.replaceTop(withField: "list_directory"), stack.pushModuleText("runloop.reference"),
+            stack.pushInternals(), stack.push(guest), stack.call(arguments: 5, results: 1)
         else { return nil }
-        functions = host.anchor(main, -1)
-        cl_pop(main, 1)
+        functions = stack.anchor(-1)
+        stack.pop()
         guard functions != 0, call("install") != nil else { return nil }
     }
 
@@ -61,38 +55,41 @@ public final class PromptScript {
 
     /// Compiles an entry and leaves its function on `main`'s stack, for `LuaHost.start`; or says what is wrong with it.
     public func compile(_ text: String) -> String? {
-        let base = lua_gettop(host.main)
+        let stack = host.stack
+        let base = stack.top
         // Not only for lack of memory: Control-C may meet any of these calls.
-        guard begin("compile"), push(text), cl_call_traced(host.main, 1, 2) == LUA_OK,
-            lua_type(host.main, base + 1) == LUA_TFUNCTION
+        guard begin("compile"), stack.push(text), stack.call(arguments: 1, results: 2),
+            stack.type(base + 1) == .function
         else {
             let message = host.popMessage()
-            lua_settop(host.main, base)
+            stack.top = base
             return host.stack.wasInterrupted ? "interrupted!" : message
         }
-        cl_pop(host.main, 1)
+        stack.pop()
         return nil
     }
 
     /// Whether an entry is wrong only because it is not finished.
     public func isIncomplete(_ text: String) -> Bool {
-        guard begin("is_incomplete"), push(text), cl_call_traced(host.main, 1, 1) == LUA_OK else { return false }
-        defer { cl_pop(host.main, 1) }
-        return lua_toboolean(host.main, -1) != 0
+        guard begin("is_incomplete"), host.stack.push(text), host.stack.call(arguments: 1, results: 1) else {
+            return false
+        }
+        defer { host.stack.pop() }
+        return host.stack.boolean(-1)
     }
 
     /// The text that shows the topmost `count` values of a coroutine; nil for no values. Sets `_` and `_1` and so on.
     public func show(_ source: Stack, _ count: Int32, width: Int, color: Bool, deep: Bool = false) -> String? {
-        let main = host.main
-        guard lua_checkstack(main, count + 30) != 0, source.reserve(count + 1),
+        let stack = host.stack
+        guard stack.reserve(count + 30), source.reserve(count + 1),
             begin(deep ? "show_deep" : "show")
         else { return "not enough memory" }
-        lua_pushinteger(main, lua_Integer(width))
-        lua_pushboolean(main, color ? 1 : 0)
-        source.move(count, to: host.stack)
-        guard cl_call_traced(main, count + 2, 1) == LUA_OK else { return host.popMessage() }
-        defer { cl_pop(main, 1) }
-        return Call(main).string(-1)
+        stack.push(width)
+        stack.push(color)
+        source.move(count, to: stack)
+        guard stack.call(arguments: count + 2, results: 1) else { return host.popMessage() }
+        defer { stack.pop() }
+        return stack.string(-1)
     }
 
     /// What may stand at the end of a text: where it begins, in bytes, and the candidates.
@@ -114,69 +111,51 @@ public final class PromptScript {
 
     /// The text of a global, as `tostring` gives it; nil if it is nil, or cannot be had.
     public func text(ofGlobal name: String) -> String? {
-        let status = name.withCString { cl_get_global(host.main, $0) }
-        defer { cl_pop(host.main, 1) }
-        guard status == LUA_OK, lua_type(host.main, -1) != LUA_TNIL else { return nil }
-        cl_to_text(host.main, -1)
-        return host.scratch
+        guard host.pushGlobal(name), !host.stack.isMissing(-1) else {
+            host.stack.pop()
+            return nil
+        }
+        return host.stack.popText()
     }
 
     // MARK: Calls
 
-    private func push(_ text: String) -> Bool { Self.push(text, host) }
-
-    private static func push(_ text: String?, _ host: LuaHost) -> Bool {
-        guard let text else {
-            lua_pushnil(host.main)
-            return true
-        }
-        host.setScratch(text)
-        return cl_push_text(host.main, host.host.pointee.scratch, host.host.pointee.length) == LUA_OK
-    }
-
     /// Pushes a function of the script.
     private func begin(_ name: String) -> Bool {
-        guard lua_checkstack(host.main, 30) != 0 else { return false }
-        host.push(host.main, slot: functions)
-        guard push(name) else { return false }
-        lua_rawget(host.main, -2)
-        lua_rotate(host.main, -2, 1)
-        cl_pop(host.main, 1)
-        return true
+        guard host.stack.reserve(30) else { return false }
+        host.push(host.stack, slot: functions)
+        return host.stack.replaceTop(withField: name)
     }
 
     /// Calls a function of the script with texts; its results as texts, nil where they are none. nil: it failed.
     private func call(_ name: String, _ arguments: String...) -> [String?]? {
-        let base = lua_gettop(host.main)
-        guard begin(name), arguments.allSatisfy(push),
-            cl_call_traced(host.main, Int32(arguments.count), LUA_MULTRET) == LUA_OK
+        let stack = host.stack
+        let base = stack.top
+        guard begin(name), arguments.allSatisfy({ stack.push($0) }),
+            stack.call(arguments: Int32(arguments.count), results: Stack.all)
         else {
-            lua_settop(host.main, base)
+            stack.top = base
             return nil
         }
-        let call = Call(host.main)
         var results: [String?] = []
-        for index in base..<lua_gettop(host.main) {
-            results.append(call.string(index + 1) ?? call.integer(index + 1).map { "\($0)" })
+        for index in base..<stack.top {
+            results.append(stack.string(index + 1) ?? stack.integer(index + 1).map { "\($0)" })
         }
-        lua_settop(host.main, base)
+        stack.top = base
         return results
     }
 }
 
 extension LuaHost {
     /// Has Lua code interrupted, as Control-C does: what runs now, or what goes on when the runs of the loop have ended.
-    public func interrupt() { cl_interrupt_once(host) }
-
-    /// Called in the signal handler, before a signal that nobody has listened to ends the process.
-    public static func setLastWords(_ function: @convention(c) () -> Void) { cl_set_last_words(function) }
+    public func interrupt() { interruptOnce() }
 
     /// Called with true before a program that `os.execute` runs, and with false after it, on the thread that runs it.
-    public static func setAroundProgram(_ function: @convention(c) (Int32) -> Void) { cl_set_around_program(function) }
+    public static func setAroundProgram(_ function: @convention(c) (Int32) -> Void) { setAroundPrograms(function) }
 
     /// A Control-C that has just come was meant for the code that begins now.
-    public func handInterruptOver() { cl_hand_interrupt_over(host) }
+    public func handInterruptOver() { handSignalOver() }
 
     /// No Lua code runs any more that an interruption was meant for. A signal that has met none is still to be taken.
-    public func forgetInterrupt() { cl_forget_interrupts() }
+    public func forgetInterrupt() { Self.forgetInterruptions() }
 }

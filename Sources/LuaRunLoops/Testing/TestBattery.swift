@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Linux
 internal import Lua
 
@@ -14,13 +13,8 @@ extension Battery {
 extension LuaHost {
     /// Calls the function that `load` left, with strings as arguments, outside of any task. Returns an error message.
     public func callLoaded(_ arguments: [String]) -> String? {
-        for argument in arguments {
-            setScratch(argument)
-            guard lua_checkstack(main, 4) != 0,
-                cl_push_text(main, host.pointee.scratch, host.pointee.length) == LUA_OK
-            else { return popMessage() }
-        }
-        return cl_call_traced(main, Int32(arguments.count), 0) == LUA_OK ? nil : popMessage()
+        for argument in arguments where !stack.push(argument) { return popMessage() }
+        return stack.call(arguments: Int32(arguments.count), results: 0) ? nil : popMessage()
     }
 
     /// The process dies when the one that started it does, and prints line by line.

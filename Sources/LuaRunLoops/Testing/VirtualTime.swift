@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Linux
 internal import Lua
 public import RunLoops
@@ -28,7 +27,7 @@ public final class TestWorld {
             loop.stopAll()
             loop.handle.wakeUp()
         }
-        loop.attentionHandler = { loop in if cl_time_is_over() != 0 { loop.stopAll() } }
+        loop.attentionHandler = { loop in if LuaHost.timeIsOver { loop.stopAll() } }
         Alarm.handle = loop.handle
     }
 
@@ -62,11 +61,12 @@ public final class TestWorld {
     func startWatch(_ host: LuaHost, seconds: Double) {
         isStuck = false
         isStopped = false
-        cl_watch(
-            host.host, seconds, { Alarm.handle?.raiseAttention() }, { Alarm.handle?.isWaiting ?? false ? 1 : 0 })
+        host.startWatch(
+            seconds: seconds, notify: { Alarm.handle?.raiseAttention() },
+            isWaiting: { Alarm.handle?.isWaiting ?? false ? 1 : 0 })
     }
 
-    func stopWatch(_ host: LuaHost) { cl_watch(host.host, 0, nil, nil) }
+    func stopWatch(_ host: LuaHost) { host.stopWatch() }
 
     /// For the signal handler.
     private enum Alarm {

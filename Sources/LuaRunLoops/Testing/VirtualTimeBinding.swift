@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Lua
 internal import RunLoops
 
@@ -46,7 +45,7 @@ enum VirtualTimeBinding {
                 outcome = "stopped"
             } else if !world.errors.isEmpty {
                 outcome = "error"
-            } else if cl_time_is_over() != 0 {
+            } else if LuaHost.timeIsOver {
                 outcome = "time"
             } else if task.hasEnded {
                 outcome = "ended"

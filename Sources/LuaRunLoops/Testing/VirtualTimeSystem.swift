@@ -1,4 +1,3 @@
-internal import CLuaSupport
 internal import Glibc
 internal import Linux
 internal import Lua
@@ -43,9 +42,9 @@ enum VirtualTimeSystem {
     private static func list(_ call: Call, _ index: Int32) -> [[UInt8]]? {
         guard call.stack.type(index) == .table, call.stack.reserve(4) else { return nil }
         var list: [[UInt8]] = []
-        for i in 0..<lua_rawlen(call.thread, index) {
-            lua_rawgeti(call.thread, index, lua_Integer(i + 1))
-            defer { cl_pop(call.thread, 1) }
+        for i in 0..<call.stack.length(of: index) {
+            call.stack.pushElement(i + 1, of: index)
+            defer { call.stack.pop() }
             guard let bytes = call.bytes(-1) else { return nil }
             list.append(Array(bytes))
         }
@@ -82,10 +81,10 @@ enum VirtualTimeSystem {
                 arguments, environment: list(call, 2), directory: call.bytes(3).map { Array($0) }, descriptors: theirs,
                 terminal: terminal)
             for end in ours { try Descriptor.setNonBlocking(end.number) }
-            guard lua_checkstack(call.thread, 8) != 0 else { return call.raiseOutOfMemory() }
-            lua_pushinteger(call.thread, lua_Integer(program.process))
+            guard call.stack.reserve(8) else { return call.raiseOutOfMemory() }
+            call.stack.push(Int(program.process))
             // Theirs who asked from now on: `close` closes them.
-            for end in ours + [program.end] { lua_pushinteger(call.thread, lua_Integer(end.release())) }
+            for end in ours + [program.end] { call.stack.push(Int(end.release())) }
             return call.values(Int32(ours.count + 2))
         } catch {
             return call.fail(error)
@@ -120,14 +119,11 @@ enum VirtualTimeSystem {
 
     /// read(fd): what is there, "" at the end; nil and "EAGAIN" when nothing is.
     private static func read(_ call: Call) -> Int32 {
-        let host = call.luaHost.host
-        cl_reset(host)
-        return withUnsafeTemporaryAllocation(byteCount: 65536, alignment: 1) { buffer in
+        withUnsafeTemporaryAllocation(byteCount: 65536, alignment: 1) { buffer in
             let count = Glibc.read(fd(call, 1), buffer.baseAddress, buffer.count)
             // A terminal whose last user is gone says EIO: to us that is its end.
             if count < 0, errno != EIO { return call.fail(errno: errno) }
-            return cl_write(host, buffer.baseAddress, max(0, count)) != 0
-                ? CL_STRING.rawValue : call.raiseOutOfMemory()
+            return call.answer(copyOf: UnsafeRawBufferPointer(start: buffer.baseAddress, count: max(0, count)))
         }
     }
 
@@ -162,10 +158,7 @@ enum VirtualTimeSystem {
 
     /// open_fds(): a string with one byte for each of the first descriptors: 1 if it is open.
     private static func openDescriptors(_ call: Call) -> Int32 {
-        let host = call.luaHost.host
-        cl_reset(host)
-        let open = Descriptor.open(below: 1024).map { $0 ? UInt8(1) : 0 }
-        return cl_write(host, open, open.count) != 0 ? CL_STRING.rawValue : call.raiseOutOfMemory()
+        Descriptor.open(below: 1024).map { $0 ? UInt8(1) : 0 }.withUnsafeBytes { call.answer(copyOf: $0) }
     }
 
     /// fd_target(fd): what /proc says it is.
@@ -238,20 +231,13 @@ enum VirtualTimeSystem {
     // MARK: Coverage
 
     private static func countLines(_ call: Call) -> Int32 {
-        cl_count_lines(call.luaHost.host, call.boolean(1) ? 1 : 0)
+        call.luaHost.countLines(call.boolean(1))
         return call.nothing()
     }
 
     /// take_lines(): counts by line by path.
     private static func takeLines(_ call: Call) -> Int32 {
-        var counts: [String: [Int: Int]] = [:]
-        withUnsafeMutablePointer(to: &counts) { counts in
-            cl_take_lines(counts) { context, source, line, count in
-                guard let context, let source else { return }
-                let counts = context.assumingMemoryBound(to: [String: [Int: Int]].self)
-                counts.pointee[String(anyBytes: source), default: [:]][Int(line), default: 0] += Int(count)
-            }
-        }
+        let counts = LuaHost.takeLines()
         var program = ValueProgram()
         program.table { files in
             for (path, lines) in counts {

@@ -1,6 +1,7 @@
 import Glibc
 import LineEditor
 import Linux
+import Lua
 import LuaRunLoops
 import RunLoops
 

@@ -108,7 +108,7 @@ without self:	raises	notifications:post: call it with a colon, as rl.notificatio
 no name:	raises	notifications:enqueue: argument #1 must be the name of a notification, got nil
 no function:	raises	notifications:observe: argument #2 must be a function, got number
 options:	raises	notifications:enqueue: argument #3 must be an options table, got number
-an unknown field:	raises	notifications:enqueue: unknown field 'styl' (there are: coalesce, modes, sender, style)
+an unknown field:	raises	notifications:enqueue: unknown field 'styl' (did you mean 'style'?)
 style:	raises	notifications:enqueue: field 'style' must be "now", "asap" or "idle", got later
 modes:	raises	notifications:enqueue: field 'modes' must be the name of a mode, or an array of them, got number
 modes that are none:	raises	notifications:enqueue: field 'modes' must be the name of a mode, or an array of them, got a table with something else in it

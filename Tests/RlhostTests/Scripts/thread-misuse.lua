@@ -73,7 +73,7 @@ try("stop and wake it", function() loop:stop() loop:wake_up() return loop:is_wai
 nothing:	raises	rl.thread: argument #1 must be a function, got nil
 a number:	raises	rl.thread: argument #1 must be a function, got number
 an empty table:	raises	rl.thread: the first element must be a function, got nil
-an unknown field:	raises	rl.thread: unknown field 'nam' (there are: name)
+an unknown field:	raises	rl.thread: unknown field 'nam' (did you mean 'name'?)
 a name that is none:	raises	rl.thread: field 'name' must be a string, got number
 join, negative:	raises	thread:join: argument #1 must be a number of seconds, 0 or more, got -1
 join, NaN:	raises	thread:join: argument #1 must be a number of seconds, 0 or more, got nan

@@ -1,0 +1,87 @@
+internal import CLuaSupport
+
+/// Signals, and other ways to interrupt the Lua code that runs.
+extension Interpreter {
+    /// Has SIGINT, SIGTERM, SIGQUIT and SIGPIPE noted, and `notify` called in the signal handler. Code that runs is interrupted by the
+    /// first two; `tellWhy` is called in it for the third; the fourth ends the process only if nobody reads its standard output
+    /// any more. To be called on this state's thread, once.
+    public final func handleSignals(
+        notify: @convention(c) () -> Void, isWaiting: @convention(c) () -> Int32
+    ) {
+        cl_handle_signals(host, notify, isWaiting) { Interpreter.of($0)?.tellWhy() }
+    }
+
+    /// Takes the note of a signal; whether there was one.
+    public static func takeSignal(_ number: Int32) -> Bool { cl_take_signal(number) != 0 }
+
+    /// Code that runs, or that goes on next, is interrupted once, as if by SIGINT.
+    public final func interruptOnce() { cl_interrupt_once(host) }
+
+    /// A signal that has just come, while no Lua code ran, is for the code that runs now.
+    public final func handSignalOver() { cl_hand_interrupt_over(host) }
+
+    /// No Lua code runs any more that an interruption was meant for. A signal that has met none is still to be taken.
+    public static func forgetInterruptions() { cl_forget_interrupts() }
+
+    /// Called in the signal handler, before a signal that nobody has listened to ends the process.
+    public static func setLastWords(_ function: @convention(c) () -> Void) { cl_set_last_words(function) }
+
+    /// Called with 1 before a program that `os.execute` runs, and with 0 after it, on the thread that runs it.
+    public static func setAroundPrograms(_ function: @convention(c) (Int32) -> Void) { cl_set_around_program(function) }
+
+    // MARK: Code of somebody who has attached
+
+    /// Has an entry that runs interrupted by `Entries.end`. Once, behind `handleSignals`: without that, nothing is interrupted.
+    public final func watchEntries() { cl_watch_entries(host) { Interpreter.of($0)?.isInEntry ?? false ? 1 : 0 } }
+
+    /// From now on the code of this entry runs on this thread; 0: no entry's. Returns which it was before.
+    public static func entryRuns(_ entry: UInt64) -> UInt64 { cl_entry_runs(entry) }
+
+    /// Code of the entry that runs goes on with the error.
+    public final func interruptEntry(_ entry: UInt64) { cl_interrupt_entry(host, entry) }
+
+    public final var entries: Entries { Entries(host) }
+
+    // MARK: A limit to what a test may take
+
+    /// After so many real seconds, code that runs gets the error "the test takes too long", again every second, and `notify` is
+    /// called in the signal handler.
+    public final func startWatch(
+        seconds: Double, notify: @convention(c) () -> Void, isWaiting: @convention(c) () -> Int32
+    ) {
+        cl_watch(host, seconds, notify, isWaiting)
+    }
+
+    public final func stopWatch() { cl_watch(host, 0, nil, nil) }
+
+    /// Whether the time is over.
+    public static var timeIsOver: Bool { cl_time_is_over() != 0 }
+
+    // MARK: Counting lines
+
+    /// Counts how often each line of Lua runs, in this state's coroutines made from now on too.
+    public final func countLines(_ on: Bool) { cl_count_lines(host, on ? 1 : 0) }
+
+    /// The counts by line by file, which are forgotten.
+    public static func takeLines() -> [String: [Int: Int]] {
+        var counts: [String: [Int: Int]] = [:]
+        withUnsafeMutablePointer(to: &counts) { counts in
+            cl_take_lines(counts) { context, source, line, count in
+                guard let context, let source else { return }
+                let counts = context.assumingMemoryBound(to: [String: [Int: Int]].self)
+                counts.pointee[String(anyBytes: source), default: [:]][Int(line), default: 0] += Int(count)
+            }
+        }
+        return counts
+    }
+}
+
+/// The entries of those who have attached to a state, for any thread.
+public struct Entries: @unchecked Sendable {
+    // Sendable: the state is only named.
+    private let host: UnsafeMutablePointer<cl_host>
+    init(_ host: UnsafeMutablePointer<cl_host>) { self.host = host }
+
+    /// If an entry of these runs now it is interrupted, as by SIGINT. That one alone, however late this is.
+    public func end(from first: UInt64, to last: UInt64) { cl_end_entries(host, first, last) }
+}

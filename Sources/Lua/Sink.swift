@@ -1,0 +1,46 @@
+internal import CLuaSupport
+
+/// Takes what Lua prints on a thread, while it is the one to do so.
+public final class Sink {
+    fileprivate let record = UnsafeMutablePointer<cl_sink>.allocate(capacity: 1)
+    private let write: (UnsafeRawBufferPointer) -> Bool
+
+    /// - Parameter write: returns false for what is to be printed as ever.
+    public init(_ write: @escaping (UnsafeRawBufferPointer) -> Bool) {
+        self.write = write
+        record.initialize(
+            to: cl_sink(context: Unmanaged.passUnretained(self).toOpaque()) { context, bytes, length in
+                guard let context else { return 0 }
+                let sink = Unmanaged<Sink>.fromOpaque(context).takeUnretainedValue()
+                return sink.write(UnsafeRawBufferPointer(start: bytes, count: length)) ? 1 : 0
+            })
+    }
+
+    deinit { record.deallocate() }
+
+    /// Where what is printed goes.
+    public struct Place {
+        fileprivate let record: UnsafeMutablePointer<cl_sink>?
+    }
+
+    public var place: Place { Place(record: record) }
+
+    /// What is printed goes there, and reading finds the end of input. Returns where it went before.
+    public static func redirect(to place: Place) -> Place { Place(record: cl_redirect(place.record)) }
+}
+
+/// What is prepared for redirecting what one state prints.
+public struct Redirection {
+    fileprivate var slots: [UInt32] = [0, 0]
+}
+
+extension Interpreter {
+    /// Prepares redirecting what Lua prints on this thread. One state at a time.
+    public final func openRedirection() -> Redirection {
+        var redirection = Redirection()
+        _ = cl_open_redirection(host, &redirection.slots)
+        return redirection
+    }
+
+    public final func close(_ redirection: Redirection) { cl_close_redirection(host, redirection.slots) }
+}

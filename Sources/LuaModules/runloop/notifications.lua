@@ -1,0 +1,236 @@
+-- Notifications by name, which NSNotificationCenter and NSNotificationQueue have: rl.notifications.
+
+local rl, check_fields = ...
+local error, type, pcall, setmetatable, tostring = error, type, pcall, setmetatable, tostring
+local integer_of = math.tointeger
+
+local notifications = {}
+rl.notifications = notifications
+
+local observers = {}  -- by name, in the order in which they were added
+
+-- What is queued: sets of entries, by name and sender, and by sender. Coalescing looks at what it is about and no more, however
+-- much else is queued.
+local by_name, by_sender = {}, {}
+local NOBODY = {}     -- the sender of those without one
+
+local function check_name(call, name)
+  if type(name) ~= "string" then
+    error(call .. ": argument #1 must be the name of a notification, got " .. type(name), 3)
+  end
+end
+
+local function check_self(call, self)
+  if self ~= notifications then error(call .. ": call it with a colon, as rl.notifications:" .. call:match ":(.*)", 3) end
+end
+
+local Observation = {}
+Observation.__index = Observation
+Observation.__name = "notification_observer"
+
+function Observation:invalidate()
+  if not self.valid then return end
+  self.valid = false
+  local list = observers[self.notification]
+  for i = 1, #list do
+    if list[i] == self then
+      -- A new list: somebody may be walking along the old one.
+      local shorter = {}
+      for j = 1, #list do
+        if j ~= i then shorter[#shorter + 1] = list[j] end
+      end
+      observers[self.notification] = #shorter > 0 and shorter or nil
+      break
+    end
+  end
+end
+
+Observation.__close = Observation.invalidate
+function Observation:is_valid() return self.valid end
+function Observation:name() return self.notification end
+function Observation:__tostring()
+  return ("notification_observer %q (%s)"):format(self.notification, self.valid and "valid" or "invalid")
+end
+
+-- fn(name, info, sender) is called for each notification of that name; with `sender`, only for those from it.
+function notifications:observe(name, fn, sender)
+  check_self("notifications:observe", self)
+  check_name("notifications:observe", name)
+  if type(fn) ~= "function" then error("notifications:observe: argument #2 must be a function, got " .. type(fn), 2) end
+  local observation = setmetatable({ notification = name, fn = fn, sender = sender, valid = true }, Observation)
+  local list = observers[name]
+  local longer = {}
+  for i = 1, list and #list or 0 do longer[i] = list[i] end
+  longer[#longer + 1] = observation
+  observers[name] = longer
+  return observation
+end
+
+-- Every observer is told, whatever happens to those before it; the first error is raised at the end.
+local function deliver(name, info, sender)
+  local list = observers[name]
+  local failed, failure = false, nil
+  for i = 1, list and #list or 0 do
+    local observation = list[i]
+    if observation.valid and (observation.sender == nil or rawequal(observation.sender, sender)) then
+      local done, err = pcall(observation.fn, name, info, sender)
+      if not done and not failed then failed, failure = true, err end
+    end
+  end
+  if failed then error(failure, 0) end
+end
+
+function notifications:post(name, info, sender)
+  check_self("notifications:post", self)
+  check_name("notifications:post", name)
+  deliver(name, info, sender)
+end
+
+local function remember(entry)
+  local name, sender = entry.name, entry.sender
+  local senders = by_name[name] or {}
+  by_name[name] = senders
+  senders[sender] = senders[sender] or {}
+  by_sender[sender] = by_sender[sender] or {}
+  senders[sender][entry] = true
+  by_sender[sender][entry] = true
+end
+
+local function forget(entry)
+  local name, sender = entry.name, entry.sender
+  local senders, all = by_name[name], by_sender[sender]
+  local own = senders[sender]
+  own[entry], all[entry] = nil, nil
+  if next(own) == nil then
+    senders[sender] = nil
+    if next(senders) == nil then by_name[name] = nil end
+  end
+  if next(all) == nil then by_sender[sender] = nil end
+end
+
+-- Takes back one set of entries, or none. Returns how many they were.
+local function withdraw_all(entries)
+  local count = 0
+  for entry in next, entries or {} do
+    forget(entry)
+    entry.cancel()
+    count = count + 1
+  end
+  return count
+end
+
+local function withdraw(name, sender, is_by_name, is_by_sender)
+  if not is_by_name then return is_by_sender and withdraw_all(by_sender[sender]) or 0 end
+  local senders = by_name[name] or {}
+  if is_by_sender then return withdraw_all(senders[sender]) end
+  local count = 0
+  for _, entries in next, senders do count = count + withdraw_all(entries) end
+  return count
+end
+
+-- The modes as an array, or nil if they are not modes.
+local function modes_of(modes)
+  if type(modes) == "string" then modes = { modes } end
+  if type(modes) ~= "table" then return nil end
+  for _, mode in next, modes do
+    if type(mode) ~= "string" then return nil end
+  end
+  return modes
+end
+
+local ENQUEUE = { style = true, coalesce = true, modes = true, sender = true }
+local STYLES = { now = true, asap = true, idle = true }
+
+local function includes(modes, mode)
+  for _, name in ipairs(modes) do
+    if name == mode then return true end
+    if name == "common" then
+      for _, common in ipairs(rl.current():inspect().common_modes) do
+        if common == mode then return true end
+      end
+    end
+  end
+  return false
+end
+
+local function check_sender(call, what, sender)
+  if sender ~= sender then error(call .. ": " .. what .. " must not be NaN, which is nobody", 3) end
+end
+
+function notifications:enqueue(name, info, options)
+  check_self("notifications:enqueue", self)
+  check_name("notifications:enqueue", name)
+  options = options or {}
+  if type(options) ~= "table" then
+    error("notifications:enqueue: argument #3 must be an options table, got " .. type(options), 2)
+  end
+  check_fields("notifications:enqueue", options, ENQUEUE)
+  local style, sender, modes = options.style or "asap", options.sender, modes_of(options.modes or "default")
+  if not STYLES[style] then
+    error("notifications:enqueue: field 'style' must be \"now\", \"asap\" or \"idle\", got " .. tostring(style), 2)
+  end
+  if not modes then
+    error("notifications:enqueue: field 'modes' must be the name of a mode, or an array of them, got "
+      .. (type(options.modes) == "table" and "a table with something else in it" or type(options.modes)), 2)
+  end
+  check_sender("notifications:enqueue", "field 'sender'", sender)
+  local coalesce = options.coalesce
+  if coalesce == nil then coalesce = { "name", "sender" } end
+  if type(coalesce) ~= "table" then
+    error("notifications:enqueue: field 'coalesce' must be an array of \"name\" and \"sender\", got " .. type(coalesce), 2)
+  end
+  local is_by_name, is_by_sender = false, false
+  for key, what in next, coalesce do
+    if integer_of(key) == nil then
+      error("notifications:enqueue: field 'coalesce' must be an array, as in { \"name\" }, got a key " .. tostring(key), 2)
+    elseif what == "name" then is_by_name = true
+    elseif what == "sender" then is_by_sender = true
+    else error("notifications:enqueue: field 'coalesce' holds \"name\" and \"sender\" only, got " .. tostring(what), 2)
+    end
+  end
+  local who = sender == nil and NOBODY or sender
+  withdraw(name, who, is_by_name, is_by_sender)
+  local loop = rl.current()
+  if style == "now" then
+    local mode = loop:mode()
+    if mode == nil or includes(modes, mode) then deliver(name, info, sender) end
+    return
+  end
+  if #modes == 0 then return end
+  local entry = { name = name, sender = who }
+  local function post()
+    forget(entry)
+    deliver(name, info, sender)
+  end
+  if style == "asap" then
+    local request = loop:perform { post, modes = modes }
+    entry.cancel = function() request:cancel() end
+  else
+    -- The source keeps the mode alive; the loop looks again afterwards, since the observers may have made work.
+    local keep = rl.source { name = "idle notification" }
+    local observer = rl.observer { activities = { "before_waiting" }, repeats = false, name = "idle notification",
+      callback = function()
+        keep:invalidate()
+        loop:wake_up()
+        post()
+      end }
+    entry.cancel = function()
+      keep:invalidate()
+      observer:invalidate()
+    end
+    loop:add(keep, modes)
+    loop:add(observer, modes)
+  end
+  remember(entry)
+end
+
+-- Takes back what is queued: by name and sender if both are given, otherwise by the one that is. Returns how many.
+function notifications:dequeue(name, sender)
+  check_self("notifications:dequeue", self)
+  if name == nil and sender == nil then
+    error("notifications:dequeue: give the name of a notification, or a sender, or both", 2)
+  end
+  if name ~= nil then check_name("notifications:dequeue", name) end
+  check_sender("notifications:dequeue", "argument #2", sender)
+  return withdraw(name, sender, name ~= nil, sender ~= nil)
+end

@@ -86,17 +86,54 @@ static void build_names(lua_State *L) {
   host->names = luaL_ref(L, LUA_REGISTRYINDEX);
 }
 
-static lua_Integer count_modules(lua_State *L) {
+static lua_Integer count_modules(lua_State *L, int loaded) {
   lua_Integer count = 0;
-  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   lua_pushnil(L);
-  for (; lua_next(L, -2); count++) lua_pop(L, 1);
-  lua_pop(L, 1);
+  for (; lua_next(L, loaded); count++) lua_pop(L, 1);
   return count;
+}
+
+// (package.loaded, name, module): __newindex.
+static int note_module(lua_State *L) {
+  lua_settop(L, 3);
+  cl_host_of(L)->names_are_old = 1;
+  lua_rawset(L, 1);
+  return 0;
+}
+
+// Has new modules noted, from the first parcel on: counting them for each would be an eighth of what it costs. A script that has put
+// a metatable of its own there keeps it.
+static void guard_modules(lua_State *L, int loaded) {
+  if (lua_getmetatable(L, loaded)) {
+    lua_pop(L, 1);
+    return;
+  }
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, note_module);
+  lua_setfield(L, -2, "__newindex");
+  cl_host_of(L)->modules_guard = lua_topointer(L, -1);
+  lua_setmetatable(L, loaded);
+}
+
+static int are_guarded(lua_State *L, int loaded) {
+  if (!lua_getmetatable(L, loaded)) return 0;
+  int are = lua_topointer(L, -1) == cl_host_of(L)->modules_guard;
+  lua_pop(L, 1);
+  return are;
 }
 
 void cl_push_names(lua_State *L) {
   cl_host *host = cl_host_of(L);
-  if (!host->names || count_modules(L) != host->named_modules) build_names(L);
-  else lua_rawgeti(L, LUA_REGISTRYINDEX, host->names);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  int loaded = lua_gettop(L);
+  int are_old = !host->names ||
+                (are_guarded(L, loaded) ? host->names_are_old : count_modules(L, loaded) != host->named_modules);
+  if (are_old) {
+    guard_modules(L, loaded);
+    host->names_are_old = 0;
+    build_names(L);
+  } else {
+    lua_rawgeti(L, LUA_REGISTRYINDEX, host->names);
+  }
+  lua_remove(L, loaded);
 }

@@ -113,6 +113,8 @@ struct cl_host {
   uint32_t slots_used, slot_count;  ///< how many places were ever filled, and how many there are
   int names;           ///< registry reference of the table of what crosses by name, or 0
   lua_Integer named_modules;
+  const void *modules_guard;  ///< the metatable that notes new modules, or NULL
+  int names_are_old;   ///< there are new ones
   int boxes;           ///< registry reference of the weak table of userdata by host object
   int metatables[CL_MAX_KINDS];
   const cl_kind *kinds[CL_MAX_KINDS];

@@ -69,11 +69,6 @@ int linux_program_ended(int pid, int *number) {
 
 int linux_watch_program(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
-int linux_has_children(void) {
-  siginfo_t info = {0};
-  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
-}
-
 static int lift(int fd) {
   if (fd < 0 || fd >= 10) return fd;
   int higher = fcntl(fd, F_DUPFD_CLOEXEC, 10);
@@ -105,18 +100,9 @@ int linux_open_terminal(int rows, int columns, char *name, size_t size) {
   return master;
 }
 
+int linux_open_slave(const char *name) { return lift(open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)); }
+
 int linux_resize_terminal(int master, int rows, int columns) {
   struct winsize size = {.ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns};
   return ioctl(master, TIOCSWINSZ, &size);
-}
-
-static void on_pipe(int number) { (void)number; }
-
-void linux_become_worker(void) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  setvbuf(stdout, NULL, _IOLBF, 0);
-  // A handler, which programs that it starts do not inherit.
-  struct sigaction action = {.sa_handler = on_pipe, .sa_flags = SA_RESTART};
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGPIPE, &action, NULL);
 }

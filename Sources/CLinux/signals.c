@@ -5,12 +5,13 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-int linux_watch_signals(void) {
+int linux_watch_signals(int quits) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGHUP);
+  if (quits) sigaddset(&set, SIGQUIT);
   sigprocmask(SIG_BLOCK, &set, NULL);
   return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }

@@ -22,13 +22,26 @@ static void on_time_over(lua_State *L, lua_Debug *debug) {
   luaL_error(L, "the test takes too long");
 }
 
+static void on_stuck(lua_State *L, lua_Debug *debug) {
+  (void)debug;
+  cl_hook_new_thread(L);
+  luaL_error(L, "nothing is left that could end this run");
+}
+
+void cl_interrupt_stuck(cl_host *host) {
+  lua_State *L = host->resumption ? host->resumption->coroutine : host->running;
+  if (!L) return;
+  hooked = L;
+  lua_sethook(L, on_stuck, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+}
+
 static void on_alarm(int number) {
   (void)number;
   int saved = errno;
   time_is_over = 1;
   cl_host *host = watched;
   if (host && !watch_is_waiting()) {
-    lua_State *L = host->running ? host->running : host->main;
+    lua_State *L = host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main;
     hooked = L;
     if (L) lua_sethook(L, on_time_over, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
   }

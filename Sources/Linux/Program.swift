@@ -86,11 +86,15 @@ package final class Program: Sendable {
         guard kill(process, signal) == 0 else { throw SystemError("kill", "process \(process)") }
     }
 
-    /// Whether this process has a child that runs.
-    package static var hasChildren: Bool { linux_has_children() != 0 }
+    /// Whether a program runs for this process: a child, or one that a child has left behind.
+    package static var someRun: Bool { linux_programs_run() != 0 }
 
-    /// This process dies with the one that has started it; what it prints comes out line by line; SIGPIPE does not kill it.
-    package static func becomeWorker() { linux_become_worker() }
+    /// Those programs. O(children).
+    package static var running: [Int32] {
+        guard someRun else { return [] }
+        var found = [Int32](repeating: 0, count: 1024)
+        return Array(found[..<Int(linux_programs(&found, 1024))])
+    }
 
     /// Calls `body` with a C array of C strings, NULL at the end.
     private static func withCStrings<Result>(

@@ -14,6 +14,9 @@ package struct PseudoTerminal: Sendable {
         path = String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
+    /// The side that programs have. As long as it is open, nobody is hung up.
+    package func slave() throws(SystemError) -> Descriptor { try Descriptor(linux_open_slave(path), "open", path) }
+
     /// Whose programs are told so by SIGWINCH.
     package static func resize(_ master: Int32, rows: Int32, columns: Int32) throws(SystemError) {
         guard linux_resize_terminal(master, rows, columns) == 0 else {

@@ -2,9 +2,9 @@ internal import CLinux
 
 /// Signals as something to read, for a program that runs nothing but its loop.
 package enum Signals {
-    /// Has SIGINT, SIGTERM and SIGHUP wait in a descriptor instead of ending the process.
-    package static func watch() throws(SystemError) -> Descriptor {
-        try Descriptor(linux_watch_signals(), "signalfd")
+    /// Has SIGINT, SIGTERM and SIGHUP, and on request SIGQUIT, wait in a descriptor instead of ending the process.
+    package static func watch(quits: Bool = false) throws(SystemError) -> Descriptor {
+        try Descriptor(linux_watch_signals(quits ? 1 : 0), "signalfd")
     }
 
     /// The number of the next signal there; nil: there is none.

@@ -47,7 +47,7 @@ public struct Fiber: Hashable {
         nonmutating set { memory.pointee.thread = newValue }
     }
     public var stack: Stack { Stack(memory.pointee.thread) }
-    var slot: UInt32 { memory.pointee.slot }
+    public var slot: UInt32 { memory.pointee.slot }
     public internal(set) var state: State {
         get { memory.pointee.now.state }
         nonmutating set { memory.pointee.now.state = newValue }

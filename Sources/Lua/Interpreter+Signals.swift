@@ -54,6 +54,9 @@ extension Interpreter {
 
     public final func stopWatch() { cl_watch(host, 0, nil, nil) }
 
+    /// Code that runs gets an error, because nothing can happen any more in the loop that it runs.
+    public final func interruptStuck() { cl_interrupt_stuck(host) }
+
     /// Whether the time is over.
     public static var timeIsOver: Bool { cl_time_is_over() != 0 }
 

@@ -27,8 +27,11 @@ static const char prompt_inspect_lua[] = {
 static const char reference_lua[] = {
 #embed "../../docs/lua/runloop.lua"
 };
-static const char test_lua[] = {
-#embed "runloop/test/init.lua"
+static const char test_awaiting_lua[] = {
+#embed "runloop/test/awaiting.lua"
+};
+static const char test_check_lua[] = {
+#embed "runloop/test/check.lua"
 };
 static const char test_clock_lua[] = {
 #embed "runloop/test/clock.lua"
@@ -39,14 +42,38 @@ static const char test_command_lua[] = {
 static const char test_coverage_lua[] = {
 #embed "runloop/test/coverage.lua"
 };
+static const char test_define_lua[] = {
+#embed "runloop/test/define.lua"
+};
+static const char test_doubles_lua[] = {
+#embed "runloop/test/doubles.lua"
+};
+static const char test_events_lua[] = {
+#embed "runloop/test/events.lua"
+};
 static const char test_explain_lua[] = {
 #embed "runloop/test/explain.lua"
+};
+static const char test_fixtures_lua[] = {
+#embed "runloop/test/fixtures.lua"
 };
 static const char test_journal_lua[] = {
 #embed "runloop/test/journal.lua"
 };
+static const char test_json_lua[] = {
+#embed "runloop/test/json.lua"
+};
+static const char test_junit_lua[] = {
+#embed "runloop/test/junit.lua"
+};
 static const char test_leaks_lua[] = {
 #embed "runloop/test/leaks.lua"
+};
+static const char test_lua[] = {
+#embed "runloop/test/init.lua"
+};
+static const char test_memory_lua[] = {
+#embed "runloop/test/memory.lua"
 };
 static const char test_options_lua[] = {
 #embed "runloop/test/options.lua"
@@ -54,14 +81,32 @@ static const char test_options_lua[] = {
 static const char test_order_lua[] = {
 #embed "runloop/test/order.lua"
 };
+static const char test_phase_lua[] = {
+#embed "runloop/test/phase.lua"
+};
+static const char test_property_lua[] = {
+#embed "runloop/test/property.lua"
+};
 static const char test_report_lua[] = {
 #embed "runloop/test/report.lua"
 };
 static const char test_rlclock_lua[] = {
 #embed "runloop/test/rlclock.lua"
 };
+static const char test_run_lua[] = {
+#embed "runloop/test/run.lua"
+};
+static const char test_screen_lua[] = {
+#embed "runloop/test/screen.lua"
+};
+static const char test_snapshot_lua[] = {
+#embed "runloop/test/snapshot.lua"
+};
 static const char test_spawn_lua[] = {
 #embed "runloop/test/spawn.lua"
+};
+static const char test_tap_lua[] = {
+#embed "runloop/test/tap.lua"
 };
 static const char test_values_lua[] = {
 #embed "runloop/test/values.lua"
@@ -71,6 +116,9 @@ static const char test_watch_lua[] = {
 };
 static const char test_worker_lua[] = {
 #embed "runloop/test/worker.lua"
+};
+static const char test_workers_lua[] = {
+#embed "runloop/test/workers.lua"
 };
 
 #define MODULE(name, text) {name, text, sizeof text}
@@ -84,20 +132,36 @@ static const lua_module modules[] = {
     MODULE("runloop.prompt.inspect", prompt_inspect_lua),
     MODULE("runloop.reference", reference_lua),
     MODULE("runloop.test", test_lua),
+    MODULE("runloop.test.awaiting", test_awaiting_lua),
+    MODULE("runloop.test.check", test_check_lua),
     MODULE("runloop.test.clock", test_clock_lua),
     MODULE("runloop.test.command", test_command_lua),
     MODULE("runloop.test.coverage", test_coverage_lua),
+    MODULE("runloop.test.define", test_define_lua),
+    MODULE("runloop.test.doubles", test_doubles_lua),
+    MODULE("runloop.test.events", test_events_lua),
     MODULE("runloop.test.explain", test_explain_lua),
+    MODULE("runloop.test.fixtures", test_fixtures_lua),
     MODULE("runloop.test.journal", test_journal_lua),
+    MODULE("runloop.test.json", test_json_lua),
+    MODULE("runloop.test.junit", test_junit_lua),
     MODULE("runloop.test.leaks", test_leaks_lua),
+    MODULE("runloop.test.memory", test_memory_lua),
     MODULE("runloop.test.options", test_options_lua),
     MODULE("runloop.test.order", test_order_lua),
+    MODULE("runloop.test.phase", test_phase_lua),
+    MODULE("runloop.test.property", test_property_lua),
     MODULE("runloop.test.report", test_report_lua),
     MODULE("runloop.test.rlclock", test_rlclock_lua),
+    MODULE("runloop.test.run", test_run_lua),
+    MODULE("runloop.test.screen", test_screen_lua),
+    MODULE("runloop.test.snapshot", test_snapshot_lua),
     MODULE("runloop.test.spawn", test_spawn_lua),
+    MODULE("runloop.test.tap", test_tap_lua),
     MODULE("runloop.test.values", test_values_lua),
     MODULE("runloop.test.watch", test_watch_lua),
     MODULE("runloop.test.worker", test_worker_lua),
+    MODULE("runloop.test.workers", test_workers_lua),
 };
 
 const lua_module *lua_modules_find(const char *name) {

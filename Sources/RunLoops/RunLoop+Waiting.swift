@@ -73,6 +73,7 @@ extension RunLoop {
                 return handle.clearWakeUp()
             }
             let start = poller.coarseNow()
+            if poller.wantsToKnowDescriptors { poller.watched = descriptors.ofInterest }
             let count = poller.wait(
                 descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
             let woken = handle.endSleep()

@@ -5,6 +5,7 @@
 
 ---@class runloop.test
 ---@field rlhost string the path of the rlhost that runs the tests, for `t.spawn`
+---@field gen runloop.test.Generators makers of random values, for `t.forall`
 local t = {}
 
 -- Defining tests -----------------------------------------------------------------------------------------------------
@@ -15,6 +16,12 @@ local t = {}
 ---@field real_time? boolean time passes as it really does
 ---@field skip? boolean|string it does not run; why
 ---@field only? boolean it runs alone: of this file, only those run that ask for it
+---@field starts_at? number|string|table when it begins by the wall clock, instead of 2000-01-01: seconds since 1970; a date in UTC, like "2024-02-29 12:00:00"; or what `os.time` takes
+---@field time_zone? string the zone of `os.date`, like "Europe/Berlin", instead of that of `--tz` (UTC)
+---@field retries? integer how often it is tried again when it fails; a test that passes then is flaky
+---@field fails? boolean|string it is expected to fail, and fails when it does not; why
+---@field leaks? boolean|string[] `false`: what it leaves behind is cleaned up and not told; or the kinds that it may leave: "timer", "descriptor" …
+---@field tags? string[] for `--tags` and `--skip-tags`, beside words like #slow in its name
 
 ---Groups tests. `body` is called at once, and defines them.
 ---@param name string
@@ -48,6 +55,35 @@ function t.before_each(body) end
 ---defined before the others.
 ---@param body fun()
 function t.after_each(body) end
+
+---Has a function called once, before the first test of the group that runs. What it starts, programs included, lives as long as the
+---group and is no test's leak; time then goes on from test to test. When it fails, so do all tests of the group.
+---@param body fun()
+function t.before_all(body) end
+
+---Has a function called once, after the last test of the group that runs. What of the group's is left then fails the group.
+---@param body fun()
+function t.after_all(body) end
+
+---In a test: has a function called when the test is over, whatever its outcome; the last one first. In before_all: when the group is.
+---@param body fun()
+function t.finally(body) end
+
+---Something that the tests of a group share: made when the first one calls the result, freed when the group ends. In a test it is
+---the test's own. Without `free`, what the value's `__close` does.
+---@generic T
+---@param make fun(): T
+---@param free? fun(value: T)
+---@return fun(): T
+function t.resource(make, free) end
+
+---Defines a test for each case: each element of an array, or each field of a table, by name. A case that is an array is unpacked.
+---In the name, %d, %s and the like stand for the arguments, $name for a field of the case.
+---@param cases table
+---@param name string
+---@param body fun(...)
+---@overload fun(cases: table, name: string, options: runloop.test.Options, body: fun(...))
+function t.each(cases, name, body) end
 
 -- Assertions ---------------------------------------------------------------------------------------------------------
 
@@ -105,6 +141,84 @@ function t.eventually(body, options) end
 ---@return fun(...): ...
 ---@overload fun(n: integer): fun(...)
 function t.expect(body, n) end
+
+---Fails unless a value is what it was when `rlhost test --update` was last given. It is kept in a file beside the tests, `.snap`
+---instead of `.lua`. Strings are kept as they are, tables with a line for each field.
+---@generic T
+---@param value T
+---@param name? string tells several of one test apart, instead of their order
+---@return T
+function t.snapshot(value, name) end
+
+-- Properties ---------------------------------------------------------------------------------------------------------
+
+---Calls a function with random values, and fails when it raises an error or returns false: with the simplest values that were
+---found to do so. The values follow from `--seed`.
+---@param generators runloop.test.Generator|runloop.test.Generator[] one for each argument
+---@param body fun(...): boolean?
+---@param options? { runs?: integer, shrinks?: integer } how many values to try (100), and how long to look for simpler ones (2000 tries)
+function t.forall(generators, body, options) end
+
+---Makes random values.
+---@class runloop.test.Generator
+local Generator = {}
+
+---A generator of what `fn` makes of its values.
+---@param fn fun(value: any): any
+---@return runloop.test.Generator
+function Generator:map(fn) end
+
+---A generator of those of its values that `fn` is true for.
+---@param fn fun(value: any): boolean
+---@return runloop.test.Generator
+function Generator:filter(fn) end
+
+---@class runloop.test.Generators
+---@field integer fun(low?: integer, high?: integer): runloop.test.Generator whole numbers, from -1000 to 1000
+---@field number fun(low?: number, high?: number): runloop.test.Generator numbers, from 0 to 1
+---@field boolean fun(): runloop.test.Generator
+---@field constant fun(value: any): runloop.test.Generator
+---@field element fun(list: any[]): runloop.test.Generator one of the elements; the first one is the simplest
+---@field one_of fun(list: runloop.test.Generator[]): runloop.test.Generator what one of several makes
+---@field list fun(generator: runloop.test.Generator, options?: { min?: integer, max?: integer }): runloop.test.Generator arrays, of 0 to 20 elements
+---@field string fun(alphabet?: string, options?: { min?: integer, max?: integer }): runloop.test.Generator strings of the alphabet, or of all bytes
+---@field record fun(fields: table<any, runloop.test.Generator>): runloop.test.Generator tables with these fields
+
+-- Doubles ------------------------------------------------------------------------------------------------------------
+
+---A function that notes how it is called.
+---@class runloop.test.Spy
+---@overload fun(...): ...
+---@field calls table[] the arguments of each call, with their number as `n`, and what was returned as `results`
+local Spy = {}
+
+---A function that notes how it is called, and does what `fn` does.
+---@param fn? function
+---@return runloop.test.Spy
+function t.spy(fn) end
+
+---Puts a spy that does what `fn` does, or nothing, into a table's field until the test is over. Another value goes there as it is.
+---@param table table
+---@param key any
+---@param fn? any
+---@return any spy
+function t.stub(table, key, fn) end
+
+---How often it was called.
+---@return integer
+function Spy:count() end
+
+---Fails unless it was called just so.
+---@param expected any[][] the arguments of each call
+---@param note? any
+function Spy:equal(expected, note) end
+
+---Fails unless some call had these arguments.
+---@param ... any
+function Spy:called_with(...) end
+
+---Forgets its calls.
+function Spy:clear() end
 
 -- Journals -----------------------------------------------------------------------------------------------------------
 
@@ -164,10 +278,36 @@ function Process:close_input() end
 
 ---Waits until what it writes matches a pattern, from where the last match ended. Fails when time is up, or it has ended
 ---without; the report shows what it wrote instead.
----@param pattern string
+---@param pattern string|string[] of several, that which matches first
 ---@param options? { within?: number, plain?: boolean, from?: "output"|"errors" } 5 seconds, its standard output
----@return string ... the captures, or the whole match
+---@return string ... the captures, or the whole match; behind its number, of several patterns
 function Process:wait_for(pattern, options) end
+
+---Waits until nothing more can come from its standard output, and returns what came since the last match.
+---@param options? { within?: number, from?: "output"|"errors" } 5 seconds, its standard output
+---@return string
+function Process:wait_for_end_of_output(options) end
+
+---What its terminal shows now: an array of rows without the spaces at their ends.
+---@return runloop.test.Screen
+function Process:screen() end
+
+---@class runloop.test.Screen
+---@field [integer] string
+---@field row integer where the cursor is
+---@field column integer
+local Screen = {}
+
+---All rows, one a line, without the empty ones at the end.
+---@return string
+function Screen:text() end
+
+---Where a text is: its row, and the column in which it begins; nil if it is nowhere.
+---@param pattern string
+---@param plain? boolean the pattern is a text as it is
+---@return integer? row
+---@return integer? column
+function Screen:find(pattern, plain) end
 
 ---Waits for its end.
 ---@param options? { within?: number } fails after so many seconds (5)
@@ -211,12 +351,16 @@ function Process:kill() end
 ---@class runloop.test.Clock
 local Clock = {}
 
----Lets so many seconds pass, and returns when all that was due by then has happened. The clock jumps even though it is held
----or something real is outstanding.
+---Lets so many seconds pass, and returns when all that was due by then has happened, with all that this has brought about in
+---any thread: see `settle`. The clock jumps even though it is held or something real is outstanding.
 ---@param seconds number
 function Clock:advance(seconds) end
 
----Jumps to the next timer and lets it fire.
+---Lets everything happen that can happen at this moment: returns when in all threads only the passing of time, or the world
+---outside, can bring more.
+function Clock:settle() end
+
+---Jumps to the next timer, lets it fire, and settles.
 ---@return number? seconds how many that took; nil if there is no timer
 function Clock:next() end
 

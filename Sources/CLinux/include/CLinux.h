@@ -8,5 +8,7 @@
 #include "programs.h"
 #include "signals.h"
 #include "sockets.h"
+#include "surroundings.h"
 #include "terminal.h"
 #include "threads.h"
+#include "worker.h"

@@ -18,16 +18,13 @@ int linux_start_program(const linux_program *program, int *pid);
 int linux_program_ended(int pid, int *number);
 /// A descriptor that becomes readable when it ends. -1 and errno: there is none.
 int linux_watch_program(int pid);
-/// Whether there is a child that runs.
-int linux_has_children(void);
 
 /// A pipe, or a pair of sockets, whose ends close on exec and have numbers beyond those that programs get. -1 and errno: the
 /// system has none.
 int linux_make_pipe(int ends[2], int two_way);
 /// The master of a new terminal, and its name. -1 and errno: there is none.
 int linux_open_terminal(int rows, int columns, char *name, size_t size);
+/// The other side of a terminal, by its name. -1 and errno: there is none.
+int linux_open_slave(const char *name);
 /// -1 and errno: it is no terminal.
 int linux_resize_terminal(int master, int rows, int columns);
-
-/// The process dies with the one that started it; what it prints comes out line by line; SIGPIPE does not kill it.
-void linux_become_worker(void);

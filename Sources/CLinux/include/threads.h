@@ -18,6 +18,8 @@ static inline void linux_be_punctual(void) { prctl(PR_SET_TIMERSLACK, 1UL); }
 /// Names the calling thread, as debuggers and `ps` show it; the kernel keeps 15 bytes.
 static inline void linux_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
 
+static inline int linux_thread_number(void) { return (int)syscall(SYS_gettid); }
+
 static inline int linux_is_main_thread(void) { return getpid() == (pid_t)syscall(SYS_gettid); }
 
 /// One pointer for each thread: its run loop. `drop` is called with it when the thread ends.

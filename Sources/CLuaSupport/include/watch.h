@@ -4,6 +4,8 @@
 #include <stdint.h>
 
 struct cl_host;
+/// Code that runs in Lua gets an error, because nothing can happen any more in the loop that it runs.
+void cl_interrupt_stuck(struct cl_host *host);
 /// After so many real seconds, code that runs in Lua gets the error "the test takes too long", again every second, and
 /// `notify` is called in the signal handler. 0 seconds: off.
 void cl_watch(struct cl_host *host, double seconds, void (*notify)(void), int (*is_waiting)(void));

@@ -4,7 +4,10 @@ internal import Lua
 extension Battery {
     /// The test runner and the test library.
     public static let testing = Battery(
-        "runloop.test", functions: Library(VirtualTimeBinding.functions + VirtualTimeSystem.functions))
+        "runloop.test",
+        functions: Library(
+            VirtualTimeBinding.functions + VirtualTimeSystem.functions + KeepingBinding.functions
+                + ProcessStateBinding.functions))
     /// What there is of it for scripts that are not run by it.
     public static let noTesting = Battery(
         "runloop.test", refusal: "require \"runloop.test\": run the tests of this file with: rlhost test FILE")
@@ -17,6 +20,16 @@ extension LuaHost {
         return stack.call(arguments: Int32(arguments.count), results: 0) ? nil : popMessage()
     }
 
-    /// The process dies when the one that started it does, and prints line by line.
-    public static func becomeWorker() { Program.becomeWorker() }
+    /// This process becomes one in which tests run. Returns the descriptor on which the runner talks to it.
+    public static func becomeWorker() -> Int32 {
+        WorkerProcess.become()
+        return WorkerProcess.channel
+    }
+
+    /// Tells the runner that a file's state is closed.
+    public static func tellClosed() {
+        let text = "{k=\"closed\"}"
+        let bytes = withUnsafeBytes(of: UInt32(text.utf8.count).littleEndian) { Array($0) } + Array(text.utf8)
+        bytes.withUnsafeBytes { _ = Descriptor.write($0, to: WorkerProcess.channel) }
+    }
 }

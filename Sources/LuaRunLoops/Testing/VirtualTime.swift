@@ -4,28 +4,56 @@ public import RunLoops
 
 /// The world of a test runner: the main thread's loop, in virtual time, and what the runner learns about it.
 public final class TestWorld {
-    public let clock = SimulatedClock()
+    public let clock: SimulatedClock
     public let loop: RunLoop
+    let poller: SimulatedPoller
     /// Errors that nobody has handled, in the order in which they came; each with the anchored error value, or 0.
     var errors: [(failure: Failure, value: UInt32)] = []
+    /// The runner's own part knows of an error.
+    var hasFailed = false
     /// The loop sleeps, and nothing can wake it.
     var isStuck = false
     /// The test has asked for its end.
     var isStopped = false
     /// The task that waits for `unpark`.
     var parked: Fiber?
+    /// The waits of those who want to know when everything has come to rest.
+    var settlers: [(number: UInt64, modes: [RunLoop.Mode])] = []
+    /// What groups of tests own, by number; what there was when they began to make it.
+    var keeps: [Int: Kept] = [:]
+    var keptFrom: [Kept] = []
+    var lastKept = 0
+    /// Decides about all that is left to chance in a test.
+    private let chance = Lock(Chance())
+    private var host: LuaHost?
+
+    private struct Chance: Sendable {
+        var seed: UInt64 = 0
+        var threads = 0
+    }
+
+    /// 2000-01-01 00:00:00 UTC, when tests begin that do not say otherwise.
+    static let epoch = 946_684_800.0
 
     /// Makes its loop that of the calling thread, which must have none yet.
     public init() {
-        let poller = SimulatedPoller(clock: clock)
+        clock = SimulatedClock(wallClock: Self.epoch, knowsOwnDescriptors: true)
+        poller = SimulatedPoller(clock: clock)
         poller.fireDatesAreExact = true
         loop = RunLoop(poller: poller)
         loop.becomeCurrent()
-        poller.somethingIsOutstanding = { Program.hasChildren }
+        clock.setOutstanding { Program.someRun }
         poller.stuckHandler = { [unowned self] in
             isStuck = true
+            // One that is inside the test's own call of rl.run must not go on as if that had ended well.
+            host?.interruptStuck()
             loop.stopAll()
             loop.handle.wakeUp()
+        }
+        poller.settledHandler = { [unowned self] in
+            let ended = settlers
+            settlers = []
+            for wait in ended { LuaHost.end(wait.number, of: loop.handle, in: wait.modes, with: .sent(true)) }
         }
         loop.attentionHandler = { loop in if LuaHost.timeIsOver { loop.stopAll() } }
         Alarm.handle = loop.handle
@@ -33,23 +61,44 @@ public final class TestWorld {
 
     /// Makes a new state one of this world.
     public func adopt(_ host: LuaHost) {
+        self.host = host
+        keeps = [:]
+        keptFrom = []
         host.part(TestPart.self).world = self
         host.onUncaught = { [unowned self] host, failure in
             errors.append((failure, host.uncaughtValue?.anchor(-1) ?? 0))
             loop.stopAll()
         }
         let clock = clock
+        let chance = chance
         host.threads.world.expectThread = { () throws(SystemError) in
             let place = try clock.reserve()
             return {
+                place.begin()
                 let poller = SimulatedPoller(at: place)
                 poller.fireDatesAreExact = true
                 return poller
             }
         }
         host.threads.world.prepare = { host in
-            host.load(.text("require 'runloop.test.clock'", name: "=[rlhost]")) ?? host.callLoaded([])
+            let (seed, number) = chance.withLock { chance in
+                chance.threads += 1
+                return (chance.seed, chance.threads)
+            }
+            let text = "math.randomseed(\(Int64(bitPattern: seed)), \(number)) require 'runloop.test.clock'"
+            return host.load(.text(text, name: "=[rlhost]")) ?? host.callLoaded([])
         }
+    }
+
+    /// The clock as new, and chance too.
+    ///
+    /// - Parameter wallClock: seconds since 1970; nil: what it really is.
+    func reset(seed: UInt64, wallClock: Double?) {
+        settlers = []
+        chance.withLock { $0 = Chance(seed: seed) }
+        guard keeps.isEmpty else { return clock.refresh(chance: seed) }
+        // Whole hundredths: a value after a short real wait is a readable one.
+        clock.reset(wallClock: wallClock ?? RunLoop.wallClock, chance: seed, grain: 10_000_000)
     }
 
     fileprivate func forgetErrors(_ host: LuaHost) {
@@ -61,6 +110,7 @@ public final class TestWorld {
     func startWatch(_ host: LuaHost, seconds: Double) {
         isStuck = false
         isStopped = false
+        hasFailed = false
         host.startWatch(
             seconds: seconds, notify: { Alarm.handle?.raiseAttention() },
             isWaiting: { Alarm.handle?.isWaiting ?? false ? 1 : 0 })
@@ -82,8 +132,5 @@ final class TestPart: HostPart {
     /// Errors that came since the test's outcome is known came for its being ended.
     func forgetErrors() { world?.forgetErrors(host) }
 
-    override func reset() {
-        forgetErrors()
-        world?.clock.reset()
-    }
+    override func reset() { forgetErrors() }
 }

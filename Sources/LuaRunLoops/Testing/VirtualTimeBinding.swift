@@ -1,3 +1,4 @@
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -5,6 +6,8 @@ internal import RunLoops
 enum VirtualTimeBinding {
     static let functions: [Library.Entry] = [
         .init("run") { run(Call($0)) },
+        .init("fail") { fail(Call($0)) },
+        .init("due") { due(Call($0)) },
         .init("stop") { stop(Call($0)) },
         .init("park") { park(Call($0)) },
         .init("unpark") { unpark(Call($0)) },
@@ -13,16 +16,25 @@ enum VirtualTimeBinding {
         .init("scheduled") { scheduled(Call($0)) },
         .init("threads") { threads(Call($0)) },
         .init("stop_threads") { stopThreads(Call($0)) },
+        .init("await_threads") { awaitThreads(Call($0)) },
         .init("cancel_waiting") { cancelWaiting(Call($0)) },
         .init("last_pass") { lastPass(Call($0)) },
         .init("reset") { reset(Call($0)) },
         .init("next_date") { nextDate(Call($0)) },
+        .init("settle") { settle(Call($0)) },
+        .init("clock_state") { clockState(Call($0)) },
+        .init("set_wall_clock") { setWallClock(Call($0)) },
         .init("hold") { hold(Call($0)) },
         .init("allow_jump") { allowJump(Call($0)) },
         .init("real_time") { realTime(Call($0)) },
     ]
 
     private static func world(_ call: Call) -> TestWorld? { call.luaHost.part(TestPart.self).world }
+
+    /// What groups of tests own.
+    private static func kept(_ host: LuaHost) -> TestWorld.Kept {
+        host.part(TestPart.self).world?.kept ?? TestWorld.Kept()
+    }
 
     /// run(fn, seconds): runs fn as a task, and the loop until that has ended. Answers "ended"; or "error", when there are
     /// errors to take; "stopped"; "time", after so many real seconds; "stuck", when the clock is held and nothing else can
@@ -43,15 +55,17 @@ enum VirtualTimeBinding {
         while outcome == nil {
             if world.isStopped {
                 outcome = "stopped"
-            } else if !world.errors.isEmpty {
+            } else if world.isStuck {
+                outcome = "stuck"
+            } else if world.hasFailed || !world.errors.isEmpty {
                 outcome = "error"
             } else if LuaHost.timeIsOver {
                 outcome = "time"
             } else if task.hasEnded {
                 outcome = "ended"
-            } else if world.isStuck {
-                outcome = "stuck"
-            } else if host.loop.run() == .finished, !task.hasEnded, world.errors.isEmpty, !world.isStopped {
+            } else if host.loop.run() == .finished, !task.hasEnded, !world.hasFailed, world.errors.isEmpty,
+                !world.isStopped
+            {
                 outcome = "finished"
             }
         }
@@ -64,6 +78,26 @@ enum VirtualTimeBinding {
         world(call)?.isStopped = true
         call.luaHost.loop.stopAll()
         return call.nothing()
+    }
+
+    /// fail(): the run ends as "error".
+    private static func fail(_ call: Call) -> Int32 {
+        world(call)?.hasFailed = true
+        call.luaHost.loop.stopAll()
+        return call.nothing()
+    }
+
+    /// due(): descriptions of the timers and requests that are due at this moment.
+    private static func due(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        let now = host.loop.now.nanoseconds
+        var texts: [String] = []
+        for node in host.loop.timers(in: .default) where node.pointee.fireDate <= now {
+            let entry = InspectBinding.entries(host, .default).first { $0.identity == UnsafeRawPointer(node) }
+            texts.append((entry?.kind ?? "timer") + (entry?.site.map { " made at \($0)" } ?? ""))
+        }
+        if host.loop.pendingRequests > 0 { texts.append("perform request") }
+        return answer(call, texts)
     }
 
     /// park(): the running task waits until somebody calls unpark(). That alone does not keep the loop running.
@@ -124,9 +158,10 @@ enum VirtualTimeBinding {
     /// waiting(): for each task that waits: `what` it is, nil for one of which nothing is known, its `place`, and `frames`.
     private static func waiting(_ call: Call) -> Int32 {
         let host = call.luaHost
+        let kept = Self.kept(host)
         var program = ValueProgram()
         program.table { list in
-            for fiber in host.fibersThatWait() {
+            for fiber in host.fibersThatWait() where !kept.contains(fiber) {
                 let subject = host.subject(of: fiber)
                 let name = subject.map { $0.kind == Kinds.task.name ? $0.text : "the callback of \($0.text)" }
                 list.element { task in
@@ -147,6 +182,7 @@ enum VirtualTimeBinding {
         for part in host.parts { part.settle() }
         var texts: [String] = []
         var seen: Set<UnsafeRawPointer> = []
+        let kept = Self.kept(host)
         for mode in host.loop.modeNames {
             for item in host.loop.items(in: mode) where host.waits.has(item) {
                 seen.insert(UnsafeRawPointer(Unmanaged.passUnretained(item).toOpaque()))
@@ -154,6 +190,7 @@ enum VirtualTimeBinding {
             for entry in InspectBinding.entries(host, mode) where entry.kind != "task" && !seen.contains(entry.identity)
             {
                 seen.insert(entry.identity)
+                if kept.contains(identity: entry.identity) { continue }
                 var parts: [String] = []
                 if let interval = entry.interval {
                     parts.append("every \(Time.short(interval)) s")
@@ -175,23 +212,52 @@ enum VirtualTimeBinding {
         return answer(call, texts)
     }
 
+    /// Those that are alive and no group's.
+    private static func threads(of host: LuaHost) -> [LuaThread] {
+        let kept = Self.kept(host)
+        guard !kept.isEmpty else { return LuaThread.all }
+        return LuaThread.all.filter { !kept.contains($0) }
+    }
+
     /// threads(): descriptions of the threads that are alive.
     private static func threads(_ call: Call) -> Int32 {
         answer(
-            call, LuaThread.all.map { "thread \"\($0.name)\"" + ($0.site.map { " (made at \($0))" } ?? "") }.sorted())
+            call,
+            threads(of: call.luaHost).map { "thread \"\($0.name)\"" + ($0.site.map { " (made at \($0))" } ?? "") }
+                .sorted())
     }
 
     /// stop_threads(seconds): the names of those that did not stop within so many real seconds.
     private static func stopThreads(_ call: Call) -> Int32 {
-        answer(call, LuaHost.stopThreads(within: call.number(1) ?? 1))
+        let host = call.luaHost
+        guard let world = world(call) else { return call.nothing() }
+        for thread in threads(of: host) { thread.cancel() }
+        awaitThreads(host, world, call.number(1) ?? 1)
+        return answer(call, threads(of: host).map(\.name))
+    }
+
+    /// await_threads(seconds): waits so many real seconds at most until no thread is alive any more.
+    private static func awaitThreads(_ call: Call) -> Int32 {
+        if let world = world(call), let seconds = call.number(1) { awaitThreads(call.luaHost, world, seconds) }
+        return call.nothing()
+    }
+
+    private static func awaitThreads(_ host: LuaHost, _ world: TestWorld, _ seconds: Double) {
+        world.poller.whileAway {
+            let deadline = RunLoop.Instant.now + .seconds(seconds)
+            while !threads(of: host).isEmpty, RunLoop.Instant.now < deadline { Linux.Thread.pause(milliseconds: 1) }
+        }
     }
 
     /// cancel_waiting(): ends every task that waits, and whatever they do about it.
     private static func cancelWaiting(_ call: Call) -> Int32 {
         let host = call.luaHost
         var rounds = 0
-        while !host.fibersThatWait().isEmpty, rounds < 20 {
-            host.cancelAllTasks()
+        let kept = Self.kept(host)
+        while rounds < 20 {
+            let waiting = host.fibersThatWait().filter { !kept.contains($0) }
+            if waiting.isEmpty { break }
+            for fiber in waiting where fiber.state == .waiting { host.cancel(fiber) }
             rounds += 1
         }
         host.tasks.forgetFailures()
@@ -205,9 +271,24 @@ enum VirtualTimeBinding {
         return call.nothing()
     }
 
-    /// reset(): the loop, the clock, and what features keep, as new.
+    /// reset(seed, date): the loop, the clock, chance, and what features keep, as new. `date`: seconds since 1970; nothing: the
+    /// usual one; false: the real one. What groups own stays, and then time goes on.
     private static func reset(_ call: Call) -> Int32 {
-        if world(call) != nil { call.luaHost.reset() }
+        let host = call.luaHost
+        guard let world = world(call) else { return call.nothing() }
+        if world.keeps.isEmpty {
+            host.reset()
+        } else {
+            let kept = world.kept
+            for mode in host.loop.modeNames {
+                for node in host.loop.timers(in: mode) where !kept.contains(node) { node.invalidate() }
+                for item in host.loop.items(in: mode) where !kept.contains(item) { item.invalidate() }
+            }
+            host.tasks.forgetFailures()
+            host.part(TestPart.self).forgetErrors()
+        }
+        let date = call.stack.type(2) == .boolean ? nil : call.number(2) ?? TestWorld.epoch
+        world.reset(seed: UInt64(bitPattern: Int64(call.integer(1) ?? 0)), wallClock: date)
         return call.nothing()
     }
 
@@ -219,6 +300,39 @@ enum VirtualTimeBinding {
         let nodes = loop.timers(in: loop.currentMode ?? .default).filter { !$0.pointee.isFiring }
         guard let date = nodes.map(\.pointee.fireDate).min() else { return call.answerNil() }
         return call.answer(Time.seconds(date))
+    }
+
+    /// settle(): waits until nothing but the passing of time can happen in any loop.
+    private static func settle(_ call: Call) -> Int32 {
+        guard let world = world(call) else {
+            return call.raise("rl.clock:settle: only the test's own thread can wait for that")
+        }
+        if let refusal = call.refusalToWait(in: "rl.clock:settle") { return refusal }
+        guard let wait = call.luaHost.beginExternalWait(in: "rl.clock:settle") else { return call.raiseOutOfMemory() }
+        world.settlers.append(wait)
+        world.poller.settle()
+        return call.yield()
+    }
+
+    /// clock_state(): what real time has passed for, as words; and how often the time was asked for while it stood still.
+    private static func clockState(_ call: Call) -> Int32 {
+        guard let clock = world(call)?.clock else { return call.nothing() }
+        let reasons = clock.reasons
+        var words: [String] = []
+        if reasons.contains(.programs) { words.append("a program") }
+        if reasons.contains(.descriptors) { words.append("a descriptor") }
+        if reasons.contains(.threads) { words.append("a thread that works") }
+        if reasons.contains(.listeners) { words.append("a socket or message port that anybody may connect to") }
+        var program = ValueProgram()
+        program.append(words.joined(separator: ", "))
+        program.append(clock.reads)
+        return call.answer(program)
+    }
+
+    /// set_wall_clock(seconds since 1970): what it is at this moment.
+    private static func setWallClock(_ call: Call) -> Int32 {
+        if let date = call.number(1) { world(call)?.clock.setWallClock(date) }
+        return call.nothing()
     }
 
     private static func hold(_ call: Call) -> Int32 {

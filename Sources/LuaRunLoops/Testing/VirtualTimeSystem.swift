@@ -12,6 +12,8 @@ enum VirtualTimeSystem {
         .init("signal") { signal(Call($0)) },
         .init("read") { read(Call($0)) },
         .init("write") { write(Call($0)) },
+        .init("mark") { mark(Call($0)) },
+        .init("programs") { programs(Call($0)) },
         .init("emit") { emit(Call($0)) },
         .init("close") { close(Call($0)) },
         .init("resize") { resize(Call($0)) },
@@ -53,7 +55,7 @@ enum VirtualTimeSystem {
 
     /// start(arguments, environment or nil, directory or nil, kind, rows, columns): starts a program; kind is "pipes",
     /// "terminal" or "worker". Answers its number and our ends: of "pipes" its input, output and errors; of "terminal" its
-    /// master; of "worker" a two-way channel, its descriptor 3, and its output; and at last a descriptor that tells its end.
+    /// master and slave; of "worker" a two-way channel, its descriptor 3, and its output; and at last a descriptor that tells its end.
     private static func start(_ call: Call) -> Int32 {
         guard let arguments = list(call, 1), !arguments.isEmpty, let kind = call.string(4) else {
             return call.raise("start: wrong arguments")
@@ -65,7 +67,7 @@ enum VirtualTimeSystem {
             switch kind {
             case "terminal":
                 let new = try PseudoTerminal(rows: number(call, 5) ?? 24, columns: number(call, 6) ?? 80)
-                ours.append(new.master)
+                ours += [new.master, try new.slave()]
                 terminal = new
             case "worker":
                 let channel = try Descriptor.pair(twoWay: true)
@@ -138,8 +140,22 @@ enum VirtualTimeSystem {
 
     /// emit(text): writes all of it to the runner.
     private static func emit(_ call: Call) -> Int32 {
-        if let bytes = call.bytes(1) { Descriptor.write(UnsafeRawBufferPointer(bytes), to: 3) }
+        if let bytes = call.bytes(1) { Descriptor.write(UnsafeRawBufferPointer(bytes), to: WorkerProcess.channel) }
         return call.nothing()
+    }
+
+    /// mark(text): writes it where what tests print goes. Answers whether the standard output was closed, or something else.
+    private static func mark(_ call: Call) -> Int32 {
+        let wasLost = WorkerProcess.restoreOutput()
+        if let bytes = call.bytes(1) { Descriptor.write(UnsafeRawBufferPointer(bytes), to: WorkerProcess.output) }
+        return call.answer(wasLost)
+    }
+
+    /// programs(): the numbers of the processes that run for this one: those it has started, and those that these have left.
+    private static func programs(_ call: Call) -> Int32 {
+        var program = ValueProgram()
+        program.table { table in for process in Program.running { table.element { $0.append(Int(process)) } } }
+        return call.answer(program)
     }
 
     private static func close(_ call: Call) -> Int32 {

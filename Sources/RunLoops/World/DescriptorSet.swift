@@ -56,6 +56,12 @@ final class DescriptorSet {
         !alwaysReady.isEmpty && alwaysReady.contains { ports(of: $0).contains { !$0.interest.isEmpty } }
     }
 
+    /// The descriptors that some port waits for: not those whose ports all rest.
+    var ofInterest: [CInt] {
+        guard watching > 0 else { return [] }
+        return (0..<CInt(registrations.count)).filter { fd in ports(of: fd).contains { !$0.interest.isEmpty } }
+    }
+
     private func registration(_ fd: CInt) -> Registration? {
         guard fd < registrations.count else { return nil }
         let found = registrations.base[Int(fd)]

@@ -16,6 +16,11 @@ open class Poller {
     /// Timers fire at their dates, whatever their tolerances: where waking up costs nothing, nothing is won by being late.
     open var ignoresTolerance: Bool { false }
 
+    /// On: before it waits, it is told what `watched` descriptors there are.
+    open var wantsToKnowDescriptors: Bool { false }
+    /// The descriptors besides the loop's own that some port is interested in, if it wants to know them.
+    public internal(set) final var watched: [Int32] = []
+
     /// Waits until something is ready in an epoll instance, or the time is over; returns the number of events, at most
     /// `capacity`. It may return 0 before that.
     ///

@@ -6,89 +6,101 @@ public import Linux
 /// While a loop works, time stands still. When all sleep, it jumps to the first deadline, unless something real may still
 /// come before that: then real time passes here, too. All calls are safe on any thread.
 public final class SimulatedClock: Sendable {
-    /// One loop, as the clock sees it: as long as it exists and does not sleep, the clock does not jump.
-    public final class Place: Sendable {
-        let clock: SimulatedClock
-        /// Becomes readable when the loop is to look at the clock again.
-        let bell: Descriptor
-
-        fileprivate init(_ clock: SimulatedClock) throws(SystemError) {
-            bell = try .event()
-            self.clock = clock
-            clock.state.withLock { $0.places += 1 }
-        }
-
-        deinit { clock.leave() }
-    }
-
-    /// A loop that sleeps.
-    private struct Sleeper: Sendable {
-        let place: Place
-        let epoll: Int32
-        let deadline: Int64
-        let watchesDescriptors: Bool
-        /// Whether anything woke it, which it has not noticed yet.
-        var isReady: Bool { linux_poll_now(epoll, Int16(POLLIN)) != 0 }
-    }
-
-    private struct State: Sendable {
-        var time: Int64
-        var wallClock: Double
-        /// Since when, by the real clock, time passes by itself.
-        var flowsSince: Int64?
-        var followsRealTime = false
-        var isHeld = false
-        /// Up to here it may jump, whatever is outstanding.
-        var mayJumpTo = Int64.min
-        var places = 0
-        var sleepers: [Sleeper] = []
-
-        var now: Int64 { flowsSince.map { time.addingSaturating(linux_monotonic_now() - $0) } ?? time }
-
-        mutating func stop() {
-            time = now
-            flowsSince = nil
-        }
-    }
-
-    private enum Decision {
-        /// Its deadline is there.
+    /// What a loop that wants to sleep has to do.
+    enum Decision {
+        /// Its deadline is there, or its turn.
         case awake
-        /// For so many real nanoseconds at most; negative: no limit.
-        case sleep(Int64)
+        /// For so many real nanoseconds at most, negative: no limit; or until something is ready, if it may look for that.
+        case sleep(Int64, looks: Bool)
+        /// Nothing but the passing of time can happen, as somebody wanted to know.
+        case settled
         case stuck
     }
 
     /// Where it ends, after 126 years: whoever sleeps longer never wakes, and sums of dates stay in range.
-    private static let end: Int64 = 4_000_000_000_000_000_000
+    static let end: Int64 = 4_000_000_000_000_000_000
 
-    private let state: Lock<State>
+    let state: Lock<State>
+    /// Whether something outside the loops, such as a child process, may still have to happen before time may pass.
+    private let outstanding = Lock<@Sendable () -> Bool>({ false })
+    private let knowsOwnDescriptors: Bool
 
-    /// - Parameter wallClock: seconds since 1970 at the start.
-    public init(start: RunLoop.Instant = .init(nanoseconds: 0), wallClock: Double = RunLoop.wallClock) {
+    /// - Parameters:
+    ///   - wallClock: seconds since 1970 at the start.
+    ///   - knowsOwnDescriptors: it jumps past descriptors that can become ready by this process alone: by its loops, that is, for
+    ///     it must have no other threads.
+    public init(
+        start: RunLoop.Instant = .init(nanoseconds: 0), wallClock: Double = RunLoop.wallClock,
+        knowsOwnDescriptors: Bool = false
+    ) {
         state = Lock(State(time: start.nanoseconds, wallClock: wallClock - Double(start.nanoseconds) / 1e9))
+        self.knowsOwnDescriptors = knowsOwnDescriptors
     }
 
-    public var now: RunLoop.Instant { .init(nanoseconds: state.withLock { $0.now }) }
+    public var now: RunLoop.Instant {
+        .init(
+            nanoseconds: state.withLock { state in
+                state.reads += 1
+                return state.now
+            })
+    }
 
     /// Seconds since 1970.
     public var wallClock: Double { state.withLock { $0.wallClock + Double($0.now) / 1e9 } }
 
     /// How many loops live in this world.
-    public var loops: Int { state.withLock { $0.places } }
+    public var loops: Int { state.withLock { $0.sleepers.count } }
+
+    /// What real time has passed for, since the beginning.
+    public var reasons: Reasons { state.withLock { $0.reasons } }
+
+    /// How often somebody has asked for the time since a loop last slept.
+    public var reads: Int { state.withLock { $0.reads } }
+
+    /// Has it ask, before it jumps, whether something that no loop waits for may still happen.
+    public func setOutstanding(_ isOutstanding: @escaping @Sendable () -> Bool) {
+        outstanding.withLock { $0 = isOutstanding }
+    }
 
     /// Begins anew. Only while no other loop lives in this world.
-    public func reset(to start: RunLoop.Instant = .init(nanoseconds: 0), wallClock: Double = RunLoop.wallClock) {
+    ///
+    /// - Parameters:
+    ///   - chance: loops work one at a time, in an order that this determines; nil: side by side.
+    ///   - grain: real time shows in steps of so long, in nanoseconds.
+    public func reset(
+        to start: RunLoop.Instant = .init(nanoseconds: 0), wallClock: Double = RunLoop.wallClock, chance: UInt64? = nil,
+        grain: Int64 = 1
+    ) {
         state.withLock { state in
-            let places = state.places
+            let sleepers = state.sleepers
+            let last = sleepers.reduce(0) { max($0, $1.number) }
             state = State(time: start.nanoseconds, wallClock: wallClock - Double(start.nanoseconds) / 1e9)
-            state.places = places
+            state.sleepers = sleepers
+            state.lastNumber = last
+            state.chance = chance
+            state.grain = max(1, grain)
+        }
+    }
+
+    /// The same, but time goes on.
+    public func refresh(chance: UInt64?) {
+        state.withLock { state in
+            state.chance = chance
+            state.isHeld = false
+            state.mayJumpTo = .min
+            state.settles = nil
+            state.reasons = []
         }
     }
 
     /// Moves the clock, as if a thread had been busy so long.
     public func advance(by duration: Duration) {
         state.withLock { $0.time = $0.time.addingSaturating(max(0, duration.wholeNanoseconds)) }
+    }
+
+    /// What it is at this moment by the wall clock, in seconds since 1970.
+    public func setWallClock(_ seconds: Double) {
+        state.withLock { $0.wallClock = seconds - Double($0.now) / 1e9 }
     }
 
     /// Held: it does not jump by itself, only where `allowJump` lets it.
@@ -106,6 +118,7 @@ public final class SimulatedClock: Sendable {
         set {
             state.withLock { state in
                 state.stop()
+                state.unseen = 0
                 state.followsRealTime = newValue
                 if newValue { state.flowsSince = linux_monotonic_now() }
             }
@@ -117,70 +130,178 @@ public final class SimulatedClock: Sendable {
     /// A place for a loop to come.
     ///
     /// - Throws: EMFILE and the like: it needs a descriptor.
-    public func reserve() throws(SystemError) -> Place { try Place(self) }
-
-    private func leave() {
+    public func reserve() throws(SystemError) -> Place {
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            return state.lastNumber
+        }
+        let place = try Place(self, number: number)
         state.withLock { state in
-            state.places -= 1
+            var sleeper = Sleeper(number: number, bell: place.bell)
+            // Who makes the first one works already.
+            if state.sleepers.isEmpty || state.chance == nil { sleeper.status = .running }
+            sleeper.runsSince = linux_monotonic_now()
+            sleeper.thread = linux_thread_number()
+            state.sleepers.append(sleeper)
+        }
+        return place
+    }
+
+    func leave(_ number: Int) {
+        state.withLock { state in
+            state.sleepers.removeAll { $0.number == number }
             // It may have been the last that was awake.
-            for sleeper in state.sleepers { sleeper.place.bell.ring() }
+            for sleeper in state.sleepers { sleeper.bell.ring() }
+        }
+    }
+
+    /// Waits for a new loop's turn.
+    func begin(_ place: Place) {
+        let thread = linux_thread_number()
+        state.withLock { state in
+            guard let own = state.index(place.number) else { return }
+            state.sleepers[own].thread = thread
+        }
+        awaitTurn(place)
+    }
+
+    /// Calls `body`, which may block: the others do not wait for this loop meanwhile.
+    public func whileAway<Result>(_ place: Place, _ body: () -> Result) -> Result {
+        state.withLock { state in
+            guard let own = state.index(place.number), state.chance != nil else { return }
+            state.sleepers[own].status = .away
+            for sleeper in state.sleepers { sleeper.bell.ring() }
+        }
+        let result = body()
+        let waits = state.withLock { state in
+            guard let own = state.index(place.number), state.chance != nil else { return false }
+            state.sleepers[own].status = .starting
+            return true
+        }
+        if waits { awaitTurn(place) }
+        return result
+    }
+
+    private func awaitTurn(_ place: Place) {
+        while true {
+            place.bell.silence()
+            let isOver = state.withLock { state in
+                guard let own = state.index(place.number), state.chance != nil, !state.followsRealTime else {
+                    return true
+                }
+                if state.sleepers[own].status != .starting { return true }
+                guard !state.isTaken else { return false }
+                return state.give() == own
+            }
+            if isOver { return setRunning(place) }
+            linux_poll_both(-1, place.bell.number, Self.patience)
+        }
+    }
+
+    private func setRunning(_ place: Place) {
+        state.withLock { state in
+            guard let own = state.index(place.number) else { return }
+            state.sleepers[own].status = .running
+            state.sleepers[own].runsSince = linux_monotonic_now()
+            state.sleepers[own].restsSince = nil
         }
     }
 
     /// Returns when something is ready in the epoll instance, at the deadline, or, now and then, before that.
+    ///
+    /// - Parameters:
+    ///   - watched: the descriptors in it, if they are known.
+    ///   - told: called with true when everything has come to rest, as `settle` wanted to know; with false when nothing can
+    ///     ever end the wait. Afterwards the wait goes on.
     func sleep(
-        _ place: Place, in epoll: Int32, until deadline: Int64, watchesDescriptors: Bool,
-        somethingIsOutstanding: () -> Bool, stuck: (() -> Void)?
+        _ place: Place, in epoll: Int32, until deadline: Int64, watched: [CInt], watchesDescriptors: Bool,
+        isOutstanding: () -> Bool, told: ((_ isSettled: Bool) -> Void)?
     ) {
-        place.bell.silence()
-        state.withLock { state in
-            state.sleepers.append(
-                Sleeper(place: place, epoll: epoll, deadline: deadline, watchesDescriptors: watchesDescriptors))
+        let everywhere = outstanding.withLock { $0 }
+        // A loop by itself, as nearly all are.
+        if !watchesDescriptors, !isOutstanding(), !everywhere(), linux_poll_now(epoll, Int16(POLLIN)) == 0,
+            state.withLock({ $0.jump(alone: place.number, to: deadline) })
+        {
+            return
         }
-        let isOutstanding = somethingIsOutstanding()
-        switch state.withLock({ decide(&$0, for: deadline, somethingIsOutstanding: isOutstanding) }) {
-        case .awake: break
-        case .sleep(let timeout): linux_poll_both(epoll, place.bell.number, timeout)
-        case .stuck:
-            if let stuck {
-                stuck()
-            } else {
-                // Some other loop may know what to do about it.
-                state.withLock { state in
-                    for sleeper in state.sleepers where sleeper.place !== place { sleeper.place.bell.ring() }
+        state.withLock { state in
+            state.reads = 0
+            guard let own = state.index(place.number) else { return }
+            state.sleepers[own].status = .sleeping
+            state.sleepers[own].epoll = epoll
+            state.sleepers[own].deadline = deadline
+            state.sleepers[own].watched = watched
+            state.sleepers[own].watchesDescriptors = watchesDescriptors
+        }
+        while true {
+            place.bell.silence()
+            // First of all: what a program writes before it ends must be seen.
+            let mayStillHappen = isOutstanding() || everywhere()
+            var limit: Int64 = 0
+            var looks = true
+            var isOver = false
+            switch state.withLock({ decide(&$0, place.number, mayStillHappen) }) {
+            case .awake: isOver = true
+            case .sleep(let timeout, let mayLook): (limit, looks) = (timeout, mayLook)
+            case .settled: told?(true)
+            case .stuck:
+                if let told {
+                    told(false)
+                    isOver = state.withLock { $0.chance == nil }
+                } else {
+                    // Some other loop may know what to do about it.
+                    state.withLock { state in
+                        for sleeper in state.sleepers where sleeper.number != place.number { sleeper.bell.ring() }
+                    }
+                    limit = -1
                 }
-                linux_poll_both(epoll, place.bell.number, -1)
             }
+            if isOver { break }
+            if limit != 0 { linux_poll_both(looks ? epoll : -1, place.bell.number, limit) }
+            // Side by side, whoever wakes looks for itself.
+            if state.withLock({ $0.chance == nil }) { break }
         }
         state.withLock { state in
             if !state.followsRealTime { state.stop() }
-            state.sleepers.removeAll { $0.place === place }
+            guard let own = state.index(place.number) else { return }
+            state.sleepers[own].status = .running
+            state.sleepers[own].runsSince = linux_monotonic_now()
+            state.sleepers[own].restsSince = nil
         }
     }
 
-    private func decide(_ state: inout State, for deadline: Int64, somethingIsOutstanding: Bool) -> Decision {
-        let now = state.now
-        if deadline <= now { return .awake }
-        let late = state.sleepers.filter { $0.deadline <= now }
-        for sleeper in late { sleeper.place.bell.ring() }
-        // Whoever still works decides when it falls asleep.
-        guard late.isEmpty, state.sleepers.count == state.places, !state.sleepers.dropLast().contains(where: \.isReady)
-        else {
-            return .sleep(-1)
+    /// Has the loop's `told` called as soon as nothing but the passing of time can happen in any loop.
+    public func settle(_ place: Place) { state.withLock { $0.settles = place.number } }
+
+    /// For how long, in nanoseconds, a loop that waits for its turn does not ask what the other one does.
+    static let patience: Int64 = 5_000_000
+
+    private func decide(_ state: inout State, _ number: Int, _ mayStillHappen: Bool) -> Decision {
+        guard let own = state.index(number) else { return .awake }
+        if state.chance == nil {
+            let now = state.now
+            if state.sleepers[own].deadline <= now { return .awake }
+            let late = state.sleepers.filter { $0.status == .sleeping && $0.deadline <= now }
+            for sleeper in late { sleeper.bell.ring() }
+            // Whoever still works decides when it falls asleep.
+            guard late.isEmpty, state.sleepers.allSatisfy({ $0.status == .sleeping }),
+                !state.sleepers.contains(where: { $0.number != number && $0.isReady })
+            else { return .sleep(-1, looks: true) }
+        } else {
+            // Given to it by another one.
+            if state.sleepers[own].status == .running { return .awake }
+            if state.isTaken { return .sleep(Self.patience, looks: false) }
+            if let chosen = state.give() { return chosen == own ? .awake : .sleep(Self.patience, looks: false) }
         }
-        let next = state.sleepers.reduce(Int64.max) { min($0, $1.deadline) }
-        let waitsForReal = somethingIsOutstanding || state.sleepers.contains(where: \.watchesDescriptors)
-        if next < Self.end, next <= state.mayJumpTo || !state.isHeld && !waitsForReal {
-            state.stop()
-            state.time = next
-            for sleeper in state.sleepers.dropLast() where sleeper.deadline <= next { sleeper.place.bell.ring() }
-            return deadline <= next ? .awake : .sleep(-1)
+        return state.decideAtRest(own, mayStillHappen, surroundings)
+    }
+
+    /// From where what the loops watch can become ready.
+    private func surroundings(_ state: State) -> Int {
+        if !knowsOwnDescriptors {
+            return state.sleepers.contains { $0.watchesDescriptors } ? LINUX_OUTSIDE : LINUX_INSIDE
         }
-        guard waitsForReal else { return .stuck }
-        if state.flowsSince == nil, !state.isHeld { state.flowsSince = linux_monotonic_now() }
-        let limit = next == .max || state.isHeld ? -1 : max(1, next - now)
-        // Nothing tells when what is outstanding is over: look again now and then.
-        let pause: Int64 = 2_000_000
-        return .sleep(somethingIsOutstanding ? limit < 0 ? pause : min(limit, pause) : limit)
+        let watched = state.sleepers.flatMap { $0.status == .sleeping ? $0.watched : [] }
+        return watched.isEmpty ? LINUX_INSIDE : Int(linux_surroundings(watched, CInt(watched.count)))
     }
 }

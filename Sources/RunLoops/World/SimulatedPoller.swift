@@ -16,6 +16,8 @@ public final class SimulatedPoller: Poller {
     /// Called on the loop's thread, in the middle of its wait, when nothing can ever end that wait: no timer, no descriptor,
     /// no other loop is left, or the clock is held. Afterwards the wait goes on.
     public var stuckHandler: (() -> Void)?
+    /// Called likewise when everything in all loops of the world has come to rest, once after each `settle`.
+    public var settledHandler: (() -> Void)?
     private let place: SimulatedClock.Place
 
     public convenience init(start: RunLoop.Instant = .init(nanoseconds: 0), waitsForDescriptors: Bool = false) {
@@ -59,9 +61,19 @@ public final class SimulatedPoller: Poller {
         let ready = Int(linux_epoll_wait(epoll, events, CInt(capacity), 0))
         guard ready <= 0, timeout != 0 else { return max(0, ready) }
         let deadline = timeout < 0 ? Int64.max : now().addingSaturating(timeout)
+        let told: (Bool) -> Void = { [unowned self] isSettled in (isSettled ? settledHandler : stuckHandler)?() }
         clock.sleep(
-            place, in: epoll, until: deadline, watchesDescriptors: waitsForDescriptors && watching > 0,
-            somethingIsOutstanding: somethingIsOutstanding, stuck: stuckHandler)
+            place, in: epoll, until: deadline, watched: waitsForDescriptors ? watched : [],
+            watchesDescriptors: waitsForDescriptors && watching > 0, isOutstanding: somethingIsOutstanding,
+            told: stuckHandler == nil && settledHandler == nil ? nil : told)
         return max(0, Int(linux_epoll_wait(epoll, events, CInt(capacity), 0)))
     }
+
+    public override var wantsToKnowDescriptors: Bool { waitsForDescriptors }
+
+    /// Has `settledHandler` called as soon as nothing but the passing of time can happen in any loop of this world.
+    public func settle() { clock.settle(place) }
+
+    /// Calls `body`, which may block, outside of the loop: other loops go on meanwhile.
+    public func whileAway<Result>(_ body: () -> Result) -> Result { clock.whileAway(place, body) }
 }

@@ -4,20 +4,21 @@ import LuaRunLoops
 import RunLoops
 
 extension TestCommand {
-    /// The process in which tests run: gets lines with the names of test files on descriptor 3, each with what else the
+    /// The process in which tests run: gets lines with the names of test files from the runner, each with what else the
     /// runner wants, and answers there.
     struct Worker {
         let options: Options
 
         func run() -> Int32 {
-            LuaHost.becomeWorker()
+            let channel = LuaHost.becomeWorker()
             let world = TestWorld()
-            while let line = readCommand() {
+            while let line = readCommand(channel) {
                 let fields = line.split(separator: "\t", omittingEmptySubsequences: false).map(String.init)
                 if let message = runFile(fields, world) {
                     Program.report(message)
                     return 1
                 }
+                LuaHost.tellClosed()
             }
             return 0
         }
@@ -54,11 +55,11 @@ extension TestCommand {
             return pairs
         }
 
-        private func readCommand() -> String? {
+        private func readCommand(_ channel: Int32) -> String? {
             var bytes: [UInt8] = []
             var byte: UInt8 = 0
             while true {
-                let count = read(3, &byte, 1)
+                let count = read(channel, &byte, 1)
                 if count < 0, errno == EINTR { continue }
                 guard count == 1 else { return nil }
                 // A file's name need not be UTF-8.

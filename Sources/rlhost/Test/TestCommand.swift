@@ -32,15 +32,7 @@ enum TestCommand {
             Program.report(message)
             return 1
         }
-        // The workers are told to die with us.
-        host.handleSignals { signals in
-            guard let signal = signals.first(where: { $0 != SIGQUIT }) else { return }
-            Output.write("\n", to: 1)
-            exit(128 + signal)
-        }
         host.onUncaught = { _, failure in
-            // Ctrl-C while Lua runs is an error in Lua.
-            if failure.cause == .interrupted { exit(128 + SIGINT) }
             Program.report(failure.text)
             exit(1)
         }

@@ -3,7 +3,9 @@ import Testing
 
 /// The runner itself: options, formats, order, and the tests about the test library, which are written with it.
 @Suite struct TestRunnerTests {
-    @Test(arguments: ["test_behaviour_test.lua", "test_library_test.lua"])
+    @Test(arguments: [
+        "test_behaviour_test.lua", "test_clock_test.lua", "test_features_test.lua", "test_library_test.lua",
+    ])
     func `the tests of the test library pass`(_ name: String) throws {
         let run = try Binary.run(
             ["test", "\(Binary.repository)/Tests/Lua/\(name)"],
@@ -62,9 +64,9 @@ import Testing
     @Test func `fail-fast stops at the first failure`() throws {
         let run = try TestRunnerFixture.run(
             ["a_test.lua": "t.it('1', print) t.it('2', error) t.it('3', print)", "b_test.lua": "t.it('4', print)"],
-            ["--fail-fast"])
+            ["--fail-fast", "--jobs", "1"])
         #expect(run.status == 1)
-        #expect(run.output.hasSuffix("\n1 passed, 1 failed, 1 not run (time)\n"))
+        #expect(run.output.hasSuffix("\n1 passed, 1 failed, 1 not run, 1 file not loaded (time)\n"))
         #expect(!run.output.contains("b_test.lua"))
     }
 

@@ -6,12 +6,12 @@ coverage.__index = coverage
 local format, sort, pairs, ipairs = string.format, table.sort, pairs, ipairs
 local unpack, byte = string.unpack, string.byte
 
-function coverage.new() return setmetatable({ files = {} }, coverage) end
+function coverage.new(here) return setmetatable({ files = {}, here = here }, coverage) end
 
 --- Adds what a worker has counted: times by line by path.
 function coverage:add(files)
   for path, lines in pairs(files) do
-    path = path:gsub("^%./", "")
+    path = self:name(path)
     local all = self.files[path]
     if not all then
       all = {}
@@ -19,6 +19,13 @@ function coverage:add(files)
     end
     for line, count in pairs(lines) do all[line] = (all[line] or 0) + count end
   end
+end
+
+-- Files beneath the current directory by their names there, however they were loaded.
+function coverage:name(path)
+  local here = self.here
+  if here and path:sub(1, #here + 1) == here .. "/" then path = path:sub(#here + 2) end
+  return (path:gsub("^%./", ""))
 end
 
 -- The lines with code ------------------------------------------------------------------------------------------------
@@ -54,7 +61,7 @@ function Reader:skip(n) self.at = self.at + n end
 function Reader:code(lines)
   self:string()
   local defined = self:size()
-  self:size()
+  local last_defined = self:size()
   self:skip(1)
   local takes_more = self:byte() ~= 0
   self:skip(1)
@@ -78,7 +85,9 @@ function Reader:code(lines)
   for i = 0, steps - 1 do
     local step = unpack("b", self.text, first + i)
     line = step == -128 and absolute[i] or line + step
-    if not (i == 0 and takes_more) then lines[line] = true end
+    -- Every function ends with a return; where the script has none, that is its line with `end`.
+    local is_end = i == steps - 1 and line == last_defined and line ~= defined
+    if not (i == 0 and takes_more) and not is_end then lines[line] = true end
   end
   for _ = 1, self:size() do
     self:string()
@@ -118,7 +127,7 @@ end
 
 local function percent(part, whole) return whole == 0 and 100 or math.floor(part * 1000 / whole) / 10 end
 
---- Prints a summary with `say`, and writes lcov's format to a file.
+--- Prints a summary with `say`, writes lcov's format to a file, and answers how many percent of all lines ran.
 function coverage:finish(target, say)
   local paths = {}
   for path in pairs(self.files) do if is_own(path) then paths[#paths + 1] = path end end
@@ -149,10 +158,11 @@ function coverage:finish(target, say)
   local file, message = io.open(target, "w")
   if not file then
     io.stderr:write("rlhost: test: cannot write the coverage: ", message, "\n")
-    return
+    return percent(all_hit, all_found)
   end
   file:write(table.concat(out))
   file:close()
+  return percent(all_hit, all_found)
 end
 
 return coverage

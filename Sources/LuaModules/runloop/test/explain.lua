@@ -5,27 +5,89 @@ local system = ...
 local explain = {}
 local core
 
-local type, tostring, getmetatable, pcall, require = type, tostring, getmetatable, pcall, require
-local format, getinfo = string.format, debug.getinfo
+local type, tostring, getmetatable, pcall, require, pairs = type, tostring, getmetatable, pcall, require, pairs
+local format, getinfo, getlocal, getupvalue = string.format, debug.getinfo, debug.getlocal, debug.getupvalue
+local io_open, load, rawget, setmetatable, assert_function = io.open, load, rawget, setmetatable, assert
 
 --- Tells it of the test library's side.
 function explain.use(library) core = library end
 
+-- Places ---------------------------------------------------------------------------------------------------------------
+
+local sources = {}
+
+--- The source of a function as a path to click on: Lua's own short form cuts it.
+local function source_of(info)
+  local path = info.source:match "^@(.*)$"
+  if not path then return info.short_src end
+  if path ~= info.short_src then sources[info.short_src] = path end
+  return path
+end
+explain.source_of = source_of
+
+--- A file that Lua's messages may name.
+function explain.note_file(path)
+  if #path >= 60 then sources["..." .. path:sub(-56)] = path end
+end
+
+-- Paths that Lua has cut, whole.
+local function whole(text)
+  if not text:find("...", 1, true) then return text end
+  for name in pairs(package.loaded) do
+    local path = package.searchpath(name, package.path)
+    if path then explain.note_file(path) end
+  end
+  return (text:gsub("(%.%.%.[^\n:]*)(:%d+)", function(short, line)
+    return sources[short] and sources[short] .. line
+  end))
+end
+explain.whole = whole
+
+-- How many frames a report shows at most, of the beginning and of the end.
+local INNER, OUTER = 12, 6
+
+-- How deep the stack is. Lua counts levels from the innermost each time: to look at all of a runaway recursion takes minutes.
+local function depth_from(level)
+  local low, high = level, level + 64
+  while getinfo(high, "l") do low, high = high, high * 2 end
+  while low < high do
+    local middle = (low + high) // 2
+    if getinfo(middle, "l") then low = middle + 1 else high = middle end
+  end
+  return low - 1
+end
+
 -- Where an error was raised and how it came there, without the runner's own frames and C functions.
 function explain.frames(level)
   local frames = {}
-  while true do
+  local last = depth_from(level) - 1  -- one less than seen from in there
+  local skipped
+  while level <= last do
+    if not skipped and #frames == INNER and last - level > OUTER + 16 then
+      skipped = last - OUTER - 12 - level
+      frames[#frames + 1] = ""
+      level = level + skipped
+    end
     local info = getinfo(level, "Slnf")
-    if not info then return frames end
+    if not info then break end
     if info.currentline > 0 and info.source ~= "=[rlhost]" then
+      local source = source_of(info)
       local what = info.what == "main" and "in the main chunk"
         or core and core.current and info.func == core.current.body and "in the test"
         or info.name and format("in %s '%s'", info.namewhat ~= "" and info.namewhat or "function", info.name)
-        or format("in function <%s:%d>", info.short_src, info.linedefined)
-      frames[#frames + 1] = format("%s:%d: %s", info.short_src, info.currentline, what)
+        or format("in function <%s:%d>", source, info.linedefined)
+      frames[#frames + 1] = format("%s:%d: %s", source, info.currentline, what)
     end
     level = level + 1
   end
+  if skipped then
+    while #frames > INNER + 1 + OUTER do
+      table.remove(frames, INNER + 2)
+      skipped = skipped + 1
+    end
+    frames[INNER + 1] = format("… %d more", skipped)
+  end
+  return frames
 end
 
 -- The same for the lines of a traceback that Lua has made.
@@ -37,74 +99,163 @@ function explain.trim(lines)
       -- Called by the runner: it is a test or a hook, whatever the runner calls that.
       if last then frames[#frames] = last:gsub(": in field 'body'$", ": in the test") end
       last = nil
-    elseif not line:find "^%[C%]: " and not line:find "^%.%.%.\t?%(skipping" then
-      frames[#frames + 1] = line
-      last = line
+    elseif not line:find "^%[C%]: " then
+      frames[#frames + 1] = line:find "^%.%.%.\t?%(skipping" and line or whole(line)
+      last = frames[#frames]
     end
   end
   return frames
 end
 
--- What code that runs too long gets as an error, of the watchdog.
-explain.TOO_LONG = "the test takes too long"
+-- A failed assert -------------------------------------------------------------------------------------------------------
 
--- A failure as the runner reports it, of an error value. Called as a message handler: the stack is still there.
-function explain.error(value)
+local function source_line(path, number)
+  local file = io_open(path)
+  if not file then return nil end
+  local text
+  for _ = 1, number do text = file:read "l" end
+  file:close()
+  return text and text:gsub("^%s+", ""):gsub("%s+$", "")
+end
+
+-- The names that a frame sees, and their values.
+local function scope(level)
+  local names = {}
+  local info = getinfo(level + 1, "f")
+  for i = 1, 250 do
+    local name, value = getupvalue(info.func, i)
+    if not name then break end
+    names[name] = { value }
+  end
+  for i = 1, 250 do
+    local name, value = getlocal(level + 1, i)
+    if not name then break end
+    names[name] = { value }
+  end
+  return names
+end
+
+-- What the sides of a comparison were: of those without calls, which would be made once more.
+local function operands(line, names)
+  local condition = line:match "assert%s*(%b())"
+  if not condition then return nil end
+  condition = condition:sub(2, -2)
+  local left, operator, right = condition:match "^(.-)%s*([=~<>]=)%s*(.*)$"
+  if not left then left, operator, right = condition:match "^(.-)%s*([<>])%s*(.*)$" end
+  local sides = left and { left, right:match "^([^,]*)" } or { condition:match "^%s*not%s+([^,]*)" or condition:match "^[^,]*" }
+  local globals = names._ENV and names._ENV[1] or _G
+  local env = setmetatable({}, { __index = function(_, name)
+    if names[name] then return names[name][1] end
+    return globals[name]
+  end })
+  local values, shown = require "runloop.test.values", {}
+  for i = 1, #sides do
+    local side = sides[i]:gsub("^%s+", ""):gsub("%s+$", "")
+    local is_plain = side:find "[%a_]" and not side:find "[(){}\"']" and not side:find "%f[%a]function%f[%A]"
+      and side ~= "true" and side ~= "false" and side ~= "nil"
+    local chunk = is_plain and load("return " .. side, "=assert", "t", env)
+    if chunk then
+      local fine, value = pcall(chunk)
+      if fine then shown[#shown + 1] = side .. " is " .. values.show(value) end
+    end
+  end
+  return shown
+end
+
+-- For an error that assert has raised: the line it is in, and what it compared.
+local function assertion(level)
+  local caller
+  for i = level + 1, level + 6 do
+    local info = getinfo(i, "f")
+    if not info then return nil end
+    if info.func == assert_function then
+      caller = i + 1
+      break
+    end
+  end
+  local info = caller and getinfo(caller, "Sl")
+  local path = info and info.currentline > 0 and info.source:match "^@(.*)$"
+  local line = path and source_line(path, info.currentline)
+  if not line then return nil end
+  local details = { "> " .. line }
+  local fine, shown = pcall(operands, line, scope(caller))
+  for i = 1, fine and shown and #shown or 0 do details[#details + 1] = shown[i] end
+  return details
+end
+
+-- Failures --------------------------------------------------------------------------------------------------------------
+
+-- What code that runs too long gets as an error, of the watchdog; and what a run gets in which nothing can happen any more.
+explain.TOO_LONG = "the test takes too long"
+explain.STUCK = "nothing is left that could end this run"
+
+local function text_of(value)
+  local meta = getmetatable(value)
+  if type(value) == "string" or type(value) == "number" then return tostring(value) end
+  if type(meta) == "table" and rawget(meta, "__tostring") then
+    local fine, text = pcall(tostring, value)
+    if fine then return text end
+  end
+  local text = format("(error object is a %s value)", type(value))
+  if type(value) ~= "table" then return text end
+  local fine, values = pcall(require, "runloop.test.values")
+  return fine and text .. ": " .. values.show(value) or text
+end
+
+-- The failure of a value that was raised. `frames`: the way there.
+local function failure_of(value, frames)
   local meta = getmetatable(value)
   if core and meta == core.Skip then return { skip = value.reason } end
   if core and meta == core.Failure then
-    local frames = explain.frames(3)
     return { kind = "assertion", message = value.message, where = value.where, details = value.details,
       frames = #frames > 1 and frames or nil }
   end
-  local frames = explain.frames(3)
-  local text
-  if type(value) == "string" or type(value) == "number" then
-    text = tostring(value)
-  elseif type(meta) == "table" and meta.__tostring then
-    text = tostring(value)
-  else
-    text = format("(error object is a %s value)", type(value))
-    if type(value) == "table" then
-      local fine, values = pcall(require, "runloop.test.values")
-      if fine then text = text .. ": " .. values.show(value) end
-    end
-  end
+  local text = whole(text_of(value))
   local where, rest = text:match "^([^\n:]+:%d+): (.*)$"
-  if not where then
-    where, rest = frames[1] and frames[1]:match "^([^:]+:%d+):", text
-  end
-  return { kind = "error", message = rest, where = where, frames = (#frames > 1 or rest == explain.TOO_LONG) and frames or nil }
+  if not where then where, rest = frames[1] and frames[1]:match "^([^:]+:%d+):", text end
+  return { kind = "error", message = rest, where = where,
+    frames = (#frames > 1 or rest == explain.TOO_LONG or rest == explain.STUCK) and frames or nil }
+end
+
+-- A failure as the runner reports it, of an error value. Called as a message handler: the stack is still there.
+function explain.error(value)
+  local failure = failure_of(value, explain.frames(3))
+  if failure.kind == "error" then failure.details = assertion(2) end
+  return failure
 end
 
 -- The same of an error that nobody has handled, in a callback, a task or another thread.
 function explain.uncaught(err)
-  local value = err.value
-  if core and getmetatable(value) == core.Failure then
-    return { kind = "assertion", message = value.message, where = value.where, details = value.details, note = err.note }
+  local frames = explain.trim(err.frames or {})
+  local failure = failure_of(err.value == nil and err.message or err.value, frames)
+  if failure.skip then return failure end
+  if failure.kind == "error" then
+    failure.kind = "callback"
+    -- What Lua's own text says of a value is more than the value does.
+    if type(err.value) ~= "string" and err.message then
+      local text = whole(err.message)
+      failure.where = text:match "^([^\n:]+:%d+): " or failure.where
+      failure.message = text:match "^[^\n:]+:%d+: (.*)$" or text
+    end
+    local first, more = failure.message:match "^([^\n]*)\n(.*)$"
+    if first then
+      failure.message, failure.details = first, failure.details or {}
+      for line in (more .. "\n"):gmatch "(.-)\n" do failure.details[#failure.details + 1] = line:gsub("^  ", "") end
+    end
   end
-  local lines = {}
-  for line in (err.message .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
-  local where, first = lines[1]:match "^([^\n:]+:%d+): (.*)$"
-  local details
-  for i = 2, #lines do
-    details = details or {}
-    details[#details + 1] = lines[i]:gsub("^  ", "")
-  end
-  local frames = explain.trim(err.frames)
-  return { kind = "callback", message = first or lines[1], where = where, details = details, note = err.note,
-    frames = #frames > 1 and frames or nil }
+  failure.note = err.note and whole(err.note) or nil
+  return failure
 end
 
--- Where every task waits, for a report.
+-- Where every task waits, and what threads there are, for a report.
 function explain.waits()
-  local waiting = system.waiting()
   local lines = {}
-  for i = 1, #waiting do
-    local frames = explain.trim(waiting[i].frames)
-    lines[#lines + 1] = format("%s waits in %s", waiting[i].what or "a task", waiting[i].place)
+  for _, task in pairs(system.waiting()) do
+    local frames = explain.trim(task.frames)
+    lines[#lines + 1] = format("%s waits in %s", task.what or "a task", task.place)
     for j = 1, #frames do lines[#lines + 1] = "  " .. frames[j] end
   end
+  for _, thread in pairs(system.threads()) do lines[#lines + 1] = thread .. " still runs" end
   return lines
 end
 

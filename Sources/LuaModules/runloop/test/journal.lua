@@ -7,7 +7,9 @@ local type, select, tostring, setmetatable = type, select, tostring, setmetatabl
 local format, concat = string.format, table.concat
 
 --- Gives the test library its journals.
-return function(t, fail, misuse, describe_value)
+return function(t, core)
+
+local fail, misuse, describe_value = core.fail, core.misuse, core.describe_value
 
 local Journal = {}
 -- What a journal needs to know besides its entries.

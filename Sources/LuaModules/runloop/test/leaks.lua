@@ -4,12 +4,13 @@ local system, internals = ...
 local explain = require "runloop.test.explain"
 
 local leaks = {}
-local pairs, setmetatable, collectgarbage, io_type = pairs, setmetatable, collectgarbage, io.type
-local format, fileno = string.format, internals.fileno
+local pairs, setmetatable, collectgarbage, io_type, type, package = pairs, setmetatable, collectgarbage, io.type, type, package
+local format, fileno, io_open = string.format, internals.fileno, io.open
+local notifications = require "runloop".notifications
 local here
 
 -- Where the files were opened, by descriptor.
-local opened_at = {}
+local opened_at = setmetatable({}, { __mode = "k" })
 
 local function wrap_open(library, name)
   local open = library[name]
@@ -21,7 +22,24 @@ local function wrap_open(library, name)
     return note(open(...))
   end
 end
-setmetatable(opened_at, { __mode = "k" })
+
+-- Those who listen to notifications, and where they began to.
+local observers = {}
+
+local function wrap_observe()
+  local observe = notifications.observe
+  function notifications.observe(...)
+    local observer = observe(...)
+    observers[#observers + 1] = { observer = observer, where = here() }
+    return observer
+  end
+end
+
+--- Nobody listens any more.
+function leaks.forget_observers()
+  for _, entry in pairs(observers) do entry.observer:invalidate() end
+  observers = {}
+end
 
 local function site_of(fd)
   for file, site in pairs(opened_at) do
@@ -32,6 +50,17 @@ end
 -- The runner's own, and those that loops and threads make and keep.
 local function is_ours(target) return target == nil or target:find "^anon_inode:%[event" end
 
+-- Modules have descriptors of their own, which they keep once they are loaded.
+local modules = 0
+
+local function has_loaded_more()
+  local count = 0
+  for _ in pairs(package.loaded) do count = count + 1 end
+  local has = count > modules
+  modules = count
+  return has
+end
+
 --- What descriptors are open that were not open before, and which are now.
 function leaks.descriptors(before)
   local after = system.open_fds()
@@ -39,14 +68,16 @@ function leaks.descriptors(before)
   collectgarbage()
   collectgarbage()
   after = system.open_fds()
-  local found = {}
+  local found, is_new = {}, has_loaded_more()
   for i = 1, #after do
     if after:byte(i) ~= 0 and before:byte(i) == 0 then
       local fd = i - 1
       local target = system.fd_target(fd)
       if not is_ours(target) then
         local site = site_of(fd)
-        found[#found + 1] = format("descriptor %d (%s%s)", fd, target, site and ", opened at " .. site or "")
+        if site or not is_new then
+          found[#found + 1] = format("descriptor %d (%s%s)", fd, target, site and ", opened at " .. site or "")
+        end
       end
     end
   end
@@ -54,36 +85,83 @@ function leaks.descriptors(before)
 end
 
 --- From now on it is noted where files are opened; `place` says where the script is.
-function leaks.watch_files(place)
+function leaks.watch(place)
   here = place
   for _, name in pairs { "open", "popen", "tmpfile" } do wrap_open(io, name) end
+  wrap_observe()
+  has_loaded_more()
 end
 
---- What is left when a test is over, other than descriptors.
-function leaks.find(current)
-  local found, running = {}, {}
+local function command_of(pid)
+  local file = io_open(format("/proc/%d/cmdline", pid))
+  local text = file and file:read "a" or ""
+  if file then file:close() end
+  text = text:gsub("%z+$", ""):gsub("%z", " ")
+  return text ~= "" and text or "one that ends"
+end
+
+--- Ends the programs that run and are not among `pids`.
+function leaks.end_programs(pids)
+  local give_up = system.real_clock() + 2
+  repeat
+    local some = false
+    for _, pid in pairs(system.programs()) do
+      if not pids[pid] then
+        system.signal(pid, 9)
+        some = true
+      end
+    end
+  until not some or system.real_clock() > give_up
+end
+
+--- What is left when a test is over, other than descriptors. `pids`: programs that are none of its own.
+function leaks.find(current, pids)
+  local found, running, known = {}, {}, {}
   for _, program in pairs(current.programs) do
     if program:is_running() then running[#running + 1] = program end
+    known[program:pid()] = true
     program:release()
   end
   for _, text in pairs(system.scheduled()) do found[#found + 1] = text end
-  local waiting = system.waiting()
-  for i = 1, #waiting do
-    local task = waiting[i]
+  for _, task in pairs(system.waiting()) do
     local place = explain.trim(task.frames)[1]
     found[#found + 1] = format("%s waits in %s%s", task.what or "task", task.place, place and " (" .. place .. ")" or "")
   end
-  local threads = system.threads()
-  if #threads > 0 then
-    -- One that is about to end may do so.
-    local patience = system.real_clock() + 0.1
-    while #threads > 0 and system.real_clock() < patience do threads = system.threads() end
-  end
-  for _, text in pairs(threads) do found[#found + 1] = text .. " still runs" end
+  -- One that is about to end may do so.
+  if #system.threads() > 0 then system.await_threads(0.1) end
+  for _, text in pairs(system.threads()) do found[#found + 1] = text .. " still runs" end
   for _, program in pairs(running) do
     found[#found + 1] = format("program '%s' still runs (started at %s)", program.title, program.where)
   end
+  local others = system.programs()
+  if #others > 0 then
+    -- The same of programs; and a pipe that nobody holds any more is closed by collecting it.
+    local patience = system.real_clock() + 0.05
+    while #others > 0 and system.real_clock() < patience do others = system.programs() end
+  end
+  for _, pid in pairs(others) do
+    if not known[pid] and not pids[pid] then
+      found[#found + 1] = format("program '%s' still runs (process %d, in the background)", command_of(pid), pid)
+    end
+  end
+  for _, entry in pairs(observers) do
+    if entry.observer:is_valid() then
+      found[#found + 1] = format("observer of notification \"%s\" (made at %s)", entry.observer:name(), entry.where or "?")
+    end
+  end
   return found
+end
+
+--- The list without the kinds that a test may leave behind.
+function leaks.without(list, kinds)
+  if type(kinds) ~= "table" then return list end
+  local rest = {}
+  for _, text in pairs(list) do
+    local is_allowed = false
+    for _, kind in pairs(kinds) do is_allowed = is_allowed or text:sub(1, #kind) == kind end
+    if not is_allowed then rest[#rest + 1] = text end
+  end
+  return rest
 end
 
 return leaks

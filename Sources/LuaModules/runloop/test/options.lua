@@ -4,25 +4,41 @@ local system = ...
 local report = require "runloop.test.report"
 
 local options = {}
-local format, pairs, ipairs, tonumber, pcall = string.format, pairs, ipairs, tonumber, pcall
+local format, pairs, ipairs, tonumber = string.format, pairs, ipairs, tonumber
 
 local USAGE = [[
 usage: rlhost [options] test [paths] [options]
 Runs the tests in the files given, and in the files *_test.lua and test_*.lua of the directories given;
-without a path: in tests or test, if there is such a directory, else here.
-  --filter pattern   only tests whose full name matches the Lua pattern
+without a path: in tests or test, if there is such a directory, else here. FILE:LINE means the test, or the
+group, that is there.
+
+which tests
+  --filter text      only those whose full name holds the text, or matches it as a Lua pattern; may be repeated
+  --tags a,b         only those with one of these tags; --skip-tags a,b: those without
+  --last-failed      only those that failed the last time
+  --shard i/n        the i-th of n parts of all tests
   --list             print the tests' names, do not run them
-  --format name      readable (default), tap or junit
-  --shuffle          run files and tests in random order; the seed is printed
-  --seed n           the seed of the order, and of math.random in each test
+how they run
+  --jobs n           so many files at a time, each in a process of its own (default: as many as there are processors)
+  --shuffle          files and tests in random order; the seed is printed
+  --seed n           the seed of the order, of the threads' turns, and of math.random in each test
+  --repeat n         each test n times, with seeds one after the other
+  --retries n        a test that fails is tried n times more; if it passes then, it is flaky
   --fail-fast        stop at the first failure
-  --jobs n           run so many files at a time, each in a process of its own
+  --forbid-only      tests that ask to run alone are an error
   --timeout s        real seconds that a test may take (default 10)
   --real-time        let time pass as it really does
-  --coverage[=file]  count the lines of Lua that run; print a summary, write lcov's format (lcov.info)
+  --tz zone          the time zone (default UTC; "local" for the system's)
+  --update           write the snapshots anew
   --watch            run again what is concerned whenever a file changes
+what is said
+  --format name      readable (default), tap, junit, json (an object a line) or github (annotations)
+  --report name=file the same in a file besides; may be repeated
+  --slowest n        the n slowest tests
+  --coverage[=file]  count the lines of Lua that run; print a summary, write lcov's format (lcov.info)
+  --coverage-min p   fail when less than p percent of the lines have run
   --help             show this help and exit
-Exit status: 0 all passed, 1 a failure, 5 no test found, 64 wrong use.
+Exit status: 0 all passed, 1 a failure, 5 no test found, 64 wrong use, 128 + the number of a signal.
 ]]
 
 local function leave(status) os.exit(status) end
@@ -35,12 +51,17 @@ end
 -- Options -------------------------------------------------------------------------------------------------------------
 
 local FLAGS = { list = true, shuffle = true, ["fail-fast"] = true, ["real-time"] = true, watch = true, help = true,
-  coverage = true }
-local VALUES = { filter = true, format = true, seed = true, jobs = true, timeout = true }
+  coverage = true, ["last-failed"] = true, ["forbid-only"] = true, update = true }
+local VALUES = { filter = true, format = true, seed = true, jobs = true, timeout = true, ["repeat"] = true, retries = true,
+  shard = true, report = true, tags = true, ["skip-tags"] = true, slowest = true, ["coverage-min"] = true, tz = true }
+-- Those that may be given more than once.
+local LISTS = { filter = true, report = true, tags = true, ["skip-tags"] = true }
 
 local function suggestion(name)
-  for _, known in ipairs { "filter", "list", "format", "shuffle", "seed", "fail-fast", "jobs", "timeout", "real-time",
-    "coverage", "watch", "help" } do
+  local all = {}
+  for _, set in ipairs { FLAGS, VALUES } do for known in pairs(set) do all[#all + 1] = known end end
+  table.sort(all)
+  for _, known in ipairs(all) do
     if name ~= "" and (known:find(name, 1, true) == 1 or name:find(known, 1, true) == 1
       or known:sub(1, 3) == name:sub(1, 3)) then
       return format(" (did you mean '--%s'?)", known)
@@ -57,9 +78,67 @@ local function whole(name, text, least)
   return value
 end
 
+local function words(list)
+  if not list then return nil end
+  local set = {}
+  for _, text in ipairs(list) do for word in text:gmatch "[^,%s]+" do set[word:gsub("^#", "")] = true end end
+  return set
+end
+
+-- What the values mean.
+local function check(given)
+  if not report.formats[given.format] then
+    misuse(format("--format must be readable, tap, junit, json or github, got '%s'", given.format))
+  end
+  if given.seed then given.seed = whole("seed", given.seed, 0) end
+  given.jobs = whole("jobs", given.jobs or system.cores(), 1)
+  for _, name in ipairs { "repeat", "retries", "slowest" } do
+    if given[name] then given[name] = whole(name, given[name], name == "retries" and 0 or 1) end
+  end
+  local timeout = tonumber(given.timeout)
+  if not timeout or not (timeout > 0 and timeout < 1e6) then
+    misuse(format("--timeout needs a number of seconds, more than 0, got '%s'", given.timeout))
+  end
+  given.timeout = timeout
+  given.filters = given.filter
+  for _, pattern in ipairs(given.filters or {}) do
+    -- One that is no pattern is a text all the same.
+    local fine, message = pcall(string.find, "", pattern)
+    if not fine then misuse("--filter: " .. message) end
+  end
+  given.tags, given["skip-tags"] = words(given.tags), words(given["skip-tags"])
+  if given.shard then
+    local part, count = given.shard:match "^(%d+)/(%d+)$"
+    part, count = tonumber(part), tonumber(count)
+    if not part or part < 1 or part > count then
+      misuse(format("--shard needs a part and how many there are, like 2/3, got '%s'", given.shard))
+    end
+    given.shard = { part, count }
+  end
+  given.reports = {}
+  for _, text in ipairs(given.report or {}) do
+    local name, path = text:match "^(%w+)=(.+)$"
+    if not name or not report.formats[name] then
+      misuse(format("--report needs a format and a file, like junit=out.xml, got '%s'", text))
+    end
+    given.reports[#given.reports + 1] = { format = name, path = path }
+  end
+  if given["coverage-min"] then
+    local percent = tonumber(given["coverage-min"])
+    if not percent or percent < 0 or percent > 100 then
+      misuse(format("--coverage-min needs a number from 0 to 100, got '%s'", given["coverage-min"]))
+    end
+    given["coverage-min"], given.coverage = percent, given.coverage or true
+  end
+  if given.watch and given.list then misuse "--watch and --list exclude each other" end
+  if given.coverage == true then given.coverage = "lcov.info" end
+  given.tz = given.tz or "UTC"
+  if given.tz == "local" then given.tz = os.getenv "TZ" end
+end
+
 --- Options and paths from the arguments.
 function options.parse(arguments)
-  local given, paths, i, only_paths = { format = "readable", timeout = 10, jobs = 1 }, {}, 1, false
+  local given, paths, i, only_paths = { format = "readable", timeout = 10 }, {}, 1, false
   while i <= #arguments do
     local argument = arguments[i]
     local name, value = argument:match "^%-%-([^=]+)=(.*)$"
@@ -76,7 +155,12 @@ function options.parse(arguments)
         value = arguments[i]
       end
       if not value then misuse(format("--%s needs a value", name)) end
-      given[name] = value
+      if LISTS[name] then
+        given[name] = given[name] or {}
+        table.insert(given[name], value)
+      else
+        given[name] = value
+      end
     elseif FLAGS[name] and (not value or name == "coverage") then
       given[name] = value or true
     elseif FLAGS[name] then
@@ -90,22 +174,7 @@ function options.parse(arguments)
     io.write(USAGE)
     leave(0)
   end
-  if not report.formats[given.format] then
-    misuse(format("--format must be readable, tap or junit, got '%s'", given.format))
-  end
-  if given.seed then given.seed = whole("seed", given.seed, 0) end
-  given.jobs = whole("jobs", given.jobs, 1)
-  local timeout = tonumber(given.timeout)
-  if not timeout or not (timeout > 0 and timeout < 1e6) then
-    misuse(format("--timeout needs a number of seconds, more than 0, got '%s'", given.timeout))
-  end
-  given.timeout = timeout
-  if given.filter then
-    local fine, message = pcall(string.find, "", given.filter)
-    if not fine then misuse("--filter: " .. message) end
-  end
-  if given.watch and given.list then misuse "--watch and --list exclude each other" end
-  if given.coverage == true then given.coverage = "lcov.info" end
+  check(given)
   return given, paths
 end
 
@@ -113,38 +182,51 @@ end
 
 local function is_test_file(name) return name:find "_test%.lua$" or name:find "^test_.*%.lua$" end
 
-local function search(directory, found)
+local function search(directory, found, been)
+  -- A link may lead back to where we come from.
+  local identity = system.identity(directory)
+  if identity and been[identity] then return end
+  been[identity or directory] = true
   local names = system.entries(directory)
   for _, name in ipairs(names or {}) do
     local path = directory == "." and name or directory:gsub("/+$", "") .. "/" .. name
     if name:sub(1, 1) ~= "." then
       local kind = system.kind(path)
       if kind == "directory" then
-        search(path, found)
+        search(path, found, been)
       elseif kind == "file" and is_test_file(name) then
-        found[#found + 1] = path
+        found[#found + 1] = { path = path }
       end
     end
   end
 end
 
---- The test files of paths, and the paths that were searched.
+--- The test files of paths, and the paths that were searched. A file may have `lines`: only what is there is meant.
 function options.find_files(paths)
-  local found, seen, files = {}, {}, {}
+  local found, seen, files, been = {}, {}, {}, {}
   if #paths == 0 then
     paths = { system.kind "tests" == "directory" and "tests" or system.kind "test" == "directory" and "test" or "." }
   end
   for _, path in ipairs(paths) do
     local kind, message = system.kind(path)
-    if not kind then misuse(format("cannot find '%s': %s", path, message)) end
-    if path:find "[\t\n]" then misuse(format("a path cannot hold tabs or new lines: %q", path)) end
-    if kind == "directory" then search(path, found) else found[#found + 1] = path end
-  end
-  for _, path in ipairs(found) do
-    if not seen[path] then
-      seen[path] = true
-      files[#files + 1] = path
+    local line
+    if not kind then
+      local file, number = path:match "^(.*):(%d+)$"
+      if file and system.kind(file) == "file" then kind, path, line = "file", file, tonumber(number) end
     end
+    if not kind then misuse(format("cannot find '%s': %s", path, message:gsub(" %(.*%)$", ""))) end
+    if path:find "[\t\n]" then misuse(format("a path cannot hold tabs or new lines: %q", path)) end
+    if kind == "directory" then search(path, found, been) else found[#found + 1] = { path = path, line = line } end
+  end
+  for _, file in ipairs(found) do
+    local known = seen[file.path]
+    if not known then
+      known = { path = file.path, lines = file.line and {} or nil }
+      seen[file.path] = known
+      files[#files + 1] = known
+    end
+    -- The whole file is more than any of its lines.
+    if file.line and known.lines then known.lines[#known.lines + 1] = file.line else known.lines = nil end
   end
   return files, paths
 end

@@ -1,9 +1,10 @@
--- What the test runner says, in three formats. A reporter gets the events of files as they come, in order of files:
--- begin_file(file), test(file, number, outcome), output(file, text), end_file(file), and finish(totals).
+-- What the test runner says, for people; the other formats are in files of their own. A reporter gets the events of files as they
+-- come, in order of files: begin_file(file), test(file, number, outcome), output(file, text), file_failed(file, failure, title),
+-- end_file(file), and finish(totals).
 
 local report = {}
 local format, concat, rep, gsub = string.format, table.concat, string.rep, string.gsub
-local pairs, ipairs = pairs, ipairs
+local pairs, ipairs, require = pairs, ipairs, require
 
 -- Failures as text ----------------------------------------------------------------------------------------------------
 
@@ -13,7 +14,7 @@ function report.failure_lines(failure)
   local head = (failure.where and failure.where .. ": " or "") .. failure.message
   for line in (head .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
   for _, line in ipairs(failure.details or {}) do lines[#lines + 1] = "  " .. line end
-  if failure.note then lines[#lines + 1] = failure.note end
+  for line in ((failure.note or "") .. "\n"):gmatch "(.-)\n" do if line ~= "" then lines[#lines + 1] = line end end
   if failure.frames then
     lines[#lines + 1] = "traceback:"
     for _, line in ipairs(failure.frames) do lines[#lines + 1] = "  " .. line end
@@ -26,11 +27,12 @@ local function seconds(time)
   return format("%.2f s", time)
 end
 
-local function clean(text) return (gsub(text, "[%c]", function(c) return c == "\n" and " " or c == "\t" and " " or "?" end)) end
+function report.clean(text) return (gsub(text, "[%c]", function(c) return c == "\n" and " " or c == "\t" and " " or "?" end)) end
+local clean = report.clean
 
 -- For people ----------------------------------------------------------------------------------------------------------
 
-local Readable = {}
+local Readable = { shown = {} }
 Readable.__index = Readable
 
 local COLOURS = { ok = "32", FAIL = "31;1", skip = "33", bold = "1", dim = "2" }
@@ -39,8 +41,12 @@ function Readable:paint(colour, text)
   return self.coloured and format("\27[%sm%s\27[0m", COLOURS[colour], text) or text
 end
 
-function Readable:begin_file(file)
-  self.shown = {}
+function Readable:begin_file() self.shown = {} end
+
+-- Files without a test that was wanted are not mentioned.
+function Readable:mention(file)
+  if file.is_mentioned then return end
+  file.is_mentioned = true
   self:write(self:paint("bold", file.path) .. "\n")
 end
 
@@ -49,6 +55,7 @@ function Readable:fail(title, failures)
 end
 
 function Readable:test(file, number, outcome)
+  self:mention(file)
   self:close_line()
   local path = file.tests[number].path
   local depth = #path - 1
@@ -63,12 +70,17 @@ function Readable:test(file, number, outcome)
   local word = outcome.s == "passed" and "ok" or outcome.s == "failed" and "FAIL" or "skip"
   local line = rep("  ", depth + 1) .. self:paint(word, format("%-4s", word)) .. "  " .. clean(path[#path])
   if outcome.skip and outcome.skip ~= "" then line = line .. ": " .. clean(outcome.skip) end
+  if outcome.expected then
+    line = line .. self:paint("skip", " fails as expected") .. (outcome.expected ~= "" and ": " .. clean(outcome.expected) or "")
+  end
+  if outcome.flaky then line = line .. self:paint("skip", format(" flaky: passed at try %d", outcome.flaky)) end
   if outcome.t and outcome.t >= 0.1 then line = line .. self:paint("dim", format(" (%s)", seconds(outcome.t))) end
   self:write(line .. "\n")
   if outcome.s == "failed" then self:fail(concat(path, " › "), outcome.failures) end
 end
 
 function Readable:output(file, text)
+  self:mention(file)
   self:write(text)
   self.is_open = text:sub(-1) ~= "\n"
 end
@@ -79,10 +91,12 @@ function Readable:close_line()
   self.is_open = false
 end
 
-function Readable:file_failed(file, failure)
+function Readable:file_failed(file, failure, title)
+  self:mention(file)
   self:close_line()
-  self:write("  " .. self:paint("FAIL", "FAIL") .. "  the file\n")
-  self:fail(file.path, { failure })
+  self:write("  " .. self:paint("FAIL", "FAIL") .. (title and title ~= "" and "  the group " .. clean(title) or "  the file")
+    .. "\n")
+  self:fail(title and title ~= "" and title or file.path, { failure })
 end
 
 function Readable:end_file() self:close_line() end
@@ -95,6 +109,16 @@ function Readable:finish(totals)
       for _, line in ipairs(report.failure_lines(failure)) do self:write("   " .. line .. "\n") end
     end
   end
+  if #totals.slowest > 0 then
+    self:write "\nthe slowest:\n"
+    for _, entry in ipairs(totals.slowest) do
+      self:write(format("  %8s  %s: %s\n", seconds(entry[1]), entry[2], clean(concat(entry[3], " › "))))
+    end
+  end
+  for _, note in ipairs(totals.notes) do self:write("\n" .. note .. "\n") end
+  if totals.interrupted then
+    self:write(self:paint("FAIL", format("\ninterrupted by %s", totals.signal or "a signal")) .. "\n")
+  end
   self:write "\n"
   local parts = { format("%d passed", totals.passed) }
   if totals.failed > 0 then parts[#parts + 1] = self:paint("FAIL", format("%d failed", totals.failed)) end
@@ -102,7 +126,11 @@ function Readable:finish(totals)
     parts[#parts + 1] = self:paint("FAIL", format("%d %s broken", totals.broken, totals.broken == 1 and "file" or "files"))
   end
   if totals.skipped > 0 then parts[#parts + 1] = format("%d skipped", totals.skipped) end
+  if totals.flaky > 0 then parts[#parts + 1] = self:paint("skip", format("%d flaky", totals.flaky)) end
   if totals.not_run > 0 then parts[#parts + 1] = format("%d not run", totals.not_run) end
+  if totals.not_loaded > 0 then
+    parts[#parts + 1] = format("%d %s not loaded", totals.not_loaded, totals.not_loaded == 1 and "file" or "files")
+  end
   self:write(concat(parts, ", ") .. format(" (%s)\n", seconds(totals.time)))
   if totals.passed_over > 0 then
     self:write(format("only: %d other tests were passed over\n", totals.passed_over))
@@ -110,139 +138,16 @@ function Readable:finish(totals)
   if totals.shuffled or totals.failed > 0 then self:write(format("seed: %d\n", totals.seed)) end
 end
 
--- TAP 14 --------------------------------------------------------------------------------------------------------------
+-- All formats ---------------------------------------------------------------------------------------------------------
 
-local Tap = {}
-Tap.__index = Tap
-
-function Tap:begin_file(file)
-  if not self.begun then self:write "TAP version 14\n" end
-  self.begun = true
-end
-
-local function tap_name(text) return (gsub(clean(text), "[\\#]", "\\%0")) end
-
-function Tap:line(ok, title, rest)
-  self.count = (self.count or 0) + 1
-  self:write(format("%s %d - %s%s\n", ok and "ok" or "not ok", self.count, tap_name(title), rest or ""))
-end
-
-function Tap:diagnose(failures)
-  self:write "  ---\n"
-  self:write(format("  message: %q\n", clean(failures[1].message)))
-  if failures[1].where then self:write(format("  at: %q\n", clean(failures[1].where))) end
-  self:write(format("  kind: %s\n", failures[1].kind))
-  self:write "  report: |-\n"
-  for _, failure in ipairs(failures) do
-    for _, line in ipairs(report.failure_lines(failure)) do self:write("    " .. clean(line) .. "\n") end
-  end
-  self:write "  ...\n"
-end
-
-function Tap:test(file, number, outcome)
-  local title = concat(file.tests[number].path, " > ")
-  if outcome.s == "skipped" then
-    self:line(true, title, " # SKIP" .. (outcome.skip and outcome.skip ~= "" and " " .. clean(outcome.skip) or ""))
-  else
-    self:line(outcome.s == "passed", title)
-  end
-  if outcome.s == "failed" then self:diagnose(outcome.failures) end
-end
-
-function Tap:output(file, text)
-  for line in (text:sub(-1) == "\n" and text or text .. "\n"):gmatch "(.-)\n" do self:write("# " .. clean(line) .. "\n") end
-end
-
-function Tap:file_failed(file, failure)
-  self:line(false, file.path)
-  self:diagnose { failure }
-end
-
-function Tap:end_file() end
-
-function Tap:finish(totals)
-  if not self.begun then self:write "TAP version 14\n" end
-  if totals.shuffled then self:write(format("# seed: %d\n", totals.seed)) end
-  self:write(format("1..%d\n", self.count or 0))
-end
-
--- JUnit ---------------------------------------------------------------------------------------------------------------
-
-local Junit = {}
-Junit.__index = Junit
-
-local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["\n"] = "&#10;" }
-
--- What XML cannot hold becomes a question mark.
-local function escape(text, keeps_lines)
-  if not utf8.len(text) then text = gsub(text, "[\128-\255]", "?") end
-  text = gsub(text, "[%z\1-\8\11\12\14-\31\127]", "?")
-  return (gsub(text, '[&<>"\n]', function(c) return c == "\n" and keeps_lines and c or ENTITIES[c] end))
-end
-
-function Junit:begin_file(file) file.cases, file.printed = {}, {} end
-
-local function failure_text(failures)
-  local lines = {}
-  for _, failure in ipairs(failures) do
-    for _, line in ipairs(report.failure_lines(failure)) do lines[#lines + 1] = line end
-  end
-  return escape(concat(lines, "\n"), true)
-end
-
-function Junit:test(file, number, outcome)
-  local path = file.tests[number].path
-  local groups = concat(path, " ", 1, #path - 1)
-  local line = file.tests[number].where and file.tests[number].where:match ":(%d+)$"
-  local case = format('    <testcase name="%s" classname="%s" file="%s"%s time="%.6f"', escape(path[#path]),
-    escape(groups == "" and file.path or groups), escape(file.path), line and ' line="' .. line .. '"' or "", outcome.t or 0)
-  if outcome.s == "passed" then
-    case = case .. "/>\n"
-  elseif outcome.s == "skipped" then
-    case = case .. format('>\n      <skipped message="%s"/>\n    </testcase>\n', escape(outcome.skip or ""))
-  else
-    local first = outcome.failures[1]
-    case = case .. format('>\n      <failure type="%s" message="%s">%s</failure>\n    </testcase>\n', first.kind,
-      escape((first.where and first.where .. ": " or "") .. first.message), failure_text(outcome.failures))
-  end
-  file.cases[#file.cases + 1] = case
-end
-
-function Junit:output(file, text) file.printed[#file.printed + 1] = text end
-
-function Junit:file_failed(file, failure)
-  file.cases[#file.cases + 1] = format(
-    '    <testcase name="%s" classname="%s" file="%s" time="0">\n      <error type="%s" message="%s">%s</error>\n'
-    .. "    </testcase>\n", escape(file.path), escape(file.path), escape(file.path), failure.kind, escape(failure.message),
-    failure_text { failure })
-end
-
-function Junit:end_file(file)
-  local suite = format('  <testsuite name="%s" tests="%d" failures="%d" errors="%d" skipped="%d" time="%.6f">\n%s',
-    escape(file.path), #file.cases, file.failed, file.broken and 1 or 0, file.skipped, file.time, concat(file.cases))
-  if #file.printed > 0 then
-    suite = suite .. format("    <system-out>%s</system-out>\n", escape(concat(file.printed), true))
-  end
-  self.suites[#self.suites + 1] = suite .. "  </testsuite>\n"
-end
-
-function Junit:finish(totals)
-  self:write '<?xml version="1.0" encoding="UTF-8"?>\n'
-  self:write(format('<testsuites tests="%d" failures="%d" errors="%d" skipped="%d" time="%.6f">\n',
-    totals.passed + totals.failed + totals.skipped + totals.broken, totals.failed, totals.broken, totals.skipped,
-    totals.time))
-  self:write(concat(self.suites))
-  self:write "</testsuites>\n"
-end
-
-local FORMATS = { readable = Readable, tap = Tap, junit = Junit }
-report.formats = FORMATS
+report.formats = { readable = true, tap = true, junit = true, json = true, github = true }
 
 --- A reporter; `write` takes what it says.
 function report.new(name, write, coloured)
+  local class = name == "readable" and Readable or require("runloop.test." .. (name == "github" and "json" or name))[name]
   return setmetatable({
     write = function(_, text) write(text) end, coloured = coloured, failures = {}, suites = {}, shown = {},
-  }, FORMATS[name])
+  }, class)
 end
 
 return report

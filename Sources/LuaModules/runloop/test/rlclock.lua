@@ -6,7 +6,9 @@ local system = ...
 local type, setmetatable, format = type, setmetatable, string.format
 
 --- Gives `rl` its clock.
-return function(core, misuse, describe_value)
+return function(_, core)
+
+local misuse, describe_value = core.misuse, core.describe_value
 
 local Clock = {}
 Clock.__index = Clock
@@ -14,6 +16,7 @@ Clock.__name = "clock"
 
 local function clock_of(self, name)
   if self ~= rl.clock then misuse(name .. ": call it with a colon") end
+  if rl.this_thread() then misuse(name .. ": only the test's own thread moves the clock") end
   if core.current and core.current.real_time then misuse(name .. ": this test runs in real time") end
 end
 
@@ -26,12 +29,14 @@ function Clock:advance(seconds)
   end
   system.allow_jump(rl.now() + seconds)
   rl.sleep(seconds)
-  -- What has come to be due at this very moment happens, too; unless there is no end to that.
-  for _ = 1, 1000 do
-    local date = system.next_date()
-    if not date or date > rl.now() then break end
-    rl.sleep(0)
-  end
+  system.settle()
+end
+
+--- Lets everything happen that can happen at this moment, in all threads, and returns when only the passing of time, or the
+--- world outside, can bring more.
+function Clock:settle()
+  clock_of(self, "rl.clock:settle")
+  system.settle()
 end
 
 --- Jumps to the next timer and lets it fire; returns the seconds that took, or nil if there is none.
@@ -43,6 +48,7 @@ function Clock:next()
   if seconds < 0 then seconds = 0 end
   system.allow_jump(date)
   rl.sleep(seconds)
+  system.settle()
   return seconds
 end
 

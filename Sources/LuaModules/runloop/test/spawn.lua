@@ -1,13 +1,12 @@
 -- Programs that a test runs from outside: t.spawn.
 
 local rl = require "runloop"
-local values = require "runloop.test.values"
 local system = ...
 
 local spawn = {}
 local error, type, pairs, pcall, tostring = error, type, pairs, pcall, tostring
 local setmetatable, getmetatable = setmetatable, getmetatable
-local format, find, sub, unpack, pack = string.format, string.find, string.sub, table.unpack, table.pack
+local format, find, sub, concat = string.format, string.find, string.sub, table.concat
 
 local SIGNALS = {
   HUP = 1, INT = 2, QUIT = 3, ILL = 4, TRAP = 5, ABRT = 6, BUS = 7, FPE = 8, KILL = 9, USR1 = 10, SEGV = 11, USR2 = 12,
@@ -58,12 +57,6 @@ local function pause(self, seconds)
   return woken
 end
 
-local function tail(text)
-  if text == "" then return "nothing" end
-  if #text > 400 then text = "…" .. sub(text, -400) end
-  return values.show(text)
-end
-
 -- What it writes -------------------------------------------------------------------------------------------------------
 
 local function close_port(self, name)
@@ -74,20 +67,31 @@ local function close_port(self, name)
   system.close(port.fd)
 end
 
+-- What has come in since somebody last asked for all of it is in pieces: to put 64 KB at a time to the end of what is
+-- there would take the square of its length.
+local function text_of(self, buffer)
+  local pieces = self[buffer]
+  if #pieces > 1 then
+    self[buffer] = { concat(pieces) }
+    pieces = self[buffer]
+  end
+  return pieces[1] or ""
+end
+
 local function read_all(self, name, buffer)
   local port = self[name]
   if not port then return end
   while true do
     local text, _, code = system.read(port.fd)
-    if not text then
-      if code == "EAGAIN" then break end
-      text = ""
-    end
-    if text == "" then
+    if not text and code == "EAGAIN" then break end
+    if not text or text == "" then
       close_port(self, name)
+      self.at_end[buffer] = true
       break
     end
-    self[buffer] = self[buffer] .. text
+    local pieces = self[buffer]
+    pieces[#pieces + 1] = text
+    self.sizes[buffer] = self.sizes[buffer] + #text
   end
   wake(self)
 end
@@ -101,6 +105,10 @@ local function note_end(self)
   if self.input then
     system.close(self.input)
     self.input = nil
+  end
+  if self.slave then
+    system.close(self.slave)
+    self.slave = nil
   end
   -- What it has written before it ended is in the pipes by now; others that hold them open do not matter.
   read_all(self, "output_port", "written")
@@ -167,17 +175,24 @@ function spawn.start(options, library)
   if not arguments[1] then misuse("t.spawn: which program? Give its name first, then its arguments") end
   local terminal = options.terminal
   local size = type(terminal) == "table" and terminal or {}
+  if options.directory and system.kind(options.directory) ~= "directory" then
+    local _, message = system.kind(options.directory)
+    fail(format("cannot start '%s' in '%s': %s", arguments[1], options.directory, message or "ENOTDIR: not a directory"))
+  end
   local number, a, b, c, d = system.start(arguments, environment(options.env), options.directory,
     terminal and "terminal" or "pipes", size.rows or 24, size.columns or 80)
   if not number then fail(format("cannot start '%s': %s", arguments[1], a)) end
   local self = setmetatable({
     number = number, title = options.name or arguments[1]:match "[^/]+$" or arguments[1], where = core.here(),
-    written = "", complained = "", position = 1, error_position = 1, gates = {},
+    written = {}, complained = {}, position = 1, error_position = 1, gates = {}, at_end = {},
+    sizes = { written = 0, complained = 0 }, searched = {},
   }, Process)
   current.programs[#current.programs + 1] = self
   local end_fd
   if terminal then
-    self.master, end_fd = a, b
+    -- While we hold the other side, too, the terminal stays: whoever closes it is not hung up, and may open it again.
+    self.master, self.slave, end_fd = a, b, c
+    self.rows, self.columns = size.rows or 24, size.columns or 80
     watch(self, "output_port", a, function() read_all(self, "output_port", "written") end)
   else
     self.input, end_fd = a, d
@@ -227,69 +242,6 @@ function Process:close_input()
   end
 end
 
-local WAIT = { within = "number", plain = "boolean", from = "string" }
-
---- Waits until what it writes matches a pattern, from where the last match ended, and returns the captures, or the match.
---- Fails after `within` seconds (5), or when it has ended without. `plain`: the pattern is a text as it is; `from =
---- "errors"`: look at its standard error.
-function Process:wait_for(pattern, options)
-  check(self, "process:wait_for")
-  if type(pattern) ~= "string" then
-    misuse("process:wait_for: argument #1 must be a pattern, got a " .. type(pattern))
-  end
-  for name, value in pairs(options or {}) do
-    if not WAIT[name] then
-      misuse(format("process:wait_for: unknown option '%s' (there are: from, plain, within)", tostring(name)))
-    elseif type(value) ~= WAIT[name] then
-      misuse(format("process:wait_for: option '%s' must be a %s, got a %s", name, WAIT[name], type(value)))
-    end
-  end
-  options = options or {}
-  if options.from and options.from ~= "errors" and options.from ~= "output" then
-    misuse("process:wait_for: option 'from' must be \"output\" or \"errors\"")
-  end
-  local errors = options.from == "errors" and not self.master
-  local buffer, mark = errors and "complained" or "written", errors and "error_position" or "position"
-  local deadline = rl.now() + (options.within or 5)
-  while true do
-    local found = pack(find(self[buffer], pattern, self[mark], options.plain))
-    if found[1] then
-      self[mark] = found[2] + 1
-      if found.n > 2 then return unpack(found, 3, found.n) end
-      return sub(self[buffer], found[1], found[2])
-    end
-    local over = self.how and "it ended without" or not pause(self, deadline - rl.now()) and format("not within %g s", options.within or 5)
-    if over and not find(self[buffer], pattern, self[mark], options.plain) then
-      local details = { "since the last match it wrote " .. tail(sub(self[buffer], self[mark])) }
-      if not errors and sub(self.complained, self.error_position) ~= "" then
-        details[2] = "on standard error " .. tail(sub(self.complained, self.error_position))
-      end
-      if self.how then
-        details[#details + 1] = self.how == "exit" and "its exit status is " .. self.code
-          or "it was ended by signal " .. (NAMES[self.code] or self.code)
-      end
-      fail(format("%s did not write %s: %s", self.title, values.show(pattern), over), details)
-    end
-  end
-end
-
---- Waits for its end, and returns its exit status; for one that was ended by a signal 128 and the signal's number, and the
---- signal's name. Fails after `within` seconds (5).
-function Process:wait(options)
-  check(self, "process:wait")
-  local within = options and options.within or 5
-  local deadline = rl.now() + within
-  while not self.how do
-    if not pause(self, deadline - rl.now()) and not self.how then
-      fail(format("%s did not end within %g s", self.title, within), {
-        "since the last match it wrote " .. tail(sub(self.written, self.position)),
-      })
-    end
-  end
-  if self.how == "exit" then return self.code end
-  return 128 + self.code, NAMES[self.code] or tostring(self.code)
-end
-
 --- Sends a signal: "INT", "TERM" …, or a number. Returns true, or nil and why not.
 function Process:signal(name)
   check(self, "process:signal")
@@ -303,19 +255,38 @@ end
 function Process:resize(rows, columns)
   check(self, "process:resize")
   if not self.master then misuse("process:resize: it has no terminal") end
+  for _, number in pairs { rows or false, columns or false } do
+    if math.type(number) ~= "integer" or number < 1 or number > 10000 then
+      misuse "process:resize: rows and columns must be whole numbers from 1 to 10000"
+    end
+  end
+  self.rows, self.columns = rows, columns
   return system.resize(self.master, rows, columns)
+end
+
+--- What its terminal shows now: what it has written, as a terminal understands that.
+function Process:screen()
+  check(self, "process:screen")
+  if not self.master then misuse("process:screen: it has no terminal") end
+  local text = text_of(self, "written")
+  if not self.shown or self.shown.rows ~= self.rows or self.shown.columns ~= self.columns then
+    self.shown, self.shown_until = require "runloop.test.screen".new(self.rows, self.columns), 0
+  end
+  self.shown:feed(sub(text, self.shown_until + 1))
+  self.shown_until = #text
+  return self.shown:picture()
 end
 
 --- All it has written to its standard output, or in its terminal, until now.
 function Process:output()
   check(self, "process:output")
-  return self.written
+  return text_of(self, "written")
 end
 
 --- All it has written to its standard error until now.
 function Process:errors()
   check(self, "process:errors")
-  return self.complained
+  return text_of(self, "complained")
 end
 
 function Process:is_running()
@@ -346,10 +317,15 @@ function Process:release()
   close_port(self, "errors_port")
   close_port(self, "end_port")
   if self.input then system.close(self.input) end
-  self.input = nil
+  if self.slave then system.close(self.slave) end
+  self.input, self.slave = nil, nil
 end
 
 Process.__close = Process.kill
+
+require "runloop.test.awaiting"(Process, {
+  check = check, misuse = misuse, fail = fail, pause = pause, text_of = text_of, names = NAMES,
+})
 
 function Process:__tostring()
   local state = not self.how and "running" or self.how == "exit" and "exit status " .. self.code

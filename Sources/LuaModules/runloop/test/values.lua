@@ -30,6 +30,8 @@ local function sorted_keys(table)
   return keys
 end
 
+values.sorted_keys = sorted_keys
+
 local KEYWORDS = {}
 for word in ([[and break do else elseif end false for function goto if in local nil not or repeat return then true until
   while]]):gmatch "%a+" do KEYWORDS[word] = true end
@@ -274,6 +276,18 @@ function collect(list, path, a, b, seen)
   end
 end
 
+-- Of long strings on one line: where they begin to differ, and what is around that.
+local function long_difference(actual, expected)
+  local first, most = 1, #actual < #expected and #actual or #expected
+  while first <= most and actual:byte(first) == expected:byte(first) do first = first + 1 end
+  local function part(text)
+    local from = first > 40 and first - 30 or 1
+    local shown = quote(text:sub(from, from + 79))
+    return (from > 1 and "…" or "") .. shown .. (#text > from + 79 and "…" or "") .. format(" (%d bytes)", #text)
+  end
+  return format("the strings differ from byte %d on", first), { "expected " .. part(expected), "got      " .. part(actual) }
+end
+
 --- In what two values differ that are not equal: a headline, and lines with details or nil.
 function values.difference(actual, expected)
   if type(actual) == "table" and type(expected) == "table" and not has_eq(actual) and not has_eq(expected) then
@@ -298,6 +312,9 @@ function values.difference(actual, expected)
     if brief(actual):gsub('"', "") == brief(expected):gsub('"', "") then
       text = text .. format(" (a %s)", type(actual))
     end
+  end
+  if type(actual) == "string" and type(expected) == "string" and (#actual > 100 or #expected > 100) then
+    return long_difference(actual, expected)
   end
   if #text <= 90 then return text, nil end
   return "the values differ", { "expected " .. brief(expected), "got      " .. brief(actual) }

@@ -25,34 +25,47 @@ local function watched_directories(paths, dependencies)
   return directories
 end
 
+-- Of inotify: it concerns a directory.
+local IS_DIRECTORY = 0x40000000
+
 local function normal(path) return (path:gsub("^%./", "")) end
 
 -- Which test files a change concerns: those that are changed, and those that have loaded what is. All, if none is known.
 local function concerned(files, changed, dependencies)
   local chosen = {}
-  for _, path in ipairs(files) do
-    local hit = changed[normal(path)]
-    for _, file in ipairs(dependencies[path] or {}) do hit = hit or changed[normal(file)] end
-    if hit then chosen[#chosen + 1] = path end
+  for _, file in ipairs(files) do
+    local hit = changed[normal(file.path)]
+    for _, other in ipairs(dependencies[file.path] or {}) do hit = hit or changed[normal(other)] end
+    if hit then chosen[#chosen + 1] = file end
   end
-  return #chosen > 0 and chosen or files
+  return #chosen > 0 and chosen or files, #chosen > 0
 end
 
 --- Runs the files of paths now and whenever something changes, by calling run_files(files, dependencies, done).
 local function watch(paths, run_files)
   local dependencies = {}
   local fd = assert(system.watch_files())
-  local places, is_running, changed, soon = {}, true, {}, nil
+  local places, is_running, changed, soon, run, takes_new = {}, true, {}, nil, nil, false
+  local function path_in(place, name) return (places[place] == "." and "" or normal(places[place]) .. "/") .. name end
   local function watch_all()
     for directory in pairs(watched_directories(paths, dependencies)) do
       local number = system.watch_directory(fd, directory)
-      if number then places[number] = directory end
+      if number then
+        -- What a new directory held before it was watched is as new.
+        if takes_new and not places[number] then
+          places[number] = directory
+          for _, name in ipairs(system.entries(directory) or {}) do
+            if name:find "%.lua$" then changed[path_in(number, name)] = true end
+          end
+        end
+        places[number] = directory
+      end
     end
   end
   local function start(files)
     is_running = true
     changed = {}
-    run_files(files, dependencies, function()
+    run = run_files(files, dependencies, function()
       is_running = false
       watch_all()
       io.write("\nwaiting for changes (Ctrl-C ends)\n")
@@ -62,7 +75,13 @@ local function watch(paths, run_files)
   end
   local timer
   function soon()
-    if is_running or timer and timer:is_valid() then return end
+    if is_running then
+      -- A run of what is no longer so is not worth waiting for.
+      local _, concerns = concerned(find_files(paths), changed, dependencies)
+      if concerns and run then run:abandon() end
+      return
+    end
+    if timer and timer:is_valid() then return end
     -- An editor writes more than one file, and one file more than once.
     timer = rl.after(0.05, function()
       local names = {}
@@ -78,11 +97,15 @@ local function watch(paths, run_files)
       if not events or events == "" then break end
       local position = 1
       while position <= #events do
-        local place, _, _, length = unpack_string("=i4I4I4I4", events, position)
+        local place, mask, _, length = unpack_string("=i4I4I4I4", events, position)
         local name = events:sub(position + 16, position + 15 + length):match "^[^%z]*"
         position = position + 16 + length
-        if name:find "%.lua$" and places[place] then
-          changed[(places[place] == "." and "" or normal(places[place]) .. "/") .. name] = true
+        if mask & IS_DIRECTORY ~= 0 and places[place] then
+          takes_new = true
+          watch_all()
+          takes_new = false
+        elseif name:find "%.lua$" and places[place] then
+          changed[path_in(place, name)] = true
         end
       end
     end

@@ -1,0 +1,20 @@
+// The process in which tests run.
+#pragma once
+
+/// From now on, this process is a child of the one that was, its keeper. That one ends as this one does, but not before all
+/// programs that this one has started, and those that they have left behind. SIGTERM, and the end of the keeper's own parent, end
+/// them all. The channel to the runner, which is descriptor 3, goes out of the way of scripts and programs. What the process
+/// prints comes out line by line; SIGPIPE does not kill it.
+void linux_become_worker(void);
+/// The channel; and what the standard output was at the beginning.
+int linux_worker_channel(void);
+int linux_worker_output(void);
+/// Makes descriptor 1 the standard output again; returns whether it was something else.
+int linux_restore_output(void);
+
+/// Notes the current directory, the environment, the locale and the signals that are ignored.
+void linux_note_state(void);
+/// Puts them back; tells what had changed.
+void linux_restore_state(void *context, void (*each)(void *context, const char *change));
+/// Sets the time zone, or with NULL leaves it to the system.
+void linux_set_zone(const char *name);

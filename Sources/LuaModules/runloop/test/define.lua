@@ -1,0 +1,256 @@
+-- Groups, tests, hooks and resources: how a test file says what it has.
+
+
+
+local error, type, setmetatable, getmetatable, pairs, tostring, next, pcall = error, type, setmetatable, getmetatable, pairs, tostring, next, pcall
+local format, find, concat, os_time, tonumber = string.format, string.find, table.concat, os.time, tonumber
+local unpack, pack, math_type = table.unpack, table.pack, math.type
+local values = require "runloop.test.values"
+
+--- Gives the test library what defines tests.
+return function(t, core)
+
+local misuse, describe_value, here = core.misuse, core.describe_value, core.here
+
+local OPTIONS = {
+  fails = "boolean or string", leaks = "boolean or table", only = "boolean", real_time = "boolean", retries = "number",
+  skip = "boolean or string", starts_at = "number or string or table", tags = "table", time_zone = "string", timeout = "number",
+}
+
+-- Seconds since 1970 of a date: as they are; "2024-02-29 12:00:00", in UTC; or as os.time takes it.
+local function date_of(name, value)
+  if type(value) == "number" then return value + 0.0 end
+  if type(value) == "table" then
+    local fine, seconds = pcall(os_time, value)
+    if not fine then misuse(format("%s: option 'starts_at': %s", name, tostring(seconds):gsub("^[^:]*:%d+: ", ""))) end
+    return seconds + 0.0
+  end
+  local year, month, day, rest = value:match "^(%d%d%d%d)%-(%d%d)%-(%d%d)(.*)$"
+  local hour, minute, second, tail = (rest or ""):match "^[T ](%d%d):(%d%d):?([%d%.]*)(Z?)$"
+  if not year or rest ~= "" and not hour or tonumber(month) > 12 or tonumber(day) > 31 or tonumber(month) < 1
+    or tonumber(hour or 0) > 24 or tonumber(minute or 0) > 59 or tail and second ~= "" and not tonumber(second) then
+    misuse(format('%s: option \'starts_at\' must be a date like "2024-02-29 12:00:00", in UTC, got %q', name, value))
+  end
+  -- Days since 1970 of a date in the Gregorian calendar, whose years begin in March here.
+  local y, m = tonumber(year), tonumber(month)
+  if m <= 2 then y, m = y - 1, m + 12 end
+  local days = 365 * y + y // 4 - y // 100 + y // 400 + (153 * (m - 3) + 2) // 5 + tonumber(day) - 719469
+  return days * 86400.0 + (tonumber(hour) or 0) * 3600 + (tonumber(minute) or 0) * 60 + (tonumber(second) or 0)
+end
+
+local function check_options(name, options)
+  for key, value in pairs(options) do
+    local expected = OPTIONS[key]
+    if not expected then
+      local known = {}
+      for option in pairs(OPTIONS) do known[#known + 1] = option end
+      table.sort(known)
+      misuse(format("%s: unknown option '%s' (there are: %s)", name, tostring(key), concat(known, ", ")))
+    end
+    if not find(expected, type(value), 1, true) then
+      misuse(format("%s: option '%s' must be a %s, got %s", name, key, expected, describe_value(value)))
+    end
+  end
+  if options.timeout and not (options.timeout > 0) then misuse(name .. ": option 'timeout' must be more than 0") end
+  if options.retries and (math_type(options.retries) ~= "integer" or options.retries < 0) then
+    misuse(name .. ": option 'retries' must be a whole number, 0 or more")
+  end
+  for _, key in pairs { "tags", "leaks" } do
+    for _, word in pairs(type(options[key]) == "table" and options[key] or {}) do
+      if type(word) ~= "string" then
+        misuse(format("%s: option '%s' must be an array of strings, got %s in it", name, key, describe_value(word)))
+      end
+    end
+  end
+end
+
+local function bare_node(kind)
+  return { kind = kind, before = {}, after = {}, before_all = {}, after_all = {}, children = {} }
+end
+
+--- The group of all that a file has.
+function core.new_root() return bare_node "group" end
+
+local function new_node(name, kind, title, options, body)
+  if type(title) ~= "string" then
+    misuse(format("%s: argument #1 must be a name, got %s", name, describe_value(title)))
+  end
+  if type(options) == "function" and body == nil then options, body = nil, options end
+  if options ~= nil and type(options) ~= "table" then
+    misuse(format("%s: argument #2 must be a function, or a table of options, got %s", name, describe_value(options)))
+  end
+  if body ~= nil and type(body) ~= "function" or kind == "group" and body == nil then
+    misuse(format("%s: a function is expected after the name, got %s", name, describe_value(body)))
+  end
+  if core.current then misuse(name .. ": a test cannot define tests while it runs") end
+  local parent = core.group
+  if not parent then misuse(name .. ": tests are defined while their file is loaded") end
+  options = options or {}
+  check_options(name, options)
+  local node = bare_node(kind)
+  node.name, node.parent, node.body, node.where = title, parent, body, here()
+  for key in pairs(OPTIONS) do node[key] = options[key] end
+  if options.starts_at then node.starts_at = date_of(name, options.starts_at) end
+  if not node.skip then node.skip = nil end
+  if node.skip == nil and kind == "test" and body == nil then node.skip = "not written yet" end
+  if node.only then core.has_only = node.where or true end
+  parent.children[#parent.children + 1] = node
+  return node
+end
+
+--- Groups tests: `body` is called at once, and defines them.
+function t.describe(name, options, body)
+  local node = new_node("t.describe", "group", name, options, body)
+  local outer = core.group
+  core.group = node
+  node.body()
+  core.group = outer
+end
+
+--- Defines a test.
+function t.it(name, options, body) new_node("t.it", "test", name, options, body) end
+
+local Skip = {}
+core.Skip = Skip
+
+--- Outside of tests: defines one that does not run. In a test: ends it as skipped, with a reason.
+function t.skip(name, options, body)
+  if core.current then
+    if name ~= nil and type(name) ~= "string" then
+      misuse("t.skip: argument #1 must be a reason, got " .. describe_value(name))
+    end
+    error(setmetatable({ reason = name or "" }, Skip), 0)
+  end
+  local node = new_node("t.skip", "test", name, options, body)
+  if node.skip == nil or node.skip == "not written yet" and body then node.skip = true end
+end
+
+--- Defines a test that runs alone: of its file, only those run that are defined so.
+function t.only(name, options, body)
+  local node = new_node("t.only", "test", name, options, body)
+  node.only = true
+  core.has_only = node.where or true
+end
+
+-- A test for each case ------------------------------------------------------------------------------------------------
+
+-- The name of a case: %s and the like stand for its values, $name for its fields.
+local function case_name(name, case, arguments, number)
+  local shown = {}
+  for i = 1, arguments.n do
+    local value = arguments[i]
+    shown[i] = type(value) == "table" and values.show(value) or value
+  end
+  if name:find "%%[%a%.%d]" then
+    local fine, text = pcall(format, name, unpack(shown, 1, arguments.n))
+    if fine then return text end
+    misuse(format("t.each: the name does not go with case %s: %s", tostring(number), text))
+  end
+  if name:find "%$[%a_]" and type(case) == "table" then
+    return (name:gsub("%$([%a_][%w_]*)", function(field)
+      if case[field] ~= nil then return type(case[field]) == "string" and case[field] or values.show(case[field]) end
+    end))
+  end
+  if type(number) == "string" then return name .. " " .. number end
+  return format("%s [%d: %s]", name, number, values.show(case))
+end
+
+--- Defines a test for each case: for each element of an array, which is its argument, or whose elements are; or for each field
+--- of a table, by name.
+function t.each(cases, name, options, body)
+  if type(cases) ~= "table" then misuse("t.each: argument #1 must be a table of cases, got " .. describe_value(cases)) end
+  if type(name) ~= "string" then misuse("t.each: argument #2 must be a name, got " .. describe_value(name)) end
+  if type(options) == "function" and body == nil then options, body = nil, options end
+  if type(body) ~= "function" then misuse("t.each: a function is expected after the name, got " .. describe_value(body)) end
+  local keys = {}
+  for key in pairs(cases) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b)
+    if type(a) == type(b) and (type(a) == "number" or type(a) == "string") then return a < b end
+    return type(a) == "number"
+  end)
+  for _, key in pairs(keys) do
+    local case = cases[key]
+    local is_array = type(case) == "table" and getmetatable(case) == nil and (#case > 0 or next(case) == nil)
+    local arguments = is_array and pack(unpack(case, 1, case.n or #case)) or pack(case)
+    local node = new_node("t.each", "test", case_name(name, case, arguments, key), options, body)
+    node.arguments = arguments
+  end
+end
+
+-- Hooks ---------------------------------------------------------------------------------------------------------------
+
+local function hook(name, list)
+  return function(body)
+    if type(body) ~= "function" then
+      misuse(format("%s: argument #1 must be a function, got %s", name, describe_value(body)))
+    end
+    if not core.group or core.current then misuse(name .. ": hooks are defined while their file is loaded") end
+    local hooks = core.group[list]
+    hooks[#hooks + 1] = body
+    if list == "before_all" or list == "after_all" then core.group.fixtures = true end
+  end
+end
+
+--- Has a function called before each test of the group, those of outer groups first.
+t.before_each = hook("t.before_each", "before")
+--- Has a function called after each test of the group, whatever its outcome; those of inner groups first.
+t.after_each = hook("t.after_each", "after")
+--- Has a function called once, before the first test of the group that runs. What it begins lives as long as the group.
+t.before_all = hook("t.before_all", "before_all")
+--- Has a function called once, after the last test of the group that runs.
+t.after_all = hook("t.after_all", "after_all")
+
+--- Has a function called when the test is over, whatever its outcome; the last one first.
+function t.finally(body)
+  if type(body) ~= "function" then misuse("t.finally: argument #1 must be a function, got " .. describe_value(body)) end
+  if not core.current then misuse("t.finally: only a test has an end; a group's is t.after_all") end
+  local list = core.current.after or core.current.group.after_all
+  list[#list + 1] = body
+end
+
+-- Resources -------------------------------------------------------------------------------------------------------------
+
+local Resource = { __name = "resource" }
+Resource.__index = Resource
+
+function Resource:__call()
+  if self.is_made then return self.value end
+  local current, group = core.current, self.group
+  if not current then misuse "resource: it is made for tests: ask for it in one" end
+  local function make()
+    self.value = self.make()
+    self.is_made = true
+  end
+  local function free()
+    local value = self.value
+    self.value, self.is_made = nil, false
+    if self.free then return self.free(value) end
+    local meta = getmetatable(value)
+    if type(meta) == "table" and meta.__close then meta.__close(value) end
+  end
+  if group then
+    core.own(group, make)
+    group.made[#group.made + 1] = free
+  else
+    make()
+    current.after[#current.after + 1] = free
+  end
+  return self.value
+end
+
+function Resource:__tostring() return format("resource (%s, made at %s)", self.is_made and "made" or "not made", self.where) end
+
+--- Something that the tests of a group share: made when the first one calls the result, and freed when the group ends. In a
+--- test: when the test ends. Without `free`, what `__close` does.
+function t.resource(make, free)
+  if type(make) ~= "function" then misuse("t.resource: argument #1 must be a function, got " .. describe_value(make)) end
+  if free ~= nil and type(free) ~= "function" then
+    misuse("t.resource: argument #2 must be a function, got " .. describe_value(free))
+  end
+  local group = not core.current and core.group or nil
+  if not group and not core.current then misuse "t.resource: it belongs to a group, or to a test that runs" end
+  if group then group.fixtures = true end
+  return setmetatable({ make = make, free = free, group = group, where = here() }, Resource)
+end
+
+end

@@ -1,0 +1,142 @@
+-- What a group has for all its tests: before_all, after_all and resources. It is there as long as tests of the group run, and is
+-- no test's to clean up.
+
+local system = ...
+
+local pairs, table_insert, concat = pairs, table.insert, table.concat
+local leaks = require "runloop.test.leaks"
+local phase = require "runloop.test.phase"
+local events = require "runloop.test.events"
+
+local fixtures = {}
+local core, options, file_fds
+
+--- Begins a file: `settings` are the runner's.
+function fixtures.use(library, settings)
+  core, options = library, settings
+  core.own = fixtures.own
+end
+
+local entered = {}
+
+local function inherited(node, field)
+  while node do
+    if node[field] ~= nil then return node[field] end
+    node = node.parent
+  end
+end
+fixtures.inherited = inherited
+
+local function full_name(node)
+  local names = {}
+  while node.parent do
+    table_insert(names, 1, node.name)
+    node = node.parent
+  end
+  return names
+end
+fixtures.full_name = full_name
+
+-- The programs that are none of the test's.
+function fixtures.pids()
+  local pids = {}
+  for i = 1, #entered do
+    for _, pid in pairs(entered[i].pids or {}) do pids[pid] = true end
+  end
+  return pids
+end
+
+local function group_phase(group, name, list, backwards)
+  local seconds = inherited(group, "timeout") or options.timeout
+  group.current = group.current or phase.context { programs = {}, group = group }
+  core.current = group.current
+  local failure
+  for i = backwards and #list or 1, backwards and 1 or #list, backwards and -1 or 1 do
+    local found = phase.run(group.current, list[i], seconds, name)
+    if found and not failure then failure = found end
+    if failure and not backwards then break end
+  end
+  core.current = nil
+  return failure
+end
+
+--- Calls what makes something that lives as long as a group: what is in the loop, and open, then belongs to the group.
+function fixtures.own(group, make)
+  local before, fds, current = system.programs(), system.open_fds(), core.current
+  system.keep_from()
+  local programs = current and current.programs
+  if current and current ~= group.current then current.programs = group.current.programs end
+  local function done(...)
+    if programs then current.programs = programs end
+    group.keep = group.keep or system.keep()
+    system.keep(group.keep)
+    group.pids = group.pids or {}
+    local old = {}
+    for _, pid in pairs(before) do old[pid] = true end
+    for _, pid in pairs(system.programs()) do if not old[pid] then group.pids[#group.pids + 1] = pid end end
+    local opened = {}
+    local after = system.open_fds()
+    for i = 1, #after do opened[i] = after:byte(i) ~= 0 and fds:byte(i) == 0 and "\1" or file_fds:sub(i, i) end
+    file_fds = concat(opened)
+    return ...
+  end
+  return done(make())
+end
+
+local function leave(group)
+  entered[#entered] = nil
+  if not group.fixtures then return end
+  local failure = group_phase(group, "after_all hook", group.after_all, true)
+  local freed = group_phase(group, "end of a resource", group.made or {}, true)
+  failure = failure or freed
+  if group.keep then system.unkeep(group.keep) end
+  local current = group.current or phase.context()
+  core.current = current
+  system.last_pass()
+  local left = not failure and inherited(group, "leaks") ~= false and leaks.find(current, fixtures.pids()) or {}
+  if #left > 0 then
+    failure = { kind = "leak", message = "the group leaves something behind", details = left, where = group.where }
+  end
+  phase.clean_up(current, fixtures.pids())
+  local _
+  _, file_fds = leaks.descriptors(file_fds)
+  core.current = nil
+  group.keep, group.pids, group.current, group.made = nil, nil, nil, nil
+  if failure then
+    events.emit { k = "file_failed", failure = failure, title = concat(full_name(group), " › ") }
+  end
+end
+
+--- Ends all groups that the node is not in, and begins those that it is in. Returns the failure of a before_all, or nil.
+function fixtures.go_to(node)
+  local path = {}
+  local group = node and node.parent
+  while group do
+    table_insert(path, 1, group)
+    group = group.parent
+  end
+  while #entered > 0 and entered[#entered] ~= path[#entered] do leave(entered[#entered]) end
+  for i = #entered + 1, #path do
+    group = path[i]
+    entered[i] = group
+    if group.fixtures then
+      group.made = {}
+      group.current = phase.context { group = group }
+      local failure
+      if #group.before_all > 0 then
+        fixtures.own(group, function() failure = group_phase(group, "before_all hook", group.before_all) end)
+      end
+      group.failure = failure
+    end
+    if group.failure then return group.failure end
+  end
+  for i = 1, #path do if path[i].failure then return path[i].failure end end
+end
+
+--- Descriptors that are open: those that were open before a test, or those that a group's are added to.
+function fixtures.descriptors(new)
+  file_fds = new or file_fds
+  return file_fds
+end
+
+return fixtures

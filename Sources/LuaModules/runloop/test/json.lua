@@ -1,0 +1,143 @@
+-- What the test runner says, for programs: an object of JSON a line; and as GitHub's annotations.
+
+local report = require "runloop.test.report"
+local format, concat, gsub, type, ipairs, pairs = string.format, table.concat, string.gsub, type, ipairs, pairs
+
+-- JSON ----------------------------------------------------------------------------------------------------------------
+
+local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
+
+local function quote(text)
+  if not utf8.len(text) then text = gsub(text, "[\128-\255]", "?") end
+  return '"' .. gsub(text, '[%c"\\\127]', function(c) return ESCAPES[c] or format("\\u%04x", c:byte()) end) .. '"'
+end
+
+-- Fields are pairs of a name and a value, in order; arrays are tables with elements.
+local function encode(value)
+  if type(value) == "string" then return quote(value) end
+  if type(value) ~= "table" then return value == math.huge and "null" or format(math.type(value) == "float" and "%.6f" or "%s", value) end
+  local parts = {}
+  if value.object then
+    for i = 1, #value.object, 2 do
+      if value.object[i + 1] ~= nil then parts[#parts + 1] = quote(value.object[i]) .. ":" .. encode(value.object[i + 1]) end
+    end
+    return "{" .. concat(parts, ",") .. "}"
+  end
+  for i, element in ipairs(value) do parts[i] = encode(element) end
+  return "[" .. concat(parts, ",") .. "]"
+end
+
+local Json = {}
+Json.__index = Json
+
+function Json:say(...)
+  local list = table.pack(...)
+  -- Holes end lists.
+  local object = {}
+  for i = 1, list.n, 2 do
+    if list[i + 1] ~= nil then
+      object[#object + 1] = list[i]
+      object[#object + 1] = list[i + 1]
+    end
+  end
+  self:write(encode { object = object } .. "\n")
+end
+
+local function place(where)
+  local file, line = (where or ""):match "^(.*):(%d+)$"
+  return file, math.tointeger(tonumber(line))
+end
+
+local function failures_of(failures)
+  local list = {}
+  for i, failure in ipairs(failures or {}) do
+    local file, line = place(failure.where)
+    local object = { "kind", failure.kind, "message", failure.message }
+    local function add(name, value)
+      if value == nil then return end
+      object[#object + 1] = name
+      object[#object + 1] = value
+    end
+    add("file", file)
+    add("line", line)
+    add("details", failure.details)
+    add("note", failure.note)
+    add("traceback", failure.frames)
+    list[i] = { object = object }
+  end
+  return #list > 0 and list or nil
+end
+
+function Json:begin_file(file) self:say("event", "file", "path", file.path) end
+
+function Json:test(file, number, outcome)
+  local test = file.tests[number]
+  local groups = table.move(test.path, 1, #test.path - 1, 1, {})
+  local _, line = place(test.where)
+  self:say("event", "test", "path", file.path, "groups", groups, "name", test.path[#test.path], "line", line, "status",
+    outcome.s, "seconds", outcome.t and outcome.t + 0.0, "reason", outcome.skip or outcome.expected, "flaky", outcome.flaky,
+    "failures", failures_of(outcome.failures))
+end
+
+function Json:output(file, text) self:say("event", "output", "path", file.path, "text", text) end
+
+function Json:file_failed(file, failure, title)
+  self:say("event", "file_failed", "path", file.path, "group", title, "failures", failures_of { failure })
+end
+
+function Json:end_file(file)
+  self:say("event", "end_file", "path", file.path, "passed", file.passed, "failed", file.failed, "skipped", file.skipped)
+end
+
+function Json:finish(totals)
+  self:say("event", "end", "passed", totals.passed, "failed", totals.failed, "skipped", totals.skipped, "broken",
+    totals.broken, "flaky", totals.flaky, "not_run", totals.not_run, "seconds", totals.time, "seed", totals.seed,
+    "interrupted", totals.signal)
+end
+
+-- GitHub --------------------------------------------------------------------------------------------------------------
+
+local Github = {}
+Github.__index = Github
+
+local function escape(text, is_field)
+  text = gsub(gsub(gsub(text, "%%", "%%%%25"), "\r", "%%0D"), "\n", "%%0A")
+  return is_field and (gsub(gsub(text, ":", "%%3A"), ",", "%%2C")) or text
+end
+
+function Github:annotate(kind, file, where, title, text)
+  local path, line = place(where)
+  self:write(format("::%s file=%s%s,title=%s::%s\n", kind, escape(path or file.path, true), line and ",line=" .. line or "",
+    escape(title, true), escape(text)))
+end
+
+local function text_of(failures)
+  local lines = {}
+  for _, failure in ipairs(failures) do
+    for _, line in ipairs(report.failure_lines(failure)) do lines[#lines + 1] = line end
+  end
+  return concat(lines, "\n")
+end
+
+function Github:test(file, number, outcome)
+  local title = concat(file.tests[number].path, " › ")
+  if outcome.s == "failed" then
+    self:annotate("error", file, outcome.failures[1].where or file.tests[number].where, title, text_of(outcome.failures))
+  elseif outcome.flaky then
+    self:annotate("warning", file, outcome.failures[1].where or file.tests[number].where, title .. " (flaky)",
+      text_of(outcome.failures))
+  end
+end
+
+function Github:file_failed(file, failure, title)
+  self:annotate("error", file, failure.where, title and title ~= "" and title or file.path, text_of { failure })
+end
+
+for _, name in pairs { "begin_file", "output", "end_file" } do Github[name] = function() end end
+
+function Github:finish(totals)
+  self:write(format("::notice title=rlhost test::%d passed, %d failed, %d broken, %d skipped, %d flaky\n", totals.passed,
+    totals.failed, totals.broken, totals.skipped, totals.flaky))
+end
+
+return { json = Json, github = Github }

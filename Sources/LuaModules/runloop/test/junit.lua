@@ -1,0 +1,79 @@
+-- What the test runner says, as JUnit's XML.
+
+local report = require "runloop.test.report"
+local format, concat, gsub, ipairs, utf8 = string.format, table.concat, string.gsub, ipairs, utf8
+
+local Junit = {}
+Junit.__index = Junit
+
+local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["\n"] = "&#10;" }
+
+-- What XML cannot hold becomes a question mark.
+local function escape(text, keeps_lines)
+  if not utf8.len(text) then text = gsub(text, "[\128-\255]", "?") end
+  text = gsub(text, "[%z\1-\8\11\12\14-\31\127]", "?")
+  text = gsub(gsub(text, "\xef\xbf[\xbe\xbf]", "?"), "\xed[\xa0-\xbf][\x80-\xbf]", "?")
+  return (gsub(text, '[&<>"\n]', function(c) return c == "\n" and keeps_lines and c or ENTITIES[c] end))
+end
+
+function Junit:begin_file(file) file.cases, file.printed = {}, {} end
+
+local function failure_text(failures)
+  local lines = {}
+  for _, failure in ipairs(failures) do
+    for _, line in ipairs(report.failure_lines(failure)) do lines[#lines + 1] = line end
+  end
+  return escape(concat(lines, "\n"), true)
+end
+
+function Junit:test(file, number, outcome)
+  local path = file.tests[number].path
+  local groups = concat(path, " ", 1, #path - 1)
+  local line = file.tests[number].where and file.tests[number].where:match ":(%d+)$"
+  local case = format('    <testcase name="%s" classname="%s" file="%s"%s time="%.6f"', escape(path[#path]),
+    escape(groups == "" and file.path or groups), escape(file.path), line and ' line="' .. line .. '"' or "", outcome.t or 0)
+  if outcome.flaky then
+    local first = outcome.failures[1]
+    case = case .. format('>\n      <flakyFailure type="%s" message="%s">%s</flakyFailure>\n    </testcase>\n', first.kind,
+      escape((first.where and first.where .. ": " or "") .. first.message), failure_text(outcome.failures))
+  elseif outcome.s == "passed" then
+    case = case .. "/>\n"
+  elseif outcome.s == "skipped" then
+    case = case .. format('>\n      <skipped message="%s"/>\n    </testcase>\n', escape(outcome.skip or ""))
+  else
+    local first = outcome.failures[1]
+    case = case .. format('>\n      <failure type="%s" message="%s">%s</failure>\n    </testcase>\n', first.kind,
+      escape((first.where and first.where .. ": " or "") .. first.message), failure_text(outcome.failures))
+  end
+  file.cases[#file.cases + 1] = case
+end
+
+function Junit:output(file, text) file.printed[#file.printed + 1] = text end
+
+function Junit:file_failed(file, failure, title)
+  if not title or title == "" then title = file.path end
+  file.cases[#file.cases + 1] = format(
+    '    <testcase name="%s" classname="%s" file="%s" time="0">\n      <error type="%s" message="%s">%s</error>\n'
+    .. "    </testcase>\n", escape(title), escape(file.path), escape(file.path), failure.kind, escape(failure.message),
+    failure_text { failure })
+end
+
+function Junit:end_file(file)
+  local suite = format('  <testsuite name="%s" tests="%d" failures="%d" errors="%d" skipped="%d" time="%.6f">\n%s',
+    escape(file.path), #file.cases, file.failed, file.broken or 0, file.skipped, file.time, concat(file.cases))
+  if #file.printed > 0 then
+    suite = suite .. format("    <system-out>%s</system-out>\n", escape(concat(file.printed), true))
+  end
+  self.suites[#self.suites + 1] = suite .. "  </testsuite>\n"
+end
+
+function Junit:finish(totals)
+  self:write '<?xml version="1.0" encoding="UTF-8"?>\n'
+  self:write(format('<testsuites tests="%d" failures="%d" errors="%d" skipped="%d" time="%.6f">\n',
+    totals.passed + totals.failed + totals.skipped + totals.broken, totals.failed, totals.broken, totals.skipped,
+    totals.time))
+  self:write(concat(self.suites))
+  self:write "</testsuites>\n"
+end
+
+return { junit = Junit }

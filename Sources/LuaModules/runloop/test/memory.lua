@@ -1,0 +1,90 @@
+-- Which tests failed the last time they ran, in this directory: for --last-failed.
+
+local system = ...
+local pairs, ipairs, next, setmetatable = pairs, ipairs, next, setmetatable
+local format, concat, io_open, getenv = string.format, table.concat, io.open, os.getenv
+
+local Memory = {}
+Memory.__index = Memory
+
+local function place()
+  local state = getenv "XDG_STATE_HOME"
+  if not state or state:sub(1, 1) ~= "/" then state = (getenv "HOME" or "") .. "/.local/state" end
+  local directory = system.current_directory()
+  if not directory then return nil end
+  -- A name that a file can have, whatever the directory's.
+  local name = directory:gsub("[^%w%-_.]", function(c) return format("%%%02x", c:byte()) end)
+  return state .. "/rlhost/test", name:sub(-200)
+end
+
+function Memory.new() return setmetatable({ seen = {} }, Memory) end
+
+--- A test's outcome.
+function Memory:note(file, path, status)
+  self.seen[file] = self.seen[file] or {}
+  if status ~= "skipped" then self.seen[file][concat(path, "\0")] = status == "failed" end
+end
+
+-- The names of those that have failed, by file.
+local function load_failed()
+  local directory, name = place()
+  local file = directory and io_open(directory .. "/" .. name)
+  local chunk = file and load(file:read "a", "=failed", "t", {})
+  if file then file:close() end
+  local fine, failed = pcall(chunk or function() return {} end)
+  return fine and type(failed) == "table" and failed or {}
+end
+
+--- Puts down what is known now, beside what was known of other tests.
+function Memory:save()
+  local directory, name = place()
+  if not directory then return end
+  local failed, is_new = load_failed(), false
+  for file, tests in pairs(self.seen) do
+    for test, has_failed in pairs(tests) do
+      local known = failed[file] and failed[file][test] or false
+      if known ~= has_failed then
+        is_new = true
+        failed[file] = failed[file] or {}
+        failed[file][test] = has_failed or nil
+      end
+    end
+  end
+  if not is_new then return end
+  local made = ""
+  for part in directory:gmatch "[^/]+" do
+    made = made .. "/" .. part
+    if not system.make_directory(made) then return end
+  end
+  local out = { "return {\n" }
+  for file, tests in pairs(failed) do
+    if next(tests) then
+      out[#out + 1] = format("[%q] = {\n", file)
+      for test in pairs(tests) do out[#out + 1] = format("[%q] = true,\n", test) end
+      out[#out + 1] = "},\n"
+    end
+  end
+  out[#out + 1] = "}\n"
+  local temporary = format("%s/%s.new", directory, name)
+  local file = io_open(temporary, "w")
+  if not file then return end
+  file:write(concat(out))
+  file:close()
+  os.rename(temporary, directory .. "/" .. name)
+end
+
+--- Of files, those with tests that failed the last time, and which. All, if none has.
+function Memory:choose(files)
+  local failed, chosen = load_failed(), {}
+  for _, file in ipairs(files) do
+    if failed[file.path] and next(failed[file.path]) then
+      file.names = failed[file.path]
+      chosen[#chosen + 1] = file
+    end
+  end
+  if #chosen > 0 then return chosen end
+  io.stderr:write "rlhost: test: nothing failed the last time: all tests run\n"
+  return files
+end
+
+return Memory

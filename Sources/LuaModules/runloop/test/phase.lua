@@ -1,0 +1,152 @@
+-- A phase of a test, or of a group: a function that is run as a task, and what becomes of it.
+
+local system = ...
+
+local pairs, xpcall, type, tostring, getmetatable, collectgarbage = pairs, xpcall, type, tostring, getmetatable, collectgarbage
+local format, concat = string.format, table.concat
+local rl = require "runloop"
+local explain = require "runloop.test.explain"
+local leaks = require "runloop.test.leaks"
+local events = require "runloop.test.events"
+
+local phase = {}
+local core, options
+local real_on_error = rl.on_error
+
+--- `settings` are the runner's.
+function phase.use(library, settings) core, options = library, settings end
+
+-- Errors that nobody catches ---------------------------------------------------------------------------------------------
+
+-- What the code under test does about them, if it does; but a failed assertion is none of its business.
+local handler
+
+local function on_error(value, info)
+  local meta = type(value) == "table" and getmetatable(value)
+  if handler and meta ~= core.Failure and meta ~= core.Skip then return handler(value, info) end
+  local current = core.current
+  if not current then return end
+  current.caught[#current.caught + 1] = explain.uncaught { value = value, message = tostring(value),
+    note = info and info.where and "in " .. info.where, frames = {} }
+  system.fail()
+end
+
+function rl.on_error(fn)
+  if fn ~= nil and type(fn) ~= "function" then return real_on_error(fn) end
+  local before = handler
+  handler = fn
+  real_on_error(fn and on_error)
+  return before
+end
+
+-- What has failed in callbacks since the last time, the first one first.
+function phase.take_failures(current, forget)
+  local list = current.caught
+  current.caught = {}
+  for _, err in pairs(system.take_errors(forget)) do list[#list + 1] = explain.uncaught(err) end
+  return list
+end
+
+-- A phase ---------------------------------------------------------------------------------------------------------------
+
+local function why_late(current, details)
+  local reasons, reads = system.clock_state()
+  if reasons ~= "" and not current.real_time then
+    details[#details + 1] = format("time passed as it really does: %s was waited for", reasons)
+  end
+  return reads
+end
+
+local function too_late(current, name, seconds, failure)
+  local ran = failure and failure.message == explain.TOO_LONG
+  local late = { kind = "timeout", message = format("the %s took longer than %g s", name, seconds),
+    details = explain.waits() }
+  local details = late.details
+  if ran then
+    details[#details + 1] = "it was running at"
+    for i = 1, #(failure.frames or {}) do details[#details + 1] = "  " .. failure.frames[i] end
+  end
+  local reads = why_late(current, details)
+  if not current.real_time then
+    if ran and reads > 1000 then
+      details[#details + 1] = "the clock was read again and again: it stands still while Lua runs; use rl.sleep, or real_time"
+    end
+    local again = system.due()
+    if #again > 0 then
+      details[#details + 1] = format("something is due again and again, and the clock stands still at %g s:", rl.now())
+      for i = 1, #again do details[#details + 1] = "  " .. again[i] end
+    end
+  end
+  return late
+end
+
+--- Runs a function as a task; returns its failure, or nil.
+function phase.run(current, body, seconds, name)
+  local failure, is_over
+  if handler then real_on_error(on_error) end
+  local outcome = system.run(function()
+    local fine, result = xpcall(body, explain.error)
+    -- What it says about being ended is not what ended it.
+    if not fine and (not is_over or result.message == explain.STUCK) then failure = result end
+  end, seconds)
+  is_over = true
+  if outcome == "ended" then return failure end
+  local errors = phase.take_failures(current)
+  if current.exit then
+    failure = current.exit
+  elseif #errors > 0 then
+    failure = errors[1]
+    for i = 2, #errors do current.more[#current.more + 1] = errors[i] end
+  elseif outcome == "time" then
+    failure = too_late(current, name, seconds, failure)
+  elseif outcome == "stuck" then
+    local frames, where
+    if failure and failure.message == explain.STUCK then
+      frames, where = failure.frames, failure.where
+    end
+    failure = { kind = "stuck", message = format(frames and "the %s waits for ever in a run of the loop: nothing is left that "
+      .. "could end it" or "the %s waits for ever: the clock does not move, and nothing else can happen", name),
+      where = where, frames = frames, details = explain.waits() }
+  else
+    local unmet = core.unmet(current)
+    local waits = explain.waits()
+    if #unmet > 0 and waits[1] == "the test waits in t.expect" then
+      failure = nil  -- reported as what it is
+    else
+      failure = { kind = "stuck", message = format("the %s never ended: nothing is left that could wake it", name),
+        details = waits }
+    end
+  end
+  system.cancel_waiting()
+  current.caught = {}
+  return failure
+end
+
+--- What a phase, or several, may use.
+function phase.context(fields)
+  local current = { expectations = {}, programs = {}, more = {}, caught = {}, after = {} }
+  for name, value in pairs(fields or {}) do current[name] = value end
+  return current
+end
+
+--- Makes everything as new. Returns false if that cannot be had in this process.
+function phase.clean_up(current, pids)
+  local is_clean = true
+  for _, program in pairs(current.programs) do program:kill() end
+  if #system.threads() > 0 then
+    local left = system.stop_threads(2)
+    if #left > 0 then
+      is_clean = false
+      events.emit { k = "broken", text = "threads do not stop: " .. concat(left, ", ") }
+    end
+  end
+  leaks.end_programs(pids or {})
+  system.cancel_waiting()
+  handler = nil
+  leaks.forget_observers()
+  collectgarbage "restart"
+  system.reset(options.seed, options.real_time and false or nil)
+  return is_clean
+end
+
+return phase

@@ -1,0 +1,188 @@
+-- How one test is run.
+
+local system = ...
+
+local pairs, type, unpack, randomseed = pairs, type, table.unpack, math.randomseed
+local format = string.format
+local explain = require "runloop.test.explain"
+local leaks = require "runloop.test.leaks"
+local events = require "runloop.test.events"
+local phase = require "runloop.test.phase"
+local fixtures = require "runloop.test.fixtures"
+local inherited = fixtures.inherited
+
+local run = {}
+local core, options
+
+local function hooks_before(node, list)
+  if node.parent then hooks_before(node.parent, list) end
+  for i = 1, #node.before do list[#list + 1] = node.before[i] end
+  return list
+end
+
+local function hooks_after(node, list)
+  while node do
+    for i = #node.after, 1, -1 do list[#list + 1] = node.after[i] end
+    node = node.parent
+  end
+  return list
+end
+
+local function run_after(current, hooks, seconds, failure)
+  local function take(found)
+    if not found or found.skip then return end
+    if failure then current.more[#current.more + 1] = found else failure = found end
+  end
+  -- Each by itself: what one does must not keep the others from cleaning up.
+  for i = #current.after, 1, -1 do take(phase.run(current, current.after[i], seconds, "end of the test")) end
+  for i = 1, #hooks do take(phase.run(current, hooks[i], seconds, "after_each hook")) end
+  return failure
+end
+
+local function body_of(current, node, before)
+  return function()
+    for i = 1, #before do before[i]() end
+    if node.arguments then node.body(unpack(node.arguments, 1, node.arguments.n)) else node.body() end
+    if not core.is_met(current) then system.park() end
+  end
+end
+
+-- Once, on everything as new. Answers "passed", "failed" or "skipped", the failures, and whether this process can go on.
+local function attempt(node, seed)
+  local seconds = inherited(node, "timeout") or options.timeout
+  local current = phase.context { body = node.body, node = node, seed = seed }
+  current.real_time = options.real_time
+  if not current.real_time then current.real_time = inherited(node, "real_time") end
+  if not system.is_kept() then
+    local date = inherited(node, "starts_at")
+    if not date and current.real_time then date = false end
+    system.reset(seed, date)
+  elseif inherited(node, "starts_at") then
+    system.set_wall_clock(inherited(node, "starts_at"))
+  end
+  system.set_zone(inherited(node, "time_zone") or options.tz)
+  system.note_state()
+  system.real_time(current.real_time)
+  randomseed(seed)
+  core.current = current
+  current.stop = function(code, where)
+    current.exit = { kind = "exit", message = format("os.exit(%s) was called", code), where = where,
+      frames = explain.frames(3) }
+    system.stop()
+  end
+  local after, failure = hooks_after(node, {}), nil
+  failure = phase.run(current, body_of(current, node, hooks_before(node, {})), seconds, "test")
+  local skip = failure and failure.skip
+  if #after > 0 or #current.after > 0 then failure = run_after(current, after, seconds, failure) end
+  if failure and not failure.skip then skip = nil end
+  local fds, pids = fixtures.descriptors(), fixtures.pids()
+  if not failure then
+    system.last_pass()
+    local errors = phase.take_failures(current, true)
+    failure = errors[1]
+    for i = 2, #errors do current.more[#current.more + 1] = errors[i] end
+  end
+  if not failure then
+    local unmet = core.unmet(current)
+    if #unmet > 0 then
+      failure = { kind = "expect", message = "an expected callback did not run as often as it must", details = unmet,
+        where = node.where }
+    end
+  end
+  local allowed, left = inherited(node, "leaks"), nil
+  if not failure and allowed ~= false then left = leaks.find(current, pids) end
+  local is_clean = phase.clean_up(current, pids)
+  local changed, descriptors = system.restore_state(), nil
+  local open
+  descriptors, open = leaks.descriptors(fds)
+  fixtures.descriptors(open)
+  local number, has_closed = events.mark()
+  if left then
+    for i = 1, #changed do left[#left + 1] = changed[i] end
+    for i = 1, #descriptors do left[#left + 1] = descriptors[i] end
+    if has_closed then left[#left + 1] = "descriptor 1 (the standard output) is closed, or another file" end
+    left = leaks.without(left, allowed)
+    if #left > 0 then
+      failure = { kind = "leak", message = "the test leaves something behind", details = left, where = node.where }
+    end
+  end
+  core.current = nil
+  system.real_time(false)
+  local failures = { failure }
+  for i = 1, #current.more do failures[#failures + 1] = current.more[i] end
+  return failure and not skip and "failed" or skip and "skipped" or "passed", failures, skip, is_clean, number
+end
+
+-- The outcome of a test that is expected to fail.
+local function turn(node, status, failures)
+  local why = inherited(node, "fails")
+  if not why then return status, failures end
+  if status == "failed" then return "passed", {}, type(why) == "string" and why or "" end
+  if status == "passed" then
+    return "failed", { { kind = "assertion", message = "it passes, although it is expected to fail", where = node.where } }
+  end
+  return status, failures
+end
+
+--- Runs a test and tells how it went. Answers its status, and whether this process can go on.
+function run.test(number, test)
+  local node = test.node
+  local broken = fixtures.go_to(node)
+  local hooks = #hooks_after(node, {}) > 0
+  local limit = (inherited(node, "timeout") or options.timeout) * (hooks and 2 or 1)
+  local began = system.real_clock()
+  local retries = inherited(node, "retries") or options.retries or 0
+  local status, failures, skip, is_clean, mark, expected
+  local tries, rounds, first_failures, seed = 0, 0, nil, options.seed
+  while true do
+    if broken then
+      status, is_clean = "failed", true
+      failures = { { kind = broken.kind, message = "before_all: " .. broken.message, where = broken.where,
+        details = broken.details, frames = broken.frames, note = broken.note } }
+      events.emit({ k = "start", i = number, l = limit })
+      mark = events.mark()
+      break
+    end
+    events.emit { k = "start", i = number, l = limit }
+    status, failures, skip, is_clean, mark = attempt(node, seed)
+    status, failures, expected = turn(node, status, failures)
+    tries = tries + 1
+    if status == "failed" then
+      first_failures = first_failures or failures
+      if tries > retries or not is_clean then break end
+      seed = seed + 1
+    else
+      rounds = rounds + 1
+      if rounds >= (options["repeat"] or 1) or status == "skipped" or not is_clean then break end
+      tries, seed = 0, options.seed + rounds
+    end
+  end
+  local event = { k = "done", i = number, m = mark, s = status, t = system.real_clock() - began, skip = skip }
+  if expected then event.expected = expected end
+  if status == "failed" then
+    event.failures = failures
+    if seed ~= options.seed then
+      failures[1].note = (failures[1].note and failures[1].note .. "\n" or "")
+        .. format("in run %d, with --seed %d", rounds + tries, seed)
+    end
+  elseif first_failures then
+    event.flaky, event.failures = tries, first_failures
+  end
+  events.emit(event, status == "passed" and is_clean)
+  return status, is_clean
+end
+
+--- Begins a file: `settings` are the runner's.
+function run.use(library, settings)
+  core, options = library, settings
+  phase.use(library, settings)
+  fixtures.use(library, settings)
+end
+
+--- What is open now, tests may find open.
+function run.note_descriptors() fixtures.descriptors(system.open_fds()) end
+
+--- Ends all groups.
+function run.finish() fixtures.go_to(nil) end
+
+return run

@@ -1,0 +1,121 @@
+-- Snapshots: what a value was when somebody last looked, in a file beside the tests.
+
+local snapshot = {}
+local type, pairs, tostring, next = type, pairs, tostring, next
+local format, concat, sort, io_open = string.format, table.concat, table.sort, io.open
+local values = require "runloop.test.values"
+
+local core, stored, used, has_changed, path
+
+-- A text with many lines of a value: tables by key.
+local function write(out, value, indent, path_up)
+  if type(value) ~= "table" or next(value) == nil or path_up[value] then
+    out[#out + 1] = path_up[value] and "<above>" or values.show(value)
+    return
+  end
+  path_up[value] = true
+  out[#out + 1] = "{\n"
+  for _, key in pairs(values.sorted_keys(value)) do
+    out[#out + 1] = indent .. "  " .. (type(key) == "string" and key:find "^[%a_][%w_]*$" and key
+      or "[" .. values.show(key) .. "]") .. " = "
+    write(out, value[key], indent .. "  ", path_up)
+    out[#out + 1] = ",\n"
+  end
+  out[#out + 1] = indent .. "}"
+  path_up[value] = nil
+end
+
+local function text_of(value)
+  if type(value) == "string" then return value end
+  local out = {}
+  write(out, value, "", {})
+  return concat(out)
+end
+
+-- The file: for each snapshot a line "=== name", then its lines, each behind a bar.
+local function read()
+  stored, used = {}, {}
+  local file = io_open(path)
+  if not file then return end
+  local name, lines
+  local function put() if name then stored[name] = concat(lines, "\n") end end
+  for line in file:lines() do
+    local next_name = line:match "^=== (.*)$"
+    if next_name then
+      put()
+      name, lines = next_name, {}
+    elseif name and line:sub(1, 1) == "|" then
+      lines[#lines + 1] = line:sub(2)
+    end
+  end
+  put()
+  file:close()
+end
+
+local function save()
+  local names, out = {}, { "Snapshots. `rlhost test --update` writes this file.\n" }
+  for name in pairs(stored) do names[#names + 1] = name end
+  sort(names)
+  for _, name in pairs(names) do
+    out[#out + 1] = format("\n=== %s\n", name)
+    for line in (stored[name] .. "\n"):gmatch "(.-)\n" do out[#out + 1] = "|" .. line .. "\n" end
+  end
+  if #names == 0 then
+    os.remove(path)
+    return
+  end
+  local file, message = io_open(path, "w")
+  if not file then core.fail("t.snapshot: cannot write the snapshots: " .. message) end
+  file:write(concat(out))
+  file:close()
+end
+
+--- At the end of a file; `is_complete`: all its tests have run.
+function snapshot.finish(is_complete)
+  if not core or not core.options.update or not is_complete then return end
+  for name in pairs(stored) do
+    if not used[name] then
+      stored[name] = nil
+      has_changed = true
+    end
+  end
+  if has_changed then save() end
+end
+
+function snapshot.add(t, library)
+
+core = library
+path = core.path:gsub("%.lua$", "") .. ".snap"
+read()
+
+--- Fails unless a value is what it was when `--update` was last given. A test may have several; `name` tells them apart, or
+--- else their order.
+function t.snapshot(value, name)
+  local current = core.current
+  if not current or not current.node then core.misuse "t.snapshot: only a test can compare something with a snapshot" end
+  if name ~= nil and type(name) ~= "string" then
+    core.misuse("t.snapshot: argument #2 must be a name, got " .. core.describe_value(name))
+  end
+  current.snapshots = (current.snapshots or 0) + 1
+  local title = concat(require "runloop.test.fixtures".full_name(current.node), " › "):gsub("\n", " ")
+  title = title .. " › " .. (name or tostring(current.snapshots)):gsub("\n", " ")
+  local text = text_of(value)
+  used[title] = true
+  if stored[title] == text then return value end
+  if core.options.update then
+    stored[title], has_changed = text, true
+    save()
+    return value
+  end
+  if not stored[title] then
+    core.fail(format("there is no snapshot '%s' yet: rlhost test --update makes it", title), { "it is " .. values.show(value) })
+  end
+  local message, details = values.difference(text .. "\n", stored[title] .. "\n")
+  details = details or { message }
+  details[#details + 1] = "if that is right: rlhost test --update"
+  core.fail(format("it is not what the snapshot '%s' has (- snapshot, + now)", title), details)
+end
+
+end
+
+return snapshot

@@ -1,0 +1,71 @@
+-- What the test runner says, as TAP version 14.
+
+local report = require "runloop.test.report"
+local clean = report.clean
+local format, concat, gsub, ipairs = string.format, table.concat, string.gsub, ipairs
+
+local Tap = {}
+Tap.__index = Tap
+
+function Tap:begin_file(file)
+  if not self.begun then self:write "TAP version 14\n" end
+  self.begun = true
+end
+
+local function tap_name(text) return (gsub(clean(text), "[\\#]", "\\%0")) end
+
+-- Readers of TAP expect UTF-8.
+local function valid(text)
+  if utf8.len(text) then return text end
+  return (gsub(text, "[\128-\255]", "?"))
+end
+
+function Tap:line(ok, title, rest)
+  self.count = (self.count or 0) + 1
+  self:write(format("%s %d - %s%s\n", ok and "ok" or "not ok", self.count, valid(tap_name(title)), valid(rest or "")))
+end
+
+function Tap:diagnose(failures)
+  self:write "  ---\n"
+  self:write(format("  message: %q\n", valid(clean(failures[1].message))))
+  if failures[1].where then self:write(format("  at: %q\n", clean(failures[1].where))) end
+  self:write(format("  kind: %s\n", failures[1].kind))
+  self:write "  report: |-\n"
+  for _, failure in ipairs(failures) do
+    for _, line in ipairs(report.failure_lines(failure)) do self:write("    " .. valid(clean(line)) .. "\n") end
+  end
+  self:write "  ...\n"
+end
+
+function Tap:test(file, number, outcome)
+  local title = concat(file.tests[number].path, " > ")
+  if outcome.flaky then
+    self:line(true, title)
+    self:write(format("# flaky: passed at try %d\n", outcome.flaky))
+  elseif outcome.s == "skipped" then
+    self:line(true, title, " # SKIP" .. (outcome.skip and outcome.skip ~= "" and " " .. clean(outcome.skip) or ""))
+  else
+    self:line(outcome.s == "passed", title)
+  end
+  if outcome.s == "failed" then self:diagnose(outcome.failures) end
+end
+
+function Tap:output(file, text)
+  for line in (text:sub(-1) == "\n" and text or text .. "\n"):gmatch "(.-)\n" do self:write("# " .. valid(clean(line)) .. "\n") end
+end
+
+function Tap:file_failed(file, failure, title)
+  self:line(false, title and title ~= "" and title or file.path)
+  self:diagnose { failure }
+end
+
+function Tap:end_file() end
+
+function Tap:finish(totals)
+  if not self.begun then self:write "TAP version 14\n" end
+  if totals.shuffled then self:write(format("# seed: %d\n", totals.seed)) end
+  if totals.interrupted then self:write(format("Bail out! interrupted by %s\n", totals.signal or "a signal")) end
+  self:write(format("1..%d\n", self.count or 0))
+end
+
+return { tap = Tap }

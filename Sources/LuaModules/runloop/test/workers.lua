@@ -1,0 +1,222 @@
+-- The runner's side of its workers: what starts them, reads what they tell and print, and notices their end. These are methods of a
+-- run; see command.lua.
+
+local rl = require "runloop"
+local system = ...
+local format, concat, unpack_string, find, sub = string.format, table.concat, string.unpack, string.find, string.sub
+local ipairs, tostring, tonumber, load = ipairs, tostring, tonumber, load
+
+local workers = {}
+
+--- A worker has begun with something that may take so many seconds.
+function workers.enter(_, worker, name, limit)
+  worker.phase = { name = name, limit = limit, began = system.real_clock() }
+end
+
+--- Ends a worker, and all programs that it has left.
+function workers.kill(_, worker) system.signal(worker.pid, 15) end
+
+-- What it prints -------------------------------------------------------------------------------------------------------
+
+-- Returns whether there may be more.
+local function read_output(worker)
+  for _ = 1, 64 do
+    if not worker.output then return false end
+    local text, _, code = system.read(worker.output.fd)
+    if not text and code == "EAGAIN" then return false end
+    if not text or text == "" then
+      worker.output.port:invalidate()
+      system.close(worker.output.fd)
+      worker.output = nil
+      return false
+    end
+    worker.pieces[#worker.pieces + 1] = text
+  end
+  return true
+end
+
+-- Where the beginning of a mark may be, at a text's end.
+local function partial(text, mark)
+  for length = #mark + 12 < #text and #mark + 12 or #text, 1, -1 do
+    local tail = sub(text, -length)
+    if tail == sub(mark, 1, length) or length > #mark and sub(tail, 1, #mark) == mark and not find(tail, "%z", #mark + 1) then
+      return #text - length + 1
+    end
+  end
+end
+
+--- Passes on what tests have printed. Behind each test's output is its mark: what comes after that waits until the test's
+--- outcome has been told. `last`: there will be no more marks.
+function workers.drain(self, worker, last)
+  local mark = "\0rlhost:" .. self.secret .. ":"
+  local more
+  repeat
+    more = read_output(worker)
+    if worker.mark <= worker.marks_told or last then
+      local file = worker.file or worker.last_file
+      local text = concat(worker.pieces)
+      worker.pieces = {}
+      local at = 1
+      while at <= #text do
+        local from = find(text, mark, at, true)
+        local to, number = nil, nil
+        if from then _, to, number = find(text, "^(%d+)%z", from + #mark) end
+        local stop = to and from or not last and partial(text, mark) or #text + 1
+        if stop < at then stop = at end
+        if stop > at and file then self:tell(file, "output", sub(text, at, stop - 1)) end
+        if not to then
+          if stop <= #text then worker.pieces = { sub(text, stop) } end
+          break
+        end
+        at = to + 1
+        worker.mark = tonumber(number)
+        if worker.mark > worker.marks_told and not last then
+          worker.pieces = { sub(text, at) }
+          break
+        end
+      end
+    end
+  until not (more and last)
+end
+
+-- What it tells --------------------------------------------------------------------------------------------------------
+
+local function receive(self, worker)
+  while worker.channel do
+    local text, _, code = system.read(worker.channel.fd)
+    if not text and code == "EAGAIN" then return end
+    if not text or text == "" then return end
+    worker.pending = worker.pending .. text
+    local position = 1
+    while #worker.pending - position >= 3 do
+      local length = unpack_string("<I4", worker.pending, position)
+      if #worker.pending < position + 3 + length then break end
+      local payload = sub(worker.pending, position + 4, position + 3 + length)
+      position = position + 4 + length
+      local chunk = load("return " .. payload, "=event", "t", {})
+      if chunk then self:handle(worker, chunk()) end
+    end
+    worker.pending = sub(worker.pending, position)
+  end
+end
+
+local function forget(worker, name)
+  local port = worker[name]
+  if not port then return end
+  worker[name] = nil
+  port.port:invalidate()
+  system.close(port.fd)
+end
+
+-- Its end --------------------------------------------------------------------------------------------------------------
+
+local SIGNALS
+
+local function describe_end(how, number)
+  if how == "signal" then
+    SIGNALS = SIGNALS or require "runloop.test.spawn".signal_names
+    return format("the process was ended by signal %d%s", number, SIGNALS[number] and format(" (SIG%s)", SIGNALS[number])
+      or "")
+  end
+  return format("the process ended with status %d", number)
+end
+
+-- Blames the test that ran. Returns the number of the test to go on with, or nil.
+local function blame(self, worker, file, how, number)
+  if worker.is_stopping then return (file.done or 0) < #file.tests and file.done + 1 or nil end
+  local failure = { kind = "exit", message = describe_end(how, number) }
+  if worker.was_late then failure = { kind = "timeout", message = worker.was_late } end
+  if file.running then
+    local test = file.running
+    failure.where = file.tests[test] and file.tests[test].where
+    file.running = nil
+    self:outcome(file, test, { s = "failed", failures = { failure },
+      t = worker.phase and system.real_clock() - worker.phase.began })
+    return test < #file.tests and not self.options["fail-fast"] and test + 1 or nil
+  end
+  if file.planned and (file.done or 0) >= #file.tests then
+    -- All tests had ended; what came after is nobody's.
+    failure.message = failure.message .. (worker.was_late and "" or " after its last test")
+    if worker.was_late then failure.message = failure.message .. ", after its last test" end
+  elseif file.planned then
+    -- Between two tests: the others get another chance, unless that fails as well.
+    local next_test = (file.done or 0) + 1
+    self:file_failed(file, failure)
+    if file.retried == next_test or self.options["fail-fast"] then return nil end
+    file.retried = next_test
+    return next_test
+  end
+  self:file_failed(file, failure)
+end
+
+-- A worker has gone: the test it ran is to blame, and the rest of its file is given to another one.
+local function ended(self, worker)
+  local how, number = system.ended(worker.pid)
+  if not how then return end
+  receive(self, worker)
+  worker.marks_told = math.huge
+  self:drain(worker, true)
+  self.workers[worker] = nil
+  for _, name in ipairs { "channel", "output", "end_port" } do forget(worker, name) end
+  local file = worker.file
+  if file and not self.stopping then
+    local next_test = blame(self, worker, file, how, number)
+    if next_test then return self:start_worker(file, next_test) end
+  end
+  if file and not file.ended then
+    if not self.totals.interrupted then self:end_file(file) end
+  end
+  if not self.stopping and self.next <= #self.files then self:start_worker() else self:finish_if_done() end
+end
+
+-- Its work -------------------------------------------------------------------------------------------------------------
+
+local function send(self, worker, file, first)
+  worker.file, worker.last_file = file, file
+  worker.began = system.real_clock()
+  self:enter(worker, "load", self.options.timeout)
+  file.is_over = false
+  if first == 1 then
+    file.has_begun = true
+    self:tell(file, "begin_file")
+  end
+  local line = concat({ file.path, tostring(first), self:settings(file) }, "\t") .. "\n"
+  local position = 1
+  while position <= #line do
+    local count, _, code = system.write(worker.channel.fd, line, position)
+    if count then position = position + count elseif code ~= "EAGAIN" and code ~= "EINTR" then return end
+  end
+end
+
+--- Gives it a file, from a test on; or the next file there is; or lets it go.
+function workers.give_work(self, worker, file, first)
+  if file then return send(self, worker, file, first) end
+  local next_file = not self.stopping and self.files[self.next]
+  if not next_file then return forget(worker, "channel") end
+  self.next = self.next + 1
+  send(self, worker, next_file, 1)
+end
+
+function workers.start_worker(self, file, first)
+  local arguments = { system.program() }
+  for _, argument in ipairs(self.lua_options) do arguments[#arguments + 1] = argument end
+  arguments[#arguments + 1] = "test"
+  arguments[#arguments + 1] = "--worker"
+  local pid, channel, output, end_fd = system.start(arguments, nil, nil, "worker")
+  if not pid then
+    io.stderr:write("rlhost: test: cannot start a worker: ", channel, "\n")
+    os.exit(1)
+  end
+  local worker = { pid = pid, pending = "", pieces = {}, mark = 0, marks_told = 0 }
+  self.workers[worker] = true
+  local function watch(name, fd, callback) worker[name] = { fd = fd, port = rl.on_readable(fd, callback) } end
+  watch("channel", channel, function() receive(self, worker) end)
+  watch("output", output, function()
+    receive(self, worker)
+    self:drain(worker)
+  end)
+  watch("end_port", end_fd, function() ended(self, worker) end)
+  self:give_work(worker, file, first)
+end
+
+return workers

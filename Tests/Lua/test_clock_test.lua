@@ -1,0 +1,227 @@
+-- The clock of tests cannot be fooled: it does not jump past what is real, and does past what is not.
+
+local rl = require "runloop"
+local t = require "runloop.test"
+local socket = require "socket"
+
+local flag = os.tmpname()
+
+local function exists()
+  local file = io.open(flag)
+  if file then file:close() end
+  return file ~= nil
+end
+
+t.describe("programs", function()
+  t.before_each(function() os.remove(flag) end)
+  t.after_each(function() os.remove(flag) end)
+
+  t.it("are waited for, beside one that is dead", function()
+    local dead <close> = io.popen "true"
+    os.execute "sleep 0.05"
+    local works <close> = io.popen("sleep 0.1; touch " .. flag)
+    t.eventually(exists)
+  end)
+
+  t.it("are waited for in the background", function()
+    os.execute("(sleep 0.1; touch " .. flag .. ") &")
+    t.eventually(exists)
+  end)
+
+  t.it("are waited for as daemons", function()
+    os.execute("setsid sh -c 'sleep 0.1; touch " .. flag .. "' >/dev/null 2>&1 &")
+    t.eventually(exists)
+    rl.sleep(3600)
+    t.truthy(rl.now() >= 3600)
+  end)
+
+  t.it("leave a clock with round values", function()
+    local p <close> = t.spawn { "sh", "-c", "sleep 0.03; echo x" }
+    p:wait_for "x"
+    p:wait()
+    rl.sleep(60)
+    t.equal(rl.now() * 100 % 1, 0)
+  end)
+end)
+
+t.describe("descriptors of this process", function()
+  local function pair()
+    local listener = assert(socket.bind("127.0.0.1", 0))
+    local _, number = listener:getsockname()
+    local client = socket.tcp()
+    client:settimeout(0)
+    client:connect("127.0.0.1", number)
+    local server = listener:accept()
+    listener:close()
+    server:settimeout(0)
+    return client, server
+  end
+
+  t.it("do not keep time from passing", function()
+    local client, server = pair()
+    local began = os.getenv "HOME" and socket.gettime()
+    rl.task(function()
+      rl.wait_readable(server)
+      rl.sleep(20)
+      server:send "pong\n"
+    end)
+    client:send "ping\n"
+    rl.wait_readable(client)
+    t.equal(client:receive "*l", "pong")
+    t.equal(rl.now(), 20)
+    t.truthy(socket.gettime() - began < 10)
+    client:close()
+    server:close()
+  end)
+
+  t.it("nor do listeners and ports", function()
+    local listener = assert(socket.bind("127.0.0.1", 0))
+    listener:settimeout(0)
+    local port = rl.on_readable(listener, print)
+    local message_port = rl.message_port { name = "rlhost-test-" .. math.random(1 << 40), callback = print }
+    rl.current():add(message_port)
+    rl.sleep(3600)
+    t.equal(rl.now(), 3600)
+    message_port:invalidate()
+    port:invalidate()
+    listener:close()
+  end)
+
+  t.it("nor does a port that rests", function()
+    local p <close> = io.popen "echo hi"
+    p:setvbuf "no"
+    local port = rl.on_readable(p, function() p:read "l" end)
+    rl.sleep(3600)
+    port:invalidate()
+  end)
+end)
+
+t.describe("advance and settle", function()
+  t.it("wait for sources", function()
+    local n = 0
+    local s = rl.source { perform = function(s) for _ in s:commands() do n = n + 1 end end }
+    rl.current():add(s)
+    rl.after(5, function() s:post(1) end)
+    rl.clock:advance(5)
+    t.equal(n, 1)
+    s:invalidate()
+  end)
+
+  t.it("wait for chains of requests", function()
+    local n = 0
+    local function chain()
+      n = n + 1
+      if n < 10 then rl.perform(chain) end
+    end
+    rl.after(5, chain)
+    rl.clock:advance(5)
+    t.equal(n, 10)
+    n = 0
+    rl.perform(chain)
+    rl.clock:settle()
+    t.equal({ n, rl.now() }, { 10, 5 })
+  end)
+
+  t.it("wait for other threads", function()
+    local n = 0
+    local p = rl.port { callback = function() n = n + 1 end }
+    rl.current():add(p)
+    local th = rl.thread(function(p)
+      local rl = require "runloop"
+      rl.sleep(5)
+      p:send { id = 1 }
+    end, p)
+    rl.clock:advance(5)
+    t.equal(n, 1)
+    th:join()
+    p:invalidate()
+  end)
+
+  t.it("belong to the test's own thread", function()
+    local th = rl.thread(function()
+      require "runloop.test"
+      require "runloop".clock:settle()
+    end)
+    local _, message = th:join()
+    t.truthy(message:find("rl.clock:settle: only the test's own thread moves the clock", 1, true))
+  end)
+end)
+
+t.describe("threads", function()
+  t.it("that block let real time pass", function()
+    local listener = assert(socket.bind("127.0.0.1", 0))
+    listener:settimeout(0)
+    local _, number = listener:getsockname()
+    local th = rl.thread(function(number)
+      local s = require "socket".tcp()
+      s:settimeout(8)
+      assert(s:connect("127.0.0.1", number))
+      local line = s:receive "*l"
+      s:close()
+      return line
+    end, number)
+    rl.wait_readable(listener)
+    local client = listener:accept()
+    rl.sleep(0.1)
+    client:send "pong\n"
+    client:close()
+    listener:close()
+    local _, line = th:join(5)
+    t.equal(line, "pong")
+  end)
+
+  local function order()
+    local journal = {}
+    local port = rl.port { callback = function(message) journal[#journal + 1] = message.id end }
+    rl.current():add(port)
+    local threads = {}
+    for i = 1, 6 do
+      threads[i] = rl.thread(function(port, i)
+        local rl = require "runloop"
+        for k = 1, 3 do
+          rl.sleep(1)
+          port:send { id = i * 10 + k }
+        end
+        return math.random(1 << 40)
+      end, port, i)
+    end
+    for i = 1, 6 do journal[#journal + 1] = select(2, threads[i]:join()) end
+    rl.clock:settle()
+    port:invalidate()
+    return journal
+  end
+
+  local first
+  for i = 1, 3 do
+    t.it("take turns in an order that the seed decides, " .. i, function()
+      local found = order()
+      first = first or found
+      t.equal(found, first)
+    end)
+  end
+end)
+
+t.describe("the wall clock", function()
+  t.it("is the same each time", function()
+    t.equal(os.date "%Y-%m-%d %H:%M:%S", "2000-01-01 00:00:00")
+    t.equal(os.time(), 946684800)
+  end)
+
+  t.it("begins when the test says", { starts_at = "2024-02-28 23:59:59" }, function()
+    rl.sleep(1)
+    t.equal(os.date "%F %T", "2024-02-29 00:00:00")
+  end)
+
+  t.it("takes seconds", { starts_at = 86400 }, function() t.equal(os.date "%F", "1970-01-02") end)
+  t.it("takes tables", { starts_at = { year = 1999, month = 5, day = 4 } }, function()
+    t.equal(os.date "%F", "1999-05-04")
+  end)
+  t.it("knows zones", { time_zone = "Europe/Berlin" }, function() t.equal(os.date "%H", "01") end)
+  t.it("forgets them", function() t.equal(os.date "%H", "00") end)
+  t.it("is the real one in real time", { real_time = true }, function() t.truthy(os.time() > 1700000000) end)
+
+  for _, date in ipairs { "yesterday", "2024-13-01", "2024-01-01 25:00:00" } do
+    local _, message = pcall(t.it, "wrong", { starts_at = date }, print)
+    assert(message:find("option 'starts_at' must be a date like", 1, true), message)
+  end
+end)

@@ -1,0 +1,173 @@
+-- What tests share, and what helps to write them.
+
+local rl = require "runloop"
+local t = require "runloop.test"
+
+local events = {}
+local function note(what) events[#events + 1] = what end
+
+t.describe("a group", function()
+  local n, program, timer = 0, nil, nil
+
+  t.before_all(function()
+    note "before all"
+    program = t.spawn { "cat" }
+    timer = rl.every(1, function() n = n + 1 end)
+  end)
+  t.after_all(function()
+    note "after all"
+    timer:invalidate()
+    program:close_input()
+    t.equal(program:wait(), 0)
+  end)
+
+  local inner = t.resource(function()
+    note "made"
+    return { source = rl.source { perform = print } }
+  end, function(value)
+    note "freed"
+    value.source:invalidate()
+  end)
+
+  t.it("keeps what before_all has started", { leaks = false }, function()
+    program:write "one\n"
+    t.equal(program:wait_for "(%a+)\n", "one")
+    rl.current():add(inner().source)
+    t.equal(inner(), inner())
+  end)
+
+  t.it("keeps it for the next test", function()
+    program:write "two\n"
+    t.equal(program:wait_for "(%a+)\n", "two")
+    rl.clock:advance(3)
+    t.truthy(n >= 3)
+    t.equal(events, { "before all", "made" })
+  end)
+end)
+
+t.it("is over when its last test is", function() t.equal(events, { "before all", "made", "after all", "freed" }) end)
+
+t.each({ { 1, 2, 3 }, { 2, 2, 4 } }, "%d + %d = %d", function(a, b, sum) t.equal(a + b, sum) end)
+t.each({ zero = 0, one = 1 }, "number", function(value) t.truthy(value) end)
+t.each({ { word = "level" }, { word = "noon" } }, "$word", function(case) t.equal(case.word:reverse(), case.word) end)
+
+t.describe("doubles", function()
+  t.it("note their calls", function()
+    local spy = t.spy(function(a, b) return a + b end)
+    t.equal(spy(1, 2), 3)
+    spy(3, 4)
+    t.equal(spy:count(), 2)
+    spy:equal { { 1, 2 }, { 3, 4 } }
+    spy:called_with(3, 4)
+    t.error(function() spy:called_with(5) end, "it was never called with {5}")
+    t.error(function() spy:equal { { 1, 2 } } end, "the calls differ")
+    t.equal(spy.calls[1].results[1], 3)
+    spy:clear()
+    t.equal(spy:count(), 0)
+  end)
+
+  local library = { value = 1, ask = function() return "real" end }
+  local real = library.ask
+  t.it("take another's place", function()
+    local stub = t.stub(library, "ask", function() return "false" end)
+    t.stub(library, "value", 2)
+    t.equal({ library.ask(7), library.value }, { "false", 2 })
+    stub:called_with(7)
+  end)
+  t.it("and give it back", function() t.equal({ library.ask, library.value }, { real, 1 }) end)
+
+  t.it("refuse nonsense", function()
+    t.error(function() t.spy(1) end, "t.spy: argument #1 must be a function, got 1")
+    t.error(function() t.stub(1, "x") end, "t.stub: argument #1 must be a table, got 1")
+    t.error(function() t.finally() end, "t.finally: argument #1 must be a function, got nothing")
+    t.error(function() t.resource() end, "t.resource: argument #1 must be a function, got nothing")
+    t.error(function() t.each {} end, "t.each: argument #2 must be a name, got nothing")
+  end)
+
+  local order = {}
+  t.it("clean up, the last one first", function()
+    t.finally(function() order[#order + 1] = 1 end)
+    t.finally(function() order[#order + 1] = 2 end)
+  end)
+  t.it("when the test is over", function() t.equal(order, { 2, 1 }) end)
+end)
+
+t.describe("properties", function()
+  t.it("hold", function()
+    local runs = 0
+    t.forall({ t.gen.integer(), t.gen.string "ab" }, function(a, s)
+      runs = runs + 1
+      assert(a >= -1000 and a <= 1000 and not s:find "[^ab]")
+    end, { runs = 50 })
+    t.equal(runs, 50)
+  end)
+
+  t.it("are reported with the simplest values", function()
+    local raised = t.error(function()
+      t.forall({ t.gen.list(t.gen.integer(0, 1000)) }, function(list)
+        for _, value in ipairs(list) do assert(value < 100, "too large") end
+      end)
+    end)
+    t.truthy(raised.message:find "too large")
+    t.equal(raised.details[1], "argument 1: {100}")
+  end)
+
+  t.it("shrink what is composed", function()
+    local raised = t.error(function()
+      t.forall(t.gen.record { name = t.gen.string("xyz", { min = 1 }), age = t.gen.integer(0, 200) }, function(person)
+        return #person.name < 3 or person.age < 18
+      end)
+    end)
+    t.equal(raised.details[1], 'argument 1: {age = 18, name = "xxx"}')
+  end)
+
+  t.it("refuse nonsense", function()
+    t.error(function() t.forall({}, print) end, "t.forall: argument #1 must be an array of generators")
+    t.error(function() t.forall({ 1 }, print) end, "t.forall: a generator is expected, got 1")
+    t.error(function() t.forall(t.gen.boolean(), print, { run = 1 }) end, "unknown option 'run'")
+  end)
+end)
+
+t.describe("programs", function()
+  t.it("are waited for in several ways", function()
+    local p <close> = t.spawn { "sh", "-c", "echo b; sleep 0.05; echo a; echo e >&2" }
+    t.equal({ p:wait_for { "a", "(b)" } }, { 2, "b" })
+    t.equal(p:wait_for_end_of_output(), "\na\n")
+    t.equal(p:wait(), 0)
+    t.equal(p:wait_for_end_of_output { from = "errors" }, "e\n")
+    t.error(function() p:wait_for {} end, "must be a pattern, or an array of them")
+    t.error(function() p:screen() end, "process:screen: it has no terminal")
+  end)
+
+  t.it("show what a terminal shows", function()
+    local p <close> = t.spawn { "sh", "-c", [[printf 'one\r\ntwo\033[1;1HO\033[2;10Hw\314\210\033[5;1Hlast\033[K']],
+      terminal = { rows = 5, columns = 12 } }
+    t.equal(p:wait(), 0)
+    local screen = p:screen()
+    t.equal(screen:text(), "One\ntwo      w\u{308}\n\n\nlast")
+    t.equal({ screen:find "st" }, { 5, 3 })
+    t.equal({ screen.row, screen.column }, { 5, 5 })
+  end)
+
+  t.it("have whole screens of their own, and scroll", function()
+    local p <close> = t.spawn { "sh", "-c", [[printf 'before\033[?1049hinside\033[?1049l\r\n1\r\n2\r\n3\r\n4']],
+      terminal = { rows = 3, columns = 10 } }
+    p:wait()
+    t.equal(p:screen():text(), "2\n3\n4")
+  end)
+
+  t.it("are not hung up when they close their terminal", function()
+    local p <close> = t.spawn { "sh", "-c", "echo a; exec <&- >&- 2>&-; sleep 0.05; exit 4", terminal = true }
+    p:wait_for "a"
+    t.equal(p:wait(), 4)
+  end)
+
+  t.it("say where they could not start", function()
+    t.error(function() t.spawn { "ls", directory = "/nope" } end, "cannot start 'ls' in '/nope': ENOENT")
+  end)
+end)
+
+t.it("a failed assert tells of its line", { fails = "on purpose" }, function()
+  local basket = { apples = 2 }
+  assert(basket.apples == 3)
+end)

@@ -1,0 +1,148 @@
+import Foundation
+import Testing
+
+/// Options that choose tests, repeat them, and say what became of them.
+@Suite struct TestRunnerOptionTests {
+    private typealias Fixture = TestRunnerFixture
+
+    private static let doors = [
+        "a_test.lua": """
+        t.describe("door #slow", function()
+          t.it("opens", function() end)
+          t.it("shuts (twice)", {tags = {"loud"}}, function() end)
+        end)
+        t.it("alone", function() end)
+        """
+    ]
+
+    private func names(_ arguments: [String]) throws -> [String] {
+        let run = try Fixture.run(Self.doors, ["--list"] + arguments)
+        return run.output.split(separator: "\n").map { String($0.split(separator: " ").last ?? "") }
+    }
+
+    @Test func `tests are chosen by text, tag, line and part`() throws {
+        #expect(try names(["--filter", "shuts (twice)"]) == ["(twice)"])
+        #expect(try names(["--filter", "opens", "--filter", "alone"]) == ["opens", "alone"])
+        #expect(try names(["--tags", "slow"]) == ["opens", "(twice)"])
+        #expect(try names(["--skip-tags", "loud,other"]) == ["opens", "alone"])
+        #expect(try names(["a_test.lua:3"]) == ["(twice)"])
+        #expect(try names(["a_test.lua:4"]) == ["opens", "(twice)"])
+        #expect(try names(["--shard", "1/2"]) + names(["--shard", "2/2"]) != [])
+        #expect(try Set(names(["--shard", "1/2"])).isDisjoint(with: names(["--shard", "2/2"])))
+        #expect(try names(["--shard", "1/2"]).count + names(["--shard", "2/2"]).count == 3)
+    }
+
+    @Test func `what is no choice is told`() throws {
+        for (arguments, message) in [
+            (["--shard", "3/2"], "--shard needs a part and how many there are, like 2/3, got '3/2'"),
+            (["--report", "xml=a"], "--report needs a format and a file, like junit=out.xml, got 'xml=a'"),
+            (["--coverage-min", "200"], "--coverage-min needs a number from 0 to 100, got '200'"),
+            (["--retries", "x"], "--retries needs a whole number, 0 or more, got 'x'"),
+        ] {
+            let run = try Fixture.run([:], arguments)
+            #expect(run.errors == "rlhost: test: \(message)\n" && run.status == 64)
+        }
+    }
+
+    @Test func `only can be forbidden`() throws {
+        let run = try Fixture.run(["a_test.lua": "t.only('x', print)"], ["--forbid-only"])
+        #expect(run.output.contains("a_test.lua:1: some tests ask to run alone") && run.status == 1)
+    }
+
+    @Test func `what fails now and then is flaky`() throws {
+        let files = ["a_test.lua": "t.it('x', function() N = (N or 0) + 1 t.equal(N, 3) end)"]
+        let run = try Fixture.run(files, ["--retries", "2", "--report", "junit=out.xml"]) { directory in
+            let xml = try String(contentsOfFile: directory + "/out.xml", encoding: .utf8)
+            #expect(xml.contains("<flakyFailure type=\"assertion\"") && xml.contains("failures=\"0\""))
+        }
+        #expect(run.output.contains("ok    x flaky: passed at try 3") && run.output.contains("1 passed, 1 flaky"))
+        #expect(run.status == 0)
+        #expect(try Fixture.run(files, ["--retries", "1"]).status == 1)
+    }
+
+    @Test func `tests can be repeated, with a seed each`() throws {
+        let files = [
+            "a_test.lua": "t.it('x', function() S = S or {} S[#S + 1] = math.random(1 << 40) assert(#S < 3) end)"
+        ]
+        let run = try Fixture.run(files, ["--repeat", "5", "--seed", "7"])
+        #expect(run.output.contains("in run 3, with --seed 9") && run.status == 1, "\(run.output)")
+        #expect(try Fixture.run(files, ["--repeat", "2"]).status == 0)
+    }
+
+    @Test func `those that failed run again`() throws {
+        try Binary.withDirectory { directory in
+            let text = "local t = require 'runloop.test' t.it('good', print) t.it('bad', error)"
+            try text.write(toFile: directory + "/a_test.lua", atomically: true, encoding: .utf8)
+            let environment = ["XDG_STATE_HOME": directory + "/state"]
+            _ = try Binary.run(["test"], environment: environment, directory: directory)
+            let again = try Binary.run(["test", "--last-failed"], environment: environment, directory: directory)
+            #expect(again.output.contains("0 passed, 1 failed") && again.status == 1, "\(again.output)")
+        }
+    }
+
+    @Test func `expected failures, and those that are none any more`() throws {
+        let run = try Fixture.run([
+            "a_test.lua": """
+            t.it('known', {fails = 'bug 7'}, function() t.equal(1, 2) end)
+            t.it('mended', {fails = true}, function() end)
+            """
+        ])
+        #expect(run.output.contains("ok    known fails as expected: bug 7"))
+        #expect(run.output.contains("a_test.lua:2: it passes, although it is expected to fail") && run.status == 1)
+    }
+
+    @Test func `leaks can be allowed`() throws {
+        let run = try Fixture.run([
+            "a_test.lua": """
+            t.it('all', {leaks = false}, function() rl.after(1, print) end)
+            t.it('timers', {leaks = {'timer'}}, function() rl.after(1, print) end)
+            t.it('others', {leaks = {'port'}}, function() rl.after(1, print) end)
+            """
+        ])
+        #expect(run.output.contains("2 passed, 1 failed"), "\(run.output)")
+    }
+
+    @Test func `snapshots are made when asked, and compared`() throws {
+        try Binary.withDirectory { directory in
+            func write(_ value: String) throws {
+                let text = "local t = require 'runloop.test' t.it('x', function() t.snapshot(\(value)) end)"
+                try text.write(toFile: directory + "/a_test.lua", atomically: true, encoding: .utf8)
+            }
+            try write("{a = 1, b = {2}}")
+            let none = try Binary.run(["test"], directory: directory)
+            #expect(none.status == 1 && none.output.contains("there is no snapshot 'x › 1' yet"))
+            #expect(try Binary.run(["test", "--update"], directory: directory).status == 0)
+            #expect(try Binary.run(["test"], directory: directory).status == 0)
+            try write("{a = 3, b = {2}}")
+            let changed = try Binary.run(["test"], directory: directory)
+            #expect(changed.status == 1 && changed.output.contains("+   a = 3,"), "\(changed.output)")
+        }
+    }
+
+    @Test func `every format says it in its way`() throws {
+        let files = ["a_test.lua": "t.it('x \\u{FFFF}', function() print 'p' t.equal(1, 2) end) t.it('y', print)"]
+        let json = try Fixture.run(files, ["--format", "json"]).output.split(separator: "\n")
+        for line in json {
+            let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+            #expect(object?["event"] is String)
+        }
+        #expect(json.contains { $0.contains("\"status\":\"failed\"") && $0.contains("\"line\":1") })
+        let github = try Fixture.run(files, ["--format", "github"]).output
+        #expect(github.hasPrefix("::error file=a_test.lua,line=1,title=x "), "\(github)")
+        let junit = try Fixture.run(files, ["--format", "junit"]).output
+        #expect(XMLParser(data: Data(junit.utf8)).parse() && !junit.contains("\u{FFFF}"))
+        let slow = try Fixture.run(files, ["--slowest", "1"]).output
+        #expect(slow.contains("\nthe slowest:\n"))
+    }
+
+    @Test func `too little coverage fails`() throws {
+        let files = [
+            "lib.lua": "local m = {}\nfunction m.f()\n  return 1\nend\nreturn m\n",
+            "a_test.lua": "t.it('x', function() require 'lib' end)",
+        ]
+        let run = try Fixture.run(files, ["--coverage-min", "90"])
+        #expect(run.status == 1 && run.errors.contains("less than --coverage-min 90"), "\(run.errors)")
+        #expect(run.output.contains("lib.lua    75.0%  3"), "\(run.output)")
+        #expect(try Fixture.run(files, ["--coverage-min", "50"]).status == 0)
+    }
+}

@@ -61,7 +61,8 @@ extension RunLoop {
             if first == nil { first = (source, number) } else { others.append((source, number)) }
         }
         guard let first else { return false }
-        if others.isEmpty { return perform(first.source, in: mode) }
+        let departures = mode.departures
+        if others.isEmpty { return perform(first.source, in: mode, since: departures) }
         // For those that this pass does not get to, because it returns after one or a nested run comes first.
         mode.hasSignals.store(true, ordering: .releasing)
         others.append(first)
@@ -69,14 +70,16 @@ extension RunLoop {
         var handled = false
         for (source, _) in others {
             if handled, run.returnsAfterSource { break }
-            if perform(source, in: mode) { handled = true }
+            if perform(source, in: mode, since: departures) { handled = true }
         }
         return handled
     }
 
     /// Returns false if one before it has removed or invalidated it, or has run the loop and so had it performed.
-    func perform(_ source: Source, in mode: ModeState) -> Bool {
-        guard source.isSignalled, source.isValid, source.isIn(mode) else { return false }
+    func perform(_ source: Source, in mode: ModeState, since departures: Int) -> Bool {
+        guard source.isSignalled, source.isValid, mode.departures == departures || source.isIn(mode) else {
+            return false
+        }
         counters.pointee.sources += 1
         let start = linux_monotonic_coarse()
         source.perform()

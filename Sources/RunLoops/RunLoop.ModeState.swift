@@ -18,6 +18,8 @@ extension RunLoop {
 
         /// As added: they are performed in order of signals, which is only known when they are.
         private(set) var sources: [Source] = []
+        /// How many have left: while it is the same, who was in it still is.
+        private(set) var departures = 0
         /// Some source in this mode may be signalled. Set on any thread.
         let hasSignals = Atomic<Bool>(false)
 
@@ -83,6 +85,7 @@ extension RunLoop {
                 observed = observers.reduce(into: []) { $0.formUnion($1.activities) }
             case let source as Source:
                 sources.removeAll { $0 === source }
+                departures += 1
                 if !source.keepsAlive { idleItems -= 1 }
             case let port as PortBase:
                 portCount -= 1

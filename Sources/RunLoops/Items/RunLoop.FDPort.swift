@@ -47,9 +47,10 @@ extension RunLoop {
         private var resting: Events = []
         /// What was found ready when the port was queued.
         private var found: Events = []
-        private var isLost: Bool { loss != nil }
+        /// Whether there is a `loss`: each event asks.
+        private var isLost = false
         /// Why the descriptor is not watched any more.
-        private(set) var loss: SystemError?
+        private(set) var loss: SystemError? { didSet { isLost = loss != nil } }
 
         private final class ClosureOwner: ItemOwner {
             let callback: (FDPort, Events) -> Void

@@ -35,6 +35,7 @@ struct Ring<Element: BitwiseCopyable> {
     }
 
     /// Amortized O(1).
+    @inline(__always)
     func append(_ element: Element) {
         if header.pointee.count == header.pointee.capacity { grow() }
         place(header.pointee.count).initialize(to: element)
@@ -59,6 +60,7 @@ struct Ring<Element: BitwiseCopyable> {
     }
 
     // What had gone round to the beginning comes behind the rest.
+    @inline(never)
     private func grow() {
         let capacity = header.pointee.capacity
         let larger = header.pointee.base.enlarged(to: capacity * 2)

@@ -94,7 +94,10 @@ public final class LuaHost: Interpreter {
     }
 
     public override func uncaught(_ fiber: Fiber) {
-        report(failure(of: fiber), of: fiber.stack, mayCallHandler: !fiber.isErrorHandler)
+        let failure = failure(of: fiber)
+        // A callback that waits while its thread is cancelled ends so: that is nobody's error.
+        if failure.cause == .cancelled, thread?.isCancelled == true { return }
+        report(failure, of: fiber.stack, mayCallHandler: !fiber.isErrorHandler)
     }
 
     public override func share(_ object: AnyObject, kind: Int) -> AnyObject? {

@@ -130,7 +130,7 @@ import Testing
         let github = try Fixture.run(files, ["--format", "github"]).output
         #expect(github.hasPrefix("::error file=a_test.lua,line=1,title=x "), "\(github)")
         let junit = try Fixture.run(files, ["--format", "junit"]).output
-        #expect(XMLParser(data: Data(junit.utf8)).parse() && !junit.contains("\u{FFFF}"))
+        #expect(junit.contains("name=\"x ?\"") && junit.hasSuffix("</testsuites>\n"), "\(junit)")
         let slow = try Fixture.run(files, ["--slowest", "1"]).output
         #expect(slow.contains("\nthe slowest:\n"))
     }

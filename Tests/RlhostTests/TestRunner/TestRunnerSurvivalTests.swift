@@ -180,6 +180,22 @@ import Testing
         #expect(!run.output.contains("table: 0x"), "\(run.output)")
     }
 
+    @Test func `a thread that is cancelled while its callback waits fails nobody`() throws {
+        let script = """
+            local th = rl.thread(function()
+              local rl = require 'runloop'
+              rl.after(0, function() rl.sleep(10) end)
+              rl.sleep(100)
+            end)
+            rl.sleep(0.05)
+            th:cancel()
+            print(th:join())
+            """
+        let plain = try Binary.run(["-e", script])
+        #expect(plain.status == 0 && plain.errors == "" && plain.output.hasPrefix("false"), "\(plain)")
+        #expect(try Fixture.run(["a_test.lua": "t.it('x', function() \(script) end)"]).status == 0)
+    }
+
     @Test func `a link to where one comes from is followed once`() throws {
         let run = try Fixture.run(["tests/a_test.lua": "os.execute 'ln -sfn . tests/loop' t.it('x', function() end)"])
         let again = try Fixture.run(["tests/a_test.lua": "os.execute 'ln -sfn . tests/loop' t.it('x', function() end)"])

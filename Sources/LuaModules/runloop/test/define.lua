@@ -1,8 +1,7 @@
 -- Groups, tests, hooks and resources: how a test file says what it has.
 
-
-
-local error, type, setmetatable, getmetatable, pairs, tostring, next, pcall = error, type, setmetatable, getmetatable, pairs, tostring, next, pcall
+local error, type, setmetatable, getmetatable = error, type, setmetatable, getmetatable
+local pairs, tostring, next, pcall = pairs, tostring, next, pcall
 local format, find, concat, os_time, tonumber = string.format, string.find, table.concat, os.time, tonumber
 local unpack, pack, math_type = table.unpack, table.pack, math.type
 local values = require "runloop.test.values"

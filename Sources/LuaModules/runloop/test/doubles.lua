@@ -1,6 +1,7 @@
 -- Functions that note how they are called, and take the places of others: t.spy and t.stub.
 
-local type, pairs, setmetatable, getmetatable, rawequal, rawget, select = type, pairs, setmetatable, getmetatable, rawequal, rawget, select
+local type, pairs, select = type, pairs, select
+local setmetatable, getmetatable, rawequal, rawget = setmetatable, getmetatable, rawequal, rawget
 local format, pack, unpack = string.format, table.pack, table.unpack
 local values = require "runloop.test.values"
 

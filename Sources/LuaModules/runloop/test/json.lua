@@ -15,7 +15,8 @@ end
 -- Fields are pairs of a name and a value, in order; arrays are tables with elements.
 local function encode(value)
   if type(value) == "string" then return quote(value) end
-  if type(value) ~= "table" then return value == math.huge and "null" or format(math.type(value) == "float" and "%.6f" or "%s", value) end
+  if value == math.huge then return "null" end
+  if type(value) ~= "table" then return format(math.type(value) == "float" and "%.6f" or "%s", value) end
   local parts = {}
   if value.object then
     for i = 1, #value.object, 2 do

@@ -5,11 +5,11 @@
 -- for all generators alike, those that tests compose included.
 
 local property = {}
-local type, pcall, pairs, getmetatable, setmetatable, error, tostring = type, pcall, pairs, getmetatable, setmetatable, error, tostring
-local format, unpack, floor, char, byte, sub, concat = string.format, table.unpack, math.floor, string.char, string.byte,
-  string.sub, table.concat
+local type, pcall, pairs, error, tostring = type, pcall, pairs, error, tostring
+local getmetatable, setmetatable = getmetatable, setmetatable
+local format, unpack, char, byte, sub, concat = string.format, table.unpack, string.char, string.byte, string.sub, table.concat
 local values = require "runloop.test.values"
-local math_random, mininteger, math_type = math.random, math.mininteger, math.type
+local math_random, math_type = math.random, math.type
 
 function property.add(t, core)
 

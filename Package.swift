@@ -40,10 +40,16 @@ let package = Package(
         .target(name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON"], swiftSettings: swift),
         // The modules beside runloop: runloop.net.
         .target(name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops"], swiftSettings: swift),
+        // Programs, signals, files and terminals, as scripts see them.
+        .target(
+            name: "LuaSystem", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor"],
+            swiftSettings: swift),
         .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
         .executableTarget(
             name: "rlhost",
-            dependencies: ["LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux"],
+            dependencies: [
+                "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux",
+            ],
             swiftSettings: swift),
         .testTarget(name: "LinuxTests", dependencies: ["Linux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux"], swiftSettings: swift),

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -16,7 +18,13 @@
 
 extern char **environ;
 
-int linux_start_program(const linux_program *program, int *pid) {
+// A descriptor from 0 to 3 that another program gets under another number might be overwritten before it is copied.
+static int out_of_the_way(int from, int to, int *spare) {
+  *spare = from >= 0 && from <= 3 && from != to ? fcntl(from, F_DUPFD_CLOEXEC, 10) : -1;
+  return *spare >= 0 ? *spare : from;
+}
+
+static int start(const linux_program *program, int *pid) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   int failure = posix_spawn_file_actions_init(&actions);
@@ -45,13 +53,188 @@ int linux_start_program(const linux_program *program, int *pid) {
   sigfillset(&signals);
   posix_spawnattr_setsigdefault(&attributes, &signals);
   posix_spawnattr_setflags(&attributes, (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                (program->terminal ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP)));
+                                                (program->terminal || program->leads_session ? POSIX_SPAWN_SETSID
+                                                                                             : POSIX_SPAWN_SETPGROUP)));
   if (!failure)
     failure = posix_spawnp(pid, program->arguments[0], &actions, &attributes, program->arguments,
                            program->environment ? program->environment : environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   return failure;
+}
+
+// The same where posix_spawn falls short: nothing in it asks for the parent's death to be told.
+static int start_mortal(const linux_program *program, int *pid) {
+  sigset_t all, before, none;
+  sigfillset(&all);
+  sigemptyset(&none);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t parent = getpid();
+  volatile int failure = 0;
+  // It shares our memory, and runs on our stack, until it executes the program. So it only makes system calls, and no handler of
+  // ours may run in it.
+  pid_t child = vfork();
+  if (child == 0) {
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    for (int number = 1; number < NSIG; number++) sigaction(number, &standard, NULL);
+    if (program->terminal || program->leads_session) setsid();
+    else setpgid(0, 0);
+    int refused = prctl(PR_SET_PDEATHSIG, SIGKILL) || (program->directory && chdir(program->directory));
+    for (int i = 0; i < 4 && !refused; i++) {
+      int from = program->descriptors[i];
+      if (i < 3 && program->terminal) from = i ? 0 : open(program->terminal, O_RDWR);
+      else if (from < 0 && i < 3) from = open("/dev/null", i ? O_WRONLY : O_RDONLY);
+      else if (from < 0) continue;
+      if (from == i) refused = fcntl(from, F_SETFD, 0) < 0;
+      else refused = from < 0 || dup2(from, i) < 0;
+    }
+    // We may have ended before the kernel was asked to tell.
+    if (!refused && getppid() == parent) {
+      sigprocmask(SIG_SETMASK, &none, NULL);
+      execvpe(program->arguments[0], program->arguments, program->environment ? program->environment : environ);
+    }
+    failure = errno ? errno : ECHILD;
+    _exit(127);
+  }
+  const int refused = child < 0 ? errno : 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (child < 0) return refused;
+  if (failure) {
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+    return failure;
+  }
+  *pid = child;
+  return 0;
+}
+
+// What the kernel takes for the parent is the thread that has started it. So that is one which never ends.
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  int is_running;
+  enum { FREE, ASKED, ANSWERED } state;
+  const linux_program *program;
+  int *pid, failure;
+} nurse = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void *nurse_all(void *nothing) {
+  (void)nothing;
+  pthread_mutex_lock(&nurse.lock);
+  for (;;) {
+    while (nurse.state != ASKED) pthread_cond_wait(&nurse.changed, &nurse.lock);
+    nurse.failure = start_mortal(nurse.program, nurse.pid);
+    nurse.state = ANSWERED;
+    pthread_cond_broadcast(&nurse.changed);
+  }
+  return NULL;
+}
+
+static int start_by_nurse(const linux_program *program, int *pid) {
+  pthread_mutex_lock(&nurse.lock);
+  int failure = 0;
+  if (!nurse.is_running) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    failure = pthread_create(&thread, NULL, nurse_all, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!failure) pthread_detach(thread);
+    nurse.is_running = !failure;
+  }
+  if (!failure) {
+    while (nurse.state != FREE) pthread_cond_wait(&nurse.changed, &nurse.lock);
+    nurse.program = program;
+    nurse.pid = pid;
+    nurse.state = ASKED;
+    pthread_cond_broadcast(&nurse.changed);
+    while (nurse.state != ANSWERED) pthread_cond_wait(&nurse.changed, &nurse.lock);
+    failure = nurse.failure;
+    nurse.state = FREE;
+    pthread_cond_broadcast(&nurse.changed);
+  }
+  pthread_mutex_unlock(&nurse.lock);
+  return failure;
+}
+
+int linux_start_program(const linux_program *program, int *pid) {
+  linux_program copy = *program;
+  int spare[4];
+  for (int i = 0; i < 4; i++) copy.descriptors[i] = out_of_the_way(program->descriptors[i], i, &spare[i]);
+  int failure = program->dies_with_us ? start_by_nurse(&copy, pid) : start(&copy, pid);
+  for (int i = 0; i < 4; i++)
+    if (spare[i] >= 0) close(spare[i]);
+  return failure;
+}
+
+// Programs that are not to outlive their owners.
+static struct {
+  pthread_mutex_t lock;
+  struct owned { int pid; const void *owner; } *all;
+  int count, capacity;
+  pid_t process;  // a child that a C module has forked owns none of them
+} owned = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void end_all(void) {
+  if (owned.process == getpid()) linux_end_programs(NULL);
+}
+
+int linux_own_program(int pid, const void *owner) {
+  pthread_mutex_lock(&owned.lock);
+  int fits = owned.count < owned.capacity;
+  if (!fits) {
+    const int capacity = owned.capacity ? owned.capacity * 2 : 8;
+    struct owned *larger = realloc(owned.all, (size_t)capacity * sizeof *larger);
+    if (larger) {
+      if (!owned.all) atexit(end_all);
+      owned.process = getpid();
+      owned.all = larger;
+      owned.capacity = capacity;
+      fits = 1;
+    }
+  }
+  if (fits) owned.all[owned.count++] = (struct owned){pid, owner};
+  pthread_mutex_unlock(&owned.lock);
+  return fits;
+}
+
+void linux_disown_program(int pid) {
+  pthread_mutex_lock(&owned.lock);
+  for (int i = 0; i < owned.count; i++)
+    if (owned.all[i].pid == pid) {
+      owned.all[i] = owned.all[--owned.count];
+      break;
+    }
+  pthread_mutex_unlock(&owned.lock);
+}
+
+// Whether its leader has ended; it is waited for, so that its group is empty if nobody else is in it.
+static int is_over(int pid) { return waitpid(pid, NULL, WNOHANG) != 0 && kill(-pid, 0) != 0; }
+
+void linux_end_programs(const void *owner) {
+  pthread_mutex_lock(&owned.lock);
+  int count = 0;
+  struct owned *ending = owned.count ? malloc((size_t)owned.count * sizeof *ending) : NULL;
+  for (int i = owned.count - 1; i >= 0 && ending; i--) {
+    if (owner && owned.all[i].owner != owner) continue;
+    ending[count++] = owned.all[i];
+    owned.all[i] = owned.all[--owned.count];
+  }
+  pthread_mutex_unlock(&owned.lock);
+  for (int i = 0; i < count; i++) {
+    kill(-ending[i].pid, SIGTERM);
+    kill(-ending[i].pid, SIGCONT);
+  }
+  for (int waited = 0; count > 0; waited++) {
+    for (int i = count - 1; i >= 0; i--)
+      if (is_over(ending[i].pid)) ending[i] = ending[--count];
+    if (count == 0) break;
+    // Seldom longer than a moment; and what is killed goes at once, but for what hangs in the kernel.
+    if (waited == 500) for (int i = 0; i < count; i++) kill(-ending[i].pid, SIGKILL);
+    if (waited == 1000) break;
+    poll(NULL, 0, 2);
+  }
+  free(ending);
 }
 
 int linux_program_ended(int pid, int *number) {

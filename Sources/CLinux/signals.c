@@ -1,8 +1,14 @@
 #define _GNU_SOURCE
 #include "signals.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 int linux_watch_signals(int quits) {
@@ -19,4 +25,126 @@ int linux_watch_signals(int quits) {
 int linux_take_watched_signal(int fd) {
   struct signalfd_siginfo info;
   return read(fd, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
+}
+
+// Listeners ------------------------------------------------------------------------------------------------------------
+
+enum { LISTENERS = 256 };
+
+// Read by the handler, changed under the lock. A place is free while its number is 0.
+static struct listener {
+  _Atomic int number, fd, hears;
+  _Atomic int is_waiting;     // a signal has come, and has not been taken
+  _Atomic int64_t came;       // when, in nanoseconds
+} listeners[LISTENERS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sigaction before[NSIG];
+static int hearing[NSIG];
+// How many handlers run. A descriptor is closed when none does that might write to it.
+static atomic_int running;
+
+static void pass_on(int number, siginfo_t *info, void *context) {
+  const struct sigaction *old = &before[number];
+  if (old->sa_flags & SA_SIGINFO) {
+    old->sa_sigaction(number, info, context);
+  } else if (old->sa_handler == SIG_DFL) {
+    // It cannot be had back from here: the signal is blocked until we return, and then it ends the process.
+    signal(number, SIG_DFL);
+    raise(number);
+  } else if (old->sa_handler != SIG_IGN) {
+    old->sa_handler(number);
+  }
+}
+
+static void on_signal(int number, siginfo_t *info, void *context) {
+  const int saved = errno;
+  atomic_fetch_add(&running, 1);
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t time = now.tv_sec * 1000000000LL + now.tv_nsec;
+  const int ends = number == SIGINT || number == SIGTERM || number == SIGQUIT;
+  int is_heard = 0, is_stuck = 0;
+  for (int i = 0; i < LISTENERS; i++) {
+    struct listener *listener = &listeners[i];
+    if (atomic_load(&listener->number) != number || !atomic_load(&listener->hears)) continue;
+    is_heard = 1;
+    if (atomic_exchange(&listener->is_waiting, 1) && time - atomic_load(&listener->came) < 1000000000LL) is_stuck = ends;
+    atomic_store(&listener->came, time);
+    const uint64_t one = 1;
+    (void)!write(atomic_load(&listener->fd), &one, sizeof one);
+  }
+  if (!is_heard || is_stuck) pass_on(number, info, context);
+  atomic_fetch_sub(&running, 1);
+  errno = saved;
+}
+
+static struct listener *find(int fd) {
+  for (int i = 0; i < LISTENERS; i++)
+    if (listeners[i].number && listeners[i].fd == fd) return &listeners[i];
+  return NULL;
+}
+
+int linux_open_signal(int number) {
+  if (number < 1 || number >= NSIG || number == SIGKILL || number == SIGSTOP) {
+    errno = EINVAL;
+    return -1;
+  }
+  int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (fd < 0) return -1;
+  pthread_mutex_lock(&lock);
+  struct listener *free_one = NULL;
+  for (int i = 0; i < LISTENERS && !free_one; i++)
+    if (!listeners[i].number) free_one = &listeners[i];
+  if (free_one) {
+    free_one->fd = fd;
+    free_one->hears = 0;
+    free_one->is_waiting = 0;
+    free_one->number = number;
+  }
+  pthread_mutex_unlock(&lock);
+  if (free_one) return fd;
+  close(fd);
+  errno = EMFILE;
+  return -1;
+}
+
+static void hear(struct listener *listener, int hears) {
+  const int number = listener->number;
+  if (listener->hears == hears) return;
+  listener->hears = hears;
+  if (hears && hearing[number]++ == 0) {
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, &before[number]);
+  } else if (!hears && --hearing[number] == 0) {
+    sigaction(number, &before[number], NULL);
+  }
+}
+
+void linux_hear_signal(int fd, int hears) {
+  pthread_mutex_lock(&lock);
+  struct listener *listener = find(fd);
+  if (listener) hear(listener, !!hears);
+  pthread_mutex_unlock(&lock);
+}
+
+uint64_t linux_take_signal(int fd) {
+  uint64_t count = 0;
+  pthread_mutex_lock(&lock);
+  struct listener *listener = find(fd);
+  if (listener) listener->is_waiting = 0;
+  pthread_mutex_unlock(&lock);
+  return listener && read(fd, &count, sizeof count) == sizeof count ? count : 0;
+}
+
+void linux_close_signal(int fd) {
+  pthread_mutex_lock(&lock);
+  struct listener *listener = find(fd);
+  if (listener) {
+    hear(listener, 0);
+    listener->number = 0;
+  }
+  pthread_mutex_unlock(&lock);
+  while (atomic_load(&running)) sched_yield();
+  if (listener) close(fd);
 }

@@ -72,6 +72,26 @@ int linux_peer(int fd, uint32_t *user, int32_t *process) {
   return 0;
 }
 
+int linux_send_datagram(const char *path, const void *bytes, size_t count) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  const size_t length = strlen(path);
+  if (length == 0 || length >= sizeof address.sun_path) {
+    errno = length ? ENAMETOOLONG : EINVAL;
+    return -1;
+  }
+  memcpy(address.sun_path, path, length);
+  if (path[0] == '@') address.sun_path[0] = 0;
+  int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  ssize_t n;
+  do n = sendto(fd, bytes, count, MSG_NOSIGNAL, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+  while (n < 0 && errno == EINTR);
+  const int failure = errno;
+  close(fd);
+  errno = failure;
+  return n < 0 ? -1 : 0;
+}
+
 int64_t linux_receive(int fd, void *bytes, size_t count) {
   ssize_t n;
   do n = recv(fd, bytes, count, MSG_DONTWAIT);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -154,4 +155,85 @@ char *terminal_read_line(size_t *length) {
   if (n > 0 && line[n - 1] == '\n') n--;
   *length = (size_t)n;
   return line;
+}
+
+// Terminals of scripts --------------------------------------------------------------------------------------------------
+
+static struct raw {
+  volatile sig_atomic_t is_raw;
+  int fd;
+  struct termios own;
+  char farewell[256];
+} raws[8];
+
+static struct raw *raw_of(int fd) {
+  for (size_t i = 0; i < sizeof raws / sizeof *raws; i++)
+    if (raws[i].is_raw && raws[i].fd == fd) return &raws[i];
+  return NULL;
+}
+
+static void cook(struct raw *raw) {
+  const char *rest = raw->farewell;
+  size_t left = strlen(rest);
+  while (left > 0) {
+    ssize_t written = write(raw->fd, rest, left);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    rest += written;
+    left -= (size_t)written;
+  }
+  while (tcsetattr(raw->fd, TCSANOW, &raw->own) != 0 && errno == EINTR) {}
+  raw->is_raw = 0;
+}
+
+int linux_raw_terminal(int fd, int signals) {
+  struct raw *raw = raw_of(fd);
+  if (!raw) {
+    static int is_told;
+    for (size_t i = 0; i < sizeof raws / sizeof *raws && !raw; i++)
+      if (!raws[i].is_raw) raw = &raws[i];
+    if (!raw) {
+      errno = EMFILE;
+      return -1;
+    }
+    if (tcgetattr(fd, &raw->own) != 0) return -1;
+    raw->fd = fd;
+    raw->farewell[0] = 0;
+    if (!is_told) atexit(linux_cook_terminals);
+    is_told = 1;
+    raw->is_raw = 1;
+  }
+  struct termios settings = raw->own;
+  settings.c_iflag &= ~(tcflag_t)(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
+  settings.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN | (signals ? 0 : ISIG));
+  settings.c_cc[VMIN] = 1;
+  settings.c_cc[VTIME] = 0;
+  int failure;
+  while ((failure = tcsetattr(fd, TCSANOW, &settings)) != 0 && errno == EINTR) {}
+  return failure;
+}
+
+void linux_set_farewell(int fd, const char *text) {
+  struct raw *raw = raw_of(fd);
+  if (!raw) return;
+  raw->farewell[0] = 0;
+  if (text && strlen(text) < sizeof raw->farewell) strcpy(raw->farewell, text);
+}
+
+void linux_cook_terminal(int fd) {
+  struct raw *raw = raw_of(fd);
+  if (raw) cook(raw);
+}
+
+void linux_cook_terminals(void) {
+  for (size_t i = 0; i < sizeof raws / sizeof *raws; i++)
+    if (raws[i].is_raw) cook(&raws[i]);
+}
+
+int linux_terminal_size(int fd, int *rows, int *columns) {
+  struct winsize size = {0};
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0) return -1;
+  *rows = size.ws_row;
+  *columns = size.ws_col;
+  return 0;
 }

@@ -55,6 +55,11 @@ int net_peer_address(int fd, net_address *a) {
   return ANSWER(getpeername(fd, &a->of.any, &a->length));
 }
 
+int net_is_write_only(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & O_ACCMODE) == O_WRONLY;
+}
+
 int net_shutdown_output(int fd) { return ANSWER(shutdown(fd, SHUT_WR)); }
 
 int64_t net_receive(int fd, void *bytes, size_t count) { RETRY(int64_t, recv(fd, bytes, count, MSG_DONTWAIT)); }

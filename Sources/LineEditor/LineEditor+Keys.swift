@@ -12,7 +12,7 @@ extension LineEditor {
         case .meta(let scalar): meta(scalar, previous)
         case .named(let name, let modifiers): named(name, modifiers, previous)
         case .paste(let bytes): paste(bytes)
-        case .unknown: break
+        case .unknown, .function, .mouse: break
         }
     }
 

@@ -27,23 +27,28 @@ package final class Program: Sendable {
     ///   - environment: "NAME=value" each; nil: this process's own.
     ///   - directory: nil: this process's own.
     ///   - descriptors: what it gets as its descriptors 0 to 3. Missing ones are /dev/null; there is no 3 then.
-    ///   - terminal: it leads a session with this terminal, which it gets as 0 to 2.
+    ///   - terminalPath: it leads a session with this terminal, which it gets as 0 to 2; a `PseudoTerminal` has one.
+    ///   - leadsSession: it has no terminal, and is not told when ours goes.
+    ///   - diesWithUs: it is killed when this process ends, in whatever way; its children are not.
     /// - Throws: ENOENT, EACCES, E2BIG, EAGAIN, EMFILE and the like.
     package static func start(
         _ arguments: [[UInt8]], environment: [[UInt8]]? = nil, directory: [UInt8]? = nil,
-        descriptors: [Int32: Descriptor] = [:], terminal: PseudoTerminal? = nil
+        descriptors: [Int32: Descriptor] = [:], terminalPath: String? = nil, leadsSession: Bool = false,
+        diesWithUs: Bool = false
     ) throws(SystemError) -> Program {
         var process: Int32 = 0
         let failure = withCStrings(arguments) { arguments in
             withCStrings(environment ?? []) { variables in
-                withCStrings([directory ?? [], Array((terminal?.path ?? "").utf8)]) { paths in
+                withCStrings([directory ?? [], Array((terminalPath ?? "").utf8)]) { paths in
                     func number(_ place: Int32) -> Int32 { descriptors[place]?.number ?? -1 }
                     var program = linux_program()
                     program.arguments = arguments
                     program.environment = environment == nil ? nil : variables
                     program.directory = directory == nil ? nil : UnsafePointer(paths[0])
                     program.descriptors = (number(0), number(1), number(2), number(3))
-                    program.terminal = terminal == nil ? nil : UnsafePointer(paths[1])
+                    program.terminal = terminalPath == nil ? nil : UnsafePointer(paths[1])
+                    program.leads_session = leadsSession ? 1 : 0
+                    program.dies_with_us = diesWithUs ? 1 : 0
                     return linux_start_program(&program, &process)
                 }
             }
@@ -85,6 +90,18 @@ package final class Program: Sendable {
     package static func send(_ signal: Int32, to process: Int32) throws(SystemError) {
         guard kill(process, signal) == 0 else { throw SystemError("kill", "process \(process)") }
     }
+
+    /// A program that is not to outlive its owner, whatever that is. See `endAll`.
+    package static func own(_ process: Int32, by owner: Int) {
+        _ = linux_own_program(process, UnsafeRawPointer(bitPattern: owner))
+    }
+
+    /// It has ended, and has been waited for.
+    package static func disown(_ process: Int32) { linux_disown_program(process) }
+
+    /// The groups of an owner's programs get SIGTERM, and SIGKILL if they are there a second later. Waits for their end. At the end of
+    /// the process that happens to all that have owners.
+    package static func endAll(of owner: Int) { linux_end_programs(UnsafeRawPointer(bitPattern: owner)) }
 
     /// Whether a program runs for this process: a child, or one that a child has left behind.
     package static var someRun: Bool { linux_programs_run() != 0 }

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// The terminal that is this process's standard input, as a prompt needs it.
 package enum Terminal {
@@ -60,5 +61,37 @@ package enum Terminal {
         guard let line = terminal_read_line(&length) else { return nil }
         defer { free(line) }
         return Array(UnsafeRawBufferPointer(start: line, count: length))
+    }
+}
+
+/// A terminal of a script's, by its descriptor.
+package enum RawTerminal {
+    /// Each byte comes as it is typed, without an echo. Calling it again changes `signals` only.
+    ///
+    /// - Parameter signals: Control-C and its kin are signals still.
+    /// - Throws: ENOTTY; EMFILE when eight are raw already.
+    package static func begin(_ fd: Int32, signals: Bool) throws(SystemError) {
+        guard linux_raw_terminal(fd, signals ? 1 : 0) == 0 else { throw SystemError("tcsetattr", "descriptor \(fd)") }
+    }
+
+    /// What is written to it before its settings come back, however the process ends: at most 255 bytes.
+    package static func setFarewell(_ text: String, of fd: Int32) { text.withCString { linux_set_farewell(fd, $0) } }
+
+    /// As it was found. Does nothing if it is not raw.
+    package static func end(_ fd: Int32) { linux_cook_terminal(fd) }
+    package static func endAll() { linux_cook_terminals() }
+
+    package static func size(_ fd: Int32) throws(SystemError) -> (rows: Int, columns: Int) {
+        var rows: Int32 = 0
+        var columns: Int32 = 0
+        guard linux_terminal_size(fd, &rows, &columns) == 0 else { throw SystemError("ioctl", "descriptor \(fd)") }
+        return (Int(rows), Int(columns))
+    }
+
+    /// The terminal that this process belongs to, opened anew: that it does not block concerns nobody else.
+    ///
+    /// - Throws: ENXIO when there is none.
+    package static func own() throws(SystemError) -> Descriptor {
+        try Descriptor(Glibc.open("/dev/tty", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), "open", "/dev/tty")
     }
 }

@@ -13,6 +13,8 @@ package final class Watch: Sendable {
         package let name: [UInt8]?
         /// IN_CREATE and its kin.
         package let events: UInt32
+        /// The same for the two halves of a move.
+        package var cookie: UInt32 = 0
 
         /// Changes were lost: only another look at everything tells what is there.
         package var isOverflow: Bool { events & UInt32(IN_Q_OVERFLOW) != 0 }
@@ -46,14 +48,18 @@ package final class Watch: Sendable {
         return number
     }
 
-    package func remove(_ number: Int32) { inotify_rm_watch(descriptor.number, number) }
+    package func remove(_ number: Int32) { Self.remove(number, from: descriptor.number) }
+
+    package static func remove(_ number: Int32, from descriptor: Int32) { inotify_rm_watch(descriptor, number) }
 
     /// What has changed since the last time, in order; empty when nothing has.
-    package func take() -> [Change] {
+    package func take() -> [Change] { Self.take(from: descriptor.number) }
+
+    package static func take(from descriptor: Int32) -> [Change] {
         var changes: [Change] = []
         withUnsafeTemporaryAllocation(byteCount: 1 << 14, alignment: 8) { buffer in
             while true {
-                let count = read(descriptor.number, buffer.baseAddress, buffer.count)
+                let count = read(descriptor, buffer.baseAddress, buffer.count)
                 if count < 0, linux_errno() == EINTR { continue }
                 guard count > 0 else { return }
                 var place = 0
@@ -62,7 +68,9 @@ package final class Watch: Sendable {
                     place += MemoryLayout<inotify_event>.size
                     let name = buffer[place..<min(count, place + Int(event.len))].prefix { $0 != 0 }
                     changes.append(
-                        Change(directory: event.wd, name: event.len == 0 ? nil : Array(name), events: event.mask))
+                        Change(
+                            directory: event.wd, name: event.len == 0 ? nil : Array(name), events: event.mask,
+                            cookie: event.cookie))
                     place += Int(event.len)
                 }
             }

@@ -255,6 +255,10 @@ public struct Stack: Hashable, @unchecked Sendable {
         return true
     }
 
+    /// The metatable of a value; nothing is pushed if there is none.
+    @inlinable
+    public func pushMetatable(of index: Int32) -> Bool { lua_getmetatable(thread, index) != 0 }
+
     /// How many elements a table has, raw.
     @inlinable
     public func length(of table: Int32) -> Int { Int(lua_rawlen(thread, table)) }

@@ -1,7 +1,7 @@
 internal import CLuaSupport
 
 /// Describes values to be made in Lua, where making them may fail, once no Swift frame is in the way.
-public struct ValueProgram {
+public struct ValueProgram: Sendable {
     public private(set) var bytes: [UInt8] = []
 
     public init() {}
@@ -34,6 +34,13 @@ public struct ValueProgram {
             raw(UInt64(text.count))
             bytes.append(contentsOf: text)
         }
+    }
+
+    /// A string of these bytes.
+    public mutating func append(bytes text: [UInt8]) {
+        tag(CL_TEXT)
+        raw(UInt64(text.count))
+        bytes.append(contentsOf: text)
     }
 
     public mutating func append(_ value: String?) {

@@ -120,9 +120,33 @@ static const char test_worker_lua[] = {
 static const char test_workers_lua[] = {
 #embed "runloop/test/workers.lua"
 };
+static const char process_lua[] = {
+#embed "runloop/process.lua"
+};
+static const char terminal_lua[] = {
+#embed "runloop/terminal.lua"
+};
+static const char log_lua[] = {
+#embed "runloop/log.lua"
+};
+static const char fs_watch_lua[] = {
+#embed "runloop/fs/watch.lua"
+};
+static const char fs_lua[] = {
+#embed "runloop/fs.lua"
+};
+static const char arguments_lua[] = {
+#embed "runloop/arguments.lua"
+};
 
 #define MODULE(name, text) {name, text, sizeof text}
 static const lua_module modules[] = {
+    MODULE("runloop.arguments", arguments_lua),
+    MODULE("runloop.terminal", terminal_lua),
+    MODULE("runloop.log", log_lua),
+    MODULE("runloop.fs", fs_lua),
+    MODULE("runloop.fs.watch", fs_watch_lua),
+    MODULE("runloop.process", process_lua),
     MODULE("runloop.json", json_lua),
     MODULE("runloop.channels", channels_lua),
     MODULE("runloop.net", net_lua),

@@ -184,7 +184,11 @@ extension Stream {
             // Behind TLS, the alert is the end: a half-closed connection below it would be taken for a truncated one.
             if tls == nil { _ = network.system.shutdownOutput(fdToClose) }
         case .backed: backing?.finish()
-        case .pipe, .polled, .none: break
+        case .pipe, .polled:
+            // One that can only be written to has nothing else to do: its reader sees the end when it is closed.
+            guard state == .open, net_is_write_only(fdToClose) != 0 else { return }
+            closeAtOnce()
+        case .none: break
         }
     }
 }

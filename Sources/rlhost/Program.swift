@@ -3,6 +3,7 @@ import Linux
 import LuaHTTP
 import LuaRunLoops
 import LuaStreams
+import LuaSystem
 import RunLoops
 
 /// The door: what `rlhost` does with its arguments. See docs/cli.md.
@@ -15,7 +16,7 @@ enum Program {
     static let banner = "rlhost \(version)  (\(LuaHost.luaRelease), run loops)"
 
     /// The modules beside `runloop` that this program has. A new one is one element.
-    static let batteries: @Sendable () -> [Battery] = { [.noTesting, .json, .net] }
+    static let batteries: @Sendable () -> [Battery] = { [.noTesting, .json, .net] + SystemBatteries.all }
 
     static func main() {
         Descriptor.keepStandardOnes()

@@ -101,7 +101,7 @@ struct LinuxTests {
     @Test("a program in a terminal has it, with its size")
     func terminals() throws {
         let terminal = try PseudoTerminal(rows: 7, columns: 33)
-        let program = try Program.start(["stty", "size"].map { Array($0.utf8) }, terminal: terminal)
+        let program = try Program.start(["stty", "size"].map { Array($0.utf8) }, terminalPath: terminal.path)
         #expect(poll(program.end, seconds: 20))
         var bytes = [UInt8](repeating: 0, count: 100)
         let count = read(terminal.master.number, &bytes, bytes.count)

@@ -10,10 +10,20 @@ typedef struct {
   const char *directory;     ///< NULL: inherited
   int descriptors[4];        ///< what it gets as 0 to 3; -1: /dev/null, for 3 nothing
   const char *terminal;      ///< it leads a session with this terminal, which it gets as 0 to 2; or NULL
+  int leads_session;         ///< it leaves the terminal that we have
+  int dies_with_us;          ///< it is killed when this process ends, in whatever way
 } linux_program;
 
-/// Starts it, in a process group of its own. Returns 0 or an errno.
+/// Starts it, in a process group of its own. Returns 0 or an errno. Any thread may call it.
 int linux_start_program(const linux_program *program, int *pid);
+
+/// A program that is not to outlive its owner, an address of whatever kind: see linux_end_programs. Returns 0 when memory is out.
+int linux_own_program(int pid, const void *owner);
+/// It has ended and has been waited for.
+void linux_disown_program(int pid);
+/// The groups of an owner's programs, of all for NULL, get SIGTERM, and SIGKILL if they are there a second later. Waits until they
+/// have ended. The first call of linux_own_program has it called when the process exits, too.
+void linux_end_programs(const void *owner);
 /// Whether it has ended: 0 no, 1 with status `*number`, 2 by signal `*number`, -1 there is no such child.
 int linux_program_ended(int pid, int *number);
 /// A descriptor that becomes readable when it ends. -1 and errno: there is none.

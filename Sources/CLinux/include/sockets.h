@@ -10,6 +10,8 @@ int linux_connect(int directory, const char *name);
 int linux_accept(int fd);
 /// Who is at the other end.
 int linux_peer(int fd, uint32_t *user, int32_t *process);
+/// Sends one message to a Unix socket, by its path; "@name" is an abstract one. 0, or -1.
+int linux_send_datagram(const char *path, const void *bytes, size_t count);
 /// Neither waits, and neither raises SIGPIPE.
 int64_t linux_receive(int fd, void *bytes, size_t count);
 int64_t linux_send(int fd, const void *bytes, size_t count);

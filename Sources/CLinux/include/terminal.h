@@ -43,3 +43,17 @@ void terminal_flush(void);
 size_t terminal_buffered_input(void);
 /// Reads a line of standard input, through C's stream; without the line's end. NULL at the end of input. Free it.
 char *terminal_read_line(size_t *length);
+
+// Terminals of scripts, by their descriptors: as many as eight at a time.
+
+/// Each byte comes as it is typed, without an echo; with `signals`, Control-C and its kin still are signals. Its settings are kept, and
+/// come back with `linux_cook_terminal`, or when the process exits. -1 and errno: it is no terminal, or there are too many.
+int linux_raw_terminal(int fd, int signals);
+/// What is written to it before its settings come back; NULL or "": nothing. At most 255 bytes. Only while it is raw.
+void linux_set_farewell(int fd, const char *text);
+/// Gives it back as it was found. Does nothing if it is not raw.
+void linux_cook_terminal(int fd);
+/// The same for all. Safe in a signal handler.
+void linux_cook_terminals(void);
+/// -1 and errno: it has none.
+int linux_terminal_size(int fd, int *rows, int *columns);

@@ -29,3 +29,6 @@ void linux_set_thread_value(void *value, void (*drop)(void *));
 static inline uint32_t linux_user(void) { return geteuid(); }
 static inline int32_t linux_process(void) { return getpid(); }
 static inline const char *linux_environment(const char *name) { return getenv(name); }
+/// All of them, "NAME=value", with NULL at the end.
+extern char **environ;
+static inline char **linux_variables(void) { return environ; }

@@ -61,6 +61,8 @@ int net_socket_error(int fd);
 int net_local_address(int fd, net_address *out);
 int net_peer_address(int fd, net_address *out);
 int net_shutdown_output(int fd);
+/// Whether it was opened for writing only, as a pipe's end is.
+int net_is_write_only(int fd);
 
 int64_t net_receive(int fd, void *bytes, size_t count);
 int64_t net_send(int fd, const struct iovec *pieces, int count);

@@ -1,5 +1,5 @@
 /// One press of a key, or one paste, as the terminal reported it.
-enum Key: Equatable {
+package enum Key: Equatable {
     /// A character that was typed, control characters included.
     case scalar(Unicode.Scalar)
     /// A character with Alt held down or after Escape.
@@ -7,19 +7,35 @@ enum Key: Equatable {
     /// The character after Control-Q or Control-V: it stands for itself, whatever it is.
     case literal(Unicode.Scalar)
     case named(Name, Modifiers)
+    /// F1 to F20.
+    case function(Int, Modifiers)
+    /// What a mouse did, where the terminal was asked to tell.
+    case mouse(Mouse)
     /// A bracketed paste, as raw bytes.
     case paste([UInt8])
     /// A sequence that is complete and means nothing to us.
     case unknown
 
-    enum Name {
+    package enum Name: String {
         case up, down, right, left, home, end, insert, delete, pageUp, pageDown, backTab
     }
 
-    struct Modifiers: OptionSet {
-        let rawValue: UInt8
-        static let shift = Self(rawValue: 1)
-        static let alt = Self(rawValue: 2)
-        static let control = Self(rawValue: 4)
+    package struct Modifiers: OptionSet, Sendable {
+        package let rawValue: UInt8
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
+        package static let shift = Self(rawValue: 1)
+        package static let alt = Self(rawValue: 2)
+        package static let control = Self(rawValue: 4)
+    }
+
+    package struct Mouse: Equatable {
+        package enum Action: String { case press, release, move, drag, wheelUp, wheelDown }
+        package let action: Action
+        /// 1: left, 2: middle, 3: right; 0: none, or a wheel.
+        package let button: Int
+        /// From 1.
+        package let column: Int
+        package let row: Int
+        package let modifiers: Modifiers
     }
 }

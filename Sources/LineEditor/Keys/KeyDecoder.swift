@@ -2,7 +2,7 @@
 /// their kin, and bracketed pastes.
 ///
 /// It holds no clock: an Escape waits for the next byte, however late, as in Emacs (`Esc f` is Alt-f).
-struct KeyDecoder {
+package struct KeyDecoder {
     private enum State {
         case ground, escape, controlSequence, applicationKey, consoleFunctionKey, paste
     }
@@ -12,6 +12,8 @@ struct KeyDecoder {
     private var parameters: [UInt8] = []
     private var isMeta = false
     private var pasted: [UInt8] = []
+
+    package init() {}
 
     /// Set for the next scalar to be delivered as `.literal`.
     var quotesNext = false
@@ -24,13 +26,13 @@ struct KeyDecoder {
     var isAtRest: Bool { state == .ground && !utf8.isInside && !quotesNext }
 
     /// Whether all that has been received of the current sequence is one Escape.
-    var hasLoneEscape: Bool { state == .escape && !isMeta }
+    package var hasLoneEscape: Bool { state == .escape && !isMeta }
 
     /// Forgets what is half received.
-    mutating func reset() { self = KeyDecoder() }
+    package mutating func reset() { self = KeyDecoder() }
 
     /// Takes one byte and returns the keys it completed, at most two. O(1) amortised.
-    mutating func push(_ byte: UInt8) -> (first: Key?, second: Key?) {
+    package mutating func push(_ byte: UInt8) -> (first: Key?, second: Key?) {
         switch state {
         case .ground:
             if quotesNext, !utf8.isInside, byte < 0x80 {
@@ -48,7 +50,11 @@ struct KeyDecoder {
             return (cursorKey(byte, applicationModifiers(byte)), nil)
         case .consoleFunctionKey:
             state = .ground
-            return byte < 0x20 ? restart(byte) : (.unknown, nil)
+            guard byte >= 0x20 else { return restart(byte) }
+            // CSI [ A to CSI [ E: F1 to F5 of the Linux console.
+            guard (0x41...0x45).contains(byte) else { return (.unknown, nil) }
+            defer { isMeta = false }
+            return (.function(Int(byte) - 0x40, isMeta ? .alt : []), nil)
         case .paste:
             pasted.append(byte)
             return (endOfPaste(), nil)
@@ -145,7 +151,10 @@ extension KeyDecoder {
         var modifiers = numbers.count > 1 ? Self.modifiers(numbers[1]) : []
         if isMeta { modifiers.insert(.alt) }
         isMeta = false
-        // Private parameters mark answers and mouse reports, which are no keys.
+        if parameters.first == UInt8(ascii: "<"), final == UInt8(ascii: "M") || final == UInt8(ascii: "m") {
+            return mouse(final)
+        }
+        // Private parameters mark answers, which are no keys.
         if let first = parameters.first, (0x3C...0x3F).contains(first) { return .unknown }
         switch final {
         case UInt8(ascii: "~"):
@@ -185,6 +194,7 @@ extension KeyDecoder {
         case UInt8(ascii: "D"), UInt8(ascii: "d"): return .named(.left, modifiers)
         case UInt8(ascii: "H"): return .named(.home, modifiers)
         case UInt8(ascii: "F"): return .named(.end, modifiers)
+        case UInt8(ascii: "P")...UInt8(ascii: "S"): return .function(Int(final) - 0x4F, modifiers)
         default: return .unknown
         }
     }
@@ -197,8 +207,39 @@ extension KeyDecoder {
         case 4, 8: .named(.end, modifiers)
         case 5: .named(.pageUp, modifiers)
         case 6: .named(.pageDown, modifiers)
+        case 11...15: .function(number - 10, modifiers)
+        case 17...21: .function(number - 11, modifiers)
+        case 23...26: .function(number - 12, modifiers)
+        case 28, 29: .function(number - 13, modifiers)
+        case 31...34: .function(number - 14, modifiers)
         default: .unknown
         }
+    }
+
+    /// CSI < buttons ; column ; row, and M for a press or m for a release.
+    private func mouse(_ final: UInt8) -> Key {
+        let numbers = parameters.dropFirst().split(separator: UInt8(ascii: ";")).map { part in
+            part.reduce(0) { sum, digit in
+                (0x30...0x39).contains(digit) && sum < 100_000 ? sum * 10 + Int(digit - 0x30) : sum
+            }
+        }
+        guard numbers.count == 3 else { return .unknown }
+        let code = numbers[0]
+        var modifiers: Key.Modifiers = []
+        if code & 4 != 0 { modifiers.insert(.shift) }
+        if code & 8 != 0 { modifiers.insert(.alt) }
+        if code & 16 != 0 { modifiers.insert(.control) }
+        let button = code & 3 == 3 ? 0 : code & 3 + 1
+        let action: Key.Mouse.Action
+        switch (code & 64 != 0, code & 32 != 0) {
+        case (true, _): action = code & 3 == 0 ? .wheelUp : .wheelDown
+        case (_, true): action = button == 0 ? .move : .drag
+        default: action = final == UInt8(ascii: "m") ? .release : .press
+        }
+        return .mouse(
+            Key.Mouse(
+                action: action, button: code & 64 != 0 ? 0 : button, column: numbers[1], row: numbers[2],
+                modifiers: modifiers))
     }
 
     private static func modifiers(_ parameter: Int) -> Key.Modifiers {

@@ -1,7 +1,7 @@
 /// How many columns a terminal gives to text: 0, 1 or 2 for each scalar and each grapheme cluster.
 ///
 /// The C library's `wcwidth` is not used: it depends on the locale, and its table is often older than the terminal's.
-enum CharacterWidth {
+package enum CharacterWidth {
     /// The width of one scalar in columns. O(log n) in the size of the table; constant for Latin text.
     ///
     /// Control characters count as 0 here; the editor draws them as `^X`.
@@ -19,6 +19,9 @@ enum CharacterWidth {
         default: return isWide(value) ? 2 : 1
         }
     }
+
+    /// The width of a text in columns: that of its grapheme clusters. O(length).
+    package static func of(text: String) -> Int { text.reduce(0) { $0 + of($1.unicodeScalars) } }
 
     /// The width of one grapheme cluster in columns, at most 2. O(length of the cluster).
     static func of(_ cluster: some Sequence<Unicode.Scalar>) -> Int {

@@ -1,23 +1,23 @@
-internal import Lua
-internal import RunLoops
+package import Lua
+package import RunLoops
 
 /// What sources, ports and observers have in common in Lua.
-enum ItemBinding {
+package enum ItemBinding {
     /// The user value that all of them have first.
-    enum Value: Int, UserValue {
+    package enum Value: Int, UserValue {
         case callback
-        static let labels: [StaticString] = ["callback"]
+        package static let labels: [StaticString] = ["callback"]
     }
 
-    static let invalidate = Library.Entry("invalidate") { thread in
+    package static let invalidate = Library.Entry("invalidate") { thread in
         anyItem(thread).act { (item) throws(Misuse) in
             guard item.isHome else { throw Misuse("only the thread that made it can do that") }
             item.item.invalidate()
         }
     }
-    static let isValid = Library.Entry("is_valid") { anyItem($0).answer { $0.item.isValid } }
-    static let name = Library.Entry("name") { anyItem($0).answer { $0.item.name } }
-    static let order = Library.Entry("order") { anyItem($0).answer { $0.item.order } }
+    package static let isValid = Library.Entry("is_valid") { anyItem($0).answer { $0.item.isValid } }
+    package static let name = Library.Entry("name") { anyItem($0).answer { $0.item.name } }
+    package static let order = Library.Entry("order") { anyItem($0).answer { $0.item.order } }
 
     @inline(__always)
     private static func anyItem(_ thread: OpaquePointer?) -> Receiver<LuaItem> {
@@ -37,7 +37,7 @@ enum ItemBinding {
     private static func crosses(_ box: Box) -> Bool { box.is(Kinds.source) || box.is(Kinds.port) }
 
     /// Puts an engine object into the userdata that is argument 1. The userdata holds it, and is held by it while in a mode.
-    static func fill(_ call: Call, _ box: Box, _ item: RunLoop.Item) -> Int32 {
+    package static func fill(_ call: Call, _ box: Box, _ item: RunLoop.Item) -> Int32 {
         LiveObjects.note(1)
         box.hold(crosses(box) ? SharedItem(item) : item)
         box.site = call.site
@@ -54,12 +54,18 @@ enum ItemBinding {
             let item = box.object(as: SharedItem.self).item
             return LuaItem(item: item, isHome: item.owner === LuaHost.running(stack.thread).items)
         }
-        guard kinds.contains(where: { box.is($0) }) else { return nil }
-        return LuaItem(item: box.object(as: RunLoop.Item.self), isHome: true)
+        if kinds.contains(where: { box.is($0) }) {
+            return LuaItem(item: box.object(as: RunLoop.Item.self), isHome: true)
+        }
+        // A battery's, unless it has its own way into modes.
+        guard box.isFilled, box.schedulable == nil, let item = box.object(as: AnyObject.self) as? RunLoop.Item else {
+            return nil
+        }
+        return LuaItem(item: item, isHome: true)
     }
 
     /// `observer "flush" (before_waiting, in default, made at app.lua:12)`
-    static func text(_ call: Call, _ details: [String]) -> String {
+    package static func text(_ call: Call, _ details: [String]) -> String {
         let box = call.receiver
         guard let item = item(box, call.stack) else { return box.kindName }
         var parts = details

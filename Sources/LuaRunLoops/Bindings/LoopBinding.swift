@@ -187,6 +187,7 @@ enum LoopBinding {
     /// The modes first: so errors come in the order in which they always have.
     private static func thing(_ call: Call) throws(Misuse) -> (Thing, [RunLoop.Mode]) {
         let modes = try call.optional(3, ModeNames.self) ?? [.default]
+        call.stack.replaceByItem(2)
         if let box = call.stack.box(2) {
             if box.is(Kinds.timer) { return (.timer(box), modes) }
             if let item = ItemBinding.item(box, call.stack) { return (.item(item), modes) }

@@ -1,6 +1,6 @@
 internal import Linux
-internal import Lua
-internal import RunLoops
+package import Lua
+package import RunLoops
 
 /// A source, port or observer, as one state sees it.
 struct LuaItem {
@@ -25,18 +25,18 @@ extension RunLoop.Item {
 }
 
 /// Calls back the sources, ports and observers of one state.
-final class LuaItems: RunLoop.ItemOwner {
+package final class LuaItems: RunLoop.ItemOwner {
     // It outlives all that is in its loop. Not a plain reference; see `LuaRequests`.
     var host: Unmanaged<LuaHost>! = nil
 
-    override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) {
+    package override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) {
         call(port) { host, stack in
             host.texts.push(events, onto: stack)
             return 1
         }
     }
 
-    override func forget(_ context: Int) { LiveObjects.note(-1) }
+    package override func forget(_ context: Int) { LiveObjects.note(-1) }
 
     /// Anchors the userdata of an item, at an index, if it is not. Returns false when memory is out.
     func anchor(_ item: RunLoop.Item, _ stack: Stack, _ index: Int32) -> Bool {
@@ -48,7 +48,7 @@ final class LuaItems: RunLoop.ItemOwner {
         return true
     }
 
-    override func letGo(of item: RunLoop.Item) {
+    package override func letGo(of item: RunLoop.Item) {
         guard let box = item.box else { return }
         item.context = 0
         host._withUnsafeGuaranteedRef { host in
@@ -60,7 +60,7 @@ final class LuaItems: RunLoop.ItemOwner {
     }
 
     /// Calls the function in a user value with the object and what `push` pushes; it returns how many that is.
-    func call(_ item: RunLoop.Item, userValue: Int32 = 1, _ push: (LuaHost, Stack) -> Int32) {
+    package func call(_ item: RunLoop.Item, userValue: Int32 = 1, _ push: (LuaHost, Stack) -> Int32) {
         host._withUnsafeGuaranteedRef { host in
             guard !host.isClosed, let box = item.box,
                 let (fiber, _) = host.prepareCallback(slot: box.slot, userValue: userValue)

@@ -1,4 +1,4 @@
-internal import Linux
+package import Linux
 package import Lua
 internal import RunLoops
 
@@ -106,7 +106,7 @@ extension Call {
     package func withHost<Result>(_ body: (LuaHost) -> Result) -> Result { with(LuaHost.self, body) }
 
     /// What the system refuses: nil, "ENOENT: no such file or directory (…)", "ENOENT".
-    func fail(_ error: SystemError) -> Int32 { fail(error.message, code: error.name) }
+    package func fail(_ error: SystemError) -> Int32 { fail(error.message, code: error.name) }
 
     /// The same of a number alone.
     func fail(errno number: Int32) -> Int32 {

@@ -14,6 +14,21 @@ package protocol Schedulable: AnyObject {
     func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool
 }
 
+extension Stack {
+    /// An object that is written in Lua, a table, says in its metatable which of its fields the loop is to have instead:
+    /// `__item = "port"`. Raw: none of the script's code runs.
+    func replaceByItem(_ index: Int32) {
+        guard type(index) == .table, reserve(4) else { return }
+        let top = top
+        defer { self.top = top }
+        guard pushMetatable(of: index), push("__item") else { return }
+        pushField(of: top + 1)
+        guard type(-1) == .string else { return }
+        pushField(of: index)
+        copy(-1, to: index)
+    }
+}
+
 extension Box {
     /// What it holds, if that can be in modes.
     var schedulable: (any Schedulable)? { isFilled ? object(as: AnyObject.self) as? any Schedulable : nil }

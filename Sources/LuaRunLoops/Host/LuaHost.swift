@@ -21,7 +21,7 @@ public final class LuaHost: Interpreter {
     public var endingStatus: Int32?
     let timers = LuaTimers()
     let requests = LuaRequests()
-    let items = LuaItems()
+    package let items = LuaItems()
     let sleepers = Sleepers()
     /// The anchored `rl.cancelled`.
     var cancelled: UInt32 = 0

@@ -1,3 +1,4 @@
+package import Linux
 package import Lua
 internal import RunLoops
 
@@ -12,6 +13,8 @@ final class ExternalWait {
     var timer: RunLoop.Timer?
     /// Takes back what it waits for. Returns false if that has happened already, and word of it is on the way.
     var giveUp: (() -> Bool)?
+    /// It is a thread of this process that will answer, in real time.
+    var isForAnswer = false
 
     init(_ fiber: Fiber, modes: [RunLoop.Mode], name: String) {
         self.fiber = fiber
@@ -27,6 +30,28 @@ enum WaitResult: Sendable {
     case thread(LuaThread)
     /// A message has been taken by its port; false: the port is no longer valid.
     case sent(Bool)
+    /// One value, or what the system has refused.
+    case answer(Result<ValueProgram, SystemError>)
+}
+
+extension Call {
+    /// The running task waits for what another thread finds out. `start` is given what that thread is to call, once.
+    package func wait(
+        in name: StaticString,
+        for start: (@escaping @Sendable (Result<ValueProgram, SystemError>) -> Void) throws(SystemError) -> Void
+    ) throws(Misuse) -> Int32 {
+        if let refusal = refusalToWait(in: name) { return refusal }
+        let host = luaHost
+        guard let (number, modes) = host.beginExternalWait(in: name) else { throw .noMemory }
+        host.waits.byNumber[number]?.isForAnswer = true
+        WorkPool.noteAwaited(1)
+        let handle = host.loop.handle
+        let tell: @Sendable (Result<ValueProgram, SystemError>) -> Void = { result in
+            LuaHost.end(number, of: handle, in: modes, with: .answer(result))
+        }
+        do throws(SystemError) { try start(tell) } catch { tell(.failure(error)) }
+        return yield()
+    }
 }
 
 /// A state's waits for other threads and processes.
@@ -79,6 +104,7 @@ extension LuaHost {
         guard let wait = waits.byNumber.removeValue(forKey: number) else { return nil }
         wait.source.invalidate()
         wait.timer?.invalidate()
+        if wait.isForAnswer { WorkPool.noteAwaited(-1) }
         return wait
     }
 
@@ -101,6 +127,18 @@ extension LuaHost {
             wait.fiber.stack.push(true)
             resume(wait.fiber, arguments: 1)
         case .sent(false): resumeWithReason(wait.fiber, "invalid")
+        case .answer(.success(let program)):
+            guard stack.push(program), wait.fiber.stack.reserve(4) else {
+                return resume(wait.fiber, raising: nil, popMessage())
+            }
+            stack.move(1, to: wait.fiber.stack)
+            resume(wait.fiber, arguments: 1)
+        case .answer(.failure(let error)):
+            guard wait.fiber.stack.reserve(4) else { return }
+            wait.fiber.stack.pushNil()
+            push(text: error.description, onto: wait.fiber.stack)
+            push(text: error.name, onto: wait.fiber.stack)
+            resume(wait.fiber, arguments: 3)
         }
     }
 

@@ -81,7 +81,7 @@ enum VirtualTimeSystem {
             }
             let program = try Program.start(
                 arguments, environment: list(call, 2), directory: call.bytes(3).map { Array($0) }, descriptors: theirs,
-                terminal: terminal)
+                terminalPath: terminal?.path)
             for end in ours { try Descriptor.setNonBlocking(end.number) }
             guard call.stack.reserve(8) else { return call.raiseOutOfMemory() }
             call.stack.push(Int(program.process))

@@ -2,9 +2,14 @@ import Testing
 
 /// The modules that are tested in Lua, with the test runner.
 @Suite struct ModuleTests {
-    @Test(arguments: ["json_test.lua", "net_test.lua"])
+    @Test(arguments: [
+        "json_test.lua", "fs_test.lua", "process_test.lua", "arguments_test.lua", "terminal_test.lua",
+        "annotations_test.lua", "net_test.lua",
+    ])
     func `the tests of the module pass`(_ name: String) throws {
-        let run = try Binary.run(["test", "\(Binary.repository)/Tests/Lua/\(name)"])
+        let run = try Binary.run(
+            ["test", "\(Binary.repository)/Tests/Lua/\(name)"],
+            environment: ["DOCUMENTS": "\(Binary.repository)/docs/lua"])
         #expect(run.status == 0, "\(run.output)\(run.errors)")
     }
 }

@@ -1,0 +1,140 @@
+-- runloop.fs: files without blocking the loop. What changes in directories is in runloop.fs.watch.
+
+local native = ...
+local rl = require "runloop"
+local watching = require "runloop.fs.watch"
+
+local fs = { watch = watching.watch, watcher = watching.watcher }
+local error, type, pairs, ipairs, tostring = error, type, pairs, ipairs, tostring
+local format, match, find, gsub, concat = string.format, string.match, string.find, string.gsub, table.concat
+local file = native.file
+
+local MAX = 1 << 30
+
+local function path_of(what, value, index)
+  if type(value) ~= "string" then error(format("%s: argument #%d must be a path, got %s", what, index or 1, type(value)), 3) end
+  if value == "" then error(format("%s: argument #%d must be a path, got an empty one", what, index or 1), 3) end
+  if find(value, "\0", 1, true) then error(format("%s: argument #%d has a NUL in it", what, index or 1), 3) end
+  return value
+end
+
+local function options_of(what, options, index, kinds)
+  if options == nil then return {} end
+  if type(options) ~= "table" then error(format("%s: argument #%d must be a table, got %s", what, index, type(options)), 3) end
+  for field, value in pairs(options) do
+    local kind = kinds[field]
+    if not kind then
+      local names = {}
+      for name in pairs(kinds) do names[#names + 1] = name end
+      table.sort(names)
+      error(format("%s: unknown field '%s' (there are: %s)", what, tostring(field), concat(names, ", ")), 3)
+    end
+    if (kind == "integer" and math.type(value) or type(value)) ~= kind then
+      error(format("%s: %s must be %s %s, got %s", what, field, kind == "integer" and "an" or "a", kind, type(value)), 3)
+    end
+  end
+  return options
+end
+
+local function join(directory, name) return find(directory, "/$") and directory .. name or directory .. "/" .. name end
+
+function fs.read(path, max)
+  path_of("fs.read", path)
+  if max == nil then max = MAX end
+  if math.type(max) ~= "integer" or max < 0 then error("fs.read: argument #2 must be an integer, 0 or more, got " .. tostring(max), 2) end
+  return file("read", path, max)
+end
+
+function fs.write(path, data, options)
+  path_of("fs.write", path)
+  if type(data) ~= "string" then error("fs.write: argument #2 must be a string, got " .. type(data), 2) end
+  options = options_of("fs.write", options, 3, { append = "boolean", mode = "integer", sync = "boolean" })
+  if options.mode and (options.mode < 0 or options.mode > 4095) then error(format("fs.write: mode must be from 0 to 0o7777, got %d", options.mode), 2) end
+  return file("write", path, data, options.mode or 0, options.append or false, options.sync or false)
+end
+
+function fs.list(path)
+  return file("list", path_of("fs.list", path))
+end
+
+function fs.stat(path, options)
+  options = options_of("fs.stat", options, 2, { follow = "boolean" })
+  return file(options.follow == false and "link_stat" or "stat", path_of("fs.stat", path))
+end
+
+-- Depth first, what a directory holds behind it; links are not followed, so it ends. A directory that cannot be read raises.
+function fs.walk(path)
+  path_of("fs.walk", path)
+  local stack = {}
+  local function push(directory)
+    local entries, message = fs.list(directory)
+    if not entries then error("fs.walk: " .. message, 0) end
+    for index = #entries, 1, -1 do stack[#stack + 1] = { join(directory, entries[index].name), entries[index].kind } end
+  end
+  local pending = path
+  return function()
+    if pending then
+      local directory = pending
+      pending = nil
+      push(directory)
+    end
+    local entry = table.remove(stack)
+    if not entry then return nil end
+    if entry[2] == "directory" then pending = entry[1] end
+    return entry[1], entry[2]
+  end
+end
+
+function fs.make_directory(path, options)
+  path_of("fs.make_directory", path)
+  options = options_of("fs.make_directory", options, 2, { parents = "boolean", mode = "integer" })
+  local mode = options.mode or 511
+  local made, message, code = file("make_directory", path, mode)
+  if made or not options.parents then return made, message, code end
+  if code == "EEXIST" then
+    local there = fs.stat(path)
+    if there and there.kind == "directory" then return true end
+  elseif code == "ENOENT" then
+    local parent = match(gsub(path, "/+$", ""), "^(.*[^/])/+[^/]+$")
+    if parent then
+      local fine, why, name = fs.make_directory(parent, { parents = true, mode = options.mode })
+      if not fine then return nil, why, name end
+      made, message, code = file("make_directory", path, mode)
+      -- Somebody may have been faster.
+      if code == "EEXIST" then return true end
+    end
+  end
+  return made, message, code
+end
+
+function fs.remove(path, options)
+  path_of("fs.remove", path)
+  options = options_of("fs.remove", options, 2, { recursive = "boolean" })
+  local done, message, code = file("remove", path)
+  if done or not options.recursive then return done, message, code end
+  if code ~= "ENOTEMPTY" and code ~= "EEXIST" then return nil, message, code end
+  local entries, why, name = fs.list(path)
+  if not entries then return nil, why, name end
+  for _, entry in ipairs(entries) do
+    local fine, wrong, error_name = fs.remove(join(path, entry.name), options)
+    -- Somebody else may be removing it, too.
+    if not fine and error_name ~= "ENOENT" then return nil, wrong, error_name end
+  end
+  return file("remove", path)
+end
+
+for name, operation in pairs { rename = "rename", link = "link", symbolic_link = "symbolic_link", copy = "copy" } do
+  local what = "fs." .. name
+  fs[name] = function(from, to) return file(operation, path_of(what, from), path_of(what, to, 2)) end
+end
+function fs.read_link(path) return file("read_link", path_of("fs.read_link", path)) end
+function fs.real_path(path) return file("real_path", path_of("fs.real_path", path)) end
+function fs.temporary_directory(prefix)
+  if prefix == nil then prefix = "rlhost" end
+  if type(prefix) ~= "string" or find(prefix, "[/%z]") or prefix == "" then
+    error("fs.temporary_directory: argument #1 must be a name without '/', got " .. (type(prefix) == "string" and "'" .. prefix .. "'" or type(prefix)), 2)
+  end
+  return file("temporary_directory", prefix)
+end
+
+return fs

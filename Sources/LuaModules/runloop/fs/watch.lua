@@ -1,0 +1,404 @@
+-- runloop.fs.watch: what changes in directories and files.
+
+local native = ...
+local rl = require "runloop"
+
+local fs = {}
+local error, type, pairs, ipairs, tostring, setmetatable, getmetatable = error, type, pairs, ipairs, tostring, setmetatable, getmetatable
+local format, match, sub, find, gsub, concat = string.format, string.match, string.sub, string.find, string.gsub, table.concat
+local max = math.max
+
+-- inotify(7).
+local MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
+local OVERFLOW, IGNORED, IS_DIRECTORY = 0x4000, 0x8000, 0x40000000
+local LATENCY, PAIRING = 0.05, 0.02
+
+local OPTIONS = { recursive = "boolean", ignore = "any", latency = "number", while_writing = "boolean", name = "string", path = "string",
+  callback = "function" }
+
+local function join(directory, name) return directory == "/" and "/" .. name or directory .. "/" .. name end
+
+-- "*.o" and "?" against the last part of a path, patterns with "/" against the part below the root.
+local function glob(pattern)
+  local text = gsub(pattern, "[%^%$%(%)%%%.%[%]%*%+%-%?]", function(c) return c == "*" and "[^/]*" or c == "?" and "[^/]" or "%" .. c end)
+  text = gsub(text, "%[%^/%]%*%[%^/%]%*", ".*")
+  return "^" .. gsub(text, "^/", "") .. "$"
+end
+
+local function make_ignore(what, ignore)
+  if ignore == nil then return function() return false end end
+  if type(ignore) == "function" then return function(relative, is_directory) return ignore(relative, is_directory) end end
+  if type(ignore) == "string" then ignore = { ignore } end
+  if type(ignore) ~= "table" then error(format("%s: ignore must be a function or a list of patterns, got %s", what, type(ignore)), 4) end
+  local names, paths = {}, {}
+  for index, pattern in ipairs(ignore) do
+    if type(pattern) ~= "string" then error(format("%s: ignore: entry %d must be a string, got %s", what, index, type(pattern)), 4) end
+    pattern = gsub(pattern, "/$", "")
+    if find(pattern, "/", 1, true) then paths[#paths + 1] = glob(pattern) else names[#names + 1] = glob(pattern) end
+  end
+  return function(relative)
+    local name = match(relative, "[^/]*$")
+    for _, pattern in ipairs(names) do if find(name, pattern) then return true end end
+    for _, pattern in ipairs(paths) do if find(relative, pattern) then return true end end
+    return false
+  end
+end
+
+-- Watching --------------------------------------------------------------------------------------------------------------
+--
+-- Directories are watched, never files: a file's watch dies when an editor puts a new one in its place. What a callback gets is the
+-- difference between before and after: of each path that was touched it is known whether it was there before, and whence it came.
+
+local Watcher = {}
+Watcher.__index = Watcher
+Watcher.__name = "watcher"
+
+local function self_of(self, name)
+  if getmetatable(self) ~= Watcher then error(format("watcher:%s: call it with a colon, on a watcher", name), 3) end
+  return self
+end
+
+local function relative(self, path)
+  if path == self._root then return "" end
+  return sub(path, #self._root + (self._root == "/" and 1 or 2))
+end
+
+local function touch(self, path)
+  local entry = self._touched[path]
+  if not entry then
+    local known = self._known[path]
+    entry = { path = path, before = known ~= nil, is_directory = known == "directory" }
+    self._touched[path] = entry
+    self._order[#self._order + 1] = entry
+  end
+  return entry
+end
+
+local function is_wanted(self, path, is_directory)
+  if self._file then return path == self._file end
+  return not self._ignore(relative(self, path), is_directory)
+end
+
+local watch_directory
+
+-- A path that is there now. A directory is looked into: what was put into it before it was watched would else never be told.
+local function appear(self, path, is_directory, origin)
+  local entry = touch(self, path)
+  entry.replaced, entry.origin, entry.is_directory = true, origin, is_directory
+  self._known[path] = is_directory and "directory" or "file"
+  if is_directory and self._recursive then
+    local fine, message = watch_directory(self, path, true)
+    if not fine then entry.message = message end
+  end
+end
+
+local function vanish(self, path)
+  local entry = touch(self, path)
+  entry.origin = nil
+  local was_directory = self._known[path] == "directory"
+  self._known[path] = nil
+  if was_directory then
+    local prefix = path .. "/"
+    for below in pairs(self._known) do
+      if sub(below, 1, #prefix) == prefix then
+        touch(self, below)
+        self._known[below] = nil
+      end
+    end
+    for number, directory in pairs(self._directories) do
+      if directory == path or sub(directory, 1, #prefix) == prefix then
+        native.unwatch(self._fd, number)
+        self._directories[number] = nil
+      end
+    end
+  end
+end
+
+local function move(self, from, to, is_directory)
+  local source = touch(self, from)
+  local origin = source.origin or (source.before and not source.replaced and from) or nil
+  local wrote = source.wrote
+  self._known[from] = nil
+  source.origin = nil
+  if is_directory then
+    -- What is in it has moved along, without a word of its own.
+    local prefix, moved = from .. "/", {}
+    for below, kind in pairs(self._known) do if sub(below, 1, #prefix) == prefix then moved[below] = kind end end
+    for below, kind in pairs(moved) do
+      self._known[below] = nil
+      self._known[to .. sub(below, #from + 1)] = kind
+    end
+    for number, directory in pairs(self._directories) do
+      if directory == from or sub(directory, 1, #prefix) == prefix then self._directories[number] = to .. sub(directory, #from + 1) end
+    end
+  end
+  local target = touch(self, to)
+  target.replaced, target.origin, target.wrote, target.is_directory = true, origin, wrote, is_directory
+  self._known[to] = is_directory and "directory" or "file"
+end
+
+function watch_directory(self, path, tells)
+  if self._root ~= path and not is_wanted(self, path, true) then return true end
+  local number, message, code = native.watch(self._fd, path, CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
+    | (self._while_writing and MODIFY or 0))
+  if not number then
+    -- It is gone again, and that will be told; or it may not be looked into.
+    if code == "ENOENT" or code == "ENOTDIR" then return true end
+    return nil, message, code
+  end
+  self._directories[number] = path
+  for _, entry in ipairs(native.list(path) or {}) do
+    local below, is_directory = join(path, entry.name), entry.kind == "directory"
+    if is_wanted(self, below, is_directory) and not self._known[below] then
+      if tells then
+        appear(self, below, is_directory)
+      else
+        self._known[below] = is_directory and "directory" or "file"
+        if is_directory and self._recursive then
+          local fine, why, name = watch_directory(self, below, false)
+          if not fine then return nil, why, name end
+        end
+      end
+    end
+  end
+  return true
+end
+
+-- What a batch of changes comes to.
+local function take(self)
+  local order, known, changes, consumed = self._order, self._known, {}, {}
+  self._order, self._touched, self._armed = {}, {}, false
+  if self._rescan then
+    self._rescan = false
+    changes[1] = { kind = "rescan", path = self._shown(self._root), is_directory = true, message = self._problem }
+    self._problem = nil
+    return changes
+  end
+  for _, entry in ipairs(order) do
+    local path, origin = entry.path, entry.origin
+    if known[path] and origin and origin ~= path and not known[origin] then entry.kind, consumed[origin] = "renamed", true end
+  end
+  for _, entry in ipairs(order) do
+    local path, after = entry.path, known[entry.path] ~= nil
+    local kind = entry.kind
+    if not kind then
+      if after and entry.before then
+        if entry.wrote or entry.replaced and entry.origin ~= path then kind = "changed" end
+      elseif after then
+        kind = "created"
+      elseif entry.before and not consumed[path] then
+        kind = "removed"
+      end
+    end
+    if kind then
+      changes[#changes + 1] = { kind = kind, path = self._shown(path), from = kind == "renamed" and self._shown(entry.origin) or nil,
+        is_directory = entry.is_directory, message = entry.message }
+    end
+  end
+  return changes
+end
+
+local arm
+
+local function deliver(self)
+  if not self._valid then return end
+  if self._busy then return end
+  local changes = take(self)
+  if #changes == 0 then return end
+  if self._callback then
+    -- One call at a time: what comes meanwhile comes together, afterwards.
+    self._busy = true
+    local done <close> = setmetatable({}, { __close = function()
+      self._busy = false
+      if #self._order > 0 or self._rescan then arm(self, 0) end
+    end })
+    self._callback(changes, self)
+  else
+    self._batches[#self._batches + 1] = changes
+    self._arrived:broadcast()
+  end
+end
+
+-- Changes within the latency come together; the two halves of a rename get time to meet.
+function arm(self, seconds)
+  if self._armed or self._busy or not self._valid then return end
+  self._armed = true
+  local loop, modes = rl.current(), {}
+  for _, mode in ipairs(loop:modes()) do if loop:contains(self._port, mode) then modes[#modes + 1] = mode end end
+  if #modes == 0 then modes[1] = "default" end
+  loop:add(rl.timer { delay = seconds, name = "changes", callback = function() return deliver(self) end }, modes)
+end
+
+local function look_again(self)
+  for number in pairs(self._directories) do native.unwatch(self._fd, number) end
+  self._directories, self._known, self._touched, self._order = {}, {}, {}, {}
+  local fine, message = watch_directory(self, self._root, false)
+  self._rescan, self._problem = true, not fine and message or nil
+end
+
+local function on_events(self)
+  local waiting
+  while self._valid do
+    local events = native.take(self._fd)
+    if not events or #events == 0 then break end
+    for index, event in ipairs(events) do
+      local directory, mask, name = self._directories[event.watch], event.mask, event.name
+      if mask & OVERFLOW ~= 0 then
+        look_again(self)
+        break
+      elseif directory and mask & (DELETE_SELF | IGNORED) ~= 0 then
+        self._directories[event.watch] = nil
+        if directory == self._root and mask & DELETE_SELF ~= 0 and not self._file then
+          touch(self, directory).before = true
+          vanish(self, directory)
+        end
+      elseif directory and name then
+        local path, is_directory = join(directory, name), mask & IS_DIRECTORY ~= 0
+        if mask & MOVED_FROM ~= 0 then
+          local target
+          for later = index + 1, #events do
+            local other = events[later]
+            if other.cookie == event.cookie and other.mask & MOVED_TO ~= 0 and self._directories[other.watch] then
+              target = join(self._directories[other.watch], other.name)
+              other.mask = 0
+              break
+            end
+          end
+          local from_wanted = is_wanted(self, path, is_directory)
+          if target and is_wanted(self, target, is_directory) then
+            if from_wanted then move(self, path, target, is_directory) else appear(self, target, is_directory) end
+          elseif from_wanted then
+            if target then
+              vanish(self, path)
+            else
+              -- Its other half may be on its way.
+              self._leaving[event.cookie] = { path = path, is_directory = is_directory, at = rl.now() }
+              touch(self, path)
+              waiting = true
+            end
+          end
+        elseif is_wanted(self, path, is_directory) then
+          if mask & MOVED_TO ~= 0 then
+            local left = self._leaving[event.cookie]
+            self._leaving[event.cookie] = nil
+            if left then move(self, left.path, path, is_directory) else appear(self, path, is_directory) end
+          elseif mask & CREATE ~= 0 then
+            appear(self, path, is_directory)
+          elseif mask & DELETE ~= 0 then
+            vanish(self, path)
+          elseif mask & (CLOSE_WRITE | MODIFY) ~= 0 then
+            touch(self, path).wrote = true
+            self._known[path] = self._known[path] or "file"
+          end
+        end
+      end
+    end
+  end
+  for cookie, left in pairs(self._leaving) do
+    if rl.now() - left.at >= PAIRING then
+      self._leaving[cookie] = nil
+      vanish(self, left.path)
+    else
+      waiting = true
+    end
+  end
+  if waiting then rl.after(PAIRING, function() if self._valid then on_events(self) end end) end
+  if #self._order > 0 or self._rescan then arm(self, waiting and max(self._latency, 2 * PAIRING) or self._latency) end
+end
+
+local function limit_message(message, code)
+  if code == "ENOSPC" then
+    return "ENOSPC: too many directories are watched: raise the limit, sysctl fs.inotify.max_user_watches ("
+      .. (native.limit "max_user_watches" or "?") .. " now)"
+  elseif code == "EMFILE" then
+    return "EMFILE: too many watchers: raise the limit, sysctl fs.inotify.max_user_instances (" .. (native.limit "max_user_instances" or "?") .. " now)"
+  end
+  return message
+end
+
+local function make(what, options)
+  local path = options.path
+  if type(path) ~= "string" or path == "" then error(format("%s: a path is needed, got %s", what, path == "" and "an empty one" or type(path)), 3) end
+  for field, value in pairs(options) do
+    local kind = OPTIONS[field]
+    if not kind then
+      error(format("%s: unknown field '%s' (there are: callback, ignore, latency, name, path, recursive, while_writing)", what, tostring(field)), 3)
+    end
+    if kind ~= "any" and type(value) ~= kind then error(format("%s: %s must be a %s, got %s", what, field, kind, type(value)), 3) end
+  end
+  local latency = options.latency or LATENCY
+  if not (latency >= 0 and latency < 1e9) then error(format("%s: latency must be seconds, not negative, got %s", what, latency), 3) end
+  local ignore = make_ignore(what, options.ignore)
+  local kind, message, code = native.kind(path)
+  if not kind then return nil, message, code end
+  local fd
+  fd, message, code = native.open_watch()
+  if not fd then return nil, limit_message(message, code), code end
+  local root = kind == "directory" and (gsub(path, "(.)/+$", "%1")) or match(path, "^(.*)/[^/]*$") or "."
+  if root == "" then root = "/" end
+  local self = setmetatable({ _fd = fd, _root = root, _file = kind ~= "directory" and (find(path, "/", 1, true) and path or "./" .. path) or nil,
+    _recursive = options.recursive and kind == "directory", _ignore = ignore, _latency = latency,
+    _while_writing = options.while_writing, _callback = options.callback, _known = {}, _directories = {}, _touched = {}, _order = {}, _leaving = {},
+    _batches = {}, _arrived = rl.condition(), _valid = true, _path = path,
+    -- A file named without a directory is told as it was named.
+    _shown = kind ~= "directory" and not find(path, "/", 1, true) and function(p) return (gsub(p, "^%./", "")) end or function(p) return p end }, Watcher)
+  self._port = rl.fd_port { fd = fd, owns = true, name = options.name or "watcher of " .. path, callback = function() return on_events(self) end }
+  local fine
+  fine, message, code = watch_directory(self, root, false)
+  if not fine then
+    self._port:invalidate()
+    return nil, limit_message(message, code), code
+  end
+  return self
+end
+
+function fs.watcher(options)
+  if type(options) ~= "table" then error("fs.watcher: argument #1 must be a table, got " .. type(options), 2) end
+  return make("fs.watcher", options)
+end
+
+function fs.watch(path, options, fn)
+  if type(options) == "function" and fn == nil then options, fn = {}, options end
+  if type(path) ~= "string" then error("fs.watch: argument #1 must be a path, got " .. type(path), 2) end
+  if options ~= nil and type(options) ~= "table" then error("fs.watch: argument #2 must be a table or a function, got " .. type(options), 2) end
+  if fn ~= nil and type(fn) ~= "function" then error("fs.watch: argument #3 must be a function, got " .. type(fn), 2) end
+  local all = { path = path, callback = fn }
+  for name, value in pairs(options or {}) do all[name] = value end
+  local watcher, message, code = make("fs.watch", all)
+  if not watcher then return nil, message, code end
+  rl.current():add(watcher._port, "common")
+  return watcher
+end
+
+function Watcher:next(timeout)
+  self_of(self, "next")
+  if timeout ~= nil and (type(timeout) ~= "number" or not (timeout >= 0)) then
+    error("watcher:next: argument #1 must be seconds, not negative, got " .. tostring(timeout), 2)
+  end
+  if self._callback then error("watcher:next: its changes go to its callback", 2) end
+  local limit = timeout and rl.now() + timeout
+  while #self._batches == 0 do
+    if not self._valid then return nil, "invalid" end
+    local woken, reason = self._arrived:wait(limit and max(0, limit - rl.now()))
+    if not woken and #self._batches == 0 then return nil, reason end
+  end
+  return table.remove(self._batches, 1)
+end
+
+function Watcher:invalidate()
+  self_of(self, "invalidate")
+  if not self._valid then return end
+  self._valid = false
+  self._port:invalidate()
+  self._arrived:broadcast()
+end
+Watcher.__close = Watcher.invalidate
+function Watcher:is_valid() return self_of(self, "is_valid")._valid end
+function Watcher:name() return self_of(self, "name")._port:name() end
+function Watcher:__tostring()
+  return format("watcher of %q%s%s", self._path, self._recursive and " and all below" or "", self._valid and "" or " (invalid)")
+end
+-- What `loop:add` takes for it.
+Watcher.__item = "_port"
+
+return fs

@@ -1,0 +1,190 @@
+-- runloop.log: what a program has to say, with a level and fields, to its standard error, a file or the journal.
+
+local native = ...
+
+local log = {}
+local error, type, pairs, tostring, setmetatable, getmetatable, select = error, type, pairs, tostring, setmetatable, getmetatable, select
+local format, gsub, find, concat, sort, lower = string.format, string.gsub, string.find, table.concat, table.sort, string.lower
+local date, math_type = os.date, math.type
+
+local LEVELS = { debug = 1, info = 2, warning = 3, error = 4, off = 5 }
+-- As syslog numbers them, which the journal reads at the beginning of a line.
+local PRIORITIES = { debug = 7, info = 6, warning = 4, error = 3 }
+local COLORS = { debug = "2", info = "36", warning = "33", error = "31" }
+local OPTIONS = { level = true, to = true, format = true, name = true, fields = true, time = true }
+local FORMATS = { text = true, json = true, journal = true }
+
+local Logger = {}
+Logger.__index = Logger
+Logger.__name = "logger"
+
+local function level_of(what, level)
+  local found = type(level) == "string" and LEVELS[lower(level)]
+  if not found then
+    error(format("%s: the level must be \"debug\", \"info\", \"warning\", \"error\" or \"off\", got %s", what,
+      type(level) == "string" and "'" .. level .. "'" or type(level)), 3)
+  end
+  return found
+end
+
+-- Control characters would let one message look like two.
+local ESCAPES = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"', ["\27"] = "\\x1b" }
+local function escape(c) return ESCAPES[c] or format("\\x%02x", c:byte()) end
+local function plain(text) return (gsub(text, "[%c]", escape)) end
+
+local function shown(value)
+  local text = tostring(value)
+  if type(value) ~= "string" then return plain(text) end
+  if text ~= "" and not find(text, "[%s%c\"\\=]") then return text end
+  return '"' .. gsub(text, '[%c"\\]', escape) .. '"'
+end
+
+local function json_text(text)
+  return '"' .. gsub(text, '[%c"\\\127]', function(c)
+    return c == "\n" and "\\n" or c == '"' and '\\"' or c == "\\" and "\\\\" or format("\\u%04x", c:byte())
+  end) .. '"'
+end
+local function json_value(value)
+  if type(value) == "boolean" or math_type(value) == "integer" then return tostring(value) end
+  if type(value) == "number" and value == value and value ~= math.huge and value ~= -math.huge then return format("%.17g", value) end
+  return json_text(tostring(value))
+end
+
+-- Fields in an order that does not change: those of the logger, then those of the message, each by name.
+local function each_field(self, fields, visit)
+  for _, all in ipairs { self._fields or false, fields or false } do
+    if all then
+      local names = {}
+      for name in pairs(all) do names[#names + 1] = tostring(name) end
+      sort(names)
+      for _, name in ipairs(names) do
+        local value = all[name]
+        if not (all == self._fields and fields and fields[name] ~= nil) then visit(name, value) end
+      end
+    end
+  end
+end
+
+local function compose(self, level, message, fields)
+  local sink, parts = self._sink, {}
+  local now = native.wall_clock()
+  if sink.format == "json" then
+    parts[1] = '{"time":' .. json_text(date("!%Y-%m-%dT%H:%M:%S", now // 1 | 0) .. format(".%03dZ", (now % 1 * 1000) // 1 | 0))
+    parts[2] = '"level":' .. json_text(level)
+    if self._name then parts[3] = '"logger":' .. json_text(self._name) end
+    parts[#parts + 1] = '"message":' .. json_text(message)
+    each_field(self, fields, function(name, value) parts[#parts + 1] = json_text(name) .. ":" .. json_value(value) end)
+    return concat(parts, ",") .. "}\n"
+  end
+  if sink.format == "journal" then
+    parts[1] = format("<%d>", PRIORITIES[level]) .. (self._name and self._name .. ": " or "") .. plain(message)
+  else
+    local name = format("%-7s", level)
+    if sink.color then name = "\27[" .. COLORS[level] .. "m" .. name .. "\27[0m" end
+    local stamp = sink.time == false and "" or date("%Y-%m-%d %H:%M:%S", now // 1 | 0) .. format(".%03d ", (now % 1 * 1000) // 1 | 0)
+    parts[1] = stamp .. name .. " " .. (self._name and self._name .. ": " or "") .. plain(message)
+  end
+  each_field(self, fields, function(name, value) parts[#parts + 1] = plain(name) .. "=" .. shown(value) end)
+  return concat(parts, " ") .. "\n"
+end
+
+local function write(self, level, what, message, fields)
+  if LEVELS[level] < self._sink.level then return end
+  if type(message) ~= "string" then message = tostring(message) end
+  if fields ~= nil and type(fields) ~= "table" then
+    error(format("%s: the fields must be a table, got %s", what, type(fields)), 3)
+  end
+  local sink = self._sink
+  local fine, why = native.write(sink.fd, compose(self, level, message, fields))
+  if not fine and not sink.failed then
+    -- Said once, where it can be seen: a log that is lost without a word is worse than none.
+    sink.failed = true
+    native.write(2, format("%s: cannot write the log to %s: %s\n", log.program(), sink.path or "standard error", why))
+  elseif fine then
+    sink.failed = false
+  end
+end
+
+for level in pairs(PRIORITIES) do
+  Logger[level] = function(self, message, fields)
+    if getmetatable(self) ~= Logger then error(format("logger:%s: call it with a colon, on a logger", level), 2) end
+    write(self, level, "logger:" .. level, message, fields)
+  end
+end
+
+-- One with more fields, on the same sink.
+function Logger:with(fields, name)
+  if type(fields) ~= "table" then error("logger:with: argument #1 must be a table of fields, got " .. type(fields), 2) end
+  if name ~= nil and type(name) ~= "string" then error("logger:with: argument #2 must be a string, got " .. type(name), 2) end
+  local all = {}
+  for key, value in pairs(self._fields or {}) do all[key] = value end
+  for key, value in pairs(fields) do all[key] = value end
+  return setmetatable({ _sink = self._sink, _fields = all, _name = name or self._name }, Logger)
+end
+function Logger:set_level(level) self._sink.level = level_of("logger:set_level", level) end
+function Logger:is_on(level) return level_of("logger:is_on", level) >= self._sink.level end
+function Logger:__tostring() return format("logger (%s)", self._sink.path or "standard error") end
+
+-- After the file has been moved away: goes on in a new one of the name.
+function Logger:reopen()
+  local sink = self._sink
+  if not sink.path then return true end
+  local fd, message, code = native.append(sink.path)
+  if not fd then return nil, message, code end
+  native.close(sink.fd)
+  sink.fd = fd
+  return true
+end
+function Logger:close()
+  local sink = self._sink
+  if sink.path and sink.fd >= 0 then native.close(sink.fd) end
+  sink.level = LEVELS.off
+  if sink.path then sink.fd = -1 end
+end
+Logger.__close = Logger.close
+
+function log.program() return arg and arg[0] and arg[0]:match "[^/]*$" or "rlhost" end
+
+function log.open(options)
+  options = options or {}
+  if type(options) ~= "table" then error("log.open: argument #1 must be a table, got " .. type(options), 2) end
+  for field in pairs(options) do
+    if not OPTIONS[field] then error(format("log.open: unknown field '%s' (there are: fields, format, level, name, time, to)", tostring(field)), 2) end
+  end
+  local to = options.to or "stderr"
+  if type(to) ~= "string" then error("log.open: to must be \"stderr\", \"journal\" or a path, got " .. type(to), 2) end
+  if options.format ~= nil and not FORMATS[options.format] then
+    error(format("log.open: format must be \"text\", \"json\" or \"journal\", got %s", tostring(options.format)), 2)
+  end
+  local sink = { level = level_of("log.open", options.level or os.getenv "RLHOST_LOG" or "info"), time = options.time, fd = 2 }
+  if to == "journal" or to == "stderr" and not options.format and native.is_journal(2) then
+    sink.format = options.format or "journal"
+  elseif to == "stderr" then
+    sink.format, sink.color = options.format or "text", native.wants_color(2)
+  else
+    local fd, message, code = native.append(to)
+    if not fd then return nil, message, code end
+    sink.fd, sink.path, sink.format = fd, to, options.format or "text"
+  end
+  return setmetatable({ _sink = sink, _name = options.name, _fields = options.fields }, Logger)
+end
+
+-- The program's own, made when it is first used.
+local default
+local function own()
+  if not default then default = log.open() end
+  return default
+end
+for level in pairs(PRIORITIES) do
+  log[level] = function(message, fields) write(own(), level, "log." .. level, message, fields) end
+end
+function log.with(fields, name) return own():with(fields, name) end
+function log.set_level(level) own():set_level(level) end
+function log.is_on(level) return own():is_on(level) end
+-- Another one takes the place of the program's own.
+function log.set_default(logger)
+  if getmetatable(logger) ~= Logger then error("log.set_default: argument #1 must be a logger, got " .. type(logger), 2) end
+  default = logger
+end
+
+return log

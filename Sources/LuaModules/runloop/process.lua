@@ -1,0 +1,446 @@
+-- runloop.process: programs beside the script, in pipes or in terminals of their own, and signals as events.
+-- What Linux does is in the native half; what a program is to a script is here.
+
+local native, internals = ...
+local rl = require "runloop"
+local net = require "runloop.net"
+
+local process = {}
+local error, type, pairs, ipairs, tostring, tonumber, select = error, type, pairs, ipairs, tostring, tonumber, select
+local setmetatable, getmetatable, assert, rawlen, pcall = setmetatable, getmetatable, assert, rawlen, pcall
+local format, find, concat, upper, match = string.format, string.find, table.concat, string.upper, string.match
+
+-- A program that has ended may have left others that hold its output open: these are not waited for any longer.
+local OUTPUT_GRACE = 0.5
+local STOP_GRACE, MAX_OUTPUT = 2, 16 << 20
+
+-- Signals ---------------------------------------------------------------------------------------------------------------
+
+local NUMBERS, NAMES = native.signals(), {}
+for name, number in pairs(NUMBERS) do if not NAMES[number] or #name < #NAMES[number] then NAMES[number] = name end end
+
+local function signal_number(what, value, index)
+  if type(value) == "number" then
+    local number = math.tointeger(value)
+    if number and number >= 1 and number <= 64 then return number end
+  elseif type(value) == "string" then
+    local name = upper(value):gsub("^SIG", "")
+    if NUMBERS[name] then return NUMBERS[name] end
+    local real = tonumber(match(name, "^RTMIN%+?(%d*)$"))
+    if real and real <= 30 then return 34 + real end
+  end
+  error(format("%s: argument #%d must be the name of a signal such as \"TERM\", got %s", what, index,
+    type(value) == "string" and "'" .. value .. "'" or type(value) == "number" and tostring(value) or type(value)), 3)
+end
+local function signal_name(number) return NAMES[number] or number > 34 and "RTMIN+" .. number - 34 or tostring(number) end
+
+-- Options ---------------------------------------------------------------------------------------------------------------
+
+local COMMON = { environment = "table", clean_environment = "boolean", directory = "string", terminal = "table", detached = "boolean",
+  dies_with_host = "boolean", name = "string", on_exit = "function", input = "any", output = "any", errors = "any" }
+local FOR_RUN = { timeout = "number", grace = "number", max_output = "number" }
+
+local function wrong(what, text, ...) error(what .. ": " .. format(text, ...), 4) end
+
+local function nearest(name, ...)
+  local best, most
+  for index = 1, select("#", ...) do
+    for candidate in pairs((select(index, ...))) do
+      local same = 0
+      for at = 1, math.min(#name, #candidate) do if name:byte(at) == candidate:byte(at) then same = same + 1 end end
+      if find(candidate, name, 1, true) or find(name, candidate, 1, true) then same = same + 3 end
+      if same * 2 > #candidate and (not best or same > most or same == most and candidate < best) then best, most = candidate, same end
+    end
+  end
+  return best and " (did you mean '" .. best .. "'?)" or ""
+end
+
+local function check(what, options, ...)
+  if type(options) ~= "table" then wrong(what, "argument #1 must be a table such as { \"ls\", \"-l\" }, got %s", type(options)) end
+  for field, value in pairs(options) do
+    if type(field) == "string" then
+      local kind
+      for index = 1, select("#", ...) do kind = kind or (select(index, ...))[field] end
+      if not kind then wrong(what, "unknown field '%s'%s", field, nearest(field, ...)) end
+      if kind ~= "any" and type(value) ~= kind then wrong(what, "%s must be a %s, got %s", field, kind, type(value)) end
+      if kind == "number" and not (value >= 0) then wrong(what, "%s must not be negative or NaN, got %s", field, value) end
+    end
+  end
+  local words = {}
+  for index = 1, rawlen(options) do
+    local word = options[index]
+    if type(word) == "number" then word = tostring(word) end
+    if type(word) ~= "string" then wrong(what, "word %d must be a string, got %s", index, type(word)) end
+    if find(word, "\0", 1, true) then wrong(what, "word %d has a NUL in it, which no program can get", index) end
+    words[index] = word
+  end
+  if not words[1] or words[1] == "" then wrong(what, "the first word must be the program, as in { \"ls\", \"-l\" }") end
+  return words
+end
+
+-- The program's environment as "NAME=value" texts; nil: ours.
+local function environment(what, options)
+  local changes = options.environment
+  if not changes and not options.clean_environment then return nil end
+  local all = {}
+  if not options.clean_environment then for name, value in pairs(native.environment()) do all[name] = value end end
+  for name, value in pairs(changes or {}) do
+    if type(name) ~= "string" or name == "" or find(name, "[=%z]") then wrong(what, "environment: '%s' is no name of a variable", tostring(name)) end
+    if value == false then
+      all[name] = nil
+    elseif type(value) == "string" or type(value) == "number" then
+      value = tostring(value)
+      if find(value, "\0", 1, true) then wrong(what, "environment: %s has a NUL in it", name) end
+      all[name] = value
+    else
+      wrong(what, "environment: %s must be a string, or false for none, got %s", name, type(value))
+    end
+  end
+  local list = {}
+  for name, value in pairs(all) do list[#list + 1] = name .. "=" .. value end
+  table.sort(list)
+  return list
+end
+
+-- Programs --------------------------------------------------------------------------------------------------------------
+
+local Program = {}
+Program.__index = Program
+Program.__name = "program"
+
+local function self_of(self, name)
+  if getmetatable(self) ~= Program then error(format("program:%s: call it with a colon, on a program", name), 3) end
+  return self
+end
+
+-- Of an open file, or of an object that has one.
+local function descriptor_of(value)
+  if io.type(value) == "file" then return internals.fileno(value) end
+  if type(value) ~= "table" and type(value) ~= "userdata" then return nil end
+  local found, method = pcall(function() return value.fd end)
+  local fd = found and type(method) == "function" and method(value)
+  return math.type(fd) == "integer" and fd >= 0 and fd or nil
+end
+
+-- What of the world a program gets as its descriptor, and what we keep of it. Opened descriptors that are ours to close when it has
+-- started are put into `spare`.
+local function channel(options, field, default, spare, ours)
+  local value = options[field]
+  if value == nil then value = default end
+  local reads = field == "input"
+  if value == "pipe" then
+    local from, to, code = native.pipe()
+    if not from then return nil, to, code end
+    local theirs, mine = reads and from or to, reads and to or from
+    spare[#spare + 1] = theirs
+    ours[field] = mine
+    return theirs
+  elseif value == "inherit" then
+    return ({ input = 0, output = 1, errors = 2 })[field]
+  elseif value == "null" then
+    return -1
+  elseif value == "output" and field == "errors" then
+    return -2
+  elseif type(value) == "string" then
+    local fd, message, code = native.open(value, reads)
+    if not fd then return nil, message, code end
+    spare[#spare + 1] = fd
+    return fd
+  end
+  return descriptor_of(value)
+end
+
+local function words_of(words)
+  local text = concat(words, " ")
+  return #text > 60 and text:sub(1, 57) .. "…" or text
+end
+
+-- The pidfd has become readable.
+local function ended(self, port)
+  local how, value = native.outcome(self._pid)
+  if not how then return end
+  port:invalidate()
+  self._how, self._value = how, how == "signal" and signal_name(value) or value
+  self._changed:broadcast()
+  if self._killer then self._killer:invalidate() end
+  if self._on_exit then self._on_exit(self, self._how, self._value) end
+end
+
+local function start(what, options, words, defaults)
+  local list = environment(what, options)
+  local spare, ours = {}, {}
+  local function give_up(message, code)
+    for _, fd in ipairs(spare) do native.close(fd) end
+    for _, fd in pairs(ours) do native.close(fd) end
+    return nil, message, code
+  end
+  local terminal, fds, path = options.terminal, {}, nil
+  for _, field in ipairs { "input", "output", "errors" } do
+    local value = options[field]
+    if value ~= nil and terminal then wrong(what, "%s: a program with a terminal has that as its %s", field, field) end
+    if value ~= nil and type(value) ~= "string" and not descriptor_of(value) then
+      wrong(what, "%s must be \"pipe\", \"inherit\", \"null\", a path, a stream or a file%s, got %s", field,
+        field == "errors" and ", or \"output\"" or "", type(value) == "table" and "a table" or type(value))
+    end
+  end
+  if terminal then
+    for field, value in pairs(terminal) do
+      if field ~= "rows" and field ~= "columns" then wrong(what, "terminal: unknown field '%s' (there are: columns, rows)", tostring(field)) end
+      if math.type(value) ~= "integer" or value < 1 or value > 65535 then wrong(what, "terminal: %s must be an integer from 1 to 65535, got %s", field, tostring(value)) end
+    end
+    local master, name, code = native.terminal(terminal.rows or 24, terminal.columns or 80)
+    if not master then return give_up(name, code) end
+    ours.input, path = master, name
+    fds = { -1, -1, -1 }
+  else
+    for index, field in ipairs { "input", "output", "errors" } do
+      local fd, message, code = channel(options, field, defaults[index], spare, ours)
+      if not fd then return give_up(message, code) end
+      fds[index] = fd
+    end
+    if fds[3] == -2 then fds[3] = fds[2] end
+  end
+  local pid, pidfd, code = native.start(words, list, options.directory, fds[1], fds[2], fds[3], path, options.detached or false,
+    options.dies_with_host or false)
+  if not pid then return give_up(pidfd, code) end
+  for _, fd in ipairs(spare) do native.close(fd) end
+  local self = setmetatable({ _pid = pid, _changed = rl.condition(), _name = options.name or words_of(words), _on_exit = options.on_exit,
+    _detached = options.detached, _terminal = terminal and true }, Program)
+  if terminal then
+    local stream = assert(net.open(ours.input, { owns = true, name = "terminal of " .. self._name }))
+    self.input, self.output = stream, stream
+  else
+    for field, fd in pairs(ours) do self[field] = assert(net.open(fd, { owns = true, name = field .. " of " .. self._name })) end
+  end
+  self._port = rl.fd_port { fd = pidfd, owns = true, name = format("program %s (%d)", self._name, pid),
+    callback = function(port) return ended(self, port) end }
+  rl.current():add(self._port, "common")
+  return self
+end
+
+function process.start(options)
+  local words = check("process.start", options, COMMON)
+  return start("process.start", options, words, { "inherit", "inherit", "inherit" })
+end
+
+function Program:wait(timeout)
+  self_of(self, "wait")
+  if timeout ~= nil and (type(timeout) ~= "number" or not (timeout >= 0)) then
+    error("program:wait: argument #1 must be seconds, not negative, got " .. tostring(timeout), 2)
+  end
+  local limit = timeout and rl.now() + timeout
+  while not self._how do
+    local left = limit and math.max(0, limit - rl.now())
+    local woken, reason = self._changed:wait(left)
+    if not woken and not self._how then return nil, reason end
+  end
+  return self._how, self._value
+end
+
+function Program:is_running() return self_of(self, "is_running")._how == nil end
+function Program:pid() return self_of(self, "pid")._pid end
+function Program:name() return self_of(self, "name")._name end
+
+-- To the whole group. Once the program has been waited for, its number may be another's: then only those of its group that are left
+-- are meant, and the number is theirs for as long as there are any.
+local function send(self, number)
+  if self._how and not native.has_group(self._pid) then return nil, "ESRCH: it has ended (" .. self._name .. ")", "ESRCH" end
+  local fine, message, code = native.signal(-self._pid, number)
+  if fine then return true end
+  return nil, message, code
+end
+
+function Program:signal(name)
+  return send(self_of(self, "signal"), signal_number("program:signal", name, 1))
+end
+
+function Program:stop(grace)
+  self_of(self, "stop")
+  if grace == nil then grace = STOP_GRACE end
+  if type(grace) ~= "number" or not (grace >= 0) then error("program:stop: argument #1 must be seconds, not negative, got " .. tostring(grace), 2) end
+  if self._how then return self._how, self._value end
+  send(self, NUMBERS.TERM)
+  -- One that is stopped would not hear of it.
+  send(self, NUMBERS.CONT)
+  local how, value = self:wait(grace)
+  if how then
+    -- What it has started may be left.
+    send(self, NUMBERS.KILL)
+    return how, value
+  end
+  send(self, NUMBERS.KILL)
+  return self:wait()
+end
+
+function Program:resize(rows, columns)
+  self_of(self, "resize")
+  for index, value in ipairs { rows or false, columns or false } do
+    if math.type(value) ~= "integer" or value < 1 or value > 65535 then
+      error(format("program:resize: argument #%d must be an integer from 1 to 65535, got %s", index, value and tostring(value) or "nothing"), 2)
+    end
+  end
+  if not self._terminal then error("program:resize: it has no terminal; start it with terminal = { rows =, columns = }", 2) end
+  return native.resize(self.input:fd(), rows, columns)
+end
+
+-- A <close> cannot wait: it is told to end, and killed if it has not in time; both in the background.
+function Program:__close()
+  if self._how then return end
+  send(self, NUMBERS.TERM)
+  send(self, NUMBERS.CONT)
+  self._killer = rl.after(STOP_GRACE, function() send(self, NUMBERS.KILL) end)
+end
+function Program:__tostring()
+  local state = not self._how and "runs" or self._how == "exit" and "exit " .. self._value or "ended by " .. self._value
+  return format("program %q (%d, %s)", self._name, self._pid, state)
+end
+
+-- To their end ----------------------------------------------------------------------------------------------------------
+
+-- Reads all that comes, of which the first `max` bytes are kept.
+local function collect(stream, max, result, field)
+  local parts, size = {}, 0
+  result[field] = parts
+  while true do
+    local bytes = stream:read(65536)
+    if not bytes then return end
+    if size < max then
+      parts[#parts + 1] = size + #bytes > max and bytes:sub(1, max - size) or bytes
+    end
+    size = size + #bytes
+    if size > max then result.truncated = true end
+  end
+end
+
+local function run(what, options, words)
+  local input = options.input
+  local given = type(input) == "string" and not (input == "pipe" or input == "inherit" or input == "null") and input or nil
+  local changed = setmetatable({}, { __index = options })
+  local fields = {}
+  for name, value in pairs(options) do fields[name] = value end
+  if given then fields.input = "pipe" elseif input == "pipe" then wrong(what, "input: nobody could write to its pipe; give the text itself, or use process.start") end
+  changed = fields
+  local max = options.max_output or MAX_OUTPUT
+  local self, message, code = start(what, changed, words, { "null", "pipe", "pipe" })
+  if not self then return nil, message, code end
+  local result, tasks = {}, {}
+  local guard <close> = setmetatable({}, { __close = function()
+    for _, task in ipairs(tasks) do task:cancel() end
+    for _, stream in ipairs { self.input or false, self.output or false, self.errors or false } do if stream then stream:abort() end end
+    if not self._how then self:__close() end
+  end })
+  if given then
+    -- One that does not read it all is no error.
+    tasks[#tasks + 1] = rl.task(function() self.input:write(given) self.input:finish() end)
+  end
+  local readers = {}
+  if self.output then readers[#readers + 1] = rl.task(collect, self.output, max, result, "output") end
+  if self.errors then readers[#readers + 1] = rl.task(collect, self.errors, max, result, "errors") end
+  for _, task in ipairs(readers) do tasks[#tasks + 1] = task end
+  local timed_out
+  local how, value = self:wait(options.timeout)
+  if not how then
+    timed_out = true
+    how, value = self:stop(options.grace or STOP_GRACE)
+  end
+  -- The end of a program is not the end of its output.
+  if not rl.timeout(OUTPUT_GRACE, function() for _, task in ipairs(readers) do task:await() end return true end) then
+    result.truncated = true
+  end
+  result[how == "exit" and "code" or "signal"] = value
+  for _, field in ipairs { "output", "errors" } do if result[field] then result[field] = concat(result[field]) end end
+  result.truncated = result.truncated or false
+  result.timed_out = timed_out or false
+  if timed_out then return result, "timed out" end
+  return result
+end
+
+function process.run(options)
+  local words = check("process.run", options, COMMON, FOR_RUN)
+  return run("process.run", options, words)
+end
+
+function process.shell(text, options)
+  if type(text) ~= "string" then error("process.shell: argument #1 must be a string, got " .. type(text), 2) end
+  if options ~= nil and type(options) ~= "table" then error("process.shell: argument #2 must be a table, got " .. type(options), 2) end
+  local all = { "/bin/sh", "-c", text }
+  for name, value in pairs(options or {}) do
+    if type(name) ~= "string" then error("process.shell: argument #2 takes options only; words belong into the text", 2) end
+    all[name] = value
+  end
+  all.name = all.name or words_of { text }
+  local words = check("process.shell", all, COMMON, FOR_RUN)
+  return run("process.shell", all, words)
+end
+
+-- Signals as events ------------------------------------------------------------------------------------------------------
+
+local SIGNAL_FIELDS = { name = true, callback = true, order = true }
+
+local function make_signal(what, name, callback, order)
+  local number = signal_number(what, name, 1)
+  if name == "KILL" or name == "STOP" or number == 9 or number == 19 then
+    error(format("%s: nobody can catch %s", what, signal_name(number)), 3)
+  end
+  return native.signal_port { number = number, signal = signal_name(number), callback = callback, order = order }
+end
+
+function process.signal(options)
+  if type(options) ~= "table" then error("process.signal: argument #1 must be a table, got " .. type(options), 2) end
+  for field in pairs(options) do
+    if not SIGNAL_FIELDS[field] then error(format("process.signal: unknown field '%s'%s", tostring(field), nearest(tostring(field), SIGNAL_FIELDS)), 2) end
+  end
+  if type(options.callback) ~= "function" then error("process.signal: field 'callback' must be a function, got " .. type(options.callback), 2) end
+  return make_signal("process.signal", options.name, options.callback, options.order)
+end
+
+function process.on_signal(name, fn)
+  if type(fn) ~= "function" then error("process.on_signal: argument #2 must be a function, got " .. type(fn), 2) end
+  local handler, message, code = make_signal("process.on_signal", name, fn)
+  if not handler then return nil, message, code end
+  rl.current():add(handler, "common")
+  return handler
+end
+
+function process.wait_signal(name, timeout)
+  if timeout ~= nil and (type(timeout) ~= "number" or not (timeout >= 0)) then
+    error("process.wait_signal: argument #2 must be seconds, not negative, got " .. tostring(timeout), 2)
+  end
+  local came = rl.condition()
+  local handler <close>, message, code = make_signal("process.wait_signal", name, function() came:signal() end)
+  if not handler then return nil, message, code end
+  rl.current():add(handler, "common")
+  local woken, reason = came:wait(timeout)
+  if not woken then return nil, reason end
+  return true
+end
+
+-- This process ----------------------------------------------------------------------------------------------------------
+
+process.environment, process.id, process.directory = native.environment, native.id, native.directory
+function process.set_directory(path)
+  if type(path) ~= "string" then error("process.set_directory: argument #1 must be a string, got " .. type(path), 2) end
+  return native.set_directory(path)
+end
+
+-- The service manager -----------------------------------------------------------------------------------------------------
+
+-- "ready", "stopping", "reloading", or any text of sd_notify(3)'s. False where no service manager has started us.
+function process.notify(state)
+  if type(state) ~= "string" then error("process.notify: argument #1 must be a string, got " .. type(state), 2) end
+  local known = { ready = "READY=1", stopping = "STOPPING=1", reloading = "RELOADING=1" }
+  return native.notify(known[state] or find(state, "=", 1, true) and state or "STATUS=" .. state)
+end
+
+-- Tells it, as often as it wants, that the loop still turns. nil where it does not want that.
+function process.watchdog()
+  local variables = native.environment()
+  local microseconds, pid = tonumber(variables.WATCHDOG_USEC), tonumber(variables.WATCHDOG_PID)
+  if not microseconds or microseconds <= 0 or pid and pid ~= native.id() then return nil end
+  local timer = rl.timer { delay = 0, interval = microseconds / 1e6 / 2, name = "watchdog", keeps_alive = false,
+    callback = function() native.notify "WATCHDOG=1" end }
+  rl.current():add(timer, "common")
+  return timer
+end
+
+return process

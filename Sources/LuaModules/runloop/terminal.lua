@@ -1,0 +1,350 @@
+-- runloop.terminal: the terminal that a script runs in: its size, keys, screen and colours; and progress bars.
+
+local native = ...
+local rl = require "runloop"
+
+local terminal = {}
+local error, type, pairs, ipairs, tostring, setmetatable, getmetatable = error, type, pairs, ipairs, tostring, setmetatable, getmetatable
+local format, rep, concat, find, match = string.format, string.rep, table.concat, string.find, string.match
+local max, min = math.max, math.min
+
+-- How long an Escape waits for what may follow it, before it is the key.
+local ESCAPE = 0.05
+local PASTE_ON, PASTE_OFF = "\27[?2004h", "\27[?2004l"
+local MOUSE_ON, MOUSE_OFF = "\27[?1002h\27[?1006h", "\27[?1006l\27[?1002l"
+local SCREEN_ON, SCREEN_OFF = "\27[?1049h\27[H\27[2J", "\27[?1049l"
+local CURSOR_OFF, CURSOR_ON = "\27[?25l", "\27[?25h"
+
+local Terminal = {}
+Terminal.__index = Terminal
+Terminal.__name = "terminal"
+
+local function self_of(self, name)
+  if getmetatable(self) ~= Terminal then error(format("terminal:%s: call it with a colon, on a terminal", name), 3) end
+  if self._fd < 0 then error(format("terminal:%s: it is closed", name), 3) end
+  return self
+end
+
+function terminal.open()
+  local fd, message, code = native.open()
+  if not fd then return nil, "ENXIO: this process has no terminal" .. (code == "ENXIO" and "" or " (" .. message .. ")"), "ENXIO" end
+  return setmetatable({ _fd = fd, _undo = {} }, Terminal)
+end
+
+function Terminal:size() return native.size(self_of(self, "size")._fd) end
+function Terminal:fd() return self_of(self, "fd")._fd end
+
+function Terminal:write(...)
+  self_of(self, "write")
+  local parts = { ... }
+  for index, part in ipairs(parts) do
+    if type(part) ~= "string" and type(part) ~= "number" then error(format("terminal:write: argument #%d must be a string, got %s", index, type(part)), 2) end
+  end
+  return native.write(self._fd, concat(parts))
+end
+
+-- Modes of the screen, each undone by what it returns when that is closed, and in any case when the process ends ------------------
+
+local Guard = {}
+Guard.__index = Guard
+function Guard:close()
+  if self.done then return end
+  self.done = true
+  self.undo()
+end
+Guard.__close = Guard.close
+
+local function farewell(self)
+  local texts = {}
+  for index = #self._undo, 1, -1 do texts[#texts + 1] = self._undo[index] end
+  native.farewell(self._fd, concat(texts))
+end
+
+-- Writes a sequence now, and another at the end.
+local function switch(self, on, off)
+  local mark = { off }
+  native.write(self._fd, on)
+  self._undo[#self._undo + 1] = off
+  farewell(self)
+  return setmetatable({ undo = function()
+    for index = #self._undo, 1, -1 do
+      if self._undo[index] == mark[1] then
+        table.remove(self._undo, index)
+        break
+      end
+    end
+    if self._fd >= 0 then
+      native.write(self._fd, off)
+      farewell(self)
+    end
+  end }, Guard)
+end
+
+local RAW = { mouse = true, signals = true, paste = true }
+function Terminal:raw(options)
+  self_of(self, "raw")
+  options = options or {}
+  if type(options) ~= "table" then error("terminal:raw: argument #1 must be a table, got " .. type(options), 2) end
+  for field in pairs(options) do
+    if not RAW[field] then error(format("terminal:raw: unknown field '%s' (there are: mouse, paste, signals)", tostring(field)), 2) end
+  end
+  local fine, message, code = native.raw(self._fd, options.signals or false)
+  if not fine then return nil, message, code end
+  local on, off = "", ""
+  if options.paste ~= false then on, off = PASTE_ON, PASTE_OFF end
+  if options.mouse then on, off = on .. MOUSE_ON, MOUSE_OFF .. off end
+  local screen = switch(self, on, off)
+  self._raw = (self._raw or 0) + 1
+  return setmetatable({ undo = function()
+    screen:close()
+    self._raw = self._raw - 1
+    if self._raw == 0 and self._fd >= 0 then native.cook(self._fd) end
+  end }, Guard)
+end
+
+function Terminal:alternate_screen()
+  self_of(self, "alternate_screen")
+  if not self._raw or self._raw == 0 then error("terminal:alternate_screen: make the terminal raw before, so that it is given back whatever happens", 2) end
+  return switch(self, SCREEN_ON, SCREEN_OFF)
+end
+function Terminal:hide_cursor()
+  self_of(self, "hide_cursor")
+  if not self._raw or self._raw == 0 then error("terminal:hide_cursor: make the terminal raw before, so that it is given back whatever happens", 2) end
+  return switch(self, CURSOR_OFF, CURSOR_ON)
+end
+function Terminal:move(row, column) return self:write(format("\27[%d;%dH", row, column)) end
+function Terminal:clear() return self:write "\27[H\27[2J" end
+
+-- Keys ------------------------------------------------------------------------------------------------------------------
+
+-- One reader of the terminal, whoever listens: `deliver` gets one key after the other.
+local function start_reading(self)
+  if self._port then return end
+  local decoder = native.decoder()
+  local waiting
+  local function tell(keys) for _, key in ipairs(keys) do self._deliver(key) end end
+  self._queue = {}
+  self._port = rl.fd_port { fd = self._fd, name = "keys", callback = function()
+    while true do
+      local bytes = native.read(self._fd)
+      if not bytes or bytes == "" then
+        if bytes == "" then self:close() end
+        break
+      end
+      if waiting then
+        waiting:invalidate()
+        waiting = nil
+      end
+      tell(decoder:feed(bytes))
+      if self._fd < 0 then return end
+    end
+    if decoder:is_inside() and not waiting then
+      waiting = rl.timer { delay = ESCAPE, name = "escape", callback = function()
+        waiting = nil
+        tell(decoder:flush())
+      end }
+      rl.current():add(waiting, self._modes)
+    end
+  end }
+end
+
+-- A handler of keys, which can be in modes.
+local Handler = {}
+Handler.__index = Handler
+Handler.__name = "key handler"
+Handler.__item = "_port"
+function Handler:invalidate()
+  self._valid = false
+  if self._terminal._handler == self then
+    self._terminal._handler = nil
+    self._port:invalidate()
+    self._terminal._port = nil
+  end
+end
+Handler.__close = Handler.invalidate
+function Handler:is_valid() return self._valid end
+
+local function listen(self, what, fn)
+  if self._handler and self._handler._valid then error(format("terminal:%s: its keys go to another handler already; invalidate that first", what), 3) end
+  start_reading(self)
+  local handler = setmetatable({ _terminal = self, _port = self._port, _valid = true }, Handler)
+  self._handler, self._busy = handler, false
+  -- One key after the other, also if the function waits.
+  local queue = {}
+  self._deliver = function(key)
+    queue[#queue + 1] = key
+    if self._busy then return end
+    self._busy = true
+    rl.task(function()
+      local done <close> = setmetatable({}, { __close = function() self._busy = false end })
+      while queue[1] and handler._valid do fn(table.remove(queue, 1), self) end
+    end)
+  end
+  return handler
+end
+
+function Terminal:key_handler(fn)
+  self_of(self, "key_handler")
+  if type(fn) ~= "function" then error("terminal:key_handler: argument #1 must be a function, got " .. type(fn), 2) end
+  self._modes = "common"
+  return listen(self, "key_handler", fn)
+end
+
+function Terminal:on_key(fn)
+  self_of(self, "on_key")
+  if type(fn) ~= "function" then error("terminal:on_key: argument #1 must be a function, got " .. type(fn), 2) end
+  self._modes = "common"
+  local handler = listen(self, "on_key", fn)
+  rl.current():add(handler._port, "common")
+  return handler
+end
+
+function Terminal:read_key(timeout)
+  self_of(self, "read_key")
+  if timeout ~= nil and (type(timeout) ~= "number" or not (timeout >= 0)) then
+    error("terminal:read_key: argument #1 must be seconds, not negative, got " .. tostring(timeout), 2)
+  end
+  if not self._reader then
+    self._keys, self._came = {}, rl.condition()
+    self._reader = self:on_key(function(key)
+      self._keys[#self._keys + 1] = key
+      self._came:signal()
+    end)
+  end
+  local limit = timeout and rl.now() + timeout
+  while #self._keys == 0 do
+    if self._fd < 0 then return nil end
+    local woken, reason = self._came:wait(limit and max(0, limit - rl.now()))
+    if not woken and #self._keys == 0 then return nil, reason end
+  end
+  return table.remove(self._keys, 1)
+end
+function Terminal:keys() return function() return self:read_key() end end
+
+function Terminal:on_resize(fn)
+  self_of(self, "on_resize")
+  if type(fn) ~= "function" then error("terminal:on_resize: argument #1 must be a function, got " .. type(fn), 2) end
+  return require "runloop.process".on_signal("WINCH", function()
+    if self._fd < 0 then return end
+    local rows, columns = self:size()
+    if rows then fn(rows, columns, self) end
+  end)
+end
+
+function Terminal:close()
+  if self._fd < 0 then return end
+  if self._handler then self._handler:invalidate() end
+  native.cook(self._fd)
+  native.close(self._fd)
+  self._fd = -1
+  if self._came then self._came:broadcast() end
+end
+Terminal.__close = Terminal.close
+function Terminal:__tostring() return self._fd < 0 and "terminal (closed)" or "terminal" end
+
+-- Text ------------------------------------------------------------------------------------------------------------------
+
+function terminal.width(text)
+  if type(text) ~= "string" then error("terminal.width: argument #1 must be a string, got " .. type(text), 2) end
+  return native.width(text)
+end
+
+-- How many colours are worth using: 0, 8, 256 or 16777216.
+function terminal.colors(fd)
+  if fd ~= nil and math.type(fd) ~= "integer" then error("terminal.colors: argument #1 must be a descriptor, got " .. tostring(fd), 2) end
+  local name, depth = os.getenv "TERM" or "", os.getenv "COLORTERM" or ""
+  if (os.getenv "NO_COLOR" or "") ~= "" or name == "dumb" or name == "" or not native.is_terminal(fd or 1) then return 0 end
+  if depth == "truecolor" or depth == "24bit" or find(name, "-direct", 1, true) then return 16777216 end
+  return find(name, "256color", 1, true) and 256 or 8
+end
+
+local STYLES = { bold = 1, dim = 2, italic = 3, underline = 4, reverse = 7, black = 30, red = 31, green = 32, yellow = 33, blue = 34, magenta = 35, cyan = 36,
+  white = 37, bright_black = 90, bright_red = 91, bright_green = 92, bright_yellow = 93, bright_blue = 94, bright_magenta = 95, bright_cyan = 96, bright_white = 97 }
+-- style("bold red", text): coloured where the standard output shows that, plain elsewhere.
+function terminal.style(styles, text)
+  if type(styles) ~= "string" then error("terminal.style: argument #1 must be a string, got " .. type(styles), 2) end
+  local numbers = {}
+  for word in styles:gmatch "%S+" do
+    local background = match(word, "^on_(.+)$")
+    local number = STYLES[background or word]
+    if not number or background and number < 30 then
+      error(format("terminal.style: unknown style '%s' (there are: bold, dim, italic, underline, reverse, colours such as red and bright_red, on_red)", word), 2)
+    end
+    numbers[#numbers + 1] = background and number + 10 or number
+  end
+  text = tostring(text)
+  if #numbers == 0 or terminal.colors() == 0 then return text end
+  return "\27[" .. concat(numbers, ";") .. "m" .. text .. "\27[0m"
+end
+
+-- Progress --------------------------------------------------------------------------------------------------------------
+
+local Progress = {}
+Progress.__index = Progress
+Progress.__name = "progress"
+
+local function span(seconds)
+  seconds = seconds // 1 | 0
+  if seconds >= 3600 then return format("%d:%02d:%02d", seconds // 3600, seconds // 60 % 60, seconds % 60) end
+  return format("%d:%02d", seconds // 60, seconds % 60)
+end
+
+local function draw(self)
+  if not self._shows then return end
+  local _, columns = native.size(2)
+  columns = columns and columns > 0 and columns or 80
+  local took = rl.now() - self._began
+  local right
+  if self._total then
+    local share = self._total > 0 and min(1, self._done / self._total) or 1
+    right = format(" %3d %%  %s", share * 100 // 1 | 0, self._over and span(took)
+      or (share > 0.02 or took > 2) and share > 0 and "-" .. span(took / share - took) or "")
+    local room = columns - 1 - native.width(self._text) - #right - 3
+    if room >= 8 then
+      local filled = share * room // 1 | 0
+      right = " [" .. rep("#", filled) .. rep(" ", room - filled) .. "]" .. right
+    end
+  else
+    right = format(" %s %d  %s", ({ "|", "/", "-", "\\" })[self._turn % 4 + 1], self._done, span(took))
+    self._turn = self._turn + 1
+  end
+  native.write(2, "\r" .. self._text .. right .. "\27[K" .. (self._over and "\n" or ""))
+end
+
+-- Where the standard error is no terminal, one line at the end is all.
+function terminal.progress(options)
+  if type(options) ~= "table" then error("terminal.progress: argument #1 must be a table, got " .. type(options), 2) end
+  for field, value in pairs(options) do
+    if field ~= "total" and field ~= "text" then error(format("terminal.progress: unknown field '%s' (there are: text, total)", tostring(field)), 2) end
+    if field == "total" and (type(value) ~= "number" or not (value >= 0)) then error("terminal.progress: total must be a number, 0 or more, got " .. tostring(value), 2) end
+    if field == "text" and type(value) ~= "string" then error("terminal.progress: text must be a string, got " .. type(value), 2) end
+  end
+  local self = setmetatable({ _total = options.total, _text = options.text or "", _done = 0, _turn = 0, _began = rl.now(),
+    _shows = native.is_terminal(2) and os.getenv "TERM" ~= "dumb" }, Progress)
+  if self._shows then
+    self._timer = rl.timer { delay = 0.1, interval = 0.1, name = "progress", callback = function() draw(self) end }
+    rl.current():add(self._timer, "common")
+    draw(self)
+  end
+  return self
+end
+local function amount(what, value)
+  if type(value) ~= "number" or value ~= value then error(format("progress:%s: argument #1 must be a number, got %s", what, tostring(value)), 3) end
+  return value
+end
+function Progress:set(done) self._done = amount("set", done) end
+function Progress:add(more) self._done = self._done + amount("add", more == nil and 1 or more) end
+function Progress:set_text(text)
+  if type(text) ~= "string" then error("progress:set_text: argument #1 must be a string, got " .. type(text), 2) end
+  self._text = text
+end
+function Progress:finish()
+  if self._over then return end
+  self._over = true
+  if self._timer then self._timer:invalidate() end
+  if self._shows then draw(self) else native.write(2, format("%s: %s%s in %s\n", self._text, self._done,
+    self._total and " of " .. self._total or "", span(rl.now() - self._began))) end
+end
+Progress.__close = Progress.finish
+
+return terminal

@@ -1,0 +1,277 @@
+internal import Glibc
+internal import Linux
+internal import Lua
+internal import LuaRunLoops
+
+/// What `runloop.fs` does with files: each is a call that may take its time, and so is made by a thread of a small pool.
+enum Files {
+    private static let pool = WorkPool("files", limit: 4)
+
+    enum Answer: Sendable {
+        case done
+        case text(String)
+        case bytes([UInt8])
+        case number(Int)
+        case program(ValueProgram)
+
+        var program: ValueProgram {
+            var program = ValueProgram()
+            switch self {
+            case .done: program.append(true)
+            case .text(let text): program.append(text)
+            case .bytes(let bytes): program.append(bytes: bytes)
+            case .number(let number): program.append(number)
+            case .program(let whole): return whole
+            }
+            return program
+        }
+    }
+
+    /// file(function's name, operation, path, …): the task waits for the answer.
+    static func run(_ call: Call) throws(Misuse) -> Int32 {
+        let operation = try call.argument(1, Text.self)
+        let path = try call.argument(2, Text.self)
+        let other = call.string(3)
+        let bytes = call.bytes(3).map { Array($0) } ?? []
+        let number = call.integer(3) ?? call.integer(4) ?? 0
+        let flags = (call.boolean(5), call.boolean(6))
+        return try call.wait(in: "a call of runloop.fs") { answer throws(SystemError) in
+            try pool.run {
+                answer(perform(operation, path, other ?? "", bytes, number, flags).map(\.program))
+            }
+        }
+    }
+
+    private static func perform(
+        _ operation: String, _ path: String, _ other: String, _ bytes: [UInt8], _ number: Int, _ flags: (Bool, Bool)
+    ) -> Result<Answer, SystemError> {
+        switch operation {
+        case "read": return read(path, number)
+        case "write": return write(path, bytes, mode: mode_t(number), appends: flags.0, syncs: flags.1)
+        case "list": return list(path).map { .program($0) }
+        case "stat": return information(path)
+        case "link_stat": return information(path, follows: false)
+        case "make_directory": return made(mkdir, path, mode_t(number))
+        case "remove": return check("remove", path) { unlinkOrRemove($0) }
+        case "rename":
+            return check("rename", "\(path) → \(other)", path) { old in other.withAnyCString { Glibc.rename(old, $0) } }
+        case "link":
+            return check("link", "\(path) → \(other)", path) { old in other.withAnyCString { Glibc.link(old, $0) } }
+        case "symbolic_link":
+            return check("symlink", other, path) { old in other.withAnyCString { symlink(old, $0) } }
+        case "read_link":
+            let target = path.withAnyCString { Directory.target(ofLink: $0) }
+            return target.map { .success(.bytes($0)) } ?? .failure(SystemError("readlink", path))
+        case "real_path":
+            return path.withAnyCString { path in
+                guard let real = realpath(path, nil) else {
+                    return .failure(SystemError("realpath", String(cString: path)))
+                }
+                defer { free(real) }
+                return .success(.bytes(Array(UnsafeRawBufferPointer(start: real, count: strlen(real)))))
+            }
+        case "temporary_directory": return temporaryDirectory(path)
+        case "copy": return copy(path, other)
+        default: return .failure(SystemError(operation, path, errno: ENOSYS))
+        }
+    }
+
+    private static func check(
+        _ call: String, _ subject: String, _ path: String? = nil, _ body: (UnsafePointer<CChar>) -> Int32
+    ) -> Result<Answer, SystemError> {
+        (path ?? subject).withAnyCString(body) == 0 ? .success(.done) : .failure(SystemError(call, subject))
+    }
+
+    private static func made(
+        _ make: (UnsafePointer<CChar>, mode_t) -> Int32, _ path: String, _ mode: mode_t
+    ) -> Result<Answer, SystemError> {
+        check("mkdir", path) { make($0, mode) }
+    }
+
+    private static func unlinkOrRemove(_ path: UnsafePointer<CChar>) -> Int32 {
+        if unlink(path) == 0 { return 0 }
+        // A directory: Linux says EISDIR, POSIX EPERM.
+        return errno == EISDIR || errno == EPERM ? rmdir(path) : -1
+    }
+
+    /// At most `limit` bytes; a file that is longer is refused, not cut.
+    static func read(_ path: String, _ limit: Int) -> Result<Answer, SystemError> {
+        let fd = path.withAnyCString { open($0, O_RDONLY | O_CLOEXEC | O_NONBLOCK) }
+        guard fd >= 0 else { return .failure(SystemError("open", path)) }
+        defer { close(fd) }
+        var status = stat()
+        guard fstat(fd, &status) == 0 else { return .failure(SystemError("fstat", path)) }
+        if status.st_mode & S_IFMT == S_IFDIR { return .failure(SystemError("read", path, errno: EISDIR)) }
+        if status.st_mode & S_IFMT != S_IFREG { _ = fcntl(fd, F_SETFL, 0) }
+        func tooLong() -> SystemError {
+            SystemError("read", path, errno: EFBIG, reason: "file longer than \(limit) bytes (\(path))")
+        }
+        if Int(status.st_size) > limit { return .failure(tooLong()) }
+        var bytes = [UInt8](repeating: 0, count: max(4096, min(limit, Int(status.st_size)) + 1))
+        var count = 0
+        while true {
+            if count == bytes.count { bytes.append(contentsOf: [UInt8](repeating: 0, count: bytes.count)) }
+            let n = bytes.withUnsafeMutableBytes { buffer in
+                buffer.baseAddress.map { Glibc.read(fd, $0 + count, buffer.count - count) } ?? 0
+            }
+            if n < 0 {
+                if errno == EINTR { continue }
+                return .failure(SystemError("read", path))
+            }
+            count += n
+            if count > limit { return .failure(tooLong()) }
+            if n == 0 { break }
+        }
+        bytes.removeLast(bytes.count - count)
+        return .success(.bytes(bytes))
+    }
+
+    /// A new file takes the place of the old one in one step: who reads meanwhile has the one or the other, whole.
+    private static func write(
+        _ path: String, _ bytes: [UInt8], mode: mode_t, appends: Bool, syncs: Bool
+    ) -> Result<Answer, SystemError> {
+        // A link stays one, and what is no file (a device, a pipe) is written to.
+        var target = path
+        var status = stat()
+        var exists = false
+        var replaces = !appends
+        path.withAnyCString { cPath in
+            exists = stat(cPath, &status) == 0
+            if exists, let real = realpath(cPath, nil) {
+                target = String(anyBytes: UnsafeRawBufferPointer(start: real, count: strlen(real)))
+                free(real)
+            }
+        }
+        if exists, status.st_mode & S_IFMT == S_IFDIR { return .failure(SystemError("write", path, errno: EISDIR)) }
+        if exists, status.st_mode & S_IFMT != S_IFREG { replaces = false }
+        let place = replaces ? temporaryName(beside: target) : target
+        let flags = O_WRONLY | O_CREAT | O_CLOEXEC | (replaces ? O_EXCL : appends ? O_APPEND : O_TRUNC)
+        let permissions = mode != 0 ? mode : exists ? status.st_mode & 0o7777 : 0o666
+        let fd = place.withAnyCString { open($0, flags, permissions) }
+        guard fd >= 0 else { return .failure(SystemError("open", path)) }
+        var failure: SystemError?
+        if replaces, mode != 0 || exists {
+            // As asked for, or as it was: the process's mask is for new files.
+            if fchmod(fd, permissions) != 0 { failure = SystemError("fchmod", path) }
+            if exists, failure == nil, status.st_uid != geteuid() || status.st_gid != getegid() {
+                // Whoever may, keeps the owner; who may not has made a file of their own.
+                _ = fchown(fd, status.st_uid, status.st_gid)
+            }
+        }
+        var count = 0
+        while failure == nil, count < bytes.count {
+            let n = bytes.withUnsafeBytes { buffer in
+                buffer.baseAddress.map { Glibc.write(fd, $0 + count, buffer.count - count) } ?? 0
+            }
+            if n < 0 { if errno != EINTR { failure = SystemError("write", path) } } else { count += n }
+        }
+        if failure == nil, syncs, fsync(fd) != 0 { failure = SystemError("fsync", path) }
+        if close(fd) != 0, failure == nil { failure = SystemError("close", path) }
+        if replaces {
+            if failure == nil, place.withAnyCString({ old in target.withAnyCString { Glibc.rename(old, $0) } }) != 0 {
+                failure = SystemError("rename", path)
+            }
+            if failure != nil { _ = place.withAnyCString { unlink($0) } }
+        }
+        return failure.map { .failure($0) } ?? .success(.done)
+    }
+
+    private static func temporaryName(beside path: String) -> String {
+        let bytes = path.anyBytes
+        let start = (bytes.lastIndex(of: UInt8(ascii: "/")) ?? -1) + 1
+        let name = ".\(getpid())-\(UInt64.random(in: 0..<1 << 40)).new"
+        let all = Array(bytes[..<start]) + Array(name.utf8)
+        return all.withUnsafeBytes { String(anyBytes: $0) }
+    }
+
+    static func kind(of mode: mode_t) -> String {
+        switch mode & S_IFMT {
+        case S_IFREG: "file"
+        case S_IFDIR: "directory"
+        case S_IFLNK: "link"
+        case S_IFIFO: "pipe"
+        case S_IFSOCK: "socket"
+        case S_IFCHR, S_IFBLK: "device"
+        default: "other"
+        }
+    }
+
+    /// { { name =, kind = }, … } in order of the names.
+    static func list(_ path: String) -> Result<ValueProgram, SystemError> {
+        path.withAnyCString { path in
+            do throws(SystemError) {
+                let entries = try Directory.entries(of: path)
+                var program = ValueProgram()
+                program.table { table in
+                    for entry in entries {
+                        table.element { program in
+                            program.table { table in
+                                table.field("name") { $0.append(bytes: entry.name) }
+                                table.field("kind") { $0.append("\(entry.kind)") }
+                            }
+                        }
+                    }
+                }
+                return .success(program)
+            } catch {
+                return .failure(error)
+            }
+        }
+    }
+
+    private static func information(_ path: String, follows: Bool = true) -> Result<Answer, SystemError> {
+        var status = stat()
+        guard path.withAnyCString({ follows ? stat($0, &status) : lstat($0, &status) }) == 0 else {
+            return .failure(SystemError("stat", path))
+        }
+        func seconds(_ time: timespec) -> Double { Double(time.tv_sec) + Double(time.tv_nsec) / 1e9 }
+        var program = ValueProgram()
+        program.table { table in
+            table.field("kind") { $0.append(kind(of: status.st_mode)) }
+            table.field("size") { $0.append(Int(status.st_size)) }
+            table.field("mode") { $0.append(Int(status.st_mode & 0o7777)) }
+            table.field("modified") { $0.append(seconds(status.st_mtim)) }
+            table.field("accessed") { $0.append(seconds(status.st_atim)) }
+            table.field("changed") { $0.append(seconds(status.st_ctim)) }
+            table.field("uid") { $0.append(Int(status.st_uid)) }
+            table.field("gid") { $0.append(Int(status.st_gid)) }
+            table.field("links") { $0.append(Int(status.st_nlink)) }
+            table.field("device") { $0.append(Int(bitPattern: UInt(status.st_dev))) }
+            table.field("inode") { $0.append(Int(bitPattern: UInt(status.st_ino))) }
+        }
+        return .success(.program(program))
+    }
+
+    private static func temporaryDirectory(_ prefix: String) -> Result<Answer, SystemError> {
+        let base = ProcessEnvironment["TMPDIR"].flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
+        var template = Array("\(base)/\(prefix)-XXXXXX".utf8).map { CChar(bitPattern: $0) } + [0]
+        guard mkdtemp(&template) != nil else { return .failure(SystemError("mkdtemp", base)) }
+        return .success(.text(String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)))
+    }
+
+    /// In the kernel where it can be; the new file gets the old one's permissions.
+    private static func copy(_ path: String, _ other: String) -> Result<Answer, SystemError> {
+        let from = path.withAnyCString { open($0, O_RDONLY | O_CLOEXEC) }
+        guard from >= 0 else { return .failure(SystemError("open", path)) }
+        defer { close(from) }
+        var status = stat()
+        guard fstat(from, &status) == 0 else { return .failure(SystemError("fstat", path)) }
+        if status.st_mode & S_IFMT == S_IFDIR { return .failure(SystemError("copy", path, errno: EISDIR)) }
+        var there = stat()
+        if other.withAnyCString({ stat($0, &there) }) == 0, there.st_dev == status.st_dev, there.st_ino == status.st_ino
+        {
+            return .failure(SystemError("copy", other, errno: EINVAL, reason: "it is the same file (\(other))"))
+        }
+        let to = other.withAnyCString { open($0, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, status.st_mode & 0o777) }
+        guard to >= 0 else { return .failure(SystemError("open", other)) }
+        var failure: SystemError?
+        var total = 0
+        while failure == nil {
+            let n = sendfile(to, from, nil, 1 << 20)
+            if n == 0 { break }
+            if n > 0 { total += n } else if errno != EINTR { failure = SystemError("copy", other) }
+        }
+        if close(to) != 0, failure == nil { failure = SystemError("close", other) }
+        return failure.map { .failure($0) } ?? .success(.number(total))
+    }
+}

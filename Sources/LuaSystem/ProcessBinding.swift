@@ -1,0 +1,247 @@
+internal import Glibc
+internal import Linux
+internal import Lua
+internal import LuaRunLoops
+
+/// What `runloop.process`, which is written in Lua, needs of the system. Its arguments are checked there as far as words go; here
+/// as far as safety does.
+enum ProcessBinding {
+    static let functions = Library(
+        "runloop.process.",
+        [
+            SignalBinding.constructor,
+            .init("start") { Call.run($0) { call throws(Misuse) in try start(call) } },
+            .init("outcome") { Call.run($0) { call throws(Misuse) in try outcome(call) } },
+            .init("signal") { Call.run($0) { call throws(Misuse) in try signal(call) } },
+            .init("has_group") { Call.run($0) { call throws(Misuse) in try hasGroup(call) } },
+            .init("signals") { Call.run($0) { call in call.answer(signals) } },
+            .init("pipe") { Call.run($0) { call in pipe(call) } },
+            .init("open") { Call.run($0) { call throws(Misuse) in try open(call) } },
+            .init("close") { Call.run($0) { call throws(Misuse) in try close(call) } },
+            .init("terminal") { Call.run($0) { call throws(Misuse) in try terminal(call) } },
+            .init("resize") { Call.run($0) { call throws(Misuse) in try resize(call) } },
+            .init("environment") { Call.run($0) { call in call.answer(environment) } },
+            .init("id") { Call.run($0) { call in call.answer(Int(getpid())) } },
+            .init("directory") { Call.run($0) { call in directory(call) } },
+            .init("set_directory") { Call.run($0) { call throws(Misuse) in try setDirectory(call) } },
+            .init("notify") { Call.run($0) { call throws(Misuse) in try notify(call) } },
+        ])
+
+    /// Ends the programs of a state with it.
+    final class Part: HostPart {
+        var owner: Int { Int(bitPattern: ObjectIdentifier(self)) }
+        override func willClose() { Program.endAll(of: owner) }
+        override func reset() { Program.endAll(of: owner) }
+    }
+
+    /// An array of strings, as bytes.
+    enum Words: Parameter {
+        static let expected = "an array of strings"
+        static func read(_ stack: Stack, _ index: Int32) -> [[UInt8]]? {
+            guard stack.type(index) == .table, stack.reserve(4) else { return nil }
+            var words: [[UInt8]] = []
+            for place in 0..<stack.length(of: index) {
+                stack.pushElement(place + 1, of: index)
+                defer { stack.pop() }
+                guard let bytes = stack.bytes(-1) else { return nil }
+                words.append(Array(bytes))
+            }
+            return words
+        }
+    }
+
+    /// start(words, environment or nil, directory or nil, input, output, errors, terminal's path or nil, leads a session, dies with us):
+    /// its number and a descriptor that tells its end. Of the descriptors, -1 is /dev/null.
+    private static func start(_ call: Call) throws(Misuse) -> Int32 {
+        let words = try call.argument(1, Words.self)
+        let variables = try call.optional(2, Words.self)
+        let directory = try call.optional(3, Bytes.self).map { Array($0) }
+        var descriptors: [Int32: Descriptor] = [:]
+        defer { for descriptor in descriptors.values { _ = descriptor.release() } }
+        for place in 0..<3 {
+            let number = Int32(clamping: try call.argument(Int32(place) + 4, Integer.self))
+            if number >= 0 { descriptors[Int32(place)] = Descriptor(number) }
+        }
+        let terminal = try call.optional(7, Text.self)
+        let isDetached = call.stack.boolean(8)
+        let program: Program
+        do throws(SystemError) {
+            // The directory's error is the same as the program's; which it is, only asking tells.
+            if let directory {
+                var information = stat()
+                let text = String(decoding: directory, as: UTF8.self)
+                guard stat(text, &information) == 0 else { throw SystemError("chdir", text) }
+            }
+            program = try Program.start(
+                words, environment: variables, directory: directory, descriptors: descriptors, terminalPath: terminal,
+                leadsSession: isDetached, diesWithUs: call.stack.boolean(9))
+        } catch {
+            let name = String(decoding: words.first ?? [], as: UTF8.self)
+            return error.errno == ENOENT && error.call == "posix_spawn"
+                ? call.fail("no such program: \(name)", code: "ENOENT") : call.fail(error)
+        }
+        if !isDetached { Program.own(program.process, by: call.luaHost.part(Part.self).owner) }
+        call.stack.push(Int(program.process))
+        call.stack.push(Int(program.end.release()))
+        return call.values(2)
+    }
+
+    private static func process(_ call: Call) throws(Misuse) -> Int32 {
+        let number = Int32(clamping: try call.argument(1, Integer.self))
+        // 0 and -1 would be our own group, and everybody.
+        guard number != 0, number != -1, number != 1 else { throw Misuse("a process is expected, got \(number)") }
+        return number
+    }
+
+    /// outcome(number): "exit" and its status, "signal" and its number; nothing while it runs. The system tells it once.
+    private static func outcome(_ call: Call) throws(Misuse) -> Int32 {
+        let number = try process(call)
+        guard let outcome = Program.outcome(of: number) else { return call.nothing() }
+        Program.disown(number)
+        var program = ValueProgram()
+        switch outcome {
+        case .exit(let status):
+            program.append("exit")
+            program.append(Int(status))
+        case .signal(let signal):
+            program.append("signal")
+            program.append(Int(signal))
+        case .unknown:
+            // Somebody else has waited for it: a C module that waits for every child.
+            program.append("exit")
+            program.append(-1)
+        }
+        return call.answer(program)
+    }
+
+    private static func signal(_ call: Call) throws(Misuse) -> Int32 {
+        let number = try process(call)
+        let signal = Int32(clamping: try call.argument(2, Integer.self))
+        do throws(SystemError) {
+            try Program.send(signal, to: number)
+            return call.answer(true)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    /// Whether anybody is left in the group that a program has led.
+    private static func hasGroup(_ call: Call) throws(Misuse) -> Int32 {
+        let number = try process(call)
+        return call.answer(kill(-number, 0) == 0 || errno == EPERM)
+    }
+
+    private static var signals: ValueProgram {
+        let all: [(String, Int32)] = [
+            ("HUP", SIGHUP), ("INT", SIGINT), ("QUIT", SIGQUIT), ("ILL", SIGILL), ("TRAP", SIGTRAP), ("ABRT", SIGABRT),
+            ("BUS", SIGBUS), ("FPE", SIGFPE), ("KILL", SIGKILL), ("USR1", SIGUSR1), ("SEGV", SIGSEGV),
+            ("USR2", SIGUSR2),
+            ("PIPE", SIGPIPE), ("ALRM", SIGALRM), ("TERM", SIGTERM), ("CHLD", SIGCHLD), ("CONT", SIGCONT),
+            ("STOP", SIGSTOP), ("TSTP", SIGTSTP), ("TTIN", SIGTTIN), ("TTOU", SIGTTOU), ("URG", SIGURG),
+            ("XCPU", SIGXCPU),
+            ("XFSZ", SIGXFSZ), ("VTALRM", SIGVTALRM), ("PROF", SIGPROF), ("WINCH", SIGWINCH), ("IO", SIGIO),
+            ("PWR", SIGPWR), ("SYS", SIGSYS),
+        ]
+        var program = ValueProgram()
+        program.table { table in for (name, number) in all { table.field(name) { $0.append(Int(number)) } } }
+        return program
+    }
+
+    private static func pipe(_ call: Call) -> Int32 {
+        do throws(SystemError) {
+            let (from, to) = try Descriptor.pair()
+            call.stack.push(Int(from.release()))
+            call.stack.push(Int(to.release()))
+            return call.values(2)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    /// open(path, reads): a descriptor for a program to read from, or to write to, anew.
+    private static func open(_ call: Call) throws(Misuse) -> Int32 {
+        let path = try call.argument(1, Text.self)
+        let reads = call.stack.boolean(2)
+        do throws(SystemError) {
+            let descriptor = try Descriptor(
+                path.withAnyCString {
+                    Glibc.open($0, (reads ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC) | O_CLOEXEC, 0o666)
+                },
+                "open", path)
+            return call.answer(Int(descriptor.release()))
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    private static func close(_ call: Call) throws(Misuse) -> Int32 {
+        Descriptor.close(Int32(clamping: try call.argument(1, Integer.self)))
+        return call.nothing()
+    }
+
+    /// terminal(rows, columns): our end of a new terminal, and the path of the other.
+    private static func terminal(_ call: Call) throws(Misuse) -> Int32 {
+        let rows = Int32(clamping: try call.argument(1, Integer.self))
+        let columns = Int32(clamping: try call.argument(2, Integer.self))
+        do throws(SystemError) {
+            let terminal = try PseudoTerminal(rows: rows, columns: columns)
+            var program = ValueProgram()
+            program.append(Int(terminal.master.release()))
+            program.append(terminal.path)
+            return call.answer(program)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    private static func resize(_ call: Call) throws(Misuse) -> Int32 {
+        let master = Int32(clamping: try call.argument(1, Integer.self))
+        let rows = Int32(clamping: try call.argument(2, Integer.self))
+        let columns = Int32(clamping: try call.argument(3, Integer.self))
+        do throws(SystemError) {
+            try PseudoTerminal.resize(master, rows: rows, columns: columns)
+            return call.answer(true)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    /// NAME = value.
+    private static var environment: ValueProgram {
+        var program = ValueProgram()
+        program.table { table in
+            for entry in ProcessEnvironment.all {
+                guard let equals = entry.dropFirst().firstIndex(of: UInt8(ascii: "=")) else { continue }
+                let name = entry[..<equals]
+                let value = entry[(equals + 1)...]
+                table.field(name.withUnsafeBytes { String(anyBytes: $0) }) { program in
+                    program.append(value.withUnsafeBytes { String(anyBytes: $0) })
+                }
+            }
+        }
+        return program
+    }
+
+    private static func directory(_ call: Call) -> Int32 {
+        guard let path = getcwd(nil, 0) else { return call.fail(SystemError("getcwd")) }
+        defer { free(path) }
+        return call.answer(String(anyBytes: UnsafeRawBufferPointer(start: path, count: strlen(path))))
+    }
+
+    private static func setDirectory(_ call: Call) throws(Misuse) -> Int32 {
+        let path = try call.argument(1, Text.self)
+        return path.withAnyCString { chdir($0) } == 0 ? call.answer(true) : call.fail(SystemError("chdir", path))
+    }
+
+    /// Tells the service manager, as sd_notify(3) does, if one has started us: false if not.
+    private static func notify(_ call: Call) throws(Misuse) -> Int32 {
+        let text = try call.argument(1, Bytes.self)
+        guard let place = ProcessEnvironment["NOTIFY_SOCKET"], !place.isEmpty else { return call.answer(false) }
+        do throws(SystemError) {
+            try Datagram.send(text, to: place)
+            return call.answer(true)
+        } catch {
+            return call.fail(error)
+        }
+    }
+}

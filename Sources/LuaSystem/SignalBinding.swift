@@ -1,0 +1,92 @@
+internal import Linux
+internal import Lua
+internal import LuaRunLoops
+internal import RunLoops
+
+/// A signal as a port of the loop: its callback runs as any port's does, never in the middle of another. While it is in a mode the
+/// signal does nothing else, and nobody's loop runs for its sake.
+final class SignalPort: RunLoop.EdgePort {
+    private let listener: SignalListener
+    private let items: LuaItems
+    private let signal: String
+    private var modeCount = 0
+    /// How many have come since the last call.
+    private var count = 0
+
+    init(_ number: Int32, _ signal: String, name: String, order: Int, items: LuaItems) throws(SystemError) {
+        listener = try SignalListener(number)
+        self.items = items
+        self.signal = signal
+        super.init(name: name, order: order, owner: items)
+        watch(listener.descriptor)
+    }
+
+    override func didEnter(mode: RunLoop.Mode) {
+        modeCount += 1
+        listener.setListening(true)
+    }
+
+    override func didLeave(mode: RunLoop.Mode) {
+        modeCount -= 1
+        if modeCount == 0 { listener.setListening(false) }
+    }
+
+    override func note(_ events: RunLoop.FDPort.Events) -> Bool {
+        count += listener.take()
+        return count > 0
+    }
+
+    override func takeTurn() {
+        let count = count
+        self.count = 0
+        guard count > 0 else { return }
+        items.call(self) { _, stack in
+            stack.push(count)
+            return 1
+        }
+    }
+
+    override func wasInvalidated() { listener.setListening(false) }
+}
+
+enum SignalBinding {
+    static let kind: Kind = Kind(
+        "signal", values: ItemBinding.Value.labels, methods: methods, collect: Kind.drop)
+
+    private static let methods: Library = Library(
+        of: kind,
+        [
+            ItemBinding.invalidate, ItemBinding.isValid, ItemBinding.name, ItemBinding.order,
+            .init("__tostring") {
+                receiver($0, SignalPort.self).run { _, call in call.answer(ItemBinding.text(call, [])) }
+            },
+        ])
+
+    static let constructor = Library.Entry("signal_port", constructs: kind) { thread in
+        Call.run(thread) { call throws(Misuse) in try make(call) }
+    }
+
+    private enum Option: Int, Field {
+        case callback, number, signal, name, order
+        static let names: [StaticString] = ["callback", "number", "signal", "name", "order"]
+    }
+
+    /// signal_port{…}, whose fields the Lua half has checked; the new object is argument 1.
+    private static func make(_ call: Call) throws(Misuse) -> Int32 {
+        let box = call.receiver
+        let options = try call.fields(2, Option.self)
+        let number = try options.required(.number, Integer.self)
+        let signal = try options.required(.signal, Text.self)
+        let name = try options[.name, Name.self] ?? signal
+        let order = try options[.order, Integer.self] ?? 0
+        _ = try options.required(.callback, Function.self)
+        options.keep(.callback, as: ItemBinding.Value.callback)
+        do throws(SystemError) {
+            let port = try SignalPort(
+                Int32(clamping: number), signal, name: name, order: order, items: call.luaHost.items)
+            return ItemBinding.fill(call, box, port)
+        } catch {
+            return call.fail(error)
+        }
+    }
+}

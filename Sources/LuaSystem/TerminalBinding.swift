@@ -1,0 +1,227 @@
+internal import Glibc
+internal import LineEditor
+internal import Linux
+internal import Lua
+internal import LuaRunLoops
+
+/// What `runloop.terminal` and `runloop.log`, which are written in Lua, need of the system.
+enum TerminalBinding {
+    static let functions = Library(
+        "runloop.terminal.",
+        [
+            .init("is_terminal") {
+                Call.run($0) { call throws(Misuse) in call.answer(Descriptor.isTerminal(try number(call))) }
+            },
+            .init("size") { Call.run($0) { call throws(Misuse) in try size(call) } },
+            .init("raw") { Call.run($0) { call throws(Misuse) in try raw(call) } },
+            .init("cook") { Call.run($0) { call throws(Misuse) in try cook(call) } },
+            .init("farewell") { Call.run($0) { call throws(Misuse) in try farewell(call) } },
+            .init("open") { Call.run($0) { call in open(call) } },
+            .init("write") { Call.run($0) { call throws(Misuse) in try write(call) } },
+            .init("read") { Call.run($0) { call throws(Misuse) in try read(call) } },
+            .init("close") { Call.run($0) { call throws(Misuse) in try close(call) } },
+            .init("width") { Call.run($0) { call throws(Misuse) in try width(call) } },
+            .init("decoder", constructs: decoder) { Call($0).answerConstructed(KeyReader()) },
+        ])
+
+    /// Gives the terminals back with the state.
+    final class Part: HostPart {
+        override func willClose() { RawTerminal.endAll() }
+        override func reset() { RawTerminal.endAll() }
+    }
+
+    /// Turns what a terminal sends into keys.
+    final class KeyReader {
+        var decoder = KeyDecoder()
+
+        func feed(_ bytes: UnsafeRawBufferPointer) -> ValueProgram {
+            var keys: [Key] = []
+            for byte in bytes {
+                let (first, second) = decoder.push(byte)
+                if let first { keys.append(first) }
+                if let second { keys.append(second) }
+            }
+            return TerminalBinding.program(of: keys)
+        }
+
+        /// An Escape that nothing followed was the key.
+        func flush() -> ValueProgram {
+            guard decoder.hasLoneEscape else { return TerminalBinding.program(of: []) }
+            decoder.reset()
+            return TerminalBinding.program(of: [.scalar("\u{1B}")])
+        }
+    }
+
+    static let decoder: Kind = Kind("key_decoder", methods: decoderMethods, collect: Kind.drop)
+    private static let decoderMethods: Library = Library(
+        of: decoder,
+        [
+            .init("feed") {
+                receiver($0, KeyReader.self).run { (reader, call) throws(Misuse) in
+                    call.answer(reader.feed(try call.argument(2, Bytes.self)))
+                }
+            },
+            .init("flush") { receiver($0, KeyReader.self).answer { $0.flush() } },
+            .init("is_inside") { receiver($0, KeyReader.self).answer { $0.decoder.hasLoneEscape } },
+        ])
+
+    private static func number(_ call: Call, _ index: Int32 = 1) throws(Misuse) -> Int32 {
+        Int32(clamping: try call.argument(index, Integer.self))
+    }
+
+    private static func size(_ call: Call) throws(Misuse) -> Int32 {
+        let fd = try number(call)
+        do throws(SystemError) {
+            let size = try RawTerminal.size(fd)
+            call.stack.push(size.rows)
+            call.stack.push(size.columns)
+            return call.values(2)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    /// raw(descriptor, signals)
+    private static func raw(_ call: Call) throws(Misuse) -> Int32 {
+        let fd = try number(call)
+        _ = call.luaHost.part(Part.self)
+        do throws(SystemError) {
+            try RawTerminal.begin(fd, signals: call.stack.boolean(2))
+            return call.answer(true)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    private static func cook(_ call: Call) throws(Misuse) -> Int32 {
+        RawTerminal.end(try number(call))
+        return call.nothing()
+    }
+
+    private static func farewell(_ call: Call) throws(Misuse) -> Int32 {
+        RawTerminal.setFarewell(try call.argument(2, Text.self), of: try number(call))
+        return call.nothing()
+    }
+
+    /// A descriptor of the terminal that the process has, whatever its standard ones are; it does not block.
+    private static func open(_ call: Call) -> Int32 {
+        do throws(SystemError) {
+            return call.answer(Int(try RawTerminal.own().release()))
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    /// write(descriptor, text): all of it; true, or nil and why not.
+    private static func write(_ call: Call) throws(Misuse) -> Int32 {
+        let fd = try number(call)
+        let failure = Descriptor.write(try call.argument(2, Bytes.self), to: fd)
+        return failure == 0 ? call.answer(true) : call.fail(SystemError("write", "descriptor \(fd)", errno: failure))
+    }
+
+    /// read(descriptor): what there is, "" at the end; nil when there is nothing.
+    private static func read(_ call: Call) throws(Misuse) -> Int32 {
+        let fd = try number(call)
+        return withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
+            let count = Glibc.read(fd, buffer.baseAddress, buffer.count)
+            // A terminal whose other end is gone says EIO.
+            if count < 0, errno != EIO { return call.answerNil() }
+            return call.answer(String(anyBytes: UnsafeRawBufferPointer(rebasing: buffer[..<max(0, count)])))
+        }
+    }
+
+    private static func close(_ call: Call) throws(Misuse) -> Int32 {
+        Descriptor.close(try number(call))
+        return call.nothing()
+    }
+
+    /// Columns that a text takes; escape sequences that set colours take none.
+    private static func width(_ call: Call) throws(Misuse) -> Int32 {
+        let bytes = try call.argument(1, Bytes.self)
+        var text: [UInt8] = []
+        var place = 0
+        while place < bytes.count {
+            if bytes[place] == 0x1B, place + 1 < bytes.count, bytes[place + 1] == UInt8(ascii: "[") {
+                place += 2
+                while place < bytes.count, !(0x40...0x7E).contains(bytes[place]) { place += 1 }
+            } else {
+                text.append(bytes[place])
+            }
+            place += 1
+        }
+        return call.answer(CharacterWidth.of(text: String(decoding: text, as: UTF8.self)))
+    }
+
+    // MARK: Keys as scripts see them
+
+    /// { { name =, text =, control =, alt =, shift =, paste =, mouse = }, … }
+    private static func program(of keys: [Key]) -> ValueProgram {
+        var program = ValueProgram()
+        program.table { table in
+            for key in keys where key != .unknown { table.element { describe(key, in: &$0) } }
+        }
+        return program
+    }
+
+    private static func describe(_ key: Key, in program: inout ValueProgram) {
+        program.table { table in
+            switch key {
+            case .scalar(let scalar), .literal(let scalar): character(scalar, [], &table)
+            case .meta(let scalar): character(scalar, .alt, &table)
+            case .named(let name, let modifiers):
+                named(
+                    name == .backTab ? "tab" : snake(name.rawValue),
+                    name == .backTab ? modifiers.union(.shift) : modifiers, &table)
+            case .function(let number, let modifiers): named("f\(number)", modifiers, &table)
+            case .paste(let bytes):
+                table.field("name") { $0.append("paste") }
+                table.field("paste") { $0.append(bytes: bytes) }
+            case .mouse(let mouse):
+                named("mouse", mouse.modifiers, &table)
+                table.field("mouse") { program in
+                    program.table { table in
+                        table.field("action") { $0.append(snake(mouse.action.rawValue)) }
+                        table.field("button") { $0.append(mouse.button) }
+                        table.field("row") { $0.append(mouse.row) }
+                        table.field("column") { $0.append(mouse.column) }
+                    }
+                }
+            case .unknown: break
+            }
+        }
+    }
+
+    private static func snake(_ name: String) -> String {
+        name.reduce("") { $0 + ($1.isUppercase ? "_" + $1.lowercased() : String($1)) }
+    }
+
+    private static func named(_ name: String, _ modifiers: Key.Modifiers, _ table: inout ValueProgram) {
+        let prefix =
+            (modifiers.contains(.control) ? "ctrl-" : "") + (modifiers.contains(.alt) ? "alt-" : "")
+            + (modifiers.contains(.shift) ? "shift-" : "")
+        table.field("name") { $0.append(prefix + name) }
+        if modifiers.contains(.control) { table.field("control") { $0.append(true) } }
+        if modifiers.contains(.alt) { table.field("alt") { $0.append(true) } }
+        if modifiers.contains(.shift) { table.field("shift") { $0.append(true) } }
+    }
+
+    private static func character(_ scalar: Unicode.Scalar, _ modifiers: Key.Modifiers, _ table: inout ValueProgram) {
+        switch scalar.value {
+        case 0x0D, 0x0A: named("enter", modifiers, &table)
+        case 0x09: named("tab", modifiers, &table)
+        case 0x1B: named("escape", modifiers, &table)
+        case 0x7F, 0x08: named("backspace", modifiers, &table)
+        case 0x00: named("space", modifiers.union(.control), &table)
+        case 0x01...0x1A:
+            named(String(UnicodeScalar(UInt8(scalar.value) + 0x60)), modifiers.union(.control), &table)
+        case 0x1C...0x1F:
+            named(String(UnicodeScalar(UInt8(scalar.value) + 0x40)), modifiers.union(.control), &table)
+        case 0x20:
+            named("space", modifiers, &table)
+            if modifiers.isEmpty { table.field("text") { $0.append(" ") } }
+        default:
+            named(String(scalar), modifiers, &table)
+            if modifiers.isEmpty { table.field("text") { $0.append(String(scalar)) } }
+        }
+    }
+}

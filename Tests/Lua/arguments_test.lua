@@ -1,0 +1,62 @@
+-- runloop.arguments: what the words of a command line come to.
+
+local arguments = require "runloop.arguments"
+local t = require "runloop.test"
+
+local SPEC = {
+  name = "copy", version = "1.2", description = "Copies files.",
+  { "files", many = true, required = true, help = "what to copy" },
+  { "-o --output", value = "DIR", default = ".", help = "where to write" },
+  { "-n --count", type = "integer", default = 3 },
+  { "-t --timeout", type = "duration" },
+  { "-v --verbose", count = true },
+  { "--cache" },
+  { "-D --define", value = "NAME=VALUE", many = true },
+  { "--color", choices = { "auto", "always", "never" }, default = "auto" },
+}
+
+local function try(...) return arguments.try(SPEC, { ... }) end
+
+t.describe("arguments", function()
+  t.it("come in every form that is usual", function()
+    t.equal(try("a", "-vvo", "x", "--count=5", "b", "-t1.5m", "--no-cache", "-Da=1", "-D", "b=2", "--", "-z"), {
+      files = { "a", "b", "-z" }, output = "x", count = 5, timeout = 90.0, verbose = 2, cache = false, define = { "a=1", "b=2" }, color = "auto" })
+    t.equal(try("-5").files, { "-5" })
+  end)
+
+  t.it("that are missing have their defaults", function()
+    t.equal(try("a"), { files = { "a" }, output = ".", count = 3, verbose = 0, cache = false, define = {}, color = "auto" })
+  end)
+
+  t.it("that are wrong are named, with what is right", function()
+    local function problem(...) return (select(2, try(...))) end
+    t.equal(problem("a", "--cout", "5"), "unknown option '--cout' (did you mean '--count'?)")
+    t.equal(problem("a", "-x"), "unknown option '-x'")
+    t.equal(problem("a", "-n"), "-n needs a value: -n COUNT")
+    t.equal(problem("a", "-nx"), "-n must be an integer; got 'x'")
+    t.equal(problem("a", "-t", "soon"), "-t must be a duration such as 90, 1.5s, 200ms, 5m or 2h; got 'soon'")
+    t.equal(problem(), "FILES is missing")
+    t.equal(problem("a", "--color", "red"), "--color must be one of auto, always, never; got 'red'")
+    t.equal(problem("a", "--verbose=3"), "--verbose takes no value; got '3'")
+    t.equal(select(2, arguments.try({ { "x" } }, { "1", "2" })), "'2' is one argument too many")
+  end)
+
+  t.it("have a help that is wrapped to the width", function()
+    local _, help, wish = try "--help"
+    t.equal(wish, "help")
+    t.equal(help, arguments.help(SPEC))
+    t.truthy(help:find("usage: copy [options] FILES…", 1, true))
+    t.truthy(help:find("  -o, --output DIR         where to write (.)", 1, true))
+    for line in help:gmatch "[^\n]+" do t.truthy(utf8.len(line) <= 80, line) end
+    t.equal({ try "--version" }, { nil, "1.2\n", "version" })
+  end)
+
+  t.it("are described rightly, or it says what is wrong", function()
+    t.error(function() arguments.try({ { "-p --port", typ = "integer" } }, {}) end, "'%-p %-%-port': unknown field 'typ' %(did you mean 'type'%?%)")
+    t.error(function() arguments.try({ { "-p", type = "int" } }, {}) end, "unknown type 'int'")
+    t.error(function() arguments.try({ { "-p" }, { "-p" } }, {}) end, "'%-p' is there twice")
+    t.error(function() arguments.try({ { "a", many = true }, { "b" } }, {}) end, "nothing can follow 'a'")
+    t.error(function() arguments.try(5) end, "argument #1 must be a table of options, got number")
+    t.error(function() arguments.try({}, { 5 }) end, "word 1 must be a string, got number")
+  end)
+end)

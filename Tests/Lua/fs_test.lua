@@ -1,0 +1,250 @@
+-- runloop.fs: what changes, told once and rightly; and files.
+
+local rl = require "runloop"
+local fs = require "runloop.fs"
+local t = require "runloop.test"
+
+local function write(path, text, mode)
+  local file <close> = assert(io.open(path, mode or "w"))
+  file:write(text)
+end
+
+-- What a watcher tells within a second of quiet, as "created a; changed b".
+local function told(watcher, directory)
+  local parts = {}
+  while true do
+    local changes = watcher:next(0.4)
+    if not changes then break end
+    for _, change in ipairs(changes) do
+      parts[#parts + 1] = change.kind .. " " .. change.path:sub(#directory + 2)
+        .. (change.from and " from " .. change.from:sub(#directory + 2) or "") .. (change.is_directory and "/" or "")
+    end
+  end
+  return table.concat(parts, "; ")
+end
+
+t.describe("fs.watch", function()
+  local directory, watcher
+
+  local function watch(options)
+    watcher = assert(fs.watch(directory, options or {}))
+  end
+
+  t.before_each(function()
+    directory = assert(fs.temporary_directory "watch")
+    write(directory .. "/old", "x")
+  end)
+  t.after_each(function()
+    if watcher then watcher:invalidate() end
+    assert(fs.remove(directory, { recursive = true }))
+  end)
+
+  t.it("tells of a new file once, and of an old one when its writer closes it", { real_time = true }, function()
+    watch()
+    local file = assert(io.open(directory .. "/old", "a"))
+    file:write "more"
+    file:flush()
+    t.equal(told(watcher, directory), "")
+    file:close()
+    write(directory .. "/new", "y")
+    t.equal(told(watcher, directory), "changed old; created new")
+  end)
+
+  t.it("tells of writing itself, if asked to", { real_time = true }, function()
+    watch { while_writing = true }
+    local file <close> = assert(io.open(directory .. "/old", "a"))
+    file:write "more"
+    file:flush()
+    t.equal(told(watcher, directory), "changed old")
+  end)
+
+  t.it("takes an editor's atomic save for a change, with and without a backup", { real_time = true }, function()
+    watch()
+    write(directory .. "/.old.swp", "new")
+    assert(os.rename(directory .. "/.old.swp", directory .. "/old"))
+    t.equal(told(watcher, directory), "changed old")
+    assert(os.rename(directory .. "/old", directory .. "/old~"))
+    write(directory .. "/old", "newer")
+    assert(os.remove(directory .. "/old~"))
+    t.equal(told(watcher, directory), "changed old")
+  end)
+
+  t.it("tells of a rename as one, and of one to elsewhere as a removal", { real_time = true }, function()
+    local outside = assert(fs.temporary_directory "outside")
+    watch()
+    assert(os.rename(directory .. "/old", directory .. "/other"))
+    t.equal(told(watcher, directory), "renamed other from old")
+    assert(os.rename(directory .. "/other", outside .. "/x"))
+    t.equal(told(watcher, directory), "removed other")
+    assert(os.rename(outside .. "/x", directory .. "/back"))
+    t.equal(told(watcher, directory), "created back")
+    assert(fs.remove(outside, { recursive = true }))
+  end)
+
+  t.it("does not speak of what was made and removed again", { real_time = true }, function()
+    watch()
+    write(directory .. "/passing", "x")
+    os.remove(directory .. "/passing")
+    t.equal(told(watcher, directory), "")
+  end)
+
+  t.it("sees what a new directory holds already, renames it with all below, and forgets it", { real_time = true }, function()
+    watch { recursive = true }
+    os.execute("mkdir -p " .. directory .. "/a/b && echo x > " .. directory .. "/a/b/file")
+    t.equal(told(watcher, directory), "created a/; created a/b/; created a/b/file")
+    assert(os.rename(directory .. "/a", directory .. "/c"))
+    t.equal(told(watcher, directory), "renamed c from a/")
+    write(directory .. "/c/b/file", "y")
+    t.equal(told(watcher, directory), "changed c/b/file")
+    assert(fs.remove(directory .. "/c", { recursive = true }))
+    t.equal(told(watcher, directory), "removed c/b/file; removed c/b/; removed c/")
+  end)
+
+  t.it("passes over what is to be ignored, by pattern and by function", { real_time = true }, function()
+    watch { recursive = true, ignore = { "*.o", "build/*" } }
+    os.execute("cd " .. directory .. " && mkdir build && touch x.o build/y x.c")
+    t.equal(told(watcher, directory), "created build/; created x.c")
+    watcher:invalidate()
+    watcher = assert(fs.watch(directory, { ignore = function(path) return path:find "^x" end }))
+    os.execute("cd " .. directory .. " && touch x.h z")
+    t.equal(told(watcher, directory), "created z")
+  end)
+
+  t.it("watches a single file through its directory, also when it is replaced", { real_time = true }, function()
+    watcher = assert(fs.watch(directory .. "/old", {}))
+    write(directory .. "/other", "x")
+    write(directory .. "/new", "x")
+    assert(os.rename(directory .. "/new", directory .. "/old"))
+    t.equal(told(watcher, directory), "changed old")
+    write(directory .. "/old", "again")
+    t.equal(told(watcher, directory), "changed old")
+  end)
+
+  t.it("calls back once at a time; what comes meanwhile comes together", { real_time = true }, function()
+    local calls, inside = {}, 0
+    watcher = assert(fs.watch(directory, { latency = 0 }, function(changes)
+      inside = inside + 1
+      t.equal(inside, 1)
+      calls[#calls + 1] = #changes
+      rl.sleep(0.3)
+      inside = inside - 1
+    end))
+    write(directory .. "/a", "")
+    rl.sleep(0.1)
+    write(directory .. "/b", "")
+    write(directory .. "/c", "")
+    rl.sleep(0.9)
+    t.equal(calls, { 1, 2 })
+  end)
+
+  t.it("is in the modes that it is added to, and holds changes back in others", { real_time = true }, function()
+    local seen = 0
+    local object <close> = assert(fs.watcher { path = directory, latency = 0, callback = function() seen = seen + 1 end })
+    rl.current():add(object, "editing")
+    write(directory .. "/a", "")
+    rl.sleep(0.1)
+    t.equal(seen, 0)
+    rl.current():run { mode = "editing", timeout = 0.2 }
+    t.equal(seen, 1)
+  end)
+
+  t.it("says what is wrong", function()
+    t.equal({ fs.watch "/nowhere/at/all" }, { nil, "ENOENT: no such file or directory (/nowhere/at/all)", "ENOENT" })
+    t.error(function() fs.watch(directory, { recursiv = true }, print) end, "fs.watch: unknown field 'recursiv'")
+    t.error(function() fs.watch(5) end, "fs.watch: argument #1 must be a path, got number")
+    t.error(function() fs.watch(directory, { latency = -1 }, print) end, "latency must be seconds, not negative")
+    t.error(function() fs.watch(directory, { ignore = 5 }, print) end, "ignore must be a function or a list")
+    t.error(function() fs.watcher "x" end, "fs.watcher: argument #1 must be a table, got string")
+    watcher = assert(fs.watch(directory, {}, print))
+    t.error(function() watcher:next() end, "its changes go to its callback")
+  end)
+end)
+
+t.describe("files", function()
+  local directory
+  t.before_each(function() directory = assert(fs.temporary_directory()) end)
+  t.after_each(function() assert(fs.remove(directory, { recursive = true })) end)
+
+  t.it("are written and read whole, and replaced in one step", function()
+    local path = directory .. "/file"
+    t.equal(fs.write(path, "one\0two"), true)
+    t.equal(fs.read(path), "one\0two")
+    local old <close> = assert(io.open(path))
+    t.equal(fs.write(path, "three"), true)
+    t.equal(old:read "a", "one\0two")
+    t.equal(fs.write(path, " four", { append = true }), true)
+    t.equal(fs.read(path), "three four")
+    t.equal(#fs.list(directory), 1)
+  end)
+
+  t.it("keep their permissions, or get those asked for; a link stays one", function()
+    local path = directory .. "/file"
+    assert(fs.write(path, "x", { mode = 384 }))
+    t.equal(fs.stat(path).mode, 384)
+    assert(fs.write(path, "y"))
+    t.equal(fs.stat(path).mode, 384)
+    assert(fs.symbolic_link("file", directory .. "/link"))
+    assert(fs.write(directory .. "/link", "z", { sync = true }))
+    t.equal(fs.read(path), "z")
+    t.equal(fs.read_link(directory .. "/link"), "file")
+    t.equal(fs.stat(directory .. "/link", { follow = false }).kind, "link")
+    t.equal(fs.real_path(directory .. "/link"), fs.real_path(path))
+  end)
+
+  t.it("answer what the world refuses, with the path", function()
+    t.equal({ fs.read "/nowhere" }, { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT" })
+    t.equal(select(3, fs.read(directory)), "EISDIR")
+    t.equal(select(3, fs.write("/proc/nothing/x", "")), "ENOENT")
+    assert(fs.write(directory .. "/long", ("x"):rep(100)))
+    t.equal({ fs.read(directory .. "/long", 10) },
+      { nil, "EFBIG: file longer than 10 bytes (" .. directory .. "/long)", "EFBIG" })
+    t.equal(select(3, fs.copy(directory .. "/long", directory .. "/long")), "EINVAL")
+    t.equal(select(3, fs.remove(directory)), "ENOTEMPTY")
+  end)
+
+  t.it("a full device is told, and leaves the old file as it was", function()
+    t.equal({ fs.write("/dev/full", "x") }, { nil, "ENOSPC: no space left on device (/dev/full)", "ENOSPC" })
+  end)
+
+  t.it("directories are made with their parents, walked and removed", function()
+    t.equal(select(3, fs.make_directory(directory .. "/a/b")), "ENOENT")
+    t.equal(fs.make_directory(directory .. "/a/b/c", { parents = true }), true)
+    t.equal(fs.make_directory(directory .. "/a/b/c", { parents = true }), true)
+    t.equal(select(3, fs.make_directory(directory .. "/a")), "EEXIST")
+    assert(fs.write(directory .. "/a/file", "x"))
+    assert(fs.copy(directory .. "/a/file", directory .. "/copy"))
+    assert(fs.link(directory .. "/copy", directory .. "/hard"))
+    assert(fs.rename(directory .. "/copy", directory .. "/moved"))
+    assert(fs.symbolic_link("..", directory .. "/a/up"))
+    local found = {}
+    for path, kind in fs.walk(directory) do found[#found + 1] = path:sub(#directory + 2) .. ":" .. kind end
+    t.equal(table.concat(found, " "), "a:directory a/b:directory a/b/c:directory a/file:file a/up:link hard:file moved:file")
+    t.equal(fs.stat(directory .. "/hard").links, 2)
+  end)
+
+  t.it("do not hold up the loop", { real_time = true }, function()
+    local ticks, fifo = 0, directory .. "/fifo"
+    os.execute("mkfifo " .. fifo)
+    local timer <close> = rl.every(0.02, function() ticks = ticks + 1 end)
+    os.execute("(sleep 0.3; echo late > " .. fifo .. ") &")
+    -- A pipe's reading end that nobody writes to yet would block whoever opens it.
+    t.equal(fs.read(fifo, 100) == "late\n" or fs.read(fifo, 100) == "", true)
+    rl.sleep(0.4)
+    t.truthy(ticks >= 5)
+  end)
+
+  t.it("wrong arguments say which", function()
+    t.error(function() fs.read() end, "fs.read: argument #1 must be a path, got nil")
+    t.error(function() fs.read "" end, "got an empty one")
+    t.error(function() fs.read "a\0b" end, "has a NUL in it")
+    t.error(function() fs.read("x", -1) end, "argument #2 must be an integer, 0 or more")
+    t.error(function() fs.write("x") end, "fs.write: argument #2 must be a string, got nil")
+    t.error(function() fs.write("x", "y", { mod = 1 }) end, "unknown field 'mod' %(there are: append, mode, sync%)")
+    t.error(function() fs.write("x", "y", { mode = 9999 }) end, "mode must be from 0")
+    t.error(function() fs.rename("x") end, "fs.rename: argument #2 must be a path")
+    t.error(function() fs.temporary_directory "a/b" end, "a name without '/'")
+    for _, name in ipairs { "list", "stat", "walk", "make_directory", "remove", "link", "copy", "read_link", "real_path", "symbolic_link" } do
+      t.error(function() fs[name](true) end, "fs." .. name .. ": argument #1 must be a path, got boolean")
+    end
+  end)
+end)

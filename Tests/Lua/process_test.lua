@@ -1,0 +1,209 @@
+-- runloop.process: programs to their end and beside the script, terminals, signals.
+
+local rl = require "runloop"
+local process = require "runloop.process"
+local t = require "runloop.test"
+
+local function sh(text) return { "sh", "-c", text } end
+local REAL = { real_time = true }
+
+t.describe("process.run", function()
+  t.it("gives output, errors and status", REAL, function()
+    local result = assert(process.run(sh "echo out; echo wrong >&2; exit 3"))
+    t.equal({ result.code, result.signal, result.output, result.errors, result.truncated }, { 3, nil, "out\n", "wrong\n", false })
+    t.equal(process.shell("exit 0").code, 0)
+    t.equal(process.run(sh "kill -KILL $$").signal, "KILL")
+  end)
+
+  t.it("writes its input, more than a pipe holds, and does not mind who stops reading", REAL, function()
+    local text = ("0123456789"):rep(100000)
+    t.equal(#process.run { "cat", input = text }.output, #text)
+    t.equal(process.run { "head", "-c", "3", input = text }.output, "012")
+    t.equal(process.run { "wc", "-c", input = "" }.output:match "%d+", "0")
+  end)
+
+  t.it("answers what cannot be started, by name", REAL, function()
+    t.equal({ process.run { "frobnicate" } }, { nil, "ENOENT: no such program: frobnicate", "ENOENT" })
+    t.equal({ process.run { "pwd", directory = "/nowhere" } }, { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT" })
+    t.equal(select(3, process.run { "/etc/passwd" }), "EACCES")
+    t.equal({ process.run { "cat", input = "x", output = "/nowhere/file" } },
+      { nil, "ENOENT: no such file or directory (/nowhere/file)", "ENOENT" })
+  end)
+
+  t.it("ends what takes too long, its children too, and keeps what was written", REAL, function()
+    local result, problem = process.run { "sh", "-c", "echo before; sleep 60 & sleep 60", timeout = 0.2 }
+    t.equal({ problem, result.signal, result.output, result.timed_out }, { "timed out", "TERM", "before\n", true })
+    result = process.run { "sh", "-c", "trap '' TERM; sleep 60", timeout = 0.1, grace = 0.1 }
+    t.equal(result.signal, "KILL")
+  end)
+
+  t.it("does not wait for a grandchild that holds the output, and says so", REAL, function()
+    local began = rl.now()
+    local result = process.run(sh "sleep 20 & echo done")
+    t.equal({ result.code, result.output, result.truncated }, { 0, "done\n", true })
+    t.truthy(rl.now() - began < 10)
+    os.execute "pkill -f '[s]leep 20'"
+  end)
+
+  t.it("keeps no more than it may", REAL, function()
+    local result = process.run { "sh", "-c", "head -c 1000000 /dev/zero", max_output = 10 }
+    t.equal({ #result.output, result.truncated, result.code }, { 10, true, 0 })
+  end)
+
+  t.it("changes the environment, and the directory", REAL, function()
+    local result = process.run { "sh", "-c", "echo $A-$HOME; pwd", environment = { A = "1", HOME = false }, directory = "/tmp" }
+    t.equal(result.output, "1-\n/tmp\n")
+    t.equal(process.run { "/usr/bin/env", clean_environment = true, environment = { X = 2 } }.output, "X=2\n")
+  end)
+
+  t.it("joins errors to output, and redirects to files and streams", REAL, function()
+    t.equal(process.run { "sh", "-c", "echo a; echo b >&2", errors = "output" }.output, "a\nb\n")
+    local name = os.tmpname()
+    t.equal(process.run { "echo", "x", output = name }.output, nil)
+    local file <close> = assert(io.open(name))
+    t.equal(file:read "a", "x\n")
+    file:seek "set"
+    t.equal(process.run { "cat", input = "null" }.output, "")
+    os.remove(name)
+  end)
+
+  t.it("runs many at once, and leaves no descriptor and no zombie", REAL, function()
+    local tasks = {}
+    for i = 1, 100 do tasks[i] = rl.task(function() return process.run(sh("echo " .. i .. "; exit " .. i % 7)) end) end
+    for i = 1, 100 do
+      local result = tasks[i]:await()
+      t.equal({ result.output, result.code }, { i .. "\n", i % 7 })
+    end
+    t.equal(io.popen("ps --ppid " .. process.id() .. " -o stat= | grep -c Z"):read "n", 0)
+  end)
+
+  t.it("a cancelled one ends its program", REAL, function()
+    local task = rl.task(process.run, sh "sleep 4711")
+    rl.sleep(0.1)
+    task:cancel()
+    t.eventually(function() return not os.execute "pgrep -f '[s]leep 4711' > /dev/null" end, { within = 5 })
+  end)
+end)
+
+t.describe("process.start", function()
+  t.it("gives streams to talk by", REAL, function()
+    local program = assert(process.start { "cat", input = "pipe", output = "pipe", name = "echo" })
+    t.equal({ program:is_running(), program:name(), program:pid() > 1 }, { true, "echo", true })
+    program.input:write "line\n"
+    t.equal(program.output:read_line(), "line")
+    program.input:finish()
+    t.equal({ program:wait() }, { "exit", 0 })
+    t.equal({ program:wait(0) }, { "exit", 0 })
+    t.equal(program.output:read(), nil)
+    program.output:close()
+    t.equal(tostring(program):match "^program \"echo\" %(%d+, exit 0%)$" ~= nil, true)
+  end)
+
+  t.it("tells its end by a callback, and waits no longer than asked", REAL, function()
+    local how = {}
+    local program = assert(process.start { "sleep", "0.2", on_exit = function(_, kind, value) how = { kind, value } end })
+    t.equal({ program:wait(0.01) }, { nil, "timed out" })
+    program:wait()
+    t.equal(how, { "exit", 0 })
+  end)
+
+  t.it("stops with a group, gently and then not", REAL, function()
+    local program = assert(process.start(sh "trap 'exit 5' TERM; while :; do sleep 0.05; done"))
+    rl.sleep(0.1)
+    t.equal({ program:stop(5) }, { "exit", 5 })
+    program = assert(process.start(sh "trap '' TERM; while :; do sleep 0.05; done"))
+    rl.sleep(0.1)
+    t.equal({ program:stop(0.1) }, { "signal", "KILL" })
+    program = assert(process.start { "sleep", "60" })
+    t.equal({ program:stop() }, { "signal", "TERM" })
+    t.equal({ program:signal "TERM" }, { nil, "ESRCH: it has ended (sleep 60)", "ESRCH" })
+  end)
+
+  t.it("one that has stopped itself is ended all the same", REAL, function()
+    local program = assert(process.start(sh "kill -STOP $$; exit 1"))
+    rl.sleep(0.1)
+    t.equal({ program:stop(2) }, { "signal", "TERM" })
+  end)
+
+  t.it("has a terminal, of a size that can change", REAL, function()
+    local program = assert(process.start { "sh", "-c", "read -p 'name? ' x; stty size; read y; stty size", terminal = { rows = 10, columns = 33 } })
+    t.equal(program.input:read_until("? ", { timeout = 10 }), "name")
+    program.input:write "Ada\n"
+    t.truthy(program.output:read_until("10 33", { timeout = 10 }))
+    program:resize(20, 50)
+    program.input:write "\n"
+    t.truthy(program.output:read_until("20 50", { timeout = 10 }))
+    t.equal({ program:wait(10) }, { "exit", 0 })
+    program.input:close()
+  end)
+
+  t.it("a <close> ends it in the background", REAL, function()
+    local kept
+    do
+      local program <close> = assert(process.start { "sleep", "60" })
+      kept = program
+    end
+    t.equal({ kept:wait(5) }, { "signal", "TERM" })
+  end)
+
+  t.it("misuse says what is wrong", function()
+    t.error(function() process.run "ls" end, 'process.run: argument #1 must be a table such as { "ls", "%-l" }, got string')
+    t.error(function() process.run {} end, "the first word must be the program")
+    t.error(function() process.run { "ls", {} } end, "word 2 must be a string, got table")
+    t.error(function() process.run { "a\0b" } end, "word 1 has a NUL in it")
+    t.error(function() process.run { "x", timeot = 3 } end, "unknown field 'timeot' %(did you mean 'timeout'%?%)")
+    t.error(function() process.run { "x", timeout = -1 } end, "timeout must not be negative")
+    t.error(function() process.run { "x", environment = { ["a=b"] = "c" } } end, "'a=b' is no name of a variable")
+    t.error(function() process.start { "x", input = {} } end, 'input must be "pipe", "inherit", "null", a path')
+    t.error(function() process.start { "x", terminal = { rows = 0 } } end, "rows must be an integer from 1 to 65535")
+    t.error(function() process.start { "x", terminal = {}, output = "pipe" } end, "a program with a terminal has that as its output")
+    t.error(function() process.start { "x", timeout = 1 } end, "unknown field 'timeout'")
+    t.error(function() process.shell(5) end, "process.shell: argument #1 must be a string, got number")
+    t.error(function() process.set_directory(5) end, "must be a string")
+    t.equal(select(3, process.set_directory "/nowhere"), "ENOENT")
+  end)
+end)
+
+t.describe("signals", function()
+  local function send(name) os.execute("kill -" .. name .. " " .. process.id()) end
+
+  t.it("are events of the loop", REAL, function()
+    local count = 0
+    local handler <close> = assert(process.on_signal("USR1", function(_, n) count = count + n end))
+    send "USR1"
+    t.equal(count, 0)
+    rl.sleep(0.1)
+    t.equal(count, 1)
+  end)
+
+  t.it("are held back in modes that do not have them", REAL, function()
+    local count = 0
+    local handler <close> = assert(process.signal { name = "USR1", callback = function() count = count + 1 end })
+    rl.current():add(handler, "listening")
+    send "USR1"
+    rl.sleep(0.1)
+    t.equal(count, 0)
+    -- It keeps no loop alive: something else has to.
+    local other <close> = rl.timer { delay = 60, callback = print }
+    rl.current():add(other, "listening")
+    rl.current():run { mode = "listening", timeout = 0.1 }
+    t.equal(count, 1)
+  end)
+
+  t.it("can be waited for", REAL, function()
+    rl.task(function()
+      rl.sleep(0.1)
+      send "HUP"
+    end)
+    t.equal(process.wait_signal("HUP", 5), true)
+    t.equal({ process.wait_signal("HUP", 0.05) }, { nil, "timed out" })
+  end)
+
+  t.it("that nobody can catch, or knows, are refused", function()
+    t.error(function() process.on_signal("KILL", print) end, "nobody can catch KILL")
+    t.error(function() process.on_signal("FOO", print) end, "argument #1 must be the name of a signal such as \"TERM\", got 'FOO'")
+    t.error(function() process.on_signal("HUP") end, "argument #2 must be a function, got nil")
+    t.error(function() process.signal { name = "HUP", callbak = print } end, "unknown field 'callbak'")
+    t.error(function() process.wait_signal("HUP", -1) end, "argument #2 must be seconds")
+  end)
+end)

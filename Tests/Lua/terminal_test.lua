@@ -1,0 +1,137 @@
+-- runloop.terminal and runloop.log, in a terminal of their own.
+
+local process = require "runloop.process"
+local terminal = require "runloop.terminal"
+local t = require "runloop.test"
+
+local REAL = { real_time = true }
+
+-- Runs a script in a terminal.
+local function run(script, options)
+  local words = { arg and arg[-1] or "rlhost", "-e", script, terminal = { rows = 10, columns = 40 },
+    environment = { TERM = "xterm-256color", NO_COLOR = false, COLORTERM = false } }
+  words[1] = require "runloop.fs".real_path "/proc/self/exe"
+  for name, value in pairs(options or {}) do words[name] = value end
+  return assert(process.start(words))
+end
+
+t.describe("a terminal", function()
+  t.it("has a size, tells when that changes, and gives keys their names", REAL, function()
+    local program = run [[
+      local terminal = require "runloop.terminal"
+      local t = assert(terminal.open())
+      do
+        local raw <close> = assert(t:raw { mouse = true })
+        local screen <close> = t:alternate_screen()
+        t:on_resize(function(rows, columns) t:write("size ", rows, "x", columns, ";") end)
+        local rows, columns = t:size()
+        t:write("size ", rows, "x", columns, ";ready;")
+        for key in t:keys() do
+          t:write("<", key.name, key.text and "=" .. key.text or "", key.paste and "=" .. key.paste or "",
+            key.mouse and " " .. key.mouse.action .. " " .. key.mouse.row .. " " .. key.mouse.column or "", ">")
+          if key.name == "q" then break end
+        end
+      end
+      t:close()
+      print "over"
+      os.exit(0) ]]
+    t.truthy(program.output:read_until("size 10x40;ready;", { timeout = 10 }))
+    for _, pair in ipairs { { "a", "<a=a>" }, { "\27[A", "<up>" }, { "\27[1;5C", "<ctrl-right>" }, { "\3", "<ctrl-c>" }, { "\27OP", "<f1>" },
+      { "\27[15~", "<f5>" }, { "\27", "<escape>" }, { "\27x", "<alt-x>" }, { "\27[Z", "<shift-tab>" }, { "\27[200~two\nlines\27[201~", "<paste=two\nlines>" },
+      { "\27[<0;5;7M", "<mouse press 7 5>" }, { "\27[<64;5;7M", "<mouse wheel_up 7 5>" }, { "é", "<é=é>" }, { "\r", "<enter>" }, { " ", "<space= >" },
+      { "\127", "<backspace>" }, { "\27[3~", "<delete>" } } do
+      program.input:write(pair[1])
+      t.truthy(program.output:read_until((pair[2]:gsub("\n", "\r\n")), { timeout = 10 }) or program.output:peek(1), pair[2])
+    end
+    program:resize(20, 60)
+    t.truthy(program.output:read_until("size 20x60;", { timeout = 10 }))
+    program.input:write "q"
+    t.truthy(program.output:read_until("\27[?1049l", { timeout = 10 }), "the screen comes back")
+    t.truthy(program.output:read_until("\27[?2004l", { timeout = 10 }))
+    t.truthy(program.output:read_until("over", { timeout = 10 }))
+    t.equal({ program:wait(10) }, { "exit", 0 })
+    program.input:close()
+  end)
+
+  t.it("is given back when the script fails, or is ended", REAL, function()
+    for _, how in ipairs { "error 'x'", "os.exit(3)", "require 'runloop.process'.id() os.execute('kill -TERM ' .. require 'runloop.process'.id()) rl.sleep(5)" } do
+      local program = run("local t = require 'runloop.terminal'.open() t:raw() t:alternate_screen() t:write 'begun;' " .. how)
+      t.truthy(program.output:read_until("begun;", { timeout = 10 }), how)
+      t.truthy(program.output:read_until("\27[?1049l", { timeout = 10 }), how)
+      program:wait(10)
+      program.input:close()
+    end
+  end)
+
+  t.it("cannot be had where there is none", REAL, function()
+    local words = { require "runloop.fs".real_path "/proc/self/exe", "-e", "print(require 'runloop.terminal'.open())" }
+    local result = process.run { "setsid", "-w", words[1], words[2], words[3] }
+    t.equal(result.output, "nil\tENXIO: this process has no terminal\tENXIO\n")
+  end)
+
+  t.it("knows how wide a text is", function()
+    t.equal(terminal.width "abc", 3)
+    t.equal(terminal.width "日本", 4)
+    t.equal(terminal.width "e\u{301}\27[31mx\27[0m", 2)
+    t.error(function() terminal.width(5) end, "terminal.width: argument #1 must be a string, got number")
+  end)
+
+  t.it("colours only what shows colours", function()
+    t.equal(terminal.colors(), 0)
+    t.equal(terminal.style("bold red", "x"), "x")
+    t.error(function() terminal.style("pink", "x") end, "unknown style 'pink'")
+  end)
+
+  t.it("draws progress, and one line where nobody looks", REAL, function()
+    local script = [[local p = require "runloop.terminal".progress { total = 4, text = "copying" }
+      for _ = 1, 4 do p:add() require "runloop".sleep(0.15) end p:finish()]]
+    local program = run(script)
+    t.truthy(program.output:read_until("#] 100 %", { timeout = 10 }))
+    program:wait(10)
+    program.input:close()
+    local result = process.run { require "runloop.fs".real_path "/proc/self/exe", "-e", script }
+    t.equal(result.errors, "copying: 4 of 4 in 0:00\n")
+  end)
+end)
+
+t.describe("a log", function()
+  local log = require "runloop.log"
+
+  t.it("has levels and fields, and keeps a message on one line", function()
+    local name = os.tmpname()
+    local logger = assert(log.open { to = name, level = "info", time = false, name = "app" })
+    logger:debug "not this"
+    logger:info("started", { port = 80, host = "a b", tag = "x" })
+    logger:with({ request = 7 }):error("two\nlines \27[2J", { ok = false })
+    logger:close()
+    local file <close> = assert(io.open(name))
+    t.equal(file:read "a", 'info    app: started host="a b" port=80 tag=x\nerror   app: two\\nlines \\x1b[2J request=7 ok=false\n')
+    os.remove(name)
+  end)
+
+  t.it("is JSON, and goes on in a new file after a rotation", function()
+    local json = require "runloop.json"
+    local name = os.tmpname()
+    local logger <close> = assert(log.open { to = name, format = "json" })
+    logger:warning("disk \"full\"", { free = 0.5 })
+    os.rename(name, name .. ".1")
+    logger:reopen()
+    logger:info "again"
+    local function first(path)
+      local file <close> = assert(io.open(path))
+      return json.decode(file:read "l")
+    end
+    local entry = first(name .. ".1")
+    t.equal({ entry.level, entry.message, entry.free }, { "warning", 'disk "full"', 0.5 })
+    t.equal(first(name).message, "again")
+    os.remove(name)
+    os.remove(name .. ".1")
+  end)
+
+  t.it("says what is wrong", function()
+    t.error(function() log.open { level = "loud" } end, "the level must be")
+    t.error(function() log.open { lvel = "info" } end, "unknown field 'lvel'")
+    t.error(function() log.info("x", 5) end, "log.info: the fields must be a table, got number")
+    t.equal(select(3, log.open { to = "/nowhere/x.log" }), "ENOENT")
+  end)
+end)

@@ -120,6 +120,9 @@ static const char test_worker_lua[] = {
 static const char test_workers_lua[] = {
 #embed "runloop/test/workers.lua"
 };
+static const char process_signals_lua[] = {
+#embed "runloop/process/signals.lua"
+};
 static const char process_lua[] = {
 #embed "runloop/process.lua"
 };
@@ -147,6 +150,7 @@ static const lua_module modules[] = {
     MODULE("runloop.fs", fs_lua),
     MODULE("runloop.fs.watch", fs_watch_lua),
     MODULE("runloop.process", process_lua),
+    MODULE("runloop.process.signals", process_signals_lua),
     MODULE("runloop.json", json_lua),
     MODULE("runloop.channels", channels_lua),
     MODULE("runloop.net", net_lua),

@@ -8,31 +8,14 @@ local net = require "runloop.net"
 local process = {}
 local error, type, pairs, ipairs, tostring, tonumber, select = error, type, pairs, ipairs, tostring, tonumber, select
 local setmetatable, getmetatable, assert, rawlen, pcall = setmetatable, getmetatable, assert, rawlen, pcall
-local format, find, concat, upper, match = string.format, string.find, table.concat, string.upper, string.match
+local format, find, concat = string.format, string.find, table.concat
 
 -- A program that has ended may have left others that hold its output open: these are not waited for any longer.
 local OUTPUT_GRACE = 0.5
 local STOP_GRACE, MAX_OUTPUT = 2, 16 << 20
 
--- Signals ---------------------------------------------------------------------------------------------------------------
-
-local NUMBERS, NAMES = native.signals(), {}
-for name, number in pairs(NUMBERS) do if not NAMES[number] or #name < #NAMES[number] then NAMES[number] = name end end
-
-local function signal_number(what, value, index)
-  if type(value) == "number" then
-    local number = math.tointeger(value)
-    if number and number >= 1 and number <= 64 then return number end
-  elseif type(value) == "string" then
-    local name = upper(value):gsub("^SIG", "")
-    if NUMBERS[name] then return NUMBERS[name] end
-    local real = tonumber(match(name, "^RTMIN%+?(%d*)$"))
-    if real and real <= 30 then return 34 + real end
-  end
-  error(format("%s: argument #%d must be the name of a signal such as \"TERM\", got %s", what, index,
-    type(value) == "string" and "'" .. value .. "'" or type(value) == "number" and tostring(value) or type(value)), 3)
-end
-local function signal_name(number) return NAMES[number] or number > 34 and "RTMIN+" .. number - 34 or tostring(number) end
+local signals = require "runloop.process.signals"
+local NUMBERS, signal_number, signal_name = signals.numbers, signals.number, signals.name
 
 -- Options ---------------------------------------------------------------------------------------------------------------
 
@@ -373,48 +356,6 @@ function process.shell(text, options)
   return run("process.shell", all, words)
 end
 
--- Signals as events ------------------------------------------------------------------------------------------------------
-
-local SIGNAL_FIELDS = { name = true, callback = true, order = true }
-
-local function make_signal(what, name, callback, order)
-  local number = signal_number(what, name, 1)
-  if name == "KILL" or name == "STOP" or number == 9 or number == 19 then
-    error(format("%s: nobody can catch %s", what, signal_name(number)), 3)
-  end
-  return native.signal_port { number = number, signal = signal_name(number), callback = callback, order = order }
-end
-
-function process.signal(options)
-  if type(options) ~= "table" then error("process.signal: argument #1 must be a table, got " .. type(options), 2) end
-  for field in pairs(options) do
-    if not SIGNAL_FIELDS[field] then error(format("process.signal: unknown field '%s'%s", tostring(field), nearest(tostring(field), SIGNAL_FIELDS)), 2) end
-  end
-  if type(options.callback) ~= "function" then error("process.signal: field 'callback' must be a function, got " .. type(options.callback), 2) end
-  return make_signal("process.signal", options.name, options.callback, options.order)
-end
-
-function process.on_signal(name, fn)
-  if type(fn) ~= "function" then error("process.on_signal: argument #2 must be a function, got " .. type(fn), 2) end
-  local handler, message, code = make_signal("process.on_signal", name, fn)
-  if not handler then return nil, message, code end
-  rl.current():add(handler, "common")
-  return handler
-end
-
-function process.wait_signal(name, timeout)
-  if timeout ~= nil and (type(timeout) ~= "number" or not (timeout >= 0)) then
-    error("process.wait_signal: argument #2 must be seconds, not negative, got " .. tostring(timeout), 2)
-  end
-  local came = rl.condition()
-  local handler <close>, message, code = make_signal("process.wait_signal", name, function() came:signal() end)
-  if not handler then return nil, message, code end
-  rl.current():add(handler, "common")
-  local woken, reason = came:wait(timeout)
-  if not woken then return nil, reason end
-  return true
-end
-
 -- This process ----------------------------------------------------------------------------------------------------------
 
 process.environment, process.id, process.directory = native.environment, native.id, native.directory
@@ -423,24 +364,6 @@ function process.set_directory(path)
   return native.set_directory(path)
 end
 
--- The service manager -----------------------------------------------------------------------------------------------------
-
--- "ready", "stopping", "reloading", or any text of sd_notify(3)'s. False where no service manager has started us.
-function process.notify(state)
-  if type(state) ~= "string" then error("process.notify: argument #1 must be a string, got " .. type(state), 2) end
-  local known = { ready = "READY=1", stopping = "STOPPING=1", reloading = "RELOADING=1" }
-  return native.notify(known[state] or find(state, "=", 1, true) and state or "STATUS=" .. state)
-end
-
--- Tells it, as often as it wants, that the loop still turns. nil where it does not want that.
-function process.watchdog()
-  local variables = native.environment()
-  local microseconds, pid = tonumber(variables.WATCHDOG_USEC), tonumber(variables.WATCHDOG_PID)
-  if not microseconds or microseconds <= 0 or pid and pid ~= native.id() then return nil end
-  local timer = rl.timer { delay = 0, interval = microseconds / 1e6 / 2, name = "watchdog", keeps_alive = false,
-    callback = function() native.notify "WATCHDOG=1" end }
-  rl.current():add(timer, "common")
-  return timer
-end
+for _, name in ipairs { "signal", "on_signal", "wait_signal", "notify", "watchdog" } do process[name] = signals[name] end
 
 return process

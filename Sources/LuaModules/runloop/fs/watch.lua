@@ -58,10 +58,7 @@ local function self_of(self, name)
   return self
 end
 
-local function relative(self, path)
-  if path == self._root then return "" end
-  return sub(path, #self._root + (self._root == "/" and 1 or 2))
-end
+local function relative(self, path) return path == self._root and "" or sub(path, #self._root + (self._root == "/" and 1 or 2)) end
 
 local function touch(self, path)
   local entry = self._touched[path]
@@ -395,9 +392,7 @@ end
 Watcher.__close = Watcher.invalidate
 function Watcher:is_valid() return self_of(self, "is_valid")._valid end
 function Watcher:name() return self_of(self, "name")._port:name() end
-function Watcher:__tostring()
-  return format("watcher of %q%s%s", self._path, self._recursive and " and all below" or "", self._valid and "" or " (invalid)")
-end
+function Watcher:__tostring() return format("watcher of %q%s%s", self._path, self._recursive and " and all below" or "", self._valid and "" or " (invalid)") end
 -- What `loop:add` takes for it.
 Watcher.__item = "_port"
 

@@ -31,19 +31,21 @@ let package = Package(
         .target(name: "LuaModules", exclude: ["runloop"], cSettings: c),
         .target(name: "CLuaSupport", dependencies: ["CLua", "LuaModules"], cSettings: c),
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], swiftSettings: swift),
-        // The codec of runloop.json.
+        // The codec of runloop.json; HTTP as a protocol, over the distribution's parser; and that for Lua, with libcurl.
         .target(name: "CJSON", dependencies: ["CLua"], cSettings: c),
+        .target(name: "HTTP", cSettings: c + [.headerSearchPath("llhttp")]),
+        .target(name: "CLuaHTTP", dependencies: ["CLua", "HTTP"], cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(
             name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux", "CLuaSupport"], swiftSettings: swift),
-        // The modules beside runloop: runloop.json.
-        .target(name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON"], swiftSettings: swift),
         // The modules beside runloop: runloop.net.
         .target(name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops"], swiftSettings: swift),
         // Programs, signals, files and terminals, as scripts see them.
         .target(
             name: "LuaSystem", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor"],
             swiftSettings: swift),
+        // runloop.json and runloop.http.
+        .target(name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON", "CLuaHTTP"], swiftSettings: swift),
         .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
         .executableTarget(
             name: "rlhost",

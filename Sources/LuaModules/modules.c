@@ -3,6 +3,57 @@
 
 #include <string.h>
 
+static const char http_lua[] = {
+#embed "runloop/http.lua"
+};
+static const char http_answer_lua[] = {
+#embed "runloop/http/answer.lua"
+};
+static const char http_client_lua[] = {
+#embed "runloop/http/client.lua"
+};
+static const char http_events_lua[] = {
+#embed "runloop/http/events.lua"
+};
+static const char http_options_lua[] = {
+#embed "runloop/http/options.lua"
+};
+static const char http_native_lua[] = {
+#embed "runloop/http/native.lua"
+};
+static const char http_request_lua[] = {
+#embed "runloop/http/request.lua"
+};
+static const char http_answering_lua[] = {
+#embed "runloop/http/answering.lua"
+};
+static const char http_files_lua[] = {
+#embed "runloop/http/files.lua"
+};
+static const char http_handshake_lua[] = {
+#embed "runloop/http/handshake.lua"
+};
+static const char http_incoming_lua[] = {
+#embed "runloop/http/incoming.lua"
+};
+static const char http_log_lua[] = {
+#embed "runloop/http/log.lua"
+};
+static const char http_multipart_lua[] = {
+#embed "runloop/http/multipart.lua"
+};
+static const char http_routes_lua[] = {
+#embed "runloop/http/routes.lua"
+};
+static const char http_server_lua[] = {
+#embed "runloop/http/server.lua"
+};
+static const char http_websocket_lua[] = {
+#embed "runloop/http/websocket.lua"
+};
+static const char http_wire_lua[] = {
+#embed "runloop/http/wire.lua"
+};
 static const char json_lua[] = {
 #embed "runloop/json.lua"
 };
@@ -151,6 +202,23 @@ static const lua_module modules[] = {
     MODULE("runloop.fs.watch", fs_watch_lua),
     MODULE("runloop.process", process_lua),
     MODULE("runloop.process.signals", process_signals_lua),
+    MODULE("runloop.http", http_lua),
+    MODULE("runloop.http.answer", http_answer_lua),
+    MODULE("runloop.http.client", http_client_lua),
+    MODULE("runloop.http.events", http_events_lua),
+    MODULE("runloop.http.options", http_options_lua),
+    MODULE("runloop.http.native", http_native_lua),
+    MODULE("runloop.http.request", http_request_lua),
+    MODULE("runloop.http.answering", http_answering_lua),
+    MODULE("runloop.http.files", http_files_lua),
+    MODULE("runloop.http.handshake", http_handshake_lua),
+    MODULE("runloop.http.incoming", http_incoming_lua),
+    MODULE("runloop.http.log", http_log_lua),
+    MODULE("runloop.http.multipart", http_multipart_lua),
+    MODULE("runloop.http.routes", http_routes_lua),
+    MODULE("runloop.http.server", http_server_lua),
+    MODULE("runloop.http.websocket", http_websocket_lua),
+    MODULE("runloop.http.wire", http_wire_lua),
     MODULE("runloop.json", json_lua),
     MODULE("runloop.channels", channels_lua),
     MODULE("runloop.net", net_lua),

@@ -16,7 +16,7 @@ enum Program {
     static let banner = "rlhost \(version)  (\(LuaHost.luaRelease), run loops)"
 
     /// The modules beside `runloop` that this program has. A new one is one element.
-    static let batteries: @Sendable () -> [Battery] = { [.noTesting, .json, .net] + SystemBatteries.all }
+    static let batteries: @Sendable () -> [Battery] = { [.noTesting, .json, .http, .net] + SystemBatteries.all }
 
     static func main() {
         Descriptor.keepStandardOnes()

@@ -371,4 +371,11 @@ function Clock:hold() end
 ---Ends a hold.
 function Clock:release() end
 
+---A client of an HTTP server, or of a handler or routes, over streams in memory: it has `get`, `post`, `fetch`, `open` and `websocket`
+---as `runloop.http`, for paths instead of URLs. In virtual time.
+---@param server runloop.http.Server|runloop.http.Routes|fun(request: runloop.http.Incoming): any
+---@param network? table as `net.memory` takes it: `latency`, `bandwidth`, `chunk`
+---@return runloop.http.Client client
+function t.http(server, network) end
+
 return t

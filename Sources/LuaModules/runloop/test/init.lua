@@ -93,6 +93,9 @@ t.gen = setmetatable({}, { __index = function(gen, name)
   return gen[name]
 end })
 
+--- A client of an HTTP server, over streams in memory.
+function t.http(server, network) return require("runloop.http.wire").client(server, network) end
+
 require "runloop.test.clock"
 
 package.loaded["runloop.test.core"] = core

@@ -1,0 +1,303 @@
+// libcurl's multi-socket interface: what it wants watched is told to Lua, which tells what has happened. No callback of curl calls
+// Lua, so that nothing is ever called from inside itself, whatever a script does.
+#include "curl.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "CLuaHTTP.h"
+
+struct curl_functions lua_curl;
+static const char *load_problem = "libcurl.so.4 is not installed (apt install libcurl4)";
+static int is_loaded;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void load(void) {
+  void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return;
+#define FIND(name) \
+  if (!(lua_curl.name = dlsym(library, #name))) { \
+    load_problem = "libcurl.so.4 has no " #name ": it is too old"; \
+    return; \
+  }
+  CURL_FUNCTIONS(FIND)
+#undef FIND
+  if (lua_curl.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    load_problem = "libcurl.so.4 cannot be initialized";
+    return;
+  }
+  is_loaded = 1;
+}
+
+int lua_curl_load(const char **problem) {
+  pthread_once(&once, load);
+  *problem = load_problem;
+  return is_loaded;
+}
+
+int lua_curl_append(http_bytes *to, const char *bytes, size_t length) {
+  if (to->capacity - to->length < length) {
+    size_t capacity = to->capacity ? to->capacity : 1024;
+    while (capacity - to->length < length) capacity *= 2;
+    char *larger = realloc(to->bytes, capacity);
+    if (!larger) return 0;
+    to->bytes = larger;
+    to->capacity = capacity;
+  }
+  if (length) memcpy(to->bytes + to->length, bytes, length);
+  to->length += length;
+  return 1;
+}
+
+void lua_curl_changed(lua_transfer *transfer) {
+  lua_multi *multi = transfer->multi;
+  if (transfer->is_changed || !multi) return;
+  transfer->is_changed = 1;
+  transfer->next_changed = NULL;
+  if (multi->last_changed) multi->last_changed->next_changed = transfer;
+  else multi->changed = transfer;
+  multi->last_changed = transfer;
+}
+
+static void add_event(lua_multi *multi, int fd, int what) {
+  if (multi->event_count == multi->event_capacity) {
+    size_t capacity = multi->event_capacity ? multi->event_capacity * 2 : 32;
+    void *larger = realloc(multi->events, capacity * sizeof *multi->events);
+    if (!larger) return;
+    multi->events = larger;
+    multi->event_capacity = capacity;
+  }
+  multi->events[multi->event_count++] = (struct lua_socket_event){fd, what};
+}
+
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *socket) {
+  (void)easy, (void)socket;
+  add_event(data, fd, what);
+  return 0;
+}
+
+static int on_timer(CURLM *handle, long milliseconds, void *data) {
+  (void)handle;
+  lua_multi *multi = data;
+  multi->timeout = milliseconds;
+  multi->timeout_changed = 1;
+  return 0;
+}
+
+static lua_multi *check_multi(lua_State *L) {
+  lua_multi *multi = luaL_checkudata(L, 1, MULTI);
+  if (!multi->multi) luaL_error(L, "http: the client is closed");
+  return multi;
+}
+
+static void close_multi(lua_multi *multi) {
+  if (!multi->multi) return;
+  while (multi->transfers) {
+    lua_transfer *transfer = multi->transfers;
+    lua_curl_end(transfer);
+    transfer->multi = NULL;
+  }
+  lua_curl.curl_multi_cleanup(multi->multi);
+  if (multi->share) lua_curl.curl_share_cleanup(multi->share);
+  // Those that were to be closed by Lua.
+  for (size_t i = multi->event_taken; i < multi->event_count; i++)
+    if (multi->events[i].what < 0) close(multi->events[i].fd);
+  free(multi->events);
+  *multi = (lua_multi){0};
+}
+
+static int collect_multi(lua_State *L) {
+  close_multi(lua_touserdata(L, 1));
+  return 0;
+}
+
+// multi(connections for each host, connections in all, keeps cookies)
+static int make_multi(lua_State *L) {
+  lua_multi *multi = lua_newuserdatauv(L, sizeof *multi, 0);
+  *multi = (lua_multi){.timeout = -1};
+  luaL_setmetatable(L, MULTI);
+  multi->multi = lua_curl.curl_multi_init();
+  if (!multi->multi) return luaL_error(L, "not enough memory");
+  lua_curl.curl_multi_setopt(multi->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+  lua_curl.curl_multi_setopt(multi->multi, CURLMOPT_SOCKETDATA, multi);
+  lua_curl.curl_multi_setopt(multi->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+  lua_curl.curl_multi_setopt(multi->multi, CURLMOPT_TIMERDATA, multi);
+  long per_host = (long)luaL_checkinteger(L, 1), in_all = (long)luaL_checkinteger(L, 2);
+  lua_curl.curl_multi_setopt(multi->multi, CURLMOPT_MAX_HOST_CONNECTIONS, per_host);
+  lua_curl.curl_multi_setopt(multi->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, in_all);
+  lua_curl.curl_multi_setopt(multi->multi, CURLMOPT_MAXCONNECTS, in_all > 0 ? in_all : 256L);
+  if (lua_toboolean(L, 3)) {
+    multi->share = lua_curl.curl_share_init();
+    if (!multi->share) return luaL_error(L, "not enough memory");
+    lua_curl.curl_share_setopt(multi->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_COOKIE);
+  }
+  return 1;
+}
+
+static void find_ended(lua_multi *multi) {
+  int left;
+  CURLMsg *message;
+  while ((message = lua_curl.curl_multi_info_read(multi->multi, &left))) {
+    if (message->msg != CURLMSG_DONE) continue;
+    for (lua_transfer *transfer = multi->transfers; transfer; transfer = transfer->next) {
+      if (transfer->easy != message->easy_handle) continue;
+      transfer->is_over = 1;
+      transfer->code = message->data.result;
+      lua_curl_changed(transfer);
+      break;
+    }
+  }
+}
+
+// multi:act(fd, mask): something has happened at a descriptor; -1: the time is over
+static int act(lua_State *L) {
+  lua_multi *multi = check_multi(L);
+  int running;
+  lua_curl.curl_multi_socket_action(multi->multi, (curl_socket_t)luaL_checkinteger(L, 2), (int)luaL_checkinteger(L, 3), &running);
+  find_ended(multi);
+  return 0;
+}
+
+enum { EVENT_SOCKET = 1, EVENT_CLOSE, EVENT_TIMEOUT, EVENT_TRANSFER };
+
+// multi:next() -> kind, …: 1, fd, what to watch for (1 input, 2 output, 3 both, 4 nothing); 2, fd to close; 3, seconds or nil;
+// 4, number of a transfer that has changed; or nothing
+static int next_event(lua_State *L) {
+  lua_multi *multi = check_multi(L);
+  find_ended(multi);
+  if (multi->event_taken < multi->event_count) {
+    struct lua_socket_event event = multi->events[multi->event_taken++];
+    lua_pushinteger(L, event.what < 0 ? EVENT_CLOSE : EVENT_SOCKET);
+    lua_pushinteger(L, event.fd);
+    lua_pushinteger(L, event.what);
+    return 3;
+  }
+  multi->event_taken = multi->event_count = 0;
+  if (multi->timeout_changed) {
+    multi->timeout_changed = 0;
+    lua_pushinteger(L, EVENT_TIMEOUT);
+    if (multi->timeout < 0) lua_pushnil(L);
+    else lua_pushnumber(L, (lua_Number)multi->timeout / 1000);
+    return 2;
+  }
+  lua_transfer *transfer = multi->changed;
+  if (!transfer) return 0;
+  multi->changed = transfer->next_changed;
+  if (!multi->changed) multi->last_changed = NULL;
+  transfer->is_changed = 0;
+  lua_pushinteger(L, EVENT_TRANSFER);
+  lua_pushinteger(L, transfer->number);
+  return 2;
+}
+
+static int close_socket(lua_State *L) {
+  close((int)luaL_checkinteger(L, 2));
+  return 0;
+}
+
+static int close_method(lua_State *L) {
+  close_multi(luaL_checkudata(L, 1, MULTI));
+  return 0;
+}
+
+// multi:start(options) -> transfer, its number
+static int start(lua_State *L) {
+  lua_multi *multi = check_multi(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_transfer *transfer = lua_newuserdatauv(L, sizeof *transfer, 2);
+  *transfer = (lua_transfer){0};
+  luaL_setmetatable(L, TRANSFER);
+  // It needs the multi, and the texts in its options.
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, -2, 2);
+  transfer->easy = lua_curl.curl_easy_init();
+  if (!transfer->easy) return luaL_error(L, "not enough memory");
+  if (multi->share) lua_curl.curl_easy_setopt(transfer->easy, CURLOPT_SHARE, multi->share);
+  transfer->number = ++multi->count;
+  transfer->multi = multi;
+  lua_curl_configure(L, transfer, 2);
+  transfer->next = multi->transfers;
+  if (transfer->next) transfer->next->previous = transfer;
+  multi->transfers = transfer;
+  CURLMcode code = lua_curl.curl_multi_add_handle(multi->multi, transfer->easy);
+  if (code != CURLM_OK) {
+    lua_curl_end(transfer);
+    return luaL_error(L, "http: libcurl refuses the request (%d)", (int)code);
+  }
+  lua_pushinteger(L, transfer->number);
+  return 2;
+}
+
+void lua_curl_end(lua_transfer *transfer) {
+  lua_multi *multi = transfer->multi;
+  if (transfer->easy) {
+    if (multi) {
+      lua_curl.curl_multi_remove_handle(multi->multi, transfer->easy);
+      if (transfer->previous) transfer->previous->next = transfer->next;
+      else if (multi->transfers == transfer) multi->transfers = transfer->next;
+      if (transfer->next) transfer->next->previous = transfer->previous;
+    }
+    lua_curl.curl_easy_cleanup(transfer->easy);
+    transfer->easy = NULL;
+  }
+  if (multi && transfer->is_changed) {
+    lua_transfer **place = &multi->changed, *last = NULL;
+    while (*place != transfer) last = *place, place = &(*place)->next_changed;
+    *place = transfer->next_changed;
+    if (multi->last_changed == transfer) multi->last_changed = last;
+    transfer->is_changed = 0;
+  }
+  for (int i = 0; i < 4; i++) {
+    lua_curl.curl_slist_free_all(transfer->lists[i]);
+    transfer->lists[i] = NULL;
+  }
+  free(transfer->upload.bytes);
+  transfer->upload = (http_bytes){0};
+  transfer->previous = transfer->next = NULL;
+}
+
+// Descriptors are closed by Lua, after it has stopped watching them: a number that is used again meanwhile would be mistaken.
+int lua_curl_close_later(void *data, curl_socket_t fd);
+int lua_curl_close_later(void *data, curl_socket_t fd) {
+  lua_multi *multi = data;
+  if (multi && multi->multi) add_event(multi, fd, -1);
+  else close(fd);
+  return 0;
+}
+
+static void make_metatable(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction collect) {
+  if (luaL_newmetatable(L, name)) {
+    lua_pushcfunction(L, collect);
+    lua_setfield(L, -2, "__gc");
+    lua_newtable(L);
+    luaL_setfuncs(L, methods, 0);
+    lua_setfield(L, -2, "__index");
+  }
+  lua_pop(L, 1);
+}
+
+int http_open_curl(lua_State *L) {
+  static const luaL_Reg methods[] = {{"act", act},         {"next", next_event}, {"close_socket", close_socket},
+                                     {"start", start},     {"close", close_method}, {NULL, NULL}};
+  const char *problem;
+  if (!lua_curl_load(&problem)) {
+    lua_pushnil(L);
+    lua_pushstring(L, problem);
+    return 2;
+  }
+  luaL_checkstack(L, 10, NULL);
+  make_metatable(L, MULTI, methods, collect_multi);
+  make_metatable(L, TRANSFER, lua_curl_transfer_methods, lua_curl_collect_transfer);
+  lua_createtable(L, 0, 2);
+  lua_pushcfunction(L, make_multi);
+  lua_setfield(L, -2, "multi");
+  lua_pushstring(L, lua_curl.curl_version_info(CURLVERSION_NOW)->version);
+  lua_setfield(L, -2, "version");
+  return 1;
+}

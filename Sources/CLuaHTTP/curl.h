@@ -1,0 +1,67 @@
+// libcurl, loaded at its first use, and what is kept of a transfer. Between the C files of this target.
+#pragma once
+
+#include <HTTP.h>
+#include <curl/curl.h>
+#include <lauxlib.h>
+
+#define CURL_FUNCTIONS(X) \
+  X(curl_global_init) X(curl_version_info) X(curl_easy_init) X(curl_easy_cleanup) X(curl_easy_setopt) X(curl_easy_getinfo) \
+  X(curl_easy_pause) X(curl_easy_strerror) X(curl_slist_append) X(curl_slist_free_all) X(curl_multi_init) X(curl_multi_cleanup) \
+  X(curl_multi_setopt) X(curl_multi_add_handle) X(curl_multi_remove_handle) X(curl_multi_socket_action) X(curl_multi_info_read) \
+  X(curl_share_init) X(curl_share_setopt) X(curl_share_cleanup)
+
+/// The functions of libcurl. They check types only as functions, not as curl's macros.
+extern struct curl_functions {
+#define DECLARE(name) __typeof__(name) *name;
+  CURL_FUNCTIONS(DECLARE)
+#undef DECLARE
+} lua_curl;
+
+/// 1 if libcurl is there, which then is ready; else 0 and why not.
+int lua_curl_load(const char **problem);
+
+typedef struct lua_multi lua_multi;
+
+/// A request and its answer, as far as they are here.
+typedef struct lua_transfer {
+  CURL *easy;                ///< NULL once it is over and its results were taken
+  lua_multi *multi;          ///< NULL when that is closed
+  struct lua_transfer *previous, *next;         ///< of the same multi
+  struct lua_transfer *next_changed;
+  lua_Integer number;
+  struct curl_slist *lists[4];
+  http_bytes head, input, upload;
+  size_t taken;              ///< of `upload`, what curl has
+  size_t high_water, max_body, received;
+  int head_is_complete, is_interim, follows, redirects, max_redirects;
+  int is_paused;             ///< the answer, until somebody reads it
+  int upload_is_paused, upload_ended, upload_failed;
+  int is_changed, is_over, is_too_large;
+  CURLcode code;
+  char error[CURL_ERROR_SIZE];
+} lua_transfer;
+
+struct lua_multi {
+  CURLM *multi;
+  CURLSH *share;
+  lua_transfer *transfers, *changed, *last_changed;
+  lua_Integer count;
+  struct lua_socket_event { int fd, what; } *events;  ///< -1 in what: close it
+  size_t event_count, event_capacity, event_taken;
+  long timeout;
+  int timeout_changed, is_inside;
+};
+
+/// Begins a transfer with the options of the table at `index`. Raises for wrong ones.
+void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index);
+/// Tells Lua, when it asks next, that something about this transfer has changed.
+void lua_curl_changed(lua_transfer *transfer);
+/// Ends it, whatever it was doing.
+void lua_curl_end(lua_transfer *transfer);
+int lua_curl_append(http_bytes *to, const char *bytes, size_t length);
+
+extern const luaL_Reg lua_curl_transfer_methods[];
+int lua_curl_collect_transfer(lua_State *L);
+#define TRANSFER "runloop.http.transfer"
+#define MULTI "runloop.http.multi"

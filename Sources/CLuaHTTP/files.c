@@ -1,0 +1,77 @@
+// Files beneath a directory, which no path and no link leads out of.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "private.h"
+
+static int open_beneath(int root, const char *path) {
+  struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+  for (int i = 0; i < 8; i++) {
+    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    // Somebody renamed a directory on the way meanwhile.
+    if (fd >= 0 || errno != EAGAIN) return fd;
+  }
+  return -1;
+}
+
+// open_file(directory, path) -> descriptor, size, seconds, nanoseconds, inode; or nil, error number name: "ENOENT", "EISDIR", …
+// The path is relative; without one, the first is the file itself.
+int lua_http_open_file(lua_State *L) {
+  const char *directory = luaL_checkstring(L, 1), *path = luaL_optstring(L, 2, NULL);
+  int fd;
+  if (path) {
+    int root = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) return lua_pushnil(L), lua_pushstring(L, strerrorname_np(errno)), 2;
+    fd = open_beneath(root, *path ? path : ".");
+    int number = errno;
+    close(root);
+    errno = number;
+  } else {
+    fd = open(directory, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  }
+  struct stat status;
+  if (fd < 0 || fstat(fd, &status) < 0) {
+    int number = errno;
+    if (fd >= 0) close(fd);
+    return lua_pushnil(L), lua_pushstring(L, strerrorname_np(number)), 2;
+  }
+  if (!S_ISREG(status.st_mode)) {
+    close(fd);
+    return lua_pushnil(L), lua_pushstring(L, S_ISDIR(status.st_mode) ? "EISDIR" : "EACCES"), 2;
+  }
+  lua_pushinteger(L, fd);
+  lua_pushinteger(L, status.st_size);
+  lua_pushinteger(L, status.st_mtim.tv_sec);
+  lua_pushinteger(L, status.st_mtim.tv_nsec);
+  lua_pushinteger(L, (lua_Integer)status.st_ino);
+  return 5;
+}
+
+// read_file(descriptor, offset, count) -> bytes, "" at the end; or nil, error
+int lua_http_read_file(lua_State *L) {
+  int fd = (int)luaL_checkinteger(L, 1);
+  size_t count = (size_t)luaL_checkinteger(L, 3);
+  luaL_Buffer buffer;
+  char *to = luaL_buffinitsize(L, &buffer, count);
+  ssize_t got = pread(fd, to, count, luaL_checkinteger(L, 2));
+  if (got < 0) return lua_pushnil(L), lua_pushstring(L, strerrorname_np(errno)), 2;
+  luaL_pushresultsize(&buffer, (size_t)got);
+  return 1;
+}
+
+int lua_http_seek_file(lua_State *L) {
+  lua_pushboolean(L, lseek((int)luaL_checkinteger(L, 1), luaL_checkinteger(L, 2), SEEK_SET) >= 0);
+  return 1;
+}
+
+int lua_http_close_file(lua_State *L) {
+  close((int)luaL_checkinteger(L, 1));
+  return 0;
+}

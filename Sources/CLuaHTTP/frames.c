@@ -1,0 +1,167 @@
+// WebSocket frames for Lua, and zlib.
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "private.h"
+
+// read_frame(bytes, position, is_masked, max, is_compressed) -> next position, code, payload, is final, is compressed; nil, bytes that
+// are missing; false, close code, problem. `is_masked`: whether frames have to be.
+int lua_http_read_frame(lua_State *L) {
+  size_t length;
+  const char *bytes = luaL_checklstring(L, 1, &length);
+  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
+  http_frame frame;
+  const char *problem = NULL;
+  int found = http_read_frame(&frame, bytes + position, length - position, &problem);
+  if (found > 0 && frame.is_masked != lua_toboolean(L, 3))
+    found = -1, problem = frame.is_masked ? "a server must not mask" : "a client has to mask";
+  if (found > 0 && frame.is_compressed && !lua_toboolean(L, 5)) found = -1, problem = "a reserved bit is set";
+  if (found < 0) {
+    lua_pushboolean(L, 0);
+    lua_pushinteger(L, 1002);
+    lua_pushstring(L, problem);
+    return 3;
+  }
+  if (found == 0) {
+    lua_pushnil(L);
+    lua_pushinteger(L, 1);
+    return 2;
+  }
+  if (frame.length > (uint64_t)luaL_checkinteger(L, 4)) {
+    lua_pushboolean(L, 0);
+    lua_pushinteger(L, 1009);
+    lua_pushliteral(L, "a message that is too long");
+    return 3;
+  }
+  size_t available = length - position - frame.head_length;
+  if (available < frame.length) {
+    lua_pushnil(L);
+    lua_pushinteger(L, (lua_Integer)(frame.length - available));
+    return 2;
+  }
+  lua_pushinteger(L, (lua_Integer)(position + frame.head_length + frame.length + 1));
+  lua_pushinteger(L, frame.code);
+  const char *payload = bytes + position + frame.head_length;
+  if (frame.is_masked) {
+    luaL_Buffer buffer;
+    char *to = luaL_buffinitsize(L, &buffer, (size_t)frame.length);
+    memcpy(to, payload, (size_t)frame.length);
+    http_mask(to, (size_t)frame.length, frame.mask, 0);
+    luaL_pushresultsize(&buffer, (size_t)frame.length);
+  } else {
+    lua_pushlstring(L, payload, (size_t)frame.length);
+  }
+  lua_pushboolean(L, frame.is_final);
+  lua_pushboolean(L, frame.is_compressed);
+  return 5;
+}
+
+// write_frame(code, payload, masks, is_compressed) -> bytes
+int lua_http_write_frame(lua_State *L) {
+  size_t length;
+  const char *payload = luaL_checklstring(L, 2, &length);
+  unsigned char mask[4];
+  int masks = lua_toboolean(L, 3);
+  if (masks && getrandom(mask, sizeof mask, 0) != sizeof mask) return luaL_error(L, "http: no random numbers");
+  char head[14];
+  size_t head_length = http_write_frame(head, (int)luaL_checkinteger(L, 1), lua_toboolean(L, 4), length, masks ? mask : NULL);
+  luaL_Buffer buffer;
+  char *to = luaL_buffinitsize(L, &buffer, head_length + length);
+  memcpy(to, head, head_length);
+  memcpy(to + head_length, payload, length);
+  if (masks) http_mask(to + head_length, length, mask, 0);
+  luaL_pushresultsize(&buffer, head_length + length);
+  return 1;
+}
+
+// check_utf8(state, bytes) -> state, or nil; a state of which the lowest byte is 0 is between two characters
+int lua_http_check_utf8(lua_State *L) {
+  size_t length;
+  uint32_t state = (uint32_t)luaL_checkinteger(L, 1);
+  const char *bytes = luaL_checklstring(L, 2, &length);
+  if (!http_check_utf8(&state, bytes, length)) return lua_pushnil(L), 1;
+  lua_pushinteger(L, (state & 255) ? state : 0);
+  return 1;
+}
+
+// accept_key(key) -> what the server answers it with
+int lua_http_accept_key(lua_State *L) {
+  static const char magic[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+  size_t length;
+  const char *key = luaL_checklstring(L, 1, &length);
+  char text[128];
+  if (length > 80) return lua_pushnil(L), 1;
+  memcpy(text, key, length);
+  memcpy(text + length, magic, sizeof magic - 1);
+  unsigned char digest[20];
+  http_sha1(digest, text, length + sizeof magic - 1);
+  lua_pushlstring(L, text, http_write_base64(text, digest, 20));
+  return 1;
+}
+
+int lua_http_random_key(lua_State *L) {
+  unsigned char bytes[16];
+  char text[24];
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return luaL_error(L, "http: no random numbers");
+  lua_pushlstring(L, text, http_write_base64(text, bytes, sizeof bytes));
+  return 1;
+}
+
+// zlib -------------------------------------------------------------------------------------------------------------------
+
+typedef struct stream {
+  http_deflate *deflate;
+  http_bytes output;
+} stream;
+
+// stream(bytes, is last, max) -> bytes; or nil, problem
+static int step(lua_State *L) {
+  stream *s = lua_touserdata(L, lua_upvalueindex(1));
+  size_t length;
+  const char *bytes = luaL_checklstring(L, 1, &length);
+  s->output.length = 0;
+  int status = http_step_deflate(s->deflate, bytes, length, lua_toboolean(L, 2), (size_t)luaL_optinteger(L, 3, 1 << 30), &s->output);
+  if (status == 1) lua_pushlstring(L, s->output.bytes, s->output.length);
+  else lua_pushnil(L);
+  if (s->output.capacity > 65536) {
+    free(s->output.bytes);
+    s->output = (http_bytes){0};
+  }
+  if (status == 1) return 1;
+  if (status == -2) return luaL_error(L, "not enough memory");
+  lua_pushstring(L, status == 0 ? "the compressed data is damaged" : "a message that is too long");
+  return 2;
+}
+
+static int reset(lua_State *L) {
+  http_reset_deflate(((stream *)lua_touserdata(L, lua_upvalueindex(1)))->deflate);
+  return 0;
+}
+
+static int collect(lua_State *L) {
+  stream *s = lua_touserdata(L, 1);
+  http_close_deflate(s->deflate);
+  free(s->output.bytes);
+  *s = (stream){0};
+  return 0;
+}
+
+// deflate(compresses, is gzip, window) -> step, reset; or nil without libz
+int lua_http_deflate(lua_State *L) {
+  if (!http_has_zlib()) return lua_pushnil(L), 1;
+  stream *s = lua_newuserdatauv(L, sizeof *s, 0);
+  *s = (stream){0};
+  if (luaL_newmetatable(L, "runloop.http.deflate")) {
+    lua_pushcfunction(L, collect);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  s->deflate = http_open_deflate(lua_toboolean(L, 1), lua_toboolean(L, 2), (int)luaL_optinteger(L, 3, 15));
+  if (!s->deflate) return luaL_error(L, "not enough memory");
+  lua_pushvalue(L, -1);
+  lua_pushcclosure(L, step, 1);
+  lua_insert(L, -2);
+  lua_pushcclosure(L, reset, 1);
+  return 2;
+}

@@ -1,0 +1,149 @@
+// The library of the native half, and texts.
+#include <stdlib.h>
+#include <string.h>
+
+#include "private.h"
+
+// unescape(text, is_form) -> text, or nil
+static int unescape(lua_State *L) {
+  size_t length;
+  const char *text = luaL_checklstring(L, 1, &length);
+  // Most have nothing to do.
+  if (!memchr(text, '%', length) && !(lua_toboolean(L, 2) && memchr(text, '+', length))) return lua_settop(L, 1), 1;
+  luaL_Buffer buffer;
+  char *to = luaL_buffinitsize(L, &buffer, length);
+  ptrdiff_t count = http_unescape(to, text, length, lua_toboolean(L, 2));
+  if (count < 0) return lua_pushnil(L), 1;
+  luaL_pushresultsize(&buffer, (size_t)count);
+  return 1;
+}
+
+// escape(text, is_form) -> text: all but letters, digits and -._~ as %XX
+static int escape(lua_State *L) {
+  static const char hex[] = "0123456789ABCDEF";
+  size_t length;
+  const char *text = luaL_checklstring(L, 1, &length);
+  int is_form = lua_toboolean(L, 2);
+  luaL_Buffer buffer;
+  char *to = luaL_buffinitsize(L, &buffer, length * 3 + 1);
+  size_t count = 0;
+  for (size_t i = 0; i < length; i++) {
+    unsigned char c = (unsigned char)text[i];
+    if ((c | 32) - 'a' < 26u && (c | 32) >= 'a') to[count++] = (char)c;
+    else if ((c >= '0' && c <= '9') || (c && strchr("-._~", c))) to[count++] = (char)c;
+    else if (c == ' ' && is_form) to[count++] = '+';
+    else to[count++] = '%', to[count++] = hex[c >> 4], to[count++] = hex[c & 15];
+  }
+  luaL_pushresultsize(&buffer, count);
+  return 1;
+}
+
+// clean_path(text) -> path, or nil: it is bad, or leaves its root
+static int clean_path(lua_State *L) {
+  size_t length;
+  const char *text = luaL_checklstring(L, 1, &length);
+  luaL_Buffer buffer;
+  char *to = luaL_buffinitsize(L, &buffer, length + 1);
+  ptrdiff_t count = http_clean_path(to, text, length);
+  if (count < 0) return lua_pushnil(L), 1;
+  luaL_pushresultsize(&buffer, (size_t)count);
+  return 1;
+}
+
+static int write_date(lua_State *L) {
+  char text[30];
+  http_write_date(text, luaL_checkinteger(L, 1));
+  lua_pushlstring(L, text, 29);
+  return 1;
+}
+
+static int read_date(lua_State *L) {
+  size_t length;
+  const char *text = luaL_checklstring(L, 1, &length);
+  int64_t seconds = http_read_date(text, length);
+  if (seconds < 0) return lua_pushnil(L), 1;
+  lua_pushinteger(L, seconds);
+  return 1;
+}
+
+static int is_token(lua_State *L) {
+  size_t length;
+  const char *text = luaL_checklstring(L, 1, &length);
+  lua_pushboolean(L, http_is_token(text, length));
+  return 1;
+}
+
+static int is_value(lua_State *L) {
+  size_t length;
+  const char *text = luaL_checklstring(L, 1, &length);
+  lua_pushboolean(L, http_is_value(text, length));
+  return 1;
+}
+
+static int base64(lua_State *L) {
+  size_t length;
+  const char *text = luaL_checklstring(L, 1, &length);
+  luaL_Buffer buffer;
+  char *to = luaL_buffinitsize(L, &buffer, (length + 2) / 3 * 4);
+  luaL_pushresultsize(&buffer, http_write_base64(to, (const unsigned char *)text, length));
+  return 1;
+}
+
+// Fields are kept under their names in small letters: another spelling is found by way of that.
+static int find_field(lua_State *L) {
+  size_t length;
+  if (lua_type(L, 2) != LUA_TSTRING) return 0;
+  const char *name = lua_tolstring(L, 2, &length);
+  char lower[256];
+  if (length > sizeof lower) return 0;
+  int is_lower = 1;
+  for (size_t i = 0; i < length; i++) {
+    unsigned char c = (unsigned char)name[i];
+    if (c >= 'A' && c <= 'Z') is_lower = 0, c |= 32;
+    lower[i] = (char)c;
+  }
+  if (is_lower) return 0;
+  lua_pushlstring(L, lower, length);
+  lua_rawget(L, 1);
+  return 1;
+}
+
+static int free_output(lua_State *L) {
+  http_bytes *output = lua_touserdata(L, 1);
+  free(output->bytes);
+  *output = (http_bytes){0};
+  return 0;
+}
+
+int http_open_native(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"unescape", unescape},   {"escape", escape},   {"clean_path", clean_path}, {"write_date", write_date},
+      {"read_date", read_date}, {"is_token", is_token}, {"is_value", is_value},   {"base64", base64},
+      {"chunks", lua_http_chunks}, {"read_frame", lua_http_read_frame}, {"write_frame", lua_http_write_frame},
+      {"check_utf8", lua_http_check_utf8}, {"accept_key", lua_http_accept_key}, {"random_key", lua_http_random_key},
+      {"deflate", lua_http_deflate}, {"open_file", lua_http_open_file}, {"read_file", lua_http_read_file},
+      {"seek_file", lua_http_seek_file}, {"close_file", lua_http_close_file}, {NULL, NULL}};
+  luaL_newlib(L, functions);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, find_field);
+  lua_setfield(L, -2, "__index");
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -3, "fields");
+  lua_pushvalue(L, -1);
+  lua_pushcclosure(L, lua_http_read_request, 1);
+  lua_setfield(L, -3, "read_request");
+  lua_pushcclosure(L, lua_http_read_response, 1);
+  lua_setfield(L, -2, "read_response");
+  http_bytes *output = lua_newuserdatauv(L, sizeof *output, 0);
+  *output = (http_bytes){0};
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, free_output);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_pushcclosure(L, lua_http_write_response, 1);
+  lua_setfield(L, -3, "write_response");
+  lua_pushcclosure(L, lua_http_write_request, 1);
+  lua_setfield(L, -2, "write_request");
+  return 1;
+}

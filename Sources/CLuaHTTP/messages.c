@@ -1,0 +1,344 @@
+// Requests and responses between bytes and tables.
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "private.h"
+
+// One table of fields: names in small letters; what comes several times is joined by commas, but for cookies.
+static void push_fields(lua_State *L, const http_head *head, int are_lists) {
+  lua_createtable(L, 0, head->field_count);
+  for (int i = 0; i < head->field_count; i++) {
+    http_span name = head->fields[i].name, value = head->fields[i].value;
+    char lower[256];
+    if (name.length > sizeof lower) continue;
+    for (size_t k = 0; k < name.length; k++) {
+      unsigned char c = (unsigned char)name.start[k];
+      lower[k] = (char)(c >= 'A' && c <= 'Z' ? c | 32 : c);
+    }
+    lua_pushlstring(L, lower, name.length);
+    lua_pushvalue(L, -1);
+    int is_first = lua_rawget(L, -3) == LUA_TNIL;
+    int is_list = are_lists && name.length == 10 && memcmp(lower, "set-cookie", 10) == 0;
+    if (is_list) {
+      // name, list or nil
+      if (is_first) {
+        lua_pop(L, 1);
+        lua_createtable(L, 1, 0);
+      }
+      lua_pushlstring(L, value.start, value.length);
+      lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    } else if (is_first) {
+      lua_pop(L, 1);
+      lua_pushlstring(L, value.start, value.length);
+    } else {
+      lua_pushstring(L, name.length == 6 && memcmp(lower, "cookie", 6) == 0 ? "; " : ", ");
+      lua_pushlstring(L, value.start, value.length);
+      lua_concat(L, 3);
+    }
+    lua_rawset(L, -3);
+  }
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_setmetatable(L, -2);
+}
+
+enum { KEEPS_ALIVE = 1, IS_UPGRADE = 2, EXPECTS_CONTINUE = 4 };
+
+static void push_framing(lua_State *L, const http_head *head) {
+  lua_pushinteger(L, head->is_chunked ? -2 : head->content_length);
+  lua_pushinteger(L, (head->keeps_alive ? KEEPS_ALIVE : 0) | (head->is_upgrade ? IS_UPGRADE : 0) |
+                         (head->expects_continue ? EXPECTS_CONTINUE : 0));
+}
+
+static int read_head(lua_State *L, http_head *head, int is_response) {
+  size_t length;
+  const char *bytes = luaL_checklstring(L, 1, &length);
+  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
+  if (position > length) position = length;
+  int found = http_read_head(head, bytes + position, length - position, is_response, (size_t)luaL_checkinteger(L, 3));
+  if (found > 0) {
+    lua_pushinteger(L, (lua_Integer)(position + head->length + 1));
+    return -1;
+  }
+  lua_settop(L, 0);
+  if (found == 0) return lua_pushnil(L), 1;
+  lua_pushboolean(L, 0);
+  lua_pushinteger(L, head->status);
+  lua_pushstring(L, head->problem);
+  return 3;
+}
+
+// read_request(bytes, position, max) -> next position, method, target, minor, fields, length, flags; length: -1 none, -2 chunked;
+// nil: incomplete; false, status, problem: bad
+int lua_http_read_request(lua_State *L) {
+  http_head head;
+  int count = read_head(L, &head, 0);
+  if (count >= 0) return count;
+  lua_pushlstring(L, head.method.start, head.method.length);
+  lua_pushlstring(L, head.target.start, head.target.length);
+  lua_pushinteger(L, head.minor);
+  push_fields(L, &head, 0);
+  push_framing(L, &head);
+  return 7;
+}
+
+// read_response(bytes, position, max) -> next position, status, reason, minor, fields, length, flags; or as read_request
+int lua_http_read_response(lua_State *L) {
+  http_head head;
+  int count = read_head(L, &head, 1);
+  if (count >= 0) return count;
+  lua_pushinteger(L, head.status);
+  lua_pushlstring(L, head.reason.start, head.reason.length);
+  lua_pushinteger(L, head.minor);
+  push_fields(L, &head, 1);
+  push_framing(L, &head);
+  return 7;
+}
+
+static const char *reason_of(lua_Integer status) {
+  switch (status) {
+#define STATUS(number, text) case number: return text;
+    STATUS(100, "Continue") STATUS(101, "Switching Protocols") STATUS(103, "Early Hints")
+    STATUS(200, "OK") STATUS(201, "Created") STATUS(202, "Accepted") STATUS(203, "Non-Authoritative Information")
+    STATUS(204, "No Content") STATUS(205, "Reset Content") STATUS(206, "Partial Content") STATUS(207, "Multi-Status")
+    STATUS(300, "Multiple Choices") STATUS(301, "Moved Permanently") STATUS(302, "Found") STATUS(303, "See Other")
+    STATUS(304, "Not Modified") STATUS(307, "Temporary Redirect") STATUS(308, "Permanent Redirect")
+    STATUS(400, "Bad Request") STATUS(401, "Unauthorized") STATUS(402, "Payment Required") STATUS(403, "Forbidden")
+    STATUS(404, "Not Found") STATUS(405, "Method Not Allowed") STATUS(406, "Not Acceptable")
+    STATUS(408, "Request Timeout") STATUS(409, "Conflict") STATUS(410, "Gone") STATUS(411, "Length Required")
+    STATUS(412, "Precondition Failed") STATUS(413, "Content Too Large") STATUS(414, "URI Too Long")
+    STATUS(415, "Unsupported Media Type") STATUS(416, "Range Not Satisfiable") STATUS(417, "Expectation Failed")
+    STATUS(418, "I'm a teapot") STATUS(421, "Misdirected Request") STATUS(422, "Unprocessable Content") STATUS(423, "Locked")
+    STATUS(425, "Too Early") STATUS(426, "Upgrade Required") STATUS(428, "Precondition Required")
+    STATUS(429, "Too Many Requests") STATUS(431, "Request Header Fields Too Large")
+    STATUS(451, "Unavailable For Legal Reasons") STATUS(500, "Internal Server Error") STATUS(501, "Not Implemented")
+    STATUS(502, "Bad Gateway") STATUS(503, "Service Unavailable") STATUS(504, "Gateway Timeout")
+    STATUS(505, "HTTP Version Not Supported") STATUS(507, "Insufficient Storage")
+#undef STATUS
+    default: return "Unknown";
+  }
+}
+
+// What is written goes into a buffer that the state keeps in a userdata, the upvalue.
+typedef struct output {
+  lua_State *L;
+  http_bytes *to;
+} output;
+
+static output begin_output(lua_State *L) {
+  output out = {L, lua_touserdata(L, lua_upvalueindex(1))};
+  out.to->length = 0;
+  return out;
+}
+
+static char *reserve(output *out, size_t count) {
+  http_bytes *to = out->to;
+  if (to->capacity - to->length < count) {
+    size_t capacity = to->capacity ? to->capacity : 1024;
+    while (capacity - to->length < count) capacity *= 2;
+    char *larger = realloc(to->bytes, capacity);
+    if (!larger) luaL_error(out->L, "not enough memory");
+    to->bytes = larger;
+    to->capacity = capacity;
+  }
+  return to->bytes + to->length;
+}
+
+static void put(output *out, const char *bytes, size_t count) {
+  memcpy(reserve(out, count), bytes, count);
+  out->to->length += count;
+}
+
+static void put_number(output *out, uint64_t number) {
+  char text[24], *p = text + sizeof text;
+  do *--p = (char)('0' + number % 10);
+  while (number /= 10);
+  put(out, p, (size_t)(text + sizeof text - p));
+}
+
+static void put_field(output *out, const char *name, size_t name_length, const char *value, size_t value_length) {
+  if (!http_is_value(value, value_length))
+    luaL_error(out->L, "http: the field '%s' has a control character in its value, which would split the message", name);
+  size_t length = name_length + value_length + 4;
+  char *to = reserve(out, length);
+  memcpy(to, name, name_length);
+  memcpy(to + name_length, ": ", 2);
+  memcpy(to + name_length + 2, value, value_length);
+  memcpy(to + length - 2, "\r\n", 2);
+  out->to->length += length;
+}
+
+static int finish_output(output *out) {
+  lua_pushlstring(out->L, out->to->bytes, out->to->length);
+  if (out->to->capacity > 65536) {
+    free(out->to->bytes);
+    *out->to = (http_bytes){0};
+  }
+  return 1;
+}
+
+// Seconds pass more slowly than answers.
+static const char *current_date(void) {
+  static _Thread_local time_t latest;
+  static _Thread_local char text[30];
+  time_t now = time(NULL);
+  if (now != latest) {
+    http_write_date(text, now);
+    latest = now;
+  }
+  return text;
+}
+
+enum { HAS_LENGTH = 1, HAS_ENCODING = 2, HAS_CONNECTION = 4, HAS_DATE = 8, HAS_HOST = 16 };
+
+static int which_field(const char *name, size_t length) {
+  switch (length) {
+    case 4: return strcasecmp(name, "date") == 0 ? HAS_DATE : strcasecmp(name, "host") == 0 ? HAS_HOST : 0;
+    case 10: return strcasecmp(name, "connection") == 0 ? HAS_CONNECTION : 0;
+    case 14: return strcasecmp(name, "content-length") == 0 ? HAS_LENGTH : 0;
+    case 17: return strcasecmp(name, "transfer-encoding") == 0 ? HAS_ENCODING : 0;
+    default: return 0;
+  }
+}
+
+static void put_value(output *out, const char *name, size_t name_length) {
+  lua_State *L = out->L;
+  size_t length;
+  if (lua_type(L, -1) == LUA_TNUMBER) {
+    lua_pushvalue(L, -1);
+    const char *value = lua_tolstring(L, -1, &length);
+    put_field(out, name, name_length, value, length);
+    lua_pop(L, 1);
+  } else if (lua_type(L, -1) == LUA_TSTRING) {
+    const char *value = lua_tolstring(L, -1, &length);
+    put_field(out, name, name_length, value, length);
+  } else {
+    luaL_error(L, "http: the field '%s' must be a string, a number or a list of them, got %s", name, luaL_typename(L, -1));
+  }
+}
+
+// Writes the fields of the table at `index`, but for those in `left_out`. Returns which of the known ones it has.
+static int put_fields(output *out, int index, int left_out) {
+  lua_State *L = out->L;
+  int found = 0;
+  if (lua_isnoneornil(L, index)) return 0;
+  if (lua_type(L, index) != LUA_TTABLE) luaL_error(L, "http: headers must be a table, got %s", luaL_typename(L, index));
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    size_t length;
+    if (lua_type(L, -2) != LUA_TSTRING)
+      luaL_error(L, "http: the name of a field must be a string, got %s", luaL_typename(L, -2));
+    const char *name = lua_tolstring(L, -2, &length);
+    if (!http_is_token(name, length)) luaL_error(L, "http: '%s' cannot be the name of a field", name);
+    int known = which_field(name, length);
+    found |= known;
+    if (!(known & left_out)) {
+      if (lua_type(L, -1) == LUA_TTABLE) {
+        lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
+        for (lua_Integer i = 1; i <= count; i++) {
+          lua_rawgeti(L, -1, i);
+          put_value(out, name, length);
+          lua_pop(L, 1);
+        }
+      } else {
+        put_value(out, name, length);
+      }
+    }
+    lua_pop(L, 1);
+  }
+  return found;
+}
+
+enum { ANSWER_KEEPS_ALIVE = 1, ANSWER_WITHOUT_BODY = 2, ANSWER_IS_CHUNKED = 4, ANSWER_IS_OLD = 8, ANSWER_IS_SWITCH = 16 };
+
+// write_response(status, fields, flags, body or its length or nil, type) -> bytes. With a body that is a string its length is added;
+// `type` is the Content-Type unless the fields have one.
+int lua_http_write_response(lua_State *L) {
+  output out = begin_output(L);
+  lua_Integer status = luaL_checkinteger(L, 1), flags = luaL_checkinteger(L, 3);
+  size_t length = 0, type_length;
+  const char *body = lua_type(L, 4) == LUA_TSTRING ? lua_tolstring(L, 4, &length) : NULL;
+  const char *reason = reason_of(status);
+  char *line = reserve(&out, 64);
+  memcpy(line, "HTTP/1.1 ", 9);
+  line[9] = (char)('0' + status / 100), line[10] = (char)('0' + status / 10 % 10), line[11] = (char)('0' + status % 10);
+  line[12] = ' ';
+  out.to->length = 13;
+  put(&out, reason, strlen(reason));
+  put(&out, "\r\n", 2);
+  int found = put_fields(&out, 2, HAS_LENGTH | HAS_ENCODING | ((flags & ANSWER_IS_SWITCH) ? 0 : HAS_CONNECTION));
+  if (!(found & HAS_DATE)) put_field(&out, "Date", 4, current_date(), 29);
+  const char *type = lua_tolstring(L, 5, &type_length);
+  if (type) put_field(&out, "Content-Type", 12, type, type_length);
+  if (flags & ANSWER_IS_CHUNKED) {
+    put(&out, "Transfer-Encoding: chunked\r\n", 28);
+  } else if (body || lua_isinteger(L, 4)) {
+    put(&out, "Content-Length: ", 16);
+    put_number(&out, body ? length : (uint64_t)lua_tointeger(L, 4));
+    put(&out, "\r\n", 2);
+  }
+  if (!(flags & ANSWER_IS_SWITCH)) {
+    if (!(flags & ANSWER_KEEPS_ALIVE)) put(&out, "Connection: close\r\n", 19);
+    else if (flags & ANSWER_IS_OLD) put(&out, "Connection: keep-alive\r\n", 24);
+  }
+  put(&out, "\r\n", 2);
+  if (body && !(flags & ANSWER_WITHOUT_BODY)) put(&out, body, length);
+  return finish_output(&out);
+}
+
+// write_request(method, target, fields, body or its length or nil, host) -> bytes. -2 for a length: chunked.
+int lua_http_write_request(lua_State *L) {
+  output out = begin_output(L);
+  size_t method_length, target_length, host_length, length = 0;
+  const char *method = luaL_checklstring(L, 1, &method_length), *target = luaL_checklstring(L, 2, &target_length);
+  const char *host = luaL_checklstring(L, 5, &host_length);
+  const char *body = lua_type(L, 4) == LUA_TSTRING ? lua_tolstring(L, 4, &length) : NULL;
+  put(&out, method, method_length);
+  put(&out, " ", 1);
+  put(&out, target, target_length);
+  put(&out, " HTTP/1.1\r\n", 11);
+  int found = put_fields(&out, 3, HAS_LENGTH | HAS_ENCODING);
+  if (!(found & HAS_HOST)) put_field(&out, "Host", 4, host, host_length);
+  if (lua_isinteger(L, 4) && lua_tointeger(L, 4) == -2) {
+    put(&out, "Transfer-Encoding: chunked\r\n", 28);
+  } else if (body || lua_isinteger(L, 4)) {
+    put(&out, "Content-Length: ", 16);
+    put_number(&out, body ? length : (uint64_t)lua_tointeger(L, 4));
+    put(&out, "\r\n", 2);
+  }
+  put(&out, "\r\n", 2);
+  if (body) put(&out, body, length);
+  return finish_output(&out);
+}
+
+// The decoder of a chunked body ---------------------------------------------------------------------------------------------
+
+// chunks(bytes, position) -> data, next position, is done; or nil: bad
+static int read_chunks(lua_State *L) {
+  http_chunks *chunks = lua_touserdata(L, lua_upvalueindex(1));
+  size_t length;
+  const char *bytes = luaL_checklstring(L, 1, &length);
+  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
+  luaL_Buffer data;
+  luaL_buffinit(L, &data);
+  int is_done = 0;
+  while (!is_done && position < length) {
+    http_span piece;
+    position += http_read_chunk(chunks, bytes + position, length - position, &piece, &is_done);
+    luaL_addlstring(&data, piece.start, piece.length);
+  }
+  luaL_pushresult(&data);
+  if (is_done < 0) return 0;
+  lua_pushinteger(L, (lua_Integer)position + 1);
+  lua_pushboolean(L, is_done);
+  return 3;
+}
+
+// chunks() -> a function
+int lua_http_chunks(lua_State *L) {
+  http_chunks *chunks = lua_newuserdatauv(L, sizeof *chunks, 0);
+  *chunks = (http_chunks){0};
+  lua_pushcclosure(L, read_chunks, 1);
+  return 1;
+}

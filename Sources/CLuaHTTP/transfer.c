@@ -1,0 +1,291 @@
+// A transfer of libcurl's: its options, and the bytes in both directions.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "curl.h"
+
+int lua_curl_close_later(void *data, curl_socket_t fd);
+
+// Callbacks of curl -------------------------------------------------------------------------------------------------------
+
+static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
+  lua_transfer *transfer = data;
+  size_t length = size * count;
+  if (transfer->max_body && transfer->received + length > transfer->max_body) {
+    transfer->is_too_large = 1;
+    return 0;
+  }
+  if (transfer->input.length >= transfer->high_water) {
+    transfer->is_paused = 1;
+    return CURL_WRITEFUNC_PAUSE;
+  }
+  if (!lua_curl_append(&transfer->input, bytes, length)) return 0;
+  transfer->received += length;
+  if (!transfer->head_is_complete) transfer->head_is_complete = 1;
+  lua_curl_changed(transfer);
+  return length;
+}
+
+// Lines of heads, one at a time: of those before the last answer (100, redirects), only the count is of interest.
+static size_t on_head(char *bytes, size_t size, size_t count, void *data) {
+  lua_transfer *transfer = data;
+  size_t length = size * count;
+  if (length > 5 && memcmp(bytes, "HTTP/", 5) == 0) transfer->head.length = 0;
+  if (transfer->head.length + length > 256 * 1024) return 0;
+  if (!lua_curl_append(&transfer->head, bytes, length)) return 0;
+  if (length > 2 || (length == 2 && bytes[0] != '\r')) return length;
+  // The empty line.
+  long status = 0;
+  char *location = NULL;
+  lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+  if (status >= 300 && status < 400 && transfer->max_redirects != 0)
+    lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_REDIRECT_URL, &location);
+  // curl knows the address it goes on to only later: any Location makes it go on.
+  int goes_on = 0;
+  if (status >= 300 && status < 400 && transfer->max_redirects != 0)
+    for (size_t i = 0; i + 10 < transfer->head.length && !goes_on; i++)
+      goes_on = transfer->head.bytes[i] == '\n' && strncasecmp(transfer->head.bytes + i + 1, "location:", 9) == 0;
+  if (status >= 200 && !goes_on) {
+    transfer->head_is_complete = 1;
+    lua_curl_changed(transfer);
+  }
+  return length;
+}
+
+static size_t on_upload(char *to, size_t size, size_t count, void *data) {
+  lua_transfer *transfer = data;
+  if (transfer->upload_failed) return CURL_READFUNC_ABORT;
+  size_t left = transfer->upload.length - transfer->taken;
+  if (left == 0) {
+    if (transfer->upload_ended) return 0;
+    transfer->upload_is_paused = 1;
+    lua_curl_changed(transfer);
+    return CURL_READFUNC_PAUSE;
+  }
+  size_t length = left < size * count ? left : size * count;
+  memcpy(to, transfer->upload.bytes + transfer->taken, length);
+  transfer->taken += length;
+  if (transfer->taken == transfer->upload.length) {
+    transfer->taken = transfer->upload.length = 0;
+    lua_curl_changed(transfer);
+  }
+  return length;
+}
+
+// Options -----------------------------------------------------------------------------------------------------------------
+
+typedef struct option {
+  const char *name;
+  CURLoption option;
+  char type;  // s: text, i: integer, m: seconds as milliseconds, b: boolean, p: post fields, l: list of texts
+} option;
+
+static const option options[] = {
+    {"url", CURLOPT_URL, 's'}, {"method", CURLOPT_CUSTOMREQUEST, 's'}, {"body", CURLOPT_POSTFIELDS, 'p'},
+    {"is_post", CURLOPT_POST, 'b'}, {"is_head", CURLOPT_NOBODY, 'b'}, {"is_upload", CURLOPT_UPLOAD, 'b'},
+    {"upload_size", CURLOPT_INFILESIZE_LARGE, 'o'}, {"headers", CURLOPT_HTTPHEADER, 'l'},
+    {"timeout", CURLOPT_TIMEOUT_MS, 'm'}, {"connect_timeout", CURLOPT_CONNECTTIMEOUT_MS, 'm'},
+    {"idle_timeout", CURLOPT_LOW_SPEED_TIME, 'i'}, {"idle_bytes", CURLOPT_LOW_SPEED_LIMIT, 'i'},
+    {"follow", CURLOPT_FOLLOWLOCATION, 'b'}, {"max_redirects", CURLOPT_MAXREDIRS, 'i'},
+    {"proxy", CURLOPT_PROXY, 's'}, {"no_proxy", CURLOPT_NOPROXY, 's'}, {"unix", CURLOPT_UNIX_SOCKET_PATH, 's'},
+    {"abstract", CURLOPT_ABSTRACT_UNIX_SOCKET, 's'}, {"encoding", CURLOPT_ACCEPT_ENCODING, 's'},
+    {"verify", CURLOPT_SSL_VERIFYPEER, 'b'}, {"verify_host", CURLOPT_SSL_VERIFYHOST, 'i'}, {"ca_file", CURLOPT_CAINFO, 's'},
+    {"ca_directory", CURLOPT_CAPATH, 's'}, {"certificate", CURLOPT_SSLCERT, 's'}, {"key", CURLOPT_SSLKEY, 's'},
+    {"min_version", CURLOPT_SSLVERSION, 'i'}, {"version", CURLOPT_HTTP_VERSION, 'i'}, {"user", CURLOPT_USERNAME, 's'},
+    {"password", CURLOPT_PASSWORD, 's'}, {"agent", CURLOPT_USERAGENT, 's'}, {"cookies", CURLOPT_COOKIEFILE, 's'},
+    {"resolve", CURLOPT_RESOLVE, 'l'}, {"interface", CURLOPT_INTERFACE, 's'}, {"verbose", CURLOPT_VERBOSE, 'b'}};
+
+// A list of texts; the transfer frees it.
+static struct curl_slist *read_list(lua_State *L, lua_transfer *transfer) {
+  int place = 0;
+  while (place < 4 && transfer->lists[place]) place++;
+  if (place == 4) luaL_error(L, "http: too many lists");
+  lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
+  for (lua_Integer i = 1; i <= count; i++) {
+    lua_rawgeti(L, -1, i);
+    struct curl_slist *longer = lua_curl.curl_slist_append(transfer->lists[place], luaL_checkstring(L, -1));
+    lua_pop(L, 1);
+    if (!longer) luaL_error(L, "not enough memory");
+    transfer->lists[place] = longer;
+  }
+  return transfer->lists[place];
+}
+
+static void configure(lua_State *L, lua_transfer *transfer, const option *option) {
+  CURL *easy = transfer->easy;
+  CURLcode code = CURLE_OK;
+  size_t length;
+  switch (option->type) {
+    case 's': code = lua_curl.curl_easy_setopt(easy, option->option, luaL_checkstring(L, -1)); break;
+    case 'i': code = lua_curl.curl_easy_setopt(easy, option->option, (long)luaL_checkinteger(L, -1)); break;
+    case 'b': code = lua_curl.curl_easy_setopt(easy, option->option, (long)lua_toboolean(L, -1)); break;
+    case 'o': code = lua_curl.curl_easy_setopt(easy, option->option, (curl_off_t)luaL_checkinteger(L, -1)); break;
+    case 'm': {
+      lua_Number seconds = luaL_checknumber(L, -1);
+      long milliseconds = seconds >= 2147483 ? 2147483647 : seconds > 0.001 ? (long)(seconds * 1000) : 1;
+      code = lua_curl.curl_easy_setopt(easy, option->option, milliseconds);
+      break;
+    }
+    case 'l': code = lua_curl.curl_easy_setopt(easy, option->option, read_list(L, transfer)); break;
+    case 'p': {
+      // The text stays in the table of options, which the transfer keeps.
+      const char *body = luaL_checklstring(L, -1, &length);
+      lua_curl.curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)length);
+      code = lua_curl.curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
+      break;
+    }
+  }
+  if (code != CURLE_OK)
+    luaL_error(L, "http: libcurl does not take the option '%s' (%s)", option->name, lua_curl.curl_easy_strerror(code));
+}
+
+void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index) {
+  CURL *easy = transfer->easy;
+  lua_curl.curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->error);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_head);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_upload);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_READDATA, transfer);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, lua_curl_close_later);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, transfer->multi);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  lua_curl.curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  lua_curl.curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 60L);
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    if (lua_getfield(L, index, options[i].name) != LUA_TNIL) configure(L, transfer, &options[i]);
+    lua_pop(L, 1);
+  }
+  lua_getfield(L, index, "high_water");
+  transfer->high_water = (size_t)luaL_optinteger(L, -1, 262144);
+  lua_getfield(L, index, "max_body");
+  transfer->max_body = (size_t)luaL_optinteger(L, -1, 0);
+  lua_getfield(L, index, "max_redirects");
+  transfer->max_redirects = (int)luaL_optinteger(L, -1, 0);
+  lua_pop(L, 3);
+}
+
+// Methods -----------------------------------------------------------------------------------------------------------------
+
+static lua_transfer *check_transfer(lua_State *L) { return luaL_checkudata(L, 1, TRANSFER); }
+
+// transfer:take([max]) -> bytes, "" if there are none now
+static int take(lua_State *L) {
+  lua_transfer *transfer = check_transfer(L);
+  size_t count = transfer->input.length, max = (size_t)luaL_optinteger(L, 2, -1);
+  if (count > max) count = max;
+  lua_pushlstring(L, transfer->input.bytes, count);
+  if (count < transfer->input.length) memmove(transfer->input.bytes, transfer->input.bytes + count, transfer->input.length - count);
+  transfer->input.length -= count;
+  if (transfer->input.length == 0 && transfer->input.capacity > 65536 && !transfer->is_paused) {
+    free(transfer->input.bytes);
+    transfer->input = (http_bytes){0};
+  }
+  if (transfer->is_paused && transfer->easy && transfer->input.length < transfer->high_water / 2 + 1) {
+    transfer->is_paused = 0;
+    lua_curl.curl_easy_pause(transfer->easy, transfer->upload_is_paused ? CURLPAUSE_SEND : CURLPAUSE_CONT);
+  }
+  return 1;
+}
+
+// transfer:send(bytes) -> how many wait; nil: the end; false: give up
+static int send_bytes(lua_State *L) {
+  lua_transfer *transfer = check_transfer(L);
+  size_t length = 0;
+  if (lua_isnil(L, 2)) transfer->upload_ended = 1;
+  else if (lua_isboolean(L, 2)) transfer->upload_failed = 1;
+  else {
+    const char *bytes = luaL_checklstring(L, 2, &length);
+    if (transfer->taken > 0) {
+      memmove(transfer->upload.bytes, transfer->upload.bytes + transfer->taken, transfer->upload.length - transfer->taken);
+      transfer->upload.length -= transfer->taken;
+      transfer->taken = 0;
+    }
+    if (!lua_curl_append(&transfer->upload, bytes, length)) return luaL_error(L, "not enough memory");
+  }
+  lua_pushinteger(L, (lua_Integer)(transfer->upload.length - transfer->taken));
+  if (transfer->upload_is_paused && transfer->easy) {
+    transfer->upload_is_paused = 0;
+    lua_curl.curl_easy_pause(transfer->easy, transfer->is_paused ? CURLPAUSE_RECV : CURLPAUSE_CONT);
+  }
+  return 1;
+}
+
+// transfer:state() -> whether the head is here, whether all is over, bytes of the body that wait, bytes that wait to be sent
+static int state(lua_State *L) {
+  lua_transfer *transfer = check_transfer(L);
+  lua_pushboolean(L, transfer->head_is_complete || (transfer->is_over && transfer->code == CURLE_OK));
+  lua_pushboolean(L, transfer->is_over);
+  lua_pushinteger(L, (lua_Integer)transfer->input.length);
+  lua_pushinteger(L, (lua_Integer)(transfer->upload.length - transfer->taken));
+  return 4;
+}
+
+// transfer:failure() -> nil, or curl's code, its message, the number of the system's error, too large
+static int failure(lua_State *L) {
+  lua_transfer *transfer = check_transfer(L);
+  if (!transfer->is_over || transfer->code == CURLE_OK) return 0;
+  long number = 0, verified = 0;
+  char *address = NULL;
+  long port = 0;
+  if (transfer->easy) {
+    lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &number);
+    lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_PRIMARY_IP, &address);
+    lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_PRIMARY_PORT, &port);
+    lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
+  }
+  lua_pushinteger(L, transfer->code);
+  lua_pushstring(L, transfer->error[0] ? transfer->error : lua_curl.curl_easy_strerror(transfer->code));
+  if (number) lua_pushstring(L, strerrorname_np((int)number)), lua_pushstring(L, strerror((int)number));
+  else lua_pushnil(L), lua_pushnil(L);
+  lua_pushboolean(L, transfer->is_too_large);
+  return 5;
+}
+
+// transfer:answer() -> status, head, url, version as curl says it, seconds, redirects, address
+static int answer(lua_State *L) {
+  lua_transfer *transfer = check_transfer(L);
+  if (!transfer->easy) return 0;
+  long status = 0, version = 0, redirects = 0;
+  char *url = NULL, *address = NULL;
+  double seconds = 0;
+  lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+  lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_HTTP_VERSION, &version);
+  lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_REDIRECT_COUNT, &redirects);
+  lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_EFFECTIVE_URL, &url);
+  lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_PRIMARY_IP, &address);
+  lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_TOTAL_TIME, &seconds);
+  lua_pushinteger(L, status);
+  lua_pushlstring(L, transfer->head.bytes ? transfer->head.bytes : "", transfer->head.length);
+  lua_pushstring(L, url);
+  lua_pushinteger(L, version);
+  lua_pushnumber(L, seconds);
+  lua_pushinteger(L, redirects);
+  lua_pushstring(L, address);
+  return 7;
+}
+
+static int end(lua_State *L) {
+  lua_curl_end(check_transfer(L));
+  return 0;
+}
+
+int lua_curl_collect_transfer(lua_State *L) {
+  lua_transfer *transfer = lua_touserdata(L, 1);
+  // The multi may have been collected with it, and before it: then it has ended this already.
+  lua_curl_end(transfer);
+  free(transfer->head.bytes);
+  free(transfer->input.bytes);
+  *transfer = (lua_transfer){0};
+  return 0;
+}
+
+const luaL_Reg lua_curl_transfer_methods[] = {{"take", take},       {"send", send_bytes}, {"state", state}, {"failure", failure},
+                                              {"answer", answer}, {"finish", end},      {NULL, NULL}};

@@ -1,0 +1,117 @@
+// HTTP: what the protocol says, as functions from bytes to bytes. No loop, no socket, no Lua. Everything may be called from any
+// thread; nothing is kept between calls but in what the caller owns.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// Bytes in somebody else's memory.
+typedef struct http_span {
+  const char *start;
+  size_t length;
+} http_span;
+
+typedef struct http_field {
+  http_span name, value;
+} http_field;
+
+enum { HTTP_MAX_FIELDS = 128 };
+
+/// The head of a message: all before its body. The spans are in the bytes that were read.
+typedef struct http_head {
+  int is_response;
+  int status;              ///< a response's; of a bad request, the status to answer with
+  int minor;               ///< HTTP/1.minor
+  http_span method, target, reason;
+  http_field fields[HTTP_MAX_FIELDS];
+  int field_count;
+  int64_t content_length;  ///< bytes; -1: none was given
+  int is_chunked;
+  int keeps_alive;         ///< another message may follow
+  int is_upgrade;          ///< Connection and Upgrade ask for another protocol
+  int expects_continue;
+  size_t length;           ///< bytes of the head, the empty line included
+  const char *problem;     ///< why it is bad
+} http_head;
+
+/// Reads the head of a message from the beginning of these bytes: 1 if it is there and good, 0 if its end is still missing, -1 if
+/// it is bad, with `status` and `problem` set. What two servers could read differently is bad.
+int http_read_head(http_head *head, const char *bytes, size_t length, int is_response, size_t max_length);
+
+/// Where the decoder of a chunked body is. Begins as zeros.
+typedef struct http_chunks {
+  int state;
+  uint64_t left;     ///< of the chunk's data, or its size so far
+  int digits;        ///< of the size so far
+  size_t length;     ///< of extensions and trailers so far
+  int line_length;   ///< of the trailer's line so far
+} http_chunks;
+
+/// Takes bytes of a chunked body and finds the next piece of its data. Returns how many bytes were taken; `data` is in them, and
+/// empty if there was none. `is_done` is set to 1 at the body's end, to -1 if the body is bad.
+size_t http_read_chunk(http_chunks *chunks, const char *bytes, size_t length, http_span *data, int *is_done);
+
+/// Whether the comma-separated list has this word, in any case.
+int http_list_has(http_span list, const char *word);
+/// Whether a span is this word, in any case.
+int http_is(http_span span, const char *word);
+/// Whether all bytes may be in a name: a method, a field's name, a parameter.
+int http_is_token(const char *bytes, size_t length);
+/// Whether no byte ends a field's value: CR, LF and 0 would split the message.
+int http_is_value(const char *bytes, size_t length);
+
+/// "Sun, 06 Nov 1994 08:49:37 GMT", 29 bytes and a 0, for seconds since 1970.
+void http_write_date(char to[30], int64_t seconds);
+/// Seconds since 1970 of one of the three forms of dates; -1 if it is none.
+int64_t http_read_date(const char *bytes, size_t length);
+
+/// Decodes %XX; with `is_form`, + is a blank. Returns the length, at most as many bytes as there were; -1 for a bad escape.
+ptrdiff_t http_unescape(char *to, const char *bytes, size_t length, int is_form);
+/// The path without "." and ".." segments and doubled slashes, decoded: it begins with a slash and cannot leave its root. Returns
+/// its length; -1 if it is bad, or would.
+ptrdiff_t http_clean_path(char *to, const char *bytes, size_t length);
+
+/// A frame of a WebSocket, but for its payload.
+typedef struct http_frame {
+  int is_final, is_compressed, code, is_masked;
+  unsigned char mask[4];
+  uint64_t length;       ///< of the payload
+  size_t head_length;
+} http_frame;
+
+enum { HTTP_CONTINUATION = 0, HTTP_TEXT = 1, HTTP_BINARY = 2, HTTP_CLOSE = 8, HTTP_PING = 9, HTTP_PONG = 10 };
+
+/// Reads a frame's head: 1 if it is there, 0 if more is needed, -1 if it breaks the rules of RFC 6455, with `problem` set.
+int http_read_frame(http_frame *frame, const char *bytes, size_t length, const char **problem);
+/// Writes the head of a final frame, at most 14 bytes, and returns its length. `mask` may be NULL.
+size_t http_write_frame(char to[14], int code, int is_compressed, uint64_t length, const unsigned char *mask);
+/// Masks or unmasks; `position` is how many bytes of the payload came before.
+void http_mask(char *bytes, size_t length, const unsigned char mask[4], uint64_t position);
+
+/// Goes on checking text: `state` begins as 0. Returns 0 if it is not UTF-8.
+int http_check_utf8(uint32_t *state, const char *bytes, size_t length);
+
+/// SHA-1, for the handshake of WebSockets alone.
+void http_sha1(unsigned char digest[20], const char *bytes, size_t length);
+/// Returns the length, 4 bytes for each 3.
+size_t http_write_base64(char *to, const unsigned char *bytes, size_t length);
+
+/// A stream of zlib's, for permessage-deflate and for answers. Not for several threads at once.
+typedef struct http_deflate http_deflate;
+
+/// Makes one that compresses or decompresses, raw or with gzip's head and tail. `window` is the base-2 logarithm of its memory, 9 to
+/// 15. NULL when libz is not installed, or memory is out; see http_has_zlib.
+http_deflate *http_open_deflate(int compresses, int is_gzip, int window);
+void http_close_deflate(http_deflate *stream);
+/// Whether the system's libz can be loaded.
+int http_has_zlib(void);
+/// What a step has made: bytes that the caller frees with `free`.
+typedef struct http_bytes {
+  char *bytes;
+  size_t length, capacity;
+} http_bytes;
+/// Appends what becomes of these bytes, all of it that a peer needs to go on. Decompressing ends with more than `max` bytes.
+/// Returns 1; 0 for bad data; -1 if there is too much of it, -2 when memory is out.
+int http_step_deflate(http_deflate *stream, const char *bytes, size_t length, int is_last, size_t max, http_bytes *to);
+/// Forgets what came before, for the next message.
+void http_reset_deflate(http_deflate *stream);

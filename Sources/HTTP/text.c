@@ -1,0 +1,84 @@
+// Dates, escapes, and paths that stay where they belong.
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "HTTP.h"
+
+static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+
+void http_write_date(char to[30], int64_t seconds) {
+  struct tm date;
+  time_t time = (time_t)seconds;
+  if (!gmtime_r(&time, &date) || date.tm_year > 8099 || date.tm_year < -1900) gmtime_r(&(time_t){0}, &date);
+  snprintf(to, 30, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * date.tm_wday, date.tm_mday, months + 3 * date.tm_mon,
+           date.tm_year + 1900, date.tm_hour, date.tm_min, date.tm_sec);
+}
+
+int64_t http_read_date(const char *bytes, size_t length) {
+  char text[40], month[4] = "", zone[4] = "";
+  if (length >= sizeof text) return -1;
+  memcpy(text, bytes, length);
+  text[length] = 0;
+  int day, year, hour, minute, second;
+  const char *comma = strchr(text, ',');
+  int is_right = comma ? (sscanf(comma + 1, " %2d %3[A-Za-z] %4d %2d:%2d:%2d %3s", &day, month, &year, &hour, &minute, &second, zone) == 7 ||
+                          sscanf(comma + 1, " %2d-%3[A-Za-z]-%4d %2d:%2d:%2d %3s", &day, month, &year, &hour, &minute, &second, zone) == 7) &&
+                             strcmp(zone, "GMT") == 0
+                       : sscanf(text, "%*3s %3[A-Za-z] %2d %2d:%2d:%2d %4d", month, &day, &hour, &minute, &second, &year) == 6;
+  const char *found = is_right && strlen(month) == 3 ? strstr(months, month) : NULL;
+  if (!found || (found - months) % 3 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60 || hour < 0 || minute < 0 || second < 0)
+    return -1;
+  // Two digits: the year of that ending which is at most fifty years ahead.
+  if (year < 100) year += year < 77 ? 2000 : 1900;
+  struct tm date = {.tm_sec = second, .tm_min = minute, .tm_hour = hour, .tm_mday = day, .tm_mon = (int)(found - months) / 3, .tm_year = year - 1900};
+  return timegm(&date);
+}
+
+static int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  c |= 32;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+ptrdiff_t http_unescape(char *to, const char *bytes, size_t length, int is_form) {
+  char *p = to;
+  for (size_t i = 0; i < length; i++) {
+    if (bytes[i] == '%') {
+      if (length - i < 3 || digit(bytes[i + 1]) < 0 || digit(bytes[i + 2]) < 0) return -1;
+      *p++ = (char)(digit(bytes[i + 1]) << 4 | digit(bytes[i + 2]));
+      i += 2;
+    } else {
+      *p++ = is_form && bytes[i] == '+' ? ' ' : bytes[i];
+    }
+  }
+  return p - to;
+}
+
+// Decoded first and taken apart after that, so that %2e%2e and %2f are what a file system takes them for.
+ptrdiff_t http_clean_path(char *to, const char *bytes, size_t length) {
+  ptrdiff_t decoded = http_unescape(to, bytes, length, 0);
+  if (decoded < 1 || to[0] != '/' || memchr(to, 0, (size_t)decoded) || memchr(to, '\\', (size_t)decoded)) return -1;
+  char *from = to, *end = to + decoded, *p = to;
+  while (from < end) {
+    // At a slash.
+    while (from < end && *from == '/') from++;
+    char *next = memchr(from, '/', (size_t)(end - from));
+    size_t count = (size_t)((next ? next : end) - from);
+    if (count == 2 && from[0] == '.' && from[1] == '.') {
+      if (p == to) return -1;
+      while (*--p != '/') {}
+      if (!next) *p++ = '/';
+    } else if (count == 0 || (count == 1 && from[0] == '.')) {
+      if (!next) *p++ = '/';
+    } else {
+      *p++ = '/';
+      memmove(p, from, count);
+      p += count;
+    }
+    if (!next) break;
+    from = next;
+  }
+  return p - to;
+}

@@ -1,0 +1,10 @@
+internal import CLuaHTTP
+internal import Lua
+public import LuaRunLoops
+
+extension Battery {
+    /// `runloop.http`.
+    public static let http = Battery(
+        "runloop.http",
+        functions: Library([.native("open", http_open_native), .native("curl", http_open_curl)]))
+}

@@ -1,0 +1,59 @@
+-- runloop.http: the module. Client and server are loaded when they are first used: neither needs what the other does.
+
+local http = {}
+
+local function client() return require "runloop.http.client" end
+local function makers() return require("runloop.http.answering").makers end
+
+-- Client ------------------------------------------------------------------------------------------------------------------------
+
+function http.get(...) return client().get(...) end
+function http.post(...) return client().post(...) end
+function http.fetch(...) return client().fetch(...) end
+function http.open(...) return client().open(...) end
+function http.client(...) return client().client(...) end
+function http.websocket(...) return require("runloop.http.wire").websocket(...) end
+
+-- Server ------------------------------------------------------------------------------------------------------------------------
+
+local function serve(...)
+  require "runloop.http.handshake"
+  http.serve = require("runloop.http.server").serve
+  return http.serve(...)
+end
+function http.serve(...) return serve(...) end
+function http.routes() return require("runloop.http.routes").routes() end
+function http.json(...) return makers().json(...) end
+function http.html(...) return makers().html(...) end
+function http.redirect(...) return makers().redirect(...) end
+function http.not_found(...) return makers().not_found(...) end
+function http.bad_request(...) return makers().bad_request(...) end
+function http.unauthorized(...) return makers().unauthorized(...) end
+function http.forbidden(...) return makers().forbidden(...) end
+function http.no_content() return makers().no_content() end
+
+local FILE = { headers = "table", type = "string", root = "string" }
+
+function http.file(path, settings)
+  local options = require "runloop.http.options"
+  options.argument(path, "string", "http.file", 1, 2)
+  if settings ~= nil then
+    options.argument(settings, "table", "http.file", 2, 2)
+    options.check(settings, FILE, "http.file", 2)
+  end
+  return require("runloop.http.files").answer(path, settings and settings.root, settings)
+end
+
+-- Texts -------------------------------------------------------------------------------------------------------------------------
+
+function http.escape(text)
+  require("runloop.http.options").argument(text, "string", "http.escape", 1, 2)
+  return require("runloop.http.native").escape(text)
+end
+
+function http.unescape(text)
+  require("runloop.http.options").argument(text, "string", "http.unescape", 1, 2)
+  return require("runloop.http.native").unescape(text)
+end
+
+return http

@@ -1,0 +1,226 @@
+-- runloop.http.answer: what comes back from a request, and what goes out with it.
+
+local native = require "runloop.http.native"
+local options = require "runloop.http.options"
+local events = require "runloop.http.events"
+
+local M = {}
+
+local function json() return require "runloop.json" end
+
+-- Bodies of requests ----------------------------------------------------------------------------------------------------------
+
+-- "a=1&b=x+y", in the order of the names, so that the same table gives the same text.
+local function encode_form(form)
+  local names, pairs_of = {}, {}
+  for name in pairs(form) do names[#names + 1] = name end
+  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+  for _, name in ipairs(names) do
+    local values = form[name]
+    for _, value in ipairs(type(values) == "table" and values or { values }) do
+      pairs_of[#pairs_of + 1] = native.escape(tostring(name), true) .. "=" .. native.escape(tostring(value), true)
+    end
+  end
+  return table.concat(pairs_of, "&")
+end
+M.encode_form = encode_form
+
+-- The URL with further parameters, before its fragment.
+function M.url_with(url, query)
+  local bare = url:match "^[^#]*"
+  if not query or next(query) == nil then return bare end
+  return bare .. (bare:find("?", 1, true) and "&" or "?") .. encode_form(query)
+end
+
+-- body, content type: of a request's fields `body`, `json` and `form`, of which one at most is there.
+function M.body_of(request, name, level)
+  local count = (request.body ~= nil and 1 or 0) + (request.json ~= nil and 1 or 0) + (request.form ~= nil and 1 or 0)
+  if count > 1 then error(name .. ": only one of the fields 'body', 'json' and 'form' can be given", level + 1) end
+  if request.json ~= nil then
+    local is_good, text = pcall(json().encode, request.json)
+    if not is_good then error(name .. ": " .. text:gsub("^.-json%.encode: ", "field 'json': "), level + 1) end
+    return text, "application/json"
+  end
+  if request.form ~= nil then return encode_form(request.form), "application/x-www-form-urlencoded" end
+  local body = request.body
+  if body == nil or type(body) == "string" or type(body) == "function" then return body end
+  if type(body) == "number" then return tostring(body) end
+  local has_read, read = pcall(function() return body.read end)
+  if has_read and type(read) == "function" then return body end
+  error(("%s: field 'body' must be a string, a function or a stream, got %s"):format(name, options.describe(body)), level + 1)
+end
+
+-- Answers -----------------------------------------------------------------------------------------------------------------------
+
+local Answer = { __name = "http answer" }
+Answer.__index = Answer
+
+function Answer:__tostring() return ("http answer %d of %s"):format(self.status, self.url) end
+
+function Answer:json() return json().decode(self.body) end
+
+local VERSIONS = { [1] = "1.0", [2] = "1.1", [3] = "2", [30] = "3" }
+
+local function read_head(head)
+  local headers = setmetatable({}, native.fields)
+  local reason = head:match "^HTTP/[%d.]+ %d+ ?([^\r\n]*)"
+  for name, value in head:gmatch "\n([^:\r\n]+):[ \t]*([^\r\n]*)" do
+    name, value = name:lower(), value:match "^(.-)[ \t]*$"
+    local before = rawget(headers, name)
+    if name == "set-cookie" then
+      before = before or {}
+      before[#before + 1] = value
+      headers[name] = before
+    else
+      headers[name] = before and before .. ", " .. value or value
+    end
+  end
+  return headers, reason
+end
+
+local function fill(answer, status, head, url, version, seconds, redirects, address)
+  answer.headers, answer.reason = read_head(head)
+  answer.status, answer.url, answer.version = status, url, VERSIONS[version] or "1.1"
+  answer.seconds, answer.redirects, answer.address = seconds, redirects, address
+  return answer
+end
+
+-- The same of one whose body has been read.
+function M.whole(answer)
+  return setmetatable({ status = answer.status, reason = answer.reason, headers = answer.headers, url = answer.url,
+    version = answer.version, seconds = answer.seconds, redirects = answer.redirects, address = answer.address }, Answer)
+end
+
+function M.new(...) return fill(setmetatable({}, Answer), ...) end
+
+-- Answers whose body comes as it is read -----------------------------------------------------------------------------------------
+
+local Open = { __name = "http answer" }
+Open.__index = Open
+Open.__tostring = Answer.__tostring
+
+function M.open(exchange, ...)
+  local answer = fill(setmetatable({}, Open), ...)
+  answer.exchange, answer.rest = exchange, ""
+  return answer
+end
+
+local function claim(self, name)
+  if self.reader then error(name .. ": another task reads this answer already", 3) end
+  self.reader = true
+end
+
+-- What there is, at most `max` bytes; nil at the end; nil, message, code.
+local function next_bytes(self, max)
+  if self.rest ~= "" then
+    local bytes = self.rest
+    if max and #bytes > max then
+      self.rest = bytes:sub(max + 1)
+      return bytes:sub(1, max)
+    end
+    self.rest = ""
+    return bytes
+  end
+  if self.is_over then return nil, self.problem, self.code end
+  self.reader = nil
+  local bytes, problem, code = self.exchange:next_bytes(max)
+  if not bytes then self.is_over, self.problem, self.code = true, problem, code end
+  return bytes, problem, code
+end
+
+function Open:read(max)
+  if max ~= nil and (math.type(max) ~= "integer" or max < 1) then
+    error("answer:read: argument #1 must be a number of bytes, 1 or more, got " .. tostring(max), 2)
+  end
+  return next_bytes(self, max)
+end
+
+-- Everything up to the end; with more than `max` bytes (16 MB): nil, message, "EMSGSIZE", and what was read is gone.
+function Open:read_all(max)
+  max = max or 16 << 20
+  local pieces, count = {}, 0
+  while true do
+    local bytes, problem, code = next_bytes(self)
+    if not bytes then
+      if problem then return nil, problem, code end
+      return table.concat(pieces)
+    end
+    count = count + #bytes
+    if count > max then
+      self:close()
+      return nil, ("EMSGSIZE: the body is longer than %d bytes (%s)"):format(max, self.url), "EMSGSIZE"
+    end
+    pieces[#pieces + 1] = bytes
+  end
+end
+
+function Open:json(max)
+  local text, problem, code = self:read_all(max)
+  if not text then return nil, problem, code end
+  return json().decode(text)
+end
+
+-- Iterators raise what the world refuses.
+local function raise(problem) error(problem, 0) end
+
+function Open:chunks()
+  return function()
+    local bytes, problem = next_bytes(self)
+    if not bytes and problem then raise(problem) end
+    return bytes
+  end
+end
+
+function Open:lines(settings)
+  local max = settings and settings.max or 1 << 20
+  local buffer = ""
+  return function()
+    local from = 1
+    while true do
+      local place = buffer:find("\n", from, true)
+      if place then
+        local line = buffer:sub(1, place - 1)
+        buffer = buffer:sub(place + 1)
+        return (line:gsub("\r$", ""))
+      end
+      if #buffer > max then raise(("EMSGSIZE: line longer than %d bytes (%s)"):format(max, self.url)) end
+      from = #buffer + 1
+      local bytes, problem = next_bytes(self)
+      if not bytes then
+        if problem then raise(problem) end
+        local line = buffer
+        buffer = ""
+        return line ~= "" and line or nil
+      end
+      buffer = buffer .. bytes
+    end
+  end
+end
+
+-- Server-sent events: tables with event, data, id, retry.
+function Open:events(settings)
+  local decode = events.decoder(settings and settings.max)
+  local waiting, place = {}, 1
+  return function()
+    while true do
+      if waiting[place] then
+        place = place + 1
+        return waiting[place - 1]
+      end
+      local bytes, problem = next_bytes(self)
+      if not bytes then
+        if problem then raise(problem) end
+        return nil
+      end
+      waiting, place = decode(bytes), 1
+    end
+  end
+end
+
+function Open:close()
+  self.is_over, self.rest = true, ""
+  self.exchange:finish()
+end
+Open.__close = Open.close
+
+return M

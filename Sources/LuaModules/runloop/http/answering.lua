@@ -1,0 +1,329 @@
+-- runloop.http.answering: answers to requests, as values that handlers return and as streams that they write.
+
+local native = require "runloop.http.native"
+local rl = require "runloop"
+local options = require "runloop.http.options"
+local incoming = require "runloop.http.incoming"
+local events = require "runloop.http.events"
+
+local M = {}
+local Request = incoming.Request
+local write_response = native.write_response
+local KEEPS_ALIVE <const>, WITHOUT_BODY <const>, IS_CHUNKED <const>, IS_OLD <const> = 1, 2, 4, 8
+
+local TEXT <const> = "text/plain; charset=utf-8"
+
+local function has_type(headers)
+  if not headers then return false end
+  if headers["content-type"] or headers["Content-Type"] then return true end
+  for name in pairs(headers) do
+    if type(name) == "string" and name:lower() == "content-type" then return true end
+  end
+  return false
+end
+
+-- Whether the connection goes on as far as this answer is concerned.
+local function flags_of(request, headers)
+  local connection = headers and (headers.connection or headers.Connection)
+  if type(connection) == "string" and connection:lower() == "close" then request.keeps_alive = false end
+  local flags = request.keeps_alive and KEEPS_ALIVE or 0
+  if request.version == "1.0" then flags = flags | IS_OLD end
+  if request.method == "HEAD" then flags = flags | WITHOUT_BODY end
+  return flags
+end
+
+-- A client that waits for "100 Continue" may send its body now, or not: nobody knows.
+local function settle(request)
+  if request.expects_continue then request.keeps_alive = false end
+end
+
+-- Responses that are streams ------------------------------------------------------------------------------------------------
+
+local Response = { __name = "http response" }
+Response.__index = Response
+
+local RESPOND = { status = "count", headers = "table" }
+
+function Request:respond(settings)
+  if getmetatable(self) ~= Request then error("request:respond: a request is expected as self; call it with a colon", 2) end
+  if settings ~= nil then
+    options.argument(settings, "table", "request:respond", 1, 2)
+    options.check(settings, RESPOND, "request:respond", 2)
+    if settings.status and (settings.status < 200 or settings.status > 599) then
+      error("request:respond: field 'status' must be from 200 to 599, got " .. settings.status, 2)
+    end
+  end
+  if self.response then error("request:respond: the request has been answered already", 2) end
+  self.response = setmetatable({ request = self, stream = self.connection.stream, status = settings and settings.status or 200,
+    headers = settings and settings.headers, left = nil }, Response)
+  return self.response
+end
+
+local function bodiless(status) return status == 204 or status == 304 end
+
+local function length_of(headers)
+  for name, value in pairs(headers or {}) do
+    if type(name) == "string" and name:lower() == "content-length" then return math.tointeger(tonumber(value)) end
+  end
+end
+
+local function send_head(self, content_type)
+  local request = self.request
+  settle(request)
+  request.status = self.status
+  local flags = flags_of(request, self.headers)
+  if has_type(self.headers) then content_type = nil end
+  local length = length_of(self.headers)
+  if bodiless(self.status) then
+    self.takes_nothing, length, content_type = true, nil, nil
+  elseif length then
+    self.left = length
+  elseif request.version == "1.1" then
+    flags = flags | IS_CHUNKED
+    self.is_chunked = true
+  else
+    request.keeps_alive = false
+    flags = flags & ~KEEPS_ALIVE
+  end
+  if request.method == "HEAD" then self.takes_nothing = true end
+  local head = write_response(self.status, self.headers, flags, length, content_type)
+  self.has_head = true
+  return self.stream:write(head)
+end
+
+local function gone() return nil, "EPIPE: the client has gone", "EPIPE" end
+
+function Response:flush()
+  if self.request.is_gone then return gone() end
+  if not self.has_head then return send_head(self) end
+  return true
+end
+
+function Response:write(...)
+  if self.is_over then error("response:write: the response is finished", 2) end
+  for i = 1, select("#", ...) do
+    local value = select(i, ...)
+    if type(value) ~= "string" and type(value) ~= "number" then
+      error(("response:write: argument #%d must be a string, got %s"):format(i, type(value)), 2)
+    end
+  end
+  if self.request.is_gone then return gone() end
+  if not self.has_head then send_head(self, TEXT) end
+  local bytes = select("#", ...) == 1 and tostring((...)) or table.concat { ... }
+  if bytes == "" or self.takes_nothing then return true end
+  self.request.sent = self.request.sent + #bytes
+  if self.is_chunked then return self.stream:write(("%x\r\n"):format(#bytes), bytes, "\r\n") end
+  if self.left then
+    self.left = self.left - #bytes
+    if self.left < 0 then
+      self.request.keeps_alive = false
+      self.stream:abort()
+      error("response:write: the body is longer than its Content-Length", 2)
+    end
+  end
+  return self.stream:write(bytes)
+end
+
+function Response:finish(...)
+  if self.is_over then return true end
+  if select("#", ...) > 0 then self:write(...) end
+  self.is_over = true
+  if self.keeper then self.keeper:invalidate() end
+  if self.request.is_gone then return gone() end
+  if not self.has_head then
+    local request = self.request
+    settle(request)
+    request.status = self.status
+    local body = not bodiless(self.status) and "" or nil
+    local bytes = write_response(self.status, self.headers, flags_of(request, self.headers), body, nil)
+    self.has_head = true
+    return self.stream:write(bytes)
+  end
+  if self.is_chunked and not self.takes_nothing then return self.stream:write "0\r\n\r\n" end
+  if self.left and self.left > 0 and not self.takes_nothing then
+    self.request.keeps_alive = false
+    self.stream:abort()
+    error("response:finish: the body is shorter than its Content-Length", 2)
+  end
+  return true
+end
+Response.__close = function(self) if not self.request.is_gone then self:finish() end end
+
+-- Server-sent events ----------------------------------------------------------------------------------------------------------
+
+local Events = { __name = "http events" }
+Events.__index = Events
+
+function Response:events(settings)
+  settings = settings or {}
+  options.argument(settings, "table", "response:events", 1, 2)
+  options.check(settings, { keep_alive = { "seconds", "boolean" } }, "response:events", 2)
+  if self.has_head then error("response:events: something else has been sent already", 2) end
+  local headers = { ["cache-control"] = "no-store", ["x-accel-buffering"] = "no" }
+  for name, value in pairs(self.headers or {}) do headers[name] = value end
+  self.headers = headers
+  local sent, problem, code = send_head(self, "text/event-stream")
+  if not sent then return nil, problem, code end
+  local seconds = settings.keep_alive
+  if seconds == nil or seconds == true then seconds = 15 end
+  local stream = setmetatable({ response = self, request = self.request, last_id = self.request.headers["last-event-id"] }, Events)
+  if seconds and seconds > 0 then
+    -- Proxies take a silent connection for a dead one.
+    self.keeper = rl.timer { interval = seconds, name = "http keep-alive", callback = function()
+      if stream.has_sent then stream.has_sent = false elseif not self.request.is_gone then self:write ":\n\n" end
+    end }
+    self.request.connection.server.loop:add(self.keeper, "common")
+    local keeper = self.keeper
+    self.request.close_body = function() keeper:invalidate() end
+  end
+  return stream
+end
+
+function Request:events(settings) return self:respond():events(settings) end
+
+local EVENT = { event = "string", data = "any", id = "any", retry = "seconds", comment = "string" }
+
+function Events:send(event)
+  if type(event) == "string" then event = { data = event } end
+  options.argument(event, "table", "events:send", 1, 2)
+  options.check(event, EVENT, "events:send", 2)
+  local data, id = event.data, event.id
+  if data ~= nil and type(data) ~= "string" then data = require("runloop.json").encode(data) end
+  if id ~= nil then id = tostring(id) end
+  if event.event and event.event:find "[\r\n]" or id and id:find "[\r\n%z]" then
+    error("events:send: the fields 'event' and 'id' must be one line each", 2)
+  end
+  if self.request.is_gone or self.response.is_over then return gone() end
+  self.has_sent = true
+  return self.response:write(events.encode { event = event.event, data = data, id = id, retry = event.retry, comment = event.comment })
+end
+
+-- Waits until the client goes, or `close`; the task is cancelled then anyway.
+function Events:wait_closed()
+  self.closed = self.closed or rl.condition()
+  while not self.request.is_gone and not self.response.is_over do self.closed:wait() end
+end
+
+function Events:close()
+  local done = self.response:finish()
+  if self.closed then self.closed:broadcast() end
+  return done
+end
+Events.__close = function(self) if not self.request.is_gone then self:close() end end
+
+-- What handlers return ----------------------------------------------------------------------------------------------------------
+
+local File = require "runloop.http.files"
+
+local ANSWER = { status = "count", headers = "table", body = "any", json = "any" }
+
+local function send_text(request, status, headers, body, content_type)
+  settle(request)
+  request.status, request.sent = status, #body
+  if bodiless(status) then body, content_type = nil, nil end
+  local bytes = write_response(status, headers, flags_of(request, headers), body, content_type)
+  request.is_out = true
+  return request.connection.stream:write(bytes)
+end
+
+local function send_table(request, answer)
+  if answer.file then return File.send(request, answer, flags_of, settle) end
+  local body, content_type = answer.body, TEXT
+  if answer.json ~= nil then body, content_type = require("runloop.json").encode(answer.json), "application/json" end
+  local status = answer.status or 200
+  if math.type(status) ~= "integer" or status < 200 or status > 599 then
+    error("the handler's answer has the status " .. tostring(status) .. "; it must be from 200 to 599", 0)
+  end
+  if body == nil then body, content_type = "", nil end
+  if type(body) == "number" then body = tostring(body) end
+  if type(body) == "string" then
+    if has_type(answer.headers) then content_type = nil end
+    return send_text(request, status, answer.headers, body, content_type)
+  end
+  -- A function or a stream, piece by piece.
+  local following = body
+  if type(body) ~= "function" then
+    local has_read, read = pcall(function() return body.read end)
+    if not has_read or type(read) ~= "function" then
+      error("the handler's answer has a body that is neither text nor function nor stream, but a " .. type(body), 0)
+    end
+    following = function() return body:read(65536) end
+  end
+  local response = request:respond { status = status, headers = answer.headers }
+  while true do
+    local bytes, problem = following()
+    if bytes == nil then
+      if problem then error(problem, 0) end
+      break
+    end
+    if not response:write(bytes) then return end
+  end
+  return response:finish()
+end
+
+function M.send(request, answer)
+  local response = request.response
+  if response then
+    if answer ~= nil and answer ~= response and not request.socket then
+      error("the handler has answered by request:respond, and returned another answer", 0)
+    end
+    if response ~= true then response:finish() end
+    return
+  end
+  local kind = type(answer)
+  if kind == "string" then
+    request.response = true
+    return send_text(request, 200, nil, answer, TEXT)
+  elseif kind == "table" then
+    if answer.body == nil or type(answer.body) == "string" then request.response = true end
+    return send_table(request, answer)
+  elseif math.type(answer) == "integer" and answer >= 200 and answer <= 599 then
+    request.response = true
+    return send_text(request, answer, nil, "", nil)
+  elseif request.is_too_large then
+    error(request.is_too_large, 0)
+  end
+  error(("the handler answered %s: it has to return a string, a table or a status, or to call request:respond"):format(
+    answer == nil and "nothing" or "a " .. kind), 0)
+end
+
+-- After an error in the handler. Returns whether the connection can go on.
+function M.apologize(request)
+  local response = request.response
+  local stream = request.connection.stream
+  if type(response) == "table" and response.keeper then response.keeper:invalidate() end
+  if request.is_out or type(response) == "table" and response.has_head then
+    -- Half an answer is out: its end would be a lie.
+    request.keeps_alive = false
+    stream:abort()
+    return false
+  end
+  local status, text = 500, "Internal Server Error\n"
+  if request.is_too_large then status, text = 413, "Content Too Large\n" end
+  request.response, request.keeps_alive = true, request.keeps_alive and status == 500
+  send_text(request, status, nil, text, TEXT)
+  return request.keeps_alive
+end
+
+-- Makers ----------------------------------------------------------------------------------------------------------------------------
+
+local function text_answer(status, default)
+  return function(text)
+    return { status = status, body = (text and tostring(text) or default) .. "\n" }
+  end
+end
+
+M.makers = {
+  not_found = text_answer(404, "Not Found"), bad_request = text_answer(400, "Bad Request"),
+  unauthorized = text_answer(401, "Unauthorized"), forbidden = text_answer(403, "Forbidden"),
+  json = function(value, status, headers) return { status = status or 200, json = value == nil and require("runloop.json").null or value, headers = headers } end,
+  html = function(text, status) return { status = status or 200, body = text, headers = { ["content-type"] = "text/html; charset=utf-8" } } end,
+  redirect = function(url, status)
+    options.argument(url, "string", "http.redirect", 1, 2)
+    if not native.is_value(url) then error("http.redirect: argument #1 has a control character", 2) end
+    return { status = status or 302, headers = { location = url } }
+  end,
+  no_content = function() return { status = 204 } end,
+}
+
+return M

@@ -1,0 +1,388 @@
+-- runloop.http.client: requests by way of libcurl, which the run loop drives. What curl wants watched are fd ports and a timer of
+-- the loop, in the modes of the client.
+
+local native = require "runloop.http.native"
+local rl = require "runloop"
+local options = require "runloop.http.options"
+local answers = require "runloop.http.answer"
+local requests = require "runloop.http.request"
+
+local M = {}
+
+local CLIENT = { modes = { "string", "table" }, connections = "count", max_connections = "count", cookies = "boolean",
+  headers = "table", timeout = "seconds", connect_timeout = "seconds", idle_timeout = "seconds", follow = "count",
+  proxy = { "string", "boolean" }, tls = "table", unix = "string", decompress = "boolean", max_body = "count", user = "string",
+  password = "string", version = "string", name = "string", bind = "string" }
+
+local curl, missing
+
+-- libcurl, or nil and why not.
+local function load_curl()
+  if curl or missing then return curl, missing end
+  local problem
+  curl, problem = native.curl()
+  missing = problem and "module 'runloop.http': " .. problem
+  return curl, missing
+end
+
+-- The client of `http.get` and the others.
+local default
+
+local Client = { __name = "http client" }
+Client.__index = Client
+
+-- Driving curl ---------------------------------------------------------------------------------------------------------
+
+local WATCHED = { "r", "w", "rw", "" }
+
+-- What the loop is to watch has to be in the mode in which somebody waits, too.
+local function add(self, item)
+  local loop = self.loop
+  for _, mode in ipairs(self.modes) do loop:add(item, mode) end
+  for mode in pairs(self.borrowed) do loop:add(item, mode) end
+end
+
+local function unwatch(self, fd)
+  local port = self.ports[fd]
+  if not port then return end
+  self.ports[fd] = nil
+  port:invalidate()
+end
+
+local pump
+
+local function watch(self, fd, events)
+  local port = self.ports[fd]
+  if port then
+    port:set_events(events)
+    return
+  end
+  port = rl.fd_port {
+    fd = fd, events = events, name = self.name,
+    callback = function(_, happened)
+      local mask = 0
+      if happened:find "r" then mask = mask | 1 end
+      if happened:find "w" then mask = mask | 2 end
+      if happened:find "[he]" then mask = mask | 4 | 1 end
+      self.multi:act(fd, mask)
+      pump(self)
+    end,
+  }
+  if port then
+    self.ports[fd] = port
+    add(self, port)
+  end
+end
+
+local function set_timer(self, seconds)
+  if self.timer then self.timer:invalidate() end
+  self.timer = nil
+  if not seconds then return end
+  self.timer = rl.timer {
+    delay = seconds, name = self.name,
+    callback = function()
+      self.timer = nil
+      self.multi:act(-1, 0)
+      pump(self)
+    end,
+  }
+  add(self, self.timer)
+end
+
+-- Does what curl has asked for meanwhile, and wakes those who wait for something that has come.
+function pump(self)
+  local multi = self.multi
+  while multi do
+    local kind, a, b = multi:next()
+    if kind == 1 then
+      if b == 4 then unwatch(self, a) else watch(self, a, WATCHED[b] or "") end
+    elseif kind == 2 then
+      unwatch(self, a)
+      multi:close_socket(a)
+    elseif kind == 3 then
+      set_timer(self, a)
+    elseif kind == 4 then
+      local exchange = self.exchanges[a]
+      if exchange then exchange.changed:broadcast() end
+    else
+      return
+    end
+  end
+end
+
+-- Without a request there is nothing to wait for: connections that are kept do not keep the loop alive.
+local function rest(self)
+  if next(self.exchanges) then return end
+  for fd in pairs(self.ports) do unwatch(self, fd) end
+  set_timer(self, nil)
+  -- A test leaves nothing behind. What it has made itself it closes.
+  if self == default and package.loaded["runloop.test.core"] then
+    self.multi:close()
+    self.multi = nil
+  end
+end
+
+-- Exchanges: a request and its answer ---------------------------------------------------------------------------------------
+
+local Exchange = { __name = "http exchange" }
+Exchange.__index = Exchange
+
+-- Waits until something about it changes. An error that comes to a task while it waits ends the exchange.
+local function wait(exchange)
+  local client = exchange.client
+  local mode = client.loop:mode()
+  if mode and not client.is_in[mode] and not client.borrowed[mode] then
+    client.borrowed[mode] = true
+    for _, port in pairs(client.ports) do client.loop:add(port, mode) end
+    if client.timer then client.loop:add(client.timer, mode) end
+  end
+  exchange.waiting = true
+  local guard <close> = exchange
+  exchange.changed:wait()
+  exchange.waiting = false
+end
+
+function Exchange:__close()
+  if self.waiting then self:finish() end
+end
+
+-- Gives all of it back.
+function Exchange:finish()
+  if self.is_finished then return end
+  self.is_finished = true
+  if self.feeder then
+    self.feeder:cancel()
+    self.feeder = nil
+  end
+  self.transfer:finish()
+  self.client.exchanges[self.number] = nil
+  pump(self.client)
+  rest(self.client)
+end
+
+-- Names for what curl cannot do, where the system has none.
+local CODES = {
+  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "ECONNREFUSED", [28] = "ETIMEDOUT", [47] = "ELOOP", [35] = "TLS",
+  [60] = "TLS_CERTIFICATE", [58] = "TLS_CERTIFICATE", [77] = "TLS_CERTIFICATE", [52] = "ECONNRESET", [56] = "ECONNRESET",
+  [55] = "EPIPE", [18] = "EOF", [8] = "EBADMSG", [61] = "EBADMSG", [16] = "EPROTO", [92] = "EPROTO", [97] = "EPROXY", [42] = "ECANCELED",
+}
+
+-- nil, message, code, for an exchange that has failed.
+local function failure(exchange)
+  local code, message, name, text, is_too_large = exchange.transfer:failure()
+  if not code then return nil end
+  local url = exchange.url
+  if is_too_large then
+    return nil, ("EMSGSIZE: the body is longer than %d bytes (%s)"):format(exchange.max_body, url), "EMSGSIZE"
+  end
+  if exchange.problem then return nil, exchange.problem, "ECANCELED" end
+  if code == 28 then
+    return nil, message:find "Connection time" and "timed out (connecting)" or "timed out", "ETIMEDOUT"
+  end
+  if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
+  name = CODES[code] or "EIO"
+  return nil, ("%s: %s (%s)"):format(name, message:gsub("^%u%l", string.lower), url), name
+end
+
+-- Sends what a function or a stream gives, as fast as it is taken.
+local function feed(exchange, body)
+  local transfer = exchange.transfer
+  local following = body
+  if type(body) ~= "function" then following = function() return body:read(65536) end end
+  exchange.feeder = rl.task(function()
+    while true do
+      local is_good, bytes, problem = pcall(following)
+      if exchange.is_finished then return end
+      if not is_good or bytes == nil and problem then
+        exchange.problem = ("the body of the request failed: %s"):format(tostring(is_good and problem or bytes))
+        transfer:send(false)
+        return pump(exchange.client)
+      end
+      transfer:send(bytes)
+      pump(exchange.client)
+      if bytes == nil then return end
+      while true do
+        local _, is_over, _, unsent = transfer:state()
+        if is_over or exchange.is_finished then return end
+        if unsent < 65536 then break end
+        exchange.drained:wait()
+      end
+    end
+  end)
+end
+
+-- Making requests -----------------------------------------------------------------------------------------------------------
+
+local function begin(self, request, name, is_open, level)
+  if self.is_closed then error(name .. ": the client is closed", level + 1) end
+  local settings, body = requests.prepare(self.options, request, name, is_open, level + 1)
+  local exchange = setmetatable({ client = self, url = settings.url, changed = rl.condition(), max_body = settings.max_body }, Exchange)
+  exchange.drained = exchange.changed
+  self.multi = self.multi or curl.multi(self.options.connections or 64, self.options.max_connections or 0, self.options.cookies)
+  exchange.transfer, exchange.number = self.multi:start(settings)
+  self.exchanges[exchange.number] = exchange
+  if settings.is_upload then feed(exchange, body) end
+  pump(self)
+  return exchange
+end
+
+-- Waits for the answer's head; nil, message, code if there is none.
+local function await_head(exchange)
+  while true do
+    local is_here, is_over = exchange.transfer:state()
+    if is_over and exchange.transfer:failure() then
+      local _, message, code = failure(exchange)
+      exchange:finish()
+      return nil, message, code
+    end
+    if is_here then return true end
+    wait(exchange)
+  end
+end
+
+local function fetch(self, request, name, level)
+  local exchange = begin(self, request, name, false, level + 1)
+  local transfer = exchange.transfer
+  while true do
+    local _, is_over = transfer:state()
+    if is_over then break end
+    wait(exchange)
+  end
+  local _, message, code = failure(exchange)
+  local answer = not message and answers.new(transfer:answer())
+  if answer then answer.body = transfer:take() end
+  exchange:finish()
+  if message then return nil, message, code end
+  return answer
+end
+
+-- The next bytes of an answer's body: text; nil at the end; nil, message, code.
+function Exchange:next_bytes(max)
+  local transfer = self.transfer
+  while true do
+    local _, is_over, waiting = transfer:state()
+    if waiting > 0 then
+      local bytes = transfer:take(max)
+      pump(self.client)
+      return bytes
+    end
+    if is_over then
+      local _, message, code = failure(self)
+      self:finish()
+      return nil, message, code
+    end
+    wait(self)
+  end
+end
+
+-- The calls -------------------------------------------------------------------------------------------------------------------
+
+local function request_of(url, extra, name, level)
+  options.argument(url, "string", name, 1, level + 1)
+  if extra ~= nil then options.argument(extra, "table", name, name:find "post" and 3 or 2, level + 1) end
+  local request = {}
+  for field, value in pairs(extra or {}) do request[field] = value end
+  request.url = url
+  return request
+end
+
+local function ready(self)
+  local library, problem = load_curl()
+  if not library then return nil, problem, "ENOPKG" end
+  return true
+end
+
+function Client:get(url, extra)
+  local request = request_of(url, extra, "http.get", 2)
+  local is_ready, problem, code = ready(self)
+  if not is_ready then return nil, problem, code end
+  return fetch(self, request, "http.get", 2)
+end
+
+function Client:post(url, body, extra)
+  local request = request_of(url, extra, "http.post", 2)
+  request.method = request.method or "POST"
+  if body ~= nil then request.body = body end
+  if request.body == nil and request.json == nil and request.form == nil then request.body = "" end
+  local is_ready, problem, code = ready(self)
+  if not is_ready then return nil, problem, code end
+  return fetch(self, request, "http.post", 2)
+end
+
+local function positional(request, name)
+  options.argument(request, "table", name, 1, 3)
+  if request[1] == nil then return request end
+  local copy = {}
+  for field, value in pairs(request) do copy[field] = value end
+  copy.url, copy[1] = copy[1], nil
+  return copy
+end
+
+function Client:fetch(request)
+  request = positional(request, "http.fetch")
+  local is_ready, problem, code = ready(self)
+  if not is_ready then return nil, problem, code end
+  return fetch(self, request, "http.fetch", 2)
+end
+
+function Client:open(request)
+  request = positional(request, "http.open")
+  local is_ready, problem, code = ready(self)
+  if not is_ready then return nil, problem, code end
+  local exchange = begin(self, request, "http.open", true, 2)
+  local is_here, message
+  is_here, message, code = await_head(exchange)
+  if not is_here then return nil, message, code end
+  return answers.open(exchange, exchange.transfer:answer())
+end
+
+function Client:close()
+  if self.is_closed then return end
+  self.is_closed = true
+  for _, exchange in pairs(self.exchanges) do
+    exchange.changed:broadcast()
+    exchange:finish()
+  end
+  for fd in pairs(self.ports) do unwatch(self, fd) end
+  set_timer(self, nil)
+  if self.multi then
+    pump(self)
+    self.multi:close()
+  end
+end
+Client.__close = Client.close
+Client.__gc = function(self) if self.multi and not self.is_closed then self.multi:close() end end
+
+function Client:__tostring() return ("http client%s"):format(self.name ~= "http" and " \"" .. self.name .. "\"" or "") end
+
+local function new(settings, level)
+  options.check(settings, CLIENT, "http.client", level + 1)
+  local modes = settings.modes or "common"
+  if type(modes) == "string" then modes = { modes } end
+  local self = setmetatable({ options = settings, modes = modes, loop = rl.current(), ports = {}, exchanges = {}, borrowed = {},
+    is_in = {}, name = settings.name or "http" }, Client)
+  for _, mode in ipairs(modes) do
+    self.is_in[mode] = true
+    if mode == "common" then
+      for _, common in ipairs(self.loop:inspect().common_modes) do self.is_in[common] = true end
+    end
+  end
+  return self
+end
+
+local function shared()
+  default = default or new({}, 1)
+  return default
+end
+
+function M.client(settings)
+  if settings ~= nil then options.argument(settings, "table", "http.client", 1, 2) end
+  return new(settings or {}, 2)
+end
+
+function M.get(...) return Client.get(shared(), ...) end
+function M.post(...) return Client.post(shared(), ...) end
+function M.fetch(...) return Client.fetch(shared(), ...) end
+function M.open(...) return Client.open(shared(), ...) end
+
+return M

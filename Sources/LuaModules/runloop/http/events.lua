@@ -1,0 +1,75 @@
+-- runloop.http.events: server-sent events, as text and back (WHATWG HTML, 9.2).
+
+local M = {}
+
+local function lines_of(name, text)
+  local lines = {}
+  text = text:gsub("\r\n?", "\n")
+  for line in (text .. "\n"):gmatch "([^\n]*)\n" do lines[#lines + 1] = name .. ": " .. line .. "\n" end
+  return table.concat(lines)
+end
+
+-- The text of an event: { event =, data =, id =, retry = seconds, comment = }.
+function M.encode(event)
+  local text = ""
+  if event.comment then text = lines_of("", event.comment) end
+  if event.event then text = text .. "event: " .. event.event .. "\n" end
+  if event.id then text = text .. "id: " .. event.id .. "\n" end
+  if event.retry then text = text .. "retry: " .. math.floor(event.retry * 1000) .. "\n" end
+  if event.data then text = text .. lines_of("data", event.data) end
+  return text .. "\n"
+end
+
+-- A function that is fed bytes and returns the events that they complete. What comes after the last empty line is none yet.
+function M.decoder(max)
+  max = max or 1 << 20
+  local buffer, is_first = "", true
+  local data, event, last_id, retry, size = {}, nil, nil, nil, 0
+
+  local function take(line, found)
+    if line == "" then
+      if data[1] then
+        found[#found + 1] = { event = event or "message", data = table.concat(data, "\n"), id = last_id, retry = retry }
+      end
+      data, event, retry, size = {}, nil, nil, 0
+      return
+    end
+    local name, value = line:match "^([^:]*):? ?(.*)$"
+    if line:sub(1, 1) == ":" then return end
+    if name == "data" then
+      size = size + #value
+      if size > max then error(("EMSGSIZE: event longer than %d bytes"):format(max), 0) end
+      data[#data + 1] = value
+    elseif name == "event" then event = value
+    elseif name == "id" then if not value:find "\0" then last_id = value end
+    elseif name == "retry" then if value:find "^%d+$" then retry = tonumber(value) / 1000 end
+    end
+  end
+
+  return function(bytes)
+    local found = {}
+    buffer = buffer .. bytes
+    if is_first and #buffer >= 3 then
+      if buffer:sub(1, 3) == "\u{FEFF}" then buffer = buffer:sub(4) end
+      is_first = false
+    end
+    local from = 1
+    while true do
+      local place, last = buffer:find("\r?\n", from)
+      local alone = buffer:find("\r", from, true)
+      -- A CR is the end of a line, too; at the very end a LF may follow.
+      if alone and (not place or alone < place) then
+        if alone == #buffer then break end
+        place, last = alone, alone
+      end
+      if not place then break end
+      take(buffer:sub(from, place - 1), found)
+      from = last + 1
+    end
+    buffer = buffer:sub(from)
+    if #buffer > max then error(("EMSGSIZE: line longer than %d bytes"):format(max), 0) end
+    return found
+  end
+end
+
+return M

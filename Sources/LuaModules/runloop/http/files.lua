@@ -1,0 +1,142 @@
+-- runloop.http.files: files as answers, whole, in part, or not at all because the client has them.
+
+local native = require "runloop.http.native"
+
+local M = {}
+local WITHOUT_BODY <const> = 2
+
+local TYPES = {
+  html = "text/html; charset=utf-8", htm = "text/html; charset=utf-8", css = "text/css; charset=utf-8", txt = "text/plain; charset=utf-8",
+  md = "text/markdown; charset=utf-8", js = "text/javascript; charset=utf-8", mjs = "text/javascript; charset=utf-8",
+  json = "application/json", xml = "application/xml", svg = "image/svg+xml", png = "image/png", jpg = "image/jpeg", jpeg = "image/jpeg",
+  gif = "image/gif", webp = "image/webp", avif = "image/avif", ico = "image/x-icon", woff = "font/woff", woff2 = "font/woff2", ttf = "font/ttf",
+  pdf = "application/pdf", zip = "application/zip", gz = "application/gzip", tar = "application/x-tar", wasm = "application/wasm",
+  mp3 = "audio/mpeg", ogg = "audio/ogg", wav = "audio/wav", mp4 = "video/mp4", webm = "video/webm", csv = "text/csv; charset=utf-8",
+  lua = "text/plain; charset=utf-8",
+}
+
+-- { file = path }, or { file = path below it, root = directory }.
+function M.answer(path, root, extra)
+  return { file = path, root = root, headers = extra and extra.headers, type = extra and extra.type }
+end
+
+local STATUS = { ENOENT = 404, ENOTDIR = 404, EISDIR = 404, ELOOP = 404, EXDEV = 404, ENAMETOOLONG = 404, EACCES = 403, EPERM = 403 }
+
+local function open(answer)
+  if not answer.root then return native.open_file(answer.file) end
+  local path = answer.file:gsub("^/+", "")
+  if path == "" or path:sub(-1) == "/" then path = path .. "index.html" end
+  return native.open_file(answer.root, path)
+end
+
+-- Whether a list of tags, as in If-None-Match, has this one. Weakly compared.
+local function has_tag(list, tag)
+  if list:match "^%s*%*%s*$" then return true end
+  for other in list:gmatch '"[^"]*"' do
+    if other == tag then return true end
+  end
+  return false
+end
+
+-- first, last of one range of bytes; false if it cannot be; nil to send all.
+local function range_of(text, size)
+  local first, last = text:match "^bytes=%s*(%d*)%-(%d*)%s*$"
+  if not first or first == "" and last == "" or #first > 18 or #last > 18 then return nil end
+  if first == "" then
+    local count = tonumber(last)
+    if count == 0 or size == 0 then return false end
+    return size - math.min(count, size), size - 1
+  end
+  first, last = math.tointeger(tonumber(first)), last ~= "" and math.tointeger(tonumber(last)) or size - 1
+  if first >= size then return false end
+  if last < first then return nil end
+  return first, math.min(last, size - 1)
+end
+
+local function send_short(request, status, headers, flags_of, length)
+  local bytes = native.write_response(status, headers, flags_of(request, headers), length, nil)
+  request.status, request.is_out = status, true
+  return request.connection.stream:write(bytes)
+end
+
+function M.send(request, answer, flags_of, settle)
+  settle(request)
+  request.response = true
+  local stream = request.connection.stream
+  local fd, size, seconds, nanoseconds = open(answer)
+  if not fd and size == "EISDIR" and answer.root and request.path:sub(-1) ~= "/" then
+    -- Relative links in its index need the slash.
+    local url = request.path:gsub("[^/]+", function(name) return native.escape(name) end) .. "/"
+    return send_short(request, 301, { location = url }, flags_of, 0)
+  end
+  if not fd then
+    local status = STATUS[size] or 500
+    local text = status == 404 and "Not Found\n" or status == 403 and "Forbidden\n" or "Internal Server Error\n"
+    request.status, request.sent = status, #text
+    return stream:write(native.write_response(status, nil, flags_of(request), text, "text/plain; charset=utf-8"))
+  end
+  local guard <close> = setmetatable({}, { __close = function() if fd then native.close_file(fd) end end })
+  local tag = ('"%x-%x%05x"'):format(size, seconds, nanoseconds // 1000)
+  local headers = { etag = tag, ["last-modified"] = native.write_date(seconds), ["accept-ranges"] = "bytes",
+    ["content-type"] = answer.type or TYPES[(answer.file:match "%.(%w+)$" or ""):lower()] or answer.file:sub(-1) == "/" and TYPES.html
+      or answer.file == "" and TYPES.html or "application/octet-stream",
+    ["x-content-type-options"] = "nosniff" }
+  for name, value in pairs(answer.headers or {}) do headers[name] = value end
+
+  local asked = request.headers
+  if request.method == "GET" or request.method == "HEAD" then
+    local none, since = asked["if-none-match"], asked["if-modified-since"]
+    local is_same = none and has_tag(none, tag)
+    if not none and since then
+      local date = native.read_date(since)
+      is_same = date and seconds <= date
+    end
+    if is_same then
+      headers["content-type"], headers["accept-ranges"] = nil, nil
+      return send_short(request, 304, headers, flags_of, nil)
+    end
+  end
+  local match = asked["if-match"]
+  if match and not has_tag(match, tag) then return send_short(request, 412, headers, flags_of, 0) end
+
+  local status, first, last = 200, 0, size - 1
+  local range = request.method == "GET" and asked.range
+  local condition = asked["if-range"]
+  if range and condition and condition ~= tag and condition ~= headers["last-modified"] then range = nil end
+  if range then
+    local from, to = range_of(range, size)
+    if from == false then
+      headers["content-range"] = ("bytes */%d"):format(size)
+      return send_short(request, 416, headers, flags_of, 0)
+    elseif from then
+      status, first, last = 206, from, to
+      headers["content-range"] = ("bytes %d-%d/%d"):format(first, last, size)
+    end
+  end
+  local count = last - first + 1
+  local flags = flags_of(request, headers)
+  request.status = status
+  if flags & WITHOUT_BODY ~= 0 then return stream:write(native.write_response(status, headers, flags, count, nil)) end
+  request.sent = count
+  if count <= 65536 then
+    local bytes = native.read_file(fd, first, count)
+    if bytes and #bytes == count then return stream:write(native.write_response(status, headers, flags, bytes, nil)) end
+    error(("the file %s changed while it was read"):format(answer.file), 0)
+  end
+  local head = native.write_response(status, headers, flags, count, nil)
+  request.is_out = true
+  stream:write(head)
+  native.seek_file(fd, first)
+  local net = require "runloop.net"
+  local file <close> = assert(net.open(fd, { owns = true }))
+  fd = nil
+  local copied, problem = net.copy(file, stream, { max = count })
+  if copied ~= count then
+    request.keeps_alive = false
+    stream:abort()
+    if not copied and request.is_gone then return end
+    if copied or not problem then error(("the file %s became shorter while it was sent"):format(answer.file), 0) end
+  end
+end
+
+return M

@@ -1,0 +1,124 @@
+-- runloop.http.handshake: how a request becomes a WebSocket, at both ends.
+
+local native = require "runloop.http.native"
+local rl = require "runloop"
+local options = require "runloop.http.options"
+local incoming = require "runloop.http.incoming"
+local websocket = require "runloop.http.websocket"
+
+local M = {}
+
+-- Whether a list of extensions offers what is spoken here: no context is taken over, windows of every size.
+local function agree(offers)
+  for offer in offers:gmatch "[^,]+" do
+    local name, parameters = offer:match "^%s*([%w-]+)%s*(.*)$"
+    if name == "permessage-deflate" then
+      local is_known = true
+      for parameter, value in parameters:gmatch ";%s*([%w_]+)%s*=?%s*\"?(%w*)" do
+        if parameter == "server_max_window_bits" and value ~= "15" then is_known = false end
+        if not parameter:find "^server_" and not parameter:find "^client_" then is_known = false end
+      end
+      if is_known then return "permessage-deflate; server_no_context_takeover; client_no_context_takeover" end
+    end
+  end
+end
+
+local function list_has(list, word)
+  for item in (list or ""):gmatch "[^,%s]+" do
+    if item:lower() == word then return true end
+  end
+end
+
+local SWITCH <const> = 16
+
+function incoming.Request:websocket(settings)
+  settings = settings or {}
+  options.argument(settings, "table", "request:websocket", 1, 2)
+  options.check(settings, websocket.KNOWN, "request:websocket", 2)
+  if self.response then error("request:websocket: the request has been answered already", 2) end
+  local headers, stream = self.headers, self.connection.stream
+  local key = headers["sec-websocket-key"]
+  local status, text, extra
+  if self.method ~= "GET" or not self.is_upgrade or not list_has(headers.upgrade, "websocket") then
+    status, text, extra = 426, "This is a WebSocket\n", { upgrade = "websocket" }
+  elseif headers["sec-websocket-version"] ~= "13" then
+    status, text, extra = 426, "Only version 13 is spoken here\n", { ["sec-websocket-version"] = "13" }
+  elseif not key or #key ~= 24 or not key:find "^[%w+/]+==$" then
+    status, text = 400, "Not a WebSocket key\n"
+  end
+  self.response = true
+  if status then
+    self.status = status
+    self.keeps_alive = false
+    stream:write(native.write_response(status, extra, 0, text, "text/plain; charset=utf-8"))
+    self.response = setmetatable({}, { __index = { finish = function() return true end } })
+    return nil, "EPROTO: " .. text:sub(1, -2), "EPROTO"
+  end
+  local answer = { upgrade = "websocket", connection = "Upgrade", ["sec-websocket-accept"] = native.accept_key(key) }
+  local offers = settings.compress ~= false and headers["sec-websocket-extensions"]
+  local extension = offers and native.deflate(true, false, 15) and agree(offers) or nil
+  answer["sec-websocket-extensions"] = extension
+  for _, protocol in ipairs(settings.protocols or {}) do
+    if list_has(headers["sec-websocket-protocol"], protocol:lower()) then
+      answer["sec-websocket-protocol"] = protocol
+      break
+    end
+  end
+  self.status, self.keeps_alive = 101, false
+  stream:queue(native.write_response(101, answer, SWITCH, nil, nil))
+  local connection = self.connection
+  connection.deadline = math.huge
+  local socket = websocket.new(stream, false, settings, extension ~= nil)
+  socket.protocol = answer["sec-websocket-protocol"]
+  self.socket, connection.socket = socket, socket
+  -- What has come behind the request is the socket's already; the connection's task goes on with it.
+  self.response = setmetatable({}, { __index = { finish = function()
+    if not socket.is_over then socket:go_away() end
+    return true
+  end } })
+  if connection.buffer ~= "" then
+    socket.buffer, socket.position, connection.buffer, connection.position = connection.buffer, connection.position, "", 1
+    websocket.take_all(socket)
+  end
+  return socket
+end
+
+-- The other end: over a stream that is connected already. nil, message, code.
+function M.connect(stream, target, host, settings)
+  local key = native.random_key()
+  local headers = { upgrade = "websocket", connection = "Upgrade", ["sec-websocket-key"] = key, ["sec-websocket-version"] = "13" }
+  local compresses = settings.compress ~= false and native.deflate(false, false, 15) ~= nil
+  if compresses then
+    headers["sec-websocket-extensions"] = "permessage-deflate; client_no_context_takeover; server_no_context_takeover"
+  end
+  if settings.protocols then headers["sec-websocket-protocol"] = table.concat(settings.protocols, ", ") end
+  for name, value in pairs(settings.headers or {}) do headers[name:lower()] = value end
+  local sent, problem, code = stream:write(native.write_request("GET", target, headers, nil, host))
+  if not sent then return nil, problem, code end
+  local buffer, following, status, _, fields = "", nil, nil, nil, nil
+  while true do
+    local bytes
+    bytes, problem, code = stream:read(65536, { timeout = settings.timeout or 30 })
+    if not bytes then return nil, problem or "EOF: the server ended the handshake", code or "EOF" end
+    buffer = buffer .. bytes
+    following, status, problem, _, fields = native.read_response(buffer, 1, 65536)
+    if following == false then return nil, "EBADMSG: the server's answer is no HTTP: " .. tostring(problem), "EBADMSG" end
+    if following then break end
+  end
+  if status ~= 101 or not list_has(fields.upgrade, "websocket") or fields["sec-websocket-accept"] ~= native.accept_key(key) then
+    stream:abort()
+    return nil, ("EPROTO: the server does not speak WebSocket here (%d %s)"):format(status, problem), "EPROTO"
+  end
+  local extension = fields["sec-websocket-extensions"]
+  if extension and (not compresses or not extension:find "^%s*permessage%-deflate" or not extension:find "server_no_context_takeover") then
+    stream:abort()
+    return nil, "EPROTO: the server has chosen an extension that was not offered", "EPROTO"
+  end
+  local socket = websocket.new(stream, true, settings, extension ~= nil)
+  socket.protocol = fields["sec-websocket-protocol"]
+  socket.buffer = buffer:sub(following)
+  socket.task = rl.task(function() socket:read_on(stream) end)
+  return socket
+end
+
+return M

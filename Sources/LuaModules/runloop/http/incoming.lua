@@ -1,0 +1,246 @@
+-- runloop.http.incoming: a request as its handler sees it.
+
+local native = require "runloop.http.native"
+local rl = require "runloop"
+local options = require "runloop.http.options"
+
+local M = {}
+local setmetatable, now, find, sub = setmetatable, rl.now, string.find, string.sub
+local unescape, clean_path = native.unescape, native.clean_path
+
+local Request = { __name = "http request" }
+M.Request = Request
+
+-- "a=1&b=2": the first value of each name; and, behind it, the lists of all.
+local function parse_form(text)
+  local values, lists = {}, {}
+  for part in text:gmatch "[^&]+" do
+    local name, value = part:match "^([^=]*)=?(.*)$"
+    name, value = unescape(name, true) or name, unescape(value, true) or value
+    if values[name] == nil then values[name], lists[name] = value, { value } else lists[name][#lists[name] + 1] = value end
+  end
+  return values, lists
+end
+M.parse_form = parse_form
+
+-- What is worked out when it is first asked for.
+local LAZY = {
+  query = function(self) return (parse_form(self.query_string)) end,
+  query_lists = function(self) return select(2, parse_form(self.query_string)) end,
+  peer = function(self) return self.connection.stream:peer() or "memory" end,
+  tls = function(self) return self.connection.stream:tls() end,
+  stream = function(self) return self.connection.stream end,
+  cookies = function(self)
+    local cookies = {}
+    for name, value in (self.headers.cookie or ""):gmatch '([^=; ]+)="?([^;"]*)"?' do cookies[name] = cookies[name] or value end
+    return cookies
+  end,
+  params = function() return {} end,
+}
+
+function Request.__index(self, name)
+  local method = Request[name]
+  if method then return method end
+  local lazy = LAZY[name]
+  if not lazy then return nil end
+  local value = lazy(self)
+  self[name] = value
+  return value
+end
+
+function Request:__tostring() return ("http request %s %s"):format(self.method, self.target) end
+
+-- The path of a target, clean and decoded, and what comes behind the question mark. Most have nothing to clean.
+local function split(target)
+  if not find(target, "[?%%]") and not find(target, "//", 1, true) and not find(target, "/.", 1, true) and sub(target, 1, 1) == "/" then
+    return target, ""
+  end
+  if target == "*" then return "*", "" end
+  local rest = target:match "^[hH][tT][tT][pP][sS]?://[^/?]*(.*)$" or target
+  local path, query = rest:match "^([^?]*)%??(.*)$"
+  if path == "" then path = "/" end
+  return clean_path(path), query
+end
+
+local KEEPS_ALIVE <const>, IS_UPGRADE <const>, EXPECTS_CONTINUE <const> = 1, 2, 4
+
+-- `length`: of the body, -1 without one, -2 in chunks.
+function M.new(connection, method, target, minor, fields, length, flags)
+  local path, query = split(target)
+  local request = setmetatable({
+    connection = connection, method = method, target = target, path = path, query_string = query, headers = fields,
+    version = minor == 1 and "1.1" or "1.0", keeps_alive = flags & KEEPS_ALIVE ~= 0, left = length > 0 and length or 0, began = now(),
+    sent = 0,
+  }, Request)
+  if flags ~= KEEPS_ALIVE then
+    request.is_upgrade = flags & IS_UPGRADE ~= 0
+    request.expects_continue = flags & EXPECTS_CONTINUE ~= 0 and length ~= -1
+  end
+  if length == -2 then request.decoder, request.length = native.chunks(), nil else request.length = length >= 0 and length or nil end
+  return request
+end
+
+-- Bodies ------------------------------------------------------------------------------------------------------------------------
+
+-- What there is of the body, at most `max` bytes; "" if nothing is here yet, nil at its end; nil, message, code if it is bad.
+local function take(self, max)
+  local connection = self.connection
+  local buffer, position = connection.buffer, connection.position
+  if self.decoder then
+    if self.rest then
+      local bytes = self.rest
+      self.rest = #bytes > max and bytes:sub(max + 1) or nil
+      return bytes:sub(1, max)
+    end
+    if self.problem then return nil, self.problem, "EBADMSG" end
+    if self.is_read then return nil end
+    if buffer == "" then return "" end
+    local bytes, following, is_done = self.decoder(buffer, position)
+    if not bytes then
+      self.problem, self.keeps_alive = "EBADMSG: the chunks of the body are not well-formed", false
+      return nil, self.problem, "EBADMSG"
+    end
+    if following > #buffer then connection.buffer, connection.position = "", 1 else connection.position = following end
+    self.is_read = is_done
+    if #bytes > max then
+      self.rest = bytes:sub(max + 1)
+      return bytes:sub(1, max)
+    end
+    if bytes == "" and is_done then return nil end
+    return bytes
+  end
+  if self.left == 0 then return nil end
+  if buffer == "" then return "" end
+  local count = #buffer - position + 1
+  if count > max then count = max end
+  if count > self.left then count = self.left end
+  self.left = self.left - count
+  local bytes = buffer:sub(position, position + count - 1)
+  if position + count > #buffer then connection.buffer, connection.position = "", 1 else connection.position = position + count end
+  return bytes
+end
+
+local function expect_self(self, name)
+  if getmetatable(self) ~= Request then error(name .. ": a request is expected as self; call it with a colon", 3) end
+end
+
+local function next_bytes(self, max)
+  if self.is_too_large then return nil, self.is_too_large, "EMSGSIZE" end
+  local connection = self.connection
+  if self.expects_continue then
+    self.expects_continue = false
+    connection.stream:queue "HTTP/1.1 100 Continue\r\n\r\n"
+  end
+  while true do
+    local bytes, problem, code = take(self, max)
+    if bytes ~= "" then
+      connection:drained()
+      if bytes then
+        self.received = (self.received or 0) + #bytes
+        if self.received > connection.server.max_body then
+          self.keeps_alive = false
+          self.is_too_large = ("EMSGSIZE: the body is longer than %d bytes"):format(connection.server.max_body)
+          return nil, self.is_too_large, "EMSGSIZE"
+        end
+      end
+      return bytes, problem, code
+    end
+    if self.is_gone then return nil, "ECONNRESET: the client has gone", "ECONNRESET" end
+    self.arrived = self.arrived or rl.condition()
+    self.is_reading = true
+    self.arrived:wait()
+    self.is_reading = false
+  end
+end
+
+function Request:read(max)
+  expect_self(self, "request:read")
+  if max == nil then max = 65536
+  elseif math.type(max) ~= "integer" or max < 1 then
+    error("request:read: argument #1 must be a number of bytes, 1 or more, got " .. tostring(max), 2)
+  end
+  return next_bytes(self, max)
+end
+
+local function whole(self, settings, name)
+  local max = math.huge
+  if settings ~= nil then
+    options.argument(settings, "table", name, 1, 3)
+    options.check(settings, { max = "count" }, name, 3)
+    max = settings.max or max
+  end
+  if self.whole then return self.whole end
+  local pieces, count = {}, 0
+  while true do
+    local bytes, problem, code = next_bytes(self, 1 << 30)
+    if not bytes then
+      if problem then return nil, problem, code end
+      self.whole = table.concat(pieces)
+      return self.whole
+    end
+    count = count + #bytes
+    if count > max then
+      self.is_too_large, self.keeps_alive = ("EMSGSIZE: the body is longer than %d bytes"):format(max), false
+      return nil, self.is_too_large, "EMSGSIZE"
+    end
+    pieces[#pieces + 1] = bytes
+  end
+end
+
+function Request:body(settings)
+  expect_self(self, "request:body")
+  return whole(self, settings, "request:body")
+end
+
+function Request:json(settings)
+  expect_self(self, "request:json")
+  local text, problem, code = whole(self, settings, "request:json")
+  if not text then return nil, problem, code end
+  return require("runloop.json").decode(text)
+end
+
+function Request:form(settings)
+  expect_self(self, "request:form")
+  local kind = self.headers["content-type"] or ""
+  if kind:lower():find "^multipart/form%-data" then
+    local values, lists = {}, {}
+    for part in self:parts(settings) do
+      local name, data = part.name or "", part:body()
+      if values[name] == nil then values[name], lists[name] = data, { data } else lists[name][#lists[name] + 1] = data end
+    end
+    return values, lists
+  end
+  local text, problem, code = whole(self, settings, "request:form")
+  if not text then return nil, problem, code end
+  return parse_form(text)
+end
+
+function Request:parts(settings)
+  expect_self(self, "request:parts")
+  return require("runloop.http.multipart").parts(self, settings, next_bytes)
+end
+
+function Request:chunks()
+  expect_self(self, "request:chunks")
+  return function()
+    local bytes, problem = next_bytes(self, 65536)
+    if not bytes and problem then error(problem, 0) end
+    return bytes
+  end
+end
+
+-- Throws the rest of the body away: true when that is done, nil while some of it has not come yet, false if it is too much.
+function Request:discard()
+  if self.left == 0 and not self.decoder then return true end
+  if self.expects_continue or self.is_too_large or self.problem or self.left > 262144 then return false end
+  self.discarded = self.discarded or 0
+  while self.discarded < 262144 do
+    local bytes, problem = take(self, 65536)
+    if not bytes then return not problem end
+    if bytes == "" then return nil end
+    self.discarded = self.discarded + #bytes
+  end
+  return false
+end
+
+return M

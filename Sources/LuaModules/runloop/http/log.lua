@@ -1,0 +1,43 @@
+-- runloop.http.log: a line for each request, in the format that every tool for such logs reads ("combined"), and its seconds.
+
+local M = {}
+
+local function clean(text)
+  if not text then return "-" end
+  return (text:gsub('[%c"\\\127-\255]', function(byte) return ("\\x%02x"):format(byte:byte()) end))
+end
+
+local function line_of(entry)
+  return ('%s - - [%s] "%s" %d %d "%s" "%s" %.6f\n'):format(entry.peer and entry.peer:gsub(":%d+$", "") or "-",
+    os.date("%d/%b/%Y:%H:%M:%S %z"), entry.method and clean(entry.method .. " " .. entry.target .. " HTTP/" .. entry.version) or "-",
+    entry.status, entry.bytes, clean(entry.referer), clean(entry.agent), entry.seconds)
+end
+
+-- true: to standard error; a path: appended to that file; a file; or a function that gets a table. Returns a function or nil; or nil
+-- and what is wrong.
+function M.open(where)
+  if not where then return nil end
+  local write
+  if type(where) == "function" then
+    write = where
+  else
+    local file, problem = io.stderr, nil
+    if type(where) == "string" then
+      file, problem = io.open(where, "a")
+      if not file then return nil, problem, problem:find "No such" and "ENOENT" or "EACCES" end
+      file:setvbuf "line"
+    elseif where ~= true then
+      file = where
+    end
+    write = function(entry) file:write(line_of(entry)) end
+  end
+  return function(connection, request, status, bytes, seconds)
+    write {
+      peer = connection.stream:peer(), method = request and request.method, target = request and request.target,
+      version = request and request.version, status = status or 0, bytes = bytes or 0, seconds = seconds,
+      referer = request and request.headers.referer, agent = request and request.headers["user-agent"],
+    }
+  end
+end
+
+return M

@@ -1,0 +1,119 @@
+-- runloop.http.multipart: the parts of a form with files (RFC 7578), as they come.
+
+local native = require "runloop.http.native"
+local options = require "runloop.http.options"
+
+local M = {}
+
+local Part = { __name = "http part" }
+Part.__index = Part
+
+-- "form-data; name=\"a\"; filename=\"b.txt\"": the value and its parameters.
+local function parse_parameters(text)
+  local parameters = {}
+  for name, value in text:gmatch ';%s*([%w_*-]+)%s*=%s*"([^"]*)"' do parameters[name:lower()] = value end
+  for name, value in text:gmatch ";%s*([%w_*-]+)%s*=%s*([^\"; ]+)" do
+    if parameters[name:lower()] == nil then parameters[name:lower()] = value end
+  end
+  return text:match "^%s*([^;]*)", parameters
+end
+
+local function raise(problem) error(problem, 0) end
+
+-- An iterator; each part's body is read before the next part comes. `next_bytes` reads the request.
+function M.parts(request, settings, next_bytes)
+  local max, max_parts = 8 << 20, 1000
+  if settings ~= nil then
+    options.argument(settings, "table", "request:parts", 1, 3)
+    options.check(settings, { max = "count", max_parts = "count" }, "request:parts", 3)
+    max, max_parts = settings.max or max, settings.max_parts or max_parts
+  end
+  local kind, parameters = parse_parameters(request.headers["content-type"] or "")
+  local boundary = parameters.boundary
+  if not kind:lower():find "^multipart/" or not boundary or boundary == "" or #boundary > 70 then
+    raise "EBADMSG: the request is no multipart form"
+  end
+  local delimiter = "\r\n--" .. boundary
+  -- As if a line had ended before the first delimiter.
+  local buffer, is_over, count = "\r\n", false, 0
+
+  local function more()
+    local bytes, problem = next_bytes(request, 65536)
+    if not bytes then raise(problem or "EBADMSG: the form ends too early") end
+    buffer = buffer .. bytes
+  end
+
+  -- What comes before the next delimiter: all that is sure; nil when the delimiter is next.
+  local function until_delimiter()
+    while true do
+      local place = buffer:find(delimiter, 1, true)
+      if place == 1 then return nil end
+      local sure = place and place - 1 or #buffer - #delimiter + 1
+      if sure > 0 then
+        local bytes = buffer:sub(1, sure)
+        buffer = buffer:sub(sure + 1)
+        return bytes
+      end
+      more()
+    end
+  end
+
+  local function read_head()
+    while not buffer:find("\r\n\r\n", 1, true) do
+      if #buffer > 16384 then raise "EMSGSIZE: the head of a part is too long" end
+      more()
+    end
+    local head, following = buffer:match "^(.-\r\n)\r\n()"
+    buffer = buffer:sub(following)
+    local headers = setmetatable({}, native.fields)
+    for name, value in head:gmatch "([^:\r\n]+):[ \t]*([^\r\n]*)" do headers[name:lower()] = value end
+    return headers
+  end
+
+  local current
+  return function()
+    if is_over then return nil end
+    if current then while current:read() do end else while until_delimiter() do end end
+    buffer = buffer:sub(#delimiter + 1)
+    while #buffer < 2 do more() end
+    if buffer:sub(1, 2) == "--" then
+      is_over = true
+      return nil
+    end
+    buffer = buffer:gsub("^[ \t]+", "")
+    while #buffer < 2 do more() end
+    if buffer:sub(1, 2) ~= "\r\n" then raise "EBADMSG: the form is not well-formed" end
+    -- A part without fields has its empty line at once.
+    if buffer:sub(3, 4) ~= "\r\n" then buffer = buffer:sub(3) end
+    count = count + 1
+    if count > max_parts then raise(("EMSGSIZE: more than %d parts"):format(max_parts)) end
+    local headers = read_head()
+    local _, fields = parse_parameters(headers["content-disposition"] or "")
+    -- A path as the name of a file is somebody's try to write elsewhere.
+    local name = fields.filename and fields.filename:match "[^/\\]*$"
+    current = setmetatable({ headers = headers, name = fields.name, filename = name, type = headers["content-type"], max = max,
+      following = until_delimiter }, Part)
+    return current
+  end
+end
+
+function Part:read()
+  if self.is_over then return nil end
+  local bytes = self.following()
+  if not bytes then self.is_over = true end
+  return bytes
+end
+
+function Part:chunks() return function() return self:read() end end
+
+function Part:body()
+  local pieces, count = {}, 0
+  for bytes in self:chunks() do
+    count = count + #bytes
+    if count > self.max then raise(("EMSGSIZE: the part is longer than %d bytes"):format(self.max)) end
+    pieces[#pieces + 1] = bytes
+  end
+  return table.concat(pieces)
+end
+
+return M

@@ -1,0 +1,132 @@
+-- runloop.http.request: what a script says about a request, as libcurl wants it said.
+
+local native = require "runloop.http.native"
+local options = require "runloop.http.options"
+local answers = require "runloop.http.answer"
+
+local M = {}
+
+local KNOWN = {
+  url = "string", method = "string", headers = "table", body = { "string", "function", "table", "any" }, json = "any",
+  form = "table", query = "table", timeout = "seconds", connect_timeout = "seconds", idle_timeout = "seconds", follow = "count",
+  proxy = { "string", "boolean" }, tls = "table", unix = "string", decompress = "boolean", max_body = "count", user = "string",
+  password = "string", version = "string", high_water = "count", bind = "string",
+}
+local TLS = { verify = "boolean", ca = "string", certificate = "string", key = "string", min_version = "string", server_name = "string" }
+
+local VERSIONS = { ["1.0"] = 1, ["1.1"] = 2, ["2"] = 4, ["2-direct"] = 5 }
+local TLS_VERSIONS = { ["1.0"] = 4, ["1.1"] = 5, ["1.2"] = 6, ["1.3"] = 7 }
+
+local function set_tls(settings, tls, name, level)
+  if tls.certificate then settings.certificate = tls.certificate end
+  if tls.key then settings.key = tls.key end
+  if tls.verify == false then settings.verify, settings.verify_host = false, 0 end
+  if tls.min_version then
+    settings.min_version = TLS_VERSIONS[tls.min_version] or error(name .. ": 'min_version' must be \"1.2\" or \"1.3\"", level + 1)
+  end
+  if tls.ca then
+    local file = io.open(tls.ca)
+    local is_file = file and file:read(0)
+    if file then file:close() end
+    if is_file then settings.ca_file, settings.ca_directory = tls.ca, nil else settings.ca_directory = tls.ca end
+  end
+end
+
+local function default_certificates(settings)
+  local file, directory = os.getenv "SSL_CERT_FILE", os.getenv "SSL_CERT_DIR"
+  if file then settings.ca_file = file end
+  -- The directory of hashed files: reading the bundle of all would take longer than most requests.
+  if directory or not file then settings.ca_directory = directory or "/etc/ssl/certs" end
+end
+
+local function set_body(settings, request, name, level)
+  local headers = settings.headers
+  local body, content_type = answers.body_of(request, name, level + 1)
+  local method = request.method
+  if content_type and not headers["content-type"] then headers["content-type"] = content_type end
+  -- curl would say that it is a form.
+  if type(body) == "string" and not headers["content-type"] then headers["content-type"] = "" end
+  if type(body) == "string" then
+    settings.body, settings.is_post = body, true
+    method = method or "POST"
+  elseif body ~= nil then
+    settings.is_upload = true
+    if headers["content-length"] then
+      settings.upload_size = math.tointeger(tonumber(headers["content-length"])) or -1
+    end
+    if settings.upload_size then headers["content-length"] = nil else headers["transfer-encoding"] = "chunked" end
+    method = method or "POST"
+  end
+  method = method or "GET"
+  if method == "HEAD" then settings.is_head = true
+  elseif not (method == "GET" and not body or method == "POST" and type(body) == "string") then settings.method = method end
+  -- curl would wait a second for servers that do not know this.
+  if body ~= nil and not headers.expect then headers.expect = "" end
+  return body
+end
+
+-- Merges what a client says for all its requests.
+local function setting(defaults, request, name)
+  local value = request[name]
+  if value == nil then value = defaults[name] end
+  return value
+end
+
+function M.prepare(defaults, request, name, is_open, level)
+  options.check(request, KNOWN, name, level + 1)
+  if type(request.url) ~= "string" then
+    error(("%s: field 'url' must be a string, got %s"):format(name, request.url == nil and "nothing" or type(request.url)), level + 1)
+  end
+  local settings = { url = answers.url_with(request.url, request.query), headers = {} }
+  if request.url:find "[%c ]" then error(("%s: the URL has a blank or a control character: %q"):format(name, request.url), level + 1) end
+  for _, headers in ipairs { defaults.headers or {}, request.headers or {} } do
+    for field, value in pairs(headers) do
+      if type(field) ~= "string" or not native.is_token(field) then
+        error(("%s: '%s' cannot be the name of a field"):format(name, tostring(field)), level + 1)
+      end
+      if type(value) ~= "string" and type(value) ~= "number" and value ~= false or not native.is_value(tostring(value)) then
+        error(("%s: the field '%s' must be a string without control characters"):format(name, field), level + 1)
+      end
+      settings.headers[field:lower()] = value ~= false and tostring(value) or ""
+    end
+  end
+  local body = set_body(settings, request, name, level + 1)
+  if request.method and not native.is_token(request.method) then error(name .. ": field 'method' is no method", level + 1) end
+
+  settings.timeout = setting(defaults, request, "timeout")
+  settings.connect_timeout = setting(defaults, request, "connect_timeout") or 30
+  local idle = setting(defaults, request, "idle_timeout")
+  if idle == nil and not is_open then idle = 60 end
+  if idle and idle > 0 then settings.idle_timeout, settings.idle_bytes = math.max(1, math.floor(idle)), 1 end
+  local follow = setting(defaults, request, "follow") or 10
+  settings.follow, settings.max_redirects = follow > 0, follow
+  local proxy = setting(defaults, request, "proxy")
+  if proxy == false then proxy = "" end
+  settings.proxy = proxy ~= true and proxy or nil
+  local unix = setting(defaults, request, "unix")
+  if unix and unix:sub(1, 1) == "@" then settings.abstract = unix:sub(2) else settings.unix = unix end
+  if setting(defaults, request, "decompress") ~= false then settings.encoding = "" end
+  settings.user, settings.password = setting(defaults, request, "user"), setting(defaults, request, "password")
+  settings.interface = setting(defaults, request, "bind")
+  local version = setting(defaults, request, "version")
+  if version then
+    settings.version = VERSIONS[version] or error(name .. ": field 'version' must be \"1.0\", \"1.1\", \"2\" or \"2-direct\"", level + 1)
+  else
+    settings.version = 4
+  end
+  if defaults.cookies then settings.cookies = "" end
+  if not settings.headers["user-agent"] then settings.agent = "rlhost" end
+  default_certificates(settings)
+  for _, tls in ipairs { defaults.tls or {}, request.tls or {} } do
+    options.check(tls, TLS, name .. ": tls", level + 1)
+    set_tls(settings, tls, name, level + 1)
+  end
+  settings.max_body = setting(defaults, request, "max_body") or (is_open and 0 or 16 << 20)
+  settings.high_water = is_open and (request.high_water or 262144) or math.maxinteger
+  local list = {}
+  for field, value in pairs(settings.headers) do list[#list + 1] = value == "" and field .. ":" or field .. ": " .. value end
+  settings.headers = list
+  return settings, body
+end
+
+return M

@@ -1,0 +1,174 @@
+-- runloop.http.routes: which function answers which path.
+
+local options = require "runloop.http.options"
+local files = require "runloop.http.files"
+
+local M = {}
+
+local Routes = { __name = "http routes" }
+Routes.__index = Routes
+
+-- A tree of segments: { fixed = { name = node }, param = node, rest = node, methods = { GET = { fn, names } } }.
+local function node() return { fixed = {} } end
+
+local function add(self, method, path, fn, name, level)
+  options.argument(path, "string", name, 1, level + 1)
+  if path:sub(1, 1) ~= "/" then error(("%s: the path must begin with a slash: %q"):format(name, path), level + 1) end
+  local names, place = {}, self.root
+  local rest = path:sub(2)
+  while true do
+    local segment, following = rest:match "^([^/]*)/?()"
+    local is_last = following > #rest and rest:sub(-1) ~= "/"
+    if segment:sub(1, 1) == ":" then
+      if #segment == 1 then error(("%s: a parameter without a name: %q"):format(name, path), level + 1) end
+      names[#names + 1] = segment:sub(2)
+      place.param = place.param or node()
+      place = place.param
+    elseif segment:sub(1, 1) == "*" then
+      if following <= #rest then error(("%s: '*' is the rest of a path, so it comes last: %q"):format(name, path), level + 1) end
+      names[#names + 1] = segment == "*" and "rest" or segment:sub(2)
+      place.rest = place.rest or node()
+      place = place.rest
+      is_last = true
+    else
+      place.fixed[segment] = place.fixed[segment] or node()
+      place = place.fixed[segment]
+    end
+    if is_last or segment == "" and following > #rest then break end
+    rest = rest:sub(following)
+  end
+  place.methods = place.methods or {}
+  if place.methods[method] then error(("%s: there is a route for %s %s already"):format(name, method, path), level + 1) end
+  place.methods[method] = { fn = fn, names = names, path = path }
+  -- What has no parameters is found by one look.
+  if #names == 0 then
+    self.exact[path] = place.methods
+  end
+end
+
+local function handler_argument(fn, name, number)
+  local metatable = getmetatable(fn)
+  if type(fn) == "function" or type(metatable) == "table" and metatable.__call then return end
+  error(("%s: argument #%d must be a function, got %s"):format(name, number, fn == nil and "nothing" or type(fn)), 3)
+end
+
+for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "options" } do
+  Routes[method] = function(self, path, fn)
+    local name = "routes:" .. method
+    if getmetatable(self) ~= Routes then error(name .. ": routes are expected as self; call it with a colon", 2) end
+    handler_argument(fn, name, 2)
+    add(self, method:upper(), path, fn, name, 2)
+    return self
+  end
+end
+
+function Routes:any(path, fn)
+  handler_argument(fn, "routes:any", 2)
+  add(self, "ANY", path, fn, "routes:any", 2)
+  return self
+end
+
+function Routes:use(fn)
+  handler_argument(fn, "routes:use", 1)
+  self.before[#self.before + 1] = fn
+  return self
+end
+
+function Routes:files(path, directory, extra)
+  options.argument(directory, "string", "routes:files", 2, 2)
+  if type(path) ~= "string" or not path:find "/%*%w*$" then
+    error("routes:files: argument #1 must be a path that ends in '/*', got " .. (type(path) == "string" and ("%q"):format(path) or options.describe(path)), 2)
+  end
+  if extra ~= nil then
+    options.argument(extra, "table", "routes:files", 3, 2)
+    options.check(extra, { headers = "table" }, "routes:files", 2)
+  end
+  local rest = path:match "/%*(%w*)$"
+  if rest == "" then rest = "rest" end
+  add(self, "GET", path, function(request) return files.answer(request.params[rest], directory, extra) end, "routes:files", 2)
+  return self
+end
+
+function Routes:websocket(path, settings, fn)
+  if fn == nil then settings, fn = nil, settings end
+  handler_argument(fn, "routes:websocket", 2)
+  add(self, "GET", path, function(request)
+    local socket = request:websocket(settings)
+    if not socket then return end
+    fn(socket, request)
+    socket:close()
+  end, "routes:websocket", 2)
+  return self
+end
+
+-- The methods at a path, and its parameters.
+local function find(place, path, from, values)
+  local segment, following = path:match("^([^/]*)/?()", from)
+  local is_last = following > #path and path:sub(-1) ~= "/" or segment == "" and following > #path
+  local fixed = place.fixed[segment]
+  if fixed then
+    local found
+    if is_last then found = fixed.methods else found = find(fixed, path, following, values) end
+    if found then return found end
+  end
+  if place.param and segment ~= "" then
+    values[#values + 1] = segment
+    local found
+    if is_last then found = place.param.methods else found = find(place.param, path, following, values) end
+    if found then return found end
+    values[#values] = nil
+  end
+  if place.rest and place.rest.methods then
+    values[#values + 1] = path:sub(from)
+    return place.rest.methods
+  end
+end
+
+local ORDER = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS" }
+
+local function allowed(methods)
+  local list = {}
+  for _, method in ipairs(ORDER) do
+    if methods[method] or method == "HEAD" and methods.GET then list[#list + 1] = method end
+  end
+  return table.concat(list, ", ")
+end
+
+local function answer(self, request)
+  local path = request.path
+  local methods, values = self.exact[path], nil
+  local method = request.method
+  local found = methods and (methods[method] or methods.ANY)
+  if not found then
+    values = {}
+    local others = find(self.root, path, 2, values)
+    methods = others or methods
+    if not methods then return { status = 404, body = "Not Found\n" } end
+    found = methods[method] or method == "HEAD" and methods.GET or methods.ANY
+    if not found then
+      if method == "OPTIONS" then return { status = 204, headers = { allow = allowed(methods) } } end
+      return { status = 405, body = "Method Not Allowed\n", headers = { allow = allowed(methods) } }
+    end
+    local params = {}
+    for i, name in ipairs(found.names) do params[name] = values[i] end
+    request.params = params
+  end
+  request.route = found.path
+  return found.fn(request)
+end
+
+-- Those that `use` has added come first, each around the next: fn(request, next).
+local function call_from(self, number, request)
+  local before = self.before[number]
+  if not before then return answer(self, request) end
+  return before(request, function() return call_from(self, number + 1, request) end)
+end
+
+function Routes.__call(self, request)
+  if self.before[1] then return call_from(self, 1, request) end
+  return answer(self, request)
+end
+
+function M.routes() return setmetatable({ root = node(), exact = {}, before = {} }, Routes) end
+
+return M

@@ -1,0 +1,370 @@
+-- runloop.http.server: connections. Each has a task that reads and takes requests apart; each request has a task of its own, which
+-- is cancelled when its client goes.
+
+local native = require "runloop.http.native"
+local rl = require "runloop"
+local net = require "runloop.net"
+local options = require "runloop.http.options"
+local incoming = require "runloop.http.incoming"
+local answering = require "runloop.http.answering"
+local log = require "runloop.http.log"
+
+local M = {}
+local now, task, condition = rl.now, rl.task, rl.condition
+local read_request, write_response = native.read_request, native.write_response
+
+local KNOWN = {
+  tls = { "table", "boolean" }, header_timeout = "seconds", request_timeout = "seconds", idle_timeout = "seconds",
+  max_header = "count", max_body = "count", max_connections = "count", access_log = { "any" }, backlog = "count",
+  reuse_port = "boolean", mode = "count", name = "string", order = "any", modes = { "string", "table" },
+}
+local PASSED_ON = { "tls", "backlog", "max_connections", "reuse_port", "mode", "name", "order" }
+
+local Server = { __name = "http server" }
+Server.__index = Server
+
+-- Deadlines: one timer for all connections of a server. ---------------------------------------------------------------------
+
+local sweep
+
+local function schedule(self, date)
+  if self.sweeper then
+    if self.sweeper:fire_date() <= date then return end
+    self.sweeper:invalidate()
+  end
+  self.sweeper = rl.timer { fire_date = date, name = "http time-outs", callback = function() sweep(self) end }
+  self.loop:add(self.sweeper, "common")
+end
+
+local function set_deadline(connection, seconds)
+  local date = seconds and seconds > 0 and now() + seconds or math.huge
+  connection.deadline = date
+  if date < connection.server.next_sweep then
+    connection.server.next_sweep = date
+    schedule(connection.server, date)
+  end
+end
+
+local expire
+
+function sweep(self)
+  self.sweeper = nil
+  local earliest, time, late = math.huge, now(), nil
+  for connection in pairs(self.connections) do
+    local deadline = connection.deadline
+    if deadline <= time then
+      late = late or {}
+      late[#late + 1] = connection
+    elseif deadline < earliest then
+      earliest = deadline
+    end
+  end
+  self.next_sweep = earliest
+  if earliest < math.huge then schedule(self, earliest) end
+  for _, connection in ipairs(late or {}) do expire(connection) end
+end
+
+-- Connections ---------------------------------------------------------------------------------------------------------------
+
+-- Whoever still sends gets an answer before the end.
+local function refuse(connection, status, problem)
+  local server = connection.server
+  server.counts.refused = server.counts.refused + 1
+  connection.is_over = true
+  connection.stream:queue(write_response(status, nil, 0, problem .. "\n", "text/plain; charset=utf-8"))
+  if server.log then server.log(connection, nil, status, #problem + 1, 0) end
+  connection.stream:close()
+end
+
+-- A time-out: of the head, of the request, or of the silence between two.
+function expire(connection)
+  connection.deadline = math.huge
+  local request = connection.request
+  if request then
+    request.is_late = true
+    if not request.response then
+      request.response = true
+      refuse(connection, request.is_reading and 408 or 503, "the request took too long")
+    else
+      connection.stream:abort()
+    end
+    if request.task then request.task:cancel() end
+  elseif connection.buffer ~= "" then
+    refuse(connection, 408, "the head of the request took too long")
+  else
+    connection.is_over = true
+    connection.stream:close()
+  end
+end
+
+local process
+
+-- The request is answered: what is left of its body is read and thrown away, unless that is too much.
+local function finished(connection, request, keeps_alive)
+  if connection.request ~= request then return end
+  local server = connection.server
+  local is_through = keeps_alive and not server.is_stopping and not connection.is_over and request:discard()
+  if is_through == nil then
+    -- The next request comes behind what is still on its way.
+    request.is_left = true
+    return set_deadline(connection, server.idle_timeout)
+  elseif not is_through then
+    connection.request = nil
+    connection.is_over = true
+    connection.stream:close()
+    return
+  end
+  connection.request = nil
+  set_deadline(connection, server.idle_timeout)
+  if connection.buffer ~= "" then
+    if not connection.is_processing then process(connection) end
+    connection:drained()
+  end
+end
+
+-- An error of the handler: the client gets 500, and the script is told.
+local function failed(connection, request, problem)
+  local server = connection.server
+  server.counts.errors = server.counts.errors + 1
+  local traceback = type(problem) == "table" and problem.traceback or tostring(problem)
+  local value = type(problem) == "table" and problem.traceback and problem.value or problem
+  local where = ("request %s %s"):format(request.method, request.target)
+  local handler = rl.on_error(nil)
+  rl.on_error(handler)
+  if handler then
+    task(handler, value, { traceback = traceback, where = where })
+  else
+    io.stderr:write("rlhost: ", traceback, "\nin ", where, "\n")
+  end
+end
+
+local function explain(problem)
+  local text = problem
+  if type(problem) ~= "string" then
+    local metatable = getmetatable(problem)
+    text = type(metatable) == "table" and metatable.__tostring and tostring(problem) or "(error object is a " .. type(problem) .. " value)"
+  end
+  return { value = problem, traceback = debug.traceback(text, 2) }
+end
+
+-- In the request's task.
+local function run(connection, request)
+  local server = connection.server
+  local is_good, answer = xpcall(server.handler, explain, request)
+  if request.is_gone or request.is_late then return end
+  if is_good then
+    is_good, answer = xpcall(answering.send, explain, request, answer)
+    if request.is_gone or request.is_late then return end
+  end
+  local keeps_alive = request.keeps_alive
+  if not is_good then
+    keeps_alive = answering.apologize(request)
+    if not request.is_too_large then failed(connection, request, answer) end
+  end
+  server.active = server.active - 1
+  request.is_done = true
+  if server.log then server.log(connection, request, request.status, request.sent, now() - request.began) end
+  finished(connection, request, keeps_alive and request.keeps_alive)
+end
+
+local function gone(connection)
+  local request = connection.request
+  connection.request = nil
+  if not request then return end
+  request.is_gone = true
+  if not request.is_done then
+    local server = connection.server
+    server.active = server.active - 1
+    server.counts.cancelled = server.counts.cancelled + 1
+    if request.close_body then request.close_body() end
+    if server.log then server.log(connection, request, 499, request.sent, now() - request.began) end
+    if request.task then request.task:cancel() end
+    if request.arrived then request.arrived:broadcast() end
+  end
+end
+
+-- Takes requests from what has been read, until one is under way or there is no whole one.
+function process(connection)
+  local server = connection.server
+  connection.is_processing = true
+  while not connection.request and not connection.is_over do
+    local buffer = connection.buffer
+    if buffer == "" then break end
+    local following, method, target, minor, fields, length, flags = read_request(buffer, connection.position, server.max_header)
+    if not following then
+      if following == false then
+        refuse(connection, method, target)
+      elseif not connection.has_begun then
+        connection.has_begun = true
+        set_deadline(connection, server.header_timeout)
+      end
+      break
+    end
+    connection.has_begun = false
+    if following > #buffer then connection.buffer, connection.position = "", 1 else connection.position = following end
+    local request = incoming.new(connection, method, target, minor, fields, length, flags)
+    if not request.path then
+      refuse(connection, 400, "a path that leaves its root, or with a bad escape")
+      break
+    elseif length > server.max_body then
+      refuse(connection, 413, ("the body is longer than %d bytes"):format(server.max_body))
+      break
+    end
+    connection.request = request
+    server.active = server.active + 1
+    server.counts.requests = server.counts.requests + 1
+    if server.is_stopping then request.keeps_alive = false end
+    if server.request_timeout > 0 then set_deadline(connection, server.request_timeout)
+    else connection.deadline = length ~= -1 and now() + server.idle_timeout or math.huge end
+    local running = task(run, connection, request)
+    if connection.request == request then request.task = running end
+  end
+  connection.is_processing = false
+end
+
+local Connection = {}
+Connection.__index = Connection
+
+function Connection:drained()
+  if self.room then self.room:broadcast() end
+end
+
+-- How much is kept for a request that does not read, or before its predecessor is answered.
+local ENOUGH <const> = 262144
+
+local function read_on(connection, stream)
+  while not connection.is_over do
+    local bytes = stream:read(65536)
+    if not bytes then break end
+    local position = connection.position
+    if connection.buffer == "" then connection.buffer, connection.position = bytes, 1
+    else connection.buffer, connection.position = connection.buffer:sub(position) .. bytes, 1 end
+    local request = connection.request
+    if not request then
+      process(connection)
+    elseif request.is_left then
+      finished(connection, request, true)
+    elseif request.arrived then
+      request.arrived:broadcast()
+    end
+    while #connection.buffer - connection.position >= ENOUGH and connection.request and not connection.is_over do
+      connection.room = connection.room or condition()
+      connection.room:wait()
+    end
+    local socket = connection.socket
+    if socket then return socket:read_on(stream, connection) end
+  end
+  -- What a server that stops has refused to read is nobody's any more.
+end
+
+-- The task of a connection.
+local function serve(self, stream)
+  local connection = setmetatable({ server = self, stream = stream, buffer = "", position = 1, deadline = math.huge }, Connection)
+  self.connections[connection] = true
+  self.count = self.count + 1
+  self.counts.connections = self.counts.connections + 1
+  set_deadline(connection, self.header_timeout)
+  local guard <close> = setmetatable({}, { __close = function()
+    self.connections[connection] = nil
+    self.count = self.count - 1
+    gone(connection)
+    if self.count == 0 and self.stopped then self.stopped:broadcast() end
+    if next(self.connections) == nil and self.sweeper then
+      self.sweeper:invalidate()
+      self.sweeper, self.next_sweep = nil, math.huge
+    end
+  end })
+  read_on(connection, stream)
+end
+
+-- The server ------------------------------------------------------------------------------------------------------------------
+
+function Server:address() return self.listener and self.listener:address() or "memory" end
+
+-- A stream from elsewhere becomes a connection of this server: for tests, and for listeners of one's own.
+function Server:accept(stream)
+  return task(function()
+    serve(self, stream)
+    stream:close()
+  end)
+end
+
+function Server:statistics()
+  local counts = {}
+  for name, count in pairs(self.counts) do counts[name] = count end
+  counts.open, counts.active = self.count, self.active
+  return counts
+end
+
+function Server:close()
+  if self.is_stopping then return end
+  self.is_stopping = true
+  if self.listener then self.listener:close() end
+  -- Those between two requests have nothing to finish.
+  for connection in pairs(self.connections) do
+    local request = connection.request
+    if not request and connection.buffer == "" then
+      connection.is_over = true
+      connection.stream:close()
+    elseif request then
+      request.keeps_alive = false
+    end
+  end
+end
+
+function Server:stop(seconds)
+  if seconds ~= nil then options.argument(seconds, "seconds", "server:stop", 1, 2) end
+  self:close()
+  for connection in pairs(self.connections) do
+    if connection.socket then connection.socket:go_away() end
+  end
+  self.stopped = self.stopped or condition()
+  local date = seconds and now() + seconds or math.huge
+  while self.count > 0 and now() < date do
+    self.stopped:wait(date < math.huge and date - now() or nil)
+  end
+  local count = self.count
+  for connection in pairs(self.connections) do
+    connection.is_over = true
+    connection.stream:abort()
+  end
+  return count == 0, count > 0 and ("%d requests were cut off"):format(count) or nil
+end
+Server.__close = function(self) self:stop(0) end
+
+function Server:__tostring() return "http server at " .. tostring(self:address()) end
+
+local function tls_of(tls)
+  if type(tls) ~= "table" or tls.protocols then return tls end
+  local copy = { protocols = { "http/1.1" } }
+  for name, value in pairs(tls) do copy[name] = value end
+  return copy
+end
+
+function M.serve(where, settings, handler)
+  if handler == nil then settings, handler = {}, settings end
+  options.argument(settings, "table", "http.serve", 2, 2)
+  options.check(settings, KNOWN, "http.serve", 2)
+  local metatable = getmetatable(handler)
+  if type(handler) ~= "function" and not (type(metatable) == "table" and metatable.__call) then
+    error(("http.serve: the handler must be a function or routes, got %s"):format(handler == nil and "nothing" or type(handler)), 2)
+  end
+  local self = setmetatable({
+    handler = handler, connections = {}, count = 0, active = 0, next_sweep = math.huge, loop = rl.current(),
+    counts = { connections = 0, requests = 0, errors = 0, refused = 0, cancelled = 0, bytes = 0 },
+    header_timeout = settings.header_timeout or 10, request_timeout = settings.request_timeout or 0,
+    idle_timeout = settings.idle_timeout or 60, max_header = settings.max_header or 32768, max_body = settings.max_body or 8 << 20,
+  }, Server)
+  local problem, code
+  self.log, problem, code = log.open(settings.access_log)
+  if problem then return nil, problem, code end
+  if where == "memory" then return self end
+  local passed = {}
+  for _, name in ipairs(PASSED_ON) do passed[name] = settings[name] end
+  passed.tls = tls_of(passed.tls)
+  self.listener, problem, code = net.serve(where, passed, function(stream) serve(self, stream) end)
+  if not self.listener then return nil, problem, code end
+  return self
+end
+
+return M

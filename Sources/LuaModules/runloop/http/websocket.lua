@@ -1,0 +1,297 @@
+-- runloop.http.websocket: the messages of a WebSocket (RFC 6455), at both ends, with permessage-deflate (RFC 7692).
+
+local native = require "runloop.http.native"
+local rl = require "runloop"
+local options = require "runloop.http.options"
+
+local M = {}
+local read_frame, write_frame, check_utf8 = native.read_frame, native.write_frame, native.check_utf8
+local CONTINUATION <const>, TEXT <const>, BINARY <const>, CLOSE <const>, PING <const>, PONG <const> = 0, 1, 2, 8, 9, 10
+
+local Socket = { __name = "websocket" }
+Socket.__index = Socket
+
+local KNOWN = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds" }
+
+-- Messages do not refer to each other, so one compressor is enough for all sockets of a thread.
+local shared = {}
+local function zlib(compresses)
+  local name = compresses and "deflate" or "inflate"
+  if not shared[name] then
+    local step, reset = native.deflate(compresses, false, 15)
+    shared[name] = { step = step, reset = reset }
+  end
+  return shared[name]
+end
+
+local function new(stream, is_client, settings, compresses)
+  return setmetatable({
+    stream = stream, is_client = is_client, compresses = compresses, max = settings.max_message or 1 << 20, buffer = "", position = 1,
+    first = 1, last = 0, queue = {}, queued = 0, close_timeout = settings.close_timeout or 5, arrived = rl.condition(),
+  }, Socket)
+end
+
+function Socket:__tostring() return "websocket" end
+
+-- Sending ---------------------------------------------------------------------------------------------------------------------
+
+local function send(self, code, payload)
+  local is_compressed = false
+  if self.compresses and code <= BINARY and #payload >= 64 then
+    local deflate = zlib(true)
+    local bytes = deflate.step(payload, false)
+    deflate.reset()
+    -- Without the empty block at the end, as the standard has it.
+    if bytes and #bytes - 4 < #payload then payload, is_compressed = bytes:sub(1, -5), true end
+  end
+  return self.stream:write(write_frame(code, payload, self.is_client, is_compressed))
+end
+
+local function closed(self)
+  if self.problem then return nil, self.problem, self.problem_code end
+  return nil, "EPIPE: the websocket is closed", "EPIPE"
+end
+
+function Socket:send(text, kind)
+  if type(text) ~= "string" then
+    if type(text) ~= "number" then error("socket:send: argument #1 must be a string, got " .. options.describe(text), 2) end
+    text = tostring(text)
+  end
+  if kind == nil then kind = "text" end
+  if kind ~= "text" and kind ~= "binary" then
+    error("socket:send: argument #2 must be \"text\" or \"binary\", got " .. tostring(kind), 2)
+  end
+  if kind == "text" and check_utf8(0, text) ~= 0 then
+    error("socket:send: argument #1 is not UTF-8; send it as \"binary\"", 2)
+  end
+  if self.close_sent or self.is_over then return closed(self) end
+  return send(self, kind == "text" and TEXT or BINARY, text)
+end
+
+function Socket:ping(text)
+  text = text or ""
+  if type(text) ~= "string" or #text > 125 then error("socket:ping: argument #1 must be a string of at most 125 bytes", 2) end
+  if self.close_sent or self.is_over then return closed(self) end
+  return send(self, PING, text)
+end
+
+local function send_close(self, code, reason)
+  if self.close_sent or self.is_over then return end
+  self.close_sent = true
+  self.stream:queue(write_frame(CLOSE, code and string.pack(">I2", code) .. (reason or "") or "", self.is_client, false))
+end
+
+-- Receiving -------------------------------------------------------------------------------------------------------------------
+
+local function over(self, problem, code)
+  if self.is_over then return end
+  self.is_over, self.problem, self.problem_code = true, problem, code
+  self.arrived:broadcast()
+  if self.room then self.room:broadcast() end
+end
+
+local function break_off(self, code, problem)
+  self.close_code = self.close_code or code
+  send_close(self, code, problem)
+  over(self, "EPROTO: " .. problem, "EPROTO")
+  self.stream:close()
+  return false
+end
+
+local function deliver(self, kind, text)
+  self.last = self.last + 1
+  self.queue[self.last] = { text, kind }
+  self.queued = self.queued + #text
+  self.arrived:signal()
+end
+
+local function complete(self, kind, pieces, is_compressed)
+  local text = pieces
+  if is_compressed then
+    local inflate = zlib(false)
+    inflate.reset()
+    local bytes, problem = inflate.step(text .. "\0\0\255\255", false, self.max)
+    if not bytes then return break_off(self, problem:find "long" and 1009 or 1007, problem) end
+    text = bytes
+  end
+  if kind == TEXT and (is_compressed or not self.is_checked) and check_utf8(0, text) ~= 0 then
+    return break_off(self, 1007, "text that is not UTF-8")
+  end
+  deliver(self, kind == TEXT and "text" or "binary", text)
+  return true
+end
+
+-- Codes that may be on the wire: RFC 6455, 7.4.
+local function is_close_code(code)
+  return code >= 1000 and code <= 1014 and code ~= 1004 and code ~= 1005 and code ~= 1006 or code >= 3000 and code <= 4999
+end
+
+local function take_close(self, payload)
+  local code, reason = 1005, ""
+  if #payload == 1 then return break_off(self, 1002, "a close frame of one byte") end
+  if #payload >= 2 then
+    code, reason = string.unpack(">I2", payload), payload:sub(3)
+    if not is_close_code(code) then return break_off(self, 1002, "a close code that must not be sent") end
+    if check_utf8(0, reason) ~= 0 then return break_off(self, 1007, "text that is not UTF-8") end
+  end
+  self.close_code, self.close_reason = code, reason
+  send_close(self, code ~= 1005 and code or nil, "")
+  over(self)
+  self.stream:close()
+  return false
+end
+
+-- One frame. Returns whether to go on.
+local function take(self, code, payload, is_final, is_compressed)
+  if code == PING then
+    if not self.close_sent then self.stream:queue(write_frame(PONG, payload, self.is_client, false)) end
+    return true
+  elseif code == PONG then
+    return true
+  elseif code == CLOSE then
+    return take_close(self, payload)
+  elseif code == CONTINUATION then
+    if not self.kind then return break_off(self, 1002, "a continuation of nothing") end
+    if is_compressed then return break_off(self, 1002, "a reserved bit is set") end
+  else
+    if self.kind then return break_off(self, 1002, "a message within another one") end
+    if is_final then
+      self.is_checked = false
+      return complete(self, code, payload, is_compressed)
+    end
+    self.kind, self.pieces, self.size, self.is_deflated, self.utf8 = code, {}, 0, is_compressed, 0
+  end
+  self.size = self.size + #payload
+  if self.size > self.max then return break_off(self, 1009, "a message that is too long") end
+  self.pieces[#self.pieces + 1] = payload
+  if self.kind == TEXT and not self.is_deflated then
+    -- What is wrong is wrong at once, not when the message ends.
+    self.utf8 = check_utf8(self.utf8, payload)
+    if not self.utf8 or is_final and self.utf8 ~= 0 then return break_off(self, 1007, "text that is not UTF-8") end
+  end
+  if is_final then
+    local kind, text, was_deflated = self.kind, table.concat(self.pieces), self.is_deflated
+    self.kind, self.pieces, self.is_checked = nil, nil, true
+    return complete(self, kind, text, was_deflated)
+  end
+  return true
+end
+
+-- Takes all whole frames of what has been read.
+local function take_all(self)
+  while not self.is_over do
+    local following, code, payload, is_final, is_compressed =
+      read_frame(self.buffer, self.position, not self.is_client, self.max, self.compresses)
+    if following == nil then
+      self.missing = code
+      return
+    elseif following == false then
+      return break_off(self, code, payload)
+    end
+    if following > #self.buffer then self.buffer, self.position = "", 1 else self.position = following end
+    if not take(self, code, payload, is_final, is_compressed) then return end
+  end
+end
+
+-- The reader of the stream: answers pings and collects messages until the end. `connection` has what came with the handshake.
+function Socket:read_on(stream, connection)
+  if connection then
+    self.buffer, self.position = self.buffer:sub(self.position) .. connection.buffer:sub(connection.position), 1
+    connection.buffer, connection.position = "", 1
+  end
+  local guard <close> = setmetatable({}, { __close = function() over(self, "ECONNRESET: the websocket ended without a close frame", "ECONNRESET") end })
+  take_all(self)
+  while not self.is_over do
+    -- More than that waits in the kernel, and at the peer.
+    while self.queued >= self.max and not self.is_over do
+      self.room = self.room or rl.condition()
+      self.room:wait()
+    end
+    local bytes
+    if self.buffer ~= "" and self.missing > 65536 then bytes = stream:read(self.missing) else bytes = stream:read(65536) end
+    if not bytes then break end
+    if self.buffer == "" then
+      self.buffer, self.position = bytes, 1
+      take_all(self)
+    else
+      -- A long frame comes in many pieces: they are put together once.
+      self.parts = self.parts or { self.buffer:sub(self.position) }
+      self.parts[#self.parts + 1] = bytes
+      self.missing = self.missing - #bytes
+      if self.missing <= 0 then
+        self.buffer, self.position, self.parts = table.concat(self.parts), 1, nil
+        take_all(self)
+      end
+    end
+  end
+end
+
+function Socket:receive(timeout)
+  if timeout ~= nil then options.argument(timeout, "seconds", "socket:receive", 1, 2) end
+  local date = timeout and rl.now() + timeout
+  while self.first > self.last do
+    if self.is_over then
+      if self.problem then return nil, self.problem, self.problem_code end
+      return nil
+    end
+    if date and rl.now() >= date then return nil, "timed out", "ETIMEDOUT" end
+    self.arrived:wait(date and date - rl.now())
+  end
+  local message = self.queue[self.first]
+  self.queue[self.first] = nil
+  self.first = self.first + 1
+  self.queued = self.queued - #message[1]
+  if self.room then self.room:broadcast() end
+  return message[1], message[2]
+end
+
+function Socket:messages(settings)
+  if settings ~= nil then
+    options.argument(settings, "table", "socket:messages", 1, 2)
+    options.check(settings, { max = "count" }, "socket:messages", 2)
+    self.max = settings.max or self.max
+  end
+  return function()
+    local text, kind = self:receive()
+    if text then return text, kind end
+  end
+end
+
+-- Says good-bye, and waits for the other side to do so, a few seconds.
+function Socket:close(code, reason)
+  if code ~= nil and (math.type(code) ~= "integer" or not is_close_code(code)) then
+    error("socket:close: argument #1 must be a close code (1000, or 3000 to 4999), got " .. tostring(code), 2)
+  end
+  if reason ~= nil and (type(reason) ~= "string" or #reason > 123 or check_utf8(0, reason) ~= 0) then
+    error("socket:close: argument #2 must be at most 123 bytes of text", 2)
+  end
+  if not self.is_over then
+    send_close(self, code or 1000, reason)
+    local date = rl.now() + self.close_timeout
+    while not self.is_over and rl.now() < date do
+      -- What still comes is nobody's.
+      self.first, self.last, self.queue, self.queued = 1, 0, {}, 0
+      if self.room then self.room:broadcast() end
+      self.arrived:wait(date - rl.now())
+    end
+    over(self)
+  end
+  self.stream:close()
+  return true
+end
+
+-- At the end of a block nothing can wait.
+function Socket:go_away()
+  send_close(self, self.is_client and 1000 or 1001)
+end
+Socket.__close = function(self)
+  self:go_away()
+  over(self)
+  self.stream:close()
+end
+
+function Socket:is_open() return not self.is_over and not self.close_sent end
+
+M.new, M.take_all, M.KNOWN = new, take_all, KNOWN
+
+return M

@@ -1,0 +1,220 @@
+-- runloop.http.wire: requests over a stream, without libcurl: for tests of services, which take no time, and for WebSockets.
+
+local native = require "runloop.http.native"
+local rl = require "runloop"
+local net = require "runloop.net"
+local options = require "runloop.http.options"
+local answers = require "runloop.http.answer"
+
+local M = {}
+
+-- One request and its answer over a stream of its own.
+local Exchange = {}
+Exchange.__index = Exchange
+
+local function fail(self, problem, code)
+  self.is_over = true
+  self.stream:abort()
+  return nil, problem, code
+end
+
+function Exchange:remaining()
+  if not self.date then return nil end
+  return { timeout = math.max(0, self.date - rl.now()) }
+end
+
+function Exchange:next_bytes(max)
+  max = max or 65536
+  while true do
+    if self.is_over then return nil end
+    if self.left == 0 then
+      self.is_over = true
+      return nil
+    end
+    if self.buffer ~= "" then
+      local bytes = self.buffer
+      if self.decoder then
+        local following, is_done
+        bytes, following, is_done = self.decoder(bytes, 1)
+        if not bytes then return fail(self, "EBADMSG: the chunks of the answer are not well-formed", "EBADMSG") end
+        self.buffer = self.buffer:sub(following)
+        self.is_over = is_done
+        if bytes ~= "" then return bytes end
+      else
+        if #bytes > max then bytes = bytes:sub(1, max) end
+        if self.left and #bytes > self.left then bytes = bytes:sub(1, self.left) end
+        self.buffer = self.buffer:sub(#bytes + 1)
+        if self.left then self.left = self.left - #bytes end
+        return bytes
+      end
+    else
+      local bytes, problem, code = self.stream:read(65536, self:remaining())
+      if not bytes then
+        if problem then return fail(self, problem, code or "ETIMEDOUT") end
+        if self.left or self.decoder then return fail(self, "EOF: the answer ended too early", "EOF") end
+        self.is_over = true
+        return nil
+      end
+      self.buffer = bytes
+    end
+  end
+end
+
+function Exchange:finish()
+  self.is_over = true
+  self.stream:close()
+end
+
+local function read_head(self)
+  while true do
+    local following, status, reason, minor, fields, length = native.read_response(self.buffer, 1, 262144)
+    if following == false then return fail(self, "EBADMSG: the answer is no HTTP: " .. reason, "EBADMSG") end
+    if following and status >= 200 then
+      self.head = self.buffer:sub(1, following - 1)
+      self.buffer = self.buffer:sub(following)
+      if self.method == "HEAD" or status == 204 or status == 304 then length = 0 end
+      if length == -2 then self.decoder = native.chunks() elseif length >= 0 then self.left = length end
+      return status, minor
+    elseif following then
+      self.buffer = self.buffer:sub(following)
+    else
+      local bytes, problem, code = self.stream:read(65536, self:remaining())
+      if not bytes then return fail(self, problem or "ECONNRESET: the server ended the connection without an answer", code or (problem and "ETIMEDOUT" or "ECONNRESET")) end
+      self.buffer = self.buffer .. bytes
+    end
+  end
+end
+
+local Client = { __name = "http test client" }
+Client.__index = Client
+
+local KNOWN = { url = "string", method = "string", headers = "table", body = "any", json = "any", form = "table", query = "table",
+  timeout = "seconds", max_body = "count", follow = "count" }
+
+local function send_body(stream, body)
+  local following = body
+  if type(body) ~= "function" then following = function() return body:read(65536) end end
+  while true do
+    local bytes, problem = following()
+    if bytes == nil then
+      if problem then return nil, problem end
+      return stream:write "0\r\n\r\n"
+    end
+    if bytes ~= "" and not stream:write(("%x\r\n"):format(#bytes), bytes, "\r\n") then return nil, "EPIPE: the server has gone" end
+  end
+end
+
+local function begin(self, request, name, level)
+  options.check(request, KNOWN, name, level + 1)
+  options.argument(request.url, "string", name .. ": field 'url'", 1, level + 1)
+  local url = answers.url_with(request.url, request.query)
+  local target = url:gsub("^%a+://[^/?]*", "")
+  if target == "" or target:sub(1, 1) == "?" then target = "/" .. target end
+  if target:find "[%c ]" then error(("%s: the URL has a blank or a control character: %q"):format(name, url), level + 1) end
+  local body, content_type = answers.body_of(request, name, level + 1)
+  local headers = { ["user-agent"] = "rlhost", connection = "close" }
+  if content_type then headers["content-type"] = content_type end
+  for field, value in pairs(request.headers or {}) do headers[field:lower()] = value end
+  local method = request.method or body ~= nil and "POST" or "GET"
+  local stream, far = net.memory(self.network)
+  self.server:accept(far)
+  local exchange = setmetatable({ stream = stream, buffer = "", method = method, url = url,
+    date = request.timeout and rl.now() + request.timeout }, Exchange)
+  local streams = type(body) ~= "string" and body ~= nil
+  stream:write(native.write_request(method, target, headers, streams and -2 or body, url:match "^%a+://([^/?]*)" or "test"))
+  if streams then rl.task(send_body, stream, body) end
+  local status, minor, code = read_head(exchange)
+  if not status then
+    if minor == "timed out" then code = "ETIMEDOUT" end
+    return nil, minor, code
+  end
+  return exchange, status, exchange.head, url, minor == 1 and 2 or 1, 0, 0, "memory"
+end
+
+local function opened(exchange, ...)
+  if not exchange then return nil, ... end
+  return answers.open(exchange, ...)
+end
+
+local function fetch(self, request, name, level)
+  local answer, problem, code = opened(begin(self, request, name, level + 1))
+  if not answer then return nil, problem, code end
+  local body
+  body, problem, code = answer:read_all(request.max_body)
+  answer:close()
+  if not body then return nil, problem, code end
+  local whole = answers.whole(answer)
+  whole.body = body
+  return whole
+end
+
+local function copy(url, extra, name)
+  options.argument(url, "string", name, 1, 3)
+  local request = {}
+  for field, value in pairs(extra or {}) do request[field] = value end
+  request.url = url
+  return request
+end
+
+local function positional(request, name)
+  options.argument(request, "table", name, 1, 3)
+  if request[1] == nil then return request end
+  local whole = {}
+  for field, value in pairs(request) do whole[field] = value end
+  whole.url, whole[1] = whole[1], nil
+  return whole
+end
+
+function Client:get(url, extra) return fetch(self, copy(url, extra, "client:get"), "client:get", 2) end
+
+function Client:post(url, body, extra)
+  local request = copy(url, extra, "client:post")
+  request.method = request.method or "POST"
+  if body ~= nil then request.body = body end
+  return fetch(self, request, "client:post", 2)
+end
+
+function Client:fetch(request) return fetch(self, positional(request, "client:fetch"), "client:fetch", 2) end
+
+function Client:open(request) return opened(begin(self, positional(request, "client:open"), "client:open", 2)) end
+
+function Client:websocket(url, settings)
+  options.argument(url, "string", "client:websocket", 1, 2)
+  local stream, far = net.memory(self.network)
+  self.server:accept(far)
+  return require("runloop.http.handshake").connect(stream, url:gsub("^%a+://[^/]*", ""), "test", settings or {})
+end
+
+-- A client of a server, or of a handler, over streams in memory: `network` as net.memory takes it.
+function M.client(server, network)
+  local metatable = getmetatable(server)
+  if type(server) == "function" or type(metatable) == "table" and metatable.__call then
+    server = require("runloop.http.server").serve("memory", {}, server)
+  elseif type(metatable) ~= "table" or metatable.__name ~= "http server" then
+    error("t.http: argument #1 must be a server, routes or a handler, got " .. options.describe(server), 2)
+  end
+  return setmetatable({ server = server, network = network }, Client)
+end
+
+local WEBSOCKET = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds", headers = "table",
+  timeout = "seconds", tls = { "table", "boolean" }, unix = "string" }
+
+function M.websocket(url, settings)
+  options.argument(url, "string", "http.websocket", 1, 2)
+  settings = settings or {}
+  options.argument(settings, "table", "http.websocket", 2, 2)
+  options.check(settings, WEBSOCKET, "http.websocket", 2)
+  local scheme, authority, target = url:match "^(%a+)://([^/?#]+)([^#]*)"
+  local is_secure = scheme == "wss" or scheme == "https"
+  if not scheme or not is_secure and scheme ~= "ws" and scheme ~= "http" then
+    error(("http.websocket: argument #1 must be a URL that begins with ws:// or wss://, got %q"):format(url), 2)
+  end
+  if target:sub(1, 1) ~= "/" then target = "/" .. target end
+  local host = authority:gsub("^.*@", "")
+  local where = settings.unix and "unix:" .. settings.unix or host:find ":%d+$" and host or host .. (is_secure and ":443" or ":80")
+  local stream, problem, code = net.connect(where, { timeout = settings.timeout or 30, tls = settings.tls or is_secure or nil })
+  if not stream then return nil, problem, code end
+  return require("runloop.http.handshake").connect(stream, target, host, settings)
+end
+
+return M

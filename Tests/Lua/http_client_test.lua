@@ -1,0 +1,264 @@
+-- runloop.http: the client, over real connections to servers of this process.
+
+local t = require "runloop.test"
+local rl = require "runloop"
+local net = require "runloop.net"
+local http = require "runloop.http"
+
+local function problem_of(fn, ...)
+  local is_good, message = pcall(fn, ...)
+  t.equal(is_good, false)
+  return (message:gsub("^[^:]+:%d+: ", ""))
+end
+
+-- A directory for files, which goes with the test.
+local function directory()
+  local path = os.tmpname()
+  os.remove(path)
+  os.execute("mkdir " .. path)
+  return path, setmetatable({}, { __close = function() os.execute("rm -rf " .. path) end })
+end
+
+local server, base
+
+t.before_each(function()
+  local app = http.routes()
+  app:get("/hello", function() return "hello" end)
+  app:any("/echo", function(request)
+    return { body = request:body() or "", headers = { ["x-method"] = request.method, ["x-type"] = request.headers["content-type"] or "none",
+      ["x-agent"] = request.headers["user-agent"], ["x-auth"] = request.headers.authorization or "none", ["x-target"] = request.target } }
+  end)
+  app:get("/away", function() return http.redirect "/hello" end)
+  app:get("/round", function() return http.redirect "/round" end)
+  app:get("/set", function() return { headers = { ["set-cookie"] = { "a=1; Path=/", "b=2; Path=/" } } } end)
+  app:get("/cookies", function(request) return (request.cookies.a or "-") .. (request.cookies.b or "-") end)
+  app:get("/slow", function() rl.sleep(60) return "late" end)
+  app:get("/drip", function(request)
+    local response = request:respond()
+    response:write "first"
+    rl.sleep(60)
+  end)
+  app:get("/much", function(request)
+    local response = request:respond()
+    for _ = 1, 200 do response:write(("x"):rep(65536)) end
+  end)
+  app:get("/lines", function() return "one\r\ntwo\n\nfour" end)
+  app:get("/events", function(request)
+    local events = request:respond():events()
+    for i = 1, 3 do events:send { event = "n", data = tostring(i), id = i } end
+  end)
+  app:get("/short", function(request)
+    request:respond { headers = { ["content-length"] = 100 } }:write "only this"
+    request.connection.stream:abort()
+  end)
+  server = assert(http.serve(0, app))
+  base = "http://" .. server:address()
+end)
+
+t.after_each(function() server:stop(0) end)
+
+t.describe("requests", function()
+  t.it("are answered", function()
+    local answer = assert(http.get(base .. "/hello"))
+    t.equal({ answer.status, answer.reason, answer.body, answer.version, answer.url }, { 200, "OK", "hello", "1.1", base .. "/hello" })
+    t.equal(answer.headers["Content-Type"], "text/plain; charset=utf-8")
+    t.equal(http.get(base .. "/none").status, 404)
+  end)
+
+  t.it("send what they are given", function()
+    local function sent(request)
+      request.url = base .. "/echo"
+      local answer = assert(http.fetch(request))
+      return { answer.headers["x-method"], answer.headers["x-type"], answer.body }
+    end
+    t.equal(sent { body = "text" }, { "POST", "none", "text" })
+    t.equal(sent { json = { a = 1 } }, { "POST", "application/json", '{"a":1}' })
+    t.equal(sent { form = { a = "x y" } }, { "POST", "application/x-www-form-urlencoded", "a=x+y" })
+    t.equal(sent { method = "PUT", body = "x", headers = { ["Content-Type"] = "a/b" } }, { "PUT", "a/b", "x" })
+    t.equal(sent { method = "DELETE" }, { "DELETE", "none", "" })
+    t.equal(sent {}, { "GET", "none", "" })
+    local count = 0
+    t.equal(sent { method = "PATCH", body = function()
+      count = count + 1
+      rl.sleep(0.001)
+      return count <= 100 and ("%03d"):format(count) or nil
+    end }[3]:sub(-6), "099100")
+    t.equal(http.post(base .. "/echo", "posted").body, "posted")
+    t.equal(http.get(base .. "/echo", { query = { q = "a&b" } }).headers["x-target"], "/echo?q=a%26b")
+    t.equal(http.get(base .. "/echo", { user = "u", password = "p" }).headers["x-auth"], "Basic dTpw")
+    t.equal(http.fetch({ base .. "/echo", method = "HEAD" }).body, "")
+    local near, far = net.pair()
+    rl.task(function()
+      for i = 1, 5 do
+        near:write("part ", i, ";")
+        rl.sleep(0.001)
+      end
+      near:close()
+    end)
+    t.equal(http.post(base .. "/echo", far).body, "part 1;part 2;part 3;part 4;part 5;")
+    far:close()
+  end)
+
+  t.it("follow redirects, so many of them", function()
+    local answer = http.get(base .. "/away")
+    t.equal({ answer.status, answer.body, answer.url, answer.redirects }, { 200, "hello", base .. "/hello", 1 })
+    t.equal(http.get(base .. "/away", { follow = 0 }).status, 302)
+    local none, problem, code = http.get(base .. "/round", { follow = 3 })
+    t.equal({ none, code }, { nil, "ELOOP" })
+    t.truthy(problem:find("redirects", 1, true))
+  end)
+
+  t.it("keep cookies for a client that wants that, and only there", function()
+    local client <close> = http.client { cookies = true, name = "cookies" }
+    client:get(base .. "/set")
+    t.equal(client:get(base .. "/cookies").body, "12")
+    t.equal(http.get(base .. "/cookies").body, "--")
+  end)
+
+  t.it("run side by side, on few connections", function()
+    local client <close> = http.client { connections = 4 }
+    local tasks = {}
+    for i = 1, 40 do tasks[i] = rl.task(function() return client:get(base .. "/hello").body end) end
+    for i = 1, 40 do t.equal(tasks[i]:await(), "hello") end
+    t.truthy(server:statistics().connections <= 4)
+  end)
+
+  t.it("go to Unix sockets", function()
+    local path, guard <close> = directory()
+    local other <close> = assert(http.serve("unix:" .. path .. "/s", function(request) return "unix " .. request.headers.host end))
+    t.equal(http.get("http://there/x", { unix = path .. "/s" }).body, "unix there")
+  end)
+end)
+
+t.describe("answers that are read piece by piece", function()
+  t.it("hold the sender back", { real_time = true }, function()
+    local answer <close> = assert(http.open { base .. "/much" })
+    rl.sleep(0.2)
+    t.equal(server:statistics().active, 1)
+    local count = 0
+    for bytes in answer:chunks() do count = count + #bytes end
+    t.equal(count, 200 * 65536)
+  end)
+
+  t.it("come as lines and as events", function()
+    local lines <close> = assert(http.open { base .. "/lines" })
+    local seen = {}
+    for line in lines:lines() do seen[#seen + 1] = line end
+    t.equal(seen, { "one", "two", "", "four" })
+    local events <close> = assert(http.open { base .. "/events" })
+    seen = {}
+    for event in events:events() do seen[#seen + 1] = event.event .. event.data .. event.id end
+    t.equal(seen, { "n11", "n22", "n33" })
+  end)
+
+  t.it("can be left, and the server notices", { real_time = true }, function()
+    local answer = assert(http.open { base .. "/drip" })
+    t.equal(answer:read(), "first")
+    answer:close()
+    t.eventually(function() return server:statistics().cancelled == 1 end)
+  end)
+end)
+
+t.describe("what goes wrong is an answer", function()
+  t.it("nobody is there", function()
+    local none, problem, code = http.get "http://127.0.0.1:9/"
+    t.equal({ none, problem, code }, { nil, "ECONNREFUSED: connection refused (http://127.0.0.1:9/)", "ECONNREFUSED" })
+  end)
+
+  -- The other side of a real connection is in real time.
+  t.it("it takes too long", { real_time = true }, function()
+    local none, problem = http.get(base .. "/slow", { timeout = 0.1 })
+    t.equal({ none, problem }, { nil, "timed out" })
+    local answer <close> = assert(http.open { base .. "/drip", idle_timeout = 1 })
+    t.equal(answer:read(), "first")
+    none, problem = answer:read()
+    t.equal({ none, problem }, { nil, "timed out" })
+  end)
+
+  t.it("the body is too long, or too short", function()
+    local none, problem, code = http.get(base .. "/much", { max_body = 1000 })
+    t.equal({ none, problem, code }, { nil, ("EMSGSIZE: the body is longer than 1000 bytes (%s/much)"):format(base), "EMSGSIZE" })
+    none, problem, code = http.get(base .. "/short")
+    t.truthy(none == nil and (code == "EOF" or code == "ECONNRESET"), problem)
+  end)
+
+  t.it("the upload fails", function()
+    local none, problem, code = http.post(base .. "/echo", function() error "no more" end)
+    t.truthy(none == nil and problem:find "no more" and code == "ECANCELED", problem)
+  end)
+
+  t.it("a task that is cancelled ends its request", { real_time = true }, function()
+    local task = rl.task(function() return http.get(base .. "/slow") end)
+    t.eventually(function() return server:statistics().active == 1 end)
+    task:cancel()
+    t.eventually(function() return server:statistics().cancelled == 1 end)
+    t.equal(tostring(select(2, pcall(task.await, task))), "cancelled")
+  end)
+
+  t.it("other schemes and nonsense", function()
+    t.equal(select(3, http.get "ftp://127.0.0.1/"), "EPROTONOSUPPORT")
+    t.equal(problem_of(http.get, "http://x/a b"), "http.get: the URL has a blank or a control character: \"http://x/a b\"")
+    t.equal(problem_of(http.get), "http.get: argument #1 must be a string, got nothing")
+    t.equal(problem_of(http.get, "http://x", { timout = 1 }), "http.get: unknown field 'timout' (did you mean 'timeout'?)")
+    t.equal(problem_of(http.fetch, { url = "http://x", body = "a", json = 1 }), "http.fetch: only one of the fields 'body', 'json' and 'form' can be given")
+    t.equal(problem_of(http.fetch, { url = "http://x", body = true }), "http.fetch: field 'body' must be a string, a function or a stream, got boolean")
+    t.equal(problem_of(http.fetch, { url = "http://x", headers = { a = "b\nc" } }), "http.fetch: the field 'a' must be a string without control characters")
+    t.equal(problem_of(http.fetch, {}), "http.fetch: field 'url' must be a string, got nothing")
+    t.equal(problem_of(http.websocket, "ftp://x"), "http.websocket: argument #1 must be a URL that begins with ws:// or wss://, got \"ftp://x\"")
+  end)
+end)
+
+t.describe("a client in a mode of its own", function()
+  t.it("goes on in that mode only", function()
+    local client <close> = http.client { modes = { "quiet" } }
+    local done
+    rl.task(function() done = client:get(base .. "/hello").body end)
+    rl.sleep(0.1)
+    local loop = rl.current()
+    loop:add_common_mode "quiet"
+    rl.timeout(2, function() while not done do loop:run { mode = "quiet", timeout = 0.05 } end end)
+    t.equal(done, "hello")
+  end)
+end)
+
+t.describe("files", function()
+  local function tagged(answer) return answer.headers.etag end
+
+  t.it("are sent whole, in part, or not at all", function()
+    local path, guard <close> = directory()
+    os.execute(("cd %s; printf 0123456789 > a.txt; mkdir sub; printf '<p>' > sub/index.html; printf top > index.html; head -c 1000000 /dev/zero > big; ln -s a.txt in; ln -s /etc/passwd out; ln -s / up; printf secret > ../%s.secret"):format(path, path:match "[^/]*$"))
+    local app = http.routes()
+    app:files("/s/*", path)
+    app:get("/one", function() return http.file(path .. "/a.txt", { headers = { ["x-a"] = "b" } }) end)
+    local other <close> = assert(http.serve(0, app))
+    local root = "http://" .. other:address()
+    local function get(url, headers) return http.get(root .. url, { headers = headers, follow = 0 }) end
+    local whole = get "/s/a.txt"
+    t.equal({ whole.status, whole.body, whole.headers["content-type"], whole.headers["accept-ranges"] }, { 200, "0123456789", "text/plain; charset=utf-8", "bytes" })
+    t.equal(get("/one").headers["x-a"], "b")
+    for range, expected in pairs { ["bytes=2-4"] = "234", ["bytes=7-"] = "789", ["bytes=-3"] = "789", ["bytes=0-99"] = "0123456789", ["bytes=9-9"] = "9" } do
+      local part = get("/s/a.txt", { range = range })
+      t.equal({ part.status, part.body }, { 206, expected }, range)
+    end
+    t.equal(get("/s/a.txt", { range = "bytes=2-4" }).headers["content-range"], "bytes 2-4/10")
+    local beyond = get("/s/a.txt", { range = "bytes=10-" })
+    t.equal({ beyond.status, beyond.headers["content-range"] }, { 416, "bytes */10" })
+    t.equal(get("/s/a.txt", { range = "lines=1" }).status, 200)
+    t.equal(get("/s/a.txt", { range = "bytes=2-4", ["if-range"] = '"other"' }).body, "0123456789")
+    t.equal(get("/s/a.txt", { range = "bytes=2-4", ["if-range"] = tagged(whole) }).body, "234")
+    t.equal(get("/s/a.txt", { ["if-none-match"] = 'W/"x", ' .. tagged(whole) }).status, 304)
+    t.equal(get("/s/a.txt", { ["if-none-match"] = '"x"' }).status, 200)
+    t.equal(get("/s/a.txt", { ["if-modified-since"] = whole.headers["last-modified"] }).status, 304)
+    t.equal(get("/s/a.txt", { ["if-match"] = '"x"' }).status, 412)
+    t.equal(#get("/s/big").body, 1000000)
+    t.equal(get("/s/big", { range = "bytes=999990-" }).body, ("\0"):rep(10))
+    local head = http.fetch { root .. "/s/big", method = "HEAD" }
+    t.equal({ head.body, head.headers["content-length"] }, { "", "1000000" })
+    t.equal({ get("/s/").body, get("/s/sub/").body, get("/s/sub").headers.location }, { "top", "<p>", "/s/sub/" })
+    t.equal(get("/s/in").body, "0123456789")
+    for _, escape in ipairs { "/s/out", "/s/up/etc/passwd", "/s/..%2f" .. path:match "[^/]*$" .. ".secret", "/s/%2e%2e/x", "/s/none", "/s/a.txt/x", "/s//etc/passwd" } do
+      t.equal(get(escape).status, 404, escape)
+    end
+    os.remove(path .. ".secret")
+  end)
+end)

@@ -1,0 +1,104 @@
+-- runloop.http: requests that two servers could read differently, which is how requests are smuggled.
+
+local t = require "runloop.test"
+local rl = require "runloop"
+local net = require "runloop.net"
+local http = require "runloop.http"
+
+-- What a server answers to these bytes, until it ends the connection or `seconds` have passed.
+local function raw(server, bytes, seconds)
+  local near, far = net.memory()
+  server:accept(far)
+  near:write(bytes)
+  local answer = {}
+  while true do
+    local piece = near:read(65536, { timeout = seconds or 5 })
+    if not piece then break end
+    answer[#answer + 1] = piece
+  end
+  near:abort()
+  return table.concat(answer)
+end
+
+local function status_of(answer) return tonumber(answer:match "^HTTP/1%.1 (%d+) ") end
+
+t.describe("what two servers could read differently", function()
+  local HOSTILE = {
+    "GET / HTTP/1.1\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\n\n", "GET / HTTP/1.1\rHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\rX: y\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost : x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nX : y\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nX: y\r\n z\r\n\r\n",
+    "GET / HTTP/1.1\r\n Host: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nX\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3, 3\r\n\r\nabc",
+    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +3\r\n\r\nabc",
+    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -3\r\n\r\nabc", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x3\r\n\r\nabc",
+    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3 3\r\n\r\nabc", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n\r\nabc",
+    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\nabc",
+    "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: \vchunked\r\n\r\n0\r\n\r\n", "POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "GET / HTTP/1.1\r\nHost: x y\r\n\r\n", "GET / HTTP/1.1\r\nHost: x, y\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: x/y\r\n\r\n", "GET / HTTP/1.1\r\nHost: x@y\r\n\r\n", "GET  / HTTP/1.1\r\nHost: x\r\n\r\n", "GET /  HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET / HTTP/1.1 \r\nHost: x\r\n\r\n", " GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET\t/\tHTTP/1.1\r\nHost: x\r\n\r\n", "GET / http/1.1\r\nHost: x\r\n\r\n",
+    "GET / HTTP/1.10\r\nHost: x\r\n\r\n", "GET / HTTP/01.1\r\nHost: x\r\n\r\n", "GET /\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n",
+    "GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", "G\0T / HTTP/1.1\r\nHost: x\r\n\r\n", "GET /\255 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", "GET /%2e%2e/%2e%2e/x HTTP/1.1\r\nHost: x\r\n\r\n", "GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n",
+    "GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nX: a\127b\r\n\r\n",
+  }
+  t.it("gets 400, and the connection is closed", function()
+    local reached = 0
+    local server = http.serve("memory", function() reached = reached + 1 return "smuggled" end)
+    for _, bytes in ipairs(HOSTILE) do
+      local answer = raw(server, bytes .. "GET /second HTTP/1.1\r\nHost: x\r\n\r\n")
+      t.equal(status_of(answer), 400, ("%q"):format(bytes))
+      t.truthy(answer:find("Connection: close", 1, true) and not answer:find("200 OK", 1, true), ("%q"):format(bytes))
+    end
+    t.equal(reached, 0)
+  end)
+
+  t.it("in chunks ends the body as an error, and the connection", function()
+    local CHUNKS = { "3\nabc\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n", "3\r\nabc0\r\n\r\n", "0x3\r\nabc\r\n0\r\n\r\n", "+3\r\nabc\r\n0\r\n\r\n",
+      "3 \r\nabc\r\n0\r\n\r\n", " 3\r\nabc\r\n0\r\n\r\n", "\r\n", "3;x=\n\r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n0\r\n\n", "3\r\nabc\r\n0\r\nbad trailer: x\0\r\n\r\n",
+      "fffffffffffffffff\r\nabc", "3\r\nabc\r\n0\r\n: x\r\n\r\n", "3\r\r\nabc\r\n0\r\n\r\n" }
+    for _, chunks in ipairs(CHUNKS) do
+      local problem
+      local server = http.serve("memory", function(request)
+        local body
+        body, problem = request:body()
+        return body or http.bad_request(problem)
+      end)
+      local answer = raw(server, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" .. chunks .. "GET /second HTTP/1.1\r\nHost: x\r\n\r\n")
+      t.equal(status_of(answer), 400, ("%q"):format(chunks))
+      t.truthy(problem and problem:find "^EBADMSG" and not answer:find("200 OK", 1, true), ("%q"):format(chunks))
+    end
+  end)
+
+  t.it("is not what honest clients send", function()
+    local server = http.serve("memory", function(request) return request:body() end)
+    for _, bytes in ipairs {
+      "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "\r\nGET / HTTP/1.1\r\nhost:x:80\r\nconnection:close\r\n\r\n",
+      "GET http://x/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: [::1]:8080\r\nConnection: close\r\n\r\n",
+      "GET /a%20b?x=%zz HTTP/1.1\r\nHost: \r\nConnection: close\r\nX:\r\nY: \t a\tb \t\r\n\r\n",
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\nConnection: close\r\n\r\n3;ext=\"v\"\r\nabc\r\n0\r\nTrailer: x\r\n\r\n",
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 003\r\nConnection: Close\r\n\r\nabc",
+    } do
+      t.equal(status_of(raw(server, bytes)), 200, ("%q"):format(bytes))
+    end
+    t.equal(status_of(raw(server, "BREW / HTTP/1.1\r\nHost: x\r\n\r\n")), 501)
+    t.equal(status_of(raw(server, "GET / HTTP/2.0\r\nHost: x\r\n\r\n")), 505)
+  end)
+
+  t.it("cannot be said by an answer", function()
+    local told = 0
+    local before = rl.on_error(function() told = told + 1 end)
+    local client = t.http(function(request)
+      if request.path == "/value" then return { headers = { x = "a\r\nSet-Cookie: b" }, body = "" } end
+      if request.path == "/name" then return { headers = { ["x\r\ny"] = "a" }, body = "" } end
+      return http.redirect "/\r\nx"
+    end)
+    t.equal({ client:get("/value").status, client:get("/name").status, client:get("/redirect").status }, { 500, 500, 500 })
+    rl.on_error(before)
+    t.equal(told, 3)
+  end)
+end)

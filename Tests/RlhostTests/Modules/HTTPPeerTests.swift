@@ -1,0 +1,148 @@
+import Foundation
+import Testing
+
+/// `runloop.http` talks to programs that others have written.
+@Suite("HTTP with others")
+struct HTTPPeerTests {
+    private static let server = """
+        local rl, http, json = require "runloop", require "runloop.http", require "runloop.json"
+        local app = http.routes()
+        local seen
+        app:get("/", function() return http.html [[<!doctype html><script>
+          const results = []
+          const done = () => fetch("/done", { method: "POST", body: JSON.stringify(results) })
+          fetch("/json").then(r => r.json()).then(j => {
+            results.push("fetch " + j.a)
+            const source = new EventSource("/events")
+            source.addEventListener("n", e => {
+              results.push("event " + e.data)
+              if (e.data != "2") return
+              source.close()
+              const socket = new WebSocket("ws://" + location.host + "/ws")
+              socket.onopen = () => socket.send("x".repeat(1000))
+              socket.onmessage = e => { results.push("socket " + e.data.length + " " + socket.extensions.split(";")[0]); socket.close(1000) }
+              socket.onclose = e => { results.push("closed " + e.code + " " + e.wasClean); done() }
+            })
+          })
+        </script>]] end)
+        app:get("/json", function() return http.json { a = 1 } end)
+        app:get("/events", function(request)
+          local events = request:respond():events()
+          for i = 1, 2 do events:send { event = "n", data = tostring(i) } end
+          events:wait_closed()
+        end)
+        app:websocket("/ws", function(socket) for message, kind in socket:messages() do socket:send(message, kind) end end)
+        app:any("/echo", function(request) return { body = request:body(), headers = { ["x-method"] = request.method } } end)
+        app:get("/pieces", function(request) local r = request:respond() for i = 1, 3 do r:write(i, ";") rl.sleep(0.01) end end)
+        app:post("/done", function(request) print(request:body()) io.stdout:flush() return 204 end)
+        print((assert(http.serve(0, app)):address()))
+        io.stdout:flush()
+        """
+
+    /// Runs a script of the shell in which `$host` is the address of a server; `out` is what it prints.
+    private func shell(_ script: String, timeout: Double = 60) throws -> Binary.Result {
+        try Binary.withDirectory { directory in
+            try Data(Self.server.utf8).write(to: URL(filePath: directory + "/server.lua"))
+            return try Binary.shell(
+                """
+                $RLHOST server.lua > out 2> err & server=$!
+                trap 'kill $server; wait' EXIT
+                for i in $(seq 300); do [ -s out ] && break; sleep 0.05; done
+                host=$(head -n 1 out)
+                \(script)
+                """, environment: ["HOME": directory], directory: directory, timeout: timeout)
+        }
+    }
+
+    @Test("curl: methods, bodies of every kind, expectations, reuse")
+    func curl() throws {
+        let run = try shell(
+            """
+            head -c 3000000 /dev/zero > big
+            curl -s -w ' %{http_code} %{num_connects}\\n' http://$host/json http://$host/json
+            curl -s -X PATCH -d changed -D - http://$host/echo | tr -d '\\r' | grep -E '^x-method|^changed'
+            curl -s -T big http://$host/echo | cmp - big && echo same
+            curl -s -H 'Transfer-Encoding: chunked' -H 'Expect: 100-continue' --data-binary @big http://$host/echo | cmp - big && echo same
+            curl -s -I http://$host/json | head -c 15; echo
+            curl -s http://$host/pieces; echo
+            curl -s --http1.0 http://$host/pieces; echo
+            """)
+        #expect(
+            run.output == """
+                {"a":1} 200 1
+                {"a":1} 200 0
+                x-method: PATCH
+                changed
+                same
+                same
+                HTTP/1.1 200 OK
+                1;2;3;
+                1;2;3;
+
+                """, "\(run)")
+    }
+
+    @Test("Python: its client and its server")
+    func python() throws {
+        let run = try shell(
+            """
+            cat > client.py <<'END'
+            import http.client, sys
+            c = http.client.HTTPConnection(sys.argv[1])
+            for i in range(3):
+                c.request("POST", "/echo", body=b"x" * 100000)
+                r = c.getresponse()
+                print(r.status, len(r.read()))
+            c.request("POST", "/echo", body=iter([b"a", b"b"]), encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
+            print(c.getresponse().read())
+            END
+            python3 client.py $host
+            echo hello > file
+            python3 -u -m http.server 0 --bind 127.0.0.1 > py 2>&1 & python=$!
+            for i in $(seq 300); do grep -q port py && break; sleep 0.05; done
+            port=$(grep -o 'port [0-9]*' py | cut -d' ' -f2)
+            $RLHOST -e 'local a = assert(require "runloop.http".get(arg[1])) io.write(a.status, " ", a.body)' /dev/null http://127.0.0.1:$port/file \\
+              || $RLHOST -e "local a = assert(require 'runloop.http'.get('http://127.0.0.1:$port/file')) io.write(a.status, ' ', a.body)"
+            kill $python
+            """)
+        #expect(run.output == "200 100000\n200 100000\n200 100000\nb'ab'\n200 hello\n", "\(run)")
+    }
+
+    private static func exists(_ program: String) -> Bool {
+        ["/usr/bin/", "/usr/local/bin/"].contains { FileManager.default.isExecutableFile(atPath: $0 + program) }
+    }
+
+    @Test("Node: its fetch and its server", .enabled(if: exists("node")))
+    func node() throws {
+        let run = try shell(
+            """
+            cat > client.mjs <<'END'
+            const base = "http://" + process.argv[2]
+            const all = await Promise.all([...Array(20)].map(() => fetch(base + "/json").then(r => r.json())))
+            console.log(all.length, all[7].a)
+            console.log(await (await fetch(base + "/echo", { method: "PUT", body: "ü".repeat(70000) })).text() == "ü".repeat(70000))
+            console.log(await (await fetch(base + "/pieces")).text())
+            process.exit(0)
+            END
+            node client.mjs $host
+            """)
+        #expect(run.output == "20 1\ntrue\n1;2;3;\n", "\(run)")
+    }
+
+    @Test("a browser: fetch, EventSource and WebSocket from a page", .enabled(if: exists("chromium")))
+    func browser() throws {
+        let run = try shell(
+            """
+            chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --no-proxy-server \\
+              --user-data-dir=$HOME/profile http://$host/ > /dev/null 2>&1 & browser=$!
+            for i in $(seq 900); do [ "$(wc -l < out)" -ge 2 ] && break; sleep 0.1; done
+            kill $browser
+            wait $browser 2>/dev/null
+            tail -n 1 out
+            """, timeout: 120)
+        #expect(
+            run.output
+                == "[\"fetch 1\",\"event 1\",\"event 2\",\"socket 1000 permessage-deflate\",\"closed 1000 true\"]\n",
+            "\(run)")
+    }
+}

@@ -28,7 +28,7 @@ final class AttachServer {
     }
 
     /// The code that runs is that of an entry, not of a callback in a run of the loop inside it.
-    fileprivate var isInEntry: Bool { sessions.values.contains { $0.isRunning && $0.depth == host.loop.depth } }
+    var isInEntry: Bool { sessions.values.contains { $0.isRunning && $0.depth == host.loop.depth } }
 
     var runsEntry: Bool { sessions.values.contains { $0.isRunning } }
 

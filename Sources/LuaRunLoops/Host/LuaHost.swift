@@ -56,6 +56,8 @@ public final class LuaHost: Interpreter {
 
     public override func tellWhy() { write(why() + "\n", to: 2) }
 
+    public override var isInEntry: Bool { attachServer?.isInEntry ?? false }
+
     static func running(_ thread: OpaquePointer) -> LuaHost {
         // Every interpreter of this program is one.
         unsafe unsafeDowncast(Interpreter.of(thread), to: LuaHost.self)

@@ -4,5 +4,5 @@ public import LuaRunLoops
 extension Battery {
     /// `runloop.net`.
     public static let net = Battery(
-        "runloop.net", kinds: [StreamBinding.kind, ListenerBinding.kind], functions: NetBinding.functions)
+        "runloop.net", kinds: [TLSBinding.kind, StreamBinding.kind, ListenerBinding.kind], functions: NetBinding.functions)
 }

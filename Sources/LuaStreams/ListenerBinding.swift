@@ -44,10 +44,10 @@ enum ListenerBinding {
     }
 
     private enum Option: Int, Field {
-        case host, port, path, backlog, maxConnections, reusePort, mode, name, order, highWater, maxQueue
+        case host, port, path, tls, backlog, maxConnections, reusePort, mode, name, order, highWater, maxQueue
         case onConnection, onData, onEnd, onError, onTrouble
         static let names: [StaticString] = [
-            "host", "port", "path", "backlog", "max_connections", "reuse_port", "mode", "name", "order",
+            "host", "port", "path", "tls", "backlog", "max_connections", "reuse_port", "mode", "name", "order",
             "high_water", "max_queue", "on_connection", "on_data", "on_end", "on_error", "on_trouble",
         ]
     }
@@ -59,7 +59,7 @@ enum ListenerBinding {
         }
     }
 
-    /// (where, options, functions): net.listener{…} and net.serve(…). The functions: those of `Handlers`, in a table, or none.
+    /// (where, options, functions, TLS): net.listener{…} and net.serve(…). The functions: those of `Handlers`, in a table, or none.
     static func make(_ call: Call) throws(Misuse) -> Int32 {
         let place = try NetBinding.place(call, 2)
         let fields = try call.fields(3, Option.self)
@@ -79,6 +79,7 @@ enum ListenerBinding {
             let hasFunctions = call.stack.type(4) == .table
             call.stack.pushCopy(of: 4)
             call.stack.setUserValue(1, of: 1)
+            listener.tls = call.stack.object(5, TLSBinding.kind, as: TLSContext.self)
             listener.isManual = !hasFunctions
             listener.serves = hasFunctions
             let box = call.receiver

@@ -25,6 +25,9 @@ enum NetBinding {
             .init("open", constructs: StreamBinding.kind) { thread in
                 Call.run(thread) { (call) throws(Misuse) in try open(call) }
             },
+            .init("tls", constructs: TLSBinding.kind) { thread in
+                Call.run(thread) { (call) throws(Misuse) in try TLSBinding.make(call) }
+            },
             .init("resolve") { thread in Call.run(thread) { (call) throws(Misuse) in try resolve(call) } },
         ])
 
@@ -48,10 +51,10 @@ enum NetBinding {
     }
 
     private enum Option: Int, Field {
-        case host, port, path, timeout, bind, nodelay, keepalive, name, order, highWater, maxQueue
+        case host, port, path, timeout, tls, bind, nodelay, keepalive, name, order, highWater, maxQueue
         case onOpen, onData, onEnd, onError
         static let names: [StaticString] = [
-            "host", "port", "path", "timeout", "bind", "nodelay", "keepalive", "name", "order", "high_water",
+            "host", "port", "path", "timeout", "tls", "bind", "nodelay", "keepalive", "name", "order", "high_water",
             "max_queue", "on_open", "on_data", "on_end", "on_error",
         ]
     }
@@ -64,6 +67,8 @@ enum NetBinding {
         options.timeout = .nanoseconds(try fields[.timeout, Seconds.self] ?? 30_000_000_000)
         options.noDelay = try fields[.nodelay, Boolean.self] ?? true
         options.keepAlive = try fields[.keepalive, Boolean.self] ?? true
+        options.tls = call.stack.object(5, TLSBinding.kind, as: TLSContext.self)
+        options.serverName = try call.optional(6, Text.self)
         if fields.has(.bind) { options.bind = try own(call, fields) }
         let name = try fields[.name, Name.self] ?? ""
         let order = try fields[.order, Integer.self] ?? 0

@@ -128,6 +128,9 @@ extension NetPart {
         box.slot = stack.anchor(top + 1)
         guard box.slot != 0 else { return stream.abort() }
         stream.closesAtEnd = true
+        if let context = (stream.listener?.tls) {
+            do throws(StreamFailure) { try stream.startTLS(context) } catch { return stream.abort() }
+        }
         stream.delivers = true
     }
 

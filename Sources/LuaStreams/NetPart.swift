@@ -10,6 +10,8 @@ final class NetPart: HostPart {
     /// The fiber that runs a delivery of input at this moment, and has not waited in it.
     var delivering: Fiber?
     private(set) lazy var deliveries = Delivery(self)
+    /// Clients' settings that need no file, which are likely to be asked for again.
+    var contexts: [TLSContext.Settings: TLSContext] = [:]
     /// What is in a mode only because a task waits for it there.
     var borrowed: [ObjectIdentifier: RunLoop.Mode] = [:]
 

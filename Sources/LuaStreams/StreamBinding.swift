@@ -15,7 +15,7 @@ enum StreamBinding {
 
     private static let methods: Library = Library(
         of: kind,
-        reading + writing + [
+        reading + writing + TLSBinding.methods + [
             .init("is_open") { stream($0).answer { $0.isOpen } },
             .init("is_valid") { stream($0).answer { $0.isOpen } },
             .init("close") { stream($0).act { $0.close() } },

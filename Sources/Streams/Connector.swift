@@ -11,6 +11,9 @@ extension Stream {
         public var bind: Place?
         public var noDelay = true
         public var keepAlive = true
+        /// TLS begins when it is connected, with this name of the server. Its handshake is part of the first read or write.
+        public var tls: TLSContext?
+        public var serverName: String?
         public init() {}
     }
 }
@@ -58,6 +61,14 @@ extension Stream {
         if isTCP {
             if options.noDelay { net_set_no_delay(descriptor, 1) }
             if options.keepAlive { net_set_keep_alive(descriptor, 1, 15, 15, 9) }
+        }
+        if let context = options.tls {
+            do throws(StreamFailure) {
+                try startTLS(context, name: options.serverName)
+            } catch {
+                fail(input: error)
+                failOutput(error)
+            }
         }
         updateActivity()
         if delivers || isReading { signal() }

@@ -16,6 +16,6 @@ class Filter {
     /// How many bytes it has that are left to send.
     var unsent: Int { 0 }
     /// It waits for the socket, for reasons of its own.
-    var hasWork: Bool { false }
+    func hasWork(_ stream: Stream) -> Bool { false }
     func dropOutput() {}
 }

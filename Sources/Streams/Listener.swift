@@ -37,6 +37,8 @@ public final class Listener: RunLoop.EdgePort {
 
     /// For the owner: who waits for a connection, and for the end; whether it is being stopped; how many tasks serve connections.
     public var accepter = 0
+    /// For the owner: connections that deliver begin with TLS.
+    public var tls: TLSContext?
     public var stopper = 0
     public var isStopping = false
     public var handlers = 0
@@ -295,6 +297,7 @@ public final class Listener: RunLoop.EdgePort {
             network, owner: connectionOwner ?? owner as? StreamOwner, settings: options.settings, isTCP: isTCP)
         stream.remote = SmallAddress(peer)
         stream.listener = self
+        stream.wasAccepted = true
         connections += 1
         stream.attach(fd, .socket)
         if isTCP {

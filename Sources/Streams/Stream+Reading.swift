@@ -18,6 +18,8 @@ extension Stream {
         case until([UInt8])
         /// All to the end, which may be nothing; at most the limit.
         case all
+        /// TLS's handshake: no bytes when it is done.
+        case handshake
     }
 
     /// What became of a read. Bytes are valid until a stream of this loop reads again.
@@ -35,6 +37,7 @@ extension Stream {
 
     /// Reads a unit if it is there: nil if one has to wait for it.
     public func attempt(_ unit: Unit, limit: Int) -> Outcome? {
+        if case .handshake = unit, state == .open { return attemptHandshake() }
         if !input.isEmpty {
             if let outcome = match(unit, limit) { return outcome }
         } else {
@@ -168,6 +171,7 @@ extension Stream {
         let bytes = input.bytes
         switch unit {
         case .any: return take(min(bytes.count, limit))
+        case .handshake: return nil
         case .exactly(let n): return bytes.count >= n ? take(n) : nil
         case .peek(let n): return bytes.count >= n ? .bytes(UnsafeRawBufferPointer(rebasing: bytes[..<n])) : nil
         case .all:
@@ -214,7 +218,7 @@ extension Stream {
         switch unit {
         case .all: return count == 0 ? .bytes(UnsafeRawBufferPointer(start: nil, count: 0)) : take(count)
         case _ where count == 0: return .end
-        case .any: return take(min(count, limit))
+        case .any, .handshake: return take(min(count, limit))
         case .line: return take(count)
         case .exactly(let n), .peek(let n):
             return .failed(StreamFailure("EOF", "end of input after \(count) of \(n) bytes"))

@@ -57,7 +57,7 @@ extension Stream {
         return failure
     }
 
-    private func becomeDirty() {
+    func becomeDirty() {
         guard !isDirty else { return }
         isDirty = true
         network.isDirty(self)

@@ -66,6 +66,8 @@ public final class Stream: RunLoop.EdgePort {
     public var closesAtEnd = false
     /// For the owner: it is to deliver its input as soon as it is in a mode.
     public var wantsDelivery = false
+    /// A listener has accepted it.
+    public internal(set) var wasAccepted = false
     var isDraining = false
     var drained = 0
     /// What a reader is told that waits while the stream is closed.
@@ -92,6 +94,7 @@ public final class Stream: RunLoop.EdgePort {
     var backing: Backing?
     var connector: Connector?
     var tls: Filter?
+    var tlsName: String?
     var handlers: Handlers?
     /// What it was called when it was open.
     private var lastSubject: String?
@@ -301,7 +304,7 @@ public final class Stream: RunLoop.EdgePort {
         switch state {
         case .open:
             readable && (isReading || delivers && !isHeld) || writable && !output.isEmpty
-                || writable && tls?.hasWork ?? false
+                || tls?.hasWork(self) ?? false
         case .flushing: writable || readable && tls != nil
         case .draining: readable
         case .idle, .connecting, .closed: false

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pool.h"
+#include "tls.h"
 
 #include <netinet/in.h>
 #include <stddef.h>

@@ -76,16 +76,119 @@ local function functions_of(name, options)
   return delivers and functions or nil
 end
 
+-- TLS ----------------------------------------------------------------------------------------------------------------
+
+local methods = internals.methods "stream"
+local hidden = {}
+for _, name in next, { "next_line", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls" } do
+  hidden[name], methods[name] = methods[name], nil
+end
+
+local function tls_options(name, options)
+  if options == true then return {} end
+  if type(options) ~= "table" then wrong(name, "field 'tls'", "true or a table of options", options) end
+  return options
+end
+
+-- Of `sni`: settings for one name, with those of the listener where it says nothing.
+local function settings_for(options, chosen)
+  local merged = {}
+  for field, value in next, options do merged[field] = value end
+  for field, value in next, chosen do merged[field] = value end
+  merged.sni = nil
+  if chosen.certificate and chosen.key == nil then merged.key = nil end
+  return native.tls(merged, true)
+end
+
+-- From the first byte of TLS to the last of the handshake.
+local function handshake(stream, settings, options, name, timeout)
+  local done, message, code = hidden.begin_tls(stream, settings, name)
+  local limit = timeout and { timeout = timeout }
+  while done do
+    done, message, code = hidden.handshake(stream, limit)
+    if done then return true end
+    if message then break end
+    local chosen = options.sni(hidden.requested_name(stream))
+    local other
+    if chosen ~= nil then
+      if type(chosen) ~= "table" then error("stream:start_tls: 'sni' must return a table of options or nil, got " .. describe(chosen), 0) end
+      other, message, code = settings_for(options, chosen)
+      if not other then break end
+    elseif not options.certificate then
+      message, code = "TLS: no certificate for the name " .. format("%q", hidden.requested_name(stream)), "TLS"
+      break
+    end
+    done = hidden.continue_tls(stream, other)
+  end
+  return nil, message, code
+end
+
+function methods.start_tls(self, options)
+  if internals.kind(self) ~= "stream" then
+    error("stream:start_tls: a stream is expected as self, got " .. describe(self) .. "; call it with a colon", 2)
+  end
+  options = check_options("stream:start_tls", 1, options)
+  local server = options.server
+  if server == nil then server = hidden.was_accepted(self) end
+  local settings, message, code = native.tls(options, server)
+  if not settings then return nil, message, code end
+  return handshake(self, settings, options, not server and options.server_name or nil, options.timeout)
+end
+
+-- The host of a place, for certificates.
+local function host_of(where)
+  local host = where:match "^%[(.*)%]:%d+$" or where:match "^(.*):%d+$"
+  if where:find "^unix:" then return nil end
+  return host or "localhost"
+end
+
+-- Handshakes are a listener's connections' own affair: one that stalls holds up no other.
+local HANDSHAKE_TIMEOUT = 10
+local tls_of = setmetatable({}, { __mode = "k" })
+
+local function with_tls(settings, options, fn)
+  return function(stream, listener)
+    if handshake(stream, settings, options, nil, HANDSHAKE_TIMEOUT) then return fn(stream, listener) end
+    stream:abort()
+  end
+end
+
 -- Listening ----------------------------------------------------------------------------------------------------------
 
 -- A name that is no address is asked for first.
-local function listen(make, where, options, functions)
-  local listener, message, code = make(where, options, functions)
+local function listen(name, make, where, options, functions)
+  local tls, settings, message, code, listener
+  if options.tls then
+    tls = tls_options(name, options.tls)
+    settings, message, code = native.tls(tls, true)
+    if not settings then return nil, message, code end
+    if functions and functions[5] then functions[5] = with_tls(settings, tls, functions[5])
+    elseif functions and tls.sni then error(name .. ": field 'sni' needs on_connection: it may wait", 3) end
+  end
+  listener, message, code = make(where, options, functions, settings)
+  if listener and tls and not functions then tls_of[listener] = { settings, tls } end
   if listener or code ~= "ENOTFOUND" then return listener, message, code end
   local host, port = where:match "^(.*):(%d+)$"
   local addresses, problem, problem_code = net.resolve(host)
   if not addresses then return nil, problem, problem_code end
-  return make(place_of_table("net.listener", { host = addresses[1], port = integer_of(port) }), options, functions)
+  listener, message, code =
+    make(place_of_table(name, { host = addresses[1], port = integer_of(port) }), options, functions, settings)
+  if listener and tls and not functions then tls_of[listener] = { settings, tls } end
+  return listener, message, code
+end
+
+local listener_methods = internals.methods "listener"
+local accept = listener_methods.accept
+
+function listener_methods.accept(self, timeout)
+  local stream, message, code = accept(self, timeout)
+  local tls = stream and tls_of[self]
+  if not tls then return stream, message, code end
+  local done
+  done, message, code = handshake(stream, tls[1], tls[2], nil, timeout or HANDSHAKE_TIMEOUT)
+  if done then return stream end
+  stream:abort()
+  return nil, message, code
 end
 
 function net.listener(options)
@@ -95,7 +198,7 @@ function net.listener(options)
   if functions and functions[5] and (functions[1] or functions[2] or functions[3]) then
     error("net.listener: give either on_connection, or on_data, on_end and on_error", 2)
   end
-  return listen(native.listener, where, options, functions)
+  return listen("net.listener", native.listener, where, options, functions)
 end
 
 function net.serve(where, options, fn)
@@ -114,7 +217,7 @@ function net.serve(where, options, fn)
   end
   local functions = functions_of("net.serve", options) or { false, false, false, false, false, options.on_trouble or false }
   functions[5] = fn
-  local listener, message, code = listen(native.serve, place, options, functions)
+  local listener, message, code = listen("net.serve", native.serve, place, options, functions)
   if not listener then return nil, message, code end
   rl.current():add(listener, "common")
   return listener
@@ -132,14 +235,33 @@ function net.connect(where, options)
   for field in next, PLACE_FIELDS do
     if options[field] ~= nil then error("net.connect: field '" .. field .. "' belongs to argument #1", 2) end
   end
-  return native.connect(place, options)
+  if not options.tls then return native.connect(place, options) end
+  local tls = tls_options("net.connect", options.tls)
+  local settings, message, code = native.tls(tls, false)
+  if not settings then return nil, message, code end
+  local start, stream = rl.now(), nil
+  stream, message, code = native.connect(place, options)
+  if not stream then return nil, message, code end
+  local done
+  done, message, code = handshake(stream, settings, tls, tls.server_name or host_of(place),
+    math.max(0.001, (options.timeout or 30) - (rl.now() - start)))
+  if done then return stream end
+  stream:abort()
+  return nil, message, code
 end
 
 function net.stream(options)
   if type(options) ~= "table" then error("net.stream: an options table is expected, got " .. describe(options), 2) end
   local where = place_of_table("net.stream", options)
   if options.on_connection ~= nil then error("net.stream: field 'on_connection' is for net.listener", 2) end
-  return native.stream(where, options, functions_of("net.stream", options))
+  local settings, name
+  if options.tls then
+    local tls, message, code = tls_options("net.stream", options.tls), nil, nil
+    settings, message, code = native.tls(tls, false)
+    if not settings then return nil, message, code end
+    name = tls.server_name or host_of(where)
+  end
+  return native.stream(where, options, functions_of("net.stream", options), settings, name)
 end
 
 net.pair, net.memory = native.pair, native.memory
@@ -187,9 +309,7 @@ for fd, name in next, { [0] = "input", [1] = "output", [2] = "errors" } do
   end
 end
 
-local methods = internals.methods "stream"
-local next_line = methods.next_line
-methods.next_line = nil
+local next_line = hidden.next_line
 
 function methods.lines(self, options)
   if internals.kind(self) ~= "stream" then

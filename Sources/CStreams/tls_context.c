@@ -1,0 +1,239 @@
+#define _GNU_SOURCE
+#include "openssl.h"
+#include "tls.h"
+#include "tls_private.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct openssl openssl;
+static const char *missing = "libssl.so.3 is not installed (apt install libssl3)";
+
+static void load(void) {
+  void *library = dlopen("libssl.so.3", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return;
+#define FIND(name) \
+  if (!(*(void **)&openssl.name = dlsym(library, #name))) { missing = "libssl.so.3 has no " #name; return; }
+  OPENSSL_FUNCTIONS(FIND)
+#undef FIND
+  // What it would do when the process ends may meet threads that still use it.
+  if (openssl.OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL) != 1) { missing = "libssl.so.3 cannot be initialised"; return; }
+  missing = NULL;
+}
+
+const char *net_tls_load(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, load);
+  return missing;
+}
+
+const char *net_tls_reason(void) {
+  unsigned long error = openssl.ERR_get_error();
+  const char *reason = error ? openssl.ERR_reason_error_string(error) : NULL;
+  openssl.ERR_clear_error();
+  return reason ? reason : "unknown reason";
+}
+
+static int fail(char code[32], char text[512], const char *name, const char *format, ...) {
+  snprintf(code, 32, "%s", name);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, 512, format, arguments);
+  va_end(arguments);
+  openssl.ERR_clear_error();
+  return 0;
+}
+
+static int is_text(const char *source) { return strstr(source, "-----BEGIN") != NULL; }
+
+// The contents of a file, or the text itself. NULL: there is no such file.
+static BIO *open_source(const char *source, char **contents) {
+  *contents = NULL;
+  if (is_text(source)) return openssl.BIO_new_mem_buf(source, -1);
+  FILE *file = fopen(source, "rbe");
+  if (!file) return NULL;
+  size_t length = 0, capacity = 0;
+  for (;;) {
+    if (length == capacity) {
+      char *larger = capacity < (1 << 26) ? realloc(*contents, capacity = capacity ? capacity * 2 : 16384) : NULL;
+      if (!larger) break;
+      *contents = larger;
+    }
+    size_t n = fread(*contents + length, 1, capacity - length, file);
+    if (n == 0) break;
+    length += n;
+  }
+  int error = ferror(file) ? errno : 0;
+  fclose(file);
+  BIO *bio = error ? NULL : openssl.BIO_new_mem_buf(*contents, (int)length);
+  if (!bio) {
+    free(*contents);
+    *contents = NULL;
+    errno = error ? error : ENOMEM;
+  }
+  return bio;
+}
+
+static const char *name_of(const char *source) { return is_text(source) ? "given as text" : source; }
+
+// As everywhere here, without the capital.
+static const char *words(int number) {
+  static _Thread_local char text[128];
+  const char *description = strerrordesc_np(number);
+  snprintf(text, sizeof text, "%s", description ? description : "unknown error");
+  if (text[0] >= 'A' && text[0] <= 'Z' && text[1] >= 'a') text[0] += 'a' - 'A';
+  return text;
+}
+
+static const char *error_name(void) {
+  const char *name = strerrorname_np(errno);
+  return name ? name : "EIO";
+}
+
+// A key with a password is an error, not a question to whoever sits at the terminal.
+static int no_password(char *out, int size, int writing, void *data) { return -1; }
+
+// Each certificate of a source. Returns how many; -1 after `fail`.
+static int each_certificate(const char *source, int (*use)(SSL_CTX *, X509 *, int), SSL_CTX *context, char code[32], char text[512]) {
+  char *contents;
+  BIO *bio = open_source(source, &contents);
+  if (!bio) {
+    fail(code, text, error_name(), "%s (%s)", words(errno), name_of(source));
+    return -1;
+  }
+  int count = 0;
+  X509 *certificate;
+  while ((certificate = openssl.PEM_read_bio_X509(bio, NULL, no_password, NULL))) {
+    int used = use(context, certificate, count);
+    openssl.X509_free(certificate);
+    if (!used) {
+      fail(code, text, "TLS", "certificate %d cannot be used: %s (%s)", count + 1, net_tls_reason(), name_of(source));
+      count = -1;
+      break;
+    }
+    count++;
+  }
+  openssl.BIO_free(bio);
+  free(contents);
+  if (count == 0) {
+    fail(code, text, "TLS", "there is no certificate in it (%s)", name_of(source));
+    return -1;
+  }
+  openssl.ERR_clear_error();
+  return count;
+}
+
+static int use_own(SSL_CTX *context, X509 *certificate, int number) {
+  // The first is its own, the others lead to whom the peer believes.
+  if (number == 0) return openssl.SSL_CTX_use_certificate(context, certificate) == 1;
+  return openssl.SSL_CTX_ctrl(context, SSL_CTRL_CHAIN_CERT, 1, certificate) == 1;
+}
+
+static int use_trusted(SSL_CTX *context, X509 *certificate, int number) {
+  openssl.SSL_CTX_add_client_CA(context, certificate);
+  return openssl.X509_STORE_add_cert(openssl.SSL_CTX_get_cert_store(context), certificate) == 1;
+}
+
+static int use_key(SSL_CTX *context, const char *source, char code[32], char text[512]) {
+  char *contents;
+  BIO *bio = open_source(source, &contents);
+  if (!bio) return fail(code, text, error_name(), "%s (%s)", words(errno), name_of(source));
+  EVP_PKEY *key = openssl.PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
+  openssl.BIO_free(bio);
+  free(contents);
+  if (!key) return fail(code, text, "TLS", "there is no private key in it, or it has a password (%s)", name_of(source));
+  int used = openssl.SSL_CTX_use_PrivateKey(context, key);
+  openssl.EVP_PKEY_free(key);
+  if (used == 1 && openssl.SSL_CTX_check_private_key(context) == 1) return 1;
+  return fail(code, text, "TLS", "the private key is not that of the certificate (%s)", name_of(source));
+}
+
+// The directory of hashed links, each read when it is needed, rather than the bundle of all, which costs 17 ms.
+static int trust_system(SSL_CTX *context, char code[32], char text[512]) {
+  const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
+  struct stat status;
+  int loaded = 0;
+  if (directory && *directory) loaded |= openssl.SSL_CTX_load_verify_dir(context, directory);
+  // Where both say the same, the directory will do.
+  if (file && *file && !(loaded && strcmp(file, "/etc/ssl/certs/ca-certificates.crt") == 0 && strcmp(directory, "/etc/ssl/certs") == 0))
+    loaded |= openssl.SSL_CTX_load_verify_file(context, file);
+  if (!file && !directory) {
+    if (stat("/etc/ssl/certs", &status) == 0) loaded = openssl.SSL_CTX_load_verify_dir(context, "/etc/ssl/certs");
+    else loaded = 1;  // there are none
+  }
+  if (loaded == 1) return 1;
+  return fail(code, text, "TLS", "the system's certificates cannot be read: %s (%s)", net_tls_reason(), file ? file : directory ? directory : "/etc/ssl/certs");
+}
+
+static int trust(SSL_CTX *context, const char *ca, char code[32], char text[512]) {
+  struct stat status;
+  if (!is_text(ca) && stat(ca, &status) == 0 && S_ISDIR(status.st_mode)) {
+    if (openssl.SSL_CTX_load_verify_dir(context, ca) == 1) return 1;
+    return fail(code, text, "TLS", "%s (%s)", net_tls_reason(), ca);
+  }
+  return each_certificate(ca, use_trusted, context, code, text) > 0;
+}
+
+static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *length, const unsigned char *in, unsigned in_length, void *argument) {
+  struct net_tls_context *context = argument;
+  if (openssl.SSL_select_next_proto((unsigned char **)out, length, context->protocols, (unsigned)context->protocols_length, in, in_length) ==
+      OPENSSL_NPN_NEGOTIATED)
+    return SSL_TLSEXT_ERR_OK;
+  return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+static int configure(struct net_tls_context *made, const struct net_tls_settings *settings, char code[32], char text[512]) {
+  SSL_CTX *context = made->context;
+  openssl.SSL_CTX_ctrl(context, SSL_CTRL_MODE,
+                       SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS, NULL);
+  openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, settings->min_minor == 3 ? TLS1_3_VERSION : TLS1_2_VERSION, NULL);
+  openssl.SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+  // A record's header and its body in one call.
+  openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_READ_AHEAD, 1, NULL);
+  openssl.SSL_CTX_set_default_passwd_cb(context, no_password);
+  if (settings->is_server) openssl.SSL_CTX_set_session_id_context(context, (const unsigned char *)"rlhost", 6);
+  if (settings->certificate) {
+    if (each_certificate(settings->certificate, use_own, context, code, text) < 0) return 0;
+    if (!use_key(context, settings->key ? settings->key : settings->certificate, code, text)) return 0;
+  }
+  if (settings->verifies) {
+    if (!(settings->ca ? trust(context, settings->ca, code, text) : trust_system(context, code, text))) return 0;
+  }
+  if (settings->protocols_length) {
+    made->protocols = malloc(settings->protocols_length);
+    if (!made->protocols) return fail(code, text, "ENOMEM", "not enough memory");
+    memcpy(made->protocols, settings->protocols, settings->protocols_length);
+    made->protocols_length = settings->protocols_length;
+    if (settings->is_server) openssl.SSL_CTX_set_alpn_select_cb(context, select_protocol, made);
+  }
+  if (settings->asks_for_name) openssl.SSL_CTX_set_client_hello_cb(context, net_tls_hello, NULL);
+  openssl.ERR_clear_error();
+  return 1;
+}
+
+struct net_tls_context *net_tls_context_make(const struct net_tls_settings *settings, char code[32], char text[512]) {
+  struct net_tls_context *made = calloc(1, sizeof *made);
+  if (made) made->context = openssl.SSL_CTX_new(openssl.TLS_method());
+  if (made && made->context) {
+    made->is_server = settings->is_server;
+    made->verifies = settings->verifies;
+    if (configure(made, settings, code, text)) return made;
+  } else {
+    fail(code, text, "ENOMEM", "not enough memory");
+  }
+  if (made) net_tls_context_free(made);
+  return NULL;
+}
+
+void net_tls_context_free(struct net_tls_context *context) {
+  // Sessions hold the SSL_CTX; but not the list of protocols, so that whoever has the context outlives them.
+  if (context->context) openssl.SSL_CTX_free(context->context);
+  free(context->protocols);
+  free(context);
+}

@@ -1,0 +1,140 @@
+internal import Lua
+internal import LuaRunLoops
+internal import Streams
+
+/// TLS of streams as scripts see it. What of it is a sequence of waits is written in Lua.
+enum TLSBinding {
+    /// Settings, of which the Lua half makes use.
+    static let kind: Kind = Kind("tls_settings", methods: Library([]), collect: Kind.drop)
+
+    private enum Option: Int, Field {
+        case serverName, verify, ca, certificate, key, protocols, minVersion, clientCA, sni, server, timeout
+        static let names: [StaticString] = [
+            "server_name", "verify", "ca", "certificate", "key", "protocols", "min_version", "client_ca", "sni", "server",
+            "timeout",
+        ]
+    }
+
+    private enum Version: Parameter {
+        static let expected = "\"1.2\" or \"1.3\""
+        static func read(_ stack: Stack, _ index: Int32) -> Bool? {
+            switch stack.string(index) {
+            case "1.2": false
+            case "1.3": true
+            default: nil
+            }
+        }
+    }
+
+    private enum Protocols: Parameter {
+        static let expected = "an array of protocols' names, each of 1 to 255 bytes"
+        static func read(_ stack: Stack, _ index: Int32) -> [String]? {
+            guard stack.type(index) == .table, stack.reserve(2) else { return nil }
+            var names: [String] = []
+            for i in 0..<stack.length(of: index) {
+                stack.pushElement(i + 1, of: index)
+                defer { stack.pop() }
+                guard let name = stack.string(-1), (1...255).contains(name.utf8.count) else { return nil }
+                names.append(name)
+            }
+            return names
+        }
+    }
+
+    /// A file's path or PEM text.
+    private enum Source: Parameter {
+        static let expected = "a file's path, or PEM text"
+        static func read(_ stack: Stack, _ index: Int32) -> String? {
+            stack.string(index).flatMap { $0.isEmpty || $0.utf8.contains(0) ? nil : $0 }
+        }
+    }
+
+    /// (options, whether it is a server's): settings.
+    static func make(_ call: Call) throws(Misuse) -> Int32 {
+        let fields = try call.fields(2, Option.self)
+        var settings = TLSContext.Settings()
+        settings.isServer = try call.argument(3, Boolean.self)
+        settings.certificate = try fields[.certificate, Source.self]
+        settings.key = try fields[.key, Source.self]
+        settings.protocols = try fields[.protocols, Protocols.self] ?? []
+        settings.needsTLS13 = try fields[.minVersion, Version.self] ?? false
+        _ = try fields[.serverName, Text.self]
+        _ = try fields[.timeout, Seconds.self]
+        let hasSNI = try fields[.sni, Function.self] != nil
+        if settings.isServer {
+            settings.authorities = try fields[.clientCA, Source.self]
+            settings.verifies = settings.authorities != nil
+            settings.asksForName = hasSNI
+            if settings.certificate == nil, !hasSNI { throw Misuse("a server needs the field 'certificate', or 'sni'") }
+        } else {
+            settings.authorities = try fields[.ca, Source.self]
+            settings.verifies = try fields[.verify, Boolean.self] ?? true
+        }
+        if settings.key != nil, settings.certificate == nil { throw Misuse("field 'key' needs the field 'certificate'") }
+        let part = call.luaHost.part(NetPart.self)
+        let usesFiles = settings.certificate != nil || settings.authorities != nil
+        do throws(StreamFailure) {
+            let context: TLSContext
+            if let known = part.contexts[settings] { context = known } else { context = try TLSContext(settings) }
+            if !usesFiles { part.contexts[settings] = context }
+            return call.answerConstructed(context)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    // MARK: Streams' methods
+
+    static let methods: [Library.Entry] = [
+        .init("was_accepted") { StreamBinding.stream($0).answer { $0.wasAccepted } },
+        // (settings, the server's name)
+        .init("begin_tls") {
+            StreamBinding.stream($0).run { (stream, call) throws(Misuse) in
+                guard let context = call.stack.object(2, kind, as: TLSContext.self) else {
+                    throw call.wrong(2, "TLS settings")
+                }
+                let name = try call.optional(3, Text.self)
+                return StreamBinding.attempt(call) { () throws(StreamFailure) in
+                    try stream.startTLS(context, name: name)
+                }
+            }
+        },
+        // Waits. A text when it is done; nil and nothing else where it stops at a name.
+        .init("handshake") {
+            StreamBinding.stream($0).run { (stream, call) throws(Misuse) in
+                try StreamBinding.begin(stream, call, .handshake, "stream:start_tls", 2, limit: .max)
+            }
+        },
+        .init("requested_name") { StreamBinding.stream($0).answer { $0.requestedName } },
+        .init("continue_tls") {
+            StreamBinding.stream($0).run { stream, call in
+                stream.continueTLS(call.stack.object(2, kind, as: TLSContext.self))
+                return call.answer(true)
+            }
+        },
+        .init("tls") { StreamBinding.stream($0).answer { $0.tlsInfo.map(describe) } },
+    ]
+
+    private static func describe(_ info: TLSInfo) -> ValueProgram {
+        var program = ValueProgram()
+        program.table { table in
+            table.field("version") { $0.append(info.version) }
+            table.field("cipher") { $0.append(info.cipher) }
+            if let name = info.protocolName { table.field("protocol") { $0.append(name) } }
+            guard let certificate = info.certificate else { return }
+            table.field("certificate") { value in
+                value.table { table in
+                    table.field("subject") { $0.append(certificate.subject) }
+                    table.field("issuer") { $0.append(certificate.issuer) }
+                    table.field("names") { names in
+                        names.table { list in for name in certificate.names { list.element { $0.append(name) } } }
+                    }
+                    table.field("not_after") { $0.append(certificate.notAfter) }
+                    table.field("fingerprint") { $0.append(certificate.fingerprint) }
+                    table.field("is_verified") { $0.append(certificate.isVerified) }
+                }
+            }
+        }
+        return program
+    }
+}

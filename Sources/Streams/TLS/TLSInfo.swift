@@ -1,0 +1,21 @@
+/// What the two ends of a connection have agreed on.
+public struct TLSInfo: Sendable {
+    /// "TLSv1.3"
+    public let version: String
+    public let cipher: String
+    /// By ALPN.
+    public let protocolName: String?
+    /// The peer's.
+    public let certificate: Certificate?
+
+    public struct Certificate: Sendable {
+        public let subject: String
+        public let issuer: String
+        /// Hosts and addresses that it is for.
+        public let names: [String]
+        public let notAfter: String
+        /// SHA-256, in hexadecimal.
+        public let fingerprint: String
+        public let isVerified: Bool
+    }
+}

@@ -1,0 +1,198 @@
+internal import CStreams
+internal import Glibc
+
+/// TLS between a stream's bytes and its socket's.
+final class TLSSession: Filter {
+    private let tls: OpaquePointer
+    private var context: TLSContext
+    /// Encrypted, and left to send.
+    private var sealed = ByteQueue()
+    /// What arrived before TLS began: it is TLS's, whatever it was taken for.
+    private var early: ByteQueue
+    private var wantsInput = false
+    private var isFinished = false
+    private var failure: StreamFailure?
+
+    init(_ context: TLSContext, _ name: String?, early: ByteQueue) throws(StreamFailure) {
+        let made =
+            if let name {
+                name.withCString { net_tls_make(context.context, $0, Self.reader, Self.writer) }
+            } else {
+                net_tls_make(context.context, nil, Self.reader, Self.writer)
+            }
+        guard let made else { throw StreamFailure(errno: ENOMEM, "TLS") }
+        tls = made
+        self.context = context
+        self.early = early
+    }
+
+    deinit {
+        net_tls_free(tls)
+        sealed.free()
+        early.free()
+    }
+
+    // What OpenSSL calls while one of the functions below runs; the stream is set there.
+    private static let reader: net_tls_reader = { stream, bytes, count in
+        guard let stream, let bytes else { return -1 }
+        let this = Unmanaged<Stream>.fromOpaque(stream).takeUnretainedValue()
+        return Int64((this.tls as? TLSSession)?.receive(bytes, count, this) ?? -1)
+    }
+
+    private static let writer: net_tls_writer = { stream, bytes, count in
+        guard let stream else { return }
+        let this = Unmanaged<Stream>.fromOpaque(stream).takeUnretainedValue()
+        (this.tls as? TLSSession)?.sealed.append(UnsafeRawBufferPointer(start: bytes, count: count))
+    }
+
+    private func receive(_ bytes: UnsafeMutableRawPointer, _ count: Int, _ stream: Stream) -> Int {
+        if !early.isEmpty {
+            let n = min(count, early.count)
+            if let start = early.bytes.baseAddress { memcpy(bytes, start, n) }
+            early.removeFirst(n)
+            early.freeIfEmpty()
+            return n
+        }
+        guard stream.socketIsReadable else { return -1 }
+        let n = stream.receive(bytes, count)
+        if n < 0, n != -Int(EAGAIN) {
+            failure = failure ?? StreamFailure(errno: Int32(clamping: -n), stream.subject)
+            return 0
+        }
+        return n < 0 ? -1 : n
+    }
+
+    private func with<Result>(_ stream: Stream, _ body: () -> Result) -> Result {
+        net_tls_set_stream(tls, Unmanaged.passUnretained(stream).toOpaque())
+        defer {
+            net_tls_set_stream(tls, nil)
+            if !sealed.isEmpty { stream.becomeDirty() }
+        }
+        return body()
+    }
+
+    private func failed(_ stream: Stream) -> StreamFailure {
+        if let failure { return failure }
+        var code: UnsafePointer<CChar>?
+        var text: UnsafePointer<CChar>?
+        net_tls_error(tls, &code, &text)
+        let failure = StreamFailure(
+            code.map { String(cString: $0) } ?? "TLS", "\(text.map { String(cString: $0) } ?? "") (\(stream.subject))")
+        self.failure = failure
+        return failure
+    }
+
+    // MARK: The handshake
+
+    enum Progress {
+        case done, wait
+        /// The client wants the server of this name.
+        case named(String)
+        case failed(StreamFailure)
+    }
+
+    func handshake(_ stream: Stream) -> Progress {
+        if let failure { return .failed(failure) }
+        switch with(stream, { net_tls_handshake(tls) }) {
+        case NET_TLS_DONE.rawValue: return .done
+        case NET_TLS_WAIT.rawValue:
+            stream.readable = false
+            return .wait
+        case NET_TLS_NAME.rawValue: return .named(net_tls_name(tls).map { String(cString: $0) } ?? "")
+        default:
+            let failure = failed(stream)
+            // What is wrong is told to the peer.
+            push(stream)
+            return .failed(failure)
+        }
+    }
+
+    func choose(_ new: TLSContext?) {
+        net_tls_choose(tls, new?.context)
+        if let new { context = new }
+    }
+
+    // MARK: As a filter
+
+    override func read(_ place: UnsafeMutableRawPointer, _ room: Int, _ stream: Stream) -> Read {
+        if let failure { return .failed(failure) }
+        let n = with(stream) { net_tls_read(tls, place, room) }
+        if n > 0 { return .bytes(Int(n)) }
+        switch Int32(clamping: n) {
+        case NET_TLS_END.rawValue: return .end
+        case NET_TLS_WAIT.rawValue: return .wait
+        case NET_TLS_NAME.rawValue:
+            return .failed(StreamFailure("TLS", "the server's name was not asked for (\(stream.subject))"))
+        default:
+            let failure = failed(stream)
+            push(stream)
+            return .failed(failure)
+        }
+    }
+
+    override func send(_ stream: Stream) -> StreamFailure? {
+        push(stream)
+        wantsInput = false
+        while !stream.output.isEmpty, sealed.count < 262_144, failure == nil {
+            let bytes = stream.output.bytes
+            let n = with(stream) { net_tls_write(tls, bytes.baseAddress, min(bytes.count, 1 << 17)) }
+            guard n > 0 else {
+                if n == Int64(NET_TLS_WAIT.rawValue) {
+                    wantsInput = true
+                    break
+                }
+                return failed(stream)
+            }
+            stream.output.removeFirst(Int(n))
+            push(stream)
+        }
+        return nil
+    }
+
+    /// Gives the socket what it takes.
+    private func push(_ stream: Stream) {
+        while stream.writable, !sealed.isEmpty {
+            let n = stream.give(sealed.bytes)
+            guard n > 0 else { break }
+            sealed.removeFirst(n)
+        }
+        sealed.freeIfEmpty()
+    }
+
+    override func finish(_ stream: Stream) -> Bool {
+        if !isFinished {
+            isFinished = true
+            with(stream) { net_tls_finish(tls) }
+        }
+        push(stream)
+        return sealed.isEmpty
+    }
+
+    override var unsent: Int { sealed.count }
+    override func hasWork(_ stream: Stream) -> Bool {
+        !sealed.isEmpty && stream.writable || wantsInput && stream.readable
+    }
+    override func dropOutput() { sealed.free() }
+
+    // MARK: What was agreed
+
+    var info: TLSInfo {
+        var info = net_tls_info()
+        net_tls_info(tls, &info)
+        func text<T>(_ field: T) -> String {
+            withUnsafeBytes(of: field) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        }
+        var certificate: TLSInfo.Certificate?
+        if info.has_certificate != 0 {
+            certificate = TLSInfo.Certificate(
+                subject: text(info.subject), issuer: text(info.issuer),
+                names: text(info.names).split(separator: "\n").map(String.init), notAfter: text(info.not_after),
+                fingerprint: text(info.fingerprint), isVerified: info.is_verified != 0)
+        }
+        let agreed = text(info.protocol)
+        return TLSInfo(
+            version: info.version.map { String(cString: $0) } ?? "",
+            cipher: info.cipher.map { String(cString: $0) } ?? "",
+            protocolName: agreed.isEmpty ? nil : agreed, certificate: certificate)
+    }
+}

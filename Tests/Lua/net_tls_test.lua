@@ -1,0 +1,193 @@
+-- TLS of runloop.net, with a certificate that openssl makes for the occasion.
+
+local rl, net = require "runloop", require "runloop.net"
+local t = require "runloop.test"
+
+local directory = os.tmpname()
+os.remove(directory)
+assert(os.execute("mkdir " .. directory))
+local cert, key = directory .. "/cert.pem", directory .. "/key.pem"
+assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. key .. " -out " .. cert
+  .. " -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>/dev/null"))
+local text = assert(io.open(cert)):read "a"
+
+local function server(options, handler)
+  options.certificate = options.certificate or cert
+  options.key = options.key or key
+  local listener = assert(net.serve("127.0.0.1:0", { tls = options }, handler))
+  return listener, "localhost:" .. listener:port()
+end
+
+local function echo(stream)
+  for line in stream:lines() do stream:write("tls: ", line, "\n") end
+end
+
+t.describe("a client", function()
+  t.it("agrees on a protocol, and knows whom it speaks to", function()
+    local listener <close>, where = server({ protocols = { "h2", "echo" } }, echo)
+    local client <close> = assert(net.connect(where, { tls = { ca = cert, protocols = { "echo" } } }))
+    client:write "hello\n"
+    t.equal(client:read_line(), "tls: hello")
+    local info = client:tls()
+    t.equal(info.version, "TLSv1.3")
+    t.equal(info.protocol, "echo")
+    t.equal(info.certificate.subject, "CN=localhost")
+    t.equal(info.certificate.names, { "localhost", "127.0.0.1" })
+    t.equal(info.certificate.is_verified, true)
+    t.equal(#info.certificate.fingerprint, 64)
+    local other <close> = assert(net.connect("127.0.0.1:" .. listener:port(), { tls = { ca = text } }))
+    other:write "by address\n"
+    t.equal(other:read_line(), "tls: by address")
+  end)
+
+  t.it("refuses certificates, and says which and why", function()
+    local listener <close>, where = server({}, echo)
+    local peer = " (127.0.0.1:" .. listener:port() .. ")"
+    local stream, message, code = net.connect(where, { tls = { ca = cert, server_name = "other.example" } })
+    t.equal({ stream, message, code }, { nil,
+      "TLS_CERTIFICATE: certificate verify failed: hostname mismatch (depth 0, CN=localhost)" .. peer, "TLS_CERTIFICATE" })
+    stream, message, code = net.connect(where, { tls = true })
+    t.equal({ stream, message, code }, { nil,
+      "TLS_CERTIFICATE: certificate verify failed: self-signed certificate (depth 0, CN=localhost)" .. peer, "TLS_CERTIFICATE" })
+    local trusting <close> = assert(net.connect(where, { tls = { verify = false } }))
+    t.equal(trusting:tls().certificate.is_verified, false)
+  end)
+
+  t.it("moves megabytes both ways, however the bytes come", function()
+    local a, b = net.memory { latency = 0.0001, chunk = 1000 }
+    local task = rl.task(function()
+      assert(b:start_tls { server = true, certificate = cert, key = key })
+      net.copy(b, b)
+      b:close()
+    end)
+    assert(a:start_tls { ca = cert, server_name = "localhost" })
+    rl.task(function()
+      for _ = 1, 20 do assert(a:write(("x"):rep(49999), "\n")) end
+      a:finish()
+    end)
+    local count = 0
+    for line in a:lines() do count = count + #line end
+    t.equal(count, 20 * 49999)
+    task:await()
+    a:close()
+  end)
+
+  t.it("tells an end from a cut", function()
+    -- What goes through here is cut off without the end that TLS has.
+    local listener <close>, where = server({}, function(stream)
+      stream:write "some"
+      stream:flush()
+      rl.sleep(0.2)
+    end)
+    local proxy <close> = assert(net.serve("127.0.0.1:0", function(stream)
+      local inner <close> = assert(net.connect(where))
+      rl.task(function() net.copy(stream, inner) end)
+      for bytes in inner:chunks { timeout = 0.1 } do stream:write(bytes) end
+    end))
+    rl.on_error(function() end)
+    local client = assert(net.connect("localhost:" .. proxy:port(), { tls = { ca = cert } }))
+    t.equal(client:read(), "some")
+    local bytes, message, code = client:read()
+    t.equal(bytes, nil)
+    t.truthy(code == "TLS_TRUNCATED" or code == "ECONNRESET", message)
+    client:close()
+    proxy:stop(1)
+    listener:stop(1)
+    rl.on_error(nil)
+    local a, b = net.memory()
+    rl.task(function()
+      assert(b:start_tls { server = true, certificate = cert, key = key })
+      b:write "whole"
+      b:close()
+    end)
+    assert(a:start_tls { ca = cert, server_name = "localhost" })
+    t.equal(a:read_all(), "whole")
+    t.equal({ a:read() }, { nil })
+    a:close()
+  end)
+end)
+
+t.describe("a server", function()
+  t.it("chooses its certificate by the name that is asked for", function()
+    local asked
+    local listener <close> = assert(net.serve("127.0.0.1:0", { tls = { sni = function(name)
+      asked = name
+      rl.sleep(0.01)
+      return name == "localhost" and { certificate = cert, key = key } or nil
+    end } }, echo))
+    local where = "127.0.0.1:" .. listener:port()
+    local client <close> = assert(net.connect(where, { tls = { ca = cert, server_name = "localhost" } }))
+    client:write "x\n"
+    t.equal({ client:read_line(), asked }, { "tls: x", "localhost" })
+    t.equal((net.connect(where, { tls = { ca = cert, server_name = "other" } })), nil)
+    t.equal(asked, "other")
+  end)
+
+  t.it("asks clients for certificates", function()
+    local listener <close>, where = server({ client_ca = cert }, function(stream)
+      stream:write(stream:tls().certificate.subject, "\n")
+    end)
+    local known <close> = assert(net.connect(where, { tls = { ca = cert, certificate = cert, key = key } }))
+    t.equal(known:read_line(), "CN=localhost")
+    local unknown <close> = assert(net.connect(where, { tls = { ca = cert } }))
+    t.equal(select(3, unknown:read_line()), "TLS_CERTIFICATE")
+  end)
+
+  t.it("is told what is wrong with its files", function()
+    local function refusal(tls) return select(2, net.serve(0, { tls = tls }, echo)) end
+    t.equal(refusal { certificate = "/nothing" }, "ENOENT: no such file or directory (/nothing)")
+    t.equal(refusal { certificate = key }, "TLS: there is no certificate in it (" .. key .. ")")
+    t.equal(refusal { certificate = cert, key = cert },
+      "TLS: there is no private key in it, or it has a password (" .. cert .. ")")
+  end)
+
+  t.it("begins TLS in the middle; what came before that was not read is TLS's", function()
+    local listener <close> = assert(net.serve("127.0.0.1:0", function(stream)
+      t.equal(stream:read_line(), "STARTTLS")
+      stream:write "go\n"
+      assert(stream:start_tls { certificate = cert, key = key })
+      stream:write(stream:read_line(), "!\n")
+    end))
+    local client <close> = assert(net.connect(listener:address()))
+    client:write "STARTTLS\n"
+    t.equal(client:read_line(), "go")
+    t.equal(client:start_tls { ca = cert, server_name = "localhost" }, true)
+    client:write "secret\n"
+    t.equal(client:read_line(), "secret!")
+    t.equal(select(3, client:start_tls { ca = cert }), "EALREADY")
+  end)
+
+  t.it("delivers to callbacks", function()
+    local got
+    local loop = rl.current()
+    local listener <close> = assert(net.listener { port = 0, tls = { certificate = cert, key = key },
+      on_data = function(stream, bytes) stream:write(bytes:upper()) end })
+    loop:add(listener, "common")
+    local client = net.stream { host = "localhost", port = listener:port(), tls = { ca = cert },
+      on_open = function(stream) stream:write "abc" end,
+      on_data = function(stream, bytes)
+        got = bytes
+        stream:close()
+      end }
+    loop:add(client, "common")
+    t.eventually(function() return got end)
+    t.equal(got, "ABC")
+    local refused
+    local wrong = net.stream { host = "localhost", port = listener:port(), tls = true, on_data = print,
+      on_error = function(_, _, code) refused = code end }
+    loop:add(wrong, "common")
+    t.eventually(function() return refused end)
+    t.equal(refused, "TLS_CERTIFICATE")
+    wrong:close()
+  end)
+end)
+
+t.it("misuse is told by name", function()
+  local a, b = net.memory()
+  local function message(options) return select(2, pcall(a.start_tls, a, options)) end
+  t.truthy(message({ verfy = true }):find "net.tls: unknown field 'verfy' %(did you mean 'verify'%?%)", message { verfy = true })
+  t.truthy(message({ min_version = "1.1" }):find [[field 'min_version' must be "1.2" or "1.3", got "1.1"]])
+  t.truthy(message({ server = true }):find "a server needs the field 'certificate', or 'sni'")
+  a:close()
+  b:close()
+end)

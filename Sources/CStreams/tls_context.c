@@ -159,9 +159,11 @@ static int trust_system(SSL_CTX *context, char code[32], char text[512]) {
   const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
   struct stat status;
   int loaded = 0;
-  if (directory && *directory) loaded |= openssl.SSL_CTX_load_verify_dir(context, directory);
+  if (file && !*file) file = NULL;
+  if (directory && !*directory) directory = NULL;
+  if (directory) loaded |= openssl.SSL_CTX_load_verify_dir(context, directory);
   // Where both say the same, the directory will do.
-  if (file && *file && !(loaded && strcmp(file, "/etc/ssl/certs/ca-certificates.crt") == 0 && strcmp(directory, "/etc/ssl/certs") == 0))
+  if (file && !(loaded && strcmp(file, "/etc/ssl/certs/ca-certificates.crt") == 0 && strcmp(directory, "/etc/ssl/certs") == 0))
     loaded |= openssl.SSL_CTX_load_verify_file(context, file);
   if (!file && !directory) {
     if (stat("/etc/ssl/certs", &status) == 0) loaded = openssl.SSL_CTX_load_verify_dir(context, "/etc/ssl/certs");

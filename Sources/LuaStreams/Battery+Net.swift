@@ -4,5 +4,6 @@ public import LuaRunLoops
 extension Battery {
     /// `runloop.net`.
     public static let net = Battery(
-        "runloop.net", kinds: [TLSBinding.kind, StreamBinding.kind, ListenerBinding.kind], functions: NetBinding.functions)
+        "runloop.net", kinds: [TLSBinding.kind, StreamBinding.kind, ListenerBinding.kind, DatagramBinding.kind],
+        functions: NetBinding.functions)
 }

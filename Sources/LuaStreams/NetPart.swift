@@ -21,12 +21,15 @@ final class NetPart: HostPart {
         owner.part = self
     }
 
+    deinit { owner.part = nil }
+
     /// What was written goes out; what was not read is left to the kernel.
     override func willClose() {
         network.flush()
         for item in host.loop.allItems {
             if let stream = item as? Streams.Stream { stream.closeAtOnce() }
             (item as? Listener)?.close()
+            (item as? Datagram)?.close()
         }
     }
 
@@ -49,6 +52,9 @@ final class NetPart: HostPart {
         case let listener as Listener:
             entry.kind = "listener"
             entry.detail = ListenerBinding.detail(listener)
+        case let socket as Datagram:
+            entry.kind = "datagram"
+            entry.detail = socket.address
         default: return
         }
         if let box = Box(bitPattern: item.context) { entry.site = host.site(box.site) }
@@ -57,16 +63,19 @@ final class NetPart: HostPart {
 
 /// Lets scripts know what becomes of their streams and listeners.
 final class LuaStreamOwner: StreamOwner {
-    // It owns us.
-    unowned(unsafe) var part: NetPart! = nil
+    // It owns us, and takes itself back when it dies: what a stream has yet to tell then, nobody hears.
+    unowned(unsafe) var part: NetPart?
 
-    private var host: LuaHost { part.host }
+    /// nil when nothing may call into Lua any more.
+    private var home: (part: NetPart, host: LuaHost)? {
+        guard let part, !part.host.isClosed else { return nil }
+        return (part, part.host)
+    }
 
     // MARK: Tasks that wait
 
     override func readEnded(_ stream: Streams.Stream, _ outcome: Streams.Stream.Outcome) {
-        let host = host
-        guard !host.isClosed, let fiber = Fiber(context: stream.reader) else { return }
+        guard let (part, host) = home, let fiber = Fiber(context: stream.reader) else { return }
         part.leave(stream)
         Waiter.cancel(fiber)
         let stack = fiber.stack
@@ -85,7 +94,7 @@ final class LuaStreamOwner: StreamOwner {
     }
 
     override func writeEnded(_ stream: Streams.Stream, _ waiter: Int, _ failure: StreamFailure?) {
-        guard !host.isClosed, let fiber = Fiber(context: waiter) else { return }
+        guard let (part, host) = home, let fiber = Fiber(context: waiter) else { return }
         Waiter.cancel(fiber)
         if let failure { return part.resume(fiber, failure) }
         guard fiber.stack.reserve(4) else { return }
@@ -94,7 +103,7 @@ final class LuaStreamOwner: StreamOwner {
     }
 
     override func opened(_ stream: Streams.Stream, _ failure: StreamFailure?) {
-        guard !host.isClosed else { return }
+        guard let (part, host) = home else { return }
         guard let fiber = Fiber(context: stream.opener) else {
             if let failure {
                 stream.delivers = false
@@ -122,7 +131,7 @@ final class LuaStreamOwner: StreamOwner {
     // MARK: Callbacks
 
     override func arrived(_ stream: Streams.Stream, _ outcome: Streams.Stream.Outcome) {
-        guard !host.isClosed else { return }
+        guard let (part, _) = home else { return }
         switch outcome {
         case .bytes(let bytes): part.call(stream, 1) { stack in stack.push(bytes) ? 1 : nil }
         case .failed(let failure):
@@ -135,19 +144,21 @@ final class LuaStreamOwner: StreamOwner {
     }
 
     override func accepted(_ stream: Streams.Stream, by listener: Listener) {
-        guard !host.isClosed else { return stream.abort() }
+        guard let (part, _) = home else { return stream.abort() }
         part.accepted(stream, listener)
     }
 
     override func troubled(_ listener: Listener, _ failure: StreamFailure?) {
-        guard !host.isClosed, let failure else { return }
+        guard let (part, _) = home, let failure else { return }
         part.troubled(listener, failure)
     }
 
-    override func connectionEnded(_ listener: Listener) { if !host.isClosed { part.connectionEnded(listener) } }
+    override func connectionEnded(_ listener: Listener) { home?.part.connectionEnded(listener) }
+
+    override func canReceive(_ socket: Datagram) { home?.part.canReceive(socket) }
 
     // MARK: Anchors
 
     /// It has left its last mode.
-    override func letGo(of item: RunLoop.Item) { part.release(item) }
+    override func letGo(of item: RunLoop.Item) { home?.part.release(item) }
 }

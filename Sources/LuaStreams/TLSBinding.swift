@@ -10,7 +10,8 @@ enum TLSBinding {
     private enum Option: Int, Field {
         case serverName, verify, ca, certificate, key, protocols, minVersion, clientCA, sni, server, timeout
         static let names: [StaticString] = [
-            "server_name", "verify", "ca", "certificate", "key", "protocols", "min_version", "client_ca", "sni", "server",
+            "server_name", "verify", "ca", "certificate", "key", "protocols", "min_version", "client_ca", "sni",
+            "server",
             "timeout",
         ]
     }
@@ -70,7 +71,9 @@ enum TLSBinding {
             settings.authorities = try fields[.ca, Source.self]
             settings.verifies = try fields[.verify, Boolean.self] ?? true
         }
-        if settings.key != nil, settings.certificate == nil { throw Misuse("field 'key' needs the field 'certificate'") }
+        if settings.key != nil, settings.certificate == nil {
+            throw Misuse("field 'key' needs the field 'certificate'")
+        }
         let part = call.luaHost.part(NetPart.self)
         let usesFiles = settings.certificate != nil || settings.authorities != nil
         do throws(StreamFailure) {

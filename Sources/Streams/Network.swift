@@ -59,6 +59,7 @@ public final class Network {
         for item in left {
             (item as? Stream)?.close()
             (item as? Listener)?.close()
+            (item as? Datagram)?.close()
         }
         endTurn()
     }

@@ -58,6 +58,7 @@ extension Stream {
         if let connector {
             self.connector = nil
             connector.cancel()
+            guard state == .connecting else { return }
             let owner = teller
             network.loop.perform { [self] in owner._withUnsafeGuaranteedRef { $0.opened(self, failure) } }
         }

@@ -37,6 +37,9 @@ open class StreamOwner: RunLoop.ItemOwner {
     /// It cannot accept for the moment, or, with nil, can again. Once for each time of need.
     open func troubled(_ listener: Listener, _ failure: StreamFailure?) { listener.onTrouble?(failure) }
 
+    /// There may be a message, for whoever waits in `receive`.
+    open func canReceive(_ socket: Datagram) {}
+
     /// A connection is closed.
     open func connectionEnded(_ listener: Listener) {}
 }

@@ -22,6 +22,9 @@ local function echo(stream)
   for line in stream:lines() do stream:write("tls: ", line, "\n") end
 end
 
+-- What a test has closed, servers are to notice.
+t.after_each(function() rl.sleep(0.03) end)
+
 t.describe("a client", function()
   t.it("agrees on a protocol, and knows whom it speaks to", function()
     local listener <close>, where = server({ protocols = { "h2", "echo" } }, echo)

@@ -266,6 +266,24 @@ end
 
 net.pair, net.memory = native.pair, native.memory
 
+-- With neither address nor peer, the system chooses an address of IPv4's.
+function net.datagram(options)
+  if type(options) ~= "table" then error("net.datagram: an options table is expected, got " .. describe(options), 2) end
+  local where
+  if options.port ~= nil or options.path ~= nil then where = place_of_table("net.datagram", options)
+  elseif options.host ~= nil then error("net.datagram: field 'host' needs field 'port'", 2) end
+  local peer = options.peer ~= nil and place_of("net.datagram", options.peer) or nil
+  return native.datagram(where, peer, options)
+end
+
+local datagram_methods = internals.methods "datagram"
+local send = datagram_methods.send
+
+function datagram_methods.send(self, data, where)
+  if type(where) == "number" or type(where) == "table" then where = place_of("datagram:send", where) end
+  return send(self, data, where)
+end
+
 local GETTERS = { "fd", "getfd", "pollfd", "fileno" }
 
 local function descriptor(object)

@@ -1,0 +1,165 @@
+package import Lua
+internal import LuaRunLoops
+package import RunLoops
+package import Streams
+
+/// `net.datagram` and the methods of datagram sockets.
+enum DatagramBinding {
+    static let kind: Kind = Kind("datagram", values: Value.names, methods: methods, collect: collect)
+
+    enum Value: Int, Field {
+        case handlers
+        static let names: [StaticString] = ["handlers"]
+    }
+
+    private static let methods: Library = Library(
+        of: kind,
+        [
+            .init("send") { socket($0).run { (socket, call) throws(Misuse) in try send(socket, call) } },
+            .init("receive") { socket($0).run { (socket, call) throws(Misuse) in try receive(socket, call) } },
+            .init("join") { socket($0).run { (socket, call) throws(Misuse) in try join(socket, call, leaves: false) } },
+            .init("leave") { socket($0).run { (socket, call) throws(Misuse) in try join(socket, call, leaves: true) } },
+            .init("broadcast") {
+                socket($0).run { (socket, call) throws(Misuse) in
+                    let on = try call.optional(2, Boolean.self) ?? true
+                    return StreamBinding.attempt(call) { () throws(StreamFailure) in try socket.setBroadcast(on) }
+                }
+            },
+            .init("close") { socket($0).act { $0.close() } },
+            .init("invalidate") { socket($0).act { $0.close() } },
+            .init("is_open") { socket($0).answer { $0.isOpen } },
+            .init("is_valid") { socket($0).answer { $0.isOpen } },
+            .init("address") { socket($0).answer { $0.address } },
+            .init("fd") { socket($0).answer { $0.descriptor >= 0 ? Int($0.descriptor) : nil } },
+            .init("name") { socket($0).answer { $0.name } },
+            .init("order") { socket($0).answer { $0.order } },
+            .init("__tostring") {
+                socket($0).run { socket, call in
+                    let site = call.interpreter.site(call.receiver.site).map { ", made at \($0)" } ?? ""
+                    let name = socket.name.isEmpty ? "" : " \"\(socket.name)\""
+                    return call.answer("datagram\(name) (\(socket.address ?? "closed")\(site))")
+                }
+            },
+        ])
+
+    private static func socket(_ thread: OpaquePointer?) -> Receiver<Datagram> { receiver(thread, Datagram.self) }
+
+    private static let collect: LuaFunction = { thread in
+        guard let thread, let box = Stack(thread).box(1), box.isFilled else { return 0 }
+        let socket = box.object(as: Datagram.self)
+        socket.context = 0
+        if socket.isOpen { socket.network.abandon(socket) }
+        LiveObjects.note(-1)
+        box.drop()
+        return 0
+    }
+
+    private enum Option: Int, Field {
+        case host, port, path, peer, reusePort, name, order, onMessage
+        static let names: [StaticString] = [
+            "host", "port", "path", "peer", "reuse_port", "name", "order", "on_message",
+        ]
+    }
+
+    /// (where or nil, peer or nil, options): net.datagram{…}
+    static func make(_ call: Call) throws(Misuse) -> Int32 {
+        let place = call.isMissing(2) ? nil : try NetBinding.place(call, 2)
+        let peer = call.isMissing(3) ? nil : try NetBinding.place(call, 3)
+        let fields = try call.fields(4, Option.self)
+        let callback = try fields[.onMessage, Function.self]
+        let reusesPort = try fields[.reusePort, Boolean.self] ?? false
+        let name = try fields[.name, Name.self] ?? ""
+        let order = try fields[.order, Integer.self] ?? 0
+        let part = call.luaHost.part(NetPart.self)
+        do throws(StreamFailure) {
+            let socket = try Datagram(
+                part.network, at: place, connectedTo: peer, reusePort: reusesPort, name: name, order: order,
+                owner: part.owner)
+            if let callback {
+                call.stack.pushCopy(of: callback)
+                call.stack.setUserValue(1, of: 1)
+                socket.onMessage = { [unowned part] socket, bytes, from in part.message(socket, bytes, from) }
+            }
+            let box = call.receiver
+            box.hold(socket)
+            box.site = call.site
+            socket.context = Int(bitPattern: box.address)
+            LiveObjects.note(1)
+            return call.answerArgument(1)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    /// socket:send(data, [where])
+    private static func send(_ socket: Datagram, _ call: Call) throws(Misuse) -> Int32 {
+        let bytes = try call.argument(2, Bytes.self)
+        let place = call.isMissing(3) ? nil : try NetBinding.place(call, 3)
+        return StreamBinding.attempt(call) { () throws(StreamFailure) in try socket.send(bytes, to: place) }
+    }
+
+    private static func join(_ socket: Datagram, _ call: Call, leaves: Bool) throws(Misuse) -> Int32 {
+        let group = try call.argument(2, Text.self)
+        let interface = try call.optional(3, Text.self)
+        return StreamBinding.attempt(call) { () throws(StreamFailure) in
+            try socket.join(group, interface: interface, leaves: leaves)
+        }
+    }
+
+    // MARK: Waiting
+
+    private static func waited(_ fiber: Fiber) -> Datagram? {
+        UnsafeRawPointer(bitPattern: fiber.waitsFor).map { Unmanaged<Datagram>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    /// socket:receive([timeout]) → data, from
+    private static func receive(_ socket: Datagram, _ call: Call) throws(Misuse) -> Int32 {
+        let timeout = try call.optional(2, Seconds.self) ?? -1
+        if socket.onMessage != nil { throw Misuse("its messages go to on_message") }
+        if socket.receiver != 0 { throw Misuse("another task waits in it already") }
+        do throws(StreamFailure) {
+            if let (bytes, from) = try socket.receive() {
+                guard call.stack.push(bytes), call.stack.push(from ?? "") else { return call.raiseValue() }
+                return call.values(2)
+            }
+        } catch {
+            return call.fail(error)
+        }
+        if timeout == 0 { return call.refuse("timed out") }
+        switch call.beginWait(
+            in: "datagram:receive",
+            cancel: { fiber in
+                Waiter.cancel(fiber)
+                waited(fiber)?.receiver = 0
+            })
+        {
+        case .refused(let answer): return answer
+        case .begun(let fiber):
+            call.withHost { host in
+                fiber.waitsFor = Int(bitPattern: Unmanaged.passUnretained(socket).toOpaque())
+                socket.receiver = fiber.context
+                host.part(NetPart.self).enter(socket)
+                guard timeout > 0 else { return }
+                Waiter.of(fiber, host).limit(
+                    timeout, host,
+                    timedOut: { fiber, host in
+                        waited(fiber)?.receiver = 0
+                        host.part(NetPart.self).resume(fiber, .timedOut)
+                    })
+            }
+            return call.yield()
+        }
+    }
+}
+
+extension Datagram: Schedulable {
+    package func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) -> String? {
+        guard isOpen else { return "loop:add: the socket is closed" }
+        guard network.loop === loop else { return "loop:add: the socket belongs to another thread" }
+        if let box = Box(bitPattern: context), box.slot == 0, onMessage != nil { box.slot = call.stack.anchor(2) }
+        loop.add(self, to: mode)
+        return nil
+    }
+    package func remove(from loop: RunLoop, mode: RunLoop.Mode) { loop.remove(self, from: mode) }
+    package func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool { loop.contains(self, in: mode) }
+}

@@ -1,0 +1,57 @@
+internal import Lua
+internal import LuaRunLoops
+internal import RunLoops
+internal import Streams
+
+extension NetPart {
+    /// A message for `on_message`. One whose function waits holds back those that follow.
+    func message(_ socket: Datagram, _ bytes: UnsafeRawBufferPointer, _ from: String?) {
+        guard !host.isClosed, let box = Box(bitPattern: socket.context), box.slot != 0,
+            let (fiber, _) = host.prepareCallback(slot: box.slot)
+        else { return }
+        fiber.stack.pushCopy(of: 2)
+        guard fiber.stack.push(bytes), fiber.stack.push(from ?? "") else { return host.recycle(fiber) }
+        let holding = Holding(self, socket)
+        fiber.attachment = holding
+        socket.isHeld = true
+        host.resume(fiber, arguments: 3)
+    }
+
+    final class Holding: FiberAttachment {
+        private unowned(unsafe) let part: NetPart
+        private let socket: Datagram
+        init(_ part: NetPart, _ socket: Datagram) {
+            self.part = part
+            self.socket = socket
+        }
+        override func ended(_ fiber: Fiber, results: Int32) {
+            if results < 0 { part.host.uncaught(fiber) }
+            socket.isHeld = false
+        }
+    }
+
+    /// For the task that waits in `receive`.
+    func canReceive(_ socket: Datagram) {
+        guard !host.isClosed, let fiber = Fiber(context: socket.receiver) else { return }
+        do throws(StreamFailure) {
+            guard let (bytes, from) = try socket.receive() else { return }
+            done(socket, fiber)
+            // Made on the main stack: a coroutine that waits is no place for calls. The first may collect garbage, and so run
+            // anything that reads.
+            guard fiber.stack.reserve(4) else { return }
+            _ = host.stack.push(bytes)
+            _ = host.stack.push(from ?? "")
+            host.stack.move(2, to: fiber.stack)
+            host.resume(fiber, arguments: 2)
+        } catch {
+            done(socket, fiber)
+            resume(fiber, error)
+        }
+    }
+
+    private func done(_ socket: Datagram, _ fiber: Fiber) {
+        socket.receiver = 0
+        leave(socket)
+        Waiter.cancel(fiber)
+    }
+}

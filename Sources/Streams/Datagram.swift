@@ -1,0 +1,203 @@
+internal import CStreams
+internal import Glibc
+public import RunLoops
+
+/// A socket for messages: UDP, or Unix datagrams. CFSocket with kCFSocketDataCallBack.
+///
+/// An item of its loop, in modes. Nothing is queued here: what the kernel does not take is refused, what arrives in other modes
+/// waits in the kernel's buffer, or is dropped there.
+public final class Datagram: RunLoop.EdgePort {
+    public let network: Network
+    /// Called with each message and where it came from; nil: `receive` takes them.
+    public var onMessage: ((Datagram, UnsafeRawBufferPointer, String?) -> Void)? { didSet { updateActivity() } }
+    public private(set) var isOpen = true
+    /// For the owner: who waits for a message.
+    public var receiver = 0 { didSet { updateActivity() } }
+    public var isHeld = false { didSet { if !isHeld, isOpen { signal() } } }
+    private var readable = true
+    private let socket: Int32
+    private let family: Int32
+    private let path: [UInt8]?
+
+    /// - Parameters:
+    ///   - place: its own address; nil: the system chooses one of the family.
+    ///   - peer: it receives from there only, and sends there unless told otherwise.
+    /// - Throws: EADDRINUSE, EACCES and the like.
+    public init(
+        _ network: Network, at place: Place?, connectedTo peer: Place? = nil, reusePort: Bool = false,
+        name: String = "", order: Int = 0, owner: StreamOwner? = nil
+    ) throws(StreamFailure) {
+        self.network = network
+        let own = try Self.address(place)
+        var other = try Self.address(peer)
+        var family = NET_V4.rawValue
+        if var own {
+            family = UInt32(net_family_of(&own))
+        } else if other != nil, var there = other {
+            family = UInt32(net_family_of(&there))
+        }
+        self.family = Int32(family)
+        if case .path(let name) = place { path = name } else { path = nil }
+        socket = network.system.socket(Int32(family), Int32(SOCK_DGRAM.rawValue))
+        super.init(name: name, order: order, owner: owner ?? network.owner)
+        guard socket >= 0 else { throw StreamFailure(errno: -socket, place?.text ?? peer?.text ?? "") }
+        var result: Int32 = 0
+        var subject = ""
+        if family == NET_V6.rawValue, case .host("*", _) = place { net_set_v6_only(socket, 0) }
+        if reusePort { result = net_set_reuse_port(socket) }
+        if result == 0, var own {
+            subject = SmallAddress.text(&own)
+            result = network.system.bind(socket, &own)
+        }
+        if result == 0, var there = other {
+            subject = SmallAddress.text(&there)
+            result = network.system.connect(socket, &there)
+            other = there
+        }
+        guard result == 0 else {
+            _ = network.system.close(socket)
+            isOpen = false
+            throw StreamFailure(errno: -result, subject)
+        }
+    }
+
+    deinit { if isOpen { _ = network.system.close(socket) } }
+
+    private static func address(_ place: Place?) throws(StreamFailure) -> net_address? {
+        guard let place else { return nil }
+        guard let first = place.addresses?.first else {
+            throw StreamFailure("ENOTFOUND", "not an address: ask for the name first (\(place.text))")
+        }
+        return first
+    }
+
+    public var descriptor: Int32 { isOpen ? socket : -1 }
+
+    /// "127.0.0.1:43211"
+    public var address: String? {
+        var own = net_address()
+        return isOpen && net_local_address(socket, &own) == 0 ? SmallAddress.text(&own) : nil
+    }
+
+    private var closed: StreamFailure { StreamFailure("EBADF", "the socket is closed") }
+
+    /// Sends one message; never waits, and never queues.
+    ///
+    /// - Parameter place: nil: to the peer.
+    /// - Throws: EAGAIN when the kernel has no room, EMSGSIZE, ECONNREFUSED of an earlier message, and the like.
+    public func send(_ bytes: UnsafeRawBufferPointer, to place: Place?) throws(StreamFailure) {
+        guard isOpen else { throw closed }
+        var empty: UInt8 = 0
+        let start = bytes.baseAddress ?? withUnsafePointer(to: &empty) { UnsafeRawPointer($0) }
+        let result: Int
+        if let place {
+            var found: net_address?
+            for var candidate in place.addresses ?? [] where net_family_of(&candidate) == family {
+                found = found ?? candidate
+            }
+            guard var target = found else {
+                throw StreamFailure(
+                    place.addresses == nil ? "ENOTFOUND" : "EAFNOSUPPORT",
+                    place.addresses == nil
+                        ? "not an address: ask for the name first (\(place.text))"
+                        : "an address of another family than the socket's (\(place.text))")
+            }
+            result = network.system.send(socket, start, bytes.count, to: &target)
+        } else {
+            result = network.system.send(socket, start, bytes.count, to: nil)
+        }
+        if result < 0 { throw StreamFailure(errno: Int32(clamping: -result), place?.text ?? "the peer") }
+    }
+
+    /// The next message, if there is one. The bytes are valid until a stream of this loop, or this, reads again.
+    ///
+    /// - Throws: what the kernel has against an earlier one: ECONNREFUSED.
+    public func receive() throws(StreamFailure) -> (UnsafeRawBufferPointer, from: String?)? {
+        guard isOpen else { throw closed }
+        guard readable else { return nil }
+        var from = net_address()
+        let n = network.system.receive(socket, network.scratch, Network.scratchSize, from: &from)
+        if n == -Int(EAGAIN) {
+            readable = false
+            return nil
+        }
+        if n < 0 { throw StreamFailure(errno: Int32(clamping: -n), address ?? "") }
+        let bytes = UnsafeRawBufferPointer(start: network.scratch, count: min(n, Network.scratchSize))
+        return (bytes, net_family_of(&from) == NET_OTHER.rawValue ? nil : SmallAddress.text(&from))
+    }
+
+    /// Multicast: receives what is sent to a group, on an interface, by name, or on that which the system chooses.
+    public func join(_ group: String, interface: String? = nil, leaves: Bool = false) throws(StreamFailure) {
+        guard isOpen else { throw closed }
+        var address = net_address()
+        guard net_parse(group, 0, &address) != 0 else { throw StreamFailure("EINVAL", "not an address (\(group))") }
+        let result =
+            if let interface {
+                interface.withCString { net_join(socket, &address, $0, leaves ? 0 : 1) }
+            } else {
+                net_join(socket, &address, nil, leaves ? 0 : 1)
+            }
+        if result < 0 { throw StreamFailure(errno: -result, group) }
+    }
+
+    /// Whether messages may go to all of a network.
+    public func setBroadcast(_ on: Bool) throws(StreamFailure) {
+        guard isOpen else { throw closed }
+        let result = net_set_broadcast(socket, on ? 1 : 0)
+        if result < 0 { throw StreamFailure(errno: -result, address ?? "") }
+    }
+
+    private func updateActivity() {
+        isAwaited = isOpen && (onMessage != nil || receiver != 0)
+        if isAwaited { signal() }
+    }
+
+    public override func didEnter(mode: RunLoop.Mode) {
+        watch(socket)
+        updateActivity()
+    }
+
+    public override func note(_ events: RunLoop.FDPort.Events) -> Bool {
+        if events.isDisjoint(with: [.read, .error, .hangUp]) { return false }
+        readable = true
+        return isAwaited && !isHeld
+    }
+
+    public override func takeTurn() {
+        guard isOpen, !isHeld else { return }
+        if receiver != 0 {
+            teller._withUnsafeGuaranteedRef { $0.canReceive(self) }
+            return
+        }
+        for _ in 0..<16 {
+            guard let onMessage, isOpen, !isHeld else { return }
+            do throws(StreamFailure) {
+                guard let (bytes, from) = try receive() else { return }
+                onMessage(self, bytes, from)
+            } catch {
+                // Of a message that was sent before: nobody waits for word of it.
+                continue
+            }
+        }
+        signal()
+    }
+
+    private var teller: Unmanaged<StreamOwner> {
+        // Nothing else is put there: see `init`.
+        .passUnretained(unsafe unsafeDowncast(owner ?? network.owner, to: StreamOwner.self))
+    }
+
+    public func close() {
+        guard isOpen else { return }
+        isOpen = false
+        updateActivity()
+        watch(-1)
+        _ = network.system.close(socket)
+        if let path {
+            (path + [0]).withUnsafeBytes { _ = net_unlink($0.assumingMemoryBound(to: CChar.self).baseAddress) }
+        }
+        invalidate()
+    }
+
+    public override func wasInvalidated() { close() }
+}

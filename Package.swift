@@ -53,6 +53,8 @@ let package = Package(
                 "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux",
             ],
             swiftSettings: swift),
+        .testTarget(
+            name: "StreamsTests", dependencies: ["Streams", "CStreams", "RunLoops", "Linux"], swiftSettings: swift),
         .testTarget(name: "LinuxTests", dependencies: ["Linux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux"], swiftSettings: swift),
         .testTarget(

@@ -124,12 +124,13 @@ extension Stream {
         case .socket:
             n = system.receive(fdToClose, place, room)
             // Less than one asked for was all there was, unless the end is behind it.
-            if n > 0, n < room, !hungUp { (readable, socketIsReadable) = (false, false) }
+            if n > 0, n < room, !hungUp, system.partsAreAll { (readable, socketIsReadable) = (false, false) }
         case .pipe: n = system.read(fdToClose, place, room, isNonblocking: true)
         case .polled: n = system.read(fdToClose, place, room, isNonblocking: false)
         case .backed: n = backing?.receive(place, room) ?? 0
         case .none: return -Int(EAGAIN)
         }
+        if n == -Int(EINTR) { return receive(place, room) }
         if n == -Int(EAGAIN) { (readable, socketIsReadable) = (false, false) }
         // What a terminal says when nobody is at its other end any more.
         if n == -Int(EIO), transport == .pipe || transport == .polled { return 0 }

@@ -94,7 +94,7 @@ extension Stream {
         case .socket:
             var piece = iovec(iov_base: UnsafeMutableRawPointer(mutating: start), iov_len: bytes.count)
             n = system.send(fdToClose, &piece, 1)
-            if n >= 0, n < bytes.count { writable = false }
+            if n >= 0, n < bytes.count, system.partsAreAll { writable = false }
         case .pipe: n = system.write(fdToClose, start, bytes.count, isNonblocking: true)
         case .polled: n = system.write(fdToClose, start, bytes.count, isNonblocking: false)
         case .backed: n = backing?.send(bytes) ?? -Int(EPIPE)
@@ -104,6 +104,7 @@ extension Stream {
             bytesWritten += n
             return n
         }
+        if n == -Int(EINTR) { return give(bytes) }
         if n == -Int(EAGAIN) || n == 0 {
             writable = false
         } else if n == -Int(ENOBUFS) || n == -Int(ENOMEM) {

@@ -6,6 +6,10 @@ public import CStreams
 open class SystemCalls {
     public init() {}
 
+    /// A socket that gives or takes less than it was asked for has no more, or no more room: the kernel's word on that, with
+    /// edge-triggered events. A test in which calls do a part says no.
+    open var partsAreAll: Bool { true }
+
     open func socket(_ family: Int32, _ type: Int32) -> Int32 { net_socket(family, type) }
     open func connect(_ fd: Int32, _ address: UnsafePointer<net_address>) -> Int32 { net_connect(fd, address) }
     open func bind(_ fd: Int32, _ address: UnsafePointer<net_address>) -> Int32 { net_bind(fd, address) }

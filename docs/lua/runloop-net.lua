@@ -18,11 +18,27 @@ local net = {}
 ---@field port? integer
 ---@field path? string of a Unix socket, instead of the two; beginning with `@`: an abstract one
 
+---Files are paths, or the text itself (PEM). Unless told otherwise, a client checks the server's certificate with those that the
+---system believes in, or those of SSL_CERT_FILE and SSL_CERT_DIR.
+---@class runloop.net.TLSOptions
+---@field server_name? string a client's: whose certificate it has to be, if that is not the host
+---@field verify? boolean a client's: false, and anybody's certificate will do (true)
+---@field ca? string a client's: whom to believe instead of the system: a file, or a directory of hashed files
+---@field certificate? string the own certificate, and those that lead from it to whom the peer believes
+---@field key? string its private key; without it, it is in the certificate's file
+---@field protocols? string[] for ALPN, those one likes best first
+---@field min_version? "1.2"|"1.3"
+---@field client_ca? string a server's: clients need a certificate of theirs
+---@field sni? fun(name: string): runloop.net.TLSOptions? a server's: the certificate for the name that is asked for, which may be ""; it may wait
+---@field server? boolean of `stream:start_tls`: which side it is, if that is not what the connection tells
+---@field timeout? number of `stream:start_tls`
+
 ---@class runloop.net.ListenOptions
 ---@field backlog? integer how many connections may wait in the kernel (4096)
 ---@field max_connections? integer with so many open none is accepted
 ---@field reuse_port? boolean several listeners share the port, as those of several threads: the kernel deals connections out
 ---@field mode? integer of a Unix socket's file (0600)
+---@field tls? runloop.net.TLSOptions connections begin with TLS
 ---@field name? string for messages
 ---@field order? integer for descriptions
 ---@field high_water? integer `write` waits while so many bytes are left to send (262144)
@@ -56,6 +72,7 @@ function net.listener(options) end
 
 ---@class runloop.net.ConnectOptions
 ---@field timeout? number for all of it, names included (30)
+---@field tls? true|runloop.net.TLSOptions TLS begins when it is connected; the server's name is the host
 ---@field bind? string the own address, with or without a port
 ---@field nodelay? boolean small writes go out at once (true)
 ---@field keepalive? boolean the kernel asks silent peers now and then whether they are there (true)
@@ -126,6 +143,20 @@ function net.output() end
 ---The stream of descriptor 2.
 ---@return runloop.net.Stream
 function net.errors() end
+
+---@class runloop.net.DatagramOptions: runloop.net.Place
+---@field peer? runloop.net.Where it receives from there only, and sends there unless told otherwise
+---@field reuse_port? boolean
+---@field name? string for messages
+---@field order? integer for descriptions
+---@field on_message? fun(socket: runloop.net.Datagram, data: string, from: string) one that waits holds back those that follow
+
+---A socket for messages: UDP, or Unix datagrams. With `on_message` it does nothing before `loop:add(socket, modes)`.
+---@param options runloop.net.DatagramOptions
+---@return runloop.net.Datagram?
+---@return string? problem
+---@return string? code
+function net.datagram(options) end
 
 ---@class runloop.net.ResolveOptions
 ---@field family? "any"|"ipv4"|"ipv6"
@@ -290,6 +321,34 @@ function Stream:set_nodelay(on) end
 ---@return string? code
 function Stream:set_keepalive(on) end
 
+---Begins TLS on the open stream, and waits until both sides agree. What was read ahead and not taken is TLS's, so that nothing
+---can be smuggled in before. A stream that a listener has accepted is the server.
+---
+---Codes: `"TLS_CERTIFICATE"`, with which certificate and why; `"TLS"`; and later, for an end without TLS's own, `"TLS_TRUNCATED"`.
+---@param options? runloop.net.TLSOptions
+---@return true?
+---@return string? problem
+---@return string? code
+function Stream:start_tls(options) end
+
+---@class runloop.net.TLS
+---@field version string "TLSv1.3"
+---@field cipher string
+---@field protocol? string what ALPN has chosen
+---@field certificate? runloop.net.Certificate the peer's
+
+---@class runloop.net.Certificate
+---@field subject string
+---@field issuer string
+---@field names string[] the hosts and addresses that it is for
+---@field not_after string
+---@field fingerprint string SHA-256, in hexadecimal
+---@field is_verified boolean
+
+---What was agreed; nil without TLS.
+---@return runloop.net.TLS?
+function Stream:tls() end
+
 ---Its own address: `"127.0.0.1:43211"`.
 ---@return string?
 function Stream:address() end
@@ -319,6 +378,71 @@ function Stream:name() end
 
 ---@return integer
 function Stream:order() end
+
+-- Datagrams ----------------------------------------------------------------------------------------------------------
+
+---@class runloop.net.Datagram
+local Datagram = {}
+
+---Sends one message. Never waits, and never queues: without room in the kernel it is nil, "EAGAIN: …", "EAGAIN".
+---@param data string
+---@param where? runloop.net.Where with a number for the address; nil: to the peer
+---@return true?
+---@return string? problem
+---@return string? code
+function Datagram:send(data, where) end
+
+---The next message, and where it came from. Waits.
+---@param timeout? number
+---@return string? data
+---@return string? from or the problem
+---@return string? code
+function Datagram:receive(timeout) end
+
+---Receives what is sent to a multicast group.
+---@param group string an address
+---@param interface? string its name
+---@return true?
+---@return string? problem
+---@return string? code
+function Datagram:join(group, interface) end
+
+---@param group string
+---@param interface? string
+---@return true?
+---@return string? problem
+---@return string? code
+function Datagram:leave(group, interface) end
+
+---Allows messages to all of a network.
+---@param on? boolean (true)
+---@return true?
+---@return string? problem
+---@return string? code
+function Datagram:broadcast(on) end
+
+function Datagram:close() end
+
+---The same as `close`.
+function Datagram:invalidate() end
+
+---@return boolean
+function Datagram:is_open() end
+
+---@return boolean
+function Datagram:is_valid() end
+
+---@return string?
+function Datagram:address() end
+
+---@return integer?
+function Datagram:fd() end
+
+---@return string
+function Datagram:name() end
+
+---@return integer
+function Datagram:order() end
 
 -- Listeners ----------------------------------------------------------------------------------------------------------
 

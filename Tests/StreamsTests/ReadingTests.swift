@@ -1,0 +1,126 @@
+import RunLoops
+import Testing
+
+@testable import Streams
+
+@Suite("Streams: reading, in simulated time")
+struct ReadingTests {
+    @Test("units are found however the bytes come", arguments: [1, 2, 3, 5, 8, 1000])
+    func units(chunk: Int) {
+        let world = World()
+        let (a, b) = world.memory(chunk: chunk)
+        a.write(Array("one\r\ntwo\n\n12345head\r\n\r\nrest".utf8))
+        a.close()
+        var got: [String] = []
+        let wanted: [Stream.Unit] = [
+            .line, .line, .line, .exactly(5), .until(Array("\r\n\r\n".utf8)), .peek(2), .all, .any,
+        ]
+        func next(_ place: Int) {
+            guard place < wanted.count else { return }
+            b.read(wanted[place]) { outcome in
+                got.append(outcome.text)
+                next(place + 1)
+            }
+        }
+        next(0)
+        world.run()
+        #expect(got == ["one", "two", "", "12345", "head", "re", "rest", "end"])
+    }
+
+    @Test("a read whose time is over takes nothing")
+    func timeout() {
+        let world = World()
+        let (a, b) = world.memory()
+        a.write(Array("hal".utf8))
+        var got: [String] = []
+        var date = RunLoop.Instant(nanoseconds: 0)
+        b.read(.line, timeout: .seconds(30)) { outcome in
+            got.append(outcome.text)
+            date = world.loop.now
+            a.write(Array("f\n".utf8))
+            b.read(.line) { got.append($0.text) }
+        }
+        world.run(for: .seconds(60))
+        #expect(got == ["timed out", "half"])
+        #expect(date == .init(nanoseconds: 30_000_000_000))
+    }
+
+    @Test("a read that is cancelled takes nothing, and a limit neither")
+    func cancelAndLimit() {
+        let world = World()
+        let (a, b) = world.memory()
+        a.write(Array("0123456789\n".utf8))
+        b.read(.exactly(20), limit: .max) { _ in Issue.record("it was cancelled") }
+        world.run()
+        #expect(b.cancelRead())
+        #expect(b.buffered == 11)
+        var got: [String] = []
+        b.read(.line, limit: 9) { got.append($0.text) }
+        b.read(.line, limit: 10) { got.append($0.text) }
+        #expect(got == ["[EMSGSIZE]", "0123456789"])
+    }
+
+    @Test("an end that comes too early leaves what came before it")
+    func early() {
+        let world = World()
+        let (a, b) = world.memory()
+        a.write(Array("abc".utf8))
+        a.finish()
+        var got: [String] = []
+        b.read(.exactly(10)) { outcome in
+            got.append(outcome.text)
+            b.read(.any) { got.append($0.text) }
+            b.read(.any) { got.append($0.text) }
+        }
+        world.run()
+        #expect(got == ["[EOF]", "abc", "end"])
+    }
+
+    @Test("what arrives while the loop runs in another mode waits")
+    func modes() {
+        let world = World()
+        let (a, b) = world.memory()
+        let other = RunLoop.Mode(rawValue: "other")
+        world.loop.add(RunLoop.Port(), to: other)
+        var got: [String] = []
+        b.deliver { _, outcome in got.append(outcome.text) }
+        a.write(Array("x".utf8))
+        world.loop.run(in: other, for: .seconds(1))
+        #expect(got == [])
+        world.run()
+        #expect(got == ["x"])
+    }
+
+    @Test("an idle stream does not keep its loop running, one that is read does")
+    func idle() {
+        let world = World()
+        let (_, b) = world.memory()
+        #expect(world.loop.run() == .finished)
+        b.read(.any) { _ in }
+        #expect(world.loop.run(in: .default, for: .seconds(1)) == .timedOut)
+    }
+
+    @Test("writers go on when less than the mark is left, in order")
+    func writers() {
+        let world = World()
+        let (a, b) = world.memory()
+        a.settings = .init(highWater: 1000)
+        var done: [Int] = []
+        for i in 0..<5 { a.write([UInt8](repeating: UInt8(i), count: 200_000)) { _ in done.append(i) } }
+        world.run()
+        #expect(done == [])
+        var count = 0
+        b.deliver { _, outcome in
+            if case .bytes(let bytes) = outcome {
+                #expect(
+                    bytes.allSatisfy {
+                        Int($0) == (count + 0) / 200_000 || Int($0) == (count + bytes.count - 1) / 200_000
+                    })
+                count += bytes.count
+            }
+        }
+        world.run()
+        #expect(done == [0, 1, 2, 3, 4])
+        #expect(count == 1_000_000)
+    }
+}

@@ -1,0 +1,16 @@
+-- Asks a web server for a page, by TLS, and prints what was agreed and how the answer begins.
+--
+--   rlhost tls_client.lua HOST[:PORT] [CA_FILE]
+
+local net = require "runloop.net"
+
+local host, port = arg[1]:match "^(.-):?(%d*)$"
+local stream <close> = assert(net.connect({ host = host, port = tonumber(port) or 443 }, { tls = { ca = arg[2] }, timeout = 10 }))
+local tls = stream:tls()
+print(tls.version, tls.certificate.subject)
+
+stream:write("GET / HTTP/1.1\r\nHost: ", host, "\r\nConnection: close\r\n\r\n")
+print(assert(stream:read_line { timeout = 10 }))
+local length = 0
+for chunk in stream:chunks { timeout = 10 } do length = length + #chunk end
+print(length .. " bytes more")

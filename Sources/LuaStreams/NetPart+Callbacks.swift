@@ -150,7 +150,10 @@ extension NetPart {
         override func ended(_ fiber: Fiber, results: Int32) {
             let part = part
             if results < 0 {
-                if !(listener.isStopping && part.host.wasCancelled(fiber)) { part.host.uncaught(fiber) }
+                // What befell the connection itself, as an iterator over it has raised it, is nobody's mistake.
+                let text = fiber.stack.string(-1) ?? ""
+                let isPeers = stream.inputFailure.map { text.hasSuffix($0.description) } ?? false
+                if !isPeers, !(listener.isStopping && part.host.wasCancelled(fiber)) { part.host.uncaught(fiber) }
                 stream.abort()
             } else {
                 stream.close()

@@ -86,7 +86,7 @@ public final class Stream: RunLoop.EdgePort {
     /// The reader's own.
     public internal(set) var reader = 0
     var waits: [OutputWait] = []
-    var inputFailure: StreamFailure?
+    public internal(set) var inputFailure: StreamFailure?
     public internal(set) var outputFailure: StreamFailure?
     public internal(set) var bytesRead = 0
     public internal(set) var bytesWritten = 0

@@ -289,6 +289,24 @@ t.describe("callbacks", function()
     rl.on_error(nil)
   end)
 
+  t.it("a connection that is reset under lines() is nobody's mistake", function()
+    local errors = 0
+    rl.on_error(function() errors = errors + 1 end)
+    local server = assert(net.serve("127.0.0.1:0", function(stream)
+      for _ in stream:lines() do end
+    end))
+    for _ = 1, 20 do
+      local client = assert(net.connect(server:address()))
+      client:write "half a line"
+      client:flush()
+      client:abort()
+    end
+    soon(function() t.equal(server:connections(), 0) end)
+    t.equal(server:stop(1), true)
+    t.equal(errors, 0)
+    rl.on_error(nil)
+  end)
+
   t.it("stop aborts what is left when the time is over", function()
     local closed
     local server = assert(net.serve("127.0.0.1:0", function(stream)

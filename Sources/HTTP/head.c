@@ -92,14 +92,14 @@ static int check_lines(http_head *head, const char *bytes, size_t length) {
 }
 
 // METHOD TARGET HTTP/1.x, with one blank between them.
-static int check_request_line(http_head *head, const char *bytes) {
-  const char *end = strchr(bytes, '\r'), *first = memchr(bytes, ' ', (size_t)(end - bytes));
+static int check_request_line(http_head *head, const char *bytes, const char *end) {
+  const char *first = memchr(bytes, ' ', (size_t)(end - bytes));
   if (!first || !http_is_token(bytes, (size_t)(first - bytes))) return refuse(head, 400, "this is no request line");
   const char *second = memchr(first + 1, ' ', (size_t)(end - first - 1));
   if (!second || second == first + 1 || end - second != 9 || memcmp(second + 1, "HTTP/", 5) != 0)
     return refuse(head, 400, "this is no request line");
   if (memcmp(second + 6, "1.1", 3) != 0 && memcmp(second + 6, "1.0", 3) != 0)
-    return refuse(head, isdigit(second[6]) && second[7] == '.' && isdigit(second[8]) ? 505 : 400, "this is not HTTP/1");
+    return refuse(head, isdigit((unsigned char)second[6]) && second[7] == '.' && isdigit((unsigned char)second[8]) ? 505 : 400, "this is not HTTP/1");
   for (const char *p = first + 1; p < second; p++)
     if (*p <= 32 || *p == 127 || *p == '#' || *p == '\\' || *p == '"' || *p == '<' || *p == '>')
       return refuse(head, 400, "a byte that a target must not have");
@@ -109,12 +109,11 @@ static int check_request_line(http_head *head, const char *bytes) {
   return 1;
 }
 
-static int check_status_line(http_head *head, const char *bytes) {
-  const char *end = strchr(bytes, '\r');
+static int check_status_line(http_head *head, const char *bytes, const char *end) {
   if (end - bytes < 12 || memcmp(bytes, "HTTP/1.", 7) != 0 || (bytes[7] != '0' && bytes[7] != '1') || bytes[8] != ' ')
     return refuse(head, 502, "this is no status line");
   for (int i = 9; i < 12; i++)
-    if (!isdigit(bytes[i])) return refuse(head, 502, "this is no status line");
+    if (!isdigit((unsigned char)bytes[i])) return refuse(head, 502, "this is no status line");
   if (bytes[9] < '1' || (bytes + 12 < end && bytes[12] != ' ')) return refuse(head, 502, "this is no status line");
   head->status = (bytes[9] - '0') * 100 + (bytes[10] - '0') * 10 + (bytes[11] - '0');
   head->minor = bytes[7] - '0';
@@ -230,7 +229,8 @@ int http_read_head(http_head *head, const char *bytes, size_t length, int is_res
   }
   if (end > max_length) return refuse(head, 431, "the head is too long");
   head->length = skipped + end;
-  int line = is_response ? check_status_line(head, start) : check_request_line(head, start);
+  const char *line_end = memchr(start, '\r', end);
+  int line = is_response ? check_status_line(head, start, line_end) : check_request_line(head, start, line_end);
   if (line < 0 || check_lines(head, start, end) < 0) return -1;
   int status = head->status;
 

@@ -40,6 +40,9 @@ let package = Package(
             name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux", "CLuaSupport"], swiftSettings: swift),
         // The modules beside runloop: runloop.net.
         .target(name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops"], swiftSettings: swift),
+        // The test runner's part in a test's process: virtual time, and what it has to know of the system.
+        .target(
+            name: "LuaTesting", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux"], swiftSettings: swift),
         // Programs, signals, files and terminals, as scripts see them.
         .target(
             name: "LuaSystem", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor"],
@@ -50,7 +53,7 @@ let package = Package(
         .executableTarget(
             name: "rlhost",
             dependencies: [
-                "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux",
+                "LuaTesting", "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux",
             ],
             swiftSettings: swift),
         .testTarget(

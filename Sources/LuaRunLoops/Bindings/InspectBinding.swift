@@ -1,12 +1,12 @@
 internal import Lua
-internal import RunLoops
+package import RunLoops
 
 /// `loop:inspect`, `loop:stats` and `rl.why`.
 public enum InspectBinding {
     /// One thing in a mode.
     public struct Entry {
         /// The same in every mode that the thing is in.
-        var identity: UnsafeRawPointer
+        package var identity: UnsafeRawPointer
         public var kind: String
         public var name: String
         public var order: Int
@@ -18,7 +18,7 @@ public enum InspectBinding {
         public var detail: String?
     }
 
-    static func entries(_ host: LuaHost, _ mode: RunLoop.Mode) -> [Entry] {
+    package static func entries(_ host: LuaHost, _ mode: RunLoop.Mode) -> [Entry] {
         var entries: [Entry] = []
         for node in host.loop.timers(in: mode) {
             let box = TimerBinding.box(node)

@@ -1,9 +1,9 @@
-internal import Lua
+package import Lua
 internal import RunLoops
 
 /// The kinds of userdata that scripts see.
-enum Kinds {
-    static let timer: Kind = Kind(
+package enum Kinds {
+    package static let timer: Kind = Kind(
         "timer", payload: MemoryLayout<RunLoop.TimerNode>.size, values: TimerBinding.Value.labels,
         methods: TimerBinding.methods)
     static let source: Kind = Kind(
@@ -16,7 +16,7 @@ enum Kinds {
     static let request: Kind = Kind(
         "request", payload: MemoryLayout<UInt64>.size, values: ItemBinding.Value.labels,
         methods: RequestBinding.methods)
-    static let task: Kind = Kind(
+    package static let task: Kind = Kind(
         "task", values: TaskBinding.Value.labels, methods: TaskBinding.methods, collect: Kind.drop)
     static let thread: Kind = Kind("thread", methods: ThreadBinding.methods, collect: Kind.drop)
     static let port: Kind = Kind(
@@ -36,7 +36,7 @@ enum Kinds {
     ]
 
     /// The name of the object at an index; nil if it is none of ours.
-    static func name(_ stack: Stack, _ index: Int32) -> String? {
+    package static func name(_ stack: Stack, _ index: Int32) -> String? {
         guard let box = stack.box(index) else { return nil }
         guard box.is(timer) else { return ItemBinding.item(box, stack)?.item.name ?? box.schedulable?.name ?? "" }
         stack.pushUserValue(TimerBinding.Value.name.number, of: index)

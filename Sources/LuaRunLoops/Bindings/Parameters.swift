@@ -3,9 +3,9 @@ package import Lua
 internal import RunLoops
 
 /// Seconds of scripts in the loop's nanoseconds, and back.
-enum Time {
+package enum Time {
     /// nil for NaN; infinities become very long.
-    static func nanoseconds(_ seconds: Double) -> Int64? {
+    package static func nanoseconds(_ seconds: Double) -> Int64? {
         guard !seconds.isNaN else { return nil }
         // CoreFoundation's own limit for a date, about 128 years.
         let bounded = max(-4_039_289_856, min(4_039_289_856, seconds)) * 1e9
@@ -13,10 +13,10 @@ enum Time {
         return Int64((bounded - 0.001).rounded(.up))
     }
 
-    static func seconds(_ nanoseconds: Int64) -> Double { Double(nanoseconds) / 1e9 }
+    package static func seconds(_ nanoseconds: Int64) -> Double { Double(nanoseconds) / 1e9 }
 
     /// Seconds with as many digits as one wants to read.
-    static func short(_ nanoseconds: Int64) -> String {
+    package static func short(_ nanoseconds: Int64) -> String {
         let unit: Int64 = nanoseconds < 1_000_000 ? 1_000 : nanoseconds < 10_000_000_000 ? 100_000 : 100_000_000
         let rounded = (nanoseconds + unit / 2) / unit * unit
         let text = "\(Double(rounded) / 1e9)"
@@ -25,10 +25,10 @@ enum Time {
 }
 
 /// A point in time, in nanoseconds of the loop's clock.
-enum Date: Parameter {
-    static let expected = "a date: a number, as of rl.now()"
+package enum Date: Parameter {
+    package static let expected = "a date: a number, as of rl.now()"
     @inline(__always)
-    static func read(_ stack: Stack, _ index: Int32) -> Int64? { stack.number(index).flatMap(Time.nanoseconds) }
+    package static func read(_ stack: Stack, _ index: Int32) -> Int64? { stack.number(index).flatMap(Time.nanoseconds) }
 }
 
 /// A duration that is not negative, in nanoseconds.
@@ -80,9 +80,9 @@ enum ModeNames: Parameter {
 }
 
 /// The number of a descriptor.
-enum DescriptorNumber: Parameter {
-    static let expected = "a descriptor, or an object that has one"
-    static func read(_ stack: Stack, _ index: Int32) -> Int32? {
+package enum DescriptorNumber: Parameter {
+    package static let expected = "a descriptor, or an object that has one"
+    package static func read(_ stack: Stack, _ index: Int32) -> Int32? {
         stack.integer(index).flatMap { Int32(exactly: $0) }.flatMap { $0 < 0 ? nil : $0 }
     }
 }
@@ -109,7 +109,7 @@ extension Call {
     package func fail(_ error: SystemError) -> Int32 { fail(error.message, code: error.name) }
 
     /// The same of a number alone.
-    func fail(errno number: Int32) -> Int32 {
+    package func fail(errno number: Int32) -> Int32 {
         fail(SystemError("", errno: number))
     }
 }

@@ -1,5 +1,5 @@
 internal import Lua
-internal import RunLoops
+package import RunLoops
 
 /// `loop:perform`, `rl.perform`, `rl.cancel_performs` and the methods of requests.
 ///
@@ -155,12 +155,12 @@ enum RequestBinding {
 }
 
 /// Runs the perform requests of one state. The context is the slot of the request's userdata.
-final class LuaRequests: RunLoop.RequestOwner {
+package final class LuaRequests: RunLoop.RequestOwner {
     // It owns us, and outlives us. A plain reference, even an unowned one, would be counted at each callback.
     var host: Unmanaged<LuaHost>! = nil
 
-    override func perform(_ context: Int) { host._withUnsafeGuaranteedRef { $0.runRequest(UInt32(context)) } }
-    override func drop(_ context: Int) {
+    package override func perform(_ context: Int) { host._withUnsafeGuaranteedRef { $0.runRequest(UInt32(context)) } }
+    package override func drop(_ context: Int) {
         host._withUnsafeGuaranteedRef { $0.finishRequest(UInt32(context), RequestBinding.State.cancelled) }
     }
 }

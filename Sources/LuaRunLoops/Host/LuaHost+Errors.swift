@@ -1,4 +1,4 @@
-internal import Lua
+package import Lua
 internal import RunLoops
 
 /// What `rl.on_error` has set.
@@ -29,7 +29,7 @@ extension LuaHost {
     }
 
     /// What a fiber runs.
-    func subject(of fiber: Fiber) -> Failure.Subject? {
+    package func subject(of fiber: Fiber) -> Failure.Subject? {
         guard let kind = fiber.subjectKind else { return nil }
         let place = place(fiber.subjectSite)
         return Failure.Subject(

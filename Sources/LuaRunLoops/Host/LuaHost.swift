@@ -8,11 +8,11 @@ public final class LuaHost: Interpreter {
     /// The modules beside `runloop` that `require` finds; asked for the first time when a script wants one.
     let batteries: @Sendable () -> [Battery]
     /// What the features keep for this state, in the order in which they were first used.
-    var parts: [HostPart] = []
+    package var parts: [HostPart] = []
     /// Called with an error that nobody handles. The default writes it to standard error.
     public var onUncaught: (LuaHost, Failure) -> Void = { _, failure in write(failure.text + "\n", to: 2) }
     /// Meanwhile: a coroutine with the error value on top of its stack, if that is in this state.
-    var uncaughtValue: Stack?
+    package var uncaughtValue: Stack?
     /// Called with what is worth knowing and nobody's error. The default writes it to standard error.
     public var onWarning: (LuaHost, String) -> Void = { _, text in write("rlhost: \(text)\n", to: 2) }
     /// Called when the script asks for the end of the process; must not return.
@@ -20,7 +20,7 @@ public final class LuaHost: Interpreter {
     /// The exit status, once somebody has asked for the end: runs end, and no new ones begin.
     public var endingStatus: Int32?
     let timers = LuaTimers()
-    let requests = LuaRequests()
+    package let requests = LuaRequests()
     package let items = LuaItems()
     let sleepers = Sleepers()
     /// The anchored `rl.cancelled`.
@@ -80,7 +80,7 @@ public final class LuaHost: Interpreter {
     }
 
     /// Makes the loop, and what features keep, as new: between two tests.
-    func reset() {
+    package func reset() {
         for node in loop.allTimers { node.invalidate() }
         for item in loop.allItems { item.invalidate() }
         loop.reset()

@@ -1,6 +1,6 @@
 package import Linux
 package import Lua
-internal import RunLoops
+package import RunLoops
 
 /// A task's wait for something that another thread does.
 ///
@@ -24,7 +24,7 @@ final class ExternalWait {
 }
 
 /// What ends a wait.
-enum WaitResult: Sendable {
+package enum WaitResult: Sendable {
     case values(Parcel)
     case failure(Parcel?, String)
     case thread(LuaThread)
@@ -55,21 +55,21 @@ extension Call {
 }
 
 /// A state's waits for other threads and processes.
-final class ExternalWaits: HostPart {
+package final class ExternalWaits: HostPart {
     var byNumber: [UInt64: ExternalWait] = [:]
     var lastNumber: UInt64 = 0
 
     /// Whether one of them keeps the loop alive by this source.
-    func has(_ item: RunLoop.Item) -> Bool { byNumber.values.contains { $0.source === item } }
+    package func has(_ item: RunLoop.Item) -> Bool { byNumber.values.contains { $0.source === item } }
 }
 
 extension LuaHost {
-    var waits: ExternalWaits { part(ExternalWaits.self) }
+    package var waits: ExternalWaits { part(ExternalWaits.self) }
 
     /// The running task waits. Its function must return `Call.yield`. Returns the wait's number.
     ///
     /// - Parameter timeout: nanoseconds; when they are over the task goes on with nil, "timed out".
-    func beginExternalWait(
+    package func beginExternalWait(
         in name: StaticString, timeout: Int64? = nil, timedOut: @escaping () -> Void = {}
     ) -> (number: UInt64, modes: [RunLoop.Mode])? {
         let waits = waits
@@ -109,7 +109,7 @@ extension LuaHost {
     }
 
     /// For the other side: ends a wait of this handle's loop.
-    static func end(_ number: UInt64, of handle: RunLoop.Handle, in modes: [RunLoop.Mode], with result: WaitResult) {
+    package static func end(_ number: UInt64, of handle: RunLoop.Handle, in modes: [RunLoop.Mode], with result: WaitResult) {
         handle.perform(in: modes) { loop in (loop.attachment as? LuaHost)?.endWait(number, with: result) }
     }
 

@@ -146,7 +146,7 @@ extension LuaHost {
         stack.pop()
     }
 
-    var tasks: LuaTasks { part(LuaTasks.self) }
+    package var tasks: LuaTasks { part(LuaTasks.self) }
 
     /// The loop is done: nobody will await the tasks that have failed.
     public func reportFailures() { existingPart(LuaTasks.self)?.reportFailures() }

@@ -2,7 +2,7 @@ internal import Lua
 internal import RunLoops
 
 /// What a state knows of its tasks: how many have ended, and which of them have failed and may still be awaited.
-final class LuaTasks: HostPart {
+package final class LuaTasks: HostPart {
     private struct WeakTask { weak var task: LuaTask? }
 
     private var ended = 0
@@ -49,12 +49,12 @@ final class LuaTasks: HostPart {
     }
 
     /// Those that have failed so far have failed for being ended.
-    func forgetFailures() {
+    package func forgetFailures() {
         for failure in failed { failure.task?.observe() }
         failed = []
     }
 
-    override func reset() {
+    package override func reset() {
         forgetFailures()
         isLooking = false
     }

@@ -5,10 +5,10 @@ internal import RunLoops
 import Synchronization
 
 /// A thread with a Lua state and a run loop of its own, as all threads see it.
-final class LuaThread: Sendable {
-    let name: String
+package final class LuaThread: Sendable {
+    package let name: String
     /// Where it was started.
-    let site: String?
+    package let site: String?
     /// Its loop's, from before the thread begins.
     let handle: RunLoop.Handle
     private let state = Lock(State())
@@ -48,7 +48,7 @@ final class LuaThread: Sendable {
     }
 
     var outcome: Outcome? { state.withLock { $0.outcome } }
-    var isAlive: Bool { outcome == nil }
+    package var isAlive: Bool { outcome == nil }
 
     /// The outcome, for somebody who will deal with it; nil while it runs.
     func observe() -> Outcome? {
@@ -96,7 +96,7 @@ final class LuaThread: Sendable {
     private static let waiting = Lock(false)
 
     /// Asks it to end: its waiting tasks are cancelled, its loop is stopped.
-    func cancel() {
+    package func cancel() {
         state.withLock { $0.isCancelled = true }
         handle.perform(in: [.common]) { loop in
             (loop.attachment as? LuaHost)?.cancelAllTasks()
@@ -111,7 +111,7 @@ final class LuaThread: Sendable {
 
     /// All that are alive, for the end of the process.
     private static let alive = Lock<[ObjectIdentifier: LuaThread]>([:])
-    static var all: [LuaThread] { wereAny.load(ordering: .acquiring) ? alive.withLock { Array($0.values) } : [] }
+    package static var all: [LuaThread] { wereAny.load(ordering: .acquiring) ? alive.withLock { Array($0.values) } : [] }
     /// Whether there was ever one: making that dictionary takes a twentieth of the time in which an empty script starts and ends.
     private static let wereAny = Atomic(false)
 

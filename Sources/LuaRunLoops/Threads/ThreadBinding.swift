@@ -123,7 +123,7 @@ extension LuaThread {
 }
 
 /// What a state has of threads, its own among them.
-final class LuaThreads: HostPart {
+package final class LuaThreads: HostPart {
     /// The one it runs on; nil on the main thread.
     var own: LuaThread?
     /// How many it has started.
@@ -133,11 +133,11 @@ final class LuaThreads: HostPart {
     /// In a thread: where errors go that nobody handles here.
     var report: (@Sendable (Failure) -> Void)?
     /// That of new threads' loops.
-    var world = ThreadWorld()
+    package var world = ThreadWorld()
 }
 
 extension LuaHost {
-    var threads: LuaThreads { part(LuaThreads.self) }
+    package var threads: LuaThreads { part(LuaThreads.self) }
     /// The thread it runs on; nil on the main thread.
     var thread: LuaThread? { existingPart(LuaThreads.self)?.own }
 

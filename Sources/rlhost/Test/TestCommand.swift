@@ -1,6 +1,7 @@
 import Glibc
 import Lua
 import LuaRunLoops
+import LuaTesting
 import RunLoops
 
 /// `rlhost test`: scripted integration tests. See docs/testing.md.

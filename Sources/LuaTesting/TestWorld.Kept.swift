@@ -1,4 +1,5 @@
 internal import Lua
+internal import LuaRunLoops
 internal import RunLoops
 
 extension TestWorld {

@@ -1,5 +1,6 @@
 internal import Linux
 internal import Lua
+public import LuaRunLoops
 
 extension Battery {
     /// The test runner and the test library.

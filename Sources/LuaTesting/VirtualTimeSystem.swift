@@ -1,6 +1,7 @@
 internal import Glibc
 internal import Linux
 internal import Lua
+internal import LuaRunLoops
 internal import RunLoops
 
 /// What the Lua-written test runner needs of the operating system. Its arguments come from there: they are checked no more

@@ -1,6 +1,7 @@
 internal import Glibc
 internal import Linux
 internal import Lua
+internal import LuaRunLoops
 
 /// What tests change of their process, for the runner to put back; and what the runner asks about its own.
 enum ProcessStateBinding {

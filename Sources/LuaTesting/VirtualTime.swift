@@ -1,5 +1,6 @@
 internal import Linux
 internal import Lua
+public import LuaRunLoops
 public import RunLoops
 
 /// The world of a test runner: the main thread's loop, in virtual time, and what the runner learns about it.

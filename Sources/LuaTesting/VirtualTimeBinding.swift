@@ -1,5 +1,6 @@
 internal import Linux
 internal import Lua
+internal import LuaRunLoops
 internal import RunLoops
 
 /// What the Lua-written test runner needs of the state, its loop and its clock.

@@ -4,6 +4,7 @@ import LuaHTTP
 import LuaRunLoops
 import LuaStreams
 import LuaSystem
+import LuaTesting
 import RunLoops
 
 /// The door: what `rlhost` does with its arguments. See docs/cli.md.

@@ -233,5 +233,9 @@ workloads["memory-thread"] = function(size)
   os.exit(0, false)
 end
 
+-- As its users do it: lua-cjson.
+workloads["json-encode"] = function(size, count) common.json(require "cjson", true, size, count) end
+workloads["json-decode"] = function(size, count) common.json(require "cjson", false, size, count) end
+
 common.run(workloads, ...)
 os.exit(0, false)

@@ -21,6 +21,17 @@ const interval = (i) => 1 + i % 10;
 const message = Buffer.from("12345678");
 const ignore = () => {};
 
+function json(encodes, size, count) {
+  const records = Array.from({ length: size }, (_, i) => ({
+    id: i + 1, name: "item number " + (i + 1), price: (i + 1) * 1.25, tags: ["a", "b", "c"], sold: i % 2 === 1,
+    text: 'with "quotes" and\nlines, ' + (i + 1),
+  }));
+  const text = JSON.stringify(records);
+  start();
+  for (let i = 0; i < count; i++) encodes ? JSON.stringify(records) : JSON.parse(text);
+  finish(size * count);
+}
+
 const workloads = {
   timers(size, window) {
     let done = 0;
@@ -155,6 +166,9 @@ const workloads = {
       process.exit(0);
     });
   },
+
+  "json-encode": (size, count) => json(true, size, count),
+  "json-decode": (size, count) => json(false, size, count),
 
   "memory-thread"(size) {
     const before = memory();

@@ -255,5 +255,8 @@ workloads["memory-thread"] = function(size)
   end)
 end
 
+workloads["json-encode"] = function(size, count) common.json(require "runloop.json", true, size, count) end
+workloads["json-decode"] = function(size, count) common.json(require "runloop.json", false, size, count) end
+
 common.run(workloads, ...)
 os.exit(0)

@@ -52,6 +52,8 @@ ROWS = [
     Row("… 1,000 connections", "echo", 1_000, 50_000, floor_goal=1.06, rival_goal=0.95),
     Row("signal a custom source, per pass", "signal", 1, 200_000),
     Row("task switch, 10 tasks", "switch", 10, 200_000),
+    Row("JSON: encode, per record of 110 bytes", "json-encode", 1_000, 100, rival_goal=1.0),
+    Row("… decode", "json-decode", 1_000, 100, rival_goal=1.0),
     Row("memory per idle timer", "memory-timer", 50_000, 1, "bytes", "bytes", rival_goal=0.9),
     Row("memory per idle connection (fd port)", "memory-fd", 4_000, 1, "bytes", "bytes", rival_goal=0.8),
     Row("memory per task", "memory-task", 10_000, 1, "bytes", "bytes"),

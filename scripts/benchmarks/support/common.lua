@@ -55,6 +55,29 @@ function common.report_memory(objects, build)
   return kept
 end
 
+-- What an API answers: a list of so many records.
+function common.records(n)
+  local records = {}
+  for i = 1, n do
+    records[i] = { id = i, name = "item number " .. i, price = i * 1.25, tags = { "a", "b", "c" }, sold = i % 2 == 0,
+      text = 'with "quotes" and\nlines, ' .. i }
+  end
+  return records
+end
+
+-- Encodes or decodes them so often. Per record.
+function common.json(json, encodes, size, count)
+  local records = common.records(size)
+  local text = json.encode(records)
+  common.start()
+  if encodes then
+    for _ = 1, count do json.encode(records) end
+  else
+    for _ = 1, count do json.decode(text) end
+  end
+  common.report(size * count)
+end
+
 -- Intervals of the repeating timers: 1 to 10 whole milliseconds, as libuv and Node know nothing finer.
 function common.interval(i)
   return 1 + i % 10

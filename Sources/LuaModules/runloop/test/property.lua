@@ -9,7 +9,7 @@ local type, pcall, pairs, error, tostring = type, pcall, pairs, error, tostring
 local getmetatable, setmetatable = getmetatable, setmetatable
 local format, unpack, char, byte, sub, concat = string.format, table.unpack, string.char, string.byte, string.sub, table.concat
 local values = require "runloop.test.values"
-local math_random, math_type = math.random, math.type
+local math_random, math_type, math_min = math.random, math.type, math.min
 
 function property.add(t, core)
 
@@ -250,6 +250,18 @@ local function shrink(generators, body, best, tries)
         end
       end
       i = i + 1
+    end
+    -- Two at a time, whose difference is what matters.
+    for first = 1, #best.noted - 1 do
+      for second = first + 1, first + 4 do
+        local step = best.noted[second] and math_min(best.noted[first], best.noted[second]) or 0
+        while step > 0 and best.noted[second] do
+          local candidate = without(best.noted, 1, 0)
+          candidate[first], candidate[second] = candidate[first] - step, candidate[second] - step
+          if candidate[first] >= 0 and candidate[second] >= 0 and better(candidate) then has_changed = true end
+          step = step // 2
+        end
+      end
     end
   until not has_changed or tries <= 0
   return best

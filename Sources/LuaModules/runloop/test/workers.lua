@@ -59,7 +59,7 @@ function workers.drain(self, worker, last)
       local at = 1
       while at <= #text do
         local from = find(text, mark, at, true)
-        local to, number = nil, nil
+        local _, to, number
         if from then _, to, number = find(text, "^(%d+)%z", from + #mark) end
         local stop = to and from or not last and partial(text, mark) or #text + 1
         if stop < at then stop = at end
@@ -210,10 +210,14 @@ function workers.start_worker(self, file, first)
   local worker = { pid = pid, pending = "", pieces = {}, mark = 0, marks_told = 0 }
   self.workers[worker] = true
   local function watch(name, fd, callback) worker[name] = { fd = fd, port = rl.on_readable(fd, callback) } end
-  watch("channel", channel, function() receive(self, worker) end)
+  watch("channel", channel, function()
+    receive(self, worker)
+    io.flush()
+  end)
   watch("output", output, function()
     receive(self, worker)
     self:drain(worker)
+    io.flush()
   end)
   watch("end_port", end_fd, function() ended(self, worker) end)
   self:give_work(worker, file, first)

@@ -61,3 +61,10 @@ int cl_raise_interruption(lua_State *L);
 void cl_pass_interrupt(cl_host *host, lua_State *L);
 /// The host is gone: signals have nobody to interrupt.
 void cl_drop_signals(cl_host *host);
+
+// guard.c
+/// Whether the function that a record is of goes on after an error in what it calls.
+int cl_is_catcher(lua_State *L, lua_Debug *debug);
+/// The innermost line of Lua code that calls such a function, from a level of a coroutine outwards. Returns 0 without one, and -1
+/// when it is too far away.
+int cl_find_guard(lua_State *L, int level, const char **source, int *line);

@@ -24,6 +24,8 @@ static volatile sig_atomic_t noted[32];
 static volatile sig_atomic_t pending;
 // The process ends, and Lua code goes on as if it did not.
 static int is_ending;
+// The script has something to do before it ends: nothing is interrupted by the first signal.
+static volatile sig_atomic_t is_deferring;
 // What runs is to be interrupted, by whom- or whatever.
 static int is_to_interrupt;
 
@@ -37,7 +39,7 @@ int cl_take_signal(int number) {
 
 // `while true do pcall(work) end` swallows the error and would go on for ever. A script may well catch it and clean up; but
 // where the same line that caught it calls pcall again, it is a loop, and the error is raised once more, outside of it.
-static struct {
+static _Thread_local struct {
   int is_set;
   int is_open;  // which line it is was too far to see: it is the next one that calls pcall
   const char *source;
@@ -45,42 +47,7 @@ static struct {
   time_t until;
 } loop_guard;
 
-// Lua counts levels from the innermost each time: to look at all of a runaway recursion would take minutes.
-enum { GUARD_SECONDS = 60, GUARD_LEVELS = 5000 };
-
-static int is_catcher(lua_State *L, lua_Debug *debug) {
-  lua_getinfo(L, "f", debug);
-  lua_CFunction function = lua_tocfunction(L, -1);
-  lua_pop(L, 1);
-  lua_CFunction *catchers = cl_host_of(L)->catchers;
-  return function && (function == catchers[0] || function == catchers[1] || function == catchers[2]);
-}
-
-// The innermost line of Lua code that calls a catching function, from a level of a coroutine outwards. Returns 0 without one,
-// and -1 when it is too far away.
-static int find_guard(lua_State *L, int level, const char **source, int *line) {
-  cl_host *host = cl_host_of(L);
-  cl_resumption *record = host->resumption;
-  lua_Debug debug;
-  while (1) {
-    int catches = 0;
-    for (; lua_getstack(L, level, &debug); level++) {
-      if (level > GUARD_LEVELS) return -1;
-      lua_getinfo(L, "Sl", &debug);
-      if (*debug.what == 'C') {
-        catches |= is_catcher(L, &debug);
-      } else if (catches) {
-        *source = debug.source;
-        *line = debug.currentline;
-        return 1;
-      }
-    }
-    while (record && record->coroutine != L) record = record->outer;
-    if (!record) return 0;
-    L = record->from;
-    level = 0;
-  }
-}
+enum { GUARD_SECONDS = 60 };
 
 static time_t now(void) {
   struct timespec t;
@@ -90,13 +57,21 @@ static time_t now(void) {
 
 static void on_call(lua_State *L, lua_Debug *debug);
 
+// Another thread than the one that signals are for, where Lua code can be cancelled.
+static _Thread_local cl_host *cancelled_host;
+static _Thread_local volatile sig_atomic_t cancel_pending;
+
 static int interrupt(lua_State *L) {
-  int found = find_guard(L, 1, &loop_guard.source, &loop_guard.line);
+  int found = cl_find_guard(L, 1, &loop_guard.source, &loop_guard.line);
   loop_guard.is_set = found != 0;
   loop_guard.is_open = found < 0;
   loop_guard.until = now() + GUARD_SECONDS;
   lua_sethook(L, loop_guard.is_set ? on_call : NULL, loop_guard.is_set ? LUA_MASKCALL : 0, 0);
-  return cl_raise_interruption(L);
+  cl_host *host = cancelled_host;
+  if (!host || !host->cancelled) return cl_raise_interruption(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->anchors);
+  lua_rawgeti(L, -1, host->cancelled);
+  return lua_error(L);
 }
 
 static void on_call(lua_State *L, lua_Debug *debug) {
@@ -106,7 +81,7 @@ static void on_call(lua_State *L, lua_Debug *debug) {
     return;
   }
   lua_Debug caller;
-  if (!is_catcher(L, debug) || !lua_getstack(L, 1, &caller)) return;
+  if (!cl_is_catcher(L, debug) || !lua_getstack(L, 1, &caller)) return;
   lua_getinfo(L, "Sl", &caller);
   if (loop_guard.is_open && caller.currentline > 0) {
     loop_guard.is_open = 0;
@@ -151,7 +126,7 @@ static int take_entry_interrupt(void) {
 // The handler -----------------------------------------------------------------------------------------------------------
 
 // The script's own hook, where ours is.
-static struct {
+static _Thread_local struct {
   lua_State *thread;
   lua_Hook hook;
   int mask, count;
@@ -164,6 +139,13 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
   else if (displaced.thread == L) lua_sethook(L, displaced.hook, displaced.mask, displaced.count);
   else lua_sethook(L, NULL, 0, 0);
   displaced.thread = NULL;
+  if (cancelled_host) {
+    if (cancel_pending) {
+      cancel_pending = 0;
+      interrupt(L);
+    }
+    return;
+  }
   int ends_entry = take_entry_interrupt();
   if (!pending) {
     if (ends_entry) interrupt(L);
@@ -178,7 +160,8 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
   // The note of SIGTERM stays: the host still ends with its status.
   int is_asked = is_to_interrupt;
   is_to_interrupt = 0;
-  if (cl_take_signal(SIGINT) || is_asked || noted[SIGTERM] || is_ending || ends_entry) interrupt(L);
+  int is_told = !is_deferring && (cl_take_signal(SIGINT) || noted[SIGTERM]);
+  if (is_told || is_asked || is_ending || ends_entry) interrupt(L);
 }
 
 static void hook(lua_State *L) {
@@ -194,6 +177,11 @@ static void hook(lua_State *L) {
 }
 
 void cl_pass_interrupt(cl_host *host, lua_State *L) {
+  if (host == cancelled_host) {
+    if (cancel_pending) hook(L);
+    else if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
+    return;
+  }
   if (host != signal_host) return;  // another thread's: signals are not for it
   if (pending || entry_pending) hook(L);
   else if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
@@ -208,25 +196,67 @@ static lua_State *innermost(cl_host *host) {
   return host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main;
 }
 
-static void on_signal(int number) {
+// SIGTERM is to end a program that is inside C code as if that were lua: what has not noticed it after a second is ended by
+// it. Code that has been interrupted and goes on is interrupted again each second, and has thirty.
+enum { PATIENCE_SECONDS = 1, PATIENCE_TIMES = 30 };
+static int patience;
+
+static void wait_patiently(void) {
+  static timer_t timer;
+  static int is_made;
+  if (!is_made) {
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGTERM};
+    event._sigev_un._tid = gettid();
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return;
+    is_made = 1;
+  }
+  struct itimerspec time = {.it_value.tv_sec = PATIENCE_SECONDS};
+  timer_settime(timer, 0, &time, NULL);
+}
+
+static void end_by(int number) {
+  if (last_words) last_words();
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+static void lose_patience(void) {
+  cl_host *host = signal_host;
+  if (!noted[SIGTERM]) return;
+  if (pending || !host) return end_by(SIGTERM);
+  if (signal_is_waiting() || is_deferring) return wait_patiently();
+  if (++patience >= PATIENCE_TIMES) return end_by(SIGTERM);
+  pending = 1;
+  lua_State *L = innermost(host);
+  if (L) hook(L);
+  wait_patiently();
+}
+
+static void on_signal(int number, siginfo_t *info, void *context) {
+  (void)context;
   int saved = errno;
+  if (number == SIGTERM && info->si_code == SI_TIMER) {
+    lose_patience();
+    errno = saved;
+    return;
+  }
   if (!pthread_equal(pthread_self(), signal_thread)) {
     pthread_kill(signal_thread, number);  // Lua's own thread is the one to interrupt, and whose system call is to end
     errno = saved;
     return;
   }
-  if (noted[number] && pending && (number == SIGINT || number == SIGTERM)) {
-    // Twice, and nobody has listened: as without a handler.
-    if (last_words) last_words();
-    signal(number, SIG_DFL);
-    raise(number);
-  }
+  // Twice, and nobody has listened: as without a handler.
+  if (noted[number] && (pending || is_deferring) && (number == SIGINT || number == SIGTERM)) end_by(number);
   noted[number] = 1;
   cl_host *host = signal_host;
   if (host && !signal_is_waiting()) {
     pending = 1;
     lua_State *L = innermost(host);
     if (L) hook(L);
+    if (number == SIGTERM) {
+      patience = 0;
+      wait_patiently();
+    }
   }
   if (number != SIGPIPE) signal_notify();
   errno = saved;
@@ -253,21 +283,51 @@ void cl_interrupt_once(cl_host *host) {
 
 static void on_entry_signal(int number) {
   (void)number;
-  cl_host *host = signal_host;
+  cl_host *host = cancelled_host;
+  if (host) {
+    // Between two callbacks: the loop is told as well.
+    if (!host->running) return;
+    cancel_pending = 1;
+    return hook(innermost(host));
+  }
+  host = signal_host;
   if (!host || !pthread_equal(pthread_self(), signal_thread) || !is_unwanted() || signal_is_waiting()) return;
   entry_pending = 1;
   lua_State *L = innermost(host);
   if (L) hook(L);
 }
 
-void cl_watch_entries(cl_host *host, int (*is_in)(cl_host *host)) {
-  if (host != signal_host) return;
-  is_in_entry = is_in;
-  // One that nobody uses, and that does no harm if it comes when nobody handles it any more.
+// One that nobody uses, and that does no harm if it comes when nobody handles it any more.
+static void handle_urgent(void) {
   struct sigaction action = {.sa_handler = on_entry_signal, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
   sigaction(SIGURG, &action, NULL);
 }
+
+void cl_watch_entries(cl_host *host, int (*is_in)(cl_host *host)) {
+  if (host != signal_host) return;
+  is_in_entry = is_in;
+  handle_urgent();
+}
+
+uintptr_t cl_accept_cancelling(cl_host *host) {
+  sigset_t urgent;
+  sigemptyset(&urgent);
+  sigaddset(&urgent, SIGURG);
+  handle_urgent();
+  cancelled_host = host;
+  pthread_sigmask(SIG_UNBLOCK, &urgent, NULL);
+  return (uintptr_t)pthread_self();
+}
+
+void cl_end_cancelling(void) {
+  cancelled_host = NULL;
+  cancel_pending = 0;
+}
+
+void cl_cancel_running(uintptr_t thread) { pthread_kill((pthread_t)thread, SIGURG); }
+
+void cl_defer_signals(int defers) { is_deferring = defers; }
 
 uint64_t cl_entry_runs(uint64_t entry) {
   uint64_t before = atomic_exchange(&running_entry, entry);
@@ -309,11 +369,13 @@ void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(vo
   signal_notify = notify;
   signal_is_waiting = is_waiting;
   signal_explain = explain;
-  struct sigaction action = {.sa_handler = on_signal};
+  struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO}, inherited;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-  action.sa_flags = SA_RESTART;  // these two do not mean that a wait should end
+  // Whoever has started us may want them to be ignored, as nohup does, and shells for what runs in the background.
+  static const int ends[] = {SIGINT, SIGTERM};
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+    if (sigaction(ends[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN) sigaction(ends[i], &action, NULL);
+  action.sa_flags |= SA_RESTART;  // these two do not mean that a wait should end
   sigaction(SIGQUIT, &action, NULL);
   sigaction(SIGPIPE, &action, NULL);
 }

@@ -312,6 +312,15 @@ extension Interpreter {
         fiber.thread = thread
     }
 
+    /// Closes the pending to-be-closed variables of all that wait, newest first. None of them may go on.
+    public final func unwindWaiting() {
+        for fiber in fibersThatWait().reversed() where fiber.state == .waiting {
+            fiber.cancelWait?(fiber)
+            fiber.cancelWait = nil
+            unwind(fiber)
+        }
+    }
+
     /// Those that wait, oldest first.
     public final func fibersThatWait() -> [Fiber] {
         fibers.filter { $0.state == .waiting }.sorted { $0.number < $1.number }

@@ -150,6 +150,23 @@ open class Interpreter {
     /// The same as text: "app.lua:12".
     public final func site(_ number: UInt32) -> String? { place(number).map { "\($0.source):\($0.line)" } }
 
+    // MARK: Cancelling
+
+    /// The anchored error value by which code is cancelled, or 0.
+    public final var cancelled: UInt32 {
+        get { host.pointee.cancelled }
+        set { host.pointee.cancelled = newValue }
+    }
+
+    /// From now on Lua code that runs on the calling thread, which is no main thread, can be cancelled by the number returned.
+    public final func acceptCancelling() -> UInt { cl_accept_cancelling(host) }
+
+    /// On the same thread.
+    public static func endCancelling() { cl_end_cancelling() }
+
+    /// Raises `cancelled` in the code that runs there. From any thread, between the two.
+    public static func cancelRunning(_ thread: UInt) { cl_cancel_running(thread) }
+
     // MARK: Anchors
 
     /// Keeps the value at an index alive, under a number other than 0; 0 when memory is out. Cannot raise.

@@ -69,6 +69,15 @@ static const char prelude_lua[] = {
 static const char channels_lua[] = {
 #embed "runloop/channels.lua"
 };
+static const char missing_lua[] = {
+#embed "runloop/missing.lua"
+};
+static const char pool_lua[] = {
+#embed "runloop/pool.lua"
+};
+static const char shutdown_lua[] = {
+#embed "runloop/shutdown.lua"
+};
 static const char prompt_entries_lua[] = {
 #embed "runloop/prompt/entries.lua"
 };
@@ -223,10 +232,13 @@ static const lua_module modules[] = {
     MODULE("runloop.channels", channels_lua),
     MODULE("runloop.net", net_lua),
     MODULE("runloop.notifications", notifications_lua),
+    MODULE("runloop.missing", missing_lua),
+    MODULE("runloop.pool", pool_lua),
     MODULE("runloop.prelude", prelude_lua),
     MODULE("runloop.prompt.entries", prompt_entries_lua),
     MODULE("runloop.prompt.inspect", prompt_inspect_lua),
     MODULE("runloop.reference", reference_lua),
+    MODULE("runloop.shutdown", shutdown_lua),
     MODULE("runloop.test", test_lua),
     MODULE("runloop.test.awaiting", test_awaiting_lua),
     MODULE("runloop.test.check", test_check_lua),

@@ -11,6 +11,8 @@ final class Session {
     private let options: Options
     private let arguments: [String]
     private var main: MainTask?
+    /// Nothing is left to run but what ends.
+    private var hasEnded = false
 
     /// Exit statuses beyond lua's.
     private enum Status {
@@ -27,10 +29,16 @@ final class Session {
     /// Returns the exit status.
     func run() -> Int32 {
         var status = perform()
+        hasEnded = true
         if status == nil { status = stopThreads() }
         // A main chunk that will never go on has resources to let go of, as if it had been interrupted.
         main?.unwind()
         host.close()
+        // What came while finalizers ran, and nobody has taken.
+        if status == nil, host.endingStatus == nil { handleEnd(host.takeSignals()) }
+        if status == host.endingStatus || status == nil, let signal, host.endingStatus == 128 + signal {
+            System.die(by: signal)
+        }
         return status ?? host.endingStatus ?? 0
     }
 
@@ -83,6 +91,7 @@ final class Session {
 
     /// The script: named, or standard input; nil when there is none, or a prompt instead.
     private var script: LuaHost.Chunk? {
+        if let index = options.script, !options.scriptIsInput { LuaHost.script = arguments[index] }
         if let index = options.script { return options.scriptIsInput ? .standardInput : .file(arguments[index]) }
         return options.isInteractive || options.hasWork || isatty(0) != 0 ? nil : .standardInput
     }
@@ -131,7 +140,10 @@ final class Session {
         defer { if task.hasEnded { main = nil } }
         task.onEnd = { [host] in host.loop.stop() }
         while !task.hasEnded {
-            let result = host.loop.run()
+            var result = host.loop.run()
+            while result == .finished, !task.hasEnded, LuaHost.hasThreads, ending == nil {
+                if !host.runUntilThreadsEnd() { result = .stopped }
+            }
             if let status = ending { return status }
             if !task.hasEnded, result == .finished { return neverEnded(task) }
         }
@@ -155,8 +167,19 @@ final class Session {
     }
 
     private func runMainLoop() -> Int32? {
-        let result = host.loop.run()
+        var result = host.loop.run()
         if let status = ending { return status }
+        if host.isShuttingDown {
+            // A signal that came as the loop ran dry.
+            result = host.loop.run()
+            if host.isShuttingDown { host.endShutdown() }
+            if let status = ending { return status }
+        }
+        while LuaHost.hasThreads {
+            host.reportFailures()
+            _ = host.runUntilThreadsEnd()
+            if let status = ending { return status }
+        }
         host.reportFailures()
         if let main, !main.hasEnded, result == .finished { return neverEnded(main) }
         return nil
@@ -192,15 +215,32 @@ final class Session {
         if signals.contains(SIGQUIT) { Output.write(host.why() + "\n", to: 2) }
         if let prompt, prompt.handle(signals) { return }
         guard let signal = signals.first(where: { $0 != SIGQUIT }) else { return }
+        self.signal = signal
+        if host.beginShutdown(signal == SIGTERM ? "SIGTERM" : "SIGINT", status: 128 + signal) { return }
         host.endingStatus = 128 + signal
         host.loop.stopAll()
+    }
+
+    /// The signal by which the process ends.
+    private var signal: Int32?
+
+    private func handleEnd(_ signals: [Int32]) {
+        guard let signal = signals.first(where: { $0 != SIGQUIT }) else { return }
+        self.signal = signal
+        host.endingStatus = 128 + signal
     }
 
     /// An error that nobody handles ends the process; while it ends because of a signal, the runs end by themselves, so that
     /// the observers of their ends are told, and the error by which that is done is no news.
     private func uncaught(_ failure: Failure) {
+        // What is done before the end goes on with the next.
+        if host.isShuttingDown || hasEnded {
+            if failure.cause == .raised { Program.report(failure.text) }
+            if host.isShuttingDown { host.shutdownFails() }
+            return
+        }
         guard ending == nil else {
-            if failure.cause != .interrupted { Program.report(failure.text) }
+            if failure.cause == .raised { Program.report(failure.text) }
             host.loop.stopAll()
             return
         }

@@ -40,6 +40,7 @@ end
 
 -- And some kinds are tables of Lua.
 add_methods("channel", getmetatable(rl.channel()).__index)
+add_methods("pool", getmetatable(rl.pool()).__index)
 add_methods("group", getmetatable(rl.group()).__index)
 local observation = rl.notifications:observe("name", print)
 add_methods("notification_observer", getmetatable(observation).__index)
@@ -133,6 +134,7 @@ local takers = {
   RunOptions = rl.run, PerformOptions = rl.perform, TimerOptions = rl.timer, SourceOptions = rl.source,
   FDPortOptions = rl.fd_port, ObserverOptions = rl.observer, ThreadOptions = rl.thread, PortOptions = rl.port,
   SendOptions = function(options) return port:send(options) end,
+  PoolOptions = rl.pool, ShutdownOptions = function(options) rl.on_shutdown(print, options) end,
   EnqueueOptions = function(options) return rl.notifications:enqueue("name", nil, options) end,
 }
 -- What needs a server to talk to.

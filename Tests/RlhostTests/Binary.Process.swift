@@ -132,6 +132,7 @@ extension Binary {
                 result.status = (status >> 8) & 0xff
             } else {
                 result.signal = status & 0x7f
+                result.status = 128 + (status & 0x7f)
             }
             return result
         }

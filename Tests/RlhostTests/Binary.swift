@@ -40,7 +40,7 @@ enum Binary {
     struct Result: CustomStringConvertible {
         var outputBytes: [UInt8] = []
         var errorBytes: [UInt8] = []
-        /// The exit status; -1 when a signal ended it.
+        /// The exit status, as a shell has it: 128 and the number when a signal ended it; -1 when it took too long.
         var status: Int32 = -1
         /// The signal that ended it, or nil.
         var signal: Int32?

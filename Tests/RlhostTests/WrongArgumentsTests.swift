@@ -46,7 +46,8 @@ import Testing
           return options
         end
         local functions, where = {}, {}
-        local leave_out = { on_error = true, thread = true, run = true, run_mode = true, run_until = true }
+        local leave_out = { on_error = true, thread = true, run = true, run_mode = true, run_until = true, shutdown = true,
+          on_shutdown = true, blocking = true, pool = true }
         local function collect(t, prefix)
           for name, f in pairs(t) do
             if type(f) == "function" and not leave_out[name] then

@@ -26,7 +26,7 @@ local function main()
   loop:add(observer, rl.modes.default)
 
   -- Made and added in one go.
-  rl.every(INTERVAL, function()
+  local timer = rl.every(INTERVAL, function()
     fires = fires + 1
     if fires == 1 then told[#told + 1] = "the timer fires" end
   end)
@@ -38,6 +38,8 @@ local function main()
     fired[round] = fires > before
   end
 
+  -- For what is left, the thread's loop would go on when this has returned.
+  timer:invalidate()
   return table.concat(told, "\n  ", 1, 7), fired, counts
 end
 

@@ -11,13 +11,15 @@ local rl = require "runloop"
 local function skeleton(name, set_up, patience)
   local loop = rl.current()
   local state = { done = false }
-  set_up(loop, state)
+  local keep = set_up(loop, state)
   local log = {}
   repeat
     local result = loop:run { mode = rl.modes.default, timeout = patience, return_after_source = true }
     log[#log + 1] = result
     if result == "stopped" or result == "finished" then state.done = true end
   until state.done
+  -- For what is left, the thread's loop would go on when this has returned.
+  if keep then keep:invalidate() end
   return name .. ": " .. table.concat(log, ", ")
 end
 
@@ -34,6 +36,7 @@ local function stopped(loop)
   local source = rl.source { perform = function(source) for step in source:commands() do steps[step](source) end end }
   loop:add(source)
   source:post "one"
+  return source
 end
 
 -- 3. A source that sets the condition itself.
@@ -42,17 +45,20 @@ local function told(loop, state)
   loop:add(port)
   port:send { data = "more" }
   port:send { data = "enough" }
+  return port
 end
 
 -- 4. Nobody comes, and the thread does some housekeeping each time that it has waited in vain.
 local function timed_out(loop, state)
-  loop:add(rl.port {})                        -- nobody sends to it; it keeps the loop from finishing
+  local port = rl.port {}                     -- nobody sends to it; it keeps the loop from finishing
+  loop:add(port)
   local rounds = 0
   local watch = rl.observer { activities = { "exit" }, callback = function()
     rounds = rounds + 1
     state.done = rounds == 2
   end }
   loop:add(watch)
+  return port
 end
 
 for _, case in ipairs {

@@ -36,6 +36,7 @@ local function worker(distant_port)
 
   -- 3-14: until somebody says that it is enough. A date that never comes is infinity.
   repeat rl.current():run_mode(rl.modes.default, math.huge) until should_exit
+  own:invalidate()                            -- or the thread's loop would stay for it when this has returned
   return "the worker ends"
 end
 

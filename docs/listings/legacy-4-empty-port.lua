@@ -18,8 +18,8 @@ print(accepted, (reason:gsub("^.-:%d+: ", "")))
 -- With: it sleeps, and serves, until the port is taken away or the loop is stopped.
 local patient = rl.thread {
   function()
-    rl.current():add(rl.port { name = "placeholder" })
-    return rl.run()
+    local port <close> = rl.port { name = "placeholder", modes = "default" }
+    return rl.run()                           -- as a thread's loop does by itself when its function has returned
   end,
   name = "patient",
 }

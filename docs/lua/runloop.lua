@@ -246,6 +246,8 @@ local Timer = {}
 ---@field tolerance? number seconds by which a fire may be late, so that several timers share one wake-up
 ---@field order? integer lower ones first, among timers due at the same moment; 0 if absent
 ---@field name? string for messages
+---@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
+---@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent
 
 ---Makes a timer. It stays on its grid: a late fire does not move the following ones, and fires that were missed are counted,
 ---not made up for. It never fires early.
@@ -334,6 +336,8 @@ local Source = {}
 ---@field cancel? fun(source: runloop.Source, loop: runloop.Loop, mode: string) called when it leaves a mode
 ---@field order? integer lower ones first; 0 if absent
 ---@field name? string for messages
+---@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
+---@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent
 
 ---Makes a custom source. Nothing happens until it is signalled; and it keeps its mode alive until it is invalidated.
 ---
@@ -402,6 +406,8 @@ local FDPort = {}
 ---@field once? boolean rest after each callback, until `set_events`
 ---@field order? integer lower ones first; 0 if absent
 ---@field name? string for messages
+---@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
+---@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent
 
 ---Makes a port that watches a descriptor. The loop never reads from it: as long as there is something left to read, the
 ---callback is called again. After a hang-up or error with nothing to read the port rests until `port:set_events()`.
@@ -484,6 +490,7 @@ local Observer = {}
 ---@field repeats? boolean false: it is invalidated before its first callback; true if absent
 ---@field order? integer lower ones first; 0 if absent
 ---@field name? string for messages
+---@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
 
 ---Makes an observer: it is told what the loop is about to do. An observer does not keep a mode alive.
 ---@param options runloop.ObserverOptions
@@ -646,7 +653,7 @@ function rl.timeout(seconds, fn, ...) end
 ---```text
 ---2	fast
 ---```
----@param ... runloop.Task|function
+---@param ... runloop.Task|function or one list of them
 ---@return integer first which it was; its results follow, or its error is raised
 ---@return any ...
 function rl.first_of(...) end
@@ -660,9 +667,24 @@ function rl.first_of(...) end
 ---```text
 ---a	b
 ---```
----@param ... runloop.Task|function
+---@param ... runloop.Task|function or one list of them
 ---@return any ... the first result of each
 function rl.all_of(...) end
+
+---Waits until all of several tasks have ended, however that was. Functions are made tasks.
+---
+---```lua
+---for _, outcome in ipairs(rl.settle_all { function() return "a" end, function() error("b", 0) end }) do
+---  print(outcome.ok, outcome[1])
+---end
+---```
+---```text
+---true	a
+---false	b
+---```
+---@param list (runloop.Task|function)[]
+---@return { ok: boolean, error: any, [integer]: any }[] outcomes the results, or the error, of each
+function rl.settle_all(list) end
 
 ---Waits until the task has ended. Returns what it returned, or raises its error.
 ---@return any ...
@@ -695,6 +717,77 @@ rl.cancelled = {}
 ---@param err any
 ---@return boolean
 function rl.is_cancelled(err) end
+
+-- Functions that block ----------------------------------------------------------------------------------------------
+
+---Runs a function that blocks, such as a query or a name's look-up, on a thread of a small pool (4), and waits for its results. The
+---function, its upvalues and arguments are copied, as for `rl.thread`. Its error is raised.
+---
+---```lua
+---print(rl.blocking(function(n) return n * 2 end, 21))
+---```
+---```text
+---42
+---```
+---@param fn function
+---@param ... any arguments for `fn`
+---@return any ...
+function rl.blocking(fn, ...) end
+
+---Threads that run functions one after the other. They start when they are needed, and the program does not wait for them.
+---@class runloop.Pool
+local Pool = {}
+
+---@class runloop.PoolOptions
+---@field threads? integer at most so many; 4 if absent
+---@field name? string for messages
+
+---@param options? runloop.PoolOptions
+---@return runloop.Pool
+function rl.pool(options) end
+
+---Runs a function on one of its threads, as `rl.blocking` does. While all are busy it waits; who waits longest is next.
+---@param fn function
+---@param ... any arguments for `fn`
+---@return any ...
+function Pool:run(fn, ...) end
+
+---Calls `fn(value, position)` for each element, on all threads, and waits for all. The first error ends it and is raised.
+---
+---```lua
+---local pool <close> = rl.pool { threads = 2 }
+---print(table.concat(pool:map({ 1, 2, 3 }, function(n) return n * n end), " "))
+---```
+---```text
+---1 4 9
+---```
+---@param list any[]
+---@param fn fun(value: any, position: integer): any
+---@return any[] results the first result of each, in order
+function Pool:map(list, fn) end
+
+---Its threads end, when what they run has. `<close>` does the same.
+function Pool:close() end
+
+-- The end ------------------------------------------------------------------------------------------------------------
+
+---@class runloop.ShutdownOptions
+---@field limit? number seconds that it may take; 5 if absent
+
+---Has a function run before the program ends because of SIGTERM, SIGINT or `rl.shutdown`. Such functions run as tasks, one after
+---the other, newest first, and may wait. Then all tasks are cancelled, newest first, and the loop ends. A second signal ends the
+---program at once. The first one interrupts nothing.
+---@param fn fun(reason: string) "SIGTERM", "SIGINT" or what `rl.shutdown` was told
+---@param options? runloop.ShutdownOptions
+function rl.on_shutdown(fn, options) end
+
+---Ends the program in the same way, with status 0.
+---@param reason? any
+function rl.shutdown(reason) end
+
+---The directory of the script, from the root; nil without one. For what lies beside it.
+---@return string? path
+function rl.script_directory() end
 
 -- Between tasks ------------------------------------------------------------------------------------------------------
 
@@ -806,10 +899,16 @@ local Thread = {}
 ---@class runloop.ThreadOptions
 ---@field [1] function the function; its arguments follow
 ---@field name? string for messages
+---@field keeps_alive? boolean false: the program does not wait for its end; true if absent
 
 ---Starts a thread. The function, its upvalues and arguments are copied: tables with cycles and shared parts, without
 ---metatables; what is reachable from `package.loaded` by name; loops, threads, sources, ports and tasks as handles to the same
 ---object. What cannot be copied raises, and says where it is. While the function waits, its thread runs its loop for it.
+---
+---A thread is like a script: when the function has returned, its loop runs until nothing is left that can call back, unless the
+---function's own run of it was stopped. The program ends when the main loop is done and all threads have ended. An error that
+---nobody joins goes to `rl.on_error`, or ends the
+---program with status 1.
 ---
 ---```lua
 ---local sum = 0
@@ -838,7 +937,7 @@ function rl.this_thread() end
 ---@return runloop.Loop loop
 function Thread:loop() end
 
----Waits until the thread has ended. The loop of this one goes on meanwhile.
+---Waits until the thread has ended: its function has returned, and its loop is done. The loop of this one goes on meanwhile.
 ---@param timeout? number seconds; absent: no limit
 ---@return boolean? succeeded true and the function's results, or false and its error; nil when the time is over
 ---@return any ...
@@ -847,7 +946,8 @@ function Thread:join(timeout) end
 ---@return boolean
 function Thread:is_alive() end
 
----Asks the thread to end: its loop is stopped, its tasks are cancelled.
+---Asks the thread to end: its loop is stopped, its tasks are cancelled, and in code that is busy the error `rl.cancelled` is
+---raised. A thread that ends of this is no error.
 function Thread:cancel() end
 
 ---The same as `cancel`.
@@ -871,6 +971,8 @@ local Port = {}
 ---@field capacity? integer how many messages wait at most; 1024 if absent
 ---@field order? integer lower ones first; 0 if absent
 ---@field name? string for messages
+---@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
+---@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent
 
 ---@class runloop.Message
 ---@field id integer 0 if the sender gave none
@@ -936,6 +1038,8 @@ local MessagePort = {}
 ---@field name? string under which others find it; at most one live process holds a name
 ---@field order? integer lower ones first; 0 if absent
 ---@field on_invalidate? fun(port: runloop.MessagePort) called when it is invalidated
+---@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
+---@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent
 
 ---Makes a port under a name. Its callback may wait; the answer goes out when it returns.
 ---

@@ -130,6 +130,7 @@ struct cl_host {
   int fail_on;         ///< and all after it fail, too
   struct cl_slab *slabs[CL_POOL_CLASSES];  ///< with room for small blocks, by their size
   struct cl_chunk *chunks, *full_chunks;   ///< with room for slabs, and without
+  uint32_t cancelled;  ///< anchors the error value by which Lua code is cancelled, or 0
   int closing;         ///< finalizers run for the last time: every call of the API raises
 };
 
@@ -279,6 +280,11 @@ int cl_push_module_text(lua_State *L, const char *name);
 int cl_live_objects(int change);
 
 _Noreturn void cl_exit(int status);
+/// realpath(3): NULL, or a text for cl_free_text.
+char *cl_real_path(const char *path);
+void cl_free_text(char *text);
+/// Ends the process by a signal, as if nobody had handled it. What was printed is written out.
+_Noreturn void cl_die(int signal);
 
 // Signals.
 /// Has SIGINT, SIGTERM, SIGQUIT and SIGPIPE noted, and `notify` called in the signal handler. Lua code that runs in `host`
@@ -297,6 +303,15 @@ void cl_hand_interrupt_over(cl_host *host);
 void cl_set_around_program(void (*function)(int begins));
 /// Called in the signal handler before a signal to which nobody listens ends the process.
 void cl_set_last_words(void (*function)(void));
+/// The calling thread's Lua code, that of `host`, can be cancelled from now on, by the number that is returned; until
+/// cl_end_cancelling.
+uintptr_t cl_accept_cancelling(cl_host *host);
+void cl_end_cancelling(void);
+/// Any thread may call it while that one accepts it: Lua code that runs there raises what `host->cancelled` anchors, and once more
+/// if it catches that in a loop.
+void cl_cancel_running(uintptr_t thread);
+/// Whether SIGINT and SIGTERM are only noted, and interrupt nothing; a second one ends the process.
+void cl_defer_signals(int defers);
 /// Takes the note of a signal; whether there was one.
 int cl_take_signal(int number);
 

@@ -76,11 +76,50 @@ local function descriptor(object, depth)
   if (kind == "userdata" or kind == "table") and depth < 3 then
     for i = 1, #GETTERS do
       local found, method = pcall(function() return object[GETTERS[i]] end)
-      if found and type(method) == "function" then return descriptor(method(object), depth + 1) end
+      if found and type(method) == "function" then
+        local given, reason = method(object)
+        if given ~= nil then return descriptor(given, depth + 1) end
+        return nil, ("must have a descriptor, but its %s() gave nil%s"):format(GETTERS[i],
+          reason ~= nil and ": " .. tostring(reason) or "")
+      end
     end
   end
   return nil, "must be a descriptor, a file, or an object with fd(), getfd(), pollfd() or fileno(), got "
     .. (kind == "nil" and "nothing" or kind == "string" and ("%q"):format(object) or "a " .. kind)
+end
+
+-- Whether an object has read more than it has handed out, as LuaSocket's do: then it is ready, whatever its descriptor says.
+local function is_dirty(object)
+  local kind = type(object)
+  if kind ~= "userdata" and kind ~= "table" then return false end
+  local found, dirty = pcall(function() return object.dirty end)
+  return found and type(dirty) == "function" and not not dirty(object)
+end
+
+local function is_in_a_mode(port)
+  local loop = rl.current()
+  for _, mode in ipairs(loop:modes()) do
+    if loop:contains(port, mode) then return true end
+  end
+  return false
+end
+
+-- A callback that is also called as long as the object is dirty.
+local function with_buffer(object, callback)
+  local function serve(port, events)
+    callback(port, events)
+    if not (port:is_valid() and is_dirty(object)) then return end
+    rl.perform(function()
+      if port:is_valid() and is_dirty(object) and port:events():find("r", 1, true) and is_in_a_mode(port) then serve(port, "r") end
+    end)
+  end
+  return serve
+end
+
+local function has_buffer(object)
+  if type(object) ~= "userdata" and type(object) ~= "table" then return false end
+  local found, dirty = pcall(function() return object.dirty end)
+  return found and type(dirty) == "function"
 end
 
 local new_fd_port = rl.fd_port
@@ -88,7 +127,12 @@ local OBJECT = internals.value_number("fd_port", "object")
 
 -- Keeps the object alive as long as the port: a file that is collected closes its descriptor.
 local function make_port(options, object)
+  local buffered = has_buffer(object) and type(options.callback) == "function"
+  if buffered then options.callback = with_buffer(object, options.callback) end
   local port, message, code = new_fd_port(options)
+  if port and buffered then
+    rl.perform(function() if port:is_valid() and is_dirty(object) and is_in_a_mode(port) then options.callback(port, "r") end end)
+  end
   if port and (type(object) == "userdata" or type(object) == "table") then set_value(port, OBJECT, object) end
   return port, message, code
 end
@@ -135,6 +179,12 @@ local cancelled = setmetatable({}, {
 rl.cancelled = cancelled
 crossing.set_cancelled(cancelled)
 
+-- Where the script is, to find what lies beside it.
+function rl.script_directory()
+  local script = crossing.script()
+  return script and crossing.directory_of(script)
+end
+
 function rl.is_cancelled(err) return rawequal(err, cancelled) end
 
 local start = rl.task
@@ -145,6 +195,7 @@ local function wait_for(name)
   return function(object, timeout)
     local fd, wrong = descriptor(object, 0)
     if not fd then error(name .. ": argument #1 " .. wrong, 2) end
+    if name == "rl.wait_readable" and is_dirty(object) then return "r" end
     -- Not a tail call: the object must not be collected, and so closed, meanwhile.
     local events, message, code = wait_for_descriptor(fd, timeout)
     if events then return events end
@@ -171,6 +222,12 @@ local cancel_all = { __close = function(tasks)
   for i = 1, #tasks do tasks[i]:cancel() end
 end }
 
+-- One list stands for its elements.
+local function elements(...)
+  if select("#", ...) == 1 and type((...)) == "table" then return unpack((...), 1, rawlen((...))) end
+  return ...
+end
+
 -- The tasks among the arguments; functions become tasks, which are added to `own`.
 local function tasks_of(name, own, ...)
   local tasks = { ... }
@@ -187,7 +244,7 @@ local function tasks_of(name, own, ...)
   return tasks
 end
 
-function rl.first_of(...)
+local function first_of(...)
   if select("#", ...) == 0 then error("rl.first_of: argument #1 must be a task or a function, got nothing", 2) end
   local own <close> = setmetatable({}, cancel_all)
   local tasks = tasks_of("rl.first_of", own, ...)
@@ -195,7 +252,9 @@ function rl.first_of(...)
   return first, tasks[first]:await()
 end
 
-function rl.all_of(...)
+function rl.first_of(...) return first_of(elements(...)) end
+
+local function all_of(...)
   local own <close> = setmetatable({}, cancel_all)
   local tasks = tasks_of("rl.all_of", own, ...)
   local failed = wait_for_all(tasks)
@@ -203,6 +262,27 @@ function rl.all_of(...)
   local results, count = {}, select("#", ...)
   for i = 1, count do results[i] = (tasks[i]:await()) end
   return unpack(results, 1, count)
+end
+
+function rl.all_of(...) return all_of(elements(...)) end
+
+-- What became of a task, as pcall tells it; but if whoever waits is cancelled itself, that is raised.
+local function settled(task, ok, ...)
+  if ok then return { ok = true, n = select("#", ...), ... } end
+  if task:is_valid() then error(..., 0) end
+  return { ok = false, error = (...), ... }
+end
+
+function rl.settle_all(list)
+  if type(list) ~= "table" then
+    error("rl.settle_all: argument #1 must be a list of tasks and functions, got "
+      .. (list == nil and "nothing" or type(list)), 2)
+  end
+  local own <close> = setmetatable({}, cancel_all)
+  local tasks = tasks_of("rl.settle_all", own, unpack(list, 1, rawlen(list)))
+  local results = {}
+  for i = 1, #tasks do results[i] = settled(tasks[i], pcall(tasks[i].await, tasks[i])) end
+  return results
 end
 
 -- What few scripts use is compiled when it is first called.
@@ -215,6 +295,14 @@ local function later(part, name)
 end
 
 rl.condition, rl.channel, rl.group = later("channels", "condition"), later("channels", "channel"), later("channels", "group")
+rl.on_shutdown, rl.shutdown = later("shutdown", "on_shutdown"), later("shutdown", "shutdown")
+rl.blocking, rl.pool = later("pool", "blocking"), later("pool", "pool")
+
+local missing = later("missing", "index")
+for _, kind in ipairs { "timer", "source", "fd_port", "observer", "loop", "task", "thread", "port", "message_port",
+    "remote_port" } do
+  setmetatable(internals.methods(kind), { __index = function(_, name) return missing(kind, name) end })
+end
 
 -- Observers ----------------------------------------------------------------------------------------------------------
 
@@ -247,7 +335,7 @@ local function positional(options)
   return last
 end
 
-local THREAD = { name = true }
+local THREAD = { name = true, keeps_alive = true }
 
 function rl.thread(fn, ...)
   local name
@@ -261,10 +349,14 @@ function rl.thread(fn, ...)
     if type(options[1]) ~= "function" then
       error("rl.thread: the first element must be a function, got " .. type(options[1]), 2)
     end
-    return crossing["rl.thread"](name, package.path, package.cpath, unpack(options, 1, positional(options)))
+    local keeps_alive = options.keeps_alive
+    if keeps_alive ~= nil and type(keeps_alive) ~= "boolean" then
+      error("rl.thread: field 'keeps_alive' must be a boolean, got " .. type(keeps_alive), 2)
+    end
+    return crossing["rl.thread"](name, keeps_alive, package.path, package.cpath, unpack(options, 1, positional(options)))
   end
   if type(fn) ~= "function" then error("rl.thread: argument #1 must be a function, got " .. type(fn), 2) end
-  return crossing["rl.thread"](name, package.path, package.cpath, fn, ...)
+  return crossing["rl.thread"](name, true, package.path, package.cpath, fn, ...)
 end
 
 -- Ports --------------------------------------------------------------------------------------------------------------

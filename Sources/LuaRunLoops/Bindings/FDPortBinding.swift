@@ -29,8 +29,10 @@ enum FDPortBinding {
     }
 
     private enum Option: Int, Field {
-        case callback, fd, events, owns, once, order, name
-        static let names: [StaticString] = ["callback", "fd", "events", "owns", "once", "order", "name"]
+        case callback, fd, events, owns, once, order, name, modes, keepsAlive
+        static let names: [StaticString] = [
+            "callback", "fd", "events", "owns", "once", "order", "name", "modes", "keeps_alive",
+        ]
     }
 
     /// rl.fd_port{…}, rl.on_readable and rl.on_writable; the new object is argument 1.
@@ -43,15 +45,17 @@ enum FDPortBinding {
         let owns = try options[.owns, Boolean.self] ?? false
         let once = try options[.once, Boolean.self] ?? false
         let order = try options[.order, Integer.self] ?? 0
+        let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], options[.keepsAlive, Boolean.self])
         let name = try options[.name, Name.self] ?? ""
         options.keep(.callback, as: Value.callback)
+        let port: RunLoop.FDPort
         do throws(SystemError) {
-            let port = try RunLoop.FDPort(
+            port = try RunLoop.FDPort(
                 fd, events, owns: owns, once: once, order: order, name: name, owner: call.luaHost.items)
-            return ItemBinding.fill(call, box, port)
         } catch {
             return call.fail(error)
         }
+        return try ItemBinding.fill(call, box, port, stay)
     }
 
     private static func setEvents(_ port: RunLoop.FDPort, _ call: Call) throws(Misuse) -> Int32 {

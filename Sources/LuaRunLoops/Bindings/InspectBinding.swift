@@ -16,6 +16,8 @@ public enum InspectBinding {
         public var next: Int64?
         public var interval: Int64?
         public var detail: String?
+        /// Whether the loop stays for it.
+        public var keepsAlive = true
     }
 
     package static func entries(_ host: LuaHost, _ mode: RunLoop.Mode) -> [Entry] {
@@ -41,12 +43,14 @@ public enum InspectBinding {
                     name: host.nameOfAnchored(UInt32(node.pointee.context)) ?? "",
                     order: node.pointee.order, site: host.site(box.site),
                     next: node.pointee.fireDate,
-                    interval: node.pointee.repeats ? node.pointee.interval : nil))
+                    interval: node.pointee.repeats ? node.pointee.interval : nil,
+                    keepsAlive: node.pointee.keepsAlive))
         }
         entries.sort { ($0.next ?? 0) < ($1.next ?? 0) }
         for item in host.loop.items(in: mode) {
             let identity = UnsafeRawPointer(Unmanaged.passUnretained(item).toOpaque())
-            var entry = Entry(identity: identity, kind: "", name: item.name, order: item.order)
+            var entry = Entry(
+                identity: identity, kind: "", name: item.name, order: item.order, keepsAlive: item.keepsAlive)
             switch item {
             case let port as RunLoop.FDPort:
                 entry.kind = "fd_port"
@@ -102,6 +106,7 @@ public enum InspectBinding {
                 if let next = entry.next { program.field("next") { $0.append(Time.seconds(next)) } }
                 if let interval = entry.interval { program.field("interval") { $0.append(Time.seconds(interval)) } }
                 if let detail = entry.detail { program.field("detail") { $0.append(detail) } }
+                if !entry.keepsAlive { program.field("keeps_alive") { $0.append(false) } }
             }
         }
     }
@@ -130,9 +135,22 @@ public enum InspectBinding {
 
     /// rl.why(): what keeps this thread's loop alive, as text.
     static func why(_ host: LuaHost) -> String {
+        var lines = lines(host) { $0.keepsAlive }
+        let others = Self.lines(host) { !$0.keepsAlive }
+        if host.loop.pendingRequests > 0 { lines.append("\(host.loop.pendingRequests) perform requests are queued") }
+        let state = host.loop.currentMode.map { "running in \"\($0)\"" } ?? "not running"
+        var text =
+            lines.isEmpty
+            ? "nothing keeps the loop alive"
+            : "the loop is \(state); what keeps it alive:\n" + lines.joined(separator: "\n")
+        if !others.isEmpty { text += "\nserved, but the loop does not stay for it:\n" + others.joined(separator: "\n") }
+        return text
+    }
+
+    private static func lines(_ host: LuaHost, _ belongs: (Entry) -> Bool) -> [String] {
         var lines: [String] = []
         for mode in host.loop.modeNames {
-            let entries = entries(host, mode).filter { $0.kind != "observer" }
+            let entries = entries(host, mode).filter { $0.kind != "observer" && belongs($0) }
             guard !entries.isEmpty else { continue }
             lines.append("mode \"\(mode)\":")
             for entry in entries {
@@ -150,9 +168,6 @@ public enum InspectBinding {
                 lines.append("  \(entry.kind)\(name)" + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))"))
             }
         }
-        if host.loop.pendingRequests > 0 { lines.append("\(host.loop.pendingRequests) perform requests are queued") }
-        if lines.isEmpty { return "nothing keeps the loop alive" }
-        let state = host.loop.currentMode.map { "running in \"\($0)\"" } ?? "not running"
-        return "the loop is \(state); what keeps it alive:\n" + lines.joined(separator: "\n")
+        return lines
     }
 }

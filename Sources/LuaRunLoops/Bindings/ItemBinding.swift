@@ -36,6 +36,17 @@ package enum ItemBinding {
 
     private static func crosses(_ box: Box) -> Bool { box.is(Kinds.source) || box.is(Kinds.port) }
 
+    /// What options say of an item's place in the loop.
+    struct Stay {
+        let modes: [RunLoop.Mode]
+        let keepsAlive: Bool
+
+        init(_ modes: [RunLoop.Mode]?, _ keepsAlive: Bool?) {
+            self.modes = modes ?? []
+            self.keepsAlive = keepsAlive ?? true
+        }
+    }
+
     /// Puts an engine object into the userdata that is argument 1. The userdata holds it, and is held by it while in a mode.
     package static func fill(_ call: Call, _ box: Box, _ item: RunLoop.Item) -> Int32 {
         LiveObjects.note(1)
@@ -43,6 +54,26 @@ package enum ItemBinding {
         box.site = call.site
         call.stack.top = 1
         return 1
+    }
+
+    /// The same, and adds it to the modes that the options give.
+    static func fill(_ call: Call, _ box: Box, _ item: RunLoop.Item, _ stay: Stay) throws(Misuse) -> Int32 {
+        if !stay.keepsAlive { item.keepsAlive = false }
+        let count = fill(call, box, item)
+        try add(item, to: stay.modes, call, 1)
+        return count
+    }
+
+    /// Adds an item, whose userdata is at an index, to modes of the current loop.
+    static func add(_ item: RunLoop.Item, to modes: [RunLoop.Mode], _ call: Call, _ index: Int32) throws(Misuse) {
+        guard !modes.isEmpty else { return }
+        let host = call.luaHost
+        for mode in modes {
+            // Each time: a source that is told of one mode may leave it at once, and its anchor with it.
+            guard host.items.anchor(item, call.stack, index) else { throw .noMemory }
+            host.loop.add(item, to: mode)
+            if !host.loop.isHolding(item) { host.items.letGo(of: item) }
+        }
     }
 
     /// Those that can be in a mode.

@@ -97,7 +97,9 @@ enum LoopBinding {
         let limit = try options?[.timeout, Limit.self]
         let returnsAfterSource = try options?[.returnAfterSource, Boolean.self] ?? false
         if let refusal = try refusal(call, loop, mode) { return refusal }
-        return call.answer(text(loop.run(in: mode, for: limit, returnAfterSource: returnsAfterSource)))
+        let result = loop.run(in: mode, for: limit, returnAfterSource: returnsAfterSource)
+        call.luaHost.existingPart(LuaThreads.self)?.wasStopped = result == .stopped
+        return call.answer(text(result))
     }
 
     /// A duration that may be negative: then it is over.
@@ -211,13 +213,7 @@ enum LoopBinding {
                         + "callbacks; add it there")
             }
             guard item.item.isValid, !modes.isEmpty else { return call.nothing() }
-            let items = call.luaHost.items
-            for mode in modes {
-                // Each time: a source that is told of one mode may leave it at once, and its anchor with it.
-                guard items.anchor(item.item, call.stack, 2) else { throw .noMemory }
-                loop.add(item.item, to: mode)
-                if !loop.isHolding(item.item) { items.letGo(of: item.item) }
-            }
+            try ItemBinding.add(item.item, to: modes, call, 2)
         case .other(let object):
             for mode in modes {
                 if let misuse = object.add(to: loop, mode: mode, call) { return call.raise(misuse) }

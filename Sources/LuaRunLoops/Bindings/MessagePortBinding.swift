@@ -23,8 +23,8 @@ enum MessagePortBinding {
     }
 
     private enum Option: Int, Field {
-        case callback, name, order, onInvalidate
-        static let names: [StaticString] = ["callback", "name", "order", "on_invalidate"]
+        case callback, name, order, onInvalidate, modes, keepsAlive
+        static let names: [StaticString] = ["callback", "name", "order", "on_invalidate", "modes", "keeps_alive"]
     }
 
     /// rl.message_port{…}
@@ -34,6 +34,7 @@ enum MessagePortBinding {
         _ = try options.required(.callback, Function.self)
         _ = try options[.name, Bytes.self]
         let order = try options[.order, Integer.self] ?? 0
+        let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], options[.keepsAlive, Boolean.self])
         let onInvalidate = try options[.onInvalidate, Function.self]
         options.keep(.callback, as: Value.callback)
         options.keep(.onInvalidate, as: Value.onInvalidate)
@@ -49,7 +50,7 @@ enum MessagePortBinding {
         if onInvalidate != nil {
             port.invalidated = { port in items.call(port, userValue: Value.onInvalidate.number) { _, _ in 0 } }
         }
-        return ItemBinding.fill(call, box, port)
+        return try ItemBinding.fill(call, box, port, stay)
     }
 
     /// Gives the port the name at an index; the answer, if it cannot have it.

@@ -17,8 +17,8 @@ enum ObserverBinding {
     }
 
     private enum Option: Int, Field {
-        case callback, activities, repeats, order, name
-        static let names: [StaticString] = ["callback", "activities", "repeats", "order", "name"]
+        case callback, activities, repeats, order, name, modes
+        static let names: [StaticString] = ["callback", "activities", "repeats", "order", "name", "modes"]
     }
 
     /// rl.observer{…}
@@ -29,6 +29,7 @@ enum ObserverBinding {
         let activities = try options.required(.activities, Activities.self)
         let repeats = try options[.repeats, Boolean.self] ?? true
         let order = try options[.order, Integer.self] ?? 0
+        let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], nil)
         let name = try options[.name, Name.self] ?? ""
         options.keep(.callback, as: ItemBinding.Value.callback)
         let items = call.luaHost.items
@@ -39,7 +40,7 @@ enum ObserverBinding {
                 return 1
             }
         }
-        return ItemBinding.fill(call, box, observer)
+        return try ItemBinding.fill(call, box, observer, stay)
     }
 
     private static func list(_ observer: RunLoop.Observer) -> [String] {

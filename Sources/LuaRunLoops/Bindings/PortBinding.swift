@@ -22,8 +22,8 @@ enum PortBinding {
     }
 
     private enum Option: Int, Field {
-        case callback, capacity, order, name
-        static let names: [StaticString] = ["callback", "capacity", "order", "name"]
+        case callback, capacity, order, name, modes, keepsAlive
+        static let names: [StaticString] = ["callback", "capacity", "order", "name", "modes", "keeps_alive"]
     }
 
     /// rl.port{…}, rl.port()
@@ -33,6 +33,7 @@ enum PortBinding {
         let callback = try options?[.callback, Function.self]
         let capacity = try options?[.capacity, Capacity.self] ?? 1024
         let order = try options?[.order, Integer.self] ?? 0
+        let stay = try ItemBinding.Stay(options?[.modes, ModeNames.self], options?[.keepsAlive, Boolean.self])
         let name = try options?[.name, Name.self] ?? ""
         options?.keep(.callback, as: ItemBinding.Value.callback)
         let items = call.luaHost.items
@@ -46,7 +47,7 @@ enum PortBinding {
         }
         let port = RunLoop.Port(
             capacity: capacity, order: order, name: name, owner: items, callback: callback == nil ? nil : receive)
-        return ItemBinding.fill(call, box, port)
+        return try ItemBinding.fill(call, box, port, stay)
     }
 
     private enum Capacity: Parameter {

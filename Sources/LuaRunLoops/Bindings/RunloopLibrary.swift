@@ -34,7 +34,7 @@ enum RunloopLibrary {
 
     /// For the Lua-written part, under the names that the script's errors have.
     static let internals = Library([
-        .init("rl.thread", packs: 4) { Call.run($0, ThreadBinding.start) },
+        .init("rl.thread", packs: 5) { Call.run($0, ThreadBinding.start) },
         .init("port:send", packs: 3) { Call.run($0, PortBinding.send) },
         .init("source:post", packs: 2) { Call.run($0, SourceBinding.postFromAfar) },
         .init("is_foreign") { SourceBinding.isForeign(Call($0)) },
@@ -45,9 +45,39 @@ enum RunloopLibrary {
         .init("rl.timeout") { Call.run($0, WaitBinding.timeout) },
         .init("rl.first_of") { Call.run($0, WaitBinding.firstOf) },
         .init("rl.all_of") { Call.run($0, WaitBinding.allOf) },
+        .init("script") { Call($0).answer(LuaHost.script) },
+        .init("directory_of") { Call.run($0, directory) },
+        .init("on_shutdown") { Call.run($0, onShutdown) },
+        .init("begin_shutdown") { call in
+            Call(call).luaHost.part(LuaShutdown.self).begins()
+            return 0
+        },
+        .init("end_shutdown") { endShutdown(Call($0)) },
         .init("set_cancelled") { Call.run($0, setCancelled) },
         .init("open_conditions") { ConditionBinding.open(Call($0)) },
     ])
+
+    /// (path): the directory that holds the file, from the root; nil if there is none any more.
+    private static func directory(_ call: Call) throws(Misuse) -> Int32 {
+        let path = try call.argument(1, Text.self)
+        guard let real = System.realPath(of: path) else { return call.answerNil() }
+        let parts = real.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(real[..<$0]) } ?? ""
+        return call.answer(parts.isEmpty ? "/" : parts)
+    }
+
+    /// (function): what begins the shutdown; it gets the reason.
+    private static func onShutdown(_ call: Call) throws(Misuse) -> Int32 {
+        let slot = call.stack.anchor(try call.argument(1, Function.self))
+        guard slot != 0 else { throw .noMemory }
+        call.luaHost.part(LuaShutdown.self).prepare(slot)
+        return call.nothing()
+    }
+
+    /// The functions have done what they had to do.
+    private static func endShutdown(_ call: Call) -> Int32 {
+        call.luaHost.part(LuaShutdown.self).end()
+        return call.nothing()
+    }
 
     /// (value): what is raised in a task that is cancelled.
     private static func setCancelled(_ call: Call) throws(Misuse) -> Int32 {

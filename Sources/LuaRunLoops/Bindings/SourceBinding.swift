@@ -29,8 +29,8 @@ enum SourceBinding {
     }
 
     private enum Option: Int, Field {
-        case perform, schedule, cancel, order, name
-        static let names: [StaticString] = ["perform", "schedule", "cancel", "order", "name"]
+        case perform, schedule, cancel, order, name, modes, keepsAlive
+        static let names: [StaticString] = ["perform", "schedule", "cancel", "order", "name", "modes", "keeps_alive"]
     }
 
     /// rl.source{…}
@@ -39,6 +39,7 @@ enum SourceBinding {
         let options = try call.fields(2, Option.self)
         for field in [Option.perform, .schedule, .cancel] { _ = try options[field, Function.self] }
         let order = try options[.order, Integer.self] ?? 0
+        let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], options[.keepsAlive, Boolean.self])
         let name = try options[.name, Name.self] ?? ""
         options.keep(.perform, as: Value.perform)
         options.keep(.schedule, as: Value.schedule)
@@ -58,7 +59,7 @@ enum SourceBinding {
         let source = RunLoop.Source(
             order: order, name: name, schedule: tells(.schedule), cancel: tells(.cancel), owner: items
         ) { source in items.call(source) { _, _ in 0 } }
-        return ItemBinding.fill(call, box, source)
+        return try ItemBinding.fill(call, box, source, stay)
     }
 
     private static func wakeLoops(_ source: RunLoop.Source, _ call: Call) -> Int32 {

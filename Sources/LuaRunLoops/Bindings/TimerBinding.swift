@@ -42,8 +42,10 @@ enum TimerBinding {
     // MARK: Making
 
     private enum Option: Int, Field {
-        case callback, delay, fireDate, interval, tolerance, order, name
-        static let names: [StaticString] = ["callback", "delay", "fire_date", "interval", "tolerance", "order", "name"]
+        case callback, delay, fireDate, interval, tolerance, order, name, modes, keepsAlive
+        static let names: [StaticString] = [
+            "callback", "delay", "fire_date", "interval", "tolerance", "order", "name", "modes", "keeps_alive",
+        ]
     }
 
     /// rl.timer{…}; the new object is argument 1.
@@ -55,6 +57,7 @@ enum TimerBinding {
         let tolerance = try options[.tolerance, Seconds.self] ?? 0
         let order = try options[.order, Integer.self] ?? 0
         _ = try options[.name, Name.self]
+        let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], options[.keepsAlive, Boolean.self])
         let host = call.luaHost
         let now = host.loop.now.nanoseconds
         if options.has(.fireDate), options.has(.delay) { throw Misuse("give 'delay' or 'fire_date', not both") }
@@ -76,6 +79,11 @@ enum TimerBinding {
             to: RunLoop.TimerNode(
                 fireDate: date, interval: interval, tolerance: tolerance, order: order, owner: host.timers))
         call.stack.top = 1
+        if !stay.keepsAlive { node(box).setKeepsAlive(false) }
+        if !stay.modes.isEmpty {
+            guard anchor(call, box, 1) else { throw .noMemory }
+            for mode in stay.modes { host.loop.add(node(box), to: mode) }
+        }
         return 1
     }
 

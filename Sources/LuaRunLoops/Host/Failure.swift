@@ -39,6 +39,8 @@ public struct Failure: Error {
     public var subject: Subject?
     /// The name of the thread in which it was, if that is not the one that reports it.
     public var thread: String?
+    /// Where that was made, if it is worth telling.
+    public var threadSite: String?
     public var cause: Cause
 
     public init(
@@ -52,14 +54,18 @@ public struct Failure: Error {
         self.cause = cause
     }
 
-    /// Message and traceback, as lua shows them.
+    /// Message and traceback, as lua shows them; what of the host is written in Lua is no news to the author of a script.
     public var traceback: String {
-        frames.map { (["\(message)\nstack traceback:"] + $0).joined(separator: "\n\t") } ?? message
+        frames.map {
+            (["\(message)\nstack traceback:"] + $0.filter { !$0.utf8.starts(with: "[rlhost]:".utf8) }).joined(
+                separator: "\n\t")
+        } ?? message
     }
 
     /// The lines in which it says what it was in: "in timer …", "in thread …".
     public var places: [String] {
-        (subject.map { ["in \($0.text)"] } ?? []) + (thread.map { ["in thread \"\($0)\""] } ?? [])
+        (subject.map { ["in \($0.text)"] } ?? [])
+            + (thread.map { ["in thread \"\($0)\"" + (threadSite.map { " made at \($0)" } ?? "")] } ?? [])
     }
 
     /// For people: the traceback, and what it was in.

@@ -19,12 +19,12 @@ public final class LuaHost: Interpreter {
     public var onExit: (LuaHost, Int32) -> Never = { _, status in System.exit(status) }
     /// The exit status, once somebody has asked for the end: runs end, and no new ones begin.
     public var endingStatus: Int32?
+    /// The script's path as it was given; nil without one. Set before there is a second thread.
+    public nonisolated(unsafe) static var script: String?
     let timers = LuaTimers()
     package let requests = LuaRequests()
     package let items = LuaItems()
     let sleepers = Sleepers()
-    /// The anchored `rl.cancelled`.
-    var cancelled: UInt32 = 0
     /// What callbacks get.
     var texts = CallbackTexts()
     /// Seconds since 1970.
@@ -72,6 +72,9 @@ public final class LuaHost: Interpreter {
 
     /// Stops everything that could call into Lua.
     public override func willClose() {
+        if cancelled != 0 { cancelAllTasks() }
+        // Those that have caught that and wait again never go on.
+        unwindWaiting()
         for part in parts { part.willClose() }
         for node in loop.allTimers { node.invalidate() }
         for item in loop.allItems { item.invalidate() }

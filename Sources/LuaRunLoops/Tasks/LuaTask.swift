@@ -149,5 +149,8 @@ extension LuaHost {
     package var tasks: LuaTasks { part(LuaTasks.self) }
 
     /// The loop is done: nobody will await the tasks that have failed.
-    public func reportFailures() { existingPart(LuaTasks.self)?.reportFailures() }
+    public func reportFailures() {
+        reportThreadFailures()
+        existingPart(LuaTasks.self)?.reportFailures()
+    }
 }

@@ -146,8 +146,8 @@ extension LuaHost {
         }
     }
 
-    /// Cancels whatever waits: tasks, callbacks and chunks. Those that run are left alone.
+    /// Cancels whatever waits, newest first: tasks, callbacks and chunks. Those that run are left alone.
     public func cancelAllTasks() {
-        for fiber in fibersThatWait() where fiber.state == .waiting { cancel(fiber) }
+        for fiber in fibersThatWait().reversed() where fiber.state == .waiting { cancel(fiber) }
     }
 }

@@ -9,6 +9,8 @@ package final class LuaThread: Sendable {
     package let name: String
     /// Where it was started.
     package let site: String?
+    /// Whether the program waits for its end.
+    let keepsAlive: Bool
     /// Its loop's, from before the thread begins.
     let handle: RunLoop.Handle
     private let state = Lock(State())
@@ -24,6 +26,8 @@ package final class LuaThread: Sendable {
         var outcome: Outcome?
         var isObserved = false
         var isCancelled = false
+        /// The number by which code that runs is cancelled, while it can be.
+        var code: UInt = 0
         var waiters: [@Sendable () -> Void] = []
         /// The thread for whose end its function waits.
         var waitsFor: LuaThread?
@@ -41,10 +45,11 @@ package final class LuaThread: Sendable {
         let world: ThreadWorld
     }
 
-    init(name: String, site: String?) throws(SystemError) {
+    init(name: String, site: String?, keepsAlive: Bool = true) throws(SystemError) {
         handle = try RunLoop.Handle()
         self.name = name
         self.site = site
+        self.keepsAlive = keepsAlive
     }
 
     var outcome: Outcome? { state.withLock { $0.outcome } }
@@ -95,9 +100,16 @@ package final class LuaThread: Sendable {
     // Not of Void: ThreadSanitizer takes the address of a value without size for that of its neighbour.
     private static let waiting = Lock(false)
 
-    /// Asks it to end: its waiting tasks are cancelled, its loop is stopped.
+    /// Asks it to end: its waiting tasks are cancelled, its loop is stopped, and what runs is interrupted.
     package func cancel() {
         state.withLock { $0.isCancelled = true }
+        // While it waits, the loop sees to all; and we are about to wake it.
+        let isBusy = !handle.isWaiting
+        defer {
+            state.withLock { state in
+                if state.code != 0, isBusy { Interpreter.cancelRunning(state.code) }
+            }
+        }
         handle.perform(in: [.common]) { loop in
             (loop.attachment as? LuaHost)?.cancelAllTasks()
             loop.stopAll()
@@ -140,13 +152,20 @@ package final class LuaThread: Sendable {
             host.threads.own = self
             host.threads.world = start.world
             host.ignoresEnvironment = start.ignoresEnvironment
-            host.onUncaught = { [name] _, failure in
+            host.onUncaught = { [self] _, failure in
+                // What ends because the thread is to end has not failed.
+                if failure.cause == .cancelled, isCancelled { return }
                 var failure = failure
                 failure.thread = failure.thread ?? name
                 start.report(failure)
             }
             host.threads.report = start.report
+            let code = host.acceptCancelling()
+            state.withLock { $0.code = code }
             outcome = run(start, host)
+            host.reportFailures()
+            state.withLock { $0.code = 0 }
+            Interpreter.endCancelling()
             host.close()
         } else {
             outcome = .failure(nil, Failure("cannot create state: not enough memory"))
@@ -176,6 +195,7 @@ package final class LuaThread: Sendable {
         guard let count = start.function.unpack(onto: host.stack) else {
             return .failure(nil, Failure(host.popMessage()))
         }
+        guard !isCancelled else { return .failure(nil, Failure("cancelled", cause: .cancelled)) }
         let result = Lock<Outcome?>(nil)
         let task = host.startPrepared(arguments: count - 1) { [name] task in
             task.onResults = { stack, results in
@@ -212,6 +232,8 @@ package final class LuaThread: Sendable {
                     nil, Failure("its function never ended: nothing is left that could wake it\n\(place)"))
             }
         }
+        // As a script's: what it has put into its loop is served until nothing is left.
+        if case .results? = result.withLock({ $0 }), !isCancelled, !host.threads.wasStopped { _ = host.loop.run() }
         return result.withLock { $0 } ?? .failure(nil, Failure("it ended without a result"))
     }
 }

@@ -22,7 +22,7 @@ enum ThreadBinding {
         return Receiver(call, call.receiver.object(as: LuaThread.Reference.self).thread)
     }
 
-    /// (name, package.path, package.cpath, fn, …): rl.thread; from fn on, all is in the parcel.
+    /// (name, keeps_alive, package.path, package.cpath, fn, …): rl.thread; from fn on, all is in the parcel.
     static func start(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
         let threads = host.threads
@@ -31,10 +31,10 @@ enum ThreadBinding {
         do throws(SystemError) {
             thread = try LuaThread(
                 name: call.string(1) ?? "thread \(threads.count + 1)",
-                site: host.site(call.site))
+                site: host.site(call.site), keepsAlive: call.isMissing(2) || call.boolean(2))
             try thread.begin(
                 .init(
-                    function: function, path: call.string(2) ?? "", nativePath: call.string(3) ?? "",
+                    function: function, path: call.string(3) ?? "", nativePath: call.string(4) ?? "",
                     ignoresEnvironment: host.ignoresEnvironment, batteries: host.batteries,
                     report: host.reportFromThreads(), world: threads.world))
         } catch {
@@ -113,8 +113,8 @@ extension LuaThread {
             guard let failure = thread.unobservedFailure else { return }
             // A finalizer may be what brings us here: nothing touches Lua before the next pass.
             _ = thread.observe()
-            host.loop.perform { [unowned(unsafe) loop = host.loop] in
-                if let host = loop.attachment as? LuaHost { host.onUncaught(host, failure) }
+            host.loop.perform { [unowned(unsafe) loop = host.loop, site = thread.site] in
+                if let host = loop.attachment as? LuaHost { host.report(failure.of(threadMadeAt: site)) }
             }
         }
     }
@@ -126,8 +126,12 @@ extension LuaThread {
 package final class LuaThreads: HostPart {
     /// The one it runs on; nil on the main thread.
     var own: LuaThread?
+    /// The latest run that the script has begun was stopped: who stops the run of a thread's function means the thread.
+    var wasStopped = false
     /// How many it has started.
     var count = 0
+    /// Keeps the loop running for those that have not ended.
+    var source: RunLoop.Source?
     /// Entries go with the references, so that no thread's memory outlives all use of it.
     var references: [ObjectIdentifier: LuaThread.WeakReference] = [:]
     /// In a thread: where errors go that nobody handles here.
@@ -166,6 +170,34 @@ extension LuaHost {
         return stack.call(arguments: 0, results: 0) ? nil : popMessage()
     }
 
+    /// Failures of threads that somebody might have joined and nobody has.
+    func reportThreadFailures() {
+        guard let threads = existingPart(LuaThreads.self) else { return }
+        for reference in threads.references.values.compactMap(\.reference) {
+            guard let failure = reference.thread.unobservedFailure else { continue }
+            _ = reference.thread.observe()
+            report(failure.of(threadMadeAt: reference.thread.site))
+        }
+    }
+
+    /// Whether there are threads for which the program does not end.
+    public static var hasThreads: Bool { LuaThread.all.contains { $0.keepsAlive } }
+
+    /// Runs the loop, in the default mode, until one of them has ended and nothing else is left.
+    ///
+    /// - Returns: whether that was the end, and not that the run was stopped.
+    public func runUntilThreadsEnd() -> Bool {
+        let source = RunLoop.Source(name: "threads that have not ended")
+        threads.source = source
+        loop.add(source, to: .default)
+        defer { source.invalidate() }
+        let handle = loop.handle
+        for thread in LuaThread.all where thread.keepsAlive {
+            thread.whenEnded { handle.perform { ($0.attachment as? LuaHost)?.threads.source?.invalidate() } }
+        }
+        return loop.run() == .finished
+    }
+
     /// Asks the threads that are alive to stop, and waits for them. Returns the names of those that have not by then.
     ///
     /// - Parameter seconds: real ones.
@@ -174,5 +206,14 @@ extension LuaHost {
         let deadline = RunLoop.Instant.now + .seconds(seconds)
         while !LuaThread.all.isEmpty, RunLoop.Instant.now < deadline { Linux.Thread.pause(milliseconds: 1) }
         return LuaThread.all.map(\.name)
+    }
+}
+
+extension Failure {
+    /// As it is told where nobody has joined the thread.
+    fileprivate func of(threadMadeAt site: String?) -> Failure {
+        var failure = self
+        failure.threadSite = site
+        return failure
     }
 }

@@ -102,7 +102,8 @@ try("the thread itself", function()
 end)
 try("a thread's loop, port and source after its end", function()
   local loop, port, source = there(function()
-    local port, source = rl.port { callback = print }, rl.source { perform = print }
+    local port = rl.port { callback = print, keeps_alive = false }
+    local source = rl.source { perform = print, keeps_alive = false }
     rl.current():add(port)
     rl.current():add(source)
     return rl.current(), port, source

@@ -118,7 +118,8 @@ local function traces()
   local trace
   rl.notifications:observe("N", function() trace = debug.traceback() end)
   rl.notifications:post("N")
-  return select(2, trace:gsub("\n\t%[rlhost%]:", "")), tostring(rl.on_readable(0, print)):match "ends.lua:(%d+)"
+  local port <close> = rl.on_readable(0, print)
+  return select(2, trace:gsub("\n\t%[rlhost%]:", "")), tostring(port):match "ends.lua:(%d+)"
 end
 for i = 1, 3 do try("the host's part in thread " .. i, function() return rl.thread(traces):join() end) end
 --[[ expected:

@@ -111,12 +111,13 @@ try("its thread ends before", function()
   local thread = rl.thread(function() rl.sleep(0.02) end)
   return thread:loop():perform { print, modes = "a mode that never runs", wait = true }
 end)
+-- What is asked of a thread keeps it alive like what it asks of itself, unless it is cancelled.
 try("its thread ends meanwhile", function()
-  local thread = rl.thread(function() rl.sleep(0.02) end)
+  local thread = rl.thread(function() rl.sleep(0.02) rl.this_thread():cancel() end)
   return thread:loop():perform { function() rl.sleep(100) end, wait = true }
 end)
 try("delayed, and its thread ends", function()
-  local thread = rl.thread(function() rl.sleep(0.02) end)
+  local thread = rl.thread(function() rl.sleep(0.02) rl.this_thread():cancel() end)
   local request = thread:loop():perform { print, after = 100 }
   thread:join()
   return request:is_valid(), request:cancel(), tostring(request)
@@ -151,7 +152,7 @@ order:		order -1; order 0, first; order 0, second; order 1; order 2
 cancelled in the queue:		true | true | false | false
 cancelled while delayed: nothing keeps the loop alive:		true | true | finished
 its thread ends before:	raises	loop:perform: the thread of this loop ended before the request was done
-its thread ends meanwhile:	raises	loop:perform: the thread of this loop ended before the request was done
+its thread ends meanwhile:	raises	cancelled
 delayed, and its thread ends:		false | false | request (done or cancelled, on another thread's loop)
 the one that waits is cancelled:	raises	cancelled
 a:		true | stopped

@@ -28,6 +28,6 @@ t.describe("shout", function()
     shout:signal "TERM"
     local status, signal = shout:wait()
     t.equal(status, 143)
-    t.equal(signal, nil)
+    t.equal(signal, "TERM")
   end)
 end)

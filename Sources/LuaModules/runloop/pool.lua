@@ -1,0 +1,148 @@
+-- rl.pool and rl.blocking: functions that block, on threads of their own, while the loop goes on.
+
+local rl, internals, crossing = ...
+local error, type, setmetatable, getmetatable, tostring = error, type, setmetatable, getmetatable, tostring
+local pack, integer_of, getinfo = table.pack, math.tointeger, debug.getinfo
+
+local function site()
+  local info = getinfo(3, "Sl")
+  return info and ("made at %s:%d"):format(info.short_src, info.currentline) or "made by the host"
+end
+
+local Pool = { __name = "pool" }
+Pool.__index = Pool
+
+local function expect_self(self, name)
+  if getmetatable(self) == Pool then return end
+  error(("%s: a pool is expected as self, got %s; call it with a colon"):format(name,
+    self == nil and "nothing" or "a " .. type(self)), 3)
+end
+
+-- Runs in the thread: its loop has this port, which keeps it alive until the pool is closed.
+local function serve(name)
+  local rl = require "runloop"
+  local port = rl.port { name = name }
+  rl.current():add(port, "common")
+end
+
+local function new(threads, name, made_at)
+  return setmetatable({ limit = threads, pool_name = name, site = made_at, count = 0, free = rl.channel(math.huge) }, Pool)
+end
+
+local function pool(options)
+  if options ~= nil and type(options) ~= "table" then
+    error("rl.pool: an options table is expected, got " .. type(options), 2)
+  end
+  local threads, name = 4, "pool"
+  for field, value in next, options or {} do
+    if field == "threads" then
+      threads = integer_of(value)
+      if not threads or threads < 1 then
+        error("rl.pool: field 'threads' must be an integer, 1 or more, got " .. tostring(value), 2)
+      end
+    elseif field == "name" then
+      if type(value) ~= "string" then error("rl.pool: field 'name' must be a string, got " .. type(value), 2) end
+      name = value
+    else
+      error(("rl.pool: unknown field '%s' (there are: name, threads)"):format(tostring(field)), 2)
+    end
+  end
+  return new(threads, name, site())
+end
+
+-- A thread that nobody uses. While all that there may be are busy it waits for one; who waits longest gets the first.
+local function take(self)
+  while true do
+    local thread, reason = self.free:receive(0)
+    if not thread and reason == "closed" then error("pool:run: the pool is closed", 4) end
+    if not thread and self.count < self.limit then
+      local message
+      thread, message = rl.thread { serve, self.pool_name, name = self.pool_name, keeps_alive = false }
+      if thread then
+        self.count = self.count + 1
+        return thread
+      end
+      if self.count == 0 then error("pool:run: no thread can be had: " .. message, 4) end
+    end
+    thread = thread or self.free:receive()
+    if thread and thread:is_alive() then return thread end
+    if thread then self.count = self.count - 1 end
+  end
+end
+
+local function give_back(self, thread)
+  if self.free:send(thread) then return end
+  self.count = self.count - 1
+  thread:cancel()
+end
+
+-- The use of a thread: when it ends with the function still running, the thread is free when that has ended.
+local Use = {}
+function Use:__close(err)
+  local pool, thread = self.pool, self.thread
+  if err == nil or not rl.is_cancelled(err) then return give_back(pool, thread) end
+  rl.task(function()
+    pcall(function() thread:loop():perform { function() end, wait = true } end)
+    give_back(pool, thread)
+  end)
+end
+
+local function run(self, fn, ...)
+  local use <close> = setmetatable({ pool = self, thread = take(self) }, Use)
+  local call = pack(fn, ...)
+  call.n, call.wait = nil, true
+  return use.thread:loop():perform(call)
+end
+
+function Pool:run(fn, ...)
+  expect_self(self, "pool:run")
+  if type(fn) ~= "function" then error("pool:run: argument #1 must be a function, got " .. type(fn), 2) end
+  return run(self, fn, ...)
+end
+
+function Pool:map(list, fn)
+  expect_self(self, "pool:map")
+  if type(list) ~= "table" then error("pool:map: argument #1 must be a list, got " .. type(list), 2) end
+  if type(fn) ~= "function" then error("pool:map: argument #2 must be a function, got " .. type(fn), 2) end
+  local results, next_one, count = {}, 0, #list
+  local group <close> = rl.group()
+  for _ = 1, math.min(self.limit, count) do
+    group:task(function()
+      while next_one < count do
+        next_one = next_one + 1
+        local i = next_one
+        results[i] = (run(self, fn, list[i], i))
+      end
+    end)
+  end
+  group:wait()
+  return results
+end
+
+function Pool:close()
+  expect_self(self, "pool:close")
+  self.free:close()
+  for thread in self.free:values() do
+    self.count = self.count - 1
+    thread:cancel()
+  end
+end
+
+Pool.__close = Pool.close
+
+function Pool:__tostring()
+  return ("pool %q (%d of %d threads, %d free%s, %s)"):format(self.pool_name, self.count, self.limit, self.free:count(),
+    self.free:is_closed() and ", closed" or "", self.site)
+end
+
+local shared
+
+local function blocking(fn, ...)
+  if type(fn) ~= "function" then
+    error("rl.blocking: argument #1 must be a function, got " .. (fn == nil and "nothing" or type(fn)), 2)
+  end
+  shared = shared or new(4, "blocking", "the host's")
+  return run(shared, fn, ...)
+end
+
+return { pool = pool, blocking = blocking }

@@ -1,0 +1,134 @@
+import Testing
+
+@Suite("How long threads live")
+struct ThreadLifeTests {
+    private static func run(_ script: String) throws -> Binary.Result {
+        try Binary.run(["-"], input: "local rl = require 'runloop' " + script, timeout: 30)
+    }
+
+    @Test("after its function a thread's loop runs until nothing is left; `join` answers what the function returned")
+    func loop() throws {
+        let run = try Self.run(
+            """
+            local t = rl.thread(function()
+              rl.after(0.02, function() print "timer" end)
+              rl.task(function() rl.sleep(0.04) print "task" end)
+              return "result", 2
+            end)
+            print(t:join())
+            """)
+        #expect(run.output == "timer\ntask\ntrue\tresult\t2\n" && run.status == 0, "\(run)")
+    }
+
+    @Test("the program ends when all threads have ended, but for those that it does not wait for")
+    func end() throws {
+        let run = try Self.run(
+            """
+            rl.thread(function() rl.sleep(0.05) print "thread" end)
+            rl.thread { function() rl.sleep(60) end, keeps_alive = false }
+            print "main"
+            """)
+        #expect(run.output == "main\nthread\n" && run.status == 0 && run.seconds < 20, "\(run)")
+    }
+
+    @Test("`loop:stop()` and `cancel` end it sooner")
+    func sooner() throws {
+        let run = try Self.run(
+            """
+            local t = rl.thread(function() rl.every(1, print) return "stopped" end)
+            rl.sleep(0.1) t:loop():stop() print(t:join())
+            local t = rl.thread(function() rl.every(1, print) return "cancelled" end)
+            rl.sleep(0.1) t:cancel() print(t:join())
+            """)
+        #expect(run.output == "true\tstopped\ntrue\tcancelled\n", "\(run)")
+    }
+
+    @Test("`cancel` reaches a busy thread, where code may clean up, but not go on in a loop for ever")
+    func busy() throws {
+        let run = try Self.run(
+            Binary.interruptible(
+                """
+                local function cancelled(t) rl.sleep(0.2) t:cancel() return t:join() end
+                print(cancelled(rl.thread(function() while true do end end)))
+                print(cancelled(rl.thread(function()
+                  local rl = require "runloop"
+                  local _, err = pcall(function() while true do end end)
+                  return rl.is_cancelled(err)
+                end)))
+                print(cancelled(rl.thread(function() while true do pcall(function() while true do end end) end end)))
+                """))
+        #expect(run.output == "false\tcancelled\ntrue\ttrue\nfalse\tcancelled\n" && run.status == 0, "\(run)")
+    }
+
+    @Test("a thread that is cancelled while one of its callbacks waits is no error")
+    func cancelledCallback() throws {
+        let run = try Self.run(
+            """
+            local t = rl.thread(function() rl.after(0, function() rl.sleep(10) end) rl.sleep(100) end)
+            rl.sleep(0.05)
+            t:cancel()
+            print("join", t:join())
+            """)
+        #expect(run.output == "join\tfalse\tcancelled\n" && run.errors == "" && run.status == 0, "\(run)")
+    }
+
+    @Test("an error that nobody joins is told, with the place where the thread was made", arguments: ["", "T = "])
+    func unjoined(keeping: String) throws {
+        let run = try Self.run("\(keeping)rl.thread { function() error 'lost' end, name = 'worker' }")
+        #expect(run.status == 1 && run.errors.contains("lost"), "\(run)")
+        #expect(run.errors.contains("in thread \"worker\" made at stdin:1"), "\(run)")
+        let handled = try Self.run(
+            "rl.on_error(function(err) print((err:match 'lost')) end) \(keeping)rl.thread(function() error 'lost' end)")
+        #expect(handled.output == "lost\n" && handled.status == 0 && handled.errors == "", "\(handled)")
+    }
+
+    @Test("a thread that does not stop when it is asked to is named, and the program ends all the same")
+    func hung() throws {
+        let run = try Self.run(
+            "rl.thread { function() os.execute 'sleep 6' end, keeps_alive = false, name = 'deaf' } rl.sleep(0.1)")
+        #expect(run.status == 1 && run.errors == "rlhost: these threads did not stop within 2 s: deaf\n", "\(run)")
+    }
+
+    // MARK: Functions that block
+
+    @Test("a blocking function runs on a thread of a pool while the loop goes on")
+    func blocking() throws {
+        let run = try Self.run(
+            """
+            local ticks = 0
+            local timer = rl.every(0.01, function() ticks = ticks + 1 end)
+            print(rl.blocking(function(a, b) os.execute "sleep 0.3" return a + b, "second" end, 1, 2))
+            print(ticks > 5)
+            timer:invalidate()
+            print(pcall(rl.blocking, function() error({ code = 7 }) end))
+            local pool <close> = rl.pool { threads = 2, name = "p" }
+            print(table.concat(pool:map({ 3, 1, 2 }, function(n, i) return n * 10 + i end), " "))
+            print((tostring(pool):gsub(", made.*", "")))
+            print(pcall(pool.map, pool, { 1, 2, 3 }, function(n) if n == 2 then error("two", 0) end end))
+            """)
+        let lines = run.output.split(separator: "\n").map(String.init)
+        #expect(lines.count == 6 && run.status == 0, "\(run)")
+        guard lines.count == 6 else { return }
+        #expect(Array(lines[0...1]) == ["3\tsecond", "true"], "\(run)")
+        #expect(lines[2].hasPrefix("false\ttable"), "\(run)")
+        #expect(Array(lines[3...]) == ["31 12 23", "pool \"p\" (2 of 2 threads, 2 free", "false\ttwo"], "\(run)")
+    }
+
+    @Test("a task that is cancelled while its function blocks lets the thread finish before the next one gets it")
+    func cancelledUse() throws {
+        let run = try Self.run(
+            """
+            local pool = rl.pool { threads = 1 }
+            local t = rl.task(function() pool:run(function() os.execute "sleep 0.2" end) end)
+            rl.sleep(0.05) t:cancel()
+            local start = rl.now()
+            print(pool:run(function() return "next" end), rl.now() - start > 0.1)
+            pool:close()
+            print(pcall(function() pool:run(print) end))
+            """)
+        #expect(
+            run.output
+                == "next\ttrue\nfalse\tpool:run: the pool is closed\n",
+            "\(run)")
+    }
+}

@@ -108,7 +108,8 @@ struct ReadingTests {
         var done: [Int] = []
         for i in 0..<5 { a.write([UInt8](repeating: UInt8(i), count: 200_000)) { _ in done.append(i) } }
         world.run()
-        #expect(done == [])
+        // What is on its way takes the first, and a part of the second.
+        #expect(done == [0])
         var count = 0
         b.deliver { _, outcome in
             if case .bytes(let bytes) = outcome {

@@ -48,6 +48,38 @@ void terminal_say_farewell(void) {
   (void)written;
 }
 
+// The process is about to die, and the shell should find its terminal as it was.
+static void on_death(int number) {
+  terminal_say_farewell();
+  raise(number);  // there is no handler any more
+}
+
+static void watch_deaths(void) {
+  static char room[1 << 14];
+  stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
+  stack_t present;
+  // For a stack that has run over.
+  if (sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
+  static const int deaths[] = {SIGHUP, SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
+  struct sigaction action = {.sa_handler = on_death, .sa_flags = SA_RESETHAND | SA_NODEFER | SA_ONSTACK};
+  sigemptyset(&action.sa_mask);
+  for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
+    struct sigaction present;
+    // Whoever ignores or handles it has a reason.
+    if (sigaction(deaths[i], NULL, &present) == 0 && present.sa_handler == SIG_DFL) sigaction(deaths[i], &action, NULL);
+  }
+}
+
+int terminal_adds_returns(void) {
+  struct termios settings;
+  return tcgetattr(output, &settings) == 0 && settings.c_oflag & OPOST && settings.c_oflag & ONLCR;
+}
+
+int terminal_echoes(void) {
+  struct termios settings;
+  return tcgetattr(0, &settings) == 0 && settings.c_lflag & ECHO;
+}
+
 int terminal_keys(void) {
   // A file of our own: that it does not block must not concern the shell, with which we share the other.
   int fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -79,6 +111,7 @@ int terminal_capture(void) {
   fcntl(slave, F_SETFD, FD_CLOEXEC);
   relay = control;
   copy_size();
+  watch_deaths();
   fflush(NULL);
   for (int fd = 1; fd <= 2; fd++) {
     if (!isatty(fd)) continue;

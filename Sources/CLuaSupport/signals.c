@@ -49,6 +49,12 @@ static _Thread_local struct {
 
 enum { GUARD_SECONDS = 60 };
 
+// The entry of somebody who is gone, which has not ended when it was asked to: each instruction of it raises from now on.
+static _Atomic int is_ruthless;
+static volatile sig_atomic_t entry_pending;
+static int is_unwanted(void);
+static void hook(lua_State *L);
+
 static time_t now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
@@ -68,6 +74,10 @@ static int interrupt(lua_State *L) {
   loop_guard.until = now() + GUARD_SECONDS;
   lua_sethook(L, loop_guard.is_set ? on_call : NULL, loop_guard.is_set ? LUA_MASKCALL : 0, 0);
   cl_host *host = cancelled_host;
+  if (!host && atomic_load(&is_ruthless) && is_unwanted()) {
+    entry_pending = 1;
+    hook(L);
+  }
   if (!host || !host->cancelled) return cl_raise_interruption(L);
   lua_rawgeti(L, LUA_REGISTRYINDEX, host->anchors);
   lua_rawgeti(L, -1, host->cancelled);
@@ -105,8 +115,7 @@ static void end_if_nobody_reads(void) {
 
 // The one that runs, and those that are not to run any longer. Numbers, so that a wish that comes late meets nobody else.
 static _Atomic uint64_t running_entry, unwanted_entry;
-// It has been asked to end and has not noticed yet.
-static volatile sig_atomic_t entry_pending;
+// entry_pending: it has been asked to end and has not noticed yet.
 
 static int is_unwanted(void) {
   uint64_t running = atomic_load(&running_entry);
@@ -121,6 +130,19 @@ static int take_entry_interrupt(void) {
   if (!entry_pending || !is_in_entry(signal_host)) return 0;
   entry_pending = 0;
   return is_unwanted();
+}
+
+// Wishes ------------------------------------------------------------------------------------------------------------------
+
+// What other threads, or another process, want of the thread that runs Lua: bits. It grants them at its next instruction, or
+// when its loop wakes up.
+static _Atomic unsigned wishes;
+static void (*grant)(cl_host *host, unsigned wishes);
+
+unsigned cl_take_wishes(void) { return atomic_exchange(&wishes, 0); }
+
+void cl_grant_wishes(cl_host *host, void (*function)(cl_host *host, unsigned wishes)) {
+  if (host == signal_host) grant = function;
 }
 
 // The handler -----------------------------------------------------------------------------------------------------------
@@ -146,7 +168,9 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
     }
     return;
   }
-  int ends_entry = take_entry_interrupt();
+  unsigned granted = cl_take_wishes();
+  if (granted && grant) grant(signal_host, granted);
+  int ends_entry = take_entry_interrupt() || granted & CL_WISH_INTERRUPT;
   if (!pending) {
     if (ends_entry) interrupt(L);
     return;
@@ -183,18 +207,13 @@ void cl_pass_interrupt(cl_host *host, lua_State *L) {
     return;
   }
   if (host != signal_host) return;  // another thread's: signals are not for it
-  if (pending || entry_pending) hook(L);
+  if (pending || entry_pending || wishes) hook(L);
   else if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
 }
 
 static void (*last_words)(void);
 
 void cl_set_last_words(void (*function)(void)) { last_words = function; }
-
-static lua_State *innermost(cl_host *host) {
-  // The main coroutine is for code that runs outside tasks.
-  return host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main;
-}
 
 // SIGTERM is to end a program that is inside C code as if that were lua: what has not noticed it after a second is ended by
 // it. Code that has been interrupted and goes on is interrupted again each second, and has thirty.
@@ -227,7 +246,7 @@ static void lose_patience(void) {
   if (signal_is_waiting() || is_deferring) return wait_patiently();
   if (++patience >= PATIENCE_TIMES) return end_by(SIGTERM);
   pending = 1;
-  lua_State *L = innermost(host);
+  lua_State *L = cl_innermost(host);
   if (L) hook(L);
   wait_patiently();
 }
@@ -251,7 +270,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   cl_host *host = signal_host;
   if (host && !signal_is_waiting()) {
     pending = 1;
-    lua_State *L = innermost(host);
+    lua_State *L = cl_innermost(host);
     if (L) hook(L);
     if (number == SIGTERM) {
       patience = 0;
@@ -264,7 +283,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
 
 static void hook_running(cl_host *host) {
   if (host != signal_host || !pending) return;
-  hook(innermost(host));
+  hook(cl_innermost(host));
 }
 
 void cl_interrupt(cl_host *host) {
@@ -281,25 +300,44 @@ void cl_interrupt_once(cl_host *host) {
   hook_running(host);
 }
 
-static void on_entry_signal(int number) {
-  (void)number;
+// SIGURG: one that nobody uses, and that does no harm where nobody handles it.
+static int is_urgent_needed, allows_wishes;
+
+static void on_urgent(int number, siginfo_t *info, void *context) {
+  (void)context;
+  int saved = errno;
+  // From another process of this user's, which knows the word.
+  int is_asked = info->si_code == SI_QUEUE && info->si_value.sival_int == CL_ATTACH_WORD && info->si_uid == geteuid();
+  if (is_asked && allows_wishes) atomic_fetch_or(&wishes, CL_WISH_ATTACH);
   cl_host *host = cancelled_host;
-  if (host) {
+  if (host && info->si_code == SI_TKILL) {
     // Between two callbacks: the loop is told as well.
-    if (!host->running) return;
-    cancel_pending = 1;
-    return hook(innermost(host));
+    if (host->running) {
+      cancel_pending = 1;
+      hook(cl_innermost(host));
+    }
+    errno = saved;
+    return;
   }
   host = signal_host;
-  if (!host || !pthread_equal(pthread_self(), signal_thread) || !is_unwanted() || signal_is_waiting()) return;
-  entry_pending = 1;
-  lua_State *L = innermost(host);
-  if (L) hook(L);
+  if (!host || !pthread_equal(pthread_self(), signal_thread)) {
+    if (host && wishes) pthread_kill(signal_thread, number);
+    errno = saved;
+    return;
+  }
+  int is_waiting = signal_is_waiting();
+  int ends_entry = !is_waiting && is_unwanted();
+  if (ends_entry) entry_pending = 1;
+  if (wishes) signal_notify();
+  lua_State *L = cl_innermost(host);
+  if ((ends_entry || wishes) && !is_waiting && L) hook(L);
+  errno = saved;
 }
 
-// One that nobody uses, and that does no harm if it comes when nobody handles it any more.
 static void handle_urgent(void) {
-  struct sigaction action = {.sa_handler = on_entry_signal, .sa_flags = SA_RESTART};
+  is_urgent_needed = 1;
+  struct sigaction action = {.sa_flags = SA_RESTART | SA_SIGINFO};
+  action.sa_sigaction = on_urgent;
   sigemptyset(&action.sa_mask);
   sigaction(SIGURG, &action, NULL);
 }
@@ -308,6 +346,15 @@ void cl_watch_entries(cl_host *host, int (*is_in)(cl_host *host)) {
   if (host != signal_host) return;
   is_in_entry = is_in;
   handle_urgent();
+}
+
+void cl_watch_wishes(cl_host *host, int watches) {
+  if (host != signal_host) return;
+  int was_needed = is_urgent_needed;
+  allows_wishes = watches;
+  if (watches) handle_urgent();
+  else if (!was_needed) signal(SIGURG, SIG_DFL);
+  is_urgent_needed = was_needed;
 }
 
 uintptr_t cl_accept_cancelling(cl_host *host) {
@@ -329,25 +376,36 @@ void cl_cancel_running(uintptr_t thread) { pthread_kill((pthread_t)thread, SIGUR
 
 void cl_defer_signals(int defers) { is_deferring = defers; }
 
+void cl_wish(cl_host *host, unsigned wish) {
+  if (host != signal_host) return;
+  atomic_fetch_or(&wishes, wish);
+  pthread_kill(signal_thread, SIGURG);
+}
+
 uint64_t cl_entry_runs(uint64_t entry) {
   uint64_t before = atomic_exchange(&running_entry, entry);
   if (entry_pending) entry_pending = 0;
-  if (!entry && before && before == atomic_load(&unwanted_entry)) loop_guard.is_set = 0;
+  if (!entry && before && before == atomic_load(&unwanted_entry)) {
+    loop_guard.is_set = 0;
+    atomic_store(&is_ruthless, 0);
+  }
   return before;
 }
 
-void cl_end_entries(cl_host *host, uint64_t first, uint64_t last) {
+int cl_end_entries(cl_host *host, uint64_t first, uint64_t last, int at_any_price) {
   uint64_t running = atomic_load(&running_entry);
-  if (host != signal_host || running < first || running > last) return;
+  if (host != signal_host || !running || running < first || running > last) return 0;
   atomic_store(&unwanted_entry, running);
+  if (at_any_price) atomic_store(&is_ruthless, 1);
   pthread_kill(signal_thread, SIGURG);
+  return 1;
 }
 
 void cl_interrupt_entry(cl_host *host, uint64_t entry) {
   atomic_store(&unwanted_entry, entry);
   if (host != signal_host || !is_unwanted()) return;
   entry_pending = 1;
-  hook(innermost(host));
+  hook(cl_innermost(host));
 }
 
 void cl_hand_interrupt_over(cl_host *host) { hook_running(host); }

@@ -1,12 +1,16 @@
 extension LineEditor {
-    /// Tab: indents, completes as far as the candidates agree, or lists them.
-    func tab(_ previous: Command) {
-        if listing != nil, previous == .ambiguousTab {
-            listing?.turn()
-            lastCommand = .ambiguousTab
-            return
+    /// Tab: indents, completes as far as the candidates agree, lists them, and then puts one after the other into the text;
+    /// Shift-Tab the other way round.
+    func tab(_ previous: Command, backwards: Bool = false) {
+        if listing != nil {
+            switch previous {
+            case .ambiguousTab: return choose(range: listing?.range ?? buffer.cursor..<buffer.cursor, backwards)
+            case .choice(let range): return choose(range: range, backwards)
+            default: break
+            }
         }
         listing = nil
+        guard !backwards else { return events.append(.bell) }
         guard !buffer.isCursorInIndentation else {
             return buffer.replace(
                 buffer.cursor..<buffer.cursor, with: TextBuffer.normalised(indentation.unicodeScalars))
@@ -26,10 +30,21 @@ extension LineEditor {
         } else if isSingle {
             return
         } else if previous == .ambiguousTab {
-            listing = Listing(candidates: completion.candidates)
+            listing = Listing(candidates: completion.candidates, range: start..<buffer.cursor)
         }
         events.append(.bell)
         lastCommand = .ambiguousTab
+    }
+
+    /// Puts the next candidate of the list into the text, in place of the one before; after the last one, what was typed.
+    private func choose(range: Range<Int>, _ backwards: Bool) {
+        guard var list = listing, range.upperBound <= buffer.count else { return }
+        if list.chosen == nil { list.typed = Array(buffer.scalars[range]) }
+        list.choose(backwards ? -1 : 1)
+        let text = list.chosen.map { TextBuffer.normalised(list.candidates[$0].unicodeScalars) } ?? list.typed
+        buffer.replace(range, with: text)
+        listing = list
+        lastCommand = .choice(range.lowerBound..<buffer.cursor)
     }
 
     /// What two candidates have in common, up to a cluster boundary in both.

@@ -21,6 +21,13 @@ extension LineEditor {
         refresh()
     }
 
+    /// The same with another text in the entry's place, the cursor behind it, for when it was edited elsewhere.
+    public func show(with text: String) {
+        guard phase == .hidden else { return }
+        buffer.replace(0..<buffer.count, with: TextBuffer.normalised(text.unicodeScalars))
+        show()
+    }
+
     /// Draws prompt and text anew in the row of the cursor, for when somebody else may have written to the terminal.
     public func redraw() {
         guard phase == .editing else { return }
@@ -136,8 +143,13 @@ extension LineEditor {
     func frame(isFinal: Bool) -> Frame {
         var layout = Layout(
             buffer, columns: columns, prompt: Prompt(shownPrompt, columns: columns),
-            continuation: Prompt(continuationPrompt, columns: columns), styles: styles(), isFinal: isFinal)
-        guard let listing, !isFinal else { return layout.frame(height: height, top: &top) }
+            continuation: Prompt(continuationPrompt, columns: columns), styles: styles(isFinal: isFinal),
+            isFinal: isFinal)
+        guard let listing, !isFinal else {
+            var frame = layout.frame(height: height, top: &top)
+            if !isFinal { addSuggestion(to: &frame) }
+            return frame
+        }
         // The list may push the text together, but leaves it half of the screen.
         var whole = Layout.Position()
         let used = layout.frame(height: height, top: &whole).rows.count
@@ -149,8 +161,32 @@ extension LineEditor {
         return frame
     }
 
-    private func styles() -> [Style] {
-        guard usesColor, search == nil, let highlight, buffer.count <= Self.longestHighlight else { return [] }
+    private func styles(isFinal: Bool) -> [Style] {
+        guard usesColor, search == nil, buffer.count <= Self.longestHighlight else { return [] }
+        var styles = textStyles()
+        guard !isFinal, let (first, second) = brackets?(buffer.string, cursor) else { return styles }
+        if styles.isEmpty { styles = [Style](repeating: .plain, count: buffer.count) }
+        for offset in [first, second].map(buffer.offset(utf8:)) where styles.indices.contains(offset) {
+            styles[offset].attributes.formUnion([.bold, .underlined])
+        }
+        return styles
+    }
+
+    /// Shows what the suggestion adds, as far as the cursor's row has room for it.
+    private func addSuggestion(to frame: inout Frame) {
+        let rest = suggestion
+        guard !rest.isEmpty, frame.rows.indices.contains(frame.cursorRow) else { return }
+        let line = rest.prefix { $0 != "\n" }
+        var room = columns - 1 - frame.cursorColumn
+        for cell in Cell.cells(TextBuffer.string(line), style: Style(attributes: .dim)) {
+            room -= cell.width
+            guard room >= 0 else { return }
+            frame.rows[frame.cursorRow].append(cell)
+        }
+    }
+
+    private func textStyles() -> [Style] {
+        guard let highlight else { return [] }
         if let styleCache, styleCache.revision == buffer.revision { return styleCache.styles }
         var scalarOfByte: [Int] = []
         for (index, scalar) in buffer.scalars.enumerated() {

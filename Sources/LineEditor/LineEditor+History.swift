@@ -1,11 +1,15 @@
 extension LineEditor {
-    /// Up and Down: first through the lines of the entry, then through the history.
-    func vertical(_ direction: Int, _ previous: Command) {
+    /// Up and Down: first through the lines of the entry, then through the history. By prefix: through those of its entries that
+    /// begin with what stood before the cursor.
+    func vertical(_ direction: Int, _ previous: Command, byPrefix: Bool) {
         let start = buffer.startOfLine(buffer.cursor)
         let end = buffer.endOfLine(buffer.cursor)
         let isAtEdge = direction < 0 ? start == 0 : end == buffer.count
         guard !isAtEdge else {
-            return step(to: historyPosition + direction)
+            let prefix = byPrefix ? wantedPrefix ?? Array(buffer.scalars[..<buffer.cursor]) : []
+            step(direction, prefix)
+            wantedPrefix = prefix
+            return
         }
         var column = buffer.column(of: buffer.cursor)
         // A short line in between must not make the cursor forget the column it came from.
@@ -15,9 +19,25 @@ extension LineEditor {
         lastCommand = .vertical(column: column)
     }
 
-    private func step(to position: Int) {
-        guard (0...history.count).contains(position) else { return events.append(.bell) }
+    /// Shows the nearest entry with a prefix, each text once.
+    private func step(_ direction: Int, _ prefix: [Unicode.Scalar]) {
+        let wanted = TextBuffer.string(prefix[...])
+        var position = historyPosition + direction
+        while (0..<history.count).contains(position) {
+            let isWanted =
+                edited[position].map { $0.scalars.starts(with: prefix) } ?? history[position].hasBytes(wanted)
+            if isWanted, !isShownBefore(position) { return showHistory(position) }
+            position += direction
+        }
+        // Down ends at what was being typed.
+        guard position == history.count, historyPosition < position else { return events.append(.bell) }
         showHistory(position)
+    }
+
+    /// Whether the same text is in the history once more, and newer: going up has come to it already.
+    private func isShownBefore(_ position: Int) -> Bool {
+        let text = history[position]
+        return (position + 1..<history.count).contains { (edited[$0]?.string ?? history[$0]) == text }
     }
 
     /// Shows an entry of the history, or the one being typed, as it was left.
@@ -34,6 +54,65 @@ extension LineEditor {
         if let buffer = edited[position] { return buffer }
         guard position < history.count else { return TextBuffer() }
         return TextBuffer(TextBuffer.normalised(history[position].unicodeScalars))
+    }
+
+    // MARK: Suggestions
+
+    /// What the newest entry that begins with this one has behind it.
+    var suggestion: [Unicode.Scalar] {
+        guard suggests, usesColor, !isDumb, search == nil, buffer.cursor == buffer.count, buffer.count > 0 else {
+            return []
+        }
+        if let cache = suggestionCache, cache.revision == buffer.revision, cache.count == history.count {
+            return cache.text
+        }
+        let text = buffer.string
+        var rest: [Unicode.Scalar] = []
+        if let found = (0..<history.count).last(where: { history[$0].hasBytes(text) && history[$0] != text }) {
+            rest = Array(TextBuffer.normalised(history[found].unicodeScalars).dropFirst(buffer.count))
+        }
+        suggestionCache = (buffer.revision, history.count, rest)
+        return rest
+    }
+
+    /// Right at the end of the text: makes what is suggested the text. False if nothing is.
+    func takeSuggestion() -> Bool {
+        let rest = suggestion
+        guard !rest.isEmpty else { return false }
+        buffer.replace(buffer.count..<buffer.count, with: rest)
+        return true
+    }
+
+    /// Alt-f; at the end of the text it takes the next word of what is suggested.
+    func forwardWord() {
+        let rest = TextBuffer(suggestion)
+        guard !rest.isEmpty else { return buffer.move(to: buffer.endOfWord(after: buffer.cursor)) }
+        buffer.replace(buffer.count..<buffer.count, with: Array(rest.scalars[..<rest.endOfWord(after: 0)]))
+    }
+
+    // MARK: The last argument
+
+    /// Alt-.: inserts the last argument of the newest entry; pressed again, that of the one before in its place.
+    func insertLastArgument(_ previous: Command) {
+        var range = buffer.cursor..<buffer.cursor
+        var position = history.count - 1
+        if case .argument(let last, let taken) = previous {
+            range = last
+            position = taken - 1
+        }
+        while position >= 0 {
+            let entry = history[position]
+            let argument = lastArgument.map { $0(entry) } ?? entry.split { " \t\n".contains($0) }.last.map(String.init)
+            if let argument, !argument.isEmpty {
+                let text = TextBuffer.normalised(argument.unicodeScalars)
+                buffer.replace(range, with: text)
+                lastCommand = .argument(range.lowerBound..<range.lowerBound + text.count, position: position)
+                return
+            }
+            position -= 1
+        }
+        lastCommand = previous
+        events.append(.bell)
     }
 
     /// Goes to the nearest entry that begins with what stands before the cursor; the cursor stays.
@@ -122,4 +201,9 @@ extension LineEditor {
         top = Layout.Position()
         styleCache = nil
     }
+}
+
+extension String {
+    /// Whether it begins with these bytes; `hasPrefix` compares characters, which takes its time and differs.
+    fileprivate func hasBytes(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
 }

@@ -2,10 +2,14 @@ extension LineEditor {
     /// Answers one key. Text reaches the entry by another, faster way; see `feed(_:)`.
     func handle(_ key: Key) {
         if search != nil, searchHandles(key) { return }
-        // The list stays while Tab turns its pages.
-        if key != .scalar("\t") { listing = nil }
+        // The list stays while Tab chooses from it.
+        if ![.scalar("\t"), .named(.backTab, []), .named(.backTab, .shift)].contains(key) { listing = nil }
         let previous = lastCommand
         lastCommand = .other
+        let prefix = wantedPrefix
+        wantedPrefix = nil
+        if key == .named(.up, []) || key == .named(.down, []) { wantedPrefix = prefix }
+        if previous == .prefix { return afterPrefix(key) }
         switch key {
         case .scalar(let scalar): Self.isControl(scalar) ? control(scalar, previous) : buffer.type([scalar])
         case .literal(let scalar): buffer.type(TextBuffer.normalised([scalar]))
@@ -22,16 +26,16 @@ extension LineEditor {
         case "\u{02}": move(to: buffer.previous(before: buffer.cursor))
         case "\u{03}": interrupt()
         case "\u{04}": deleteForwardOrEnd()
-        case "\u{05}": buffer.move(to: buffer.endOfLine(buffer.cursor))
-        case "\u{06}": move(to: buffer.next(after: buffer.cursor))
+        case "\u{05}": if !takeSuggestion() { buffer.move(to: buffer.endOfLine(buffer.cursor)) }
+        case "\u{06}": if !takeSuggestion() { move(to: buffer.next(after: buffer.cursor)) }
         case "\u{07}": events.append(.bell)
         case "\u{08}", "\u{7F}": delete(buffer.previous(before: buffer.cursor)..<buffer.cursor)
         case "\t": tab(previous)
         case "\r", "\n": enter()
         case "\u{0B}": killToEndOfLine(previous)
         case "\u{0C}": clearScreen()
-        case "\u{0E}": vertical(1, previous)
-        case "\u{10}": vertical(-1, previous)
+        case "\u{0E}": vertical(1, previous, byPrefix: false)
+        case "\u{10}": vertical(-1, previous, byPrefix: false)
         case "\u{11}", "\u{16}": decoder.quotesNext = true
         case "\u{12}": beginSearch(forward: false)
         case "\u{13}": beginSearch(forward: true)
@@ -39,8 +43,10 @@ extension LineEditor {
         case "\u{15}": kill(buffer.startOfLine(buffer.cursor)..<buffer.cursor, before: true, previous)
         case "\u{17}":
             kill(buffer.startOfBlankSeparatedWord(before: buffer.cursor)..<buffer.cursor, before: true, previous)
+        case "\u{18}": lastCommand = .prefix
         case "\u{19}": yank()
         case "\u{1A}": suspend()
+        case "\u{1C}": events.append(.explain)
         case "\u{1F}": if !buffer.undo() { events.append(.bell) }
         default: events.append(.bell)
         }
@@ -48,9 +54,9 @@ extension LineEditor {
 
     private func meta(_ scalar: Unicode.Scalar, _ previous: Command) {
         switch scalar {
-        case "\r", "\n": buffer.replace(buffer.cursor..<buffer.cursor, with: ["\n"])
+        case "\r", "\n": newLine()
         case "b", "B": buffer.move(to: buffer.startOfWord(before: buffer.cursor))
-        case "f", "F": buffer.move(to: buffer.endOfWord(after: buffer.cursor))
+        case "f", "F": forwardWord()
         case "d", "D": kill(buffer.cursor..<buffer.endOfWord(after: buffer.cursor), before: false, previous)
         case "\u{7F}", "\u{08}":
             kill(buffer.startOfWord(before: buffer.cursor)..<buffer.cursor, before: true, previous)
@@ -60,6 +66,7 @@ extension LineEditor {
         case "y", "Y": yankPop(previous)
         case "<": showHistory(0)
         case ">": showHistory(history.count)
+        case ".", "_": insertLastArgument(previous)
         case "p", "P": historyByPrefix(-1)
         case "n", "N": historyByPrefix(1)
         default: events.append(.bell)
@@ -70,18 +77,21 @@ extension LineEditor {
         let isByWord = !modifiers.isDisjoint(with: [.alt, .control])
         let cursor = buffer.cursor
         switch name {
-        case .up: vertical(-1, previous)
-        case .down: vertical(1, previous)
+        case .up: vertical(-1, previous, byPrefix: true)
+        case .down: vertical(1, previous, byPrefix: true)
         case .left:
             isByWord ? buffer.move(to: buffer.startOfWord(before: cursor)) : move(to: buffer.previous(before: cursor))
-        case .right: isByWord ? buffer.move(to: buffer.endOfWord(after: cursor)) : move(to: buffer.next(after: cursor))
+        case .right where isByWord: forwardWord()
+        case .right: if !takeSuggestion() { move(to: buffer.next(after: cursor)) }
         case .home: buffer.move(to: isByWord ? 0 : buffer.startOfLine(cursor))
-        case .end: buffer.move(to: isByWord ? buffer.count : buffer.endOfLine(cursor))
+        case .end where isByWord: buffer.move(to: buffer.count)
+        case .end: if !takeSuggestion() { buffer.move(to: buffer.endOfLine(cursor)) }
         case .delete where isByWord: kill(cursor..<buffer.endOfWord(after: cursor), before: false, previous)
         case .delete: delete(cursor..<buffer.next(after: cursor))
         case .pageUp: historyByPrefix(-1)
         case .pageDown: historyByPrefix(1)
-        case .insert, .backTab: break
+        case .backTab: tab(previous, backwards: true)
+        case .insert: break
         }
     }
 
@@ -96,7 +106,7 @@ extension LineEditor {
     private func enter() {
         let text = buffer.string
         if let isComplete, isComplete(text) == .incomplete {
-            buffer.replace(buffer.cursor..<buffer.cursor, with: ["\n"])
+            newLine()
             return
         }
         close(mark: "")
@@ -122,11 +132,27 @@ extension LineEditor {
     }
 
     private func suspend() {
+        leave()
+        events.append(.suspend)
+    }
+
+    /// Leaves the prompt as it is, for somebody else who gets the terminal.
+    private func leave() {
         let cursor = buffer.cursor
         close(mark: "")
         buffer.move(to: cursor)
         phase = .hidden
-        events.append(.suspend)
+    }
+
+    /// What follows Control-X.
+    private func afterPrefix(_ key: Key) {
+        switch key {
+        case .scalar("\u{05}"):
+            leave()
+            events.append(.edit(buffer.string))
+        case .scalar("\u{15}"): if !buffer.undo() { events.append(.bell) }
+        default: events.append(.bell)
+        }
     }
 
     private func clearScreen() {

@@ -11,6 +11,10 @@ extension LineEditor {
         case discarded
         /// Control-Z. The prompt has been left and is hidden: stop the process and call `show()` afterwards.
         case suspend
+        /// Control-\\: the user wants to know what is going on. The entry stays as it is.
+        case explain
+        /// Control-X Control-E. The prompt has been left and is hidden: have the text edited, and call `show(with:)` afterwards.
+        case edit(String)
         /// Nothing could be done for a key. Hosts that like noise write a BEL.
         case bell
     }

@@ -37,6 +37,17 @@ public final class LineEditor {
     /// Asked for the look of a changed text before it is drawn in colour, up to `longestHighlight`; later spans win.
     public var highlight: ((_ text: String) -> [Highlight])?
 
+    /// Asked, when a line is begun by Enter or changed at its first word, what blanks the last line of the text should begin
+    /// with; nil leaves them as they are. Without it lines are not indented.
+    public var indent: ((_ text: String) -> String?)?
+    /// Asked which two brackets belong together, one of them beside the cursor, in UTF-8 bytes: they are drawn alike.
+    public var brackets: ((_ text: String, _ cursor: Int) -> (Int, Int)?)?
+    /// Asked for what Alt-. inserts of an earlier entry. Without it, what stands behind its last blank.
+    public var lastArgument: ((_ text: String) -> String?)?
+    /// Whether the newest entry of the history that begins with what was typed is shown behind it, dimmed; Right takes it. Only
+    /// in colour, for otherwise it would look as if it had been typed.
+    public var suggests = false
+
     /// Texts of more scalars than this are drawn plain, for a key has to be answered at once.
     public static let longestHighlight = 64 << 10
 
@@ -67,6 +78,14 @@ public final class LineEditor {
     var tracker = OutputTracker()
     var top = Layout.Position()
     var styleCache: (revision: Int, styles: [Style])?
+    var suggestionCache: (revision: Int, count: Int, text: [Unicode.Scalar])?
+
+    // Where the line starts whose blanks are the editor's, not the user's: they follow what is typed.
+    var indentedLine: Int?
+    // What Up and Down look for at the start of entries, while nothing else is pressed.
+    var wantedPrefix: [Unicode.Scalar]?
+    // More bytes have come with the one that is handled: a paste without brackets, or what was typed ahead.
+    var isInBurst = false
 
     // Whether unfinished output stands in the row above the prompt and is to be continued there.
     var followsPartialLine = false
@@ -87,6 +106,12 @@ public final class LineEditor {
         case vertical(column: Int)
         /// Tab that could only make a noise: the next one lists the candidates.
         case ambiguousTab
+        /// Tab that put one of the listed candidates into the text.
+        case choice(Range<Int>)
+        /// Control-X, which waits for another key.
+        case prefix
+        /// Alt-. with the entry that it took the argument from.
+        case argument(Range<Int>, position: Int)
     }
 
     /// A size that makes no sense counts as the nearest that does.
@@ -115,9 +140,9 @@ extension LineEditor {
     }
 
     /// Shows the prompt and begins an entry, with `text` in it. What was typed ahead is taken up at once, so that it
-    /// can return events just like `feed`. Beginning while an entry is being edited is a mistake and traps.
+    /// can return events just like `feed`. While an entry is being edited nothing happens: its prompt is there.
     public func begin(with text: String = "") -> [Event] {
-        precondition(phase == .idle, "LineEditor.begin() was called while an entry is being edited; wait for .line")
+        guard phase == .idle else { return [] }
         phase = .editing
         reset(TextBuffer(TextBuffer.normalised(text.unicodeScalars)))
         if !isDumb { output.append(sequence: "\u{1B}[?2004h") }
@@ -154,6 +179,7 @@ extension LineEditor {
                     typed.append(scalar)
                 } else {
                     insertTyped(&typed)
+                    isInBurst = index < bytes.count
                     handle(key)
                 }
             }
@@ -181,7 +207,9 @@ extension LineEditor {
         guard !typed.isEmpty else { return }
         listing = nil
         lastCommand = .other
+        wantedPrefix = nil
         buffer.type(typed)
+        reindent()
         typed.removeAll(keepingCapacity: true)
     }
 
@@ -195,7 +223,11 @@ extension LineEditor {
             events.append(.interrupt)
         }
         for byte in bytes {
-            if byte == 0x1A { events.append(.suspend) } else { queue.append(byte) }
+            switch byte {
+            case 0x1A: events.append(.suspend)
+            case 0x1C: events.append(.explain)
+            default: queue.append(byte)
+            }
         }
     }
 
@@ -209,5 +241,8 @@ extension LineEditor {
         edited = [:]
         top = Layout.Position()
         styleCache = nil
+        suggestionCache = nil
+        indentedLine = nil
+        wantedPrefix = nil
     }
 }

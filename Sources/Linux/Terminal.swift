@@ -30,6 +30,12 @@ package enum Terminal {
     /// Itself, for writing.
     package static var output: Int32 { terminal_output() }
 
+    /// Whether it puts a carriage return before each line feed. One system call.
+    package static var addsReturns: Bool { terminal_adds_returns() != 0 }
+
+    /// Whether it shows what is typed, which a program that stands in for a terminal, as Emacs does, may want to do itself.
+    package static var echoes: Bool { terminal_echoes() != 0 }
+
     /// Gives standard error back for the time that a program runs: pagers look there for the terminal whose keys they read.
     package static func lend(_ lends: Bool) { terminal_lend(lends ? 1 : 0) }
 

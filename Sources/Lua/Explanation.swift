@@ -45,6 +45,19 @@ extension Interpreter {
         return Self.frames(ofTraceback: scratch)
     }
 
+    /// The stack of what runs right now, innermost first, and behind that the stack of the fiber, if that has resumed a coroutine
+    /// of the script's own. For the host's thread, in a hook of its own or a function that Lua calls.
+    public final func framesOfWhatRuns() -> (frames: [String], around: [String]) {
+        guard let innermost = cl_innermost(host) else { return ([], []) }
+        cl_trace(main, innermost)
+        let frames = Self.frames(ofTraceback: scratch)
+        guard let running, running.thread != innermost else { return (frames, []) }
+        return (frames, self.frames(of: running))
+    }
+
+    /// The innermost line of the script's that runs right now.
+    public final var placeOfWhatRuns: String? { cl_innermost(host).flatMap { Stack($0).place } }
+
     /// The lines of what luaL_traceback has made; the first is its heading.
     private static func frames(ofTraceback text: String) -> [String] {
         text.split(separator: "\n").dropFirst().map { String($0.first == "\t" ? $0.dropFirst() : $0) }

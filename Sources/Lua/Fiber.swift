@@ -20,6 +20,7 @@ public struct Fiber: Hashable {
         var cancelWait: ((Fiber) -> Void)?
         var waitsIn: StaticString = ""
         var waitsFor = 0
+        var waitsSince: Int64 = 0
         var sleeper: AnyObject?
         var attachment: FiberAttachment?
     }
@@ -92,6 +93,11 @@ public struct Fiber: Hashable {
     public var waitsFor: Int {
         get { memory.pointee.waitsFor }
         nonmutating set { memory.pointee.waitsFor = newValue }
+    }
+    /// When the host has let it wait, on the host's clock; 0 if it did not say.
+    public var waitsSince: Int64 {
+        get { memory.pointee.waitsSince }
+        nonmutating set { memory.pointee.waitsSince = newValue }
     }
     /// What it runs, for messages: the slot of an object, or 0; its kind; where it was made.
     public var subject: UInt32 {
@@ -352,6 +358,7 @@ extension Interpreter {
         guard let fiber = current else { return nil }
         fiber.state = .waiting
         fiber.waitsIn = name
+        fiber.waitsSince = 0
         fiber.cancelWait = cancel
         return fiber
     }

@@ -29,6 +29,19 @@ extension Interpreter {
     /// Called with 1 before a program that `os.execute` runs, and with 0 after it, on the thread that runs it.
     public static func setAroundPrograms(_ function: @convention(c) (Int32) -> Void) { cl_set_around_program(function) }
 
+    // MARK: What others want
+
+    /// Has SIGURG handled, from now on, or not any more: it says that another thread, or another process, wants something. To be
+    /// called behind `handleSignals`. `grant` is called for what is wanted while Lua code runs; where none does, take it.
+    public final func watchWishes(_ watches: Bool) {
+        cl_watch_wishes(host, watches ? 1 : 0)
+        cl_grant_wishes(host) { host, wishes in
+            Interpreter.of(host)?.grant(Wishes(rawValue: wishes), isRunning: true)
+        }
+    }
+
+    public static func takeWishes() -> Wishes { Wishes(rawValue: cl_take_wishes()) }
+
     // MARK: Code of somebody who has attached
 
     /// Has an entry that runs interrupted by `Entries.end`. Once, behind `handleSignals`: without that, nothing is interrupted.
@@ -86,5 +99,30 @@ public struct Entries: @unchecked Sendable {
     init(_ host: UnsafeMutablePointer<cl_host>) { self.host = host }
 
     /// If an entry of these runs now it is interrupted, as by SIGINT. That one alone, however late this is.
-    public func end(from first: UInt64, to last: UInt64) { cl_end_entries(host, first, last) }
+    ///
+    /// - Parameter atAnyPrice: each further instruction of it raises, too, also in handlers.
+    /// - Returns: whether one ran.
+    @discardableResult
+    public func end(from first: UInt64, to last: UInt64, atAnyPrice: Bool = false) -> Bool {
+        cl_end_entries(host, first, last, atAnyPrice ? 1 : 0) != 0
+    }
+
+    /// Wants something of the thread that runs Lua.
+    public func wish(_ wish: Wishes) { cl_wish(host, wish.rawValue) }
+}
+
+/// What others may want of a thread that runs Lua.
+public struct Wishes: OptionSet, Sendable {
+    public let rawValue: UInt32
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    /// To be attachable.
+    public static let attach = Wishes(rawValue: UInt32(CL_WISH_ATTACH))
+    /// To know where it is.
+    public static let whereabouts = Wishes(rawValue: UInt32(CL_WISH_WHERE))
+    /// The end of the callback that runs.
+    public static let interrupt = Wishes(rawValue: UInt32(CL_WISH_INTERRUPT))
+
+    /// The value with which another process has to send SIGURG in order to be heard: it means `attach`.
+    public static let word = Int32(CL_ATTACH_WORD)
 }

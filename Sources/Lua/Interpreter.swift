@@ -213,6 +213,11 @@ open class Interpreter {
     /// Code that runs was asked what it does, by SIGQUIT.
     open func tellWhy() {}
 
+    /// Does what others want of this thread.
+    ///
+    /// - Parameter isRunning: Lua code is at an instruction; otherwise nothing runs.
+    open func grant(_ wishes: Wishes, isRunning: Bool) {}
+
     /// Code that is about to be interrupted is that of an entry; see `watchEntries`.
     open var isInEntry: Bool { false }
 

@@ -309,3 +309,14 @@ public struct Stack: Hashable, @unchecked Sendable {
     /// All results, however many.
     public static var all: Int32 { LUA_MULTRET }
 }
+
+extension Stack {
+    /// The innermost line of the coroutine's that is the script's: "app.lua:9".
+    public var place: String? {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(LUA_IDSIZE)) { source in
+            guard let bytes = source.baseAddress else { return nil }
+            let line = cl_place(thread, bytes)
+            return line > 0 ? "\(String(anyBytes: UnsafePointer(bytes))):\(line)" : nil
+        }
+    }
+}

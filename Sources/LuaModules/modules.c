@@ -84,6 +84,27 @@ static const char prompt_entries_lua[] = {
 static const char prompt_inspect_lua[] = {
 #embed "runloop/prompt/inspect.lua"
 };
+static const char prompt_complete_lua[] = {
+#embed "runloop/prompt/complete.lua"
+};
+static const char prompt_expressions_lua[] = {
+#embed "runloop/prompt/expressions.lua"
+};
+static const char prompt_help_lua[] = {
+#embed "runloop/prompt/help.lua"
+};
+static const char prompt_locals_lua[] = {
+#embed "runloop/prompt/locals.lua"
+};
+static const char prompt_reference_lua[] = {
+#embed "runloop/prompt/reference.lua"
+};
+static const char prompt_stdlib_lua[] = {
+#embed "runloop/prompt/stdlib.lua"
+};
+static const char prompt_tokens_lua[] = {
+#embed "runloop/prompt/tokens.lua"
+};
 static const char reference_lua[] = {
 #embed "../../docs/lua/runloop.lua"
 };
@@ -237,6 +258,13 @@ static const lua_module modules[] = {
     MODULE("runloop.prelude", prelude_lua),
     MODULE("runloop.prompt.entries", prompt_entries_lua),
     MODULE("runloop.prompt.inspect", prompt_inspect_lua),
+    MODULE("runloop.prompt.complete", prompt_complete_lua),
+    MODULE("runloop.prompt.expressions", prompt_expressions_lua),
+    MODULE("runloop.prompt.help", prompt_help_lua),
+    MODULE("runloop.prompt.locals", prompt_locals_lua),
+    MODULE("runloop.prompt.reference", prompt_reference_lua),
+    MODULE("runloop.prompt.stdlib", prompt_stdlib_lua),
+    MODULE("runloop.prompt.tokens", prompt_tokens_lua),
     MODULE("runloop.reference", reference_lua),
     MODULE("runloop.shutdown", shutdown_lua),
     MODULE("runloop.test", test_lua),

@@ -244,4 +244,7 @@ public final class RunLoop {
         latestNow = poller.now()
         return Instant(nanoseconds: latestNow)
     }
+
+    /// The latest date that the loop has read from its clock: in a callback, about when the loop woke up. No system call.
+    package var latestDate: Instant { Instant(nanoseconds: latestNow) }
 }

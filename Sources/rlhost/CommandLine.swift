@@ -21,6 +21,8 @@ struct Options {
     var checksSyntax = false
     /// `--attach`; with a name, or with "" for none.
     var attachName: String?
+    /// `--no-attach`
+    var forbidsAttaching = false
     /// The script's place in the arguments; nil: none.
     var script: Int?
     /// The script is standard input: "-", unless "--" came before it.
@@ -33,7 +35,7 @@ struct Options {
         case own(String)
     }
 
-    private static let long = ["--help", "--version", "--attach"]
+    private static let long = ["--help", "--version", "--attach", "--no-attach"]
 
     /// - Parameter arguments: the program's name first, as bytes: an argument need not be text.
     init(_ arguments: [String]) throws(Failure) {
@@ -77,6 +79,7 @@ struct Options {
         case "--help": showsHelp = true
         case "--version": showsVersion = true
         case "--attach": attachName = ""
+        case "--no-attach": forbidsAttaching = true
         case _ where argument.hasPrefix("--attach="):
             let name = String(argument.unicodeScalars.dropFirst("--attach=".count))
             if let fault = Attach.fault(inName: name) { throw .own("--attach=NAME: the name \(fault)") }
@@ -142,7 +145,9 @@ struct Options {
           -h        show this help and exit, as does '--help'
           --version show the version of rlhost and exit
           --attach, --attach=NAME
-                    let 'rlhost attach' open a prompt in this process
+                    let 'rlhost attach' open a prompt in this process, by a name
+          --no-attach
+                    let nobody open one, which this user can otherwise
         and instead of a script:
           attach    list the processes that can be attached to
           attach PID|NAME [-e code]

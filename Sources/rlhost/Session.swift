@@ -44,7 +44,7 @@ final class Session {
 
     /// An exit status, or nil when all went well.
     private func perform() -> Int32? {
-        if options.showsLuaVersion { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
+        if options.showsLuaVersion, !isPrompting { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
         if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) { return fail(message) }
         if options.checksSyntax { return checkSyntax() }
         host.onUncaught = { [unowned self] _, failure in uncaught(failure) }
@@ -59,9 +59,11 @@ final class Session {
         }
         if let chunk = script {
             if let status = run(chunk) { return status }
+            // What the script has begun goes on while one types.
+            if isPrompting { return runPrompt(mode: .default) }
         } else if options.isInteractive || !options.hasWork {
             // lua shows its banner even when -e has made it start the prompt.
-            if !options.showsLuaVersion { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
+            if !options.showsLuaVersion, !isPrompting { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
             return runPrompt()
         }
         if let status = runMainLoop() { return status }
@@ -71,6 +73,10 @@ final class Session {
     private func beAttachable() -> Int32? {
         // From the script on, or all of them.
         host.words = Array(arguments.dropFirst(options.script ?? 1))
+        let isForbidden =
+            options.forbidsAttaching
+            || getenv("RLHOST_ATTACH").map { ["off", "0", "no"].contains(String(cString: $0)) } ?? false
+        host.setAttaching(isAllowed: !isForbidden)
         guard let name = options.attachName else { return nil }
         return host.beAttachable(name: name.isEmpty ? nil : name).map {
             fail("--attach: \($0.message)")
@@ -79,9 +85,17 @@ final class Session {
 
     private var prompt: REPL?
 
-    private func runPrompt() -> Int32? {
-        guard let prompt = REPL(host) else {
+    /// There will be a prompt on a terminal.
+    private var isPrompting: Bool {
+        (options.isInteractive || !options.hasWork && script == nil) && isatty(0) != 0 && isatty(1) != 0
+    }
+
+    private func runPrompt(mode: RunLoop.Mode = "repl") -> Int32? {
+        guard let prompt = REPL(host, mode: mode) else {
             return fail("not enough memory")
+        }
+        if isPrompting {
+            Output.write("rlhost \(Program.version), \(LuaHost.luaRelease) - .help for help\n", to: 1)
         }
         self.prompt = prompt
         let status = prompt.run(startUpFile: !options.ignoresEnvironment)

@@ -52,12 +52,18 @@ import Testing
         let terminal = terminal(20, 5, (10...39).map { "word\($0)" })
         terminal.type("word\t\t")
         #expect(terminal.picture == ["> word|", "word10  word13", "word11  word14", "word12  word15", "… and 24 more"])
+        // Tab puts one after the other into the text, and the page goes along.
         terminal.type("\t")
+        #expect(terminal.entry == "word10|")
+        for _ in 0..<6 { terminal.type("\t") }
+        #expect(terminal.entry == "word16|")
         #expect(terminal.picture[1] == "word16  word19")
-        for _ in 0..<3 { terminal.type("\t") }
-        #expect(terminal.picture == ["> word|", "word34  word37", "word35  word38", "word36  word39"])
+        terminal.type("\u{1B}[Z")
+        #expect(terminal.picture[..<2] == ["> word15|", "word10  word13"])
+        for _ in 0..<7 { terminal.type("\u{1B}[Z") }
+        #expect(terminal.picture == ["> word39|", "word34  word37", "word35  word38", "word36  word39"])
         terminal.type("\t")
-        #expect(terminal.picture[1] == "word10  word13")
+        #expect(terminal.entry == "word|")
         terminal.type("\u{07}")
         #expect(terminal.picture == ["> word|"])
         #expect(terminal.defect() == nil)

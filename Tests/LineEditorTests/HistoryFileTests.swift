@@ -47,6 +47,29 @@ import Testing
         }
     }
 
+    @Test("What is no regular file is refused, and neither waited for nor read without end")
+    func noFile() {
+        let place = Place()
+        #expect(mkfifo("\(place.path)/history", 0o600) == 0)
+        #expect(symlink("/dev/zero", "\(place.path)/link") == 0)
+        for name in ["history", "link"] {
+            var history = History(file: place.file(name))
+            #expect(history.failure?.message.hasSuffix("\(name) is not a regular file") == true)
+            history.add("x")
+            #expect(history.count == 1 && history.failure != nil)
+        }
+    }
+
+    @Test("A file that has grown far beyond the limit is cut, and it is known by how much")
+    func cut() {
+        let place = Place()
+        place.write(Array((1...30).map { "\($0)\n" }.joined().utf8))
+        #expect(History(file: place.file(), limit: 100).dropped == 0)
+        let history = History(file: place.file(), limit: 20)
+        #expect(history.dropped == 10 && history[0] == "11" && history.failure == nil)
+        #expect(History(file: place.file(), limit: 20).dropped == 0)
+    }
+
     @Test(
         "An entry comes back as it was written",
         arguments: ["x = 1", "a\nb\n\nc", "\\n \\ \\\\", "tab\t\u{1B}[m\u{0}\r", "日本 é 😀", "\\x41", ""])
@@ -166,7 +189,7 @@ import Testing
                 group.addTask {
                     for number in 0..<200 {
                         while (try? file.append("\(thread)-\(number)\n\\x")) == nil {}
-                        if number % 20 == thread { try? file.compact(limit: 1_000) }
+                        if number % 20 == thread { _ = try? file.compact(limit: 1_000) }
                     }
                 }
             }

@@ -6,7 +6,7 @@ import Testing
     @Test("Up and Down go through the history and keep the half-typed line")
     func upAndDown() {
         let terminal = Terminal(20, 5, history: ["one", "two"])
-        terminal.type("half\u{02}\u{1B}[A")
+        terminal.type("half\u{02}\u{10}")
         #expect(terminal.picture == ["> two|"])
         terminal.type("\u{10}")
         #expect(terminal.picture == ["> one|"])
@@ -35,6 +35,65 @@ import Testing
         #expect(terminal.entry == "lo|cal a")
         terminal.type("\u{1B}[6~\u{1B}[6~")
         #expect(terminal.entry == "lo|")
+    }
+
+    @Test("Up looks for entries that begin like what stands before the cursor, and Control-P does not")
+    func upByPrefix() {
+        let terminal = Terminal(20, 5, history: ["local a", "print(a)", "local b", "x"])
+        terminal.type("lo\u{1B}[A")
+        #expect(terminal.entry == "local b|")
+        terminal.type("\u{1B}[A")
+        #expect(terminal.entry == "local a|")
+        terminal.type("\u{1B}[A")
+        #expect(terminal.takeEvents() == [.bell])
+        terminal.type("\u{1B}[B\u{1B}[B")
+        #expect(terminal.entry == "lo|")
+        terminal.type("\u{10}")
+        #expect(terminal.entry == "x|")
+    }
+
+    @Test("Going up shows each text once")
+    func noRepeats() {
+        let terminal = Terminal(20, 5, history: ["a", "b", "a", "b", "a"])
+        terminal.type("\u{1B}[A\u{1B}[A")
+        #expect(terminal.entry == "b|")
+        terminal.type("\u{1B}[A")
+        #expect(terminal.takeEvents() == [.bell])
+        terminal.type("\u{1B}[B\u{1B}[B")
+        #expect(terminal.entry == "|")
+    }
+
+    @Test("In colour, the newest entry that goes on like this one is suggested, and Right takes it")
+    func suggestions() {
+        let terminal = Terminal(
+            20, 5, history: ["print(1)", "print(22222222222222222222)", "print(2)\nx"], begins: false)
+        terminal.editor.usesColor = true
+        terminal.editor.suggests = true
+        terminal.begin()
+        terminal.type("pri")
+        #expect(terminal.picture == ["> pri|nt(2)"])
+        terminal.type("nt(22")
+        #expect(terminal.picture == ["> print(22|222222222"])
+        terminal.type("\u{06}")
+        #expect(terminal.entry == "print(22222222222222222222)|")
+        terminal.type("\u{03}")
+        terminal.type("p\u{1B}f")
+        #expect(terminal.entry == "print|")
+        terminal.type("\u{1B}[C")
+        #expect(terminal.entry == "print(2)\nx|")
+        // What was not taken is neither entered nor left on the screen.
+        terminal.type("\u{03}")
+        terminal.type("pr\r")
+        #expect(terminal.takeEvents().last == .line("pr"))
+        #expect(terminal.picture.suffix(2) == ["> pr", "|"])
+    }
+
+    @Test("What begins with a blank is run and not remembered")
+    func leadingBlank() {
+        let terminal = Terminal(20, 5)
+        terminal.type(" secret\r")
+        #expect(terminal.takeEvents() == [.line(" secret")])
+        #expect(terminal.editor.history.count == 0)
     }
 
     @Test("Blank entries and repetitions are not remembered, and the oldest go beyond the limit")

@@ -697,6 +697,18 @@ function Task:cancel() end
 ---@return "waiting"|"running"|"done"|"failed"|"cancelled" status
 function Task:status() end
 
+---Where the task is: in what it waits, for what, and its stack, as text. Of a failed task whose error nobody has got yet, message and
+---traceback. nil for others that have ended.
+---
+---```lua
+---local task = rl.task(function() rl.sleep(0.01) end)
+---assert(task:traceback():find "waits in rl.sleep")
+---task:await()
+---assert(task:traceback() == nil)
+---```
+---@return string? traceback
+function Task:traceback() end
+
 ---The same as `cancel`.
 ---@return boolean cancelled
 function Task:invalidate() end
@@ -1228,8 +1240,8 @@ function rl.on_error(fn) end
 ---@return string text
 function rl.why() end
 
----Lets `rlhost attach` open a prompt in this process, as `rlhost --attach` does, until the process ends or `rl.attach(false)` takes
----it back. Only processes of the same user get in; standard error says who comes and goes. It does not keep the loop
+---Lets `rlhost attach` open a prompt in this process under a name, as `rlhost --attach=NAME` does. Without this it gets in when it
+---asks; `rl.attach(false)` forbids both, and sees off who is attached. Only processes of the same user get in; standard error says who comes and goes. It does not keep the loop
 ---alive. A name need not be the only one of its kind. Only on the main thread; nil and a reason where the system refuses.
 ---```lua
 ---print(rl.attach "web")       -- from now on: rlhost attach web

@@ -22,6 +22,10 @@ void terminal_size(int *columns, int *rows);
 int terminal_capture(void);
 /// The terminal itself, for writing.
 int terminal_output(void);
+/// Whether it puts a carriage return before each line feed.
+int terminal_adds_returns(void);
+/// Whether what is typed is shown, which a program that stands in for a terminal may want to do itself.
+int terminal_echoes(void);
 /// Gives standard error back for the time that a program runs: pagers look there for the terminal whose keys they read.
 void terminal_lend(int lends);
 /// Gives standard output and standard error back.

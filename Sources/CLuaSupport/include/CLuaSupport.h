@@ -257,6 +257,10 @@ cl_box *cl_any_box_at(lua_State *L, int index);
 uint32_t cl_site_of_caller(lua_State *L);
 /// The source's short name and the line of a site.
 const char *cl_site(cl_host *host, uint32_t site, int *line);
+/// The innermost line of a coroutine's that is the script's, and its source, in LUA_IDSIZE bytes; 0: there is none.
+int cl_place(lua_State *thread, char *source);
+/// The coroutine that runs, or would: for a signal handler, too.
+lua_State *cl_innermost(cl_host *host);
 /// Name of the C function, or the kind of metamethod, that keeps a coroutine from waiting, if one can be found. The text is
 /// valid until the next call on the same thread.
 const char *cl_blocker(lua_State *L);
@@ -316,13 +320,29 @@ void cl_defer_signals(int defers);
 int cl_take_signal(int number);
 
 // Code that another process has sent, as `rlhost attach` does.
+/// What others may want of the thread that runs Lua.
+enum {
+  CL_WISH_ATTACH = 1,     ///< to be attachable
+  CL_WISH_WHERE = 2,      ///< to say where it is
+  CL_WISH_INTERRUPT = 4,  ///< to end the callback that runs
+};
+/// The value with which another process has to send SIGURG, by sigqueue, in order to be heard: it means CL_WISH_ATTACH.
+enum { CL_ATTACH_WORD = 0x726c };
+/// Has SIGURG handled, from now on, or not any more. Once, behind cl_handle_signals.
+void cl_watch_wishes(cl_host *host, int watches);
+/// `function` is called on the host's thread with wishes, where Lua code runs; where it does not, take them when the loop asks.
+void cl_grant_wishes(cl_host *host, void (*function)(cl_host *host, unsigned wishes));
+/// Any thread may call it.
+void cl_wish(cl_host *host, unsigned wish);
+unsigned cl_take_wishes(void);
 /// Has an entry that runs interrupted by `cl_end_entries`. Once, on the host's thread, behind cl_handle_signals: without that,
 /// nothing is interrupted. `is_in` tells, where Lua code is about to be interrupted, whether that is the entry's.
 void cl_watch_entries(cl_host *host, int (*is_in)(cl_host *host));
 /// From now on the code of this entry runs on the host's thread; 0: no entry's. Returns which it was before.
 uint64_t cl_entry_runs(uint64_t entry);
 /// Any thread may call it: if an entry of these runs now it is interrupted, as by SIGINT. That one alone, however late this is.
-void cl_end_entries(cl_host *host, uint64_t first, uint64_t last);
+/// At any price: each further instruction of it raises, too, in handlers as well. Returns whether one ran.
+int cl_end_entries(cl_host *host, uint64_t first, uint64_t last, int at_any_price);
 /// The same, on the host's thread: code of the entry that runs goes on with the error.
 void cl_interrupt_entry(cl_host *host, uint64_t entry);
 

@@ -15,6 +15,9 @@ public struct History {
     /// what could not be written is tried again with the next entry.
     public private(set) var failure: SystemError?
 
+    /// How many entries were cut from the file because it had many more than the limit.
+    public private(set) var dropped = 0
+
     private var entries: [String] = []
     private var unwritten: [String] = []
 
@@ -34,8 +37,9 @@ public struct History {
         self.limit = max(limit, 1)
         self.file = file
         do throws(SystemError) {
-            entries = Array(try file.load().suffix(self.limit))
-            try file.compact(limit: self.limit)
+            let all = try file.load()
+            entries = Array(all.suffix(self.limit))
+            if try file.compact(limit: self.limit) { dropped = all.count - entries.count }
         } catch {
             failure = error
         }
@@ -47,9 +51,12 @@ public struct History {
     /// An entry, 0 being the oldest. Traps outside of `0..<count`.
     public subscript(position: Int) -> String { entries[position] }
 
-    /// Adds an entry unless it is blank or equals the newest one. O(1) amortised, plus one write to the file.
+    /// Adds an entry unless it is blank, begins with a blank, or equals the newest one. O(1) amortised, plus one write to the
+    /// file.
     public mutating func add(_ entry: String) {
-        guard entry != entries.last, entry.utf8.contains(where: { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A }) else {
+        guard entry != entries.last, entry.utf8.first != 0x20,
+            entry.utf8.contains(where: { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A })
+        else {
             return
         }
         entries.append(entry)

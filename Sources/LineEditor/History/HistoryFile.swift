@@ -29,12 +29,13 @@ public struct HistoryFile: Sendable {
     /// Reads all entries, the oldest first, without those that repeat the one before. A file that does not exist has
     /// none. O(n).
     public func load() throws(SystemError) -> [String] {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
         guard descriptor >= 0 else {
             if errno == ENOENT || errno == ENOTDIR { return [] }
             throw failure("open")
         }
         defer { close(descriptor) }
+        try checkKind(descriptor)
         return Self.entries(try read(descriptor))
     }
 
@@ -56,20 +57,31 @@ public struct HistoryFile: Sendable {
         throw SystemError("write", path, errno: error)
     }
 
-    /// Shortens the file to its newest `limit` entries once it has a quarter more than that. O(n).
-    public func compact(limit: Int) throws(SystemError) {
+    /// Shortens the file to its newest `limit` entries once it has a quarter more than that. Returns whether it had. O(n).
+    @discardableResult
+    public func compact(limit: Int) throws(SystemError) -> Bool {
         // Most files are short, and need no lock to see that.
-        guard try load(atLeast: limit + limit / 4 + 1) else { return }
+        guard try load(atLeast: limit + limit / 4 + 1) else { return false }
         let (descriptor, _) = try openLocked(creating: false)
         defer { close(descriptor) }
         let entries = Self.entries(try read(descriptor)).suffix(limit)
         try replace(with: entries.flatMap { HistoryCoding.encode($0) })
+        return true
     }
 }
 
 extension HistoryFile {
     private func failure(_ call: String, _ path: String? = nil) -> SystemError {
         SystemError(call, path ?? self.path, errno: errno)
+    }
+
+    /// A pipe would be waited for, and a device may never end.
+    private func checkKind(_ descriptor: Int32) throws(SystemError) {
+        var information = stat()
+        guard fstat(descriptor, &information) == 0 else { throw failure("stat") }
+        guard information.st_mode & S_IFMT == S_IFREG else {
+            throw SystemError("open", path, errno: EINVAL, reason: "\(path) is not a regular file")
+        }
     }
 
     private static func entries(_ bytes: [UInt8]) -> [String] {
@@ -82,9 +94,10 @@ extension HistoryFile {
     }
 
     private func load(atLeast count: Int) throws(SystemError) -> Bool {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
+        try checkKind(descriptor)
         return try read(descriptor).count { $0 == 0x0A } >= count
     }
 
@@ -110,10 +123,11 @@ extension HistoryFile {
     /// Opens the file that the path names and locks it; also returns its size.
     private func openLocked(creating: Bool) throws(SystemError) -> (descriptor: Int32, size: Int) {
         while true {
-            let flags = O_RDWR | O_APPEND | O_CLOEXEC | (creating ? O_CREAT : 0)
+            let flags = O_RDWR | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (creating ? O_CREAT : 0)
             let descriptor = open(path, flags, 0o600)
             guard descriptor >= 0 else { throw failure("open") }
             do throws(SystemError) {
+                try checkKind(descriptor)
                 try lock(descriptor)
                 var mine = stat()
                 var named = stat()

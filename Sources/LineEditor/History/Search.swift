@@ -1,6 +1,6 @@
 /// An incremental search through the history, from where it began towards older or newer entries.
 struct Search {
-    /// What is looked for, exactly, in UTF-8.
+    /// What is looked for, in UTF-8. Without capital letters in it, those of the entries count as small ones.
     private(set) var query = ""
     private(set) var goesForward: Bool
     private(set) var hasFailed = false
@@ -80,8 +80,9 @@ struct Search {
 extension String {
     /// Where a text occurs first, in UTF-8 bytes. O(n · m), with a fast first byte.
     fileprivate func utf8Offset(of text: String) -> Int? {
-        let haystack = Array(utf8)
         let needle = Array(text.utf8)
+        let isCapital: (UInt8) -> Bool = { (0x41...0x5A).contains($0) }
+        let haystack = needle.contains(where: isCapital) ? Array(utf8) : utf8.map { isCapital($0) ? $0 | 0x20 : $0 }
         guard let first = needle.first else { return 0 }
         guard haystack.count >= needle.count else { return nil }
         for offset in 0...haystack.count - needle.count where haystack[offset] == first {

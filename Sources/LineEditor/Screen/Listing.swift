@@ -1,22 +1,37 @@
 /// The candidates shown below the entry, page by page.
 struct Listing {
     let candidates: [String]
+    /// What of the text a candidate replaces, when the list is made, and what stood there.
+    let range: Range<Int>
+    var typed: [Unicode.Scalar] = []
+    /// The candidate that is in the text.
+    private(set) var chosen: Int?
     /// The first candidate on the page.
     var first = 0
     /// How many candidates the last drawing had room for.
     var shown = 0
 
-    init(candidates: [String]) { self.candidates = candidates }
+    init(candidates: [String], range: Range<Int> = 0..<0) {
+        self.candidates = candidates
+        self.range = range
+    }
 
-    /// Turns to the next page, and from the last one to the first.
-    mutating func turn() {
-        first += shown
-        if first >= candidates.count { first = 0 }
+    /// Goes on to another candidate; behind the last one comes none, and then the first.
+    mutating func choose(_ direction: Int) {
+        let count = candidates.count + 1
+        let next = ((chosen.map { $0 + 1 } ?? 0) + direction + count) % count
+        chosen = next == 0 ? nil : next - 1
+        // Its page is shown.
+        guard let chosen, shown > 0 else { return first = 0 }
+        if chosen < first || chosen >= first + shown { first = chosen - chosen % shown }
     }
 
     /// The rows of the current page and how many candidates are on it. Column by column, as `ls` does it.
     func page(columns: Int, rows room: Int) -> (rows: [[Cell]], count: Int) {
-        let pending = candidates[first...].map { Self.truncated(Cell.cells($0), columns: columns - 1) }
+        let pending = candidates[first...].enumerated().map { index, text in
+            let style = LineEditor.Style(attributes: first + index == chosen ? .reversed : [])
+            return Self.truncated(Cell.cells(text, style: style), columns: columns - 1)
+        }
         // Measuring all of a long list for one page would make it as wide as its longest name.
         let candidates = Array(pending.prefix(max(room, 1) * columns))
         let width = (candidates.map(\.columns).max() ?? 0) + 2

@@ -4,8 +4,8 @@ internal import Lua
 /// The client asks for what comes next by requests, several at a time, and gets events: what its code has printed, how it
 /// ended. So a client that takes nothing gets nothing, and the process knows how much waits for it.
 public enum Attach {
-    /// 1: as described here. Who speaks another version is told so, and goes.
-    public static let version = 1
+    /// Who speaks another version is told so, and goes.
+    public static let version = 2
 
     /// The name of a process's port: its number, and the name that it was given, if any.
     public static let prefix = "rlhost-attach."
@@ -48,8 +48,12 @@ public enum Attach {
         case isIncomplete = 5
         /// A text; the answer has the start of what is to be completed and the candidates, in lines.
         case complete = 6
-        /// "why", or "help" and a name; the answer is a text.
+        /// "why", "timers", "tasks", "traceback", or "help" and a name; the answer is a text.
         case ask = 7
+        /// The answer says where the process is; also while its loop does not turn.
+        case whereabouts = 8
+        /// The callback that runs is to end. The answer says which that was.
+        case interruptCallback = 9
     }
 
     /// What the client gets to know.
@@ -113,27 +117,37 @@ public enum Attach {
         public var usesColor: Bool
         /// Its values are shown with all that is in them.
         public var isDeep: Bool
+        /// Nothing that it prints may be lost, however long that takes.
+        public var isWhole: Bool
+        /// Texts among its values are shown as they are, for a program to read.
+        public var isPlain: Bool
 
-        public init(number: Int, text: String, width: Int, usesColor: Bool, isDeep: Bool = false) {
+        public init(
+            number: Int, text: String, width: Int, usesColor: Bool, isDeep: Bool = false, isWhole: Bool = false,
+            isPlain: Bool = false
+        ) {
             self.number = number
             self.text = text
             self.width = width
             self.usesColor = usesColor
             self.isDeep = isDeep
+            self.isWhole = isWhole
+            self.isPlain = isPlain
         }
 
         public var bytes: [UInt8] {
-            Array("\(number) \(width) \(usesColor ? 1 : 0) \(isDeep ? 1 : 0)\n".utf8) + text.anyBytes
+            let flags = [usesColor, isDeep, isWhole, isPlain].map { $0 ? " 1" : " 0" }.joined()
+            return Array("\(number) \(width)\(flags)\n".utf8) + text.anyBytes
         }
 
         public init?(_ bytes: [UInt8]) {
             guard let end = bytes.firstIndex(of: 10) else { return nil }
             let fields = String(decoding: bytes[..<end], as: UTF8.self).split(separator: " ").compactMap { Int($0) }
-            guard fields.count == 4, (1...Self.lastNumber).contains(fields[0]) else { return nil }
+            guard fields.count == 6, (1...Self.lastNumber).contains(fields[0]) else { return nil }
             let text = bytes[(end + 1)...].withUnsafeBytes { String(anyBytes: $0) }
             self.init(
                 number: fields[0], text: text, width: max(10, min(fields[1], 10_000)), usesColor: fields[2] != 0,
-                isDeep: fields[3] != 0)
+                isDeep: fields[3] != 0, isWhole: fields[4] != 0, isPlain: fields[5] != 0)
         }
     }
 }

@@ -12,6 +12,7 @@ enum AttachBinding {
         if call.stack.type(1) == .boolean, !call.boolean(1) {
             if host.isEntryOfGuest { throw Misuse(refusal) }
             host.stopBeingAttachable()
+            if host.thread == nil { host.setAttaching(isAllowed: false) }
             return call.answerNil()
         }
         guard call.isMissing(1) || call.stack.type(1) == .string else {

@@ -23,6 +23,12 @@ final class AttachOutbox: @unchecked Sendable {
     /// Bytes beyond which printing waits, and the milliseconds that it waits at most.
     static let limit = 4 << 20
     static let patience = 1000
+    /// The same for an entry of which nothing may be lost: beyond that, printing waits until the client has taken half of it,
+    /// or is gone.
+    static let wholeLimit = 64 << 20
+    /// What is printed now is that of such an entry; asked, while it waits, whether it is still wanted. The thread that runs Lua
+    /// sets it.
+    var isWanted: (() -> Bool)?
 
     init(announce: @escaping @Sendable () -> Void) { self.announce = announce }
 
@@ -47,6 +53,13 @@ final class AttachOutbox: @unchecked Sendable {
 
     /// Waits for room. Without it, takes note of what is lost.
     private func hasRoom(for size: Int) -> Bool {
+        if let isWanted {
+            guard count > Self.wholeLimit else { return isOpen }
+            while isOpen, count > Self.wholeLimit / 2, isWanted() {
+                _ = changed.wait(until: RunLoop.Instant.now.nanoseconds + 100_000_000)
+            }
+            return isOpen
+        }
         if !isSlow, count > Self.limit {
             let end = RunLoop.Instant.now.nanoseconds + Int64(Self.patience) * 1_000_000
             while isOpen, count > Self.limit / 2 {

@@ -19,6 +19,13 @@ final class AttachPort: @unchecked Sendable {
     private var port: RunLoop.MessagePort?
     private var seats: [Int: Seat] = [:]
     private var isEnding = false
+    /// Those who want to know where the process is, or to interrupt it.
+    private var curious: [Curious] = []
+
+    private struct Curious {
+        let message: RunLoop.MessagePort.Message
+        let timer: RunLoop.Timer
+    }
 
     /// A client, and those of its requests that are not answered.
     private final class Seat {
@@ -122,7 +129,9 @@ final class AttachPort: @unchecked Sendable {
             withSession(of: client) { $0.enter(entry) }
         case .interrupt:
             message.answer()
-            end(client, entriesUpTo: seat.lastEntry)
+            end(seat, entriesUpTo: seat.lastEntry)
+        case .whereabouts: wonder(message, .whereabouts)
+        case .interruptCallback: wonder(message, .interrupt)
         case .isIncomplete, .complete, .ask:
             seat.lastQuestion += 1
             let number = seat.lastQuestion
@@ -145,11 +154,59 @@ final class AttachPort: @unchecked Sendable {
         }
     }
 
-    private func end(_ client: AttachClient, entriesUpTo entry: Int) {
-        client.end(entriesUpTo: entry)
+    private static let patience = Duration.seconds(1)
+
+    /// Has the thread that runs Lua say where it is, at its next instruction. In a function of C there is none.
+    private func wonder(_ message: RunLoop.MessagePort.Message, _ wish: Wishes) {
+        let timer = RunLoop.Timer(fireDate: RunLoop.current.now + Self.patience) { [weak self] _, _ in
+            self?.satisfy(
+                "it is in a function of C, or of the system, and has not come back from there for 1 s\(Self.kernelPlace)"
+            )
+        }
+        curious.append(Curious(message: message, timer: timer))
+        RunLoop.current.add(timer, to: .default)
+        entries.wish(wish)
+    }
+
+    private func satisfy(_ text: String) {
+        for one in curious {
+            one.timer.invalidate()
+            one.message.answer(text.anyBytes)
+        }
+        curious = []
+    }
+
+    /// From the thread that runs Lua.
+    func tell(_ text: String) { handle.perform(in: [.default]) { [weak self] _ in self?.satisfy(text) } }
+
+    /// ", in hrtimer_nanosleep": what the kernel says of the main thread.
+    private static var kernelPlace: String {
+        guard let file = fopen("/proc/self/wchan", "r") else { return "" }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 64)
+        let count = fread(&bytes, 1, bytes.count, file)
+        let text = String(decoding: bytes[..<count], as: UTF8.self)
+        return text.isEmpty || text == "0" ? "" : ", in \(text)"
+    }
+
+    private func end(_ seat: Seat, entriesUpTo entry: Int) {
+        let client = seat.client
+        client.end(entriesUpTo: entry, last: seat.lastEntry)
+        if client.isGone, !isEnding { pursue(client) }
         // In whatever mode the loop is; where nobody listens for that, in its common modes.
         target.raiseAttention()
         target.perform(in: [.common]) { loop in (loop.attachment as? LuaHost)?.attachServer?.attend() }
+    }
+
+    /// Nobody is there any more who could ask once more.
+    private func pursue(_ client: AttachClient) {
+        var attempts = 0
+        let timer = RunLoop.Timer(fireDate: RunLoop.current.now + .milliseconds(200), interval: .milliseconds(200)) {
+            timer, _ in
+            attempts += 1
+            if !client.pursue(atAnyPrice: attempts > 5) { timer.invalidate() }
+        }
+        RunLoop.current.add(timer, to: .default)
     }
 
     private func pump(_ seat: Seat) {
@@ -192,7 +249,7 @@ final class AttachPort: @unchecked Sendable {
 
     private func farewell(_ seat: Seat) {
         seat.client.outbox.close()
-        end(seat.client, entriesUpTo: .max)
+        end(seat, entriesUpTo: .max)
         let seconds = (RunLoop.current.now - seat.since).components.seconds
         announce("process \(seat.client.process) has detached after \(seconds) s")
     }

@@ -46,6 +46,9 @@ final class AttachServer {
         return session
     }
 
+    /// Somebody wanted to know.
+    func tell(_ text: String) { port.tell(text) }
+
     /// Between two callbacks of the loop: looks for entries that are to end, and for clients that are gone.
     func attend() {
         for (number, session) in sessions {
@@ -84,6 +87,8 @@ final class AttachServer {
 /// Set up while `rlhost attach` finds this process.
 final class Attachable: HostPart {
     var server: AttachServer?
+    /// Somebody has ended a callback: that is no reason for the process to end.
+    var hasInterrupted = false
 
     override func willClose() {
         let server = server
@@ -106,11 +111,28 @@ extension LuaHost {
             guard attachServer.name != name else { return nil }
             stopBeingAttachable()
         }
+        setAttaching(isAllowed: true)
         do throws(SystemError) {
             part(Attachable.self).server = try AttachServer(self, name: name, title: words.joined(separator: " "))
             return nil
         } catch {
             return error
+        }
+    }
+
+    /// Has processes of this user that know how to ask be let in, from now on, or not.
+    public func setAttaching(isAllowed: Bool) { watchWishes(isAllowed) }
+
+    func satisfy(_ wishes: Wishes, isRunning: Bool) {
+        guard !isClosed else { return }
+        if wishes.contains(.attach), attachServer == nil, let refusal = beAttachable(name: nil) {
+            onWarning(self, "attach: \(refusal)")
+        }
+        if wishes.contains(.interrupt) {
+            if isRunning { part(Attachable.self).hasInterrupted = true }
+            attachServer?.tell(isRunning ? "interrupted: \(whereText())" : "nothing runs that could be interrupted")
+        } else if wishes.contains(.whereabouts) {
+            attachServer?.tell(whereText())
         }
     }
 

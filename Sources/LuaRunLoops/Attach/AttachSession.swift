@@ -39,10 +39,13 @@ final class AttachSession {
             let (start, candidates) = script.complete(text)
             return (["\(start)"] + candidates).joined(separator: "\n")
         case .ask where text == "why": return host.why()
+        case .ask where text == "timers": return host.timersText()
+        case .ask where text == "tasks": return host.tasksText()
+        case .ask where text == "traceback": return script.traceback()
         case .ask:
             let parts = text.split(separator: " ", maxSplits: 1)
             return parts.count == 2 && parts[0] == "help" ? script.help(String(parts[1])) : "?"
-        case .hello, .next, .enter, .interrupt: return ""
+        case .hello, .next, .enter, .interrupt, .whereabouts, .interruptCallback: return ""
         }
     }
 
@@ -55,9 +58,15 @@ final class AttachSession {
 
     private func begin() {
         guard let entry = entries.first else { return }
+        guard client.begins(entry.number) else {
+            entries.removeFirst()
+            if !entries.isEmpty { host.loop.perform { [weak self] in self?.begin() } }
+            return
+        }
         guard !client.isUnwanted(entry.number) else { return end("interrupted", "interrupted!") }
         client.outbox.append(.started, "\(entry.number)")
         wasInterrupted = false
+        client.outbox.isWanted = entry.isWhole ? { [unowned client] in !client.isUnwanted(entry.number) } : nil
         if let message = script.compile(entry.text) { return end("failed", message) }
         let started = host.start { [unowned self] task in
             self.task = task
@@ -66,16 +75,19 @@ final class AttachSession {
                 // Showing them may call the script's own functions.
                 runs(true)
                 let text = script.show(
-                    thread, count, width: entry.width, color: entry.usesColor, deep: entry.isDeep)
+                    thread, count, width: entry.width, color: entry.usesColor, deep: entry.isDeep, plain: entry.isPlain)
                 runs(false)
                 if client.isUnwanted(entry.number) { return end("interrupted", "interrupted!") }
                 if let text { client.outbox.append(.result, text + "\n") }
                 end("ok")
             }
-            task.onFailure = { [unowned self] failure in
+            task.onError = { [unowned self] stack, failure in
                 let isCancelled = failure.cause == .cancelled
                 let isEnding = isCancelled || client.isUnwanted(entry.number) && failure.cause == .interrupted
-                end(isEnding ? "interrupted" : "failed", isCancelled ? "interrupted!" : failure.traceback)
+                end(
+                    isEnding ? "interrupted" : "failed",
+                    // Showing it may call the script's own functions.
+                    script.failed(stack, failure, width: entry.width, color: entry.usesColor))
             }
         }
         if started == nil { return end("failed", "not enough memory") }

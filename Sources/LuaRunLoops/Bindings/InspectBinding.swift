@@ -33,7 +33,7 @@ public enum InspectBinding {
                         identity: UnsafeRawPointer(node), kind: isTask ? "task" : "request", name: "",
                         order: node.pointee.order,
                         site: fiber.flatMap { host.site($0.subjectSite) }, next: node.pointee.fireDate,
-                        detail: fiber.map { "waits in \($0.waitsIn)" } ?? "delayed"))
+                        detail: fiber.map { waitText($0, host) } ?? "delayed"))
                 for part in host.parts { part.show(node, in: &entries[entries.count - 1]) }
                 continue
             }
@@ -65,13 +65,17 @@ public enum InspectBinding {
             if item.owner === host.items, let box = item.box { entry.site = host.site(box.site) }
             if let waiter = item.owner as? Waiter {
                 entry.kind = "task"
-                entry.detail = "waits in \(waiter.fiber.waitsIn)" + (entry.detail.map { ", \($0)" } ?? "")
+                entry.detail = waitText(waiter.fiber, host) + (entry.detail.map { ", \($0)" } ?? "")
                 entry.site = host.site(waiter.fiber.subjectSite)
             }
             for part in host.parts { part.show(item, in: &entry) }
             entries.append(entry)
         }
         return entries
+    }
+
+    private static func waitText(_ fiber: Fiber, _ host: LuaHost) -> String {
+        "waits in \(fiber.waitsIn)" + (fiber.stack.place.map { " at \($0)" } ?? "")
     }
 
     /// loop:inspect()
@@ -133,6 +137,20 @@ public enum InspectBinding {
         return program
     }
 
+    /// `timer "poll" (every 1 s, next in 0.3 s, made at app.lua:12)`
+    static func line(_ entry: Entry, _ now: Int64) -> String {
+        var parts: [String] = []
+        if let interval = entry.interval { parts.append("every \(Time.short(interval)) s") }
+        if let next = entry.next {
+            let left = next - now
+            parts.append(left > 0 ? "next in \(Time.short(left)) s" : "due")
+        }
+        if let detail = entry.detail { parts.append(detail) }
+        if let site = entry.site { parts.append("made at \(site)") }
+        let name = entry.name.isEmpty ? "" : " \"\(entry.name)\""
+        return "\(entry.kind)\(name)" + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
+    }
+
     /// rl.why(): what keeps this thread's loop alive, as text.
     static func why(_ host: LuaHost) -> String {
         var lines = lines(host) { $0.keepsAlive }
@@ -153,20 +171,7 @@ public enum InspectBinding {
             let entries = entries(host, mode).filter { $0.kind != "observer" && belongs($0) }
             guard !entries.isEmpty else { continue }
             lines.append("mode \"\(mode)\":")
-            for entry in entries {
-                var parts: [String] = []
-                if let interval = entry.interval {
-                    parts.append("every \(Time.short(interval)) s")
-                }
-                if let next = entry.next {
-                    let left = next - host.loop.now.nanoseconds
-                    parts.append(left > 0 ? "next in \(Time.short(left)) s" : "due")
-                }
-                if let detail = entry.detail { parts.append(detail) }
-                if let site = entry.site { parts.append("made at \(site)") }
-                let name = entry.name.isEmpty ? "" : " \"\(entry.name)\""
-                lines.append("  \(entry.kind)\(name)" + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))"))
-            }
+            for entry in entries { lines.append("  " + line(entry, host.loop.now.nanoseconds)) }
         }
         return lines
     }

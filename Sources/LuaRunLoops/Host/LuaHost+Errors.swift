@@ -41,6 +41,10 @@ extension LuaHost {
     ///
     /// - Parameter source: a coroutine with the error value on top of its stack; nil: only the failure is here.
     func report(_ failure: Failure, of source: Stack?, mayCallHandler: Bool = true) {
+        // Somebody who has attached has ended a callback, and not the process.
+        if failure.cause == .interrupted, existingPart(Attachable.self)?.hasInterrupted == true {
+            return write("rlhost: \(failure.text)\n", to: 2)
+        }
         if mayCallHandler, callHandler(failure, of: source) { return }
         // What a guest has left behind must not end the process.
         if failure.subject?.isGuest == true { return write("rlhost: \(failure.text)\n", to: 2) }

@@ -114,6 +114,8 @@ extension LuaHost {
         loop.attentionHandler = { [unowned self] _ in
             let noted = takeSignals()
             if !noted.isEmpty { handler(noted) }
+            let wishes = Self.takeWishes()
+            if !wishes.isEmpty { grant(wishes, isRunning: false) }
             for part in parts { part.attend() }
         }
         handleSignals(

@@ -54,7 +54,9 @@ public final class LuaHost: Interpreter {
         onExit(self, status)
     }
 
-    public override func tellWhy() { write(why() + "\n", to: 2) }
+    public override func tellWhy() { write("\(whereText())\n\(why())\n", to: 2) }
+
+    public override func grant(_ wishes: Wishes, isRunning: Bool) { satisfy(wishes, isRunning: isRunning) }
 
     public override var isInEntry: Bool { attachServer?.isInEntry ?? false }
 

@@ -11,7 +11,7 @@ public final class MainTask: FiberAttachment {
     /// Called with its error; by default that goes where any error goes that nobody handles.
     public var onFailure: ((Failure) -> Void)?
     /// Called with the coroutine, its error value on top, and the error.
-    var onError: ((Stack, Failure) -> Void)?
+    public var onError: ((Stack, Failure) -> Void)?
     /// Called when it has ended well, with the number of results on top of the coroutine's stack.
     public var onResults: ((Stack, Int32) -> Void)?
     /// Called last, however it has ended.
@@ -58,7 +58,7 @@ public final class MainTask: FiberAttachment {
     }
 
     /// Ends it where it waits, for good: whatever catches errors in it does not get to. Nobody is told.
-    func abandon() {
+    public func abandon() {
         guard let fiber, fiber.state == .waiting else { return }
         fiber.cancelWait?(fiber)
         self.fiber = nil

@@ -19,11 +19,9 @@ public final class PromptScript {
         let opening = guest == nil ? "rl = rl or require 'runloop'" : "require 'runloop'"
         guard host.load(.text(opening, name: "=[rlhost]")) == nil,
             stack.call(arguments: 0, results: 0), stack.pushModule("runloop.prompt.entries"),
-            stack.pushModule("runloop.prompt.inspect"), stack.call(arguments: 0, results: 1),
-            Call(stack.thread).push(Self.library)
-        else { return nil }
-        // Instead of the table, its function.
-        guard stack.replaceTop(withField: "list_directory"), stack.pushModuleText("runloop.reference"),
+            Call(stack.thread).push(Self.library), stack.replaceTop(withField: "part"),
+            Call(stack.thread).push(Self.library), stack.replaceTop(withField: "list_directory"),
+            stack.pushModuleText("runloop.reference"),
             stack.pushInternals(), stack.push(guest), stack.call(arguments: 5, results: 1)
         else { return nil }
         functions = stack.anchor(-1)
@@ -33,7 +31,17 @@ public final class PromptScript {
 
     deinit { host.release(functions) }
 
-    private static let library = Library([.init("list_directory") { listDirectory(Call($0)) }])
+    private static let library = Library([
+        .init("list_directory") { listDirectory(Call($0)) }, .init("part") { loadPart(Call($0)) },
+    ])
+
+    /// (name) -> the function that is a part of the prompt.
+    private static func loadPart(_ call: Call) -> Int32 {
+        guard let name = call.string(1), call.stack.pushModule("runloop.prompt.\(name)") else {
+            return call.raise("there is no such part of the prompt")
+        }
+        return call.values(1)
+    }
 
     /// (path) -> the names in a directory; those of directories end with a slash.
     private static func listDirectory(_ call: Call) -> Int32 {
@@ -53,12 +61,28 @@ public final class PromptScript {
 
     // MARK: What the prompt asks
 
+    /// What the chunk of an entry is called, in messages and tracebacks.
+    public enum ChunkName {
+        /// "stdin", or what a guest's are called.
+        case input
+        /// "[1]", "[2]" …
+        case numbered
+        /// That of a file.
+        case file(String)
+    }
+
     /// Compiles an entry and leaves its function on `main`'s stack, for `LuaHost.start`; or says what is wrong with it.
-    public func compile(_ text: String) -> String? {
+    public func compile(_ text: String, name: ChunkName = .input) -> String? {
         let stack = host.stack
+        let kind: String? =
+            switch name {
+            case .input: nil
+            case .numbered: "numbered"
+            case .file(let path): path
+            }
         let base = stack.top
         // Not only for lack of memory: Control-C may meet any of these calls.
-        guard begin("compile"), stack.push(text), stack.call(arguments: 1, results: 2),
+        guard begin("compile"), stack.push(text), stack.push(kind), stack.call(arguments: 2, results: 2),
             stack.type(base + 1) == .function
         else {
             let message = host.popMessage()
@@ -79,10 +103,12 @@ public final class PromptScript {
     }
 
     /// The text that shows the topmost `count` values of a coroutine; nil for no values. Sets `_` and `_1` and so on.
-    public func show(_ source: Stack, _ count: Int32, width: Int, color: Bool, deep: Bool = false) -> String? {
+    public func show(
+        _ source: Stack, _ count: Int32, width: Int, color: Bool, deep: Bool = false, plain: Bool = false
+    ) -> String? {
         let stack = host.stack
         guard stack.reserve(count + 30), source.reserve(count + 1),
-            begin(deep ? "show_deep" : "show")
+            begin(deep ? "show_deep" : plain ? "show_plain" : "show")
         else { return "not enough memory" }
         stack.push(width)
         stack.push(color)
@@ -91,6 +117,29 @@ public final class PromptScript {
         defer { stack.pop() }
         return stack.string(-1)
     }
+
+    /// The text that shows an error, whose value is on top of a coroutine's stack, if that is known. Sets `_error`.
+    public func failed(_ source: Stack?, _ failure: Failure, width: Int, color: Bool) -> String {
+        let stack = host.stack
+        let base = stack.top
+        guard stack.reserve(30), source?.reserve(1) ?? true, begin("failed") else { return failure.traceback }
+        defer { stack.pop(stack.top - base) }
+        stack.push(width)
+        stack.push(color)
+        stack.push(failure.cause != .raised)
+        guard stack.push(failure.traceback) else { return failure.traceback }
+        if let source {
+            source.pushCopy(of: -1)
+            source.move(1, to: stack)
+        } else {
+            stack.pushCopy(of: -1)
+        }
+        guard stack.call(arguments: 5, results: 1), let text = stack.string(-1) else { return failure.traceback }
+        return ([text] + failure.places).joined(separator: "\n")
+    }
+
+    /// The last error once more, with its traceback.
+    public func traceback() -> String { call("traceback")?.first.flatMap { $0 } ?? "there was no error" }
 
     /// What may stand at the end of a text: where it begins, in bytes, and the candidates.
     public func complete(_ text: String) -> (start: Int, candidates: [String]) {
@@ -101,8 +150,8 @@ public final class PromptScript {
     }
 
     /// The reference text for a name, or what there is instead.
-    public func help(_ name: String) -> String {
-        let results = call("help", name) ?? []
+    public func help(_ name: String, width: Int = 80) -> String {
+        let results = call("help_for", name, "\(width)") ?? []
         return results.compactMap { $0 }.first ?? "no help"
     }
 

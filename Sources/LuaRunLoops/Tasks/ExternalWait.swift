@@ -83,6 +83,7 @@ extension LuaHost {
                     timedOut()
                 })
         else { return nil }
+        fiber.waitsSince = loop.latestDate.nanoseconds
         let modes = waitingModes
         let wait = ExternalWait(fiber, modes: modes, name: "\(name)")
         waits.byNumber[number] = wait

@@ -9,6 +9,7 @@ enum TaskBinding {
             .init("await") { task($0).run { (task, call) throws(Misuse) in try wait(for: task, call) } },
             .init("cancel") { task($0).run { task, call in call.answer(task.cancel(from: call.stack)) } },
             .init("status") { task($0).answer { $0.status } },
+            .init("traceback") { task($0).run { task, call in traceback(task, call) } },
             .init("invalidate") { task($0).run { task, call in call.answer(task.cancel(from: call.stack)) } },
             .init("is_valid") { task($0).answer { !$0.isEnded } },
             .init("name") { task($0).answer { _ in "" } },
@@ -63,6 +64,14 @@ enum TaskBinding {
         task.observe()
         guard let count = task.push(onto: call.stack, 1) else { throw .noMemory }
         return task.results < 0 ? call.raiseValue() : call.values(count)
+    }
+
+    /// Of the one that waits, or runs; what a failed one died of, as long as nobody has asked; otherwise nil.
+    private static func traceback(_ task: LuaTask, _ call: Call) -> Int32 {
+        guard !task.isEnded else { return task.failure.map { call.answer($0.traceback) } ?? call.answerNil() }
+        let fiber = task.fiber
+        let head = fiber.state == .waiting ? call.luaHost.waitText(fiber) : "running"
+        return call.answer(Failure(head, frames: call.luaHost.frames(of: fiber)).traceback)
     }
 
     private static func text(_ task: LuaTask, _ call: Call) -> String {

@@ -100,6 +100,7 @@ extension Call {
         if let refusal = refusalToWait(in: name) { return .refused(refusal) }
         let host = luaHost
         guard let fiber = host.beginWait(in: name, cancel: cancel) else { return .refused(raiseOutOfMemory()) }
+        fiber.waitsSince = host.loop.latestDate.nanoseconds
         return .begun(fiber)
     }
 

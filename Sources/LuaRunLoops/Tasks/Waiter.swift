@@ -130,6 +130,14 @@ package final class Waiter: RunLoop.ItemOwner {
         host.resume(fiber, arguments: 1)
     }
 
+    /// What it waits for, and how long that may still take: "task made at app.lua:3", "fd 5, 1.8 s to go".
+    func detail(_ now: Int64, _ host: LuaHost) -> String? {
+        var parts = tasks.filter { !$0.isEnded }.map { host.title(of: $0.fiber) }
+        if let port { parts.append("fd \(port.fd)") }
+        if let timer { parts.append("\(Time.short(max(0, timer.pointee.fireDate - now))) s to go") }
+        return parts.isEmpty ? nil : parts.joined(separator: ", ")
+    }
+
     // MARK: The end of the wait
 
     /// Forgets everything it waits for.

@@ -14,6 +14,7 @@ enum AttachCommand {
 
     struct Options {
         var codes: [String] = []
+        var asksWhere = false
         var target: String?
         var showsHelp = false
 
@@ -28,6 +29,7 @@ enum AttachCommand {
                 case "-e":
                     guard let code = rest.popFirst() else { throw .init(message: "'-e' needs code to run") }
                     codes.append(code)
+                case "--where": asksWhere = true
                 case _ where argument.hasPrefix("-e"): codes.append(String(argument.unicodeScalars.dropFirst(2)))
                 case _ where argument.hasPrefix("-"):
                     throw .init(message: "unknown option '\(argument)'; 'rlhost attach --help' lists them")
@@ -35,6 +37,9 @@ enum AttachCommand {
                     throw .init(message: "one process at a time, not '\(target ?? "")' and '\(argument)'")
                 default: target = argument
                 }
+            }
+            guard !asksWhere || target != nil || showsHelp else {
+                throw .init(message: "--where needs a process: rlhost attach PID|NAME --where")
             }
             guard codes.isEmpty || target != nil || showsHelp else {
                 throw .init(message: "-e needs a process to run in: rlhost attach PID|NAME -e code")
@@ -45,9 +50,10 @@ enum AttachCommand {
     static let usage = """
         usage: rlhost attach                          list the processes that can be attached to
                rlhost attach PID|NAME                 open a prompt in one
-               rlhost attach PID|NAME [-e code] …     run code in one, print its values
-        A process can be attached to that was started by 'rlhost --attach' or 'rlhost --attach=NAME', or whose
-        script has called rl.attach(), by the user whose process it is.
+               rlhost attach PID|NAME [-e code] …     run code in one, print its values; commands, too: -e .why
+               rlhost attach PID|NAME --where         show where one is, with the stack of what runs
+        Any rlhost can be attached to by the user whose process it is, unless that was forbidden: by --no-attach, by
+        RLHOST_ATTACH=off in its environment, or by its script, which has called rl.attach(false).
         exit status: 0 all went well, 1 code raised an error, 64 wrong use, 69 the process cannot be attached
         to, does not answer or has ended, 130 interrupted
 
@@ -81,7 +87,8 @@ enum AttachCommand {
             Program.report("attach: \(error.message)")
             return Status.unavailable
         }
-        if !options.codes.isEmpty { return AttachRunner(connection).run(options.codes) }
+        let codes = (options.asksWhere ? [".where"] : []) + options.codes
+        if !codes.isEmpty { return AttachRunner(connection).run(codes) }
         return AttachPrompt(connection).run()
     }
 
@@ -89,7 +96,7 @@ enum AttachCommand {
         let targets = AttachTarget.all()
         guard !targets.isEmpty else {
             Program.report(
-                "attach: no process of yours can be attached to; start one by 'rlhost --attach', or have it call rl.attach()"
+                "attach: there is no rlhost of yours that can be attached to"
             )
             return Status.unavailable
         }

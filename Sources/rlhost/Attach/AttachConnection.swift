@@ -12,6 +12,7 @@ final class AttachConnection {
     private(set) var script = ""
     private(set) var release = ""
     private var lastEntry = 0
+    private var lastQuestion = 0
     private(set) var isLost = false
     private var busyTimer: RunLoop.Timer?
 
@@ -89,10 +90,32 @@ final class AttachConnection {
         lose()
     }
 
-    /// A question that Lua in the process answers, or nil if it takes too long.
+    /// A question that Lua in the process answers, or nil if it takes too long. Nothing else goes on meanwhile.
     func question(_ request: Attach.Request, _ text: String, seconds: Double) -> String? {
         guard !isLost, case .success(let answer) = ask(request, text, seconds: seconds) else { return nil }
         return answer
+    }
+
+    /// The same without waiting for it. `waits` is called if the answer takes a while; with `withdraw` nobody waits any more.
+    func ask(_ request: Attach.Request, _ text: String = "", _ answered: @escaping (String) -> Void) {
+        guard !isLost else { return }
+        lastQuestion += 1
+        let number = lastQuestion
+        let conversation = remote.request(request.rawValue, ProcessText.withBytes(of: text) { Array($0) })
+        let settle: (Result<[UInt8], RunLoop.RemotePort.Failure>) -> Void = { [weak self] result in
+            guard let self, lastQuestion == number, case .success(let bytes) = result else { return }
+            busyTimer?.invalidate()
+            answered(String(decoding: bytes, as: UTF8.self))
+        }
+        if let result = conversation.result { return settle(result) }
+        conversation.completion = settle
+        watchForPatience()
+    }
+
+    /// The answer to the last question is not wanted any more.
+    func withdraw() {
+        lastQuestion += 1
+        busyTimer?.invalidate()
     }
 
     private func ask(
@@ -104,18 +127,26 @@ final class AttachConnection {
         ).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Sends an entry; its end is an event.
-    func enter(_ text: String, width: Int, usesColor: Bool, isDeep: Bool = false) {
+    /// Sends an entry, numbered by itself; its end is an event.
+    func enter(_ entry: Attach.Entry) {
         lastEntry += 1
-        let entry = Attach.Entry(
-            number: lastEntry, text: text, width: width, usesColor: usesColor, isDeep: isDeep)
+        var entry = entry
+        entry.number = lastEntry
         let bytes = entry.bytes
         let conversation = remote.request(Attach.Request.enter.rawValue, bytes)
         if case .failure(.transport(let reason))? = conversation.result { return refuse(reason) }
         conversation.completion = { [weak self] result in
             if case .failure(.transport(let reason)) = result { self?.refuse(reason) }
         }
-        let timer = RunLoop.Timer(fireDate: loop.now + .seconds(3)) { [weak self] _, _ in self?.waits() }
+        watchForPatience()
+    }
+
+    /// Longer than a process takes that is not busy.
+    private static let moment = Duration.milliseconds(300)
+
+    private func watchForPatience() {
+        busyTimer?.invalidate()
+        let timer = RunLoop.Timer(fireDate: loop.now + Self.moment) { [weak self] _, _ in self?.waits() }
         busyTimer = timer
         loop.add(timer, to: .common)
     }

@@ -13,7 +13,17 @@ final class AttachPrompt: Prompt {
     private var ports: [RunLoop.FDPort] = []
     private var input: RunLoop.FDPort?
     private var entryRuns = false
+    /// A command waits for its answer.
+    private var isAsking = false
     private var hasFailed = false
+    /// Lua of our own, which says when an entry is complete. It lives until the process ends.
+    private lazy var grammar: PromptScript? = {
+        guard let host = LuaHost(loop: loop), host.openLibraries(ignoringEnvironment: true) == nil,
+            let script = PromptScript(host)
+        else { return nil }
+        _ = Unmanaged.passRetained(host)
+        return Unmanaged.passRetained(script).takeUnretainedValue()
+    }()
     /// How often Control-C was pressed since the entry began.
     private var interrupts = 0
     private var inputHasEnded = false
@@ -32,11 +42,15 @@ final class AttachPrompt: Prompt {
         Terminal.atExit { AttachPrompt.current?.leave() }
         connection.received = { [unowned self] event, bytes in take(event, bytes) }
         connection.waits = { [unowned self] in
-            note("\(connection.target.text) is busy; the entry waits for its turn (Control-C takes it back)")
+            note(
+                "\(connection.target.text) is busy; it will be done in its turn (Control-C takes it back, .where shows where it is)"
+            )
         }
         connection.lost = { [unowned self] in
-            report("\(connection.target.text) has ended")
+            // First: nothing is to be asked of it any more.
             end(AttachCommand.Status.unavailable)
+            isAsking = false
+            report("\(connection.target.text) has ended")
         }
         guard watch() else {
             Program.report("standard input cannot be watched")
@@ -48,7 +62,8 @@ final class AttachPrompt: Prompt {
                 "rlhost \(Program.version), attached to \(connection.target.text)\(script) [\(connection.release)]\n"
                     + "Control-D leaves, and the process goes on\n", to: 1)
         }
-        prompt()
+        if let notice = display?.edit({ REPL.historyNotice($0.history) }) { report(notice) }
+        proceed()
         if connection.isLost { connection.lost() }
         while status == nil { loop.run() }
         connection.close()
@@ -109,19 +124,20 @@ final class AttachPrompt: Prompt {
         if !incomplete.isEmpty {
             let rest = incomplete
             incomplete = ""
-            evaluate(rest)
+            evaluate(Entry(text: rest))
             if isBusy { return }
         }
         end(hasFailed && !showsPrompt ? 1 : 0)
     }
 
     override func isIncomplete(_ text: String) -> Bool {
-        // Who does not answer gets the entry as it is, and says what is wrong with it.
-        connection.question(.isIncomplete, text, seconds: 3) == "1"
+        // Not asked of the process, which may be busy.
+        grammar?.isIncomplete(text) ?? false
     }
 
     override func candidates(_ before: String) -> LineEditor.Completion {
-        var lines = (connection.question(.complete, before, seconds: 1) ?? "").split(separator: "\n").map(String.init)
+        var lines = (connection.question(.complete, before, seconds: 0.25) ?? "").split(separator: "\n").map(
+            String.init)
         guard let start = lines.first.flatMap({ Int($0) }) else {
             return LineEditor.Completion(start: before.utf8.count, candidates: [])
         }
@@ -129,8 +145,7 @@ final class AttachPrompt: Prompt {
         return LineEditor.Completion(start: start, candidates: lines)
     }
 
-    override func prompt(with text: String = "") {
-        guard status == nil, !isBusy else { return }
+    override func show() {
         let name = connection.target.name ?? "\(connection.target.process)"
         guard let display else {
             if showsPrompt { Output.write(incomplete.isEmpty ? "\(name)> " : ">> ", to: 1) }
@@ -140,25 +155,28 @@ final class AttachPrompt: Prompt {
         let events = display.edit { editor in
             editor.prompt = usesColor ? "\u{1B}[1m\(name)>\u{1B}[m " : "\(name)> "
             editor.continuationPrompt = ">> "
-            return editor.begin(with: text)
+            defer { nextText = "" }
+            return editor.begin(with: nextText)
         }
         handle(events)
     }
 
     // MARK: Entries
 
-    override var isBusy: Bool { entryRuns }
+    override var isBusy: Bool { entryRuns || isAsking }
 
-    override func evaluate(_ text: String, deep: Bool = false) {
+    override func evaluate(_ entry: Entry) {
+        let text = entry.text
         let isBlank = text.utf8.allSatisfy { $0 == 0x20 }
-        if isBlank { return prompt() }
+        if isBlank { return }
         accepted.append(text)
         entryRuns = true
         interrupts = 0
         // Its input must wait for it.
         if display == nil, let input { loop.remove(input, from: .default) }
         let width = display.map { $0.edit(\.columns) } ?? 80
-        connection.enter(text, width: width, usesColor: usesColor, isDeep: deep)
+        connection.enter(
+            Attach.Entry(number: 0, text: text, width: width, usesColor: usesColor, isDeep: entry.isDeep))
     }
 
     private func take(_ event: Attach.Event, _ bytes: [UInt8]) {
@@ -181,7 +199,7 @@ final class AttachPrompt: Prompt {
         loop.perform { [weak self] in
             guard let self else { return }
             if inputHasEnded { return inputEnded() }
-            prompt()
+            proceed()
             if display == nil, Terminal.bufferedInput > 0 { takeLines() }
         }
     }
@@ -194,16 +212,24 @@ final class AttachPrompt: Prompt {
 
     override func answer(_ command: REPL.Command) {
         switch command.name {
-        case "help": tell(.ask, "help \(command.argument)")
-        case "why": tell(.ask, "why")
-        case "timers": tell(.ask, "why", REPL.Command.timers(in:))
-        default: report(".mode: the process runs its loop itself; this prompt is there in all common modes")
+        case "help": ask(.ask, "help \(command.argument)")
+        case "where": ask(.whereabouts)
+        case "interrupt": ask(.interruptCallback)
+        default: ask(.ask, command.name)
         }
     }
 
-    private func tell(_ request: Attach.Request, _ text: String, _ change: (String) -> String = { $0 }) {
-        if let answer = connection.question(request, text, seconds: 5) { return say(change(answer)) }
-        if !connection.isLost { report("\(connection.target.text) is busy and has not answered for 5 s") }
+    private func ask(_ request: Attach.Request, _ text: String = "") {
+        isAsking = true
+        var isAnswered = false
+        connection.ask(request, text) { [weak self] answer in
+            guard let self else { return }
+            say(answer)
+            isAsking = false
+            isAnswered = true
+            proceed()
+        }
+        if isAnswered || connection.isLost { isAsking = false }
     }
 
     // MARK: Control-C, Control-Z
@@ -212,11 +238,18 @@ final class AttachPrompt: Prompt {
 
     /// One that sits in a C function, or in another program, does not notice; and this is no reason to stay.
     override func interruptBusy() {
+        if isAsking {
+            connection.withdraw()
+            isAsking = false
+            return report("interrupted!")
+        }
         interrupts += 1
         connection.interrupt()
         if interrupts == 2 { note("it has not ended yet; a third Control-C leaves it to the process to end it") }
         if interrupts > 2 { end(130) }
     }
+
+    override func explain() { if !isBusy { ask(.whereabouts) } }
 
     override func suspendTerminal() { Terminal.setRaw(false) }
     override func resumeTerminal() { Terminal.setRaw(true) }

@@ -68,7 +68,11 @@ final class AttachRunner {
     private func evaluate(_ text: String) {
         ended = connection.isLost ? "lost" : nil
         guard ended == nil else { return }
-        connection.enter(text, width: width, usesColor: usesColor)
+        if let command = REPL.Command(text) {
+            perform(command)
+        } else {
+            enter(text)
+        }
         while ended == nil {
             if connection.loop.run() == .finished, ended == nil { ended = "lost" }
         }
@@ -76,6 +80,43 @@ final class AttachRunner {
         case "failed": status = 1
         case "interrupted" where status == 0: status = hasInterrupted ? 130 : 1
         default: break
+        }
+    }
+
+    private func enter(_ text: String, isDeep: Bool = false) {
+        connection.enter(
+            Attach.Entry(
+                number: 0, text: text, width: width, usesColor: usesColor, isDeep: isDeep, isWhole: true,
+                isPlain: isatty(1) == 0))
+    }
+
+    /// Those commands of the prompt that make sense for a script.
+    private func perform(_ command: REPL.Command) {
+        func fail(_ message: String) {
+            Program.report(message)
+            ended = "failed"
+        }
+        func ask(_ request: Attach.Request, _ text: String = "") {
+            connection.ask(request, text) { [unowned self] answer in
+                Output.write(answer + "\n", to: 1)
+                ended = "ok"
+                connection.loop.stop()
+            }
+        }
+        switch command.name {
+        case "help" where command.argument.isEmpty: fail(".help: a name is expected: .help rl.sleep")
+        case "help": ask(.ask, "help \(command.argument)")
+        case "why", "timers", "tasks", "traceback": ask(.ask, command.name)
+        case "where": ask(.whereabouts)
+        case "interrupt": ask(.interruptCallback)
+        case "inspect" where command.argument.isEmpty:
+            fail(".inspect: an expression is expected: .inspect package.loaded")
+        case "inspect":
+            enter("=" + command.argument, isDeep: true)
+        case "load":
+            guard let text = REPL.Command.read(command.argument, fail) else { return }
+            enter(text)
+        default: fail(REPL.Command.unknown(command.name))
         }
     }
 

@@ -8,6 +8,8 @@ struct AttachTarget {
     let name: String?
     /// XDG_RUNTIME_DIR as the process has it; nil: not set.
     let runtimeDirectory: String?
+    /// It has no port, and opens one when it is asked.
+    var isAsked = false
 
     /// Why there is no such process, or none that answers.
     struct Failure: Error { let message: String }
@@ -17,14 +19,16 @@ struct AttachTarget {
     /// "process 123", or with its name.
     var text: String { "process \(process)" + (name.map { " (\($0))" } ?? "") }
 
-    /// Those of this user, by number.
+    /// Those of this user, by number: the ones that have a port, and the ones that would open one if they were asked.
     ///
     /// A process that was started by a daemon may have another environment than a shell, and so have its sockets elsewhere:
     /// all places are looked at where they can be.
     static func all() -> [AttachTarget] {
         let own = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
+        let others = processes()
         var places: [String?] = [own]
-        for place in [nil, "/run/user/\(getuid())"] as [String?] where !places.contains(place) { places.append(place) }
+        for place in [nil, "/run/user/\(getuid())"] + others.map(\.runtimeDirectory) as [String?]
+        where !places.contains(place) { places.append(place) }
         var targets: [Int32: AttachTarget] = [:]
         for place in places {
             useRuntimeDirectory(place)
@@ -34,7 +38,56 @@ struct AttachTarget {
             }
         }
         useRuntimeDirectory(own)
+        for other in others where targets[other.process] == nil && Attach.canAsk(other.process) {
+            targets[other.process] = other
+        }
         return targets.values.sorted { $0.process < $1.process }
+    }
+
+    /// The processes of this user that run this program, with the directory for sockets that each was started with.
+    private static func processes() -> [AttachTarget] {
+        guard let directory = opendir("/proc"), let program = firstLine("/proc/self/comm") else { return [] }
+        defer { closedir(directory) }
+        var found: [AttachTarget] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            var information = stat()
+            guard let process = Int32(name), process != getpid(), stat("/proc/\(name)", &information) == 0,
+                information.st_uid == geteuid(), firstLine("/proc/\(name)/comm") == program
+            else { continue }
+            found.append(
+                AttachTarget(
+                    process: process, name: nil, runtimeDirectory: runtimeDirectory(of: process), isAsked: true))
+        }
+        return found
+    }
+
+    private static func runtimeDirectory(of process: Int32) -> String? {
+        let variables = Attach.contents(of: "/proc/\(process)/environ")?.split(separator: "\0") ?? []
+        return variables.first { $0.hasPrefix("XDG_RUNTIME_DIR=/") }.map {
+            String($0.dropFirst("XDG_RUNTIME_DIR=".count))
+        }
+    }
+
+    /// Has it open its port, if it has none.
+    func opened() throws(Failure) -> AttachTarget {
+        guard isAsked else { return self }
+        Attach.ask(process)
+        for _ in 0..<150 {
+            Self.useRuntimeDirectory(runtimeDirectory)
+            for name in (try? RunLoop.MessagePort.names(withPrefix: "\(Attach.prefix)\(process)")) ?? [] {
+                guard let (process, title) = Attach.parse(portName: name), process == self.process else { continue }
+                return AttachTarget(process: process, name: title, runtimeDirectory: runtimeDirectory)
+            }
+            usleep(20_000)
+        }
+        let state =
+            isStopped
+            ? "it is stopped; 'kill -CONT \(process)' lets it go on"
+            : "it does not allow it, or is in a function of C, or of the system, that takes its time"
+        throw Failure(message: "\(text) has not let anybody in for 3 s: \(state)")
     }
 
     static func useRuntimeDirectory(_ path: String?) {
@@ -45,7 +98,13 @@ struct AttachTarget {
     static func find(_ text: String) throws(Failure) -> AttachTarget {
         let targets = all()
         if let process = Int32(text), text.allSatisfy({ ("0"..."9").contains($0) }) {
-            if let target = targets.first(where: { $0.process == process }) { return target }
+            if let target = targets.first(where: { $0.process == process }) { return try target.opened() }
+            // Under another name, it is the same program.
+            if Attach.canAsk(process) {
+                return try AttachTarget(
+                    process: process, name: nil, runtimeDirectory: runtimeDirectory(of: process), isAsked: true
+                ).opened()
+            }
             throw Failure(message: whyNot(process))
         }
         let found = targets.filter { $0.name == text }
@@ -73,7 +132,7 @@ struct AttachTarget {
         }
         let program = Self.firstLine("/proc/\(process)/comm").map { " (\($0))" } ?? ""
         return
-            "process \(process)\(program) cannot be attached to: start it by 'rlhost --attach', or have its script call rl.attach()"
+            "process \(process)\(program) cannot be attached to: it is no rlhost, or does not allow it (--no-attach, RLHOST_ATTACH=off, rl.attach(false))"
     }
 
     private static func owner(_ user: uid_t) -> String? {

@@ -25,8 +25,14 @@ extension REPL {
             ("break", "", "as a line's end: drop the unfinished entry"),
             ("mode", "[name]", "show or set the mode in which the prompt runs the loop"),
             ("timers", "", "list the timers of the loop"),
+            ("tasks", "", "list the tasks that wait: in what, where, since when"),
             ("why", "", "list what keeps the loop alive"),
+            ("where", "", "show where the process is, also while it is busy"),
+            ("interrupt", "", "end the callback that runs, and not the process"),
             ("inspect", "expression", "show a value with all that is in it"),
+            ("time", "code", "run code, and say how long it took"),
+            ("traceback", "", "show the last error once more, with its traceback"),
+            ("edit", "", "edit the last entry in $EDITOR; Control-X Control-E edits this one"),
             ("exit", "", "leave; so does Control-D on an empty line"),
         ]
 
@@ -48,16 +54,6 @@ extension REPL {
         static func unknown(_ name: String) -> String {
             let near = all.map(\.name).first { $0.hasPrefix(name) || name.hasPrefix($0) }
             return "unknown command '.\(name)'" + (near.map { " (did you mean '.\($0)'?)" } ?? "; .help lists them")
-        }
-
-        /// The timers among what keeps a loop alive.
-        static func timers(in why: String) -> String {
-            var seen: Set<String> = []
-            let timers = why.split(separator: "\n").map(\.trimmed).filter { text in
-                (text.hasPrefix("timer") || text.hasPrefix("task") || text.hasPrefix("request"))
-                    && seen.insert(text).inserted
-            }
-            return timers.isEmpty ? "no timers" : timers.joined(separator: "\n")
         }
 
         /// The text of a file, as an entry; nil, and told why, if it cannot be had.

@@ -85,8 +85,20 @@ extension REPL {
                 queue.unlock()
                 if !printed.isEmpty { bytes += editor.interleave(printed) }
                 guard !bytes.isEmpty else { return }
+                // The terminal would put another return there, and recordings of it would show that.
+                if bytes.contains(13), Terminal.addsReturns { bytes = Self.withoutReturns(bytes) }
                 bytes.withUnsafeBytes { _ = Descriptor.write($0, to: terminal) }
             }
+        }
+
+        /// The bytes without the carriage returns that stand before line feeds.
+        private static func withoutReturns(_ bytes: [UInt8]) -> [UInt8] {
+            var result: [UInt8] = []
+            result.reserveCapacity(bytes.count)
+            for (place, byte) in bytes.enumerated() {
+                if byte != 13 || place + 1 == bytes.count || bytes[place + 1] != 10 { result.append(byte) }
+            }
+            return result
         }
 
         /// Whoever holds the editor draws when done with it, so nothing is left over.

@@ -13,7 +13,7 @@ final class REPL: Prompt {
     private let script: PromptScript
     /// With an editor: its keys.
     private lazy var keyboard = Keyboard { [unowned self] in takeKeys() }
-    private var mode = RunLoop.Mode(rawValue: "repl")
+    private var mode: RunLoop.Mode
     /// Standard input: the keyboard's source, or a port.
     private var input: RunLoop.Item?
     private var observer: RunLoop.Observer?
@@ -22,10 +22,15 @@ final class REPL: Prompt {
     /// The entry that runs, or waits.
     private var task: MainTask?
     private var taskRuns = false
+    /// How often Control-C was pressed while the entry waited.
+    private var interrupts = 0
 
     /// nil when there is not enough memory.
-    init?(_ host: LuaHost) {
+    ///
+    /// - Parameter mode: in which the loop runs while one types.
+    init?(_ host: LuaHost, mode: RunLoop.Mode) {
         self.host = host
+        self.mode = mode
         guard let script = PromptScript(host) else { return nil }
         self.script = script
         super.init(host.loop)
@@ -40,7 +45,8 @@ final class REPL: Prompt {
             guard host.endingStatus == nil else { return status = host.endingStatus }
             // It has met a callback, but the entry that runs the loop is what the user sees.
             if taskRuns, failure.cause == .interrupted { return interruptEntry() }
-            report(failure.text)
+            let width = display.map { $0.edit(\.columns) } ?? 80
+            report(script.failed(host.uncaughtValue, failure, width: width, color: colorsErrors))
         }
         Terminal.atExit { REPL.current?.leave() }
         LuaHost.setLastWords(Terminal.sayFarewell)
@@ -48,13 +54,14 @@ final class REPL: Prompt {
             guard Linux.Thread.isMain, let prompt = REPL.current else { return }
             prompt.lendTerminal(begins != 0)
         }
-        host.loop.addCommonMode(mode)
+        host.loop.addCommonMode("repl")
         guard watch() else {
             Program.report("standard input cannot be watched")
             return 1
         }
+        if let notice = display?.edit({ Self.historyNotice($0.history) }) { report(notice) }
         if startUpFile, display != nil { runStartUpFile() }
-        prompt()
+        proceed()
         while status == nil {
             host.loop.run(in: mode)
             if let ending = host.endingStatus { status = ending }
@@ -128,9 +135,7 @@ final class REPL: Prompt {
         return LineEditor.Completion(start: start, candidates: candidates)
     }
 
-    override func prompt(with text: String = "") {
-        guard status == nil else { return }
-        if task != nil { return }
+    override func show() {
         var first = script.text(ofGlobal: "_PROMPT")
         let further = script.text(ofGlobal: "_PROMPT2") ?? ">> "
         guard let display else {
@@ -143,7 +148,8 @@ final class REPL: Prompt {
         let events = display.edit { editor in
             editor.prompt = first ?? "> "
             editor.continuationPrompt = further
-            return editor.begin(with: text)
+            defer { nextText = "" }
+            return editor.begin(with: nextText)
         }
         handle(events)
     }
@@ -163,29 +169,42 @@ final class REPL: Prompt {
     // What one tries who knows other prompts.
     private static let farewells = ["exit", "quit"]
 
-    override func evaluate(_ text: String, deep: Bool = false) {
-        if let message = script.compile(text) {
-            report(message)
-            return prompt()
+    /// One for each entry on a terminal; lines of a file are "stdin", as for lua.
+    private func chunkName(_ entry: Entry) -> PromptScript.ChunkName {
+        if let file = entry.file { return .file(file) }
+        return display == nil ? .input : .numbered
+    }
+
+    override func evaluate(_ entry: Entry) {
+        if let message = script.compile(entry.text, name: chunkName(entry)) {
+            return report(message)
         }
-        if !text.utf8.allSatisfy({ $0 == 0x20 }) { accepted.append(text) }
+        if !entry.text.utf8.allSatisfy({ $0 == 0x20 }) { accepted.append(entry.text) }
         var hasEnded = false
+        let width = display.map { $0.edit(\.columns) } ?? 80
+        let begin = host.loop.now
+        var computed = Duration.zero
+        var goesOnSince = begin
+        interrupts = 0
         let task = host.start { task in
             task.onResults = { [unowned self] thread, count in
-                let width = display.map { $0.edit(\.columns) } ?? 80
-                if let text = script.show(thread, count, width: width, color: usesColor, deep: deep) {
+                if let text = script.show(thread, count, width: width, color: usesColor, deep: entry.isDeep) {
                     Output.write(text + "\n", to: 1)
                 }
+                if entry.isTimed { tell(host.loop.now - begin, computed) }
                 hasEnded = true
                 ended()
             }
-            task.onFailure = { [unowned self] failure in
-                report(failure.cause == .cancelled ? "interrupted!" : failure.traceback)
+            task.onError = { [unowned self] stack, failure in
+                report(script.failed(stack, failure, width: width, color: colorsErrors))
+                if entry.isTimed { tell(host.loop.now - begin, computed) }
                 hasEnded = true
                 ended()
             }
             task.onRunning = { [unowned self] runs in
                 taskRuns = runs
+                let now = host.loop.now
+                if runs { goesOnSince = now } else { computed += now - goesOnSince }
                 // What the entry runs, `io.read` or another program, finds the terminal as it was.
                 guard display != nil else { return }
                 guard runs else { return keyboard.resume() }
@@ -193,16 +212,25 @@ final class REPL: Prompt {
                 host.handInterruptOver()
             }
         }
-        if hasEnded { return prompt() }
+        if hasEnded { return }
         self.task = task
         if task == nil {
             report("not enough memory")
-            prompt()
         } else if display == nil {
             // Its input must wait for it.
             input.map { host.loop.remove($0, from: mode) }
             host.loop.add(waiting, to: mode)
         }
+    }
+
+    private func tell(_ total: Duration, _ computed: Duration) {
+        func text(_ time: Duration) -> String {
+            let (seconds, attoseconds) = time.components
+            let microseconds = seconds * 1_000_000 + attoseconds / 1_000_000_000_000
+            let digits = "\(microseconds % 1_000_000)"
+            return "\(microseconds / 1_000_000)." + String(repeating: "0", count: 6 - digits.utf8.count) + digits + " s"
+        }
+        say("took \(text(total)); the loop stood still for \(text(computed))")
     }
 
     /// Keeps the loop running while an entry waits and nothing is read.
@@ -218,24 +246,36 @@ final class REPL: Prompt {
         // Not from inside the task: it has not been put away yet.
         host.loop.perform(in: [mode]) { [weak self] in
             guard let self else { return }
-            prompt()
+            proceed()
             if display == nil, Terminal.bufferedInput > 0 { takeLines() }
         }
     }
 
+    override var absentCommands: Set<String> { ["where", "interrupt"] }
+
     override func answer(_ command: Command) {
         switch command.name {
-        case "help": say(script.help(command.argument))
+        case "help": say(script.help(command.argument, width: display.map { $0.edit(\.columns) } ?? 80))
         case "why": say(host.why())
-        case "timers": say(Command.timers(in: host.why()))
-        default:
-            if command.argument == "common" {
-                report("\"common\" is not a mode one can run in: it stands for all common modes")
-            } else if !command.argument.isEmpty {
-                currentMode = RunLoop.Mode(rawValue: command.argument)
-            }
-            say("the prompt runs the loop in mode \"\(currentMode)\"")
+        case "timers": say(host.timersText())
+        case "tasks": say(host.tasksText())
+        case "traceback": say(script.traceback())
+        default: changeMode(command.argument)
         }
+    }
+
+    private func changeMode(_ name: String) {
+        if name == "common" {
+            report("\"common\" is not a mode one can run in: it stands for all common modes")
+        } else if !name.isEmpty {
+            let mode = RunLoop.Mode(rawValue: name)
+            guard host.loop.modeNames.contains(mode) || mode == .default else {
+                let names = host.loop.modeNames.map { "\"\($0)\"" }.sorted().joined(separator: ", ")
+                return report("the loop has no mode \"\(name)\"; there are: \(names)")
+            }
+            currentMode = mode
+        }
+        say("the prompt runs the loop in mode \"\(currentMode)\"")
     }
 
     // MARK: Control-C, Control-D, Control-Z
@@ -259,7 +299,25 @@ final class REPL: Prompt {
         host.loop.stopAll()
     }
 
-    override func interruptBusy() { task?.cancel() }
+    /// The first one cancels the entry where it waits. One that goes on all the same is ended for good by the second.
+    override func interruptBusy() {
+        guard let task else { return }
+        interrupts += 1
+        if interrupts > 1 {
+            task.abandon()
+            report("interrupted!")
+            return ended()
+        }
+        task.cancel()
+        if self.task === task, !task.hasEnded, display != nil {
+            say("(the entry goes on; press Control-C again to end it for good)")
+        }
+    }
+
+    override func explain() {
+        Terminal.flush()
+        Output.write(host.why() + "\n", to: 2)
+    }
 
     override func suspendTerminal() { _ = keyboard.pause() }
     override func resumeTerminal() { keyboard.resume() }

@@ -59,14 +59,14 @@ struct AttachNameTests {
         #expect(nobody.status == 69 && nobody.errors == "rlhost: attach: there is no process 4194305\n")
         let huge = try Binary.run(["attach", "99999999999"], environment: environment)
         #expect(huge.status == 69 && huge.errors.contains("99999999999"), "\(huge)")
-        let plain = try Binary.Process(["-e", AttachedProcess.script])
+        let plain = try Binary.Process(["--no-attach", "-e", AttachedProcess.script])
         #expect(plain.waitForOutput("ready"))
         let refused = try Binary.run(["attach", "\(plain.pid)"], environment: environment)
         #expect(refused.status == 69)
         #expect(
             refused.errors
-                == "rlhost: attach: process \(plain.pid) (rlhost) cannot be attached to: start it by "
-                + "'rlhost --attach', or have its script call rl.attach()\n")
+                == "rlhost: attach: process \(plain.pid) (rlhost) cannot be attached to: it is no rlhost, "
+                + "or does not allow it (--no-attach, RLHOST_ATTACH=off, rl.attach(false))\n")
         plain.signal(SIGKILL)
         let target = try AttachedProcess(folder: folder)
         target.process.signal(SIGSTOP)

@@ -12,8 +12,8 @@ struct AttachPromptTests {
         try session.until("the prompt") { $0.picture.last == "\(target.pid)> |" }
         #expect(session.picture.first?.hasPrefix("rlhost ") == true)
         try session.type("\u{0C}local t = {\r")
-        try session.until(["\(target.pid)> local t = {", ">> |"])
-        try session.type("  4, 5 }\r")
+        try session.until(["\(target.pid)> local t = {", ">>   |"])
+        try session.type("4, 5 }\r")
         try session.until(["\(target.pid)> local t = {", ">>   4, 5 }", "\(target.pid)> |"])
         try session.type("#t + 1\r")
         try session.until("3") { $0.picture.suffix(2) == ["3", "\(target.pid)> |"] }
@@ -22,7 +22,7 @@ struct AttachPromptTests {
         try session.until("the whole name") { $0.picture.last == "\(target.pid)> counter|" }
         try session.type(" > 0\r")
         try session.until("true") { $0.picture.suffix(2) == ["true", "\(target.pid)> |"] }
-        try session.type("\u{1B}[A\u{1B}[A")
+        try session.type("\u{10}\u{10}")
         try session.until("the entry before") { $0.picture.last == "\(target.pid)> #t + 1|" }
         try session.type("\u{03}")
         try session.until("an empty prompt") {
@@ -49,7 +49,7 @@ struct AttachPromptTests {
         let prompt = "\(target.pid)> "
         try session.type("\u{0C}rl.sleep(0.2) return 'later'\r'ahead'\r")
         try session.until([
-            prompt + "rl.sleep(0.2) return 'later'", "later", prompt + "'ahead'", "ahead", prompt + "|",
+            prompt + "rl.sleep(0.2) return 'later'", "\"later\"", prompt + "'ahead'", "\"ahead\"", prompt + "|",
         ])
         try session.type("\u{0C}rl.sleep(1000)\r")
         try session.until("the entry") { $0.picture == ["\(target.pid)> rl.sleep(1000)", "|"] }
@@ -78,7 +78,8 @@ struct AttachPromptTests {
         try session.until("the prompt") { $0.picture.last == "\(target.pid)> |" }
         for (command, part) in [
             (".timers", "every 0.01 s"), (".why", "every 0.01 s"), (".help rl.sleep", "rl.sleep(seconds)"),
-            (".help", ".inspect expression"), (".mode", "the process runs its loop itself"), (".wy", "unknown command"),
+            (".help", ".inspect expression"), (".mode", "unknown command '.mode'"), (".tasks", "no tasks wait"),
+            (".where", "nothing runs"), (".wy", "unknown command"),
             (".inspect", "an expression is expected"), (".inspect {{{{{1}}}}}", "{ { { { { 1 } } } } }"),
             (".load nothing.lua", "cannot open nothing.lua"), ("help(rl.after)", "rl.after(seconds"),
         ] {

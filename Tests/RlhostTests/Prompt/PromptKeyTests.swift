@@ -105,7 +105,7 @@ struct PromptKeyTests {
         try session.type("\u{1A}")
         try session.until("the shell") { $0.text.last == "$ |" }
         try session.type("fg\r")
-        try session.until(ending: "slept", "> |")
+        try session.until(ending: "\"slept\"", "> |")
         try session.type("rl.after(0.1, function() os.execute 'kill -STOP $PPID' end) typed = 1\rty")
         try session.until("the shell") { $0.text.last == "$ |" }
         try session.type("fg\n")  // the shell has not got its settings back
@@ -173,17 +173,22 @@ struct PromptKeyTests {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()
         try session.type("'one'\r'two'\r'three'\r")
-        try session.until(ending: "> 'three'", "three", "> |")
+        try session.until(ending: "> 'three'", "\"three\"", "> |")
         try session.type("\u{12}n")
         try session.until(ending: "reverse search 'n': 'o|ne'")
         try session.type("\r")
-        try session.until(ending: "> 'one'", "one", "> |")
+        try session.until(ending: "> 'one'", "\"one\"", "> |")
         try session.type("kept\u{12}tw\u{07}")
         try session.until(ending: "> kept|")
-        try session.type("\u{1B}[A\u{1B}[A")
+        try session.type("\u{10}\u{10}")
         try session.until(ending: "> 'three'|")
-        try session.type("\u{1B}[B\u{1B}[B")
+        try session.type("\u{0E}\u{0E}")
         try session.until(ending: "> kept|")
+        // The arrows look for what begins like the line.
+        try session.type("\u{15}'t\u{1B}[A\u{1B}[A")
+        try session.until(ending: "> 'two'|")
+        try session.type("\u{1B}[B\u{1B}[B")
+        try session.until(ending: "> 't|")
     }
 
     @Test(
@@ -201,7 +206,7 @@ struct PromptKeyTests {
             ("loop:next", "loop:next_fire_date"), ("tabl", "table"), ("whil", "while"),
             ("require 'runl", "require 'runloop"), ("require('mod", "require('module_of_mine"),
             ("io.open('some", "io.open('some_file.txt"), ("name:upp", "name:upper"), ("trap.fie", "trap.fie"),
-            ("kept_lo", "kept_local"), (".tim", ".timers"), ("-- tabl", "-- tabl"),
+            ("kept_lo", "kept_local"), (".ins", ".inspect"), ("-- tabl", "-- tabl"),
             ("kept_local.inn", "kept_local.inner_field"),
         ] {
             session.forget()

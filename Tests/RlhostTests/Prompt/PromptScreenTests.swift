@@ -27,7 +27,7 @@ struct PromptScreenTests {
         let before = count(session)
         try session.until("more ticks") { count($0) > before + 3 && Self.isWhole($0, "> " + typed) }
         try session.type("\u{15}rl.stop() n = -1e9 error 'x'\r")
-        try session.until("the error") { $0.screen.transcript.contains { $0.contains("stdin:1: x") } }
+        try session.until("the error") { $0.screen.transcript.contains { $0.contains("]:1: x") } }
         // Nothing was lost or torn.
         let ticks = session.screen.transcript.compactMap { line in
             line.hasPrefix("tick ") ? Int(line.dropFirst(5)) : nil
@@ -123,7 +123,7 @@ struct PromptScreenTests {
         let session = try PromptSession(columns: columns, rows: rows, environment: environment, folder: folder)
         try session.until(ending: "started up", "> |")
         try session.type("greeting\r")
-        try session.until(ending: "hello", "> |")
+        try session.until(ending: "\"hello\"", "> |")
         let ignoring = try PromptSession(
             ["-E", "-i"], columns: columns, rows: rows, environment: environment, folder: folder)
         try ignoring.untilPrompt()

@@ -105,7 +105,10 @@ final class PromptSession {
         while !bytes.isEmpty {
             let part = bytes.prefix(512)
             let count = part.withUnsafeBytes { write(master, $0.baseAddress, $0.count) }
-            guard count > 0 else { throw Failure(description: "cannot write: \(errno)") }
+            guard count > 0 else {
+                hasEnded = true
+                throw Failure(description: "cannot write: \(errno)")
+            }
             bytes = bytes.dropFirst(count)
             _ = read(milliseconds: 0)
         }
@@ -211,11 +214,17 @@ final class PromptSession {
         try until("the rows\n\(rows.joined(separator: "\n"))\n") { Array($0.picture.dropFirst()) == rows }
     }
 
+    /// How often two carriage returns have come in a row.
+    private(set) var doubledReturns = 0
+
     /// How many escape sequences have come.
     private(set) var sequences = 0
 
     /// Called with the screen after every portion of output.
     var watch: ((PromptSession) -> Void)?
+
+    /// The program has closed the terminal.
+    private(set) var hasEnded = false
 
     /// Returns false at the end of the program.
     private func read(milliseconds: Int32) -> Bool {
@@ -223,7 +232,13 @@ final class PromptSession {
         guard poll(&ready, 1, milliseconds) > 0 else { return true }
         var bytes = [UInt8](repeating: 0, count: 1 << 16)
         let count = bytes.withUnsafeMutableBytes { Glibc.read(master, $0.baseAddress, $0.count) }
-        guard count > 0 else { return false }
+        guard count > 0 else {
+            hasEnded = true
+            return false
+        }
+        for (place, byte) in bytes[..<count].enumerated() where byte == 13 && place > 0 && bytes[place - 1] == 13 {
+            doubledReturns += 1
+        }
         sequences += bytes[..<count].count { $0 == 0x1B }
         screen.write(Array(bytes[..<count]))
         watch?(self)

@@ -8,7 +8,7 @@ struct PromptTests {
     func basics(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()
-        #expect(session.text.first?.hasPrefix("Lua 5.4") == true)
+        #expect(session.text.first?.hasPrefix("rlhost 0.") == true)
         try session.type("1 + 1\r")
         try session.until(ending: "> 1 + 1", "2", "> |")
         try session.type("=3\r")
@@ -96,8 +96,8 @@ struct PromptTests {
                 """)
         #expect(
             run.output.replacing(/(>>? )+/, with: "").split(separator: "\n").dropFirst() == [
-                "2", "11", "12\tshadows", "3", "27", "1\tnil", "nil", "5\t5", "3\tnil", "1\tnil",
-                "shadows\t1", "closed at the end",
+                "2", "11", "12\t\"shadows\"", "3", "27", "1\tnil", "nil", "5\t5", "3\tnil", "1\tnil",
+                "\"shadows\"\t1", "closed at the end",
             ])
         #expect(run.errors.contains("attempt to assign to const variable 'a'"))
         #expect(run.errors.contains("variable 'bad' got a non-closable value"))
@@ -109,7 +109,7 @@ struct PromptTests {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()
         try session.type("rl.after(0.01, function() print 'fired' end) rl.sleep(0.05) return 'slept'\r")
-        try session.until("what it returns") { $0.text.suffix(3) == ["fired", "slept", "> |"] }
+        try session.until("what it returns") { $0.text.suffix(3) == ["fired", "\"slept\"", "> |"] }
         // What is typed meanwhile is for the next prompt.
         try session.type("print 'waits' rl.sleep(0.05)\r1 + 1\r")
         try session.until(ending: "waits", "> 1 + 1", "2", "> |")
@@ -148,7 +148,7 @@ struct PromptTests {
                 """#)
         let lines = run.output.replacing(/(?m)^(>>? )+/, with: "").split(separator: "\n").map(String.init)
         #expect(lines[1] == #"{ 1, "two", { a = 1, ["a b"] = true, b = 2 }, x = { y = { w = {…}, z = {} } } }"#)
-        #expect(lines[2] == "a string\tanother")
+        #expect(lines[2] == "\"a string\"\t\"another\"")
         #expect(lines[3] == "{ self = <cycle> }")
         #expect(lines[4] == "150")
         #expect(lines.contains("  … 50 more"))
@@ -167,7 +167,7 @@ struct PromptTests {
         try session.enter(".help", showing: ".inspect expression")
         try session.enter(".help rl.sleep", showing: "rl.sleep(seconds)")
         try session.enter("help(rl.current().run)", showing: "loop:run(")
-        try session.enter("help 'timer'", showing: "timer:fire_date()")
+        try session.enter("help 'timer'", showing: "timer:fire_date()  When it fires next")
         try session.enter(".load load.lua", showing: "from a file")
         try session.enter("loaded", showing: "from a file")
         try session.enter(".timers", showing: "no timers")
@@ -200,7 +200,7 @@ struct PromptTests {
     func plain() throws {
         let run = try Binary.run(
             ["-i"], input: "1 +\n2\nrl.sleep(0.01) return 'slept'\nio.read()\nthis line\nerror('oops', 0)\n")
-        #expect(run.output.hasPrefix("Lua 5.4") && run.output.hasSuffix("\n> >> 3\n> slept\n> this line\n> > "))
+        #expect(run.output.hasPrefix("Lua 5.4") && run.output.hasSuffix("\n> >> 3\n> \"slept\"\n> \"this line\"\n> > "))
         #expect(run.errors.hasPrefix("oops\nstack traceback:") && run.status == 0)
     }
 }

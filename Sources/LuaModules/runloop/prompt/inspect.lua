@@ -1,11 +1,13 @@
 -- Shows values as text: called with nothing, returns the function that does it. Reads tables raw, so that looking at a value
 -- runs none of its code; the exception is __tostring, whose errors are shown in place of the value.
 
-local type, tostring, pcall, next, rawlen, rawget = type, tostring, pcall, next, rawlen, rawget
-local getmetatable = debug.getmetatable
-local format, gsub, rep, match, find = string.format, string.gsub, string.rep, string.match, string.find
+local type, tostring, pcall, next, rawlen, rawget, rawequal = type, tostring, pcall, next, rawlen, rawget, rawequal
+local getmetatable, getinfo, getlocal, getupvalue = debug.getmetatable, debug.getinfo, debug.getlocal, debug.getupvalue
+local format, gsub, rep, match, find, sub, byte = string.format, string.gsub, string.rep, string.match, string.find,
+  string.sub, string.byte
 local concat, sort = table.concat, table.sort
-local math_type, huge = math.type, math.huge
+local math_type, huge, floor = math.type, math.huge, math.floor
+local status = coroutine.status
 
 local KEYWORDS = {}
 for word in ([[and break do else elseif end false for function goto if in local nil not or repeat return then true until
@@ -13,20 +15,53 @@ for word in ([[and break do else elseif end false for function goto if in local 
 
 -- At most so many entries of one table, so many in all, and so many keys that are sorted.
 local OF_ONE, IN_ALL, SORTED = 100, 1000, 20000
+-- Arrays of more elements than this are set in columns, if they do not fit a line.
+local IN_A_ROW = 6
 
 local PALETTE = { string = "32", number = "36", boolean = "33", ["nil"] = "33", key = "", other = "35", mark = "2" }
+
+-- Text that a terminal may see -------------------------------------------------------------------------------------------
 
 local ESCAPES = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"', ["\a"] = "\\a",
   ["\b"] = "\\b", ["\f"] = "\\f", ["\v"] = "\\v", ["\27"] = "\\27" }
 
+-- How many characters a text has; nil if it is not UTF-8. Not utf8.len, which is the script's to remove.
+local function length_of(text)
+  if not find(text, "[\128-\255]") then return #text end
+  local at, count, size = 1, 0, #text
+  while at <= size do
+    local c = byte(text, at)
+    local tail = c < 0x80 and 0 or c >= 0xC2 and c < 0xE0 and 1 or c >= 0xE0 and c < 0xF0 and 2 or c >= 0xF0 and c < 0xF5 and 3
+    if not tail or not find(text, "^" .. rep("[\128-\191]", tail), at + 1) then return nil end
+    at, count = at + tail + 1, count + 1
+  end
+  return count
+end
+
+local function hex(c) return format("\\x%02x", byte(c)) end
+local function escape_all(characters) return (gsub(characters, ".", hex)) end
+
+-- What looks like text and is not: controls beyond ASCII, and marks that turn the direction of writing.
+local function without_tricks(text)
+  if not find(text, "[\128-\255]") then return text end
+  if not length_of(text) then return (gsub(text, "[\128-\255]", hex)) end
+  text = gsub(text, "\xC2[\x80-\x9F]", escape_all)
+  text = gsub(text, "\xE2\x80[\x8E\x8F\xA8-\xAE]", escape_all)
+  return (gsub(text, "\xE2\x81[\xA6-\xA9]", escape_all))
+end
+
 local function quote(text)
   text = gsub(text, '[%c\\"]', function(c) return ESCAPES[c] end)
   text = gsub(text, "(%c)(%d?)", function(c, digit)
-    return format(digit == "" and "\\%d%s" or "\\%03d%s", c:byte(), digit)
+    return format(digit == "" and "\\%d%s" or "\\%03d%s", byte(c), digit)
   end)
-  -- Bytes that are no text would garble the terminal.
-  if not utf8.len(text) then text = gsub(text, "[\128-\255]", function(c) return format("\\x%02x", c:byte()) end) end
-  return '"' .. text .. '"'
+  return '"' .. without_tricks(text) .. '"'
+end
+
+-- A text of the script's own: its lines stay, everything else that is no text becomes visible.
+local function harmless(text)
+  text = gsub(text, "[^\n\t\32-\126\128-\255]", function(c) return ESCAPES[c] or format("\\%d", byte(c)) end)
+  return without_tricks(text)
 end
 
 local function number_text(value)
@@ -51,38 +86,82 @@ end
 
 local function describe(value)
   local ok, text = pcall(tostring, value)
-  if ok then return text end
-  return format("<%s %p: error in __tostring: %s>", type(value), value, type(text) == "string" and text or type(text))
+  if ok then return harmless(text) end
+  return format("<%s %p: error in __tostring: %s>", type(value), value, type(text) == "string" and harmless(text) or type(text))
 end
 
--- inspect(value, options): `depth` of tables (3), `width` of a line (80), `color`, `quoted` (strings at the top, too).
-return function(value, options)
-  local depth_limit, width, color = options.depth or 3, options.width or 80, options.color
+-- `(a, b, ...)` and `app.lua:12`; a function of C has neither.
+local function signature(fn)
+  local info = getinfo(fn, "Su")
+  if info.what == "C" then return nil, nil end
+  local names = {}
+  for i = 1, info.nparams do names[i] = getlocal(fn, i) or "?" end
+  if info.isvararg then names[#names + 1] = "..." end
+  local place = info.source ~= "=[rlhost]" and info.short_src .. ":" .. info.linedefined or nil
+  return "(" .. concat(names, ", ") .. ")", place
+end
+
+-- `function area(width, height) shapes.lua:3`. `title` is the name of one of Lua's or ours, with its arguments.
+local function function_text(fn, title, name)
+  local arguments, place = signature(fn)
+  if title then
+    return format("function %s%s %s", title, find(title, "(", 1, true) and "" or arguments or "(...)", place or "built in")
+  end
+  name = name and " " .. name or ""
+  return format("function%s%s %s", name, arguments or format(" %p", fn), place or "built in")
+end
+
+local function thread_text(thread)
+  local state = status(thread)
+  local info
+  for level = 0, 5 do
+    info = getinfo(thread, level, "Sl")
+    if not info or info.currentline > 0 then break end
+  end
+  return format("thread %p %s", thread, state) .. (info and format(" at %s:%d", info.short_src, info.currentline) or "")
+end
+
+-- inspect(value, options): `depth` of tables (3), `width` of a line (80), `color`, `deep` (metatables, upvalues, fields of
+-- objects), `reset` (what ends a colour), `title_of(fn)`, `name_of(fn)` and `fields_of(object)`.
+local function inspect(value, options)
+  local depth_limit, width, color, deep = options.depth or 3, options.width or 80, options.color, options.deep
+  local title_of, name_of, fields_of = options.title_of, options.name_of, options.fields_of
+  local reset = options.reset or "\27[m"
   local budget = IN_ALL
   local path = {}
 
   local function paint(kind, text)
     local code = color and PALETTE[kind]
     if not code or code == "" then return text end
-    return "\27[" .. code .. "m" .. text .. "\27[m"
+    return "\27[" .. code .. "m" .. text .. reset
   end
 
-  local function scalar(item)
+  local function scalar(item, is_named)
     local kind = type(item)
     if kind == "string" then return paint("string", quote(item)) end
     if kind == "number" then return paint("number", number_text(item)) end
     if kind == "boolean" or kind == "nil" then return paint(kind, tostring(item)) end
+    if kind == "function" then
+      return paint("other", function_text(item, title_of and title_of(item), not is_named and name_of and name_of(item)))
+    end
+    if kind == "thread" then return paint("other", thread_text(item)) end
     return paint("other", describe(item))
   end
 
   local show
 
-  local function key_text(key, depth)
+  local function key_text(key)
     if type(key) == "string" and find(key, "^[%a_][%w_]*$") and not KEYWORDS[key] then return paint("key", key) end
     if type(key) == "table" then return "[" .. paint("other", describe(key)) .. "]" end
     return "[" .. scalar(key) .. "]"
   end
 
+  local function columns(text)
+    if color then text = gsub(text, "\27%[[%d;]*m", "") end
+    return length_of(text) or #text
+  end
+
+  -- Entries as text; how many of them are elements of the array; how many are not shown.
   local function entries_of(item, depth)
     local entries = {}
     local length = rawlen(item)
@@ -102,6 +181,7 @@ return function(value, options)
       end
       add(show(rawget(item, i), depth + 1))
     end
+    local elements = #entries
     local keys, more = {}, 0
     for key in next, item do
       if not (math_type(key) == "integer" and key >= 1 and key <= length) then
@@ -114,36 +194,109 @@ return function(value, options)
         left = left + #keys - i + 1
         break
       end
-      add(key_text(keys[i], depth) .. " = " .. show(rawget(item, keys[i]), depth + 1))
+      add(key_text(keys[i]) .. " = " .. show(rawget(item, keys[i]), depth + 1, true))
     end
-    left = left + more
-    if left > 0 then add(paint("mark", "… " .. left .. " more")) end
-    return entries
+    return entries, elements, left + more
   end
 
-  local function columns(text)
-    if color then text = gsub(text, "\27%[[%d;]*m", "") end
-    return utf8.len(text) or #text
+  -- Puts the first `count` entries together, so that as many as there is room for stand in one line, each in its column.
+  local function in_columns(item, entries, count, room)
+    local widest = 0
+    for i = 1, count do
+      if find(entries[i], "\n", 1, true) then return entries end
+      local own = columns(entries[i])
+      if own > widest then widest = own end
+    end
+    local per_row = floor((room + 1) / (widest + 2))
+    if per_row < 2 then return entries end
+    local rows, at = {}, 1
+    while at <= count do
+      local row = {}
+      for i = at, at + per_row - 1 < count and at + per_row - 1 or count do
+        local blanks = rep(" ", widest - columns(entries[i]))
+        local is_number = type(rawget(item, i)) == "number"
+        row[#row + 1] = is_number and blanks .. entries[i] or entries[i] .. (i < count and "," or "") .. blanks
+        if is_number and i < count then row[#row] = row[#row] .. "," end
+      end
+      rows[#rows + 1] = gsub(gsub(concat(row, " "), " +$", ""), ",$", "")
+      at = at + per_row
+    end
+    for i = count + 1, #entries do rows[#rows + 1] = entries[i] end
+    return rows
   end
 
-  function show(item, depth)
-    if type(item) ~= "table" then return scalar(item) end
+  -- What belongs to a value without being a field of it: { name, value }.
+  local function hidden_parts(item)
+    local parts = {}
+    if type(item) == "function" then
+      for i = 1, 255 do
+        local name, held = getupvalue(item, i)
+        if not name then break end
+        if name ~= "_ENV" then parts[#parts + 1] = { name ~= "" and name or "(upvalue " .. i .. ")", held } end
+      end
+    elseif type(item) == "userdata" and fields_of then
+      parts = fields_of(item) or parts
+    end
     local metatable = getmetatable(item)
-    if type(metatable) == "table" and rawget(metatable, "__tostring") ~= nil then return paint("other", describe(item)) end
-    if path[item] then return paint("mark", "<cycle>") end
-    if next(item) == nil then return "{}" end
-    if depth >= depth_limit then return paint("mark", "{…}") end
-    path[item] = true
-    local entries = entries_of(item, depth)
-    path[item] = nil
-    local line = "{ " .. concat(entries, ", ") .. " }"
-    local name = type(metatable) == "table" and rawget(metatable, "__name")
-    if type(name) == "string" then line, name = name .. " " .. line, name .. " " else name = "" end
+    if type(metatable) == "table" and type(item) ~= "string" and (type(item) ~= "userdata" or #parts == 0) then
+      parts[#parts + 1] = { "<metatable>", metatable }
+    end
+    return parts
+  end
+
+  local function add_parts(entries, item, depth)
+    local parts = hidden_parts(item)
+    for i = 1, #parts do
+      if budget <= 0 then break end
+      budget = budget - 1
+      entries[#entries + 1] = paint("mark", parts[i][1]) .. " = " .. show(parts[i][2], depth + 1, true)
+    end
+  end
+
+  local function enclose(entries, rows, name, depth)
+    local line = name .. "{ " .. concat(entries, ", ") .. " }"
     if not find(line, "\n", 1, true) and columns(line) + depth * 2 <= width then return line end
     local indent = rep("  ", depth + 1)
-    return name .. "{\n" .. indent .. concat(entries, ",\n" .. indent) .. "\n" .. rep("  ", depth) .. "}"
+    return name .. "{\n" .. indent .. concat(rows, ",\n" .. indent) .. "\n" .. rep("  ", depth) .. "}"
   end
 
-  if type(value) == "string" and not options.quoted then return value end
+  function show(item, depth, is_named)
+    local kind = type(item)
+    if kind ~= "table" then
+      local text = scalar(item, is_named)
+      if not deep or kind ~= "function" and kind ~= "userdata" or path[item] or depth >= depth_limit then return text end
+      local entries = {}
+      path[item] = true
+      add_parts(entries, item, depth)
+      path[item] = nil
+      if #entries == 0 then return text end
+      return enclose(entries, entries, text .. " ", depth)
+    end
+    local metatable = getmetatable(item)
+    local is_described = type(metatable) == "table" and rawget(metatable, "__tostring") ~= nil
+    if is_described and not deep then return paint("other", describe(item)) end
+    if path[item] then return paint("mark", "<cycle>") end
+    if next(item) == nil and not (deep and metatable) then return "{}" end
+    if depth >= depth_limit then return paint("mark", "{…}") end
+    path[item] = true
+    local entries, elements, left = entries_of(item, depth)
+    if deep then add_parts(entries, item, depth) end
+    path[item] = nil
+    local rows = entries
+    if elements > IN_A_ROW then rows = in_columns(item, entries, elements, width - depth * 2 - 2) end
+    if left > 0 then
+      local more = paint("mark", "… " .. left .. " more")
+      if rows ~= entries then rows[#rows + 1] = more end
+      entries[#entries + 1] = more
+    end
+    local name = type(metatable) == "table" and rawget(metatable, "__name")
+    name = type(name) == "string" and harmless(name) .. " " or ""
+    if is_described then name = paint("other", describe(item)) .. " " end
+    return enclose(entries, rows, name, depth)
+  end
+
   return show(value, 0)
 end
+
+return { inspect = inspect, describe = describe, harmless = harmless, signature = signature, length_of = length_of,
+  function_text = function_text }

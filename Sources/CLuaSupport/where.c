@@ -1,0 +1,22 @@
+// Where Lua code is.
+#include "private.h"
+
+#include <string.h>
+
+enum { LEVELS = 1000 };
+
+int cl_place(lua_State *thread, char *source) {
+  lua_Debug debug;
+  for (int level = 0; level < LEVELS && lua_getstack(thread, level, &debug); level++) {
+    lua_getinfo(thread, "Sl", &debug);
+    if (debug.currentline <= 0 || cl_is_hosts(&debug)) continue;
+    memcpy(source, debug.short_src, sizeof debug.short_src);
+    return debug.currentline;
+  }
+  return 0;
+}
+
+lua_State *cl_innermost(cl_host *host) {
+  // The main coroutine is for code that runs outside tasks.
+  return host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main;
+}

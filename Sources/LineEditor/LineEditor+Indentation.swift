@@ -1,0 +1,30 @@
+extension LineEditor {
+    /// Begins another line, indented as what is open there asks for. In a burst it is not: the text brings its own blanks.
+    func newLine() {
+        guard let indent, !isInBurst else {
+            indentedLine = nil
+            return buffer.replace(buffer.cursor..<buffer.cursor, with: ["\n"])
+        }
+        // A line of nothing but blanks becomes an empty one.
+        let line = buffer.startOfLine(buffer.cursor)
+        let start = line > 0 && buffer.isCursorInIndentation ? line : buffer.cursor
+        let before = TextBuffer.string(buffer.scalars[..<start]) + "\n"
+        buffer.replace(start..<buffer.cursor, with: ["\n"] + Array((indent(before) ?? "").unicodeScalars))
+        indentedLine = buffer.startOfLine(buffer.cursor)
+    }
+
+    /// Moves the line as its first word wants it, `end` for example, while its blanks are ours.
+    func reindent() {
+        guard let indent, let line = indentedLine else { return }
+        guard line == buffer.startOfLine(buffer.cursor), line > 0 else { return indentedLine = nil }
+        let blanks = buffer.scalars[line...].prefix { $0 == " " }.count
+        guard let wanted = indent(TextBuffer.string(buffer.scalars[..<buffer.cursor])), wanted.utf8.count != blanks
+        else {
+            return
+        }
+        let cursor = buffer.cursor
+        guard cursor > line + blanks else { return }
+        buffer.replace(line..<line + blanks, with: Array(wanted.unicodeScalars))
+        buffer.move(to: cursor - blanks + wanted.unicodeScalars.count)
+    }
+}

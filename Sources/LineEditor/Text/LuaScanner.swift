@@ -1,0 +1,77 @@
+/// A lexer of Lua 5.4 source, finished or not: knows where strings, comments, names and numbers end.
+struct LuaScanner {
+    let bytes: [UInt8]
+    private(set) var position = 0
+
+    init(bytes: [UInt8]) { self.bytes = bytes }
+
+    func peek(_ distance: Int = 0) -> UInt8? {
+        position + distance < bytes.count ? bytes[position + distance] : nil
+    }
+
+    mutating func advance(_ count: Int) { position = min(position + count, bytes.count) }
+
+    mutating func skip(while condition: (UInt8) -> Bool) {
+        while let byte = peek(), condition(byte) { position += 1 }
+    }
+
+    static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
+
+    static func isName(_ byte: UInt8) -> Bool {
+        (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte) || byte == 0x5F || isDigit(byte)
+    }
+
+    mutating func takeName() -> String {
+        let start = position
+        skip(while: Self.isName)
+        return String(decoding: bytes[start..<position], as: UTF8.self)
+    }
+
+    mutating func skipNumber() {
+        let isHexadecimal = peek() == 0x30 && peek(1).map { $0 | 0x20 } == UInt8(ascii: "x")
+        if isHexadecimal { advance(2) }
+        let exponent = UInt8(ascii: isHexadecimal ? "p" : "e")
+        while let byte = peek(), Self.isName(byte) || byte == UInt8(ascii: ".") {
+            // Two dots in a row are an operator: 1..2 is an error in Lua, but 1 .. 2 is being typed.
+            if byte == UInt8(ascii: "."), peek(1) == byte { return }
+            advance(1)
+            if byte | 0x20 == exponent, peek() == UInt8(ascii: "+") || peek() == UInt8(ascii: "-") { advance(1) }
+        }
+    }
+
+    mutating func skipShortString() {
+        let quote = peek()
+        advance(1)
+        while let byte = peek(), byte != 0x0A {
+            if byte == 0x5C {
+                // \z and a backslash at the end of a line let the string go on behind the line break.
+                let isSkippingBlanks = peek(1) == UInt8(ascii: "z")
+                advance(2)
+                if isSkippingBlanks { skip { $0 == 0x20 || (0x09...0x0D).contains($0) } }
+                continue
+            }
+            advance(1)
+            if byte == quote { return }
+        }
+    }
+
+    /// Skips `[==[ … ]==]`, to the end of the text if it is not closed; false if no long bracket begins here.
+    mutating func skipLongBracket() -> Bool {
+        guard peek() == UInt8(ascii: "[") else { return false }
+        var level = 0
+        while peek(1 + level) == UInt8(ascii: "=") { level += 1 }
+        guard peek(1 + level) == UInt8(ascii: "[") else { return false }
+        advance(level + 2)
+        while let byte = peek() {
+            advance(1)
+            guard byte == UInt8(ascii: "]") else { continue }
+            var count = 0
+            while count < level, peek(count) == UInt8(ascii: "=") { count += 1 }
+            if count == level, peek(level) == UInt8(ascii: "]") {
+                advance(level + 1)
+                return true
+            }
+        }
+        return true
+    }
+}

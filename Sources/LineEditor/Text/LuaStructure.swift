@@ -1,0 +1,142 @@
+/// What the editor wants to know of Lua's structure: blocks, for indentation; brackets, for the one that belongs to another;
+/// the last argument, for Alt-. — of text that need not be finished, or Lua at all. All of it O(n).
+public struct LuaStructure: Sendable {
+    public init() {}
+
+    private enum Kind { case name, keyword, string, number, comment, symbol }
+
+    private struct Token {
+        var kind: Kind
+        var range: Range<Int>
+        var text: String
+    }
+
+    /// What one level is indented by.
+    private static let step = 2
+    private static let keywords: Set<String> = [
+        "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local", "nil",
+        "not", "or", "repeat", "return", "then", "true", "until", "while",
+    ]
+    private static let opening: Set<String> = ["function", "do", "then", "repeat", "else", "{"]
+    private static let closing: Set<String> = ["end", "until", "else", "elseif", "}"]
+    private static let partners: [String: String] = ["(": ")", "[": "]", "{": "}"]
+
+    private func tokens(_ text: String) -> [Token] {
+        let bytes = Array(text.utf8)
+        var scanner = LuaScanner(bytes: bytes)
+        var tokens: [Token] = []
+        while let byte = scanner.peek() {
+            let start = scanner.position
+            var kind = Kind.symbol
+            switch byte {
+            case 0x20, 0x09...0x0D:
+                scanner.advance(1)
+                continue
+            case UInt8(ascii: "-") where scanner.peek(1) == byte:
+                scanner.advance(2)
+                if !scanner.skipLongBracket() { scanner.skip { $0 != 0x0A } }
+                kind = .comment
+            case UInt8(ascii: "\""), UInt8(ascii: "'"):
+                scanner.skipShortString()
+                kind = .string
+            case UInt8(ascii: "["):
+                if scanner.skipLongBracket() { kind = .string } else { scanner.advance(1) }
+            case UInt8(ascii: "0")...UInt8(ascii: "9"):
+                scanner.skipNumber()
+                kind = .number
+            default:
+                if LuaScanner.isName(byte) {
+                    kind = Self.keywords.contains(scanner.takeName()) ? .keyword : .name
+                } else {
+                    scanner.advance(1)
+                }
+            }
+            let range = start..<scanner.position
+            tokens.append(Token(kind: kind, range: range, text: String(decoding: bytes[range], as: UTF8.self)))
+        }
+        return tokens
+    }
+
+    // MARK: Indentation
+
+    /// The blanks that the last line of a text should begin with; nil where they mean something: inside of a long string or
+    /// comment.
+    ///
+    /// A line that opens blocks moves the next ones by one step, however many it opens, and what closes them comes back to where
+    /// that line began.
+    public func indentation(of text: String) -> String? {
+        let lastLine = text.utf8.lastIndex(of: 0x0A).map { text.utf8.distance(from: text.utf8.startIndex, to: $0) + 1 }
+        guard let lastLine else { return "" }
+        // Where the block that is open began: the indentation of that line.
+        var open: [(line: Int, indentation: Int)] = []
+        var lineStart = 0
+        var line = 0
+        let bytes = Array(text.utf8)
+        func blanks(at start: Int) -> Int { bytes[start...].prefix { $0 == 0x20 || $0 == 0x09 }.count }
+        var scanned = 0
+        var closer: Int?
+        for token in tokens(text) {
+            if token.range.lowerBound < lastLine, token.range.upperBound >= lastLine {
+                if token.kind == .string || token.kind == .comment { return nil }
+            }
+            while let end = bytes[scanned..<token.range.lowerBound].firstIndex(of: 0x0A) {
+                lineStart = end + 1
+                line += 1
+                scanned = end + 1
+            }
+            scanned = token.range.lowerBound
+            let isInLastLine = token.range.lowerBound >= lastLine
+            let isFirst = token.range.lowerBound == lineStart + blanks(at: lineStart)
+            if isInLastLine, !isFirst { break }
+            guard token.kind == .keyword || token.kind == .symbol else { continue }
+            if Self.closing.contains(token.text), let block = open.popLast(), isInLastLine {
+                closer = block.indentation
+            }
+            if Self.opening.contains(token.text), !isInLastLine {
+                open.append((line, blanks(at: lineStart)))
+            }
+        }
+        if let closer { return String(repeating: " ", count: closer) }
+        guard let block = open.last else { return "" }
+        return String(repeating: " ", count: block.indentation + Self.step)
+    }
+
+    // MARK: Brackets
+
+    /// The two brackets that belong together, one of which is before or behind the cursor, in UTF-8 bytes.
+    public func brackets(_ text: String, cursor: Int) -> (Int, Int)? {
+        var open: [Token] = []
+        for token in tokens(text) where token.kind == .symbol {
+            if Self.partners[token.text] != nil {
+                open.append(token)
+            } else if Self.partners.values.contains(token.text) {
+                guard let partner = open.popLast(), Self.partners[partner.text] == token.text else { return nil }
+                let pair = (partner.range.lowerBound, token.range.lowerBound)
+                if [pair.0, pair.1].contains(cursor - 1) || pair.0 == cursor { return pair }
+            }
+        }
+        return nil
+    }
+
+    // MARK: The last argument
+
+    /// The last operand of an entry: a name with its fields, a string or a number; nil if there is none.
+    public func lastArgument(of text: String) -> String? {
+        let tokens = tokens(text).filter { $0.kind != .comment }
+        guard
+            var first = tokens.lastIndex(where: {
+                $0.kind == .name || $0.kind == .string || $0.kind == .number
+                    || ["nil", "true", "false"].contains($0.text)
+            })
+        else { return nil }
+        let last = first
+        // A field brings what it is a field of.
+        while first >= 2, tokens[last].kind == .name, [".", ":"].contains(tokens[first - 1].text),
+            tokens[first - 2].kind == .name
+        {
+            first -= 2
+        }
+        return String(
+            decoding: Array(text.utf8)[tokens[first].range.lowerBound..<tokens[last].range.upperBound], as: UTF8.self)
+    }
+}

@@ -1,0 +1,264 @@
+-- What may stand at the cursor. No code of the script runs; see expressions.lua.
+
+local tokens, expressions, locals, reference, stdlib, names, list_directory, modes = ...
+local scan, KEYWORDS = tokens.scan, tokens.KEYWORDS
+local each_field, substance, resolve, beginning = expressions.each_field, expressions.substance, expressions.resolve,
+  expressions.beginning
+local PARTNER, CLOSER = expressions.PARTNER, expressions.CLOSER
+local type, next, ipairs, tostring = type, next, ipairs, tostring
+local find, match, sub, gsub, byte = string.find, string.match, string.sub, string.gsub, string.byte
+local sort, unpack = table.sort, table.unpack
+local globals, package = _G, package
+local plain = reference.plain
+
+-- Where the cursor is ----------------------------------------------------------------------------------------------------
+
+-- The innermost bracket that is open at the end, and the places of its own level from there on.
+local function open_bracket(found, last)
+  local depth = 0
+  for at = last, 1, -1 do
+    local text = found[at].kind == "operator" and found[at].text
+    if PARTNER[text] then depth = depth + 1
+    elseif CLOSER[text] then
+      if depth == 0 then return at end
+      depth = depth - 1
+    end
+  end
+end
+
+-- The annotated call whose argument a bracket holds, and which of its arguments; nil if it is none.
+local function call_of(found, bracket, last, scope)
+  local before = bracket - 1
+  if found[bracket].text == "{" and found[before] and found[before].text == "(" then before = before - 1 end
+  local first = found[before] and beginning(found, before)
+  if not first then return nil end
+  local known, after = resolve(found, first, scope, before)
+  if after <= before or not known or type(known.value) ~= "function" then return nil end
+  local name = names.of(known.value)
+  local position, depth = 1, 0
+  for at = bracket + 1, last do
+    local text = found[at].kind == "operator" and found[at].text
+    if CLOSER[text] then depth = depth + 1 elseif PARTNER[text] then depth = depth - 1
+    elseif text == "," and depth == 0 then position = position + 1 end
+  end
+  return name, name and reference.functions[plain(name)], position
+end
+
+-- The fields of the table that is being written as an argument, and those that it has already.
+local function options_at(found, last, scope)
+  local bracket = open_bracket(found, last)
+  if not bracket or found[bracket].text ~= "{" then return nil end
+  local _, entry = call_of(found, bracket, last, scope)
+  local fields = entry and reference.options_of(entry)
+  if not fields then return nil end
+  local given = {}
+  for at = bracket + 1, last do
+    if found[at].kind == "name" and found[at + 1] and found[at + 1].text == "=" then given[found[at].text] = true end
+  end
+  return fields, given
+end
+
+local IS_MODE = { mode = true, modes = true, reply_mode = true }
+local TAKES_MODE = { ["loop:add"] = true, ["loop:remove"] = true, ["loop:contains"] = true, ["loop:run_mode"] = true,
+  ["loop:add_common_mode"] = true, ["loop:next_fire_date"] = true }
+local TAKES_FILE = { ["io.open"] = true, ["io.lines"] = true, ["io.input"] = true, ["io.output"] = true, dofile = true,
+  loadfile = true, ["os.remove"] = true, ["os.rename"] = true }
+
+-- Files and modules ------------------------------------------------------------------------------------------------------
+
+local function starts_with(text, start) return sub(text, 1, #start) == start end
+
+local function split_path(path)
+  local folder, rest = match(path, "^(.*/)([^/]*)$")
+  return folder or "", rest or path
+end
+
+local function complete_file(partial, add)
+  local folder, start = split_path(partial)
+  for _, name in ipairs(list_directory(folder == "" and "." or folder)) do
+    if start ~= "" or byte(name) ~= 46 then add(folder .. name) end
+  end
+end
+
+local function complete_module(partial, add)
+  for _, known in ipairs { package.loaded, package.preload } do
+    for name in next, known do
+      if type(name) == "string" then add(name) end
+    end
+  end
+  local parents = match(partial, "^(.*%.)[^.]*$") or ""
+  for _, path in ipairs { package.path, package.cpath } do
+    for template in tostring(path):gmatch "[^;]+" do
+      local before, after = match(template, "^(.-)%?(.*)$")
+      if before then
+        local folder = before .. gsub(parents, "%.", "/")
+        for _, name in ipairs(list_directory(folder == "" and "." or folder)) do
+          local module = sub(name, -1) == "/" and match(after, "^/") and sub(name, 1, -2)
+            or sub(name, -#after) == after and sub(name, 1, -#after - 1)
+          if module and find(module, "^[%w_-]+$") then add(parents .. module) end
+        end
+      end
+    end
+  end
+end
+
+-- Candidates -------------------------------------------------------------------------------------------------------------
+
+-- Those that begin with what is there; without any, those that do if capital letters do not count.
+local function choose(candidates, partial)
+  local found, seen = {}, {}
+  local function take(fits)
+    for i = 1, #candidates do
+      local text = candidates[i]
+      if not seen[text] and fits(text) then
+        seen[text] = true
+        found[#found + 1] = text
+      end
+    end
+  end
+  take(function(text) return starts_with(text, partial) end)
+  if #found == 0 then
+    local small = partial:lower()
+    take(function(text) return starts_with(text:lower(), small) end)
+  end
+  sort(found)
+  return found
+end
+
+-- The text of a string token so far, behind its quote.
+local function in_string(found, add, scope)
+  local last = found[#found]
+  local opening = match(last.text, "^%[=*%[") or sub(last.text, 1, 1)
+  local partial = sub(last.text, #opening + 1)
+  local at = #found - 1
+  local before = found[at]
+  local start = last.first + #opening - 1
+  if not before then
+    if find(partial, "/", 1, true) then complete_file(partial, add) end
+    return start, partial
+  end
+  if before.text == "[" and at > 1 then
+    local first = beginning(found, at - 1)
+    if first then
+      each_field(substance((resolve(found, first, scope, at - 1))), function(key)
+        if type(key) == "string" and not find(key, "[%c\"'\\]") then add(key) end
+      end)
+      return start, partial
+    end
+  end
+  local bracket = open_bracket(found, at)
+  local field = before.text == "=" and found[at - 1] and found[at - 1].kind == "name" and found[at - 1].text
+  if not field and bracket and found[bracket].text == "{" and found[bracket - 1] and found[bracket - 1].text == "=" then
+    field = found[bracket - 2] and found[bracket - 2].text
+    local outer = open_bracket(found, bracket - 1)
+    bracket = outer or bracket
+  end
+  local callee = before.kind == "name" and before.text
+  local name, entry, position
+  if callee then
+    local first = beginning(found, at)
+    local known = first and resolve(found, first, scope, at)
+    name = known and type(known.value) == "function" and names.of(known.value)
+    entry, position = name and reference.functions[plain(name)], 1
+  elseif bracket then
+    name, entry, position = call_of(found, bracket, at, scope)
+  end
+  if callee == "require" or name == "require" then
+    complete_module(partial, add)
+  elseif field and IS_MODE[field] or name and TAKES_MODE[name] then
+    for _, mode in ipairs(modes()) do
+      if mode ~= "common" or field == "modes" or name == "loop:add" or name == "loop:remove" then add(mode) end
+    end
+  elseif field and entry then
+    for _, option in ipairs(reference.options_of(entry) or {}) do
+      if option.name == field then for _, text in ipairs(reference.literals(option.type)) do add(text) end end
+    end
+  elseif entry and entry.params[position] and #reference.literals(entry.params[position].type) > 0 then
+    for _, text in ipairs(reference.literals(entry.params[position].type)) do add(text) end
+  elseif name and TAKES_FILE[name] or find(partial, "^[~.]*/") or find(partial, "/", 1, true) then
+    complete_file(partial, add)
+  end
+  return start, partial
+end
+
+local function at_name(found, text, add, scope)
+  local last = found[#found]
+  local partial, at = "", #found
+  if last and last.last == #text and (last.kind == "name" or last.kind == "keyword") then
+    partial, at = last.text, at - 1
+  end
+  local start = #text - #partial
+  local link = found[at]
+  if last and last.kind == "number" and last.last == #text then return start, partial end
+  local function add_name(key)
+    if type(key) == "string" and find(key, "^[%a_][%w_]*$") and not KEYWORDS[key]
+      and (byte(key) ~= 95 or byte(partial) == 95) then add(key) end
+  end
+  if link and link.kind == "operator" and (link.text == "." or link.text == ":") then
+    local first = beginning(found, at - 1)
+    if not first then return start, partial end
+    local known = resolve(found, first, scope, at - 1)
+    local is_method = link.text == ":"
+    each_field(substance(known), function(key, field)
+      if not is_method or type(field) == "function" then add_name(key) end
+    end)
+    return start, partial
+  end
+  if link and (link.text == "{" or link.text == ",") then
+    local fields, given = options_at(found, at, scope)
+    if fields then
+      for _, field in ipairs(fields) do
+        if not given[field.name] and find(field.name, "^%a") then add(field.name .. " = ") end
+      end
+      return start, partial
+    end
+  end
+  for name in next, scope do add_name(name) end
+  locals.each(add_name)
+  each_field(globals, add_name)
+  if partial ~= "" then for word in next, KEYWORDS do add(word) end end
+  return start, partial
+end
+
+-- The arguments of dot commands.
+local function of_command(text, add)
+  local command, blanks, argument = match(text, "^%s*%.(%l+)( +)(.*)$")
+  if not command then return nil end
+  local start = #text - #argument
+  if command == "load" or command == "save" then
+    complete_file(argument, add)
+  elseif command == "mode" then
+    for _, mode in ipairs(modes()) do if mode ~= "common" then add(mode) end end
+  elseif command == "help" then
+    for _, entry in next, reference.functions do add((match(entry.title, "^[^(]+"))) end
+    for name in next, stdlib.texts do add(name) end
+    for name in next, reference.classes do add((gsub(name, "^runloop%.", ""))) end
+  else
+    -- An expression follows.
+    return false, #blanks
+  end
+  return start, argument
+end
+
+-- (text before the cursor): where the completed part starts, in bytes from 0, and the candidates.
+return function(text)
+  local candidates = {}
+  local function add(candidate) candidates[#candidates + 1] = candidate end
+  local start, partial = of_command(text, add)
+  if not start then
+    local offset = start == false and #match(text, "^%s*%.%l+ +") or 0
+    local rest = sub(text, offset + 1)
+    local found = scan(rest)
+    local last = found[#found]
+    if last and last.kind == "comment" then return #text end
+    local scope = expressions.locals_of(found)
+    if last and last.kind == "string" and last.open then
+      start, partial = in_string(found, add, scope)
+    else
+      start, partial = at_name(found, rest, add, scope)
+    end
+    start = start + offset
+  end
+  local chosen = choose(candidates, partial)
+  return start, unpack(chosen, 1, #chosen < 1000 and #chosen or 1000)
+end

@@ -1,0 +1,206 @@
+-- What `help` and `.help` say. Called with the reference, the texts about Lua's own library, and what finds the names of
+-- functions and kinds of objects.
+
+local reference, stdlib, names, inspector = ...
+local functions, classes, plain = reference.functions, reference.classes, reference.plain
+local type, tostring, next, ipairs, rawget, pcall = type, tostring, next, ipairs, rawget, pcall
+local find, match, sub, gsub, rep, format = string.find, string.match, string.sub, string.gsub, string.rep, string.format
+local concat, sort = table.concat, table.sort
+local getinfo, open = debug.getinfo, io.open
+
+local help = {}
+
+local function starts_with(text, start) return sub(text, 1, #start) == start end
+
+-- Breaks a paragraph between words. `head` stands before the first line, as it is, and `indent` before the others.
+local function wrap(text, width, indent, head)
+  local lines, line = {}, head or ""
+  local is_fresh = true
+  indent = indent or ""
+  for word in text:gmatch "%S+" do
+    if not is_fresh and (inspector.length_of(line .. " " .. word) or 0) > width then
+      lines[#lines + 1] = line
+      line, is_fresh = indent, true
+    end
+    line = line .. (is_fresh and "" or " ") .. word
+    is_fresh = false
+  end
+  lines[#lines + 1] = line
+  return concat(lines, "\n")
+end
+
+local function fields_text(fields, width)
+  local widest = 0
+  for _, field in ipairs(fields) do widest = #field.name > widest and #field.name or widest end
+  if widest > 16 then widest = 16 end
+  local out = {}
+  for _, field in ipairs(fields) do
+    local head = "  " .. field.name .. rep(" ", widest - #field.name) .. "  "
+    local kind = gsub(field.type, "runloop%.", "")
+    local text = kind .. (field.optional and ", optional" or "") .. (field.text ~= "" and ": " .. field.text or "")
+    out[#out + 1] = wrap(text, width, rep(" ", width > 40 and #head or 4), head)
+  end
+  return concat(out, "\n")
+end
+
+local function render(entry, width)
+  local out, in_example, paragraph = { entry.title }, false, nil
+  local function flush()
+    if paragraph then out[#out + 1] = wrap(paragraph, width) end
+    paragraph = nil
+  end
+  out[2] = ""
+  for _, line in ipairs(entry.text) do
+    if match(line, "^```") then
+      flush()
+      in_example = not in_example
+    elseif in_example then
+      out[#out + 1] = "    " .. line
+    elseif match(line, "^@") then
+      flush()
+    elseif line == "" then
+      flush()
+      out[#out + 1] = ""
+    else
+      paragraph = paragraph and paragraph .. " " .. line or line
+    end
+  end
+  flush()
+  while out[#out] == "" do out[#out] = nil end
+  if #entry.params + #entry.returns > 0 then out[#out + 1] = "" end
+  for _, param in ipairs(entry.params) do
+    local text = gsub(param.type, "runloop%.", "") .. (param.text ~= "" and ": " .. param.text or "")
+    out[#out + 1] = wrap(text, width, "    ", "  " .. param.name .. ": ")
+  end
+  for _, line in ipairs(entry.text) do
+    local result = match(line, "^@return (.*)$")
+    if result then out[#out + 1] = wrap(gsub(result, "runloop%.", ""), width, "    ", "  returns ") end
+  end
+  local fields, class = reference.options_of(entry)
+  if fields then
+    out[#out + 1] = ""
+    out[#out + 1] = gsub(class, "^runloop%.", "") .. ":"
+    out[#out + 1] = fields_text(fields, width)
+  end
+  return concat(out, "\n")
+end
+
+-- The first sentence of a text.
+local function meaning(entry)
+  local first = {}
+  for _, line in ipairs(entry.text) do
+    if line == "" or find(line, "^[@`]") then break end
+    first[#first + 1] = line
+  end
+  local text = concat(first, " ")
+  return match(text, "^(.-[.:;])%s") or text
+end
+
+-- One line for each of some entries.
+local function list(entries, width)
+  sort(entries, function(a, b) return a.title < b.title end)
+  local out, seen = {}, {}
+  for _, entry in ipairs(entries) do
+    if not seen[entry.title] then
+      seen[entry.title] = true
+      local text = meaning(entry)
+      out[#out + 1] = wrap(text, width, "      ", entry.title .. (text ~= "" and "  " or ""))
+    end
+  end
+  return concat(out, "\n")
+end
+
+local function class_named(name)
+  local key = plain(name)
+  for class, body in next, classes do
+    if plain(class) == key then return class, body end
+  end
+end
+
+-- The comment above a function in its file.
+local function own_comment(info)
+  if sub(info.source, 1, 1) ~= "@" or info.linedefined < 1 then return nil end
+  local file = open(sub(info.source, 2), "r")
+  if not file then return nil end
+  local lines = {}
+  for _ = 1, info.linedefined - 1 do
+    local line = file:read "l"
+    if not line then break end
+    local comment = match(line, "^%s*%-%-+%s?(.*)$")
+    if comment then lines[#lines + 1] = comment else lines = {} end
+  end
+  file:close()
+  return #lines > 0 and concat(lines, "\n") or nil
+end
+
+local function about_own(value)
+  local info = getinfo(value, "S")
+  local text = inspector.function_text(value, nil, names.own(value))
+  local comment = own_comment(info)
+  return comment and text .. "\n\n" .. inspector.harmless(comment) or text
+end
+
+local function standard(name, width)
+  local text = stdlib.texts[name]
+  if not text then return nil end
+  return stdlib.title(name) .. "\n\n" .. wrap(text, width)
+end
+
+local function library(name, width)
+  local found = {}
+  for other, text in next, stdlib.texts do
+    if match(other, "^(.-)[.:]") == name then found[#found + 1] = { title = stdlib.title(other), text = { text } } end
+  end
+  return #found > 0 and list(found, width) or nil
+end
+
+-- The text for a name, a function or an object; or nil, and what there is instead.
+function help.text(what, width)
+  width = width and width > 20 and width - 1 or 79
+  local name = type(what) == "string" and what or names.of(what)
+  local rl = package.loaded.runloop
+  if what == rl and what ~= nil then name = "rl" end
+  if type(what) ~= "string" and not name and type(what) == "function" then return about_own(what) end
+  if not name then
+    return nil, "help: nothing is known about this " .. type(what) .. "; help(rl.sleep) or help \"rl.sleep\" would show text"
+  end
+  name = match(name, "^%s*(.-)[%s()]*$")
+  local key = plain(name)
+  local entry = functions[key] or functions["rl." .. key] or functions[(gsub(key, "^%w+([.:])", "rl%1"))]
+    or functions[(gsub(key, "%.", ":"))]
+  if entry and find(key, "[.:]") then return render(entry, width) end
+  local is_standard = standard(name, width) or library(name, width)
+  if is_standard and not entry then return is_standard end
+  local found = {}
+  for other, candidate in next, functions do
+    local is_member = starts_with(other, key .. ":") or starts_with(other, key .. ".")
+    if candidate ~= entry and (is_member or match(other, "[.:](.*)$") == key) then found[#found + 1] = candidate end
+  end
+  if entry then return render(entry, width) .. (#found > 0 and "\n\n" .. list(found, width) or "") end
+  local class, body = class_named(name)
+  if class and #body.fields > 0 then
+    local text = concat(body.text, " ")
+    return gsub(class, "^runloop%.", "") .. (text ~= "" and "\n\n" .. wrap(text, width) or "") .. "\n\n"
+      .. fields_text(body.fields, width) .. (#found > 0 and "\n\n" .. list(found, width) or "")
+  end
+  for alias, kind in next, reference.aliases do
+    if plain(alias) == key then return gsub(alias, "^runloop%.", "") .. "\n\n" .. wrap(gsub(kind, "|", " | "), width) end
+  end
+  if #found == 1 then return render(found[1], width) end
+  if #found > 0 then return list(found, width) end
+  -- A field of some options: `help "rl.timer.tolerance"`, `help "tolerance"`.
+  local last = match(name, "([%w_]+)$")
+  local owner = match(key, "^(.-)%.?[%w]+$")
+  local out = {}
+  for other, candidate in next, functions do
+    local fields = (owner == "" or other == owner or other == "rl." .. owner) and reference.options_of(candidate)
+    for _, field in ipairs(fields or {}) do
+      if field.name == last then out[#out + 1] = candidate.title .. ":\n" .. fields_text({ field }, width) end
+    end
+  end
+  sort(out)
+  if #out > 0 then return concat(out, "\n") end
+  return nil, "help: there is no '" .. name .. "' in the reference"
+end
+
+return help

@@ -1,0 +1,41 @@
+internal import Glibc
+internal import Lua
+
+extension Attach {
+    /// Whether a process is one of this user's that listens to `ask`: an rlhost whose owner has not forbidden it.
+    ///
+    /// It has to handle SIGURG. A process that does not handle that signal would not be harmed by it either.
+    public static func canAsk(_ process: Int32) -> Bool {
+        guard let text = contents(of: "/proc/\(process)/status") else { return false }
+        var isOwn = false
+        var isListening = false
+        for line in text.split(separator: "\n") {
+            if line.hasPrefix("Uid:") {
+                isOwn = line.split { $0 == "\t" || $0 == " " }.dropFirst(2).first.flatMap { UInt32($0) } == geteuid()
+            } else if line.hasPrefix("SigCgt:") {
+                let mask = UInt64(line.dropFirst(7).filter { $0 != "\t" && $0 != " " }, radix: 16) ?? 0
+                isListening = mask >> UInt64(SIGURG - 1) & 1 == 1
+            }
+        }
+        return isOwn && isListening && process != getpid()
+    }
+
+    /// Asks a process to let `rlhost attach` in. It does so at its next instruction of Lua, or when its loop wakes up: at once.
+    public static func ask(_ process: Int32) {
+        var value = sigval()
+        value.sival_int = Wishes.word
+        _ = sigqueue(process, SIGURG, value)
+    }
+
+    /// The text of a file in /proc.
+    public static func contents(of path: String) -> String? {
+        guard let file = fopen(path, "re") else { return nil }
+        defer { fclose(file) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 1 << 14)
+        while case let count = fread(&buffer, 1, buffer.count, file), count > 0, bytes.count < 1 << 20 {
+            bytes += buffer[..<count]
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

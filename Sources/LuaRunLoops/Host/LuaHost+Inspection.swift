@@ -1,0 +1,64 @@
+internal import Lua
+internal import RunLoops
+
+/// Texts for people who want to know what a program does: what waits, and in what; what is scheduled; what runs right now.
+extension LuaHost {
+    /// A line for each timer that is in a mode: those of the script, each once, the next one first.
+    public func timersText() -> String {
+        var seen: Set<UnsafeRawPointer> = []
+        var entries: [InspectBinding.Entry] = []
+        for mode in loop.modeNames {
+            for entry in InspectBinding.entries(self, mode)
+            where entry.kind == "timer" && seen.insert(entry.identity).inserted {
+                entries.append(entry)
+            }
+        }
+        guard !entries.isEmpty else { return "no timers" }
+        entries.sort { ($0.next ?? 0) < ($1.next ?? 0) }
+        let now = loop.now.nanoseconds
+        return entries.map { InspectBinding.line($0, now) }.joined(separator: "\n")
+    }
+
+    /// A line for each task that waits: where it was made, in what it waits, where, since when, and what for.
+    public func tasksText() -> String {
+        let waiting = fibersThatWait()
+        guard !waiting.isEmpty else { return "no tasks wait" }
+        let now = loop.now.nanoseconds
+        return waiting.map { fiber in
+            var text = "\(title(of: fiber)): \(waitText(fiber))"
+            if fiber.waitsSince != 0 { text += ", for \(Time.short(max(0, now - fiber.waitsSince))) s" }
+            return text
+        }.joined(separator: "\n")
+    }
+
+    /// What runs at this moment, with its stack. Called where Lua code is at an instruction, or between two callbacks.
+    public func whereText() -> String {
+        guard current != nil || loop.currentMode == nil else {
+            return "nothing runs: the loop waits in mode \"\(loop.currentMode?.rawValue ?? "")\""
+        }
+        let title = current.map { self.title(of: $0) } ?? "Lua"
+        let (frames, around) = framesOfWhatRuns()
+        let head = "\(title) runs\(placeOfWhatRuns.map { " at \($0)" } ?? "")"
+        let text = Failure(head, frames: frames).traceback
+        return around.isEmpty
+            ? text : Failure("\(text)\nin a coroutine that is resumed here:", frames: around).traceback
+    }
+
+    /// What a fiber is: "task made at app.lua:3", "the callback of timer "poll" made at app.lua:7".
+    func title(of fiber: Fiber) -> String {
+        guard let subject = subject(of: fiber)?.text else {
+            return fiber.attachment is MainTask ? "the main chunk, or an entry" : "a callback"
+        }
+        return fiber.subjectKind == "task" ? subject : "the callback of \(subject)"
+    }
+
+    /// "waits in rl.sleep at app.lua:9, 1.8 s to go"
+    func waitText(_ fiber: Fiber) -> String {
+        var text = "waits in \(fiber.waitsIn)"
+        if let place = fiber.stack.place { text += " at \(place)" }
+        if let waiter = fiber.sleeper as? Waiter, let more = waiter.detail(loop.now.nanoseconds, self) {
+            text += ", \(more)"
+        }
+        return text
+    }
+}

@@ -1,0 +1,92 @@
+import Foundation
+import Testing
+
+/// Random keys, with dot commands in them, in bursts of any length, so that what was typed ahead meets every kind of entry.
+@Suite("The prompt, random keys", .serialized)
+struct PromptRandomTests {
+    /// PROMPT_SEED repeats a run; PROMPT_SECONDS makes it longer, for the night.
+    private static func setting(_ name: String) -> Double? {
+        ProcessInfo.processInfo.environment[name].flatMap { Double($0) }
+    }
+
+    static let pieces = [
+        "1 + 1\r", "x = 5\r", ".inspect x\r", ".inspect\r", ".inspect {}\r", ".inspect error()\r",
+        ".inspect rl.sleep(0.02)\r",
+        ".load file.lua\r", ".load missing.lua\r", ".load bad.lua\r", ".load waits.lua\r", ".help\r",
+        ".help rl.sleep\r", ".timers\r",
+        ".tasks\r", ".why\r", ".mode\r", ".mode default\r", ".mode repl\r", ".save out.lua\r", ".editor\r", ".\r",
+        ".break\r",
+        ".nonsense\r", ".time 1\r", ".traceback\r", ".edit\r", "rl.sleep(0.02)\r", "rl.after(0.01, print, 'tick')\r",
+        "rl.after(0, error, 'late')\r", "error 'now'\r", "for i = 1, 3 do\r", "print(i)\r", "end\r", "f(\r",
+        "rl.run{timeout=0.01}\r",
+        "\r", "\u{1B}[A", "\u{1B}[B", "\t", "\t\t", "\u{1B}[Z", "\u{03}", "\u{1C}", "\u{12}x", "\u{07}", "\u{0C}",
+        "\u{15}",
+        "\u{18}\u{05}", "\u{1B}.", "\u{1B}[200~do\nend\u{1B}[201~", "\u{1B}[C", "\u{01}", "\u{05}", "abc", "rl.", "{",
+        ")", "\"",
+    ]
+
+    @Test("Whatever is typed, however fast, the prompt lives and answers")
+    func bursts() throws {
+        let seed = Self.setting("PROMPT_SEED").map { UInt64($0) } ?? UInt64.random(in: 0...UInt64(UInt32.max))
+        print("PROMPT_SEED=\(seed)")
+        var random = Numbers(state: seed)
+        let end = Date(timeIntervalSinceNow: Self.setting("PROMPT_SECONDS") ?? 8)
+        repeat {
+            let (columns, rows) = PromptSession.sizes.randomElement(using: &random) ?? (80, 24)
+            let session = try PromptSession(
+                columns: columns, rows: rows, environment: ["EDITOR": "true"],
+                files: [
+                    "file.lua": "print 'loaded'\n", "bad.lua": "x = = 1\n",
+                    "waits.lua": "require'runloop'.sleep(0.02)\n",
+                ])
+            try session.untilPrompt()
+            var journal: [String] = []
+            do {
+                for _ in 0..<12 {
+                    let burst = (0..<Int.random(in: 1...6, using: &random)).map { _ in
+                        Self.pieces.randomElement(using: &random) ?? ""
+                    }.joined()
+                    journal.append(burst)
+                    try session.type(burst)
+                    if Bool.random(using: &random) { usleep(UInt32.random(in: 0...30_000, using: &random)) }
+                }
+                // Whatever is open is dropped.
+                try session.type("\r.break\r")
+                usleep(50_000)
+                try session.type("x\u{03}")
+                try session.type("print('al'..'ive')\r")
+                try session.until("an answer") { $0.text.contains { $0.hasSuffix("alive") } }
+            } catch {
+                // Control-C twice leaves; nothing else does.
+                guard session.hasEnded, try session.finish() == 130 else {
+                    Issue.record("seed \(seed): \(error)\n\(journal.debugDescription)")
+                    return
+                }
+            }
+            #expect(session.screen.problems.isEmpty, "seed \(seed): \(journal.debugDescription)")
+        } while Date() < end
+    }
+
+    @Test("A command with more typed behind it shows one prompt", arguments: PromptSession.sizes)
+    func ahead(columns: Int, rows: Int) throws {
+        let session = try PromptSession(columns: columns, rows: rows, files: ["file.lua": "print 'loaded'\n"])
+        try session.untilPrompt()
+        try session.type(".inspect 1\r2\r")
+        try session.until(ending: "> .inspect 1", "1", "> 2", "2", "> |")
+        try session.type(".load file.lua\r3\r")
+        try session.until(ending: "> .load file.lua", "loaded", "> 3", "3", "> |")
+    }
+
+    /// SplitMix64.
+    private struct Numbers: RandomNumberGenerator {
+        var state: UInt64
+
+        mutating func next() -> UInt64 {
+            state &+= 0x9E37_79B9_7F4A_7C15
+            var z = state
+            z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+            z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+            return z ^ (z >> 31)
+        }
+    }
+}

@@ -53,7 +53,8 @@ let package = Package(
         .executableTarget(
             name: "rlhost",
             dependencies: [
-                "LuaTesting", "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua", "RunLoops", "LineEditor", "Linux",
+                "LuaTesting", "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua", "RunLoops", "LineEditor",
+                "Linux",
             ],
             swiftSettings: swift),
         .testTarget(
@@ -61,7 +62,8 @@ let package = Package(
         .testTarget(name: "LinuxTests", dependencies: ["Linux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux"], swiftSettings: swift),
         .testTarget(
-            name: "RlhostTests", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "CLuaSupport", "LineEditor"],
+            name: "RlhostTests",
+            dependencies: ["LuaTesting", "LuaRunLoops", "Lua", "RunLoops", "CLuaSupport", "LineEditor"],
             exclude: ["Corpus", "Scripts"], swiftSettings: swift),
         // A process of its own that appends to a history file until it is killed.
         .executableTarget(

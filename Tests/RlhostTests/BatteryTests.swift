@@ -3,6 +3,7 @@ import Testing
 
 @testable import Lua
 @testable import LuaRunLoops
+@testable import LuaTesting
 @testable import RunLoops
 
 /// A module beside `runloop`: found by its name, made when it is first required, in each state; and what it keeps there.

@@ -322,7 +322,7 @@ function terminal.progress(options)
   local self = setmetatable({ _total = options.total, _text = options.text or "", _done = 0, _turn = 0, _began = rl.now(),
     _shows = native.is_terminal(2) and os.getenv "TERM" ~= "dumb" }, Progress)
   if self._shows then
-    self._timer = rl.timer { delay = 0.1, interval = 0.1, name = "progress", callback = function() draw(self) end }
+    self._timer = rl.timer { delay = 0.1, interval = 0.1, name = "progress", keeps_alive = false, callback = function() draw(self) end }
     rl.current():add(self._timer, "common")
     draw(self)
   end

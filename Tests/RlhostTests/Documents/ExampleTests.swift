@@ -17,6 +17,29 @@ struct ExampleTests {
         }
     }
 
+    @Test("the supervisor starts programs anew, and ends them with itself")
+    func supervisor() throws {
+        try Binary.withDirectory { directory in
+            try "web: while :; do echo serving; sleep 0.1; done\njob: echo once; exit 3\n".write(
+                toFile: directory + "/Procfile", atomically: true, encoding: .utf8)
+            let run = try Binary.run(
+                [
+                    "-e", "require 'runloop'.after(2.5, function() require 'runloop'.shutdown 'enough' end)",
+                    Self.path("supervisor.lua"), "Procfile",
+                ], directory: directory)
+            #expect(run.output.contains("2 programs"), "\(run.output)\(run.errors)")
+            #expect(run.output.matches(of: /\| once|\|\u{1B}\[0m once/).count >= 2, "\(run.output)\(run.errors)")
+            #expect(run.output.contains("has ended: exit 3"), "\(run.output)\(run.errors)")
+            #expect(run.output.contains("has ended: signal TERM"), "\(run.output)\(run.errors)")
+        }
+    }
+
+    @Test("the expect script has a dialogue on a terminal")
+    func expect() throws {
+        let run = try Binary.run([Self.path("expect.lua")])
+        #expect(run.status == 0 && run.output == "the system: Linux\n", "\(run.output)\(run.errors)")
+    }
+
     @Test("the clock says how late each tick is, and no tick is early")
     func clock() throws {
         let run = try Binary.run([Self.path("clock.lua"), "5", "0.03"])

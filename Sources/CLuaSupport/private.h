@@ -68,3 +68,24 @@ int cl_is_catcher(lua_State *L, lua_Debug *debug);
 /// The innermost line of Lua code that calls such a function, from a level of a coroutine outwards. Returns 0 without one, and -1
 /// when it is too far away.
 int cl_find_guard(lua_State *L, int level, const char **source, int *line);
+
+// signals.c
+/// Any thread may call it: has the host's thread look for what others want. Returns 0 if signals are not for that host.
+int cl_signal_urgently(cl_host *host);
+
+// entries.c
+/// The entry that runs is not to go on.
+int cl_entry_is_unwanted(void);
+/// How hard it is to be pressed, if it is not; see `cl_end_entries`.
+int cl_pressure_on_entry(void);
+uint64_t cl_exchange_entry(uint64_t entry);
+void cl_want_end_of_entry(uint64_t entry);
+/// Takes the message handlers out of the way of an error.
+void cl_disarm_handlers(lua_State *L);
+int cl_has_wishes(void);
+/// Safe in a signal handler.
+void cl_note_wish(unsigned wish);
+/// Ends the process if its standard output has failed because nobody reads it any more.
+void cl_end_if_nobody_reads(void);
+/// Has them granted; returns which those were.
+unsigned cl_fulfil_wishes(cl_host *host);

@@ -49,10 +49,8 @@ static _Thread_local struct {
 
 enum { GUARD_SECONDS = 60 };
 
-// The entry of somebody who is gone, which has not ended when it was asked to: each instruction of it raises from now on.
-static _Atomic int is_ruthless;
+// The entry that runs has been asked to end and has not noticed yet.
 static volatile sig_atomic_t entry_pending;
-static int is_unwanted(void);
 static void hook(lua_State *L);
 
 static time_t now(void) {
@@ -74,7 +72,9 @@ static int interrupt(lua_State *L) {
   loop_guard.until = now() + GUARD_SECONDS;
   lua_sethook(L, loop_guard.is_set ? on_call : NULL, loop_guard.is_set ? LUA_MASKCALL : 0, 0);
   cl_host *host = cancelled_host;
-  if (!host && atomic_load(&is_ruthless) && is_unwanted()) {
+  int pressure = host ? 0 : cl_pressure_on_entry();
+  if (pressure > 0) cl_disarm_handlers(L);
+  if (pressure > 1) {
     entry_pending = 1;
     hook(L);
   }
@@ -100,27 +100,7 @@ static void on_call(lua_State *L, lua_Debug *debug) {
   } else if (caller.source == loop_guard.source && caller.currentline == loop_guard.line) interrupt(L);
 }
 
-// Output that nobody reads ---------------------------------------------------------------------------------------------
-
-// Standard output has failed, and its reader is gone: the program that goes on writing ends, as it would by the signal. A
-// socket's broken pipe is an error that the call on the socket reports.
-static void end_if_nobody_reads(void) {
-  struct pollfd output = {.fd = 1};
-  if (!ferror(stdout) || poll(&output, 1, 0) <= 0 || !(output.revents & (POLLERR | POLLHUP))) return;
-  fflush(NULL);  // what other files have not got yet
-  _exit(128 + SIGPIPE);
-}
-
 // Entries that another process has sent ------------------------------------------------------------------------------
-
-// The one that runs, and those that are not to run any longer. Numbers, so that a wish that comes late meets nobody else.
-static _Atomic uint64_t running_entry, unwanted_entry;
-// entry_pending: it has been asked to end and has not noticed yet.
-
-static int is_unwanted(void) {
-  uint64_t running = atomic_load(&running_entry);
-  return running && running == atomic_load(&unwanted_entry);
-}
 
 // Asked at an instruction of Lua's: whether that is the entry's.
 static int (*is_in_entry)(cl_host *host);
@@ -129,20 +109,7 @@ static int take_entry_interrupt(void) {
   // In a callback that the entry's own run of the loop has called: later.
   if (!entry_pending || !is_in_entry(signal_host)) return 0;
   entry_pending = 0;
-  return is_unwanted();
-}
-
-// Wishes ------------------------------------------------------------------------------------------------------------------
-
-// What other threads, or another process, want of the thread that runs Lua: bits. It grants them at its next instruction, or
-// when its loop wakes up.
-static _Atomic unsigned wishes;
-static void (*grant)(cl_host *host, unsigned wishes);
-
-unsigned cl_take_wishes(void) { return atomic_exchange(&wishes, 0); }
-
-void cl_grant_wishes(cl_host *host, void (*function)(cl_host *host, unsigned wishes)) {
-  if (host == signal_host) grant = function;
+  return cl_entry_is_unwanted();
 }
 
 // The handler -----------------------------------------------------------------------------------------------------------
@@ -168,15 +135,14 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
     }
     return;
   }
-  unsigned granted = cl_take_wishes();
-  if (granted && grant) grant(signal_host, granted);
+  unsigned granted = cl_fulfil_wishes(signal_host);
   int ends_entry = take_entry_interrupt() || granted & CL_WISH_INTERRUPT;
   if (!pending) {
     if (ends_entry) interrupt(L);
     return;
   }
   pending = 0;
-  if (cl_take_signal(SIGPIPE)) end_if_nobody_reads();
+  if (cl_take_signal(SIGPIPE)) cl_end_if_nobody_reads();
   if (cl_take_signal(SIGQUIT)) {
     fflush(stdout);
     signal_explain(signal_host);
@@ -207,7 +173,7 @@ void cl_pass_interrupt(cl_host *host, lua_State *L) {
     return;
   }
   if (host != signal_host) return;  // another thread's: signals are not for it
-  if (pending || entry_pending || wishes) hook(L);
+  if (pending || entry_pending || cl_has_wishes()) hook(L);
   else if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
 }
 
@@ -308,7 +274,7 @@ static void on_urgent(int number, siginfo_t *info, void *context) {
   int saved = errno;
   // From another process of this user's, which knows the word.
   int is_asked = info->si_code == SI_QUEUE && info->si_value.sival_int == CL_ATTACH_WORD && info->si_uid == geteuid();
-  if (is_asked && allows_wishes) atomic_fetch_or(&wishes, CL_WISH_ATTACH);
+  if (is_asked && allows_wishes) cl_note_wish(CL_WISH_ATTACH);
   cl_host *host = cancelled_host;
   if (host && info->si_code == SI_TKILL) {
     // Between two callbacks: the loop is told as well.
@@ -321,16 +287,17 @@ static void on_urgent(int number, siginfo_t *info, void *context) {
   }
   host = signal_host;
   if (!host || !pthread_equal(pthread_self(), signal_thread)) {
-    if (host && wishes) pthread_kill(signal_thread, number);
+    if (host && cl_has_wishes()) pthread_kill(signal_thread, number);
     errno = saved;
     return;
   }
   int is_waiting = signal_is_waiting();
-  int ends_entry = !is_waiting && is_unwanted();
+  int ends_entry = !is_waiting && cl_entry_is_unwanted();
   if (ends_entry) entry_pending = 1;
-  if (wishes) signal_notify();
+  int has_wishes = cl_has_wishes();
+  if (has_wishes) signal_notify();
   lua_State *L = cl_innermost(host);
-  if ((ends_entry || wishes) && !is_waiting && L) hook(L);
+  if ((ends_entry || has_wishes) && !is_waiting && L) hook(L);
   errno = saved;
 }
 
@@ -376,34 +343,23 @@ void cl_cancel_running(uintptr_t thread) { pthread_kill((pthread_t)thread, SIGUR
 
 void cl_defer_signals(int defers) { is_deferring = defers; }
 
-void cl_wish(cl_host *host, unsigned wish) {
-  if (host != signal_host) return;
-  atomic_fetch_or(&wishes, wish);
-  pthread_kill(signal_thread, SIGURG);
-}
-
-uint64_t cl_entry_runs(uint64_t entry) {
-  uint64_t before = atomic_exchange(&running_entry, entry);
-  if (entry_pending) entry_pending = 0;
-  if (!entry && before && before == atomic_load(&unwanted_entry)) {
-    loop_guard.is_set = 0;
-    atomic_store(&is_ruthless, 0);
-  }
-  return before;
-}
-
-int cl_end_entries(cl_host *host, uint64_t first, uint64_t last, int at_any_price) {
-  uint64_t running = atomic_load(&running_entry);
-  if (host != signal_host || !running || running < first || running > last) return 0;
-  atomic_store(&unwanted_entry, running);
-  if (at_any_price) atomic_store(&is_ruthless, 1);
+int cl_signal_urgently(cl_host *host) {
+  if (host != signal_host) return 0;
   pthread_kill(signal_thread, SIGURG);
   return 1;
 }
 
+uint64_t cl_entry_runs(uint64_t entry) {
+  int was_unwanted = cl_entry_is_unwanted();
+  uint64_t before = cl_exchange_entry(entry);
+  if (entry_pending) entry_pending = 0;
+  if (!entry && was_unwanted) loop_guard.is_set = 0;
+  return before;
+}
+
 void cl_interrupt_entry(cl_host *host, uint64_t entry) {
-  atomic_store(&unwanted_entry, entry);
-  if (host != signal_host || !is_unwanted()) return;
+  cl_want_end_of_entry(entry);
+  if (host != signal_host || !cl_entry_is_unwanted()) return;
   entry_pending = 1;
   hook(cl_innermost(host));
 }

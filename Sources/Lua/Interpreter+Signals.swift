@@ -100,11 +100,19 @@ public struct Entries: @unchecked Sendable {
 
     /// If an entry of these runs now it is interrupted, as by SIGINT. That one alone, however late this is.
     ///
-    /// - Parameter atAnyPrice: each further instruction of it raises, too, also in handlers.
     /// - Returns: whether one ran.
     @discardableResult
-    public func end(from first: UInt64, to last: UInt64, atAnyPrice: Bool = false) -> Bool {
-        cl_end_entries(host, first, last, atAnyPrice ? 1 : 0) != 0
+    public func end(from first: UInt64, to last: UInt64, _ force: Force = .asked) -> Bool {
+        cl_end_entries(host, first, last, force.rawValue) != 0
+    }
+
+    public enum Force: Int32 {
+        /// As Control-C does it.
+        case asked
+        /// Past the message handlers of xpcall.
+        case pressed
+        /// Each further instruction of it raises, too.
+        case pursued
     }
 
     /// Wants something of the thread that runs Lua.

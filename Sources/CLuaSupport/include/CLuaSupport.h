@@ -341,8 +341,9 @@ void cl_watch_entries(cl_host *host, int (*is_in)(cl_host *host));
 /// From now on the code of this entry runs on the host's thread; 0: no entry's. Returns which it was before.
 uint64_t cl_entry_runs(uint64_t entry);
 /// Any thread may call it: if an entry of these runs now it is interrupted, as by SIGINT. That one alone, however late this is.
-/// At any price: each further instruction of it raises, too, in handlers as well. Returns whether one ran.
-int cl_end_entries(cl_host *host, uint64_t first, uint64_t last, int at_any_price);
+/// How hard: 0, as Control-C does it; 1, past the message handlers of xpcall; 2, each further instruction of it raises, too.
+/// Returns whether one ran.
+int cl_end_entries(cl_host *host, uint64_t first, uint64_t last, int how_hard);
 /// The same, on the host's thread: code of the entry that runs goes on with the error.
 void cl_interrupt_entry(cl_host *host, uint64_t entry);
 

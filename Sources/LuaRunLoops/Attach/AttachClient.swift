@@ -67,7 +67,8 @@ final class AttachClient: @unchecked Sendable {
     /// - Parameter atAnyPrice: it has been asked to end before, and runs on.
     @discardableResult
     func pursue(atAnyPrice: Bool = false) -> Bool {
+        let force: Entries.Force = atAnyPrice ? .pursued : isGone ? .pressed : .asked
         let unwanted = min(progress.withLock { $0.unwanted }, Attach.Entry.lastNumber)
-        return running.end(from: identity(ofEntry: 1), to: identity(ofEntry: unwanted), atAnyPrice: atAnyPrice)
+        return running.end(from: identity(ofEntry: 1), to: identity(ofEntry: unwanted), force)
     }
 }

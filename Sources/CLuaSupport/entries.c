@@ -1,0 +1,96 @@
+// What other threads, and other processes, want of the thread that runs Lua: that an entry ends, or to know where it is.
+#include "private.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+// Entries -----------------------------------------------------------------------------------------------------------------
+
+// The one that runs, and the one that is not to run any longer. Numbers, so that a wish that comes late meets nobody else.
+static _Atomic uint64_t running_entry, unwanted_entry;
+// 1: nobody is there any more who could ask once more. 2: it has not ended all the same: each instruction of it raises.
+static _Atomic int pressure;
+
+int cl_entry_is_unwanted(void) {
+  uint64_t running = atomic_load(&running_entry);
+  return running && running == atomic_load(&unwanted_entry);
+}
+
+int cl_pressure_on_entry(void) { return cl_entry_is_unwanted() ? atomic_load(&pressure) : 0; }
+
+uint64_t cl_exchange_entry(uint64_t entry) {
+  if (!entry) atomic_store(&pressure, 0);
+  return atomic_exchange(&running_entry, entry);
+}
+
+void cl_want_end_of_entry(uint64_t entry) { atomic_store(&unwanted_entry, entry); }
+
+int cl_end_entries(cl_host *host, uint64_t first, uint64_t last, int how_hard) {
+  uint64_t running = atomic_load(&running_entry);
+  if (!running || running < first || running > last) return 0;
+  cl_want_end_of_entry(running);
+  atomic_store(&pressure, how_hard);
+  return cl_signal_urgently(host);
+}
+
+static int give_back(lua_State *L) {
+  lua_settop(L, 1);
+  return 1;
+}
+
+// A message handler is called for the error that a hook raises, too, and no hook is called in it: what spins there could never
+// be ended. So each xpcall that is on the way gets another handler, which is its second value.
+void cl_disarm_handlers(lua_State *L) {
+  enum { levels = 5000, handler = 2 };
+  lua_CFunction xpcall = cl_host_of(L)->catchers[1];
+  lua_Debug debug;
+  if (!lua_checkstack(L, 2)) return;
+  for (int level = 0; level < levels && lua_getstack(L, level, &debug); level++) {
+    lua_getinfo(L, "f", &debug);
+    int is_xpcall = lua_tocfunction(L, -1) == xpcall;
+    lua_pop(L, 1);
+    if (!is_xpcall) continue;
+    lua_pushcfunction(L, give_back);
+    if (!lua_setlocal(L, &debug, handler)) lua_pop(L, 1);
+  }
+}
+
+// Wishes ------------------------------------------------------------------------------------------------------------------
+
+// Bits. They are granted at the next instruction of Lua's, or when the loop wakes up.
+static _Atomic unsigned wishes;
+static void (*grant)(cl_host *host, unsigned wishes);
+
+int cl_has_wishes(void) { return atomic_load(&wishes) != 0; }
+void cl_note_wish(unsigned wish) { atomic_fetch_or(&wishes, wish); }
+unsigned cl_take_wishes(void) { return atomic_exchange(&wishes, 0); }
+
+void cl_grant_wishes(cl_host *host, void (*function)(cl_host *host, unsigned wishes)) {
+  (void)host;
+  grant = function;
+}
+
+unsigned cl_fulfil_wishes(cl_host *host) {
+  unsigned taken = cl_take_wishes();
+  if (taken && grant) grant(host, taken);
+  return taken;
+}
+
+void cl_wish(cl_host *host, unsigned wish) {
+  cl_note_wish(wish);
+  (void)cl_signal_urgently(host);
+}
+
+// Output that nobody reads ---------------------------------------------------------------------------------------------
+
+// Standard output has failed, and its reader is gone: the program that goes on writing ends, as it would by the signal. A
+// socket's broken pipe is an error that the call on the socket reports.
+void cl_end_if_nobody_reads(void) {
+  struct pollfd output = {.fd = 1};
+  if (!ferror(stdout) || poll(&output, 1, 0) <= 0 || !(output.revents & (POLLERR | POLLHUP))) return;
+  fflush(NULL);  // what other files have not got yet
+  _exit(128 + SIGPIPE);
+}

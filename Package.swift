@@ -37,7 +37,7 @@ let package = Package(
         .target(name: "CLuaHTTP", dependencies: ["CLua", "HTTP"], cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(
-            name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux", "CLuaSupport"], swiftSettings: swift),
+            name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux"], swiftSettings: swift),
         // The modules beside runloop: runloop.net.
         .target(name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops"], swiftSettings: swift),
         // The test runner's part in a test's process: virtual time, and what it has to know of the system.

@@ -8,7 +8,6 @@ local format, integer_of, io_type = string.format, math.tointeger, io.type
 local net = {}
 
 -- Arguments ----------------------------------------------------------------------------------------------------------
-
 local function describe(value)
   if value == nil then return "nothing" end
   if type(value) == "string" then return format("%q", value) end
@@ -77,7 +76,6 @@ local function functions_of(name, options)
 end
 
 -- TLS ----------------------------------------------------------------------------------------------------------------
-
 local methods = internals.methods "stream"
 local hidden = {}
 for _, name in next, { "next_line", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls" } do
@@ -154,7 +152,6 @@ local function with_tls(settings, options, fn)
 end
 
 -- Listening ----------------------------------------------------------------------------------------------------------
-
 -- A name that is no address is asked for first.
 local function listen(name, make, where, options, functions)
   local tls, settings, message, code, listener
@@ -224,7 +221,6 @@ function net.serve(where, options, fn)
 end
 
 -- Streams ------------------------------------------------------------------------------------------------------------
-
 function net.connect(where, options)
   local place = place_of("net.connect", where)
   options = check_options("net.connect", 2, options)
@@ -353,7 +349,6 @@ function methods.chunks(self, options)
 end
 
 -- Names --------------------------------------------------------------------------------------------------------------
-
 local RESOLVE = { family = true, timeout = true }
 local FAMILIES = { any = 0, ipv4 = 1, ipv6 = 2 }
 

@@ -5,11 +5,11 @@ package import Streams
 
 /// `net.datagram` and the methods of datagram sockets.
 enum DatagramBinding {
-    static let kind: Kind = Kind("datagram", values: Value.names, methods: methods, collect: collect)
+    static let kind: Kind = Kind("datagram", values: Value.labels, methods: methods, collect: collect)
 
-    enum Value: Int, Field {
+    enum Value: Int, UserValue {
         case handlers
-        static let names: [StaticString] = ["handlers"]
+        static let labels: [StaticString] = ["handlers"]
     }
 
     private static let methods: Library = Library(

@@ -5,12 +5,12 @@ package import Streams
 
 /// Listeners as scripts see them.
 enum ListenerBinding {
-    static let kind: Kind = Kind("listener", values: Value.names, methods: methods, collect: collect)
+    static let kind: Kind = Kind("listener", values: Value.labels, methods: methods, collect: collect)
 
     /// The functions of `net.listener`.
-    enum Value: Int, Field {
+    enum Value: Int, UserValue {
         case handlers
-        static let names: [StaticString] = ["handlers"]
+        static let labels: [StaticString] = ["handlers"]
     }
 
     private static let methods: Library = Library(

@@ -5,12 +5,12 @@ package import Streams
 
 /// Streams as scripts see them.
 enum StreamBinding {
-    static let kind: Kind = Kind("stream", values: Value.names, methods: methods, collect: collect)
+    static let kind: Kind = Kind("stream", values: Value.labels, methods: methods, collect: collect)
 
     /// The functions of `net.stream`, or of the listener that has accepted it.
-    enum Value: Int, Field {
+    enum Value: Int, UserValue {
         case handlers
-        static let names: [StaticString] = ["handlers"]
+        static let labels: [StaticString] = ["handlers"]
     }
 
     private static let methods: Library = Library(

@@ -249,7 +249,8 @@ final class Session {
     private func uncaught(_ failure: Failure) {
         // What is done before the end goes on with the next.
         if host.isShuttingDown || hasEnded {
-            if failure.cause == .raised { Program.report(failure.text) }
+            guard failure.cause == .raised else { return }
+            Program.report(failure.text)
             if host.isShuttingDown { host.shutdownFails() }
             return
         }

@@ -110,7 +110,9 @@ extension LuaHost {
     }
 
     /// For the other side: ends a wait of this handle's loop.
-    package static func end(_ number: UInt64, of handle: RunLoop.Handle, in modes: [RunLoop.Mode], with result: WaitResult) {
+    package static func end(
+        _ number: UInt64, of handle: RunLoop.Handle, in modes: [RunLoop.Mode], with result: WaitResult
+    ) {
         handle.perform(in: modes) { loop in (loop.attachment as? LuaHost)?.endWait(number, with: result) }
     }
 

@@ -29,7 +29,7 @@ struct AttachWhereTests {
         #expect(
             busy.output.contains("target.lua:4\nstack traceback:\n\t") && busy.output.contains("in upvalue 'inner'"))
         // The callback ends, and not the process.
-        let interrupted = try another.attach("-e", ".interrupt", "-e", "ticks > 0", timeout: 10)
+        let interrupted = try another.attach("-e", ".interrupt", "-e", "rl.sleep(0.1) return ticks > 0", timeout: 10)
         #expect(interrupted.output.hasPrefix("interrupted: the callback of timer \"hog\""), "\(interrupted)")
         #expect(interrupted.output.hasSuffix("\ntrue\n") && interrupted.status == 0, "\(interrupted)")
         #expect(another.process.waitForErrors("in timer \"hog\""))

@@ -152,7 +152,7 @@ struct PromptValueTests {
 
             """)
         let text = lines.joined(separator: "\n")
-        #expect(text.components(separatedBy: "  interval   number, optional: seconds between fires").count == 3)
+        #expect(text.matches(of: /interval +number, optional: seconds between fires/).count == 2)
         #expect(text.contains("rl.timer(options):\n  tolerance  number, optional: seconds by which"))
         #expect(text.contains("rl.sleep(seconds)\n\nWaits for some seconds"))
         #expect(text.contains("string.gsub(s, pattern, repl, n)\n\nThe text with matches"))

@@ -129,8 +129,9 @@ local function fields_of(object)
   if not methods then return nil end
   local parts = {}
   for _, getter in ipairs(GETTERS) do
+    local method = rawget(methods, getter)  -- asking for one that is missing raises
     local ok, value = false, nil
-    if methods[getter] then ok, value = pcall(methods[getter], object) end
+    if method then ok, value = pcall(method, object) end
     if ok and value ~= nil and value ~= "" then parts[#parts + 1] = { getter, value } end
   end
   if kind ~= "loop" then

@@ -172,7 +172,7 @@ t.describe("threads", function()
 
   local function order()
     local journal = {}
-    local port = rl.port { callback = function(message) journal[#journal + 1] = message.id end }
+    local port = rl.port { callback = function(_, message) journal[#journal + 1] = message.id end }
     rl.current():add(port)
     local threads = {}
     for i = 1, 6 do

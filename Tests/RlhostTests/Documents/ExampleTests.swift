@@ -24,7 +24,7 @@ struct ExampleTests {
                 toFile: directory + "/Procfile", atomically: true, encoding: .utf8)
             let run = try Binary.run(
                 [
-                    "-e", "require 'runloop'.after(2.5, function() require 'runloop'.shutdown 'enough' end)",
+                    "-e", "require 'runloop'.after(5, function() require 'runloop'.shutdown 'enough' end)",
                     Self.path("supervisor.lua"), "Procfile",
                 ], directory: directory)
             #expect(run.output.contains("2 programs"), "\(run.output)\(run.errors)")

@@ -48,10 +48,14 @@ void terminal_say_farewell(void) {
   (void)written;
 }
 
-// The process is about to die, and the shell should find its terminal as it was.
+// What was to be done at those signals before.
+static struct sigaction before_death[NSIG];
+
+// The process is about to die, and the shell should find its terminal as it was. Whoever else wants to see it die comes next.
 static void on_death(int number) {
   terminal_say_farewell();
-  raise(number);  // there is no handler any more
+  sigaction(number, &before_death[number], NULL);
+  raise(number);
 }
 
 static void watch_deaths(void) {
@@ -61,12 +65,13 @@ static void watch_deaths(void) {
   // For a stack that has run over.
   if (sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
   static const int deaths[] = {SIGHUP, SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
-  struct sigaction action = {.sa_handler = on_death, .sa_flags = SA_RESETHAND | SA_NODEFER | SA_ONSTACK};
+  struct sigaction action = {.sa_handler = on_death, .sa_flags = SA_NODEFER | SA_ONSTACK};
   sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
-    struct sigaction present;
-    // Whoever ignores or handles it has a reason.
-    if (sigaction(deaths[i], NULL, &present) == 0 && present.sa_handler == SIG_DFL) sigaction(deaths[i], &action, NULL);
+    struct sigaction *before = &before_death[deaths[i]];
+    // Who ignores it, or handles what is no crash, has a reason.
+    if (sigaction(deaths[i], NULL, before) != 0 || before->sa_handler == SIG_IGN) continue;
+    if (deaths[i] != SIGHUP || before->sa_handler == SIG_DFL) sigaction(deaths[i], &action, NULL);
   }
 }
 

@@ -192,12 +192,17 @@ final class AttachPrompt: Prompt {
     }
 
     private func ended() {
-        guard isBusy else { return }
+        guard entryRuns else { return }
         entryRuns = false
+        goesOn()
+    }
+
+    /// What was to be done is done: the next line has its turn.
+    private func goesOn() {
         if display == nil, let input, status == nil { loop.add(input, to: .default) }
         // Behind the other events that came with this one.
         loop.perform { [weak self] in
-            guard let self else { return }
+            guard let self, !isBusy else { return }
             if inputHasEnded { return inputEnded() }
             proceed()
             if display == nil, Terminal.bufferedInput > 0 { takeLines() }
@@ -221,15 +226,15 @@ final class AttachPrompt: Prompt {
 
     private func ask(_ request: Attach.Request, _ text: String = "") {
         isAsking = true
-        var isAnswered = false
+        // Its input must wait for it.
+        if display == nil, let input { loop.remove(input, from: .default) }
         connection.ask(request, text) { [weak self] answer in
             guard let self else { return }
             say(answer)
             isAsking = false
-            isAnswered = true
-            proceed()
+            goesOn()
         }
-        if isAnswered || connection.isLost { isAsking = false }
+        if connection.isLost { isAsking = false }
     }
 
     // MARK: Control-C, Control-Z
@@ -241,7 +246,8 @@ final class AttachPrompt: Prompt {
         if isAsking {
             connection.withdraw()
             isAsking = false
-            return report("interrupted!")
+            report("interrupted!")
+            return goesOn()
         }
         interrupts += 1
         connection.interrupt()

@@ -95,8 +95,9 @@ extension REPL {
         private static func withoutReturns(_ bytes: [UInt8]) -> [UInt8] {
             var result: [UInt8] = []
             result.reserveCapacity(bytes.count)
-            for (place, byte) in bytes.enumerated() {
-                if byte != 13 || place + 1 == bytes.count || bytes[place + 1] != 10 { result.append(byte) }
+            for byte in bytes {
+                if byte == 10 { while result.last == 13 { result.removeLast() } }
+                result.append(byte)
             }
             return result
         }

@@ -132,10 +132,10 @@ struct AttachPromptTests {
         let target = try AttachedProcess()
         let run = try target.attach(
             input: "local a = 1\nfor i = 1, 2 do\n  print(i + a)\nend\na\n.help rl.time\nrl.sleep(0.01)\n'end'")
-        #expect(run.output.hasPrefix("2\n3\n1\nrl.time()\n") && run.output.hasSuffix("\nend\n"), "\(run)")
+        #expect(run.output.hasPrefix("2\n3\n1\nrl.time()\n") && run.output.hasSuffix("\n\"end\"\n"), "\(run)")
         #expect(run.status == 0)
         let failed = try target.attach(input: "error 'no'\n'goes on'\nlocal x =\n")
-        #expect(failed.status == 1 && failed.output == "goes on\n", "\(failed)")
+        #expect(failed.status == 1 && failed.output == "\"goes on\"\n", "\(failed)")
         #expect(failed.errors.contains(": no\n") && failed.errors.contains("<eof>"))
     }
 }

@@ -234,7 +234,7 @@ struct PromptKeyTests {
         let first = try PromptSession(columns: columns, rows: rows, environment: environment, folder: folder)
         try first.untilPrompt()
         try first.type("'remember' .. ' me'\r")
-        try first.until(ending: "remember me", "> |")
+        try first.until(ending: "\"remember me\"", "> |")
         try first.type("\u{04}")
         #expect(try first.finish() == 0)
         let path = folder.url.path + "/state/rlhost/history"

@@ -51,9 +51,11 @@ struct PromptRandomTests {
                     if Bool.random(using: &random) { usleep(UInt32.random(in: 0...30_000, using: &random)) }
                 }
                 // Whatever is open is dropped.
-                try session.type("\u{07}\r.break\r")
-                usleep(50_000)
-                try session.type("\u{07}\u{15}print('al'..'ive')\r")
+                for _ in 0..<2 {
+                    try session.type("\u{07}x\u{03}")
+                    usleep(300_000)
+                }
+                try session.type("print('al'..'ive')\r")
                 try session.until("an answer") { $0.text.contains { $0.hasSuffix("alive") } }
             } catch {
                 // Control-C twice leaves; nothing else does.

@@ -203,7 +203,7 @@ struct PromptScreenTests {
         try session.type("print 'reads' return io.read()\r")
         try session.until("the entry") { $0.text.contains("reads") }
         try session.type("echoed\n")
-        try session.until(ending: "reads", "echoed", "echoed", "> |")
+        try session.until(ending: "reads", "echoed", "\"echoed\"", "> |")
         try session.type("os.execute 'stty -a | grep -o -- \"-*icanon\"'\r")
         try session.until("the settings") { $0.text.contains("icanon") && $0.isAtPrompt }
         // Pagers read their keys where standard error is.

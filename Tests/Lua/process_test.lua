@@ -39,10 +39,10 @@ t.describe("process.run", function()
 
   t.it("does not wait for a grandchild that holds the output, and says so", REAL, function()
     local began = rl.now()
-    local result = process.run(sh "sleep 20 & echo done")
+    local result = process.run(sh "sleep 20.0625 & echo done")
     t.equal({ result.code, result.output, result.truncated }, { 0, "done\n", true })
     t.truthy(rl.now() - began < 10)
-    os.execute "pkill -f '[s]leep 20'"
+    os.execute "pkill -f '[s]leep 20[.]0625'"
   end)
 
   t.it("keeps no more than it may", REAL, function()

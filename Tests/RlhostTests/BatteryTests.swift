@@ -135,7 +135,7 @@ struct BatteryTests {
 
     @Test func modulesBeneathItGetItsFunctions() throws {
         // The inspector needs neither.
-        #expect(try Self.run("return type(require 'runloop.prompt.inspect')") == "function")
+        #expect(try Self.run("return type(require 'runloop.prompt.inspect'.inspect)") == "function")
     }
 
     @Test func aScriptMayPutItsOwnModuleBesideIt() throws {

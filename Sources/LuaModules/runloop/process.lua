@@ -298,13 +298,11 @@ end
 local function run(what, options, words)
   local input = options.input
   local given = type(input) == "string" and not (input == "pipe" or input == "inherit" or input == "null") and input or nil
-  local changed = setmetatable({}, { __index = options })
   local fields = {}
   for name, value in pairs(options) do fields[name] = value end
   if given then fields.input = "pipe" elseif input == "pipe" then wrong(what, "input: nobody could write to its pipe; give the text itself, or use process.start") end
-  changed = fields
   local max = options.max_output or MAX_OUTPUT
-  local self, message, code = start(what, changed, words, { "null", "pipe", "pipe" })
+  local self, message, code = start(what, fields, words, { "null", "pipe", "pipe" })
   if not self then return nil, message, code end
   local result, tasks = {}, {}
   local guard <close> = setmetatable({}, { __close = function()

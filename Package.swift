@@ -49,6 +49,9 @@ let package = Package(
             swiftSettings: swift),
         // runloop.json and runloop.http.
         .target(name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON", "CLuaHTTP"], swiftSettings: swift),
+        // Recordings of what loops did: files, and the page that shows them.
+        .target(name: "CTracing", exclude: ["page.html"], cSettings: c),
+        .target(name: "Tracing", dependencies: ["Linux", "HTTP", "CTracing"], swiftSettings: swift),
         .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
         .executableTarget(
             name: "rlhost",
@@ -59,6 +62,7 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(
             name: "StreamsTests", dependencies: ["Streams", "CStreams", "RunLoops", "Linux"], swiftSettings: swift),
+        .testTarget(name: "TracingTests", dependencies: ["Tracing", "Linux"], swiftSettings: swift),
         .testTarget(name: "LinuxTests", dependencies: ["Linux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux"], swiftSettings: swift),
         .testTarget(

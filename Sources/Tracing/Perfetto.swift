@@ -1,0 +1,99 @@
+/// The numbers of Perfetto's format that a recording uses: fields of its messages, and texts that a writer interns.
+enum Perfetto {
+    /// `Trace.packet`
+    static let packet: UInt64 = 1
+
+    enum Packet {
+        static let timestamp: UInt64 = 8
+        static let sequence: UInt64 = 10
+        static let trackEvent: UInt64 = 11
+        static let internedData: UInt64 = 12
+        static let sequenceFlags: UInt64 = 13
+        static let trackDescriptor: UInt64 = 60
+    }
+
+    enum Track {
+        static let uuid: UInt64 = 1
+        static let name: UInt64 = 2
+        static let process: UInt64 = 3
+        static let thread: UInt64 = 4
+        static let parent: UInt64 = 5
+    }
+
+    enum Process {
+        static let pid: UInt64 = 1
+        static let name: UInt64 = 6
+    }
+
+    enum Event {
+        static let categories: UInt64 = 3
+        static let annotations: UInt64 = 4
+        static let type: UInt64 = 9
+        static let name: UInt64 = 10
+        static let track: UInt64 = 11
+        static let categoryTexts: UInt64 = 22
+        static let nameText: UInt64 = 23
+        static let place: UInt64 = 34
+        static let flows: UInt64 = 47
+        static let endingFlows: UInt64 = 48
+    }
+
+    enum EventType: UInt64 {
+        case begin = 1
+        case end, instant
+    }
+
+    enum Interned {
+        static let categories: UInt64 = 1
+        static let names: UInt64 = 2
+        static let annotations: UInt64 = 3
+        static let places: UInt64 = 4
+        static let texts: UInt64 = 29
+    }
+
+    enum Place {
+        static let iid: UInt64 = 1
+        static let file: UInt64 = 2
+        static let line: UInt64 = 4
+    }
+
+    /// Those of names' kinds, and of what is no callback.
+    enum Category: String, CaseIterable {
+        case timer, source, port, observer, request, task, message, span, collector, stream, program, other
+        case run, pass, sleep, send, receive, mark, bytes, step, lost
+
+        var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
+    }
+
+    /// Names of events that are no object's.
+    enum FixedName: UInt64, CaseIterable {
+        case pass = 1
+        case asleep, received, step, lost, unnamed
+    }
+
+    /// The first number of an object's name lies behind the fixed ones.
+    static let firstName: UInt64 = 16
+
+    enum Annotation: String, CaseIterable {
+        case due, late, missed, waits, failed, task, result, until, reason, waker = "woken by", bytes, out, step, whole,
+            dropped, lost
+
+        var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
+    }
+
+    /// The track of a process, and of one of its loops.
+    static func track(_ process: Int32, _ thread: UInt16? = nil) -> UInt64 {
+        UInt64(max(0, process)) << 17 | (thread.map { UInt64($0) + 1 } ?? 0)
+    }
+
+    /// A sequence has its own interned texts. 0 would be none.
+    static func sequence(_ process: Int32) -> UInt64 { UInt64(max(0, process)) + 1 }
+
+    /// "app.lua:12" is a file and a line.
+    static func parts(ofPlace place: String) -> (file: String, line: UInt64?) {
+        guard let colon = place.utf8.lastIndex(of: UInt8(ascii: ":")),
+            let line = UInt64(place[place.utf8.index(after: colon)...])
+        else { return (place, nil) }
+        return (String(place[..<colon]), line)
+    }
+}

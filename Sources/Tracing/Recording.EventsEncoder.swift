@@ -1,0 +1,204 @@
+extension Recording {
+    /// Chrome's trace events, as an array that need not be closed: a file that ends early can be read.
+    ///
+    /// Times are microseconds with nanoseconds behind the point. What a record has beyond that is in `args`, so that a page can be made
+    /// from the file: "due" and "late" in nanoseconds, "flow", "task", "missed".
+    final class EventsEncoder: Encoder {
+        var bytes: [UInt8] = []
+        let held = 0
+        private var process: Int32 = 0
+        private var names: [UInt32: Name] = [:]
+        private var nestings: [UInt16: Nesting] = [:]
+
+        func begin(_ about: About) {
+            process = about.process
+            bytes.append(
+                contentsOf: "[\n{\"ph\":\"M\",\"pid\":\(process),\"name\":\"process_name\",\"args\":{\"name\":")
+            bytes.append(quoted: about.title)
+            bytes.append(contentsOf: "}}")
+        }
+
+        func name(_ number: UInt32, _ name: Name) { names[number] = name }
+
+        func thread(_ number: UInt16, _ name: String) {
+            bytes.append(
+                contentsOf:
+                    ",\n{\"ph\":\"M\",\"pid\":\(process),\"tid\":\(number),\"name\":\"thread_name\",\"args\":{\"name\":"
+            )
+            bytes.append(quoted: name)
+            bytes.append(contentsOf: "}}")
+        }
+
+        func records(_ records: UnsafeRawBufferPointer) {
+            for offset in stride(from: 0, to: records.count, by: Record.size) { add(Record(records, at: offset)) }
+        }
+
+        func flush() {}
+
+        func end(_ about: About, lost: Int) {
+            bytes.append(
+                contentsOf:
+                    ",\n{\"ph\":\"M\",\"pid\":\(process),\"name\":\"rlhost\",\"args\":{\"dropped\":\(about.dropped),\"lost\":\(lost)}}\n]\n"
+            )
+        }
+
+        private func add(_ record: Record) {
+            guard let kind = Record.Kind(rawValue: record.kind) else { return }
+            switch kind {
+            case .begin:
+                open("B", record, categoryOf: record.object)
+                arguments { arguments in
+                    if record.a > 0 {
+                        arguments.add("due", record.a)
+                        arguments.add("late", record.time > record.a ? record.time - record.a : 0)
+                    }
+                    shared(record, &arguments)
+                }
+                nestings[record.thread, default: Nesting()].begin(.begin)
+                if record.flow != 0 { flow("f", record, "begin") }
+            case .end:
+                close(record, .begin) { arguments in
+                    if record.a > 0 { arguments.add("missed", record.a) }
+                    if record.flags & Record.Flags.waits != 0 { arguments.add("waits", 1) }
+                    if record.flags & Record.Flags.failed != 0 { arguments.add("failed", 1) }
+                }
+            case .run: open(record, kind, "run", names[record.object]?.text ?? "run")
+            case .runEnd: close(record, .run) { if record.a > 0 { $0.add("result", record.a) } }
+            case .pass: open(record, kind, "pass", "pass")
+            case .passEnd: close(record, .pass) { _ in }
+            case .sleep: open(record, kind, "sleep", "asleep") { if record.a > 0 { $0.add("until", record.a) } }
+            case .wake:
+                let isOpen = close(record, .sleep) { arguments in
+                    arguments.add("reason", record.a)
+                    if let waker = names[record.object] { arguments.add("woken by", waker) }
+                    if record.flow != 0 { arguments.add("flow", UInt64(record.flow)) }
+                }
+                if isOpen, record.flow != 0 { flow("t", record, "wake") }
+            case .out:
+                flow("s", record, "out")
+            case .in:
+                flow("f", record, "in")
+            case .mark:
+                open("i", record, categoryOf: record.object, "mark")
+                bytes.append(contentsOf: ",\"s\":\"t\"")
+                arguments { shared(record, &$0) }
+            case .whole:
+                open("X", record, categoryOf: record.object)
+                bytes.append(contentsOf: ",\"dur\":")
+                bytes.append(microseconds: record.a)
+                arguments { shared(record, &$0) }
+                if record.flow != 0 { flow("f", record, "whole") }
+            case .bytes:
+                open("i", record, categoryOf: record.object, "bytes")
+                bytes.append(contentsOf: ",\"s\":\"t\"")
+                arguments { arguments in
+                    arguments.add("bytes", record.a)
+                    if record.flags & Record.Flags.out != 0 { arguments.add("out", 1) }
+                    shared(record, &arguments)
+                }
+            case .step:
+                head("i", record, "step", "step")
+                bytes.append(contentsOf: ",\"s\":\"t\"")
+                arguments { $0.add("step", record.a) }
+            }
+        }
+
+        // MARK: Pieces of an event
+
+        /// All that each event has, without its end.
+        private func head(_ phase: String, _ record: Record, _ category: String, _ name: String) {
+            bytes.append(contentsOf: ",\n{\"ph\":\"")
+            bytes.append(contentsOf: phase)
+            bytes.append(contentsOf: "\",\"pid\":")
+            bytes.append(decimal: UInt64(max(0, process)))
+            bytes.append(contentsOf: ",\"tid\":")
+            bytes.append(decimal: UInt64(record.thread))
+            bytes.append(contentsOf: ",\"ts\":")
+            bytes.append(microseconds: record.time)
+            bytes.append(contentsOf: ",\"cat\":\"")
+            bytes.append(contentsOf: category)
+            bytes.append(contentsOf: "\",\"name\":")
+            bytes.append(quoted: name)
+        }
+
+        private func open(_ phase: String, _ record: Record, categoryOf object: UInt32, _ first: String? = nil) {
+            let name = names[object]
+            let category = name?.kind.rawValue ?? "other"
+            head(phase, record, first.map { "\($0),\(category)" } ?? category, name?.text ?? "#\(object)")
+        }
+
+        private func open(
+            _ record: Record, _ kind: Record.Kind, _ category: String, _ name: String,
+            _ body: (inout Arguments) -> Void = { _ in }
+        ) {
+            nestings[record.thread, default: Nesting()].begin(kind)
+            head("B", record, category, name)
+            arguments(body)
+        }
+
+        @discardableResult
+        private func close(_ record: Record, _ kind: Record.Kind, _ body: (inout Arguments) -> Void) -> Bool {
+            let count = nestings[record.thread, default: Nesting()].end(kind)
+            for rest in (0..<count).reversed() {
+                head("E", record, "", "")
+                arguments { if rest == 0 { body(&$0) } }
+            }
+            return count > 0
+        }
+
+        private func shared(_ record: Record, _ arguments: inout Arguments) {
+            if let place = names[record.object]?.place, !place.isEmpty { arguments.add("made at", place) }
+            if record.flow != 0 { arguments.add("flow", UInt64(record.flow)) }
+            if record.task != 0 { arguments.add("task", UInt64(record.task)) }
+        }
+
+        /// Arrows are joined by category, name and id. "bp" "e": to the slice around it.
+        private func flow(_ phase: String, _ record: Record, _ part: String) {
+            head(phase, record, "flow", "flow")
+            bytes.append(contentsOf: ",\"id\":")
+            bytes.append(decimal: UInt64(record.flow))
+            bytes.append(contentsOf: ",\"bp\":\"e\"")
+            arguments { arguments in
+                arguments.add("at", part)
+                if part == "out", let name = names[record.object] { arguments.add("by", name) }
+            }
+        }
+
+        private func arguments(_ body: (inout Arguments) -> Void) {
+            var arguments = Arguments(bytes: bytes)
+            bytes = []  // or adding to it would copy it
+            body(&arguments)
+            bytes = arguments.bytes
+            bytes.append(contentsOf: arguments.isEmpty ? "}" : "}}")
+        }
+
+        private struct Arguments {
+            var bytes: [UInt8]
+            var isEmpty = true
+
+            mutating func add(_ key: String, _ value: UInt64) {
+                begin(key)
+                bytes.append(decimal: value)
+            }
+
+            mutating func add(_ key: String, _ value: String) {
+                begin(key)
+                bytes.append(quoted: value)
+            }
+
+            /// A name of another object than the event's own.
+            mutating func add(_ key: String, _ name: Name) {
+                add(key, name.text)
+                add("kind", name.kind.rawValue)
+                if !name.place.isEmpty { add("made at", name.place) }
+            }
+
+            private mutating func begin(_ key: String) {
+                bytes.append(contentsOf: isEmpty ? ",\"args\":{\"" : ",\"")
+                isEmpty = false
+                bytes.append(contentsOf: key)
+                bytes.append(contentsOf: "\":")
+            }
+        }
+    }
+}

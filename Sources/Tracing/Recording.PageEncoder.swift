@@ -1,0 +1,114 @@
+internal import CTracing
+internal import Glibc
+internal import HTTP
+
+extension Recording {
+    /// The page, and behind it chunks in script elements that no browser runs: "z" compressed as gzip does or "r" as they are, then
+    /// "n" names as JSON or "e" records; in base64. A file that ends early is still a page with all chunks that were written.
+    final class PageEncoder: Encoder {
+        var bytes: [UInt8] = []
+        private var pending: [UInt8] = []
+        private var names: [UInt8] = []
+        private var threads: [UInt8] = []
+        private let stream: OpaquePointer?
+
+        /// Records of a chunk. The more, the better they are compressed, and the more is lost with a program that is killed.
+        private static let chunk = 8192 * Record.size
+
+        var held: Int { pending.count / Record.size }
+
+        init() { stream = http_open_deflate(1, 1, 15) }
+
+        deinit { http_close_deflate(stream) }
+
+        func begin(_ about: About) {
+            var count = 0
+            let page = tracing_page(&count)
+            bytes.append(contentsOf: UnsafeRawBufferPointer(start: page, count: count))
+            tell(about, lost: 0)
+        }
+
+        func name(_ number: UInt32, _ name: Name) {
+            names.append(contentsOf: names.isEmpty ? "[" : ",[")
+            names.append(decimal: UInt64(number))
+            for text in [name.kind.rawValue, name.text, name.place] {
+                names.append(UInt8(ascii: ","))
+                names.append(quoted: text)
+            }
+            names.append(UInt8(ascii: "]"))
+        }
+
+        func thread(_ number: UInt16, _ name: String) {
+            threads.append(contentsOf: threads.isEmpty ? "[" : ",[")
+            threads.append(decimal: UInt64(number))
+            threads.append(UInt8(ascii: ","))
+            threads.append(quoted: name)
+            threads.append(UInt8(ascii: "]"))
+        }
+
+        func records(_ records: UnsafeRawBufferPointer) {
+            pending.append(contentsOf: records)
+            if pending.count >= Self.chunk { flush() }
+        }
+
+        func flush() {
+            if !names.isEmpty || !threads.isEmpty {
+                var text: [UInt8] = []
+                text.append(contentsOf: "{\"names\":[")
+                text.append(contentsOf: names)
+                text.append(contentsOf: "],\"threads\":[")
+                text.append(contentsOf: threads)
+                text.append(contentsOf: "]}")
+                names.removeAll()
+                threads.removeAll()
+                append(chunk: text, "n")
+            }
+            guard !pending.isEmpty else { return }
+            append(chunk: pending, "e")
+            pending.removeAll(keepingCapacity: true)
+        }
+
+        func end(_ about: About, lost: Int) { tell(about, lost: lost) }
+
+        private func tell(_ about: About, lost: Int) {
+            var text: [UInt8] = []
+            text.append(contentsOf: "{\"about\":{\"title\":")
+            text.append(quoted: about.title)
+            text.append(contentsOf: ",\"process\":\(about.process),\"dropped\":\(about.dropped),\"lost\":\(lost)}}")
+            append(chunk: text, "n")
+        }
+
+        private func append(chunk: [UInt8], _ kind: String) {
+            bytes.append(contentsOf: "<script type=\"text/x-rlhost\">")
+            let packed = compressed(chunk)
+            bytes.append(contentsOf: packed == nil ? "r" : "z")
+            bytes.append(contentsOf: kind)
+            append(base64: packed ?? chunk)
+            bytes.append(contentsOf: "</script>\n")
+        }
+
+        /// nil without libz.
+        private func compressed(_ chunk: [UInt8]) -> [UInt8]? {
+            guard let stream else { return nil }
+            http_reset_deflate(stream)
+            var output = http_bytes()
+            defer { free(output.bytes) }
+            let status = chunk.withUnsafeBytes { chunk in
+                http_step_deflate(stream, chunk.bindMemory(to: CChar.self).baseAddress, chunk.count, 1, .max, &output)
+            }
+            guard status == 1 else { return nil }
+            return Array(UnsafeRawBufferPointer(start: output.bytes, count: output.length))
+        }
+
+        private func append(base64 source: [UInt8]) {
+            let count = (source.count + 2) / 3 * 4
+            let encoded = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
+                guard let start = buffer.baseAddress else { return }
+                used = start.withMemoryRebound(to: CChar.self, capacity: count) { to in
+                    http_write_base64(to, source, source.count)
+                }
+            }
+            bytes.append(contentsOf: encoded)
+        }
+    }
+}

@@ -1,0 +1,224 @@
+extension Recording {
+    /// Perfetto's protocol buffers: a track for each loop under one for the process, slices, instants, flows. Texts are told once and then
+    /// named by numbers. See docs/seeing.md for what stands where.
+    ///
+    /// Files of several processes can be put one behind the other: tracks and sequences have the process in their numbers.
+    final class PerfettoEncoder: Encoder {
+        var bytes: [UInt8] = []
+        let held = 0
+        private var process: Int32 = 0
+        private var names: [UInt32: Name] = [:]
+        private var nestings: [UInt16: Nesting] = [:]
+        private var isFirst = true
+
+        func begin(_ about: About) {
+            process = about.process
+            packet { [process] packet in
+                packet.append(Perfetto.Packet.trackDescriptor) { track in
+                    track.append(Perfetto.Track.uuid, Perfetto.track(process))
+                    track.append(Perfetto.Track.process) { descriptor in
+                        descriptor.append(Perfetto.Process.pid, UInt64(max(0, process)))
+                        descriptor.append(Perfetto.Process.name, about.title)
+                    }
+                }
+            }
+            packet { packet in
+                packet.append(Perfetto.Packet.sequenceFlags, 1)  // what was interned before is void
+                packet.append(Perfetto.Packet.internedData) { interned in
+                    for (number, category) in Perfetto.Category.allCases.enumerated() {
+                        interned.append(Perfetto.Interned.categories, UInt64(number + 1), category.rawValue)
+                    }
+                    for fixed in Perfetto.FixedName.allCases {
+                        interned.append(Perfetto.Interned.names, fixed.rawValue, "\(fixed)")
+                    }
+                    for (number, annotation) in Perfetto.Annotation.allCases.enumerated() {
+                        interned.append(Perfetto.Interned.annotations, UInt64(number + 1), annotation.rawValue)
+                    }
+                }
+            }
+        }
+
+        func name(_ number: UInt32, _ name: Name) {
+            names[number] = name
+            let number = UInt64(number) + Perfetto.firstName
+            packet { packet in
+                packet.append(Perfetto.Packet.sequenceFlags, 2)
+                packet.append(Perfetto.Packet.internedData) { interned in
+                    interned.append(Perfetto.Interned.names, number, name.text)
+                    interned.append(Perfetto.Interned.texts, number, name.text)
+                    guard !name.place.isEmpty else { return }
+                    interned.append(Perfetto.Interned.places) { place in
+                        place.append(Perfetto.Place.iid, number)
+                        let (file, line) = Perfetto.parts(ofPlace: name.place)
+                        place.append(Perfetto.Place.file, file)
+                        if let line { place.append(Perfetto.Place.line, line) }
+                    }
+                }
+            }
+        }
+
+        func thread(_ number: UInt16, _ name: String) {
+            packet { [process] packet in
+                packet.append(Perfetto.Packet.trackDescriptor) { track in
+                    track.append(Perfetto.Track.uuid, Perfetto.track(process, number))
+                    track.append(Perfetto.Track.name, name)
+                    track.append(Perfetto.Track.parent, Perfetto.track(process))
+                }
+            }
+        }
+
+        func records(_ records: UnsafeRawBufferPointer) {
+            for offset in stride(from: 0, to: records.count, by: Record.size) { add(Record(records, at: offset)) }
+        }
+
+        func flush() {}
+
+        func end(_ about: About, lost: Int) {
+            guard about.dropped + lost > 0 else { return }
+            // As an instant of its own: the format has no place for numbers of this kind that every reader shows.
+            event(Record(time: lastTime, kind: .mark), .instant, .lost, Perfetto.FixedName.lost.rawValue) { event in
+                event.annotate(.dropped, UInt64(about.dropped))
+                event.annotate(.lost, UInt64(lost))
+            }
+        }
+
+        private var lastTime: UInt64 = 0
+
+        private func add(_ record: Record) {
+            guard let kind = Record.Kind(rawValue: record.kind) else { return }
+            lastTime = max(lastTime, record.time)
+            switch kind {
+            case .begin:
+                nestings[record.thread, default: Nesting()].begin(.begin)
+                callback(record, .begin) { event in
+                    guard record.a > 0 else { return }
+                    event.annotate(.due, record.a)
+                    event.annotate(.late, record.time > record.a ? record.time - record.a : 0)
+                }
+            case .whole:
+                callback(record, .begin) { $0.annotate(.whole, record.a) }
+                var end = record
+                end.time = record.time &+ record.a
+                event(end, .end, nil, nil) { _ in }
+            case .end:
+                close(record, .begin) { event in
+                    if record.a > 0 { event.annotate(.missed, record.a) }
+                    if record.flags & Record.Flags.waits != 0 { event.annotate(.waits, 1) }
+                    if record.flags & Record.Flags.failed != 0 { event.annotate(.failed, 1) }
+                }
+            case .run:
+                nestings[record.thread, default: Nesting()].begin(.run)
+                event(record, .begin, .run, number(record.object)) { _ in }
+            case .runEnd: close(record, .run) { if record.a > 0 { $0.annotate(.result, record.a) } }
+            case .pass:
+                nestings[record.thread, default: Nesting()].begin(.pass)
+                event(record, .begin, .pass, Perfetto.FixedName.pass.rawValue) { _ in }
+            case .passEnd: close(record, .pass) { _ in }
+            case .sleep:
+                nestings[record.thread, default: Nesting()].begin(.sleep)
+                event(record, .begin, .sleep, Perfetto.FixedName.asleep.rawValue) { event in
+                    if record.a > 0 { event.annotate(.until, record.a) }
+                }
+            case .wake:
+                close(record, .sleep) { event in
+                    event.annotate(.reason, record.a)
+                    if record.object != 0 { event.annotate(.waker, text: UInt64(record.object) + Perfetto.firstName) }
+                    if record.flow != 0 { event.append(Perfetto.Event.flows, fixed: UInt64(record.flow)) }
+                }
+            case .out:
+                event(record, .instant, .send, number(record.object)) { event in
+                    event.append(Perfetto.Event.flows, fixed: UInt64(record.flow))
+                }
+            case .in:
+                event(record, .instant, .receive, Perfetto.FixedName.received.rawValue) { event in
+                    event.append(Perfetto.Event.endingFlows, fixed: UInt64(record.flow))
+                }
+            case .mark: event(record, .instant, .mark, number(record.object)) { self.place(record, &$0) }
+            case .bytes:
+                event(record, .instant, .bytes, number(record.object)) { event in
+                    self.place(record, &event)
+                    event.annotate(.bytes, record.a)
+                    if record.flags & Record.Flags.out != 0 { event.annotate(.out, 1) }
+                }
+            case .step:
+                event(record, .instant, .step, Perfetto.FixedName.step.rawValue) { $0.annotate(.step, record.a) }
+            }
+        }
+
+        // MARK: Pieces
+
+        private func callback(_ record: Record, _ type: Perfetto.EventType, _ body: (inout [UInt8]) -> Void) {
+            let category = names[record.object].flatMap { Perfetto.Category(rawValue: $0.kind.rawValue) } ?? .other
+            event(record, type, category, number(record.object)) { event in
+                self.place(record, &event)
+                if record.flow != 0 { event.append(Perfetto.Event.endingFlows, fixed: UInt64(record.flow)) }
+                if record.task != 0 { event.annotate(.task, UInt64(record.task)) }
+                body(&event)
+            }
+        }
+
+        private func place(_ record: Record, _ event: inout [UInt8]) {
+            guard let place = names[record.object]?.place, !place.isEmpty else { return }
+            event.append(Perfetto.Event.place, UInt64(record.object) + Perfetto.firstName)
+        }
+
+        /// Of a name that was never told: of a fixed one, for a number without a text would be no name at all.
+        private func number(_ object: UInt32) -> UInt64 {
+            names[object] == nil ? Perfetto.FixedName.unnamed.rawValue : UInt64(object) + Perfetto.firstName
+        }
+
+        private func close(_ record: Record, _ kind: Record.Kind, _ body: (inout [UInt8]) -> Void) {
+            let count = nestings[record.thread, default: Nesting()].end(kind)
+            for rest in (0..<count).reversed() {
+                event(record, .end, nil, nil) { if rest == 0 { body(&$0) } }
+            }
+        }
+
+        private func event(
+            _ record: Record, _ type: Perfetto.EventType, _ category: Perfetto.Category?, _ name: UInt64?,
+            _ body: (inout [UInt8]) -> Void
+        ) {
+            packet { [process] packet in
+                packet.append(Perfetto.Packet.timestamp, record.time)
+                packet.append(Perfetto.Packet.sequenceFlags, 2)
+                packet.append(Perfetto.Packet.trackEvent) { event in
+                    event.append(Perfetto.Event.type, type.rawValue)
+                    event.append(Perfetto.Event.track, Perfetto.track(process, record.thread))
+                    if let category { event.append(Perfetto.Event.categories, category.number) }
+                    if let name { event.append(Perfetto.Event.name, name) }
+                    body(&event)
+                }
+            }
+        }
+
+        private func packet(_ body: (inout [UInt8]) -> Void) {
+            bytes.append(Perfetto.packet) { packet in
+                packet.append(Perfetto.Packet.sequence, Perfetto.sequence(process))
+                body(&packet)
+            }
+        }
+    }
+}
+
+extension [UInt8] {
+    fileprivate mutating func append(_ field: UInt64, _ number: UInt64, _ text: String) {
+        append(field) { interned in
+            interned.append(1, number)
+            interned.append(2, text)
+        }
+    }
+
+    fileprivate mutating func annotate(_ annotation: Perfetto.Annotation, _ value: UInt64) {
+        append(Perfetto.Event.annotations) { message in
+            message.append(1, annotation.number)
+            message.append(3, value)
+        }
+    }
+
+    fileprivate mutating func annotate(_ annotation: Perfetto.Annotation, text number: UInt64) {
+        append(Perfetto.Event.annotations) { message in
+            message.append(1, annotation.number)
+            message.append(17, number)
+        }
+    }
+}

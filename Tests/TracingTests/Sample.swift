@@ -1,0 +1,88 @@
+import Glibc
+import Linux
+
+@testable import Tracing
+
+/// A known recording, told to a writer; and what is in its file.
+struct Sample {
+    static let about = Recording.About(title: "app.lua", process: 4711)
+    static let names: [UInt32: Recording.Name] = [
+        1: .init(kind: .other, text: "default"), 2: .init(kind: .timer, text: "timer \"poll\"", place: "app.lua:12"),
+        3: .init(kind: .port, text: "port \"inbox\"", place: "app.lua:20"),
+        4: .init(kind: .other, text: "perform"), 5: .init(kind: .other, text: "modal"),
+        6: .init(kind: .request, text: "request", place: "app.lua:33"),
+        7: .init(kind: .span, text: "load\n\\", place: "app.lua:40"),
+        8: .init(kind: .stream, text: "stream"), 9: .init(kind: .observer, text: "observer", place: "app.lua:50"),
+    ]
+
+    /// Two loops: a timer that is 3 ms late and misses two intervals sends a request to the other, with a run inside it.
+    static let records: [Recording.Record] = {
+        let ms: UInt64 = 1_000_000
+        var t: UInt64 = 5_000_000_000_123
+        func at(_ later: UInt64 = 1000) -> UInt64 {
+            t += later
+            return t
+        }
+        return [
+            .init(time: at(), kind: .run, thread: 0, object: 1), .init(time: at(), kind: .run, thread: 1, object: 1),
+            .init(time: at(), kind: .pass, thread: 0, object: 1),
+            .init(time: at(), kind: .step, thread: 0, a: 2),
+            .init(time: at(), kind: .begin, thread: 0, object: 9), .init(time: at(), kind: .end, thread: 0, object: 9),
+            .init(time: at(), kind: .sleep, thread: 0, a: t + ms),
+            .init(time: at(4 * ms), kind: .wake, thread: 0, object: 2, a: 1),
+            .init(time: at(), kind: .begin, thread: 0, object: 2, a: t - 3 * ms),
+            .init(time: at(), kind: .run, thread: 0, object: 5), .init(time: at(), kind: .pass, thread: 0, object: 5),
+            .init(time: at(), kind: .sleep, thread: 0), .init(time: at(), kind: .wake, thread: 0, object: 3, a: 2),
+            .init(time: at(), kind: .begin, thread: 0, object: 3),
+            .init(time: at(), kind: .bytes, flags: 1, thread: 0, object: 8, a: 4096),
+            .init(time: at(), kind: .out, thread: 0, object: 4, flow: 77),
+            .init(time: at(), kind: .end, flags: 2, thread: 0, object: 3),
+            .init(time: at(), kind: .passEnd, thread: 0, object: 5),
+            .init(time: at(), kind: .runEnd, thread: 0, object: 5, a: 2),
+            .init(time: at(), kind: .whole, thread: 0, object: 7, a: 500),
+            .init(time: at(), kind: .mark, thread: 0, object: 7),
+            .init(time: at(), kind: .end, thread: 0, object: 2, a: 2),
+            .init(time: at(), kind: .passEnd, thread: 0, object: 1),
+            .init(time: at(), kind: .pass, thread: 1, object: 1), .init(time: at(), kind: .sleep, thread: 1),
+            .init(time: at(), kind: .wake, thread: 1, object: 6, a: 3, flow: 77),
+            .init(time: at(), kind: .begin, thread: 1, object: 6, flow: 77, task: 9),
+            .init(time: at(), kind: .in, thread: 1, flow: 77),
+            .init(time: at(), kind: .end, flags: 1, thread: 1, object: 6),
+            .init(time: at(), kind: .passEnd, thread: 1, object: 1),
+            .init(time: at(), kind: .runEnd, thread: 1, object: 1, a: 1),
+            .init(time: at(), kind: .runEnd, thread: 0, object: 1, a: 3),
+        ]
+    }()
+
+    static func write(_ writer: Recording.Writer) throws {
+        try writer.thread(0, "main")
+        try writer.thread(1, "worker \"é\"")
+        for (number, name) in names.sorted(by: { $0.key < $1.key }) { try writer.name(number, name) }
+        try records.withUnsafeBytes { try writer.write($0) }
+        try writer.finish()
+    }
+
+    /// The bytes of a file with this ending.
+    static func file(_ ending: String) throws -> [UInt8] {
+        try inFile(ending) { path in try write(Recording.Writer(path: path, about: about)) }
+    }
+
+    /// The bytes of the file that `body` makes.
+    static func inFile(_ ending: String, _ body: (String) throws -> Void) throws -> [UInt8] {
+        let path = "/tmp/recording-\(getpid())-\(UInt32.random(in: 0...UInt32.max)).\(ending)"
+        defer { unlink(path) }
+        try body(path)
+        return try bytes(of: path)
+    }
+
+    static func bytes(of path: String) throws -> [UInt8] {
+        let file = try Descriptor(open(path, O_RDONLY), "open", path)
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = read(file.number, &buffer, buffer.count)
+            guard count > 0 else { return bytes }
+            bytes.append(contentsOf: buffer[..<count])
+        }
+    }
+}

@@ -1,0 +1,97 @@
+import Glibc
+import Linux
+import Testing
+
+@testable import Tracing
+
+@Suite("Recordings, written")
+struct WriterTests {
+    @Test("a record is 32 bytes, laid out as the format says")
+    func layout() {
+        #expect(MemoryLayout<Recording.Record>.stride == Recording.Record.size)
+        let record = Recording.Record(
+            time: 0x0102_0304_0506_0708, kind: .wake, flags: 9, thread: 0x1011, object: 0x1213_1415,
+            a: 0x1617_1819_1a1b_1c1d,
+            flow: 0x1e1f_2021, task: 0x2223_2425)
+        withUnsafeBytes(of: record) { bytes in
+            #expect(
+                Array(bytes) == [
+                    8, 7, 6, 5, 4, 3, 2, 1, 8, 9, 0x11, 0x10, 0x15, 0x14, 0x13, 0x12, 0x1d, 0x1c, 0x1b, 0x1a, 0x19,
+                    0x18, 0x17,
+                    0x16, 0x21, 0x20, 0x1f, 0x1e, 0x25, 0x24, 0x23, 0x22,
+                ])
+            #expect(Recording.Record(bytes, at: 0) == record)
+        }
+    }
+
+    @Test("another ending is refused, and what to use is said")
+    func ending() {
+        #expect {
+            try Recording.Writer(path: "/tmp/recording.txt", about: Sample.about)
+        } throws: { error in
+            "\(error)" == "EINVAL: a recording's file ends in .html, .pftrace or .json, not as '/tmp/recording.txt'"
+        }
+        #expect(access("/tmp/recording.txt", F_OK) != 0)
+    }
+
+    @Test(
+        "a file that cannot be made, and a full disk, are said with the path", arguments: ["html", "pftrace", "json"])
+    func refusals(ending: String) throws {
+        let path = "/nowhere/a.\(ending)"
+        #expect {
+            try Recording.Writer(path: path, about: Sample.about)
+        } throws: { "\($0)" == "ENOENT: no such file or directory (\(path))" }
+        let full = try Descriptor(open("/dev/full", O_WRONLY), "open")
+        let format = try #require(Recording.Format(path: path))
+        #expect {
+            try Sample.write(Recording.Writer(full, path: "/dev/full", format: format, about: Sample.about))
+        } throws: { "\($0)" == "ENOSPC: no space left on device (/dev/full)" }
+    }
+
+    @Test("only its owner can read it")
+    func mode() throws {
+        _ = try Sample.inFile("html") { path in
+            _ = try Recording.Writer(path: path, about: Sample.about)
+            var status = stat()
+            #expect(stat(path, &status) == 0)
+            #expect(status.st_mode & 0o777 == 0o600)
+        }
+    }
+
+    @Test(
+        "a file never gets larger than its limit, and says how much is missing", arguments: ["html", "pftrace", "json"])
+    func limit(ending: String) throws {
+        let bytes = try Sample.inFile(ending) { path in
+            let writer = try Recording.Writer(path: path, about: Sample.about, limit: 1)
+            let least = Recording.Writer.leastLimit
+            var generator = SystemRandomNumberGenerator()
+            while !writer.isFull {
+                // Random, so that it cannot be compressed.
+                let records = (0..<500).map { _ in
+                    Recording.Record(
+                        time: generator.next(), kind: .mark, object: 2, a: generator.next(),
+                        flow: UInt32.random(in: 0...UInt32.max))
+                }
+                try records.withUnsafeBytes { try writer.write($0) }
+            }
+            try Sample.write(writer)
+            var status = stat()
+            #expect(stat(path, &status) == 0)
+            #expect(status.st_size <= least && status.st_size > least / 2)
+        }
+        #expect(bytes.count <= Recording.Writer.leastLimit)
+        if ending == "json" { #expect(String(decoding: bytes.suffix(100), as: UTF8.self).contains("\"lost\":")) }
+    }
+
+    @Test("events are lines of JSON with exact times")
+    func events() throws {
+        let lines = String(decoding: try Sample.file("json"), as: UTF8.self).split(separator: "\n").map(String.init)
+        #expect(lines.first == "[" && lines.last == "]")
+        let due = #""args":{"due":5000001008123,"late":3000000,"made at":"app.lua:12"}},"#
+        #expect(
+            lines.contains(
+                #"{"ph":"B","pid":4711,"tid":0,"ts":5000004008.123,"cat":"timer","name":"timer \"poll\"","# + due))
+        #expect(lines.contains { $0.contains(#""ph":"s""#) && $0.contains(#""id":77"#) })
+        #expect(lines.contains { $0.contains(#""ph":"f""#) && $0.contains(#""id":77"#) })
+    }
+}

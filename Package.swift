@@ -43,6 +43,9 @@ let package = Package(
         // The test runner's part in a test's process: virtual time, and what it has to know of the system.
         .target(
             name: "LuaTesting", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux"], swiftSettings: swift),
+        // What a prompt has in the process whose Lua it shows: its part in Lua, and who attaches from another process.
+        .target(
+            name: "LuaPrompt", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux"], swiftSettings: swift),
         // Programs, signals, files and terminals, as scripts see them.
         .target(
             name: "LuaSystem", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor"],
@@ -56,8 +59,8 @@ let package = Package(
         .executableTarget(
             name: "rlhost",
             dependencies: [
-                "LuaTesting", "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua", "RunLoops", "LineEditor",
-                "Linux",
+                "LuaPrompt", "LuaTesting", "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua", "RunLoops",
+                "LineEditor", "Linux",
             ],
             swiftSettings: swift),
         .testTarget(

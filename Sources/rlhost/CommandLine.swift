@@ -1,3 +1,4 @@
+import LuaPrompt
 import LuaRunLoops
 
 /// What the arguments ask for: those of `lua`, and our own.

@@ -1,6 +1,7 @@
 import Glibc
 import Linux
 import LuaHTTP
+import LuaPrompt
 import LuaRunLoops
 import LuaStreams
 import LuaSystem
@@ -17,7 +18,9 @@ enum Program {
     static let banner = "rlhost \(version)  (\(LuaHost.luaRelease), run loops)"
 
     /// The modules beside `runloop` that this program has. A new one is one element.
-    static let batteries: @Sendable () -> [Battery] = { [.noTesting, .json, .http, .net] + SystemBatteries.all }
+    static let batteries: @Sendable () -> [Battery] = {
+        [.noTesting, .attach, .json, .http, .net] + SystemBatteries.all
+    }
 
     static func main() {
         Descriptor.keepStandardOnes()

@@ -1,6 +1,7 @@
 import Glibc
 import Linux
 import Lua
+import LuaPrompt
 import LuaRunLoops
 import RunLoops
 

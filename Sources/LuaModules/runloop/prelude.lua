@@ -11,6 +11,11 @@ rl.modes = {
   connection_reply = "connection_reply",
 }
 
+-- What this program adds.
+for _, functions in next, { select(5, ...) } do
+  for name, added in next, functions do rl[name] = added end
+end
+
 -- Custom sources: the command buffer ---------------------------------------------------------------------------------
 
 local source_methods = internals.methods "source"

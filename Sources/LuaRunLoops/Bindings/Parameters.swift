@@ -88,9 +88,9 @@ package enum DescriptorNumber: Parameter {
 }
 
 /// A string that is the same in Swift.
-enum UTF8Text: Parameter {
-    static let expected = "a string"
-    static func read(_ stack: Stack, _ index: Int32) -> String? {
+package enum UTF8Text: Parameter {
+    package static let expected = "a string"
+    package static func read(_ stack: Stack, _ index: Int32) -> String? {
         guard let bytes = stack.bytes(index), let text = stack.string(index), bytes.elementsEqual(text.utf8) else {
             return nil
         }

@@ -28,7 +28,6 @@ enum RunloopLibrary {
             .init("port", constructs: Kinds.port) { Call.run($0, PortBinding.make) },
             .init("message_port", constructs: Kinds.messagePort) { Call.run($0, MessagePortBinding.make) },
             .init("remote_port") { Call.run($0, RemotePortBinding.find) },
-            .init("attach") { Call.run($0, AttachBinding.attach) },
             .init("why") { Call($0).answer(InspectBinding.why(Call($0).luaHost)) },
         ])
 
@@ -150,5 +149,10 @@ func openRunloop(_ call: Call) throws(Misuse) -> Int32 {
     guard call.stack.pushInternals(), call.push(RunloopLibrary.internals), call.stack.pushNotifications() else {
         return call.raiseValue()
     }
-    return call.call(arguments: 4)
+    var arguments: Int32 = 4
+    for battery in host.batteries() where battery.module == Battery.runloop {
+        guard call.stack.reserve(8), call.push(battery.functions()) else { throw .noMemory }
+        arguments += 1
+    }
+    return call.call(arguments: arguments)
 }

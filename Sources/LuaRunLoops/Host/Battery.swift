@@ -54,6 +54,13 @@ public struct Battery: Sendable {
         self.prepare = prepare
     }
 
+    static let runloop = "runloop"
+
+    /// Functions that `runloop` itself has in this program.
+    public init(adding functions: @escaping @Sendable @autoclosure () -> Library) {
+        self.init(Self.runloop, functions: functions())
+    }
+
     /// A module that cannot be had here, and what `require` says about that.
     public init(_ module: String, refusal: String) {
         self.init(module, functions: Library([])) { _ throws(Misuse) in throw Misuse(refusal) }
@@ -61,7 +68,8 @@ public struct Battery: Sendable {
 
     /// Whether it makes this module.
     func has(_ name: String) -> Bool {
-        name == module || name.utf8.starts(with: (module + ".").utf8) && Stack.hasModule(name)
+        module != Self.runloop
+            && (name == module || name.utf8.starts(with: (module + ".").utf8) && Stack.hasModule(name))
     }
 }
 

@@ -1,3 +1,4 @@
+public import Lua
 public import RunLoops
 
 /// What a feature keeps for one Lua state: told when the state is closed, made as new between two tests, and asked what the
@@ -22,6 +23,18 @@ open class HostPart {
 
     /// Called between two callbacks after somebody has called `handle.raiseAttention()`, if the program handles signals.
     open func attend() {}
+
+    /// The process ends, and nobody closes the state: whoever is connected with it is told.
+    open func willExit() {}
+
+    /// Somebody outside wants something of this thread; see `Interpreter.grant`.
+    open func grant(_ wishes: Wishes, isRunning: Bool) {}
+
+    /// Code that is about to be interrupted is that of somebody who has attached; see `Interpreter.isInEntry`.
+    open var isInEntry: Bool { false }
+
+    /// Whether an error that nobody handles is this part's doing: then it is told, but is nobody's to handle.
+    open func hasCaused(_ failure: Failure) -> Bool { false }
 
     /// Says what an item in a mode is, if this part has put it there. `entry` has what any item tells.
     open func show(_ item: RunLoop.Item, in entry: inout InspectBinding.Entry) {}

@@ -28,23 +28,24 @@ extension LuaHost {
         return Failure(explanation.message, frames: explanation.frames, subject: subject(of: fiber), cause: cause)
     }
 
+    /// What the chunks of those who have attached are called: one name for all, since where timers and tasks were made is kept
+    /// for good.
+    package static let guestChunkName = "(attach)"
+
     /// What a fiber runs.
     package func subject(of fiber: Fiber) -> Failure.Subject? {
         guard let kind = fiber.subjectKind else { return nil }
         let place = place(fiber.subjectSite)
         return Failure.Subject(
             kind: kind, name: fiber.subject == 0 ? "" : nameOfAnchored(fiber.subject) ?? "",
-            site: place.map { "\($0.source):\($0.line)" }, isGuest: place?.source == AttachSession.chunkName)
+            site: place.map { "\($0.source):\($0.line)" }, isGuest: place?.source == Self.guestChunkName)
     }
 
     /// An error that nobody handles.
     ///
     /// - Parameter source: a coroutine with the error value on top of its stack; nil: only the failure is here.
     func report(_ failure: Failure, of source: Stack?, mayCallHandler: Bool = true) {
-        // Somebody who has attached has ended a callback, and not the process.
-        if failure.cause == .interrupted, existingPart(Attachable.self)?.hasInterrupted == true {
-            return write("rlhost: \(failure.text)\n", to: 2)
-        }
+        if parts.contains(where: { $0.hasCaused(failure) }) { return write("rlhost: \(failure.text)\n", to: 2) }
         if mayCallHandler, callHandler(failure, of: source) { return }
         // What a guest has left behind must not end the process.
         if failure.subject?.isGuest == true { return write("rlhost: \(failure.text)\n", to: 2) }

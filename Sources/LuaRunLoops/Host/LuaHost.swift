@@ -50,15 +50,17 @@ public final class LuaHost: Interpreter {
     }
 
     public override func exits(_ status: Int32, closes: Bool) {
-        if closes { close() } else { stopBeingAttachable() }
+        if closes { close() } else { for part in parts { part.willExit() } }
         onExit(self, status)
     }
 
     public override func tellWhy() { write("\(whereText())\n\(why())\n", to: 2) }
 
-    public override func grant(_ wishes: Wishes, isRunning: Bool) { satisfy(wishes, isRunning: isRunning) }
+    public override func grant(_ wishes: Wishes, isRunning: Bool) {
+        for part in parts { part.grant(wishes, isRunning: isRunning) }
+    }
 
-    public override var isInEntry: Bool { attachServer?.isInEntry ?? false }
+    public override var isInEntry: Bool { parts.contains { $0.isInEntry } }
 
     static func running(_ thread: OpaquePointer) -> LuaHost {
         // Every interpreter of this program is one.

@@ -143,7 +143,7 @@ package final class LuaThreads: HostPart {
 extension LuaHost {
     package var threads: LuaThreads { part(LuaThreads.self) }
     /// The thread it runs on; nil on the main thread.
-    var thread: LuaThread? { existingPart(LuaThreads.self)?.own }
+    package var thread: LuaThread? { existingPart(LuaThreads.self)?.own }
 
     func reference(to thread: LuaThread) -> LuaThread.Reference {
         threads.references[ObjectIdentifier(thread)]?.reference ?? LuaThread.Reference(thread, self)

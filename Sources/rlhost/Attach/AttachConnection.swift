@@ -1,5 +1,6 @@
 import Glibc
 import Linux
+import LuaPrompt
 import LuaRunLoops
 import RunLoops
 

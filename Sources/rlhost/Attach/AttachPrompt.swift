@@ -1,6 +1,7 @@
 import Glibc
 import LineEditor
 import Linux
+import LuaPrompt
 import LuaRunLoops
 import RunLoops
 

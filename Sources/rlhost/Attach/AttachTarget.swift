@@ -1,4 +1,5 @@
 import Glibc
+import LuaPrompt
 import LuaRunLoops
 import RunLoops
 

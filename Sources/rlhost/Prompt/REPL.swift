@@ -2,6 +2,7 @@ import Glibc
 import LineEditor
 import Linux
 import Lua
+import LuaPrompt
 import LuaRunLoops
 import RunLoops
 

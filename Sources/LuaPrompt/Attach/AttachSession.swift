@@ -1,4 +1,5 @@
 internal import Lua
+internal import LuaRunLoops
 internal import RunLoops
 
 /// The prompt of a client that has attached, where Lua runs: its locals, its last results, the entry that runs or waits.
@@ -23,12 +24,9 @@ final class AttachSession {
         self.server = server
         self.host = host
         self.client = client
-        guard let script = PromptScript(host, guest: Self.chunkName) else { return nil }
+        guard let script = PromptScript(host, guest: LuaHost.guestChunkName) else { return nil }
         self.script = script
     }
-
-    /// One for all clients: where timers and tasks were made is kept for good.
-    static let chunkName = "(attach)"
 
     // MARK: Questions
 

@@ -1,5 +1,6 @@
 internal import Linux
 internal import Lua
+internal import LuaRunLoops
 internal import RunLoops
 
 /// Somebody who has attached: what the port's thread and the one that runs Lua both know of one.

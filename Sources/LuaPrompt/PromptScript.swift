@@ -1,6 +1,7 @@
 internal import Glibc
 internal import Linux
 public import Lua
+public import LuaRunLoops
 internal import RunLoops
 
 /// The Lua-written part of the prompt: what an entry means, how results look, what may stand at the cursor, help.

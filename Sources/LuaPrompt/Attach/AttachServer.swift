@@ -1,6 +1,7 @@
 internal import Glibc
 public import Linux
 internal import Lua
+public import LuaRunLoops
 internal import RunLoops
 
 /// What makes a process one that `rlhost attach` can open a prompt in: the port, and the prompts.
@@ -96,7 +97,27 @@ final class Attachable: HostPart {
         self.server = nil
     }
 
+    override func willExit() { willClose() }
+
     override func attend() { server?.attend() }
+
+    override func grant(_ wishes: Wishes, isRunning: Bool) {
+        guard !host.isClosed else { return }
+        if wishes.contains(.attach), server == nil, let refusal = host.beAttachable(name: nil) {
+            host.onWarning(host, "attach: \(refusal)")
+        }
+        if wishes.contains(.interrupt) {
+            if isRunning { hasInterrupted = true }
+            server?.tell(isRunning ? "interrupted: \(host.whereText())" : "nothing runs that could be interrupted")
+        } else if wishes.contains(.whereabouts) {
+            server?.tell(host.whereText())
+        }
+    }
+
+    override var isInEntry: Bool { server?.isInEntry ?? false }
+
+    // They have ended a callback, and not the process.
+    override func hasCaused(_ failure: Failure) -> Bool { hasInterrupted && failure.cause == .interrupted }
 }
 
 extension LuaHost {
@@ -121,19 +142,10 @@ extension LuaHost {
     }
 
     /// Has processes of this user that know how to ask be let in, from now on, or not.
-    public func setAttaching(isAllowed: Bool) { watchWishes(isAllowed) }
-
-    func satisfy(_ wishes: Wishes, isRunning: Bool) {
-        guard !isClosed else { return }
-        if wishes.contains(.attach), attachServer == nil, let refusal = beAttachable(name: nil) {
-            onWarning(self, "attach: \(refusal)")
-        }
-        if wishes.contains(.interrupt) {
-            if isRunning { part(Attachable.self).hasInterrupted = true }
-            attachServer?.tell(isRunning ? "interrupted: \(whereText())" : "nothing runs that could be interrupted")
-        } else if wishes.contains(.whereabouts) {
-            attachServer?.tell(whereText())
-        }
+    public func setAttaching(isAllowed: Bool) {
+        // It is the one that lets them in.
+        if isAllowed { _ = part(Attachable.self) }
+        watchWishes(isAllowed)
     }
 
     /// Code of somebody who has attached runs.

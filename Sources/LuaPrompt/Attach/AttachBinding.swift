@@ -1,9 +1,14 @@
 internal import Glibc
 internal import Lua
+public import LuaRunLoops
 internal import RunLoops
 
-/// `rl.attach`.
-enum AttachBinding {
+extension Battery {
+    /// `rl.attach`.
+    public static let attach = Battery(adding: Library("rl.", [.init("attach") { Call.run($0, AttachBinding.attach) }]))
+}
+
+private enum AttachBinding {
     private static let refusal = "code of somebody who is attached cannot change this"
 
     /// rl.attach(name): name, nothing, or false to take it back. Answers the name to attach by.

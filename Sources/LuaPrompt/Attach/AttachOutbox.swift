@@ -1,5 +1,6 @@
 internal import Linux
 internal import Lua
+internal import LuaRunLoops
 internal import RunLoops
 
 /// What waits for an attached client: events, filled by the thread that runs Lua and emptied by that of the port.

@@ -1,4 +1,5 @@
 internal import Lua
+
 /// What `rlhost attach` and the process that it attaches to say to each other, in messages of a message port.
 ///
 /// The client asks for what comes next by requests, several at a time, and gets events: what its code has printed, how it

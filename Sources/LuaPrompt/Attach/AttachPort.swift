@@ -1,6 +1,7 @@
 internal import Glibc
 internal import Linux
 internal import Lua
+internal import LuaRunLoops
 internal import RunLoops
 
 /// The port to which clients attach, on a thread of its own: it answers, and says who comes and goes, whatever the script does.
@@ -263,6 +264,6 @@ final class AttachPort: @unchecked Sendable {
         var buffer = [CChar](repeating: 0, count: 32)
         let count = strftime(&buffer, buffer.count, "%Y-%m-%d %H:%M:%S", &fields)
         let date = String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        write("rlhost: \(date) \(text)\n", to: 2)
+        "rlhost: \(date) \(text)\n".withAnyBytes { _ = Descriptor.write($0, to: 2) }
     }
 }

@@ -105,7 +105,7 @@ extension Recording {
 
         // MARK: Pieces of an event
 
-        /// All that each event has, without its end.
+        /// All that each event has, without its end. The end of a slice has no category and no name.
         private func head(_ phase: String, _ record: Record, _ category: String, _ name: String) {
             bytes.append(contentsOf: ",\n{\"ph\":\"")
             bytes.append(contentsOf: phase)
@@ -115,6 +115,7 @@ extension Recording {
             bytes.append(decimal: UInt64(record.thread))
             bytes.append(contentsOf: ",\"ts\":")
             bytes.append(microseconds: record.time)
+            guard !category.isEmpty else { return }
             bytes.append(contentsOf: ",\"cat\":\"")
             bytes.append(contentsOf: category)
             bytes.append(contentsOf: "\",\"name\":")

@@ -76,7 +76,7 @@ extension Recording {
         func end(_ about: About, lost: Int) {
             guard about.dropped + lost > 0 else { return }
             // As an instant of its own: the format has no place for numbers of this kind that every reader shows.
-            event(Record(time: lastTime, kind: .mark), .instant, .lost, Perfetto.FixedName.lost.rawValue) { event in
+            event(Record(time: lastTime, kind: .mark), .instant, [.lost], Perfetto.FixedName.lost.rawValue) { event in
                 event.annotate(.dropped, UInt64(about.dropped))
                 event.annotate(.lost, UInt64(lost))
             }
@@ -99,7 +99,7 @@ extension Recording {
                 callback(record, .begin) { $0.annotate(.whole, record.a) }
                 var end = record
                 end.time = record.time &+ record.a
-                event(end, .end, nil, nil) { _ in }
+                event(end, .end, [], nil) { _ in }
             case .end:
                 close(record, .begin) { event in
                     if record.a > 0 { event.annotate(.missed, record.a) }
@@ -108,53 +108,65 @@ extension Recording {
                 }
             case .run:
                 nestings[record.thread, default: Nesting()].begin(.run)
-                event(record, .begin, .run, number(record.object)) { _ in }
+                event(record, .begin, [.run], number(record.object)) { _ in }
             case .runEnd: close(record, .run) { if record.a > 0 { $0.annotate(.result, record.a) } }
             case .pass:
                 nestings[record.thread, default: Nesting()].begin(.pass)
-                event(record, .begin, .pass, Perfetto.FixedName.pass.rawValue) { _ in }
+                event(record, .begin, [.pass], Perfetto.FixedName.pass.rawValue) { _ in }
             case .passEnd: close(record, .pass) { _ in }
             case .sleep:
                 nestings[record.thread, default: Nesting()].begin(.sleep)
-                event(record, .begin, .sleep, Perfetto.FixedName.asleep.rawValue) { event in
+                event(record, .begin, [.sleep], Perfetto.FixedName.asleep.rawValue) { event in
                     if record.a > 0 { event.annotate(.until, record.a) }
                 }
             case .wake:
                 close(record, .sleep) { event in
                     event.annotate(.reason, record.a)
-                    if record.object != 0 { event.annotate(.waker, text: UInt64(record.object) + Perfetto.firstName) }
+                    if self.names[record.object] != nil {
+                        event.annotate(.waker, text: UInt64(record.object) + Perfetto.firstName)
+                        event.append(Perfetto.Event.categories, self.category(record.object).number)
+                        self.place(record, &event)
+                    }
                     if record.flow != 0 { event.append(Perfetto.Event.flows, fixed: UInt64(record.flow)) }
                 }
             case .out:
-                event(record, .instant, .send, number(record.object)) { event in
+                event(record, .instant, [.send, category(record.object)], number(record.object)) { event in
+                    self.place(record, &event)
                     event.append(Perfetto.Event.flows, fixed: UInt64(record.flow))
                 }
             case .in:
-                event(record, .instant, .receive, Perfetto.FixedName.received.rawValue) { event in
+                event(record, .instant, [.receive], Perfetto.FixedName.received.rawValue) { event in
                     event.append(Perfetto.Event.endingFlows, fixed: UInt64(record.flow))
                 }
-            case .mark: event(record, .instant, .mark, number(record.object)) { self.place(record, &$0) }
+            case .mark:
+                event(record, .instant, [.mark, category(record.object)], number(record.object)) {
+                    self.place(record, &$0)
+                }
             case .bytes:
-                event(record, .instant, .bytes, number(record.object)) { event in
+                event(record, .instant, [.bytes, category(record.object)], number(record.object)) { event in
                     self.place(record, &event)
                     event.annotate(.bytes, record.a)
                     if record.flags & Record.Flags.out != 0 { event.annotate(.out, 1) }
                 }
             case .step:
-                event(record, .instant, .step, Perfetto.FixedName.step.rawValue) { $0.annotate(.step, record.a) }
+                event(record, .instant, [.step], Perfetto.FixedName.step.rawValue) { $0.annotate(.step, record.a) }
             }
         }
 
         // MARK: Pieces
 
         private func callback(_ record: Record, _ type: Perfetto.EventType, _ body: (inout [UInt8]) -> Void) {
-            let category = names[record.object].flatMap { Perfetto.Category(rawValue: $0.kind.rawValue) } ?? .other
-            event(record, type, category, number(record.object)) { event in
+            event(record, type, [category(record.object)], number(record.object)) { event in
                 self.place(record, &event)
                 if record.flow != 0 { event.append(Perfetto.Event.endingFlows, fixed: UInt64(record.flow)) }
                 if record.task != 0 { event.annotate(.task, UInt64(record.task)) }
                 body(&event)
             }
+        }
+
+        /// That of its kind.
+        private func category(_ object: UInt32) -> Perfetto.Category {
+            names[object].flatMap { Perfetto.Category(rawValue: $0.kind.rawValue) } ?? .other
         }
 
         private func place(_ record: Record, _ event: inout [UInt8]) {
@@ -170,12 +182,12 @@ extension Recording {
         private func close(_ record: Record, _ kind: Record.Kind, _ body: (inout [UInt8]) -> Void) {
             let count = nestings[record.thread, default: Nesting()].end(kind)
             for rest in (0..<count).reversed() {
-                event(record, .end, nil, nil) { if rest == 0 { body(&$0) } }
+                event(record, .end, [], nil) { if rest == 0 { body(&$0) } }
             }
         }
 
         private func event(
-            _ record: Record, _ type: Perfetto.EventType, _ category: Perfetto.Category?, _ name: UInt64?,
+            _ record: Record, _ type: Perfetto.EventType, _ categories: [Perfetto.Category], _ name: UInt64?,
             _ body: (inout [UInt8]) -> Void
         ) {
             packet { [process] packet in
@@ -184,7 +196,7 @@ extension Recording {
                 packet.append(Perfetto.Packet.trackEvent) { event in
                     event.append(Perfetto.Event.type, type.rawValue)
                     event.append(Perfetto.Event.track, Perfetto.track(process, record.thread))
-                    if let category { event.append(Perfetto.Event.categories, category.number) }
+                    for category in categories { event.append(Perfetto.Event.categories, category.number) }
                     if let name { event.append(Perfetto.Event.name, name) }
                     body(&event)
                 }

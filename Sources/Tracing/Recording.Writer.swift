@@ -108,14 +108,18 @@ extension Recording {
 
         /// The last pieces, and what a file ends with. Nothing can be written afterwards. Once more is nothing.
         ///
-        /// - Parameter dropped: how many records a ring lost meanwhile.
-        package func finish(dropped: Int = 0) throws(SystemError) {
+        /// - Parameters:
+        ///   - title: what was recorded, if that is known better now; only a page tells it.
+        ///   - dropped: how many records a ring lost meanwhile.
+        ///   - lost: how many were not written for other reasons than the limit.
+        package func finish(title: String? = nil, dropped: Int = 0, lost: Int = 0) throws(SystemError) {
             guard !isFinished else { return }
             encoder.flush()
             try put()
             isFinished = true
             about.dropped += dropped
-            encoder.end(about, lost: told - kept)
+            about.title = title ?? about.title
+            encoder.end(about, lost: lost + told - kept)
             try put(last: true)
         }
 

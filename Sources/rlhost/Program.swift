@@ -37,6 +37,7 @@ enum Program {
     static func run(_ arguments: [String]) -> Int32 {
         // A script of that name is run as ./attach.
         if arguments.count > 1, arguments[1] == "attach" { return AttachCommand.run(arguments) }
+        if arguments.count > 1, arguments[1] == "trace" { return TraceCommand.run(arguments) }
         let options: Options
         do throws(Options.Failure) {
             options = try Options(arguments)

@@ -75,6 +75,11 @@ struct Sample {
         return try bytes(of: path)
     }
 
+    static func put(_ bytes: [UInt8], _ path: String) throws {
+        let file = try Descriptor(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600), "open", path)
+        bytes.withUnsafeBytes { _ = Descriptor.write($0, to: file.number) }
+    }
+
     static func bytes(of path: String) throws -> [UInt8] {
         let file = try Descriptor(open(path, O_RDONLY), "open", path)
         var bytes: [UInt8] = []

@@ -1,0 +1,77 @@
+internal import Glibc
+package import Linux
+
+extension Recording {
+    /// Makes another file of recordings that are there.
+    package enum Conversion {
+        package enum Failure: Error {
+            /// A file cannot be read, or the new one cannot be written.
+            case refused(SystemError)
+            /// The bytes are no recording; where, and what is wrong.
+            case malformed(String)
+        }
+
+        /// What is wrong with a file, its path first.
+        package struct Problem: Error, CustomStringConvertible {
+            package let description: String
+        }
+
+        /// Reads recordings in Perfetto's format or as Chrome's events, and writes one with all that is in
+        /// them. A file that ends in the middle of an event counts up to there. O(n); the files are mapped, not copied.
+        ///
+        /// - Parameter limit: see `Writer`.
+        /// - Throws: what is wrong with which file. The new file is not made before the first event was understood.
+        package static func convert(
+            _ paths: [String], to target: String, limit: Int = Writer.defaultLimit
+        ) throws(Problem) {
+            let retelling = Retelling { about throws(SystemError) in
+                try Writer(path: target, about: about, limit: limit)
+            }
+            for path in paths {
+                do throws(Failure) {
+                    try mapped(path) { bytes throws(Failure) in
+                        guard bytes.first != UInt8(ascii: "<") else {
+                            throw .malformed("it is a page; pages are made from files that end in .pftrace or .json")
+                        }
+                        // A packet begins with what is a line break in text, so blanks before JSON are not looked through.
+                        let isText = bytes.first == UInt8(ascii: "[") || bytes.first == UInt8(ascii: "{")
+                        if isText || Format(path: path) == .events {
+                            var reader = EventsReader(bytes, retelling)
+                            try reader.read()
+                        } else {
+                            var reader = PerfettoReader(bytes, retelling)
+                            try reader.read()
+                        }
+                    }
+                } catch {
+                    switch error {
+                    case .refused(let error): throw Problem(description: "\(error)")
+                    case .malformed(let problem): throw Problem(description: "\(path) is no recording: \(problem)")
+                    }
+                }
+            }
+            do throws(SystemError) { try retelling.finish() } catch { throw Problem(description: "\(error)") }
+        }
+
+        private static func mapped(
+            _ path: String, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Void
+        ) throws(Failure) {
+            let file: Descriptor
+            var status = stat()
+            do throws(SystemError) {
+                file = try Descriptor(open(path, O_RDONLY | O_CLOEXEC), "open", path)
+                guard fstat(file.number, &status) == 0 else { throw SystemError("fstat", path) }
+                guard status.st_mode & S_IFMT == S_IFREG else {
+                    throw SystemError("read", path, errno: EINVAL, reason: "a recording is a file, and \(path) is none")
+                }
+            } catch { throw .refused(error) }
+            guard status.st_size > 0 else { throw .malformed("it is empty") }
+            let count = Int(status.st_size)
+            guard let start = mmap(nil, count, PROT_READ, MAP_PRIVATE, file.number, 0), start != MAP_FAILED else {
+                throw .refused(SystemError("mmap", path))
+            }
+            defer { munmap(start, count) }
+            try body(UnsafeRawBufferPointer(start: start, count: count))
+        }
+    }
+}

@@ -1,0 +1,46 @@
+extension Recording {
+    /// One event of a file that is read, whatever its format: what a record says, in words.
+    struct Event {
+        enum Phase {
+            case begin, end, whole, instant
+            /// An arrow's tail and its head.
+            case send, receive
+            /// How many records are missing.
+            case loss
+        }
+
+        var phase: Phase
+        var time: UInt64 = 0
+        /// The loop: a process and a thread in it, or the number of a track.
+        var track: Track
+        var category = ""
+        var name = ""
+        var place = ""
+        var due: UInt64?
+        var duration: UInt64 = 0
+        var missed: UInt64 = 0
+        var waits = false
+        var failed = false
+        var task: UInt64 = 0
+        var flow: UInt64 = 0
+        var result: UInt64 = 0
+        var until: UInt64 = 0
+        var reason: UInt64 = 0
+        var waker: Name?
+        var bytes: UInt64 = 0
+        var out = false
+        var step: UInt64 = 0
+        var dropped: UInt64 = 0
+        var lost: UInt64 = 0
+
+        init(_ phase: Phase, _ track: Track) {
+            self.phase = phase
+            self.track = track
+        }
+
+        struct Track: Hashable {
+            var process: Int64
+            var number: UInt64
+        }
+    }
+}

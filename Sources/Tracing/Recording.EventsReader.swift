@@ -1,0 +1,128 @@
+internal import Linux
+
+extension Recording {
+    /// Reads Chrome's trace events: those of `EventsEncoder`, and as far as they say the same, those of other programs. An array that is
+    /// not closed is what a program leaves that was killed; it ends there.
+    struct EventsReader {
+        private var text: JSONReader
+        private let retelling: Retelling
+
+        init(_ bytes: UnsafeRawBufferPointer, _ retelling: Retelling) {
+            text = JSONReader(bytes)
+            self.retelling = retelling
+        }
+
+        mutating func read() throws(Conversion.Failure) {
+            switch text.peek() {
+            case UInt8(ascii: "["): try events()
+            case UInt8(ascii: "{"):
+                // Other programs put them into an object.
+                var isFound = false
+                text.skip()
+                while text.peek() == UInt8(ascii: "\"") || text.peek() == UInt8(ascii: ",") {
+                    if text.peek() == UInt8(ascii: ",") { text.skip() }
+                    guard case .string(let key) = try text.value() else { throw text.failure("a key") }
+                    guard text.peek() == UInt8(ascii: ":") else { throw text.failure("':'") }
+                    text.skip()
+                    if key == "traceEvents", text.peek() == UInt8(ascii: "[") {
+                        isFound = true
+                        try events()
+                    } else {
+                        _ = try text.value()
+                    }
+                }
+                guard isFound else { throw .malformed("it has no \"traceEvents\"") }
+            default: throw text.failure("an array of events")
+            }
+        }
+
+        private mutating func events() throws(Conversion.Failure) {
+            text.skip()
+            while let next = text.peek(), next != UInt8(ascii: "]") {
+                if next == UInt8(ascii: ",") {
+                    text.skip()
+                    continue
+                }
+                let start = text.position
+                do throws(Conversion.Failure) {
+                    guard case .object(let fields) = try text.value() else { throw text.failure("an event") }
+                    try event(fields, start)
+                } catch {
+                    // The last line of a program that was killed.
+                    if case .malformed = error, text.isAtEnd { return }
+                    throw error
+                }
+            }
+            text.skip()
+        }
+
+        private func event(_ fields: [(String, JSONReader.Value)], _ start: Int) throws(Conversion.Failure) {
+            func field(_ name: String) -> JSONReader.Value? { fields.first { $0.0 == name }?.1 }
+            let arguments: [(String, JSONReader.Value)] =
+                if case .object(let arguments)? = field("args") { arguments } else { [] }
+            func argument(_ name: String) -> JSONReader.Value? { arguments.first { $0.0 == name }?.1 }
+            guard case .string(let phase)? = field("ph") else {
+                throw .malformed("\(text.place(of: start)): an event without \"ph\"")
+            }
+            let process = Int64(clamping: field("pid")?.count ?? 0)
+            let track = Event.Track(process: process, number: field("tid")?.count ?? 0)
+            let name = field("name")?.text ?? ""
+            if phase == "M" {
+                do throws(SystemError) {
+                    switch name {
+                    case "process_name": try retelling.process(process, argument("name")?.text ?? "")
+                    case "thread_name": try retelling.thread(track, argument("name")?.text ?? "")
+                    case "rlhost":
+                        var event = Event(.loss, track)
+                        event.dropped = argument("dropped")?.count ?? 0
+                        event.lost = argument("lost")?.count ?? 0
+                        try retelling.tell(event)
+                    default: break
+                    }
+                } catch { throw .refused(error) }
+                return
+            }
+            let phases: [String: Event.Phase] = [
+                "B": .begin, "E": .end, "X": .whole, "i": .instant, "I": .instant, "s": .send, "f": .receive,
+            ]
+            guard let known = phases[phase] else { return }
+            // Heads of arrows that the begin of a slice tells anyway.
+            if known == .receive, let at = argument("at")?.text, at != "in" { return }
+            var event = Event(known, track)
+            guard let time = field("ts")?.nanoseconds else {
+                throw .malformed("\(text.place(of: start)): an event without a time, \"ts\"")
+            }
+            event.time = time
+            event.category = field("cat")?.text ?? ""
+            event.name = name
+            event.place = argument("made at")?.text ?? ""
+            event.due = argument("due")?.count
+            event.duration = field("dur")?.nanoseconds ?? 0
+            event.missed = argument("missed")?.count ?? 0
+            event.waits = argument("waits") != nil
+            event.failed = argument("failed") != nil
+            event.task = argument("task")?.count ?? 0
+            event.flow = argument("flow")?.count ?? field("id")?.count ?? 0
+            event.result = argument("result")?.count ?? 0
+            event.until = argument("until")?.count ?? 0
+            event.reason = argument("reason")?.count ?? 0
+            event.waker = argument("woken by").map { other($0, argument) }
+            event.bytes = argument("bytes")?.count ?? 0
+            event.out = argument("out") != nil
+            event.step = argument("step")?.count ?? 0
+            if known == .send {
+                let by = argument("by").map { other($0, argument) }
+                event.name = by?.text ?? event.name
+                event.place = by?.place ?? ""
+                event.category = by?.kind.rawValue ?? Name.Kind.other.rawValue
+            }
+            do throws(SystemError) { try retelling.tell(event) } catch { throw .refused(error) }
+        }
+
+        private func other(_ text: JSONReader.Value, _ argument: (String) -> JSONReader.Value?) -> Name {
+            Name(
+                kind: argument("kind").flatMap { Name.Kind(rawValue: $0.text) } ?? .other, text: text.text,
+                place: argument("made at")?.text ?? "")
+        }
+    }
+}

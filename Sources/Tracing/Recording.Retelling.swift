@@ -1,0 +1,167 @@
+internal import Linux
+
+extension Recording {
+    /// Tells a writer what was read from files. Loops and names get new numbers, so that several files make one recording: arrows lead
+    /// from one to another, since times and the numbers of sends are those of the whole machine.
+    final class Retelling {
+        private let make: (About) throws(SystemError) -> Writer
+        private var writer: Writer?
+        private var about = About(title: "", process: 0)
+        private var lanes: [Event.Track: Lane] = [:]
+        private var numbers: [Name: UInt32] = [:]
+        private var titles: [Int64: String] = [:]
+        private var lost = 0
+
+        private struct Lane {
+            var number: UInt16
+            var name: String
+            /// What is open, and the mode of each run.
+            var open: [(kind: Record.Kind, object: UInt32)] = []
+        }
+
+        init(_ make: @escaping (About) throws(SystemError) -> Writer) { self.make = make }
+
+        /// A process that is in the recording.
+        func process(_ process: Int64, _ title: String) throws(SystemError) {
+            guard titles[process] == nil else { return }
+            titles[process] = title
+            if titles.count == 1 {
+                about.process = Int32(clamping: process)
+                about.title = title
+            } else {
+                about.title += " + \(title)"
+                // Two loops of the name "main" are to be told apart.
+                for (track, lane) in lanes { try tellName(of: lane, track) }
+            }
+        }
+
+        func thread(_ track: Event.Track, _ name: String) throws(SystemError) {
+            guard var lane = lanes[track] else {
+                _ = try lane(track, name)
+                return
+            }
+            lane.name = name
+            lanes[track] = lane
+            try tellName(of: lane, track)
+        }
+
+        private func lane(_ track: Event.Track, _ name: String? = nil) throws(SystemError) -> Lane {
+            if let lane = lanes[track] { return lane }
+            // Beyond what a record has room for, all are one: a recording of ours has no more than that.
+            let lane = Lane(
+                number: UInt16(clamping: lanes.count),
+                name: name ?? (track.number == 0 ? "main" : "thread \(track.number)"))
+            lanes[track] = lane
+            try tellName(of: lane, track)
+            return lane
+        }
+
+        private func tellName(of lane: Lane, _ track: Event.Track) throws(SystemError) {
+            let title = titles.count > 1 ? titles[track.process].map { "\($0) \(track.process): " } ?? "" : ""
+            try open().thread(lane.number, title + lane.name)
+        }
+
+        private func open() throws(SystemError) -> Writer {
+            if let writer { return writer }
+            let made = try make(about)
+            writer = made
+            return made
+        }
+
+        private func number(_ name: Name) throws(SystemError) -> UInt32 {
+            if let number = numbers[name] { return number }
+            let number = UInt32(clamping: numbers.count + 1)
+            numbers[name] = number
+            try open().name(number, name)
+            return number
+        }
+
+        func tell(_ event: Event) throws(SystemError) {
+            if event.phase == .loss {
+                about.dropped += Int(clamping: event.dropped)
+                lost += Int(clamping: event.lost)
+                return
+            }
+            var lane = try self.lane(event.track)
+            let flow = UInt32(truncatingIfNeeded: event.flow ^ event.flow >> 32)
+            var record = Record(
+                time: event.time, kind: .begin, thread: lane.number, flow: flow,
+                task: UInt32(truncatingIfNeeded: event.task))
+            switch event.phase {
+            case .begin:
+                switch event.category {
+                case "run":
+                    record.kind = Record.Kind.run.rawValue
+                    record.object = try number(Name(kind: .other, text: event.name))
+                case "pass":
+                    record.kind = Record.Kind.pass.rawValue
+                    record.object = lane.open.last { $0.kind == .run }?.object ?? 0
+                case "sleep":
+                    record.kind = Record.Kind.sleep.rawValue
+                    record.a = event.until
+                default:
+                    record.object = try number(name(of: event))
+                    record.a = event.due ?? 0
+                }
+                lane.open.append((Record.Kind(rawValue: record.kind) ?? .begin, record.object))
+            case .end:
+                // An end of what nobody saw begin says nothing.
+                guard let last = lane.open.popLast() else { return }
+                record.object = last.object
+                switch last.kind {
+                case .run:
+                    record.kind = Record.Kind.runEnd.rawValue
+                    record.a = event.result
+                case .pass: record.kind = Record.Kind.passEnd.rawValue
+                case .sleep:
+                    record.kind = Record.Kind.wake.rawValue
+                    record.a = event.reason
+                    record.object = try event.waker.map { waker throws(SystemError) in try number(waker) } ?? 0
+                default:
+                    record.kind = Record.Kind.end.rawValue
+                    record.a = event.missed
+                    record.flags =
+                        (event.waits ? Record.Flags.waits : 0) | (event.failed ? Record.Flags.failed : 0)
+                }
+            case .whole:
+                record.kind = Record.Kind.whole.rawValue
+                record.object = try number(name(of: event))
+                record.a = event.duration
+            case .send:
+                record.kind = Record.Kind.out.rawValue
+                record.object = event.name.isEmpty ? 0 : try number(name(of: event))
+            case .receive: record.kind = Record.Kind.in.rawValue
+            default:
+                switch event.category.split(separator: ",").first {
+                case "step":
+                    record.kind = Record.Kind.step.rawValue
+                    record.a = event.step
+                case "bytes":
+                    record.kind = Record.Kind.bytes.rawValue
+                    record.a = event.bytes
+                    record.flags = event.out ? Record.Flags.out : 0
+                    record.object = try number(name(of: event))
+                default:
+                    record.kind = Record.Kind.mark.rawValue
+                    record.object = try number(name(of: event))
+                }
+            }
+            lanes[event.track] = lane
+            let writer = try open()
+            let told: Result<Void, SystemError> = withUnsafeBytes(of: record) { bytes in
+                do throws(SystemError) { return .success(try writer.write(bytes)) } catch { return .failure(error) }
+            }
+            try told.get()
+        }
+
+        /// Other programs have categories of their own: what they call so is a span.
+        private func name(of event: Event) -> Name {
+            let category = event.category.split(separator: ",").last.map(String.init) ?? ""
+            return Name(kind: Name.Kind(rawValue: category) ?? .span, text: event.name, place: event.place)
+        }
+
+        func finish() throws(SystemError) {
+            try open().finish(title: about.title, dropped: about.dropped, lost: lost)
+        }
+    }
+}

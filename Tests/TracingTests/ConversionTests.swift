@@ -1,0 +1,152 @@
+import Glibc
+import Testing
+
+@testable import Tracing
+
+@Suite("Recordings, read")
+struct ConversionTests {
+    private static let forms = ["pftrace", "json"]
+
+    /// What a file becomes in another form.
+    private static func converted(_ bytes: [UInt8], _ from: String, _ to: String) throws -> [UInt8] {
+        var result: [UInt8] = []
+        _ = try Sample.inFile(from) { path in
+            try Sample.put(bytes, path)
+            result = try Sample.inFile(to) { target in try Recording.Conversion.convert([path], to: target) }
+        }
+        return result
+    }
+
+    @Test("nothing is lost between the forms, whichever way", arguments: forms, forms)
+    func forthAndBack(first: String, second: String) throws {
+        let there = try Self.converted(Sample.file(first), first, second)
+        let back = try Self.converted(there, second, "json")
+        let (lines, expected) = try (
+            String(decoding: back, as: UTF8.self).split(separator: "\n"),
+            String(decoding: Sample.file("json"), as: UTF8.self).split(separator: "\n")
+        )
+        for (line, wanted) in zip(lines, expected) { #expect(line == wanted) }
+        #expect(lines.count == expected.count)
+    }
+
+    @Test("a recording that ends in the middle of an event counts up to there, wherever that is", arguments: forms)
+    func cut(form: String) throws {
+        let bytes = try Sample.file(form)
+        let whole = try Self.converted(bytes, form, "json")
+        for count in stride(from: 1, to: bytes.count, by: 7) {
+            do {
+                let text = try Self.converted(Array(bytes[..<count]), form, "json")
+                // What is there has been understood as it was meant.
+                let lines = text.split(separator: UInt8(ascii: "\n")).dropLast(2)
+                let expected = whole.split(separator: UInt8(ascii: "\n"))
+                #expect(lines.count < expected.count)
+            } catch let error as Recording.Conversion.Problem {
+                #expect("\(error)".contains(" is no recording: "))
+            }
+        }
+    }
+
+    @Test("bytes of any kind end as a problem or as a recording, never in a crash", arguments: forms)
+    func random(form: String) throws {
+        let bytes = try Sample.file(form)
+        var generator = SeededGenerator(seed: 17)
+        for _ in 0..<300 {
+            var spoilt = bytes
+            for _ in 0..<Int.random(in: 1...8, using: &generator) {
+                spoilt[Int.random(in: 0..<spoilt.count, using: &generator)] = .random(in: 0...255, using: &generator)
+            }
+            do { _ = try Self.converted(spoilt, form, "html") } catch is Recording.Conversion.Problem {}
+        }
+    }
+
+    @Test(
+        "what is wrong is said with the file",
+        arguments: [
+            ("json", "[\n{\"ph\":\"B\"}]", "line 2: an event without a time, \"ts\""),
+            ("json", "[\n{\"ts\":1}]", "line 2: an event without \"ph\""),
+            ("json", "[\n\n{\"ph\" 1}, {}]", "line 3: ':' was expected, and '1' is there"),
+            ("json", "{\"a\":1}", "it has no \"traceEvents\""),
+            ("json", "hello", "line 1: an array of events was expected, and 'h' is there"),
+            ("pftrace", "hello", "byte 2: a packet was expected"), ("pftrace", "\n\u{7f}", "it begins with no packet"),
+            ("pftrace", "", "it is empty"),
+            ("html", "<!doctype html>", "it is a page; pages are made from files that end in .pftrace or .json"),
+        ])
+    func problems(form: String, text: String, problem: String) throws {
+        _ = try Sample.inFile(form) { path in
+            try Sample.put(Array(text.utf8), path)
+            let target = path + ".html"
+            #expect {
+                try Recording.Conversion.convert([path], to: target)
+            } throws: { "\($0)" == "\(path) is no recording: \(problem)" }
+            #expect(access(target, F_OK) != 0, "no page of nothing")
+        }
+    }
+
+    @Test("no file and no right to read it are said, too")
+    func refusals() {
+        #expect {
+            try Recording.Conversion.convert(["/nowhere.json"], to: "/tmp/x.html")
+        } throws: { "\($0)" == "ENOENT: no such file or directory (/nowhere.json)" }
+        #expect {
+            try Recording.Conversion.convert(["/tmp"], to: "/tmp/x.html")
+        } throws: { "\($0)" == "EINVAL: a recording is a file, and /tmp is none" }
+    }
+
+    @Test("recordings of two processes become one, with loops told apart and arrows between them")
+    func several() throws {
+        let (first, second) = ("/tmp/first-\(getpid()).pftrace", "/tmp/second-\(getpid()).json")
+        defer {
+            unlink(first)
+            unlink(second)
+        }
+        for (path, process, kind) in [(first, Int32(11), Recording.Record.Kind.out), (second, 22, .in)] {
+            let writer = try Recording.Writer(path: path, about: .init(title: "p\(process).lua", process: process))
+            try writer.thread(0, "main")
+            try writer.name(1, .init(kind: .message, text: "message", place: "p.lua:1"))
+            let records = [
+                Recording.Record(time: 5, kind: .begin, object: 1),
+                .init(time: 6, kind: kind, object: 1, flow: 0xFFFF_FFFE), .init(time: 7, kind: .end, object: 1),
+            ]
+            try records.withUnsafeBytes { try writer.write($0) }
+            try writer.finish()
+        }
+        let text = String(
+            decoding: try Sample.inFile("json") { try Recording.Conversion.convert([first, second], to: $0) },
+            as: UTF8.self)
+        #expect(text.contains(#""tid":0,"name":"thread_name","args":{"name":"p11.lua 11: main"}"#))
+        #expect(text.contains(#""tid":1,"name":"thread_name","args":{"name":"p22.lua 22: main"}"#))
+        #expect(text.contains(#"{"ph":"s","pid":11,"tid":0,"ts":0.006,"cat":"flow","name":"flow","id":4294967294"#))
+        #expect(text.contains(#"{"ph":"f","pid":11,"tid":1,"ts":0.006,"cat":"flow","name":"flow","id":4294967294"#))
+    }
+
+    @Test("events of other programs are understood as far as they say the same")
+    func foreign() throws {
+        let source = #"""
+            {"displayTimeUnit":"ns","traceEvents":[
+            {"name":"thread_name","ph":"M","pid":3,"tid":77,"args":{"name":"Compositor \u00e9\ud83d\ude00"}},
+            {"name":"Paint","cat":"blink,gpu","ph":"X","ts":1.5e3,"dur":12.5,"pid":3,"tid":77,"args":{"data":{"a":[1,2]}}},
+            {"name":"Tick","cat":"loop","ph":"B","ts":2000,"pid":3,"tid":77},{"ph":"E","ts":2001.25,"pid":3,"tid":77}],
+            "metadata":{"os":null}}
+            """#
+        let text = String(decoding: try Self.converted(Array(source.utf8), "json", "json"), as: UTF8.self)
+        #expect(text.contains("{\"name\":\"Compositor é😀\"}"))
+        #expect(text.contains(#""ts":1500.000,"cat":"span","name":"Paint","dur":12.500}"#))
+        #expect(text.contains(#"{"ph":"B","pid":0,"tid":0,"ts":2000.000,"cat":"span","name":"Tick"}"#))
+        #expect(text.contains(#"{"ph":"E","pid":0,"tid":0,"ts":2001.250"#))
+    }
+}
+
+/// The same numbers for the same seed.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+}

@@ -44,6 +44,16 @@ package final class Descriptor: Sendable {
         _ = read(number, &count, 8)
     }
 
+    /// Readable when the wall clock has jumped, because somebody has set it or the machine has slept, until `rearm`.
+    package static func wallClockWatch() throws(SystemError) -> Descriptor {
+        let watch = try Descriptor(linux_watch_wall_clock(), "timerfd_create")
+        guard linux_rearm_wall_clock(watch.number) == 0 else { throw SystemError("timerfd_settime") }
+        return watch
+    }
+
+    /// Has a `wallClockWatch` tell of the next jump.
+    package func rearm() { _ = linux_rearm_wall_clock(number) }
+
     /// A pipe, to read from and to write to, or a pair of connected sockets. They close on exec and have numbers of 10 or more,
     /// beyond those that programs get.
     package static func pair(twoWay: Bool = false) throws(SystemError) -> (Descriptor, Descriptor) {

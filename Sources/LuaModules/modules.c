@@ -72,6 +72,12 @@ static const char channels_lua[] = {
 static const char missing_lua[] = {
 #embed "runloop/missing.lua"
 };
+static const char schedule_lua[] = {
+#embed "runloop/schedule.lua"
+};
+static const char timing_lua[] = {
+#embed "runloop/timing.lua"
+};
 static const char pool_lua[] = {
 #embed "runloop/pool.lua"
 };
@@ -255,6 +261,8 @@ static const lua_module modules[] = {
     MODULE("runloop.notifications", notifications_lua),
     MODULE("runloop.missing", missing_lua),
     MODULE("runloop.pool", pool_lua),
+    MODULE("runloop.schedule", schedule_lua),
+    MODULE("runloop.timing", timing_lua),
     MODULE("runloop.prelude", prelude_lua),
     MODULE("runloop.prompt.entries", prompt_entries_lua),
     MODULE("runloop.prompt.inspect", prompt_inspect_lua),

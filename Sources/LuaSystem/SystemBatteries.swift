@@ -8,6 +8,7 @@ public enum SystemBatteries {
         Battery("runloop.fs", functions: FileBinding.functions),
         Battery("runloop.terminal", kinds: [TerminalBinding.decoder], functions: TerminalBinding.functions),
         Battery("runloop.log", functions: LogBinding.functions),
+        Battery("runloop.schedule", functions: Library([])),
         Battery("runloop.arguments", functions: Library([])),
     ]
 }

@@ -86,7 +86,8 @@ extension RunLoop {
         innermostFiring = node
         node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
         innermostFiring = outer
-        if node.pointee.isValid, node.pointee.repeats {
+        if node.pointee.isValid, node.pointee.repeats || node.pointee.isPutOff {
+            node.pointee.isPutOff = false
             // Also when its callback has taken it out of its modes: it may come back.
             reschedule()
             node.pointee.queue?._withUnsafeGuaranteedRef { queue in

@@ -159,6 +159,13 @@ extension NodePointer {
         }
     }
 
+    /// For an owner that is asked to fire it, and finds that it is too early by another clock than the loop's: it stays in its
+    /// modes, even if it fires once, and the owner is asked again at this date.
+    public func putOff(until date: Int64) {
+        setFireDate(date)
+        pointee.isPutOff = true
+    }
+
     /// See `RunLoop.Timer.keepsAlive`. O(1).
     public func setKeepsAlive(_ keeps: Bool) {
         guard keeps != pointee.keepsAlive else { return }

@@ -2,7 +2,7 @@
 
 local t = require "runloop.test"
 
-local MODULES = { "process", "fs", "arguments", "log", "terminal" }
+local MODULES = { "process", "fs", "arguments", "log", "terminal", "schedule" }
 
 for _, name in ipairs(MODULES) do
   t.it("docs/lua/runloop-" .. name .. ".lua has every function, and no other", function()

@@ -42,6 +42,7 @@ end
 add_methods("channel", getmetatable(rl.channel()).__index)
 add_methods("pool", getmetatable(rl.pool()).__index)
 add_methods("group", getmetatable(rl.group()).__index)
+add_methods("calls", getmetatable(select(2, rl.debounce(1, print))).__index)
 local observation = rl.notifications:observe("name", print)
 add_methods("notification_observer", getmetatable(observation).__index)
 observation:invalidate()
@@ -134,6 +135,7 @@ local takers = {
   RunOptions = rl.run, PerformOptions = rl.perform, TimerOptions = rl.timer, SourceOptions = rl.source,
   FDPortOptions = rl.fd_port, ObserverOptions = rl.observer, ThreadOptions = rl.thread, PortOptions = rl.port,
   SendOptions = function(options) return port:send(options) end,
+  AtOptions = function(options) return rl.at(1e9, print, options) end,
   PoolOptions = rl.pool, ShutdownOptions = function(options) rl.on_shutdown(print, options) end,
   EnqueueOptions = function(options) return rl.notifications:enqueue("name", nil, options) end,
 }

@@ -364,6 +364,11 @@ function Clock:settle() end
 ---@return number? seconds how many that took; nil if there is no timer
 function Clock:next() end
 
+---Sets the wall clock, as somebody may set a computer's: `rl.time()` tells that from now on, and `rl.at` and `runloop.schedule` hear of
+---it. The clock of `rl.now()` goes on as before.
+---@param seconds number since 1970
+function Clock:set_time(seconds) end
+
 ---From now on, until `release` or the end of the test, the clock moves only by `advance` and `next`.
 ---@return table hold for `local held <close> = rl.clock:hold()`
 function Clock:hold() end

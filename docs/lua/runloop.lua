@@ -288,6 +288,84 @@ function rl.after(seconds, fn, ...) end
 ---@return runloop.Timer timer
 function rl.every(seconds, fn, ...) end
 
+---@class runloop.AtOptions
+---@field name? string
+---@field modes? string|string[] else the common modes; `{}` for none as yet
+---@field keeps_alive? boolean false: the loop fires it, and does not stay for it
+---@field order? integer
+---@field tolerance? number seconds that it may be late, so that the loop sleeps less often
+
+---Calls a function once, at a moment of the wall clock: right after the clock is set, after the machine has slept, and in virtual time.
+---A moment that is past comes at once. The timer is one like all others; `set_fire_date` has it stand for the moment that the date is
+---then. For what comes again and again there is `runloop.schedule`.
+---
+---```lua
+---local midnight = rl.at({ year = 2031, month = 1, day = 1, hour = 0 }, function() print "a new year" end)
+---print(midnight:is_valid(), midnight:repeats())
+---midnight:invalidate()
+---```
+---```text
+---true	false
+---```
+---@param time number|table seconds since 1970, as `rl.time()` and `os.time()` give them, or a table of the local time as `os.time` takes it
+---@param fn fun(timer: runloop.Timer)
+---@param options? runloop.AtOptions
+---@return runloop.Timer? timer nil when the system has no descriptor left to hear of the clock by
+---@return string? message
+---@return string? code
+function rl.at(time, fn, options) end
+
+---What one can do with the calls of a debounced or throttled function.
+---@class runloop.Calls
+local Calls = {}
+
+---Whether a call has still to be made.
+---@return boolean
+function Calls:is_pending() end
+
+---Makes the call that is pending at once.
+---@return boolean made false if none is, or the function runs
+function Calls:flush() end
+
+---Drops the call that is pending; those to come do nothing. `<close>` does that, too.
+function Calls:invalidate() end
+
+---@return boolean
+function Calls:is_valid() end
+
+---Makes one call of many: the function is called once nobody has called for so many seconds, with the arguments of the last call. It gets
+---no second call before it has returned; what comes meanwhile is answered afterwards. A call that is pending keeps the loop alive.
+---
+---```lua
+---local save = rl.debounce(0.2, function(text) print("saved", text) end)
+---for i = 1, 100 do save("draft " .. i) end
+---```
+---```text
+---saved	draft 100
+---```
+---@param seconds number
+---@param fn function
+---@return function call to be given wherever a function is wanted
+---@return runloop.Calls calls
+function rl.debounce(seconds, fn) end
+
+---Lets a function be called at most once in so many seconds: at once, and then, for all calls that have come since, with the arguments of
+---the last. It gets no second call before it has returned.
+---
+---```lua
+---local show = rl.throttle(0.1, print)
+---for i = 1, 100 do show(i) end
+---```
+---```text
+---1
+---100
+---```
+---@param seconds number
+---@param fn function
+---@return function call
+---@return runloop.Calls calls
+function rl.throttle(seconds, fn) end
+
 ---Fires now, whatever the date. A timer that fires once is done with it; a repeating one keeps its dates.
 function Timer:fire() end
 

@@ -24,3 +24,9 @@ static inline double linux_wall_clock(void) {
   clock_gettime(CLOCK_REALTIME, &t);
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
+
+/// A descriptor that becomes readable when CLOCK_REALTIME is set, or the machine has slept, once it is armed. -1 and errno: there
+/// is none.
+int linux_watch_wall_clock(void);
+/// Arms it, again: it is not readable until the next time. -1 and errno.
+int linux_rearm_wall_clock(int fd);

@@ -302,6 +302,7 @@ end
 rl.condition, rl.channel, rl.group = later("channels", "condition"), later("channels", "channel"), later("channels", "group")
 rl.on_shutdown, rl.shutdown = later("shutdown", "on_shutdown"), later("shutdown", "shutdown")
 rl.blocking, rl.pool = later("pool", "blocking"), later("pool", "pool")
+rl.at, rl.debounce, rl.throttle = later("timing", "at"), later("timing", "debounce"), later("timing", "throttle")
 
 local missing = later("missing", "index")
 for _, kind in ipairs { "timer", "source", "fd_port", "observer", "loop", "task", "thread", "port", "message_port",

@@ -258,12 +258,6 @@ final class AttachPort: @unchecked Sendable {
     private func announce(_ text: String) {
         // Who reads the log may sleep. That must not keep anybody from attaching, who might want to see why.
         guard Descriptor.poll(2, POLLOUT) & POLLOUT != 0 else { return }
-        var now = time(nil)
-        var fields = tm()
-        localtime_r(&now, &fields)
-        var buffer = [CChar](repeating: 0, count: 32)
-        let count = strftime(&buffer, buffer.count, "%Y-%m-%d %H:%M:%S", &fields)
-        let date = String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        "rlhost: \(date) \(text)\n".withAnyBytes { _ = Descriptor.write($0, to: 2) }
+        "rlhost: \(LocalTime.text(RunLoop.wallClock)) \(text)\n".withAnyBytes { _ = Descriptor.write($0, to: 2) }
     }
 }

@@ -25,7 +25,7 @@ public enum InspectBinding {
         for node in host.loop.timers(in: mode) {
             let box = TimerBinding.box(node)
             // Sleeping tasks and delayed requests have timers of their own, with no userdata around them.
-            guard node.pointee.owner(is: host.timers) else {
+            guard host.isWallTimer(node) || node.pointee.owner(is: host.timers) else {
                 let isTask = node.pointee.owner(is: host.sleepers)
                 let fiber = isTask ? host.fiber(of: node) : nil
                 entries.append(
@@ -44,6 +44,7 @@ public enum InspectBinding {
                     order: node.pointee.order, site: host.site(box.site),
                     next: node.pointee.fireDate,
                     interval: node.pointee.repeats ? node.pointee.interval : nil,
+                    detail: host.momentText(node),
                     keepsAlive: node.pointee.keepsAlive))
         }
         entries.sort { ($0.next ?? 0) < ($1.next ?? 0) }

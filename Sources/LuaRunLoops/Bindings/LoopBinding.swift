@@ -206,6 +206,8 @@ enum LoopBinding {
             guard node.pointee.isValid, !modes.isEmpty else { return call.nothing() }
             guard TimerBinding.anchor(call, box, 2) else { throw .noMemory }
             for mode in modes { loop.add(node, to: mode) }
+            let host = call.luaHost
+            if host.isWallTimer(node) { host.wallTimers.listen(host, in: modes) }
         case .item(let item):
             guard item.isHome else {
                 throw Misuse(

@@ -34,6 +34,9 @@ enum RunloopLibrary {
     /// For the Lua-written part, under the names that the script's errors have.
     static let internals = Library([
         .init("rl.thread", packs: 5) { Call.run($0, ThreadBinding.start) },
+        .init("rl.at", constructs: Kinds.timer, spread: 3) {
+            Call.run($0) { call throws(Misuse) in try WallTimers.make(call) }
+        },
         .init("port:send", packs: 3) { Call.run($0, PortBinding.send) },
         .init("source:post", packs: 2) { Call.run($0, SourceBinding.postFromAfar) },
         .init("is_foreign") { SourceBinding.isForeign(Call($0)) },

@@ -1,3 +1,4 @@
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -11,7 +12,9 @@ enum TimerBinding {
         [
             .init("fire") { timer($0).run { (timer, call) throws(Misuse) in try fire(timer, call) } },
             .init("fire_date") { timer($0).answer { $0.pointee.isValid ? Time.seconds($0.pointee.fireDate) : nil } },
-            .init("set_fire_date") { timer($0).take(Date.self) { $0.setFireDate($1) } },
+            .init("set_fire_date") {
+                timer($0).run { (timer, call) throws(Misuse) in try setFireDate(timer, call) }
+            },
             .init("interval") { timer($0).answer { Time.seconds($0.pointee.interval) } },
             .init("repeats") { timer($0).answer { $0.pointee.repeats } },
             .init("tolerance") { timer($0).answer { Time.seconds($0.pointee.tolerance) } },
@@ -125,6 +128,14 @@ enum TimerBinding {
         return 1
     }
 
+    private static func setFireDate(_ timer: Node, _ call: Call) throws(Misuse) -> Int32 {
+        let date = try call.argument(2, Date.self)
+        let host = call.luaHost
+        timer.setFireDate(date)
+        if host.isWallTimer(timer) { host.wallTimers.follow(timer, call.stack, 1) }
+        return call.nothing()
+    }
+
     /// Keeps the userdata alive while the engine knows its node. First this, which may fail, then the engine.
     static func anchor(_ call: Call, _ box: Box, _ index: Int32) -> Bool {
         guard box.slot == 0 else { return true }
@@ -147,6 +158,9 @@ enum TimerBinding {
         let node = node(box)
         var parts: [String] = []
         if node.pointee.repeats { parts.append("every \(Time.short(node.pointee.interval)) s") }
+        if host.isWallTimer(node), let time = call.stack.moment(ofTimer: 1) {
+            parts.append("at \(LocalTime.text(time))")
+        }
         if !node.pointee.isValid {
             parts.append("invalid")
         } else if !node.pointee.isScheduled {
@@ -171,7 +185,7 @@ extension Stack {
 }
 
 /// Fires the timers of one state.
-final class LuaTimers: RunLoop.TimerOwner {
+class LuaTimers: RunLoop.TimerOwner {
     // It owns us, and outlives us. A plain reference, even an unowned one, would be counted at each callback.
     var host: Unmanaged<LuaHost>! = nil
 

@@ -22,6 +22,8 @@ public final class LuaHost: Interpreter {
     /// The script's path as it was given; nil without one. Set before there is a second thread.
     public nonisolated(unsafe) static var script: String?
     let timers = LuaTimers()
+    /// Those of `rl.at`.
+    let wallTimers = WallTimers()
     package let requests = LuaRequests()
     package let items = LuaItems()
     let sleepers = Sleepers()
@@ -42,6 +44,7 @@ public final class LuaHost: Interpreter {
         self.batteries = batteries
         super.init()
         timers.host = .passUnretained(self)
+        wallTimers.host = .passUnretained(self)
         requests.host = .passUnretained(self)
         items.host = .passUnretained(self)
         sleepers.host = self

@@ -31,6 +31,8 @@ extension RunLoop {
         var batchPlaces: Int32 = 0
         /// The latest of these places.
         var batchIndex: Int32 = 0
+        /// Its owner found that its date has not come yet after all.
+        var isPutOff = false
         /// While it fires: the timer in whose callback it does, if any.
         var outerFiring: NodePointer?
         let owner: Unmanaged<TimerOwner>

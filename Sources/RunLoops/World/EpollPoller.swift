@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Linux
 
 /// Linux itself.
 public final class EpollPoller: Poller {
@@ -6,6 +7,10 @@ public final class EpollPoller: Poller {
 
     public override func now() -> Int64 { linux_monotonic_now() }
     public override func coarseNow() -> Int64 { linux_monotonic_coarse() }
+
+    override func watchWallClock(_ changed: @escaping @Sendable () -> Void) throws(SystemError) -> Descriptor? {
+        try Descriptor.wallClockWatch()
+    }
 
     public override func wait(
         _ epoll: Int32, _ events: UnsafeMutableRawPointer, capacity: Int, timeout: Int64, watching: Int

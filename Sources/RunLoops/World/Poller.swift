@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Linux
 
 /// The world a loop lives in: what time it is, and how one sleeps until something happens.
 ///
@@ -12,6 +13,10 @@ open class Poller {
 
     /// Seconds since 1970, by this world's wall clock.
     open var wallClock: Double { linux_wall_clock() }
+
+    /// A descriptor that becomes readable when the wall clock jumps: somebody sets it, or the machine has slept. nil: there is
+    /// none, and `changed` is called instead, on any thread.
+    func watchWallClock(_ changed: @escaping @Sendable () -> Void) throws(SystemError) -> Descriptor? { nil }
 
     /// Timers fire at their dates, whatever their tolerances: where waking up costs nothing, nothing is won by being late.
     open var ignoresTolerance: Bool { false }

@@ -5,6 +5,8 @@ extension SimulatedClock {
     struct State: Sendable {
         var time: Int64
         var wallClock: Double
+        /// Who is told when that is set.
+        var wallClockWatchers: [@Sendable () -> Void] = []
         /// Since when, by the real clock, time passes by itself.
         var flowsSince: Int64?
         /// Real time that has passed, and does not show yet.

@@ -98,9 +98,19 @@ public final class SimulatedClock: Sendable {
         state.withLock { $0.time = $0.time.addingSaturating(max(0, duration.wholeNanoseconds)) }
     }
 
-    /// What it is at this moment by the wall clock, in seconds since 1970.
+    /// What it is at this moment by the wall clock, in seconds since 1970. As when somebody sets a real one, those who wait for a
+    /// moment of it are told.
     public func setWallClock(_ seconds: Double) {
-        state.withLock { $0.wallClock = seconds - Double($0.now) / 1e9 }
+        let told = state.withLock { state in
+            state.wallClock = seconds - Double(state.now) / 1e9
+            return state.wallClockWatchers
+        }
+        for tell in told { tell() }
+    }
+
+    /// Has somebody told when the wall clock is set, until the clock begins anew.
+    func whenWallClockIsSet(_ changed: @escaping @Sendable () -> Void) {
+        state.withLock { $0.wallClockWatchers.append(changed) }
     }
 
     /// Held: it does not jump by itself, only where `allowJump` lets it.

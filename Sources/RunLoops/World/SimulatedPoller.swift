@@ -48,6 +48,11 @@ public final class SimulatedPoller: Poller {
 
     public override var wallClock: Double { clock.wallClock }
 
+    override func watchWallClock(_ changed: @escaping @Sendable () -> Void) -> Descriptor? {
+        clock.whenWallClockIsSet(changed)
+        return nil
+    }
+
     /// Moves the clock, as if the loop's thread had been busy so long.
     public func advance(by duration: Duration) { clock.advance(by: duration) }
 

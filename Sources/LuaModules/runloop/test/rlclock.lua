@@ -52,6 +52,16 @@ function Clock:next()
   return seconds
 end
 
+--- Sets the wall clock, as somebody may set a computer's: rl.time() tells that from now on, and whoever waits for a moment of it
+--- is told. The monotonic clock of rl.now() goes on as before.
+function Clock:set_time(seconds)
+  clock_of(self, "rl.clock:set_time")
+  if type(seconds) ~= "number" or seconds ~= seconds then
+    misuse("rl.clock:set_time: argument #1 must be a number of seconds since 1970, got " .. describe_value(seconds))
+  end
+  system.set_wall_clock(seconds)
+end
+
 --- From now on, until release or the end of the test, the clock moves only by advance and next.
 function Clock:hold()
   clock_of(self, "rl.clock:hold")

@@ -1,0 +1,14 @@
+internal import Glibc
+
+/// Moments of the wall clock as people read them, in the process's time zone.
+package enum LocalTime {
+    /// `2026-03-29 02:30:00`; the number where no calendar has the moment.
+    package static func text(_ secondsSince1970: Double) -> String {
+        guard var seconds = Int(exactly: secondsSince1970.rounded(.down)) else { return "\(secondsSince1970)" }
+        var fields = tm()
+        guard localtime_r(&seconds, &fields) != nil else { return "\(secondsSince1970)" }
+        var buffer = [CChar](repeating: 0, count: 40)
+        let count = strftime(&buffer, buffer.count, "%Y-%m-%d %H:%M:%S", &fields)
+        return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}

@@ -1,0 +1,109 @@
+-- rl.at, rl.debounce and rl.throttle.
+
+local rl, _, crossing = ...
+local error, type, setmetatable, getmetatable, tostring, pcall = error, type, setmetatable, getmetatable, tostring, pcall
+local pack, unpack, format, max = table.pack, table.unpack, string.format, math.max
+local make_timer = crossing["rl.at"]
+
+local timing = {}
+
+-- A moment of the wall clock. A table is the local time of day, as for os.time, which would change it.
+function timing.at(time, fn, options)
+  if type(time) == "table" then
+    local copy = {}
+    for name, value in next, time do copy[name] = value end
+    local fine, seconds = pcall(os.time, copy)
+    if not fine then error("rl.at: argument #1: " .. tostring(seconds):gsub("^[^:]*:%d+: ", ""), 2) end
+    time = seconds
+  end
+  return make_timer(fn, options, time)
+end
+
+-- What answers a burst of calls with one ----------------------------------------------------------------------------------
+
+-- Beside the function, which can go wherever a function can: what one can do with it.
+local Calls = {}
+Calls.__index = Calls
+Calls.__name = "calls"
+
+-- Calls the function with what it was last called with. It gets no second call before it has returned.
+local function run(self)
+  local arguments = self._arguments
+  self._arguments = nil
+  self._last = rl.now()
+  self._running = true
+  local done <close> = self._done
+  self._fn(unpack(arguments, 1, arguments.n))
+end
+
+local function due(self)
+  self._timer = nil
+  if self._arguments and not self._running then run(self) end
+end
+
+local function arm(self, seconds)
+  self._timer = rl.after(seconds, function() due(self) end)
+end
+
+local function make(what, seconds, fn, call)
+  if type(seconds) ~= "number" or not (seconds >= 0) then
+    error(format("%s: argument #1 must be a number of seconds, 0 or more, got %s", what, tostring(seconds)), 3)
+  end
+  if type(fn) ~= "function" then error(format("%s: argument #2 must be a function, got %s", what, type(fn)), 3) end
+  local self = setmetatable({ _what = what, _seconds = seconds, _fn = fn, _valid = true }, Calls)
+  -- What came while it ran, and could not be answered then, also if it ended by an error.
+  self._done = setmetatable({}, { __close = function()
+    self._running = false
+    if self._arguments and not self._timer then arm(self, 0) end
+  end })
+  return function(...)
+    if not self._valid then return end
+    self._arguments = pack(...)
+    call(self)
+  end, self
+end
+
+function timing.debounce(seconds, fn)
+  return make("rl.debounce", seconds, fn, function(self)
+    if self._timer then self._timer:set_fire_date(rl.now() + seconds) else arm(self, seconds) end
+  end)
+end
+
+function timing.throttle(seconds, fn)
+  return make("rl.throttle", seconds, fn, function(self)
+    if self._timer then return end
+    local left = self._last and self._last + seconds - rl.now() or 0
+    if left > 0 or self._running then arm(self, max(left, 0)) else run(self) end
+  end)
+end
+
+local function self_of(self, name)
+  if getmetatable(self) ~= Calls then error(format("calls:%s: call it with a colon", name), 3) end
+  return self
+end
+
+function Calls:is_pending() return self_of(self, "is_pending")._arguments ~= nil end
+function Calls:is_valid() return self_of(self, "is_valid")._valid end
+
+-- The call that is pending, now.
+function Calls:flush()
+  self_of(self, "flush")
+  if self._timer then self._timer:invalidate() end
+  self._timer = nil
+  if not self._arguments or self._running then return false end
+  run(self)
+  return true
+end
+
+function Calls:invalidate()
+  self_of(self, "invalidate")
+  if self._timer then self._timer:invalidate() end
+  self._timer, self._arguments, self._valid = nil, nil, false
+end
+Calls.__close = Calls.invalidate
+function Calls:__tostring()
+  return format("%s (%g s, %s)", self._what, self._seconds,
+    not self._valid and "invalid" or self._arguments and "a call is pending" or "no call is pending")
+end
+
+return timing

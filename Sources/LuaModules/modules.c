@@ -15,9 +15,6 @@ static const char http_client_lua[] = {
 static const char http_events_lua[] = {
 #embed "runloop/http/events.lua"
 };
-static const char http_options_lua[] = {
-#embed "runloop/http/options.lua"
-};
 static const char http_native_lua[] = {
 #embed "runloop/http/native.lua"
 };
@@ -68,6 +65,9 @@ static const char prelude_lua[] = {
 };
 static const char channels_lua[] = {
 #embed "runloop/channels.lua"
+};
+static const char misuse_lua[] = {
+#embed "runloop/misuse.lua"
 };
 static const char missing_lua[] = {
 #embed "runloop/missing.lua"
@@ -242,7 +242,6 @@ static const lua_module modules[] = {
     MODULE("runloop.http.answer", http_answer_lua),
     MODULE("runloop.http.client", http_client_lua),
     MODULE("runloop.http.events", http_events_lua),
-    MODULE("runloop.http.options", http_options_lua),
     MODULE("runloop.http.native", http_native_lua),
     MODULE("runloop.http.request", http_request_lua),
     MODULE("runloop.http.answering", http_answering_lua),
@@ -259,6 +258,7 @@ static const lua_module modules[] = {
     MODULE("runloop.channels", channels_lua),
     MODULE("runloop.net", net_lua),
     MODULE("runloop.notifications", notifications_lua),
+    MODULE("runloop.misuse", misuse_lua),
     MODULE("runloop.missing", missing_lua),
     MODULE("runloop.pool", pool_lua),
     MODULE("runloop.schedule", schedule_lua),

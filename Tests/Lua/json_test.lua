@@ -239,7 +239,7 @@ t.describe("misuse", function()
     t.equal(problem_of(json.encode, 1, { indent = "x" }), "json.encode: 'indent' must be of blanks and tabs")
     t.equal(problem_of(json.array, 1), "json.array: argument #1 must be a table, got number")
     t.truthy(problem_of(json.object, setmetatable({}, {})):find("json%.object: the table has a metatable of its own"))
-    t.truthy(problem_of(json.lines, 5):find("json%.lines: argument #1 must be a stream, a file or an iterator of lines, got number"))
+    t.truthy(problem_of(json.lines, 5):find("json%.lines: argument #1 must be a stream, a file or an iterator of lines, got 5"))
   end)
 end)
 

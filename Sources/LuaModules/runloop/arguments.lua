@@ -1,5 +1,7 @@
 -- runloop.arguments: what a script was called with, as its options say. A table describes them; the same table is the help.
 
+local misuse = require "runloop.misuse"
+
 local arguments = {}
 local format, rep, match, gmatch, sub, find = string.format, string.rep, string.match, string.gmatch, string.sub, string.find
 local concat, sort = table.concat, table.sort
@@ -29,54 +31,32 @@ local FIELDS = { value = "string", type = "string", default = true, help = "stri
   required = "boolean", optional = "boolean", name = "string", hidden = "boolean" }
 local OF_ALL = { name = "string", description = "string", epilogue = "string", version = "string", usage = "string" }
 
-local function misuse(text, ...) error("arguments.parse: " .. format(text, ...), 0) end
-
-local function nearest(name, names)
-  local best, least
-  for candidate in pairs(#name > 2 and names or {}) do
-    -- Levenshtein's distance, one row at a time.
-    local row = {}
-    for j = 0, #candidate do row[j] = j end
-    for i = 1, #name do
-      local diagonal = row[0]
-      row[0] = i
-      for j = 1, #candidate do
-        local above = row[j]
-        local same = sub(name, i, i) == sub(candidate, j, j)
-        row[j] = math.min(above + 1, row[j - 1] + 1, diagonal + (same and 0 or 1))
-        diagonal = above
-      end
-    end
-    local distance = row[#candidate]
-    if distance <= math.max(1, #name // 3) and (not best or distance < least or distance == least and candidate < best) then
-      best, least = candidate, distance
-    end
-  end
-  return best
-end
+-- The function that was called: what it has to say of a wrong table begins with its name.
+local called
+local function wrong(text, ...) misuse.raise(called .. ": " .. format(text, ...)) end
 
 local function check_fields(table_, allowed, what)
   for field, value in pairs(table_) do
     if type(field) == "string" then
       local kind = allowed[field]
       if not kind then
-        local near = nearest(field, allowed)
-        misuse("%s: unknown field '%s'%s", what, field, near and " (did you mean '" .. near .. "'?)" or "")
+        wrong("%s: unknown field '%s'%s", what, field, misuse.hint(field, allowed))
       elseif kind ~= true and type(value) ~= kind then
-        misuse("%s: %s must be a %s, got %s", what, field, kind, type(value))
+        wrong("%s: %s must be a %s, got %s", what, field, kind, misuse.describe(value))
       end
     end
   end
 end
 
 -- What a specification says, looked through once.
-local function understand(spec)
-  if type(spec) ~= "table" then misuse("argument #1 must be a table of options, got %s", type(spec)) end
+local function understand(spec, what)
+  called = what
+  if type(spec) ~= "table" then wrong("argument #1 must be a table of options, got %s", misuse.describe(spec)) end
   check_fields(spec, OF_ALL, "the table of options")
   local all = { spec = spec, flags = {}, options = {}, positionals = {}, keys = {} }
   for index, entry in ipairs(spec) do
     local what = "entry " .. index
-    if type(entry) ~= "table" or type(entry[1]) ~= "string" then misuse("%s must be a table such as { \"-p --port\", … }", what) end
+    if type(entry) ~= "table" or type(entry[1]) ~= "string" then wrong("%s must be a table such as { \"-p --port\", … }", what) end
     what = format("'%s'", entry[1])
     check_fields(entry, FIELDS, what)
     local kind = entry.type or "string"
@@ -84,13 +64,13 @@ local function understand(spec)
       local known = {}
       for name in pairs(TYPES) do known[#known + 1] = name end
       sort(known)
-      misuse("%s: unknown type '%s' (there are: %s)", what, kind, concat(known, ", "))
+      wrong("%s: unknown type '%s' (there are: %s)", what, kind, concat(known, ", "))
     end
     local item = { entry = entry, read = TYPES[kind], names = {}, many = entry.many, help = entry.help or "" }
     if sub(entry[1], 1, 1) == "-" then
       for name in gmatch(entry[1], "[^%s,]+") do
-        if not match(name, "^%-%-?[%w?][%w_-]*$") then misuse("%s: '%s' is no name of an option", what, name) end
-        if all.flags[name] then misuse("%s: '%s' is there twice", what, name) end
+        if not match(name, "^%-%-?[%w?][%w_-]*$") then wrong("%s: '%s' is no name of an option", what, name) end
+        if all.flags[name] then wrong("%s: '%s' is there twice", what, name) end
         all.flags[name] = item
         item.names[#item.names + 1] = name
       end
@@ -103,13 +83,13 @@ local function understand(spec)
     else
       item.key, item.label = entry.name or entry[1], entry[1]
       local before = all.positionals[#all.positionals]
-      if before and before.many then misuse("%s: nothing can follow '%s', which takes all the rest", what, before.label) end
+      if before and before.many then wrong("%s: nothing can follow '%s', which takes all the rest", what, before.label) end
       if before and before.entry.optional and not (entry.optional or entry.many or entry.default ~= nil) then
-        misuse("%s cannot be required behind '%s', which is not", what, before.label)
+        wrong("%s cannot be required behind '%s', which is not", what, before.label)
       end
       all.positionals[#all.positionals + 1] = item
     end
-    if all.keys[item.key] then misuse("%s: the name '%s' is there twice; give one of them a 'name'", what, item.key) end
+    if all.keys[item.key] then wrong("%s: the name '%s' is there twice; give one of them a 'name'", what, item.key) end
     all.keys[item.key] = item
     if entry.choices then
       item.choices = {}
@@ -203,7 +183,7 @@ local function read(all, list)
   end
   local function known(name) return all.flags[name] end
   local function unknown(name)
-    local near = nearest(name, all.flags)
+    local near = misuse.nearest(name, all.flags)
     return fail("unknown option '%s'%s", name, near and " (did you mean '" .. near .. "'?)" or "")
   end
   local function set(item)
@@ -296,32 +276,34 @@ local function words(list)
     list = {}
     for index, word in ipairs(arg or {}) do list[index] = word end
   elseif type(list) ~= "table" then
-    misuse("argument #2 must be a table of words, got %s", type(list))
+    wrong("argument #2 must be a table of words, got %s", misuse.describe(list))
   end
   for index, word in ipairs(list) do
-    if type(word) ~= "string" then misuse("word %d must be a string, got %s", index, type(word)) end
+    if type(word) ~= "string" then wrong("word %d must be a string, got %s", index, misuse.describe(word)) end
   end
   return list
 end
 
-function arguments.try(spec, list)
-  local all = understand(spec)
+local function try(what, spec, list)
+  local all = understand(spec, what)
   local values, message, wish = read(all, words(list))
   if wish == "help" then return nil, help(all, width()), "help" end
   if wish == "version" then return nil, spec.version .. "\n", "version" end
   return values, message
 end
 
-function arguments.help(spec) return help(understand(spec), width()) end
+function arguments.try(spec, list) return try("arguments.try", spec, list) end
+
+function arguments.help(spec) return help(understand(spec, "arguments.help"), width()) end
 
 function arguments.parse(spec, list)
-  local values, text, wish = arguments.try(spec, list)
+  local values, text, wish = try("arguments.parse", spec, list)
   if values then return values end
   if wish then
     io.stdout:write(text)
     os.exit(0, true)
   end
-  io.stderr:write(program { spec = spec }, ": ", text, "\nusage: ", usage(understand(spec)), "\n")
+  io.stderr:write(program { spec = spec }, ": ", text, "\nusage: ", usage(understand(spec, "arguments.parse")), "\n")
   os.exit(64, true)
 end
 

@@ -2,37 +2,28 @@
 
 local native = ...
 local rl = require "runloop"
+local misuse = require "runloop.misuse"
 local watching = require "runloop.fs.watch"
 
 local fs = { watch = watching.watch, watcher = watching.watcher }
-local error, type, pairs, ipairs, tostring = error, type, pairs, ipairs, tostring
+local raise, describe = misuse.raise, misuse.describe
+local type, pairs, ipairs, tostring = type, pairs, ipairs, tostring
 local format, match, find, gsub, concat = string.format, string.match, string.find, string.gsub, table.concat
 local file = native.file
 
 local MAX = 1 << 30
 
 local function path_of(what, value, index)
-  if type(value) ~= "string" then error(format("%s: argument #%d must be a path, got %s", what, index or 1, type(value)), 3) end
-  if value == "" then error(format("%s: argument #%d must be a path, got an empty one", what, index or 1), 3) end
-  if find(value, "\0", 1, true) then error(format("%s: argument #%d has a NUL in it", what, index or 1), 3) end
+  if type(value) ~= "string" then raise("%s: argument #%d must be a path, got %s", what, index or 1, describe(value)) end
+  if value == "" then raise("%s: argument #%d must be a path, got an empty one", what, index or 1) end
+  if find(value, "\0", 1, true) then raise("%s: argument #%d has a NUL in it", what, index or 1) end
   return value
 end
 
 local function options_of(what, options, index, kinds)
   if options == nil then return {} end
-  if type(options) ~= "table" then error(format("%s: argument #%d must be a table, got %s", what, index, type(options)), 3) end
-  for field, value in pairs(options) do
-    local kind = kinds[field]
-    if not kind then
-      local names = {}
-      for name in pairs(kinds) do names[#names + 1] = name end
-      table.sort(names)
-      error(format("%s: unknown field '%s' (there are: %s)", what, tostring(field), concat(names, ", ")), 3)
-    end
-    if (kind == "integer" and math.type(value) or type(value)) ~= kind then
-      error(format("%s: %s must be %s %s, got %s", what, field, kind == "integer" and "an" or "a", kind, type(value)), 3)
-    end
-  end
+  misuse.argument(options, "table", what, index)
+  misuse.fields(options, kinds, what)
   return options
 end
 
@@ -41,15 +32,15 @@ local function join(directory, name) return find(directory, "/$") and directory 
 function fs.read(path, max)
   path_of("fs.read", path)
   if max == nil then max = MAX end
-  if math.type(max) ~= "integer" or max < 0 then error("fs.read: argument #2 must be an integer, 0 or more, got " .. tostring(max), 2) end
+  misuse.argument(max, "count", "fs.read", 2)
   return file("read", path, max)
 end
 
 function fs.write(path, data, options)
   path_of("fs.write", path)
-  if type(data) ~= "string" then error("fs.write: argument #2 must be a string, got " .. type(data), 2) end
-  options = options_of("fs.write", options, 3, { append = "boolean", mode = "integer", sync = "boolean" })
-  if options.mode and (options.mode < 0 or options.mode > 4095) then error(format("fs.write: mode must be from 0 to 0o7777, got %d", options.mode), 2) end
+  misuse.argument(data, "string", "fs.write", 2)
+  options = options_of("fs.write", options, 3, { append = "boolean", mode = "count", sync = "boolean" })
+  if options.mode and options.mode > 4095 then raise("fs.write: mode must be from 0 to 0o7777, got %d", options.mode) end
   return file("write", path, data, options.mode or 0, options.append or false, options.sync or false)
 end
 
@@ -87,7 +78,7 @@ end
 
 function fs.make_directory(path, options)
   path_of("fs.make_directory", path)
-  options = options_of("fs.make_directory", options, 2, { parents = "boolean", mode = "integer" })
+  options = options_of("fs.make_directory", options, 2, { parents = "boolean", mode = "count" })
   local mode = options.mode or 511
   local made, message, code = file("make_directory", path, mode)
   if made or not options.parents then return made, message, code end
@@ -132,7 +123,7 @@ function fs.real_path(path) return file("real_path", path_of("fs.real_path", pat
 function fs.temporary_directory(prefix)
   if prefix == nil then prefix = "rlhost" end
   if type(prefix) ~= "string" or find(prefix, "[/%z]") or prefix == "" then
-    error("fs.temporary_directory: argument #1 must be a name without '/', got " .. (type(prefix) == "string" and "'" .. prefix .. "'" or type(prefix)), 2)
+    raise("fs.temporary_directory: argument #1 must be a name without '/', got %s", describe(prefix))
   end
   return file("temporary_directory", prefix)
 end

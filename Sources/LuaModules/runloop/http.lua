@@ -35,11 +35,11 @@ function http.no_content() return makers().no_content() end
 local FILE = { headers = "table", type = "string", root = "string" }
 
 function http.file(path, settings)
-  local options = require "runloop.http.options"
-  options.argument(path, "string", "http.file", 1, 2)
+  local misuse = require "runloop.misuse"
+  misuse.argument(path, "string", "http.file", 1)
   if settings ~= nil then
-    options.argument(settings, "table", "http.file", 2, 2)
-    options.check(settings, FILE, "http.file", 2)
+    misuse.argument(settings, "table", "http.file", 2)
+    misuse.fields(settings, FILE, "http.file")
   end
   return require("runloop.http.files").answer(path, settings and settings.root, settings)
 end
@@ -47,12 +47,12 @@ end
 -- Texts -------------------------------------------------------------------------------------------------------------------------
 
 function http.escape(text)
-  require("runloop.http.options").argument(text, "string", "http.escape", 1, 2)
+  require("runloop.misuse").argument(text, "string", "http.escape", 1)
   return require("runloop.http.native").escape(text)
 end
 
 function http.unescape(text)
-  require("runloop.http.options").argument(text, "string", "http.unescape", 1, 2)
+  require("runloop.misuse").argument(text, "string", "http.unescape", 1)
   return require("runloop.http.native").unescape(text)
 end
 

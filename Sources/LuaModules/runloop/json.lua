@@ -1,6 +1,7 @@
 -- runloop.json: what the codec, which is C, leaves to Lua.
 
 local native = ...
+local misuse = require "runloop.misuse"
 local json = native.codec()
 
 -- What source has lines: an iterator over them.
@@ -8,7 +9,7 @@ local function lines_of(source, options)
   if type(source) == "function" then return source end
   local is_known, lines = pcall(function() return source.lines end)
   if not is_known or type(lines) ~= "function" then
-    error("json.lines: argument #1 must be a stream, a file or an iterator of lines, got " .. type(source), 3)
+    misuse.raise("json.lines: argument #1 must be a stream, a file or an iterator of lines, got %s", misuse.describe(source))
   end
   if options == nil then return lines(source) end
   return lines(source, options)
@@ -23,12 +24,12 @@ function json.lines(source, options)
       if line == nil then return nil end
       number = number + 1
       if type(line) ~= "string" then
-        error("json.lines: line " .. number .. " must be a string, got " .. type(line), 2)
+        misuse.raise("json.lines: line %d must be a string, got %s", number, misuse.describe(line))
       end
       -- Blank lines keep a connection alive, and end many a file.
       if line:find "[^ \t\r\n]" then
         local value, problem = json.decode(line)
-        if problem then error("json.lines: line " .. number .. ": " .. problem:gsub("^line 1, ", ""), 2) end
+        if problem then misuse.raise("json.lines: line " .. number .. ": " .. problem:gsub("^line 1, ", "")) end
         return value
       end
     end

@@ -1,9 +1,11 @@
 -- runloop.log: what a program has to say, with a level and fields, to its standard error, a file or the journal.
 
 local native = ...
+local misuse = require "runloop.misuse"
 
 local log = {}
-local error, type, pairs, tostring, setmetatable, getmetatable, select = error, type, pairs, tostring, setmetatable, getmetatable, select
+local raise, describe = misuse.raise, misuse.describe
+local type, pairs, tostring, setmetatable, getmetatable, select = type, pairs, tostring, setmetatable, getmetatable, select
 local format, gsub, find, concat, sort, lower = string.format, string.gsub, string.find, table.concat, table.sort, string.lower
 local date, math_type = os.date, math.type
 
@@ -21,8 +23,7 @@ Logger.__name = "logger"
 local function level_of(what, level)
   local found = type(level) == "string" and LEVELS[lower(level)]
   if not found then
-    error(format("%s: the level must be \"debug\", \"info\", \"warning\", \"error\" or \"off\", got %s", what,
-      type(level) == "string" and "'" .. level .. "'" or type(level)), 3)
+    raise("%s: the level must be \"debug\", \"info\", \"warning\", \"error\" or \"off\", got %s", what, describe(level))
   end
   return found
 end
@@ -92,7 +93,7 @@ local function write(self, level, what, message, fields)
   if LEVELS[level] < self._sink.level then return end
   if type(message) ~= "string" then message = tostring(message) end
   if fields ~= nil and type(fields) ~= "table" then
-    error(format("%s: the fields must be a table, got %s", what, type(fields)), 3)
+    raise("%s: the fields must be a table, got %s", what, describe(fields))
   end
   local sink = self._sink
   local fine, why = native.write(sink.fd, compose(self, level, message, fields))
@@ -107,15 +108,15 @@ end
 
 for level in pairs(PRIORITIES) do
   Logger[level] = function(self, message, fields)
-    if getmetatable(self) ~= Logger then error(format("logger:%s: call it with a colon, on a logger", level), 2) end
+    if getmetatable(self) ~= Logger then raise("logger:%s: call it with a colon, on a logger", level) end
     write(self, level, "logger:" .. level, message, fields)
   end
 end
 
 -- One with more fields, on the same sink.
 function Logger:with(fields, name)
-  if type(fields) ~= "table" then error("logger:with: argument #1 must be a table of fields, got " .. type(fields), 2) end
-  if name ~= nil and type(name) ~= "string" then error("logger:with: argument #2 must be a string, got " .. type(name), 2) end
+  if type(fields) ~= "table" then raise("logger:with: argument #1 must be a table of fields, got %s", describe(fields)) end
+  if name ~= nil and type(name) ~= "string" then raise("logger:with: argument #2 must be a string, got %s", describe(name)) end
   local all = {}
   for key, value in pairs(self._fields or {}) do all[key] = value end
   for key, value in pairs(fields) do all[key] = value end
@@ -147,14 +148,14 @@ function log.program() return arg and arg[0] and arg[0]:match "[^/]*$" or "rlhos
 
 function log.open(options)
   options = options or {}
-  if type(options) ~= "table" then error("log.open: argument #1 must be a table, got " .. type(options), 2) end
+  misuse.argument(options, "table", "log.open", 1)
   for field in pairs(options) do
-    if not OPTIONS[field] then error(format("log.open: unknown field '%s' (there are: fields, format, level, name, time, to)", tostring(field)), 2) end
+    if not OPTIONS[field] then misuse.unknown_field("log.open", field, OPTIONS) end
   end
   local to = options.to or "stderr"
-  if type(to) ~= "string" then error("log.open: to must be \"stderr\", \"journal\" or a path, got " .. type(to), 2) end
+  if type(to) ~= "string" then raise("log.open: to must be \"stderr\", \"journal\" or a path, got " .. type(to)) end
   if options.format ~= nil and not FORMATS[options.format] then
-    error(format("log.open: format must be \"text\", \"json\" or \"journal\", got %s", tostring(options.format)), 2)
+    raise("log.open: format must be \"text\", \"json\" or \"journal\", got %s", describe(options.format))
   end
   local sink = { level = level_of("log.open", options.level or os.getenv "RLHOST_LOG" or "info"), time = options.time, fd = 2 }
   if to == "journal" or to == "stderr" and not options.format and native.is_journal(2) then
@@ -183,7 +184,7 @@ function log.set_level(level) own():set_level(level) end
 function log.is_on(level) return own():is_on(level) end
 -- Another one takes the place of the program's own.
 function log.set_default(logger)
-  if getmetatable(logger) ~= Logger then error("log.set_default: argument #1 must be a logger, got " .. type(logger), 2) end
+  if getmetatable(logger) ~= Logger then raise("log.set_default: argument #1 must be a logger, got %s", describe(logger)) end
   default = logger
 end
 

@@ -2,21 +2,16 @@
 
 local native, internals = ...
 local rl = require "runloop"
+local misuse = require "runloop.misuse"
+local raise, describe = misuse.raise, misuse.describe
 local error, type, next, setmetatable, tostring = error, type, next, setmetatable, tostring
 local format, integer_of, io_type = string.format, math.tointeger, io.type
 
 local net = {}
 
 -- Arguments ----------------------------------------------------------------------------------------------------------
-local function describe(value)
-  if value == nil then return "nothing" end
-  if type(value) == "string" then return format("%q", value) end
-  if type(value) == "number" or type(value) == "boolean" then return tostring(value) end
-  return "a " .. type(value)
-end
-
 local function wrong(name, what, expected, value)
-  error(format("%s: %s must be %s, got %s", name, what, expected, describe(value)), 4)
+  raise("%s: %s must be %s, got %s", name, what, expected, describe(value))
 end
 
 local PLACE = 'a port, "host:port", "unix:/path" or a table { host =, port =, path = }'
@@ -27,15 +22,15 @@ local function port_text(name, what, port)
   return tostring(number)
 end
 
--- host, port and path of a table, as one text. Level 4 is the script.
+-- host, port and path of a table, as one text.
 local function place_of_table(name, where)
   local host, port, path = where.host, where.port, where.path
   if path ~= nil then
     if type(path) ~= "string" then wrong(name, "field 'path'", "a string", path) end
-    if host ~= nil or port ~= nil then error(name .. ": field 'path' excludes 'host' and 'port'", 4) end
+    if host ~= nil or port ~= nil then raise(name .. ": field 'path' excludes 'host' and 'port'") end
     return "unix:" .. path
   end
-  if port == nil then error(name .. ": field 'port' is missing, or field 'path'", 4) end
+  if port == nil then raise(name .. ": field 'port' is missing, or field 'path'") end
   local text = port_text(name, "field 'port'", port)
   if host == nil then return text end
   if type(host) ~= "string" or host == "" then wrong(name, "field 'host'", "a host's name or address", host) end
@@ -50,7 +45,7 @@ local function place_of(name, where)
   if type(where) == "string" then return where end
   if type(where) ~= "table" then wrong(name, "argument #1", PLACE, where) end
   for field in next, where do
-    if not PLACE_FIELDS[field] then error(format("%s: unknown field '%s' of argument #1 (there are: host, path, port)", name, tostring(field)), 3) end
+    if not PLACE_FIELDS[field] then raise("%s: unknown field '%s' of argument #1 (there are: host, path, port)", name, tostring(field)) end
   end
   return place_of_table(name, where)
 end
@@ -123,7 +118,7 @@ end
 
 function methods.start_tls(self, options)
   if internals.kind(self) ~= "stream" then
-    error("stream:start_tls: a stream is expected as self, got " .. describe(self) .. "; call it with a colon", 2)
+    raise("stream:start_tls: a stream is expected as self, got " .. describe(self) .. "; call it with a colon")
   end
   options = check_options("stream:start_tls", 1, options)
   local server = options.server
@@ -160,7 +155,7 @@ local function listen(name, make, where, options, functions)
     settings, message, code = native.tls(tls, true)
     if not settings then return nil, message, code end
     if functions and functions[5] then functions[5] = with_tls(settings, tls, functions[5])
-    elseif functions and tls.sni then error(name .. ": field 'sni' needs on_connection: it may wait", 3) end
+    elseif functions and tls.sni then raise(name .. ": field 'sni' needs on_connection: it may wait") end
   end
   listener, message, code = make(where, options, functions, settings)
   if listener and tls and not functions then tls_of[listener] = { settings, tls } end
@@ -189,11 +184,11 @@ function listener_methods.accept(self, timeout)
 end
 
 function net.listener(options)
-  if type(options) ~= "table" then error("net.listener: an options table is expected, got " .. describe(options), 2) end
+  if type(options) ~= "table" then raise("net.listener: an options table is expected, got " .. describe(options)) end
   local where = place_of_table("net.listener", options)
   local functions = functions_of("net.listener", options)
   if functions and functions[5] and (functions[1] or functions[2] or functions[3]) then
-    error("net.listener: give either on_connection, or on_data, on_end and on_error", 2)
+    raise("net.listener: give either on_connection, or on_data, on_end and on_error")
   end
   return listen("net.listener", native.listener, where, options, functions)
 end
@@ -203,14 +198,14 @@ function net.serve(where, options, fn)
   local place = place_of("net.serve", where)
   options = check_options("net.serve", 2, options)
   if type(fn) ~= "function" then
-    error("net.serve: the last argument must be a function, got " .. describe(fn), 2)
+    raise("net.serve: the last argument must be a function, got " .. describe(fn))
   end
   for field in next, PLACE_FIELDS do
-    if options[field] ~= nil then error("net.serve: field '" .. field .. "' belongs to argument #1", 2) end
+    if options[field] ~= nil then raise("net.serve: field '" .. field .. "' belongs to argument #1") end
   end
   for number = 1, 5 do
     local field = FUNCTIONS[number]
-    if options[field] ~= nil then error("net.serve: unknown field '" .. field .. "': the connections are the function's", 2) end
+    if options[field] ~= nil then raise("net.serve: unknown field '" .. field .. "': the connections are the function's") end
   end
   local functions = functions_of("net.serve", options) or { false, false, false, false, false, options.on_trouble or false }
   functions[5] = fn
@@ -226,10 +221,10 @@ function net.connect(where, options)
   options = check_options("net.connect", 2, options)
   for number = 1, 5 do
     local field = FUNCTIONS[number]
-    if options[field] ~= nil then error("net.connect: field '" .. field .. "' is for net.stream", 2) end
+    if options[field] ~= nil then raise("net.connect: field '" .. field .. "' is for net.stream") end
   end
   for field in next, PLACE_FIELDS do
-    if options[field] ~= nil then error("net.connect: field '" .. field .. "' belongs to argument #1", 2) end
+    if options[field] ~= nil then raise("net.connect: field '" .. field .. "' belongs to argument #1") end
   end
   if not options.tls then return native.connect(place, options) end
   local tls = tls_options("net.connect", options.tls)
@@ -247,9 +242,9 @@ function net.connect(where, options)
 end
 
 function net.stream(options)
-  if type(options) ~= "table" then error("net.stream: an options table is expected, got " .. describe(options), 2) end
+  if type(options) ~= "table" then raise("net.stream: an options table is expected, got " .. describe(options)) end
   local where = place_of_table("net.stream", options)
-  if options.on_connection ~= nil then error("net.stream: field 'on_connection' is for net.listener", 2) end
+  if options.on_connection ~= nil then raise("net.stream: field 'on_connection' is for net.listener") end
   local settings, name
   if options.tls then
     local tls, message, code = tls_options("net.stream", options.tls), nil, nil
@@ -264,10 +259,10 @@ net.pair, net.memory = native.pair, native.memory
 
 -- With neither address nor peer, the system chooses an address of IPv4's.
 function net.datagram(options)
-  if type(options) ~= "table" then error("net.datagram: an options table is expected, got " .. describe(options), 2) end
+  if type(options) ~= "table" then raise("net.datagram: an options table is expected, got " .. describe(options)) end
   local where
   if options.port ~= nil or options.path ~= nil then where = place_of_table("net.datagram", options)
-  elseif options.host ~= nil then error("net.datagram: field 'host' needs field 'port'", 2) end
+  elseif options.host ~= nil then raise("net.datagram: field 'host' needs field 'port'") end
   local peer = options.peer ~= nil and place_of("net.datagram", options.peer) or nil
   return native.datagram(where, peer, options)
 end
@@ -297,15 +292,15 @@ local OPEN = { owns = true, name = true }
 function net.open(object, options)
   local fd = descriptor(object)
   if not fd or fd < 0 or fd > 0x7fffffff then
-    error("net.open: argument #1 must be a descriptor, an open file, or an object that has one, got " .. describe(object), 2)
+    raise("net.open: argument #1 must be a descriptor, an open file, or an object that has one, got " .. describe(object))
   end
   options = check_options("net.open", 2, options)
   for field in next, options do
-    if not OPEN[field] then error(format("net.open: unknown field '%s' (there are: name, owns)", tostring(field)), 2) end
+    if not OPEN[field] then raise("net.open: unknown field '%s' (there are: name, owns)", tostring(field)) end
   end
   if options.owns ~= nil and type(options.owns) ~= "boolean" then wrong("net.open", "field 'owns'", "a boolean", options.owns) end
   if options.owns and type(object) ~= "number" then
-    error("net.open: field 'owns' is for numbers: a file's descriptor is the file's", 2)
+    raise("net.open: field 'owns' is for numbers: a file's descriptor is the file's")
   end
   return native.open(fd, options.owns, options.name)
 end
@@ -327,23 +322,23 @@ local next_line = hidden.next_line
 
 function methods.lines(self, options)
   if internals.kind(self) ~= "stream" then
-    error("stream:lines: a stream is expected as self, got " .. describe(self) .. "; call it with a colon", 2)
+    raise("stream:lines: a stream is expected as self, got " .. describe(self) .. "; call it with a colon")
   end
   if options == nil then return next_line, self end
   return function()
     local line, message = self:read_line(options)
-    if not line and message then error(message, 2) end
+    if not line and message then raise(message) end
     return line
   end
 end
 
 function methods.chunks(self, options)
   if internals.kind(self) ~= "stream" then
-    error("stream:chunks: a stream is expected as self, got " .. describe(self) .. "; call it with a colon", 2)
+    raise("stream:chunks: a stream is expected as self, got " .. describe(self) .. "; call it with a colon")
   end
   return function()
     local bytes, message = self:read(nil, options)
-    if not bytes and message then error(message, 2) end
+    if not bytes and message then raise(message) end
     return bytes
   end
 end
@@ -356,7 +351,7 @@ function net.resolve(name, options)
   if type(name) ~= "string" or name == "" or name:find "\0" then wrong("net.resolve", "argument #1", "a host's name", name) end
   options = check_options("net.resolve", 2, options)
   for field in next, options do
-    if not RESOLVE[field] then error(format("net.resolve: unknown field '%s' (there are: family, timeout)", tostring(field)), 2) end
+    if not RESOLVE[field] then raise("net.resolve: unknown field '%s' (there are: family, timeout)", tostring(field)) end
   end
   local family = FAMILIES[options.family or "any"]
   if not family then wrong("net.resolve", "field 'family'", '"any", "ipv4" or "ipv6"', options.family) end
@@ -374,7 +369,7 @@ function net.copy(from, to, options)
   if internals.kind(to) ~= "stream" then wrong("net.copy", "argument #2", "a stream", to) end
   options = check_options("net.copy", 3, options)
   for field in next, options do
-    if not COPY[field] then error(format("net.copy: unknown field '%s' (there is: max)", tostring(field)), 2) end
+    if not COPY[field] then raise("net.copy: unknown field '%s' (there is: max)", tostring(field)) end
   end
   local left = options.max or math.huge
   if type(left) ~= "number" or left < 0 then wrong("net.copy", "field 'max'", "a number of bytes, 0 or more", left) end

@@ -3,10 +3,12 @@
 
 local native, internals = ...
 local rl = require "runloop"
+local misuse = require "runloop.misuse"
 local net = require "runloop.net"
 
 local process = {}
-local error, type, pairs, ipairs, tostring, tonumber, select = error, type, pairs, ipairs, tostring, tonumber, select
+local raise, describe = misuse.raise, misuse.describe
+local type, pairs, ipairs, tostring, tonumber, select = type, pairs, ipairs, tostring, tonumber, select
 local setmetatable, getmetatable, assert, rawlen, pcall = setmetatable, getmetatable, assert, rawlen, pcall
 local format, find, concat = string.format, string.find, table.concat
 
@@ -19,41 +21,23 @@ local NUMBERS, signal_number, signal_name = signals.numbers, signals.number, sig
 
 -- Options ---------------------------------------------------------------------------------------------------------------
 
-local COMMON = { environment = "table", clean_environment = "boolean", directory = "string", terminal = "table", detached = "boolean",
+local START = { environment = "table", clean_environment = "boolean", directory = "string", terminal = "table", detached = "boolean",
   dies_with_host = "boolean", name = "string", on_exit = "function", input = "any", output = "any", errors = "any" }
-local FOR_RUN = { timeout = "number", grace = "number", max_output = "number" }
+local RUN = { timeout = "seconds", grace = "seconds", max_output = "number" }
+for field, kind in pairs(START) do RUN[field] = kind end
 
-local function wrong(what, text, ...) error(what .. ": " .. format(text, ...), 4) end
+local function wrong(what, text, ...) raise(what .. ": " .. format(text, ...)) end
 
-local function nearest(name, ...)
-  local best, most
-  for index = 1, select("#", ...) do
-    for candidate in pairs((select(index, ...))) do
-      local same = 0
-      for at = 1, math.min(#name, #candidate) do if name:byte(at) == candidate:byte(at) then same = same + 1 end end
-      if find(candidate, name, 1, true) or find(name, candidate, 1, true) then same = same + 3 end
-      if same * 2 > #candidate and (not best or same > most or same == most and candidate < best) then best, most = candidate, same end
-    end
-  end
-  return best and " (did you mean '" .. best .. "'?)" or ""
-end
-
-local function check(what, options, ...)
-  if type(options) ~= "table" then wrong(what, "argument #1 must be a table such as { \"ls\", \"-l\" }, got %s", type(options)) end
-  for field, value in pairs(options) do
-    if type(field) == "string" then
-      local kind
-      for index = 1, select("#", ...) do kind = kind or (select(index, ...))[field] end
-      if not kind then wrong(what, "unknown field '%s'%s", field, nearest(field, ...)) end
-      if kind ~= "any" and type(value) ~= kind then wrong(what, "%s must be a %s, got %s", field, kind, type(value)) end
-      if kind == "number" and not (value >= 0) then wrong(what, "%s must not be negative or NaN, got %s", field, value) end
-    end
-  end
+local function check(what, options, known)
+  if type(options) ~= "table" then wrong(what, "argument #1 must be a table such as { \"ls\", \"-l\" }, got %s", describe(options)) end
+  local named = {}
+  for field, value in pairs(options) do if type(field) == "string" then named[field] = value end end
+  misuse.fields(named, known, what)
   local words = {}
   for index = 1, rawlen(options) do
     local word = options[index]
     if type(word) == "number" then word = tostring(word) end
-    if type(word) ~= "string" then wrong(what, "word %d must be a string, got %s", index, type(word)) end
+    if type(word) ~= "string" then wrong(what, "word %d must be a string, got %s", index, describe(word)) end
     if find(word, "\0", 1, true) then wrong(what, "word %d has a NUL in it, which no program can get", index) end
     words[index] = word
   end
@@ -76,7 +60,7 @@ local function environment(what, options)
       if find(value, "\0", 1, true) then wrong(what, "environment: %s has a NUL in it", name) end
       all[name] = value
     else
-      wrong(what, "environment: %s must be a string, or false for none, got %s", name, type(value))
+      wrong(what, "environment: %s must be a string, or false for none, got %s", name, describe(value))
     end
   end
   local list = {}
@@ -92,8 +76,7 @@ Program.__index = Program
 Program.__name = "program"
 
 local function self_of(self, name)
-  if getmetatable(self) ~= Program then error(format("program:%s: call it with a colon, on a program", name), 3) end
-  return self
+  return misuse.receiver(self, Program, "program:" .. name)
 end
 
 -- Of an open file, or of an object that has one.
@@ -163,7 +146,7 @@ local function start(what, options, words, defaults)
     if value ~= nil and terminal then wrong(what, "%s: a program with a terminal has that as its %s", field, field) end
     if value ~= nil and type(value) ~= "string" and not descriptor_of(value) then
       wrong(what, "%s must be \"pipe\", \"inherit\", \"null\", a path, a stream or a file%s, got %s", field,
-        field == "errors" and ", or \"output\"" or "", type(value) == "table" and "a table" or type(value))
+        field == "errors" and ", or \"output\"" or "", describe(value))
     end
   end
   if terminal then
@@ -202,15 +185,13 @@ local function start(what, options, words, defaults)
 end
 
 function process.start(options)
-  local words = check("process.start", options, COMMON)
+  local words = check("process.start", options, START)
   return start("process.start", options, words, { "inherit", "inherit", "inherit" })
 end
 
 function Program:wait(timeout)
   self_of(self, "wait")
-  if timeout ~= nil and (type(timeout) ~= "number" or not (timeout >= 0)) then
-    error("program:wait: argument #1 must be seconds, not negative, got " .. tostring(timeout), 2)
-  end
+  misuse.optional(timeout, "seconds", "program:wait", 1)
   local limit = timeout and rl.now() + timeout
   while not self._how do
     local left = limit and math.max(0, limit - rl.now())
@@ -240,7 +221,7 @@ end
 function Program:stop(grace)
   self_of(self, "stop")
   if grace == nil then grace = STOP_GRACE end
-  if type(grace) ~= "number" or not (grace >= 0) then error("program:stop: argument #1 must be seconds, not negative, got " .. tostring(grace), 2) end
+  misuse.argument(grace, "seconds", "program:stop", 1)
   if self._how then return self._how, self._value end
   send(self, NUMBERS.TERM)
   -- One that is stopped would not hear of it.
@@ -259,10 +240,10 @@ function Program:resize(rows, columns)
   self_of(self, "resize")
   for index, value in ipairs { rows or false, columns or false } do
     if math.type(value) ~= "integer" or value < 1 or value > 65535 then
-      error(format("program:resize: argument #%d must be an integer from 1 to 65535, got %s", index, value and tostring(value) or "nothing"), 2)
+      raise("program:resize: argument #%d must be an integer from 1 to 65535, got %s", index, value and tostring(value) or "nothing")
     end
   end
-  if not self._terminal then error("program:resize: it has no terminal; start it with terminal = { rows =, columns = }", 2) end
+  if not self._terminal then raise("program:resize: it has no terminal; start it with terminal = { rows =, columns = }") end
   return native.resize(self.input:fd(), rows, columns)
 end
 
@@ -337,20 +318,20 @@ local function run(what, options, words)
 end
 
 function process.run(options)
-  local words = check("process.run", options, COMMON, FOR_RUN)
+  local words = check("process.run", options, RUN)
   return run("process.run", options, words)
 end
 
 function process.shell(text, options)
-  if type(text) ~= "string" then error("process.shell: argument #1 must be a string, got " .. type(text), 2) end
-  if options ~= nil and type(options) ~= "table" then error("process.shell: argument #2 must be a table, got " .. type(options), 2) end
+  misuse.argument(text, "string", "process.shell", 1)
+  misuse.optional(options, "table", "process.shell", 2)
   local all = { "/bin/sh", "-c", text }
   for name, value in pairs(options or {}) do
-    if type(name) ~= "string" then error("process.shell: argument #2 takes options only; words belong into the text", 2) end
+    if type(name) ~= "string" then raise("process.shell: argument #2 takes options only; words belong into the text") end
     all[name] = value
   end
   all.name = all.name or words_of { text }
-  local words = check("process.shell", all, COMMON, FOR_RUN)
+  local words = check("process.shell", all, RUN)
   return run("process.shell", all, words)
 end
 
@@ -358,7 +339,7 @@ end
 
 process.environment, process.id, process.directory = native.environment, native.id, native.directory
 function process.set_directory(path)
-  if type(path) ~= "string" then error("process.set_directory: argument #1 must be a string, got " .. type(path), 2) end
+  misuse.argument(path, "string", "process.set_directory", 1)
   return native.set_directory(path)
 end
 

@@ -2,9 +2,11 @@
 
 local native = ...
 local rl = require "runloop"
+local misuse = require "runloop.misuse"
 
 local terminal = {}
-local error, type, pairs, ipairs, tostring, setmetatable, getmetatable = error, type, pairs, ipairs, tostring, setmetatable, getmetatable
+local raise, describe = misuse.raise, misuse.describe
+local type, pairs, ipairs, tostring, setmetatable, getmetatable = type, pairs, ipairs, tostring, setmetatable, getmetatable
 local format, rep, concat, find, match = string.format, string.rep, table.concat, string.find, string.match
 local max, min = math.max, math.min
 
@@ -20,8 +22,8 @@ Terminal.__index = Terminal
 Terminal.__name = "terminal"
 
 local function self_of(self, name)
-  if getmetatable(self) ~= Terminal then error(format("terminal:%s: call it with a colon, on a terminal", name), 3) end
-  if self._fd < 0 then error(format("terminal:%s: it is closed", name), 3) end
+  if getmetatable(self) ~= Terminal then raise("terminal:%s: call it with a colon, on a terminal", name) end
+  if self._fd < 0 then raise("terminal:%s: it is closed", name) end
   return self
 end
 
@@ -38,7 +40,7 @@ function Terminal:write(...)
   self_of(self, "write")
   local parts = { ... }
   for index, part in ipairs(parts) do
-    if type(part) ~= "string" and type(part) ~= "number" then error(format("terminal:write: argument #%d must be a string, got %s", index, type(part)), 2) end
+    if type(part) ~= "string" and type(part) ~= "number" then raise("terminal:write: argument #%d must be a string, got %s", index, describe(part)) end
   end
   return native.write(self._fd, concat(parts))
 end
@@ -84,9 +86,9 @@ local RAW = { mouse = true, signals = true, paste = true }
 function Terminal:raw(options)
   self_of(self, "raw")
   options = options or {}
-  if type(options) ~= "table" then error("terminal:raw: argument #1 must be a table, got " .. type(options), 2) end
+  misuse.argument(options, "table", "terminal:raw", 1)
   for field in pairs(options) do
-    if not RAW[field] then error(format("terminal:raw: unknown field '%s' (there are: mouse, paste, signals)", tostring(field)), 2) end
+    if not RAW[field] then misuse.unknown_field("terminal:raw", field, RAW) end
   end
   local fine, message, code = native.raw(self._fd, options.signals or false)
   if not fine then return nil, message, code end
@@ -104,12 +106,12 @@ end
 
 function Terminal:alternate_screen()
   self_of(self, "alternate_screen")
-  if not self._raw or self._raw == 0 then error("terminal:alternate_screen: make the terminal raw before, so that it is given back whatever happens", 2) end
+  if not self._raw or self._raw == 0 then raise("terminal:alternate_screen: make the terminal raw before, so that it is given back whatever happens") end
   return switch(self, SCREEN_ON, SCREEN_OFF)
 end
 function Terminal:hide_cursor()
   self_of(self, "hide_cursor")
-  if not self._raw or self._raw == 0 then error("terminal:hide_cursor: make the terminal raw before, so that it is given back whatever happens", 2) end
+  if not self._raw or self._raw == 0 then raise("terminal:hide_cursor: make the terminal raw before, so that it is given back whatever happens") end
   return switch(self, CURSOR_OFF, CURSOR_ON)
 end
 function Terminal:move(row, column) return self:write(format("\27[%d;%dH", row, column)) end
@@ -165,7 +167,7 @@ Handler.__close = Handler.invalidate
 function Handler:is_valid() return self._valid end
 
 local function listen(self, what, fn)
-  if self._handler and self._handler._valid then error(format("terminal:%s: its keys go to another handler already; invalidate that first", what), 3) end
+  if self._handler and self._handler._valid then raise("terminal:%s: its keys go to another handler already; invalidate that first", what) end
   start_reading(self)
   local handler = setmetatable({ _terminal = self, _port = self._port, _valid = true }, Handler)
   self._handler, self._busy = handler, false
@@ -185,14 +187,14 @@ end
 
 function Terminal:key_handler(fn)
   self_of(self, "key_handler")
-  if type(fn) ~= "function" then error("terminal:key_handler: argument #1 must be a function, got " .. type(fn), 2) end
+  misuse.argument(fn, "function", "terminal:key_handler", 1)
   self._modes = "common"
   return listen(self, "key_handler", fn)
 end
 
 function Terminal:on_key(fn)
   self_of(self, "on_key")
-  if type(fn) ~= "function" then error("terminal:on_key: argument #1 must be a function, got " .. type(fn), 2) end
+  misuse.argument(fn, "function", "terminal:on_key", 1)
   self._modes = "common"
   local handler = listen(self, "on_key", fn)
   rl.current():add(handler._port, "common")
@@ -201,9 +203,7 @@ end
 
 function Terminal:read_key(timeout)
   self_of(self, "read_key")
-  if timeout ~= nil and (type(timeout) ~= "number" or not (timeout >= 0)) then
-    error("terminal:read_key: argument #1 must be seconds, not negative, got " .. tostring(timeout), 2)
-  end
+  misuse.optional(timeout, "seconds", "terminal:read_key", 1)
   if not self._reader then
     self._keys, self._came = {}, rl.condition()
     self._reader = self:on_key(function(key)
@@ -223,7 +223,7 @@ function Terminal:keys() return function() return self:read_key() end end
 
 function Terminal:on_resize(fn)
   self_of(self, "on_resize")
-  if type(fn) ~= "function" then error("terminal:on_resize: argument #1 must be a function, got " .. type(fn), 2) end
+  misuse.argument(fn, "function", "terminal:on_resize", 1)
   return require "runloop.process".on_signal("WINCH", function()
     if self._fd < 0 then return end
     local rows, columns = self:size()
@@ -245,13 +245,13 @@ function Terminal:__tostring() return self._fd < 0 and "terminal (closed)" or "t
 -- Text ------------------------------------------------------------------------------------------------------------------
 
 function terminal.width(text)
-  if type(text) ~= "string" then error("terminal.width: argument #1 must be a string, got " .. type(text), 2) end
+  misuse.argument(text, "string", "terminal.width", 1)
   return native.width(text)
 end
 
 -- How many colours are worth using: 0, 8, 256 or 16777216.
 function terminal.colors(fd)
-  if fd ~= nil and math.type(fd) ~= "integer" then error("terminal.colors: argument #1 must be a descriptor, got " .. tostring(fd), 2) end
+  if fd ~= nil and math.type(fd) ~= "integer" then raise("terminal.colors: argument #1 must be a descriptor, got %s", describe(fd)) end
   local name, depth = os.getenv "TERM" or "", os.getenv "COLORTERM" or ""
   if (os.getenv "NO_COLOR" or "") ~= "" or name == "dumb" or name == "" or not native.is_terminal(fd or 1) then return 0 end
   if depth == "truecolor" or depth == "24bit" or find(name, "-direct", 1, true) then return 16777216 end
@@ -262,13 +262,13 @@ local STYLES = { bold = 1, dim = 2, italic = 3, underline = 4, reverse = 7, blac
   white = 37, bright_black = 90, bright_red = 91, bright_green = 92, bright_yellow = 93, bright_blue = 94, bright_magenta = 95, bright_cyan = 96, bright_white = 97 }
 -- style("bold red", text): coloured where the standard output shows that, plain elsewhere.
 function terminal.style(styles, text)
-  if type(styles) ~= "string" then error("terminal.style: argument #1 must be a string, got " .. type(styles), 2) end
+  misuse.argument(styles, "string", "terminal.style", 1)
   local numbers = {}
   for word in styles:gmatch "%S+" do
     local background = match(word, "^on_(.+)$")
     local number = STYLES[background or word]
     if not number or background and number < 30 then
-      error(format("terminal.style: unknown style '%s' (there are: bold, dim, italic, underline, reverse, colours such as red and bright_red, on_red)", word), 2)
+      raise("terminal.style: unknown style '%s' (there are: bold, dim, italic, underline, reverse, colours such as red and bright_red, on_red)", word)
     end
     numbers[#numbers + 1] = background and number + 10 or number
   end
@@ -313,11 +313,11 @@ end
 
 -- Where the standard error is no terminal, one line at the end is all.
 function terminal.progress(options)
-  if type(options) ~= "table" then error("terminal.progress: argument #1 must be a table, got " .. type(options), 2) end
+  misuse.argument(options, "table", "terminal.progress", 1)
   for field, value in pairs(options) do
-    if field ~= "total" and field ~= "text" then error(format("terminal.progress: unknown field '%s' (there are: text, total)", tostring(field)), 2) end
-    if field == "total" and (type(value) ~= "number" or not (value >= 0)) then error("terminal.progress: total must be a number, 0 or more, got " .. tostring(value), 2) end
-    if field == "text" and type(value) ~= "string" then error("terminal.progress: text must be a string, got " .. type(value), 2) end
+    if field ~= "total" and field ~= "text" then raise("terminal.progress: unknown field '%s' (there are: text, total)", tostring(field)) end
+    if field == "total" and (type(value) ~= "number" or not (value >= 0)) then raise("terminal.progress: total must be a number, 0 or more, got %s", describe(value)) end
+    if field == "text" and type(value) ~= "string" then raise("terminal.progress: text must be a string, got %s", describe(value)) end
   end
   local self = setmetatable({ _total = options.total, _text = options.text or "", _done = 0, _turn = 0, _began = rl.now(),
     _shows = native.is_terminal(2) and os.getenv "TERM" ~= "dumb" }, Progress)
@@ -329,13 +329,13 @@ function terminal.progress(options)
   return self
 end
 local function amount(what, value)
-  if type(value) ~= "number" or value ~= value then error(format("progress:%s: argument #1 must be a number, got %s", what, tostring(value)), 3) end
+  if type(value) ~= "number" or value ~= value then raise("progress:%s: argument #1 must be a number, got %s", what, describe(value)) end
   return value
 end
 function Progress:set(done) self._done = amount("set", done) end
 function Progress:add(more) self._done = self._done + amount("add", more == nil and 1 or more) end
 function Progress:set_text(text)
-  if type(text) ~= "string" then error("progress:set_text: argument #1 must be a string, got " .. type(text), 2) end
+  misuse.argument(text, "string", "progress:set_text", 1)
   self._text = text
 end
 function Progress:finish()

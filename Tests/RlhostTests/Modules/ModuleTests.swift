@@ -15,4 +15,10 @@ import Testing
             environment: ["DOCUMENTS": "\(Binary.repository)/docs/lua"])
         #expect(run.status == 0, "\(run.output)\(run.errors)")
     }
+
+    @Test(arguments: [1, 2, Int.random(in: 3..<1_000_000)])
+    func `wrong arguments are named, at the script's own line, whatever function gets them`(_ seed: Int) throws {
+        let run = try Binary.run(["\(Binary.repository)/Tests/Lua/everything-wrong.lua", String(seed)])
+        #expect(run.status == 0, "seed \(seed): \(run.output)\(run.errors)")
+    }
 }

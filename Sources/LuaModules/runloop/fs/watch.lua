@@ -2,9 +2,11 @@
 
 local native = ...
 local rl = require "runloop"
+local misuse = require "runloop.misuse"
 
 local fs = {}
-local error, type, pairs, ipairs, tostring, setmetatable, getmetatable = error, type, pairs, ipairs, tostring, setmetatable, getmetatable
+local raise, describe = misuse.raise, misuse.describe
+local type, pairs, ipairs, tostring, setmetatable, getmetatable = type, pairs, ipairs, tostring, setmetatable, getmetatable
 local format, match, sub, find, gsub, concat = string.format, string.match, string.sub, string.find, string.gsub, table.concat
 local max = math.max
 
@@ -13,7 +15,7 @@ local MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MO
 local OVERFLOW, IGNORED, IS_DIRECTORY = 0x4000, 0x8000, 0x40000000
 local LATENCY, PAIRING = 0.05, 0.02
 
-local OPTIONS = { recursive = "boolean", ignore = "any", latency = "number", while_writing = "boolean", name = "string", path = "string",
+local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", while_writing = "boolean", name = "string", path = "string",
   callback = "function" }
 
 local function join(directory, name) return directory == "/" and "/" .. name or directory .. "/" .. name end
@@ -29,10 +31,10 @@ local function make_ignore(what, ignore)
   if ignore == nil then return function() return false end end
   if type(ignore) == "function" then return function(relative, is_directory) return ignore(relative, is_directory) end end
   if type(ignore) == "string" then ignore = { ignore } end
-  if type(ignore) ~= "table" then error(format("%s: ignore must be a function or a list of patterns, got %s", what, type(ignore)), 4) end
+  if type(ignore) ~= "table" then raise("%s: ignore must be a function or a list of patterns, got %s", what, describe(ignore)) end
   local names, paths = {}, {}
   for index, pattern in ipairs(ignore) do
-    if type(pattern) ~= "string" then error(format("%s: ignore: entry %d must be a string, got %s", what, index, type(pattern)), 4) end
+    if type(pattern) ~= "string" then raise("%s: ignore: entry %d must be a string, got %s", what, index, describe(pattern)) end
     pattern = gsub(pattern, "/$", "")
     if find(pattern, "/", 1, true) then paths[#paths + 1] = glob(pattern) else names[#names + 1] = glob(pattern) end
   end
@@ -54,7 +56,7 @@ Watcher.__index = Watcher
 Watcher.__name = "watcher"
 
 local function self_of(self, name)
-  if getmetatable(self) ~= Watcher then error(format("watcher:%s: call it with a colon, on a watcher", name), 3) end
+  misuse.receiver(self, Watcher, "watcher:" .. name)
   return self
 end
 
@@ -315,16 +317,10 @@ end
 
 local function make(what, options)
   local path = options.path
-  if type(path) ~= "string" or path == "" then error(format("%s: a path is needed, got %s", what, path == "" and "an empty one" or type(path)), 3) end
-  for field, value in pairs(options) do
-    local kind = OPTIONS[field]
-    if not kind then
-      error(format("%s: unknown field '%s' (there are: callback, ignore, latency, name, path, recursive, while_writing)", what, tostring(field)), 3)
-    end
-    if kind ~= "any" and type(value) ~= kind then error(format("%s: %s must be a %s, got %s", what, field, kind, type(value)), 3) end
-  end
+  if type(path) ~= "string" or path == "" then raise("%s: field 'path' must be a path, got %s", what, describe(path)) end
+  misuse.fields(options, OPTIONS, what)
   local latency = options.latency or LATENCY
-  if not (latency >= 0 and latency < 1e9) then error(format("%s: latency must be seconds, not negative, got %s", what, latency), 3) end
+  if latency >= 1e9 then raise("%s: field 'latency' must be a number of seconds below 1e9, got %s", what, describe(latency)) end
   local ignore = make_ignore(what, options.ignore)
   local kind, message, code = native.kind(path)
   if not kind then return nil, message, code end
@@ -350,15 +346,15 @@ local function make(what, options)
 end
 
 function fs.watcher(options)
-  if type(options) ~= "table" then error("fs.watcher: argument #1 must be a table, got " .. type(options), 2) end
+  misuse.argument(options, "table", "fs.watcher", 1)
   return make("fs.watcher", options)
 end
 
 function fs.watch(path, options, fn)
   if type(options) == "function" and fn == nil then options, fn = {}, options end
-  if type(path) ~= "string" then error("fs.watch: argument #1 must be a path, got " .. type(path), 2) end
-  if options ~= nil and type(options) ~= "table" then error("fs.watch: argument #2 must be a table or a function, got " .. type(options), 2) end
-  if fn ~= nil and type(fn) ~= "function" then error("fs.watch: argument #3 must be a function, got " .. type(fn), 2) end
+  if type(path) ~= "string" then raise("fs.watch: argument #1 must be a path, got %s", describe(path)) end
+  if options ~= nil and type(options) ~= "table" then raise("fs.watch: argument #2 must be a table or a function, got %s", describe(options)) end
+  if fn ~= nil and type(fn) ~= "function" then raise("fs.watch: argument #3 must be a function, got %s", describe(fn)) end
   local all = { path = path, callback = fn }
   for name, value in pairs(options or {}) do all[name] = value end
   local watcher, message, code = make("fs.watch", all)
@@ -369,10 +365,8 @@ end
 
 function Watcher:next(timeout)
   self_of(self, "next")
-  if timeout ~= nil and (type(timeout) ~= "number" or not (timeout >= 0)) then
-    error("watcher:next: argument #1 must be seconds, not negative, got " .. tostring(timeout), 2)
-  end
-  if self._callback then error("watcher:next: its changes go to its callback", 2) end
+  misuse.optional(timeout, "seconds", "watcher:next", 1)
+  if self._callback then raise("watcher:next: its changes go to its callback") end
   local limit = timeout and rl.now() + timeout
   while #self._batches == 0 do
     if not self._valid then return nil, "invalid" end

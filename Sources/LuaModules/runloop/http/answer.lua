@@ -1,7 +1,7 @@
 -- runloop.http.answer: what comes back from a request, and what goes out with it.
 
 local native = require "runloop.http.native"
-local options = require "runloop.http.options"
+local misuse = require "runloop.misuse"
 local events = require "runloop.http.events"
 
 local M = {}
@@ -33,12 +33,12 @@ function M.url_with(url, query)
 end
 
 -- body, content type: of a request's fields `body`, `json` and `form`, of which one at most is there.
-function M.body_of(request, name, level)
+function M.body_of(request, name)
   local count = (request.body ~= nil and 1 or 0) + (request.json ~= nil and 1 or 0) + (request.form ~= nil and 1 or 0)
-  if count > 1 then error(name .. ": only one of the fields 'body', 'json' and 'form' can be given", level + 1) end
+  if count > 1 then misuse.raise(name .. ": only one of the fields 'body', 'json' and 'form' can be given") end
   if request.json ~= nil then
     local is_good, text = pcall(json().encode, request.json)
-    if not is_good then error(name .. ": " .. text:gsub("^.-json%.encode: ", "field 'json': "), level + 1) end
+    if not is_good then misuse.raise(name .. ": " .. text:gsub("^.-json%.encode: ", "field 'json': ")) end
     return text, "application/json"
   end
   if request.form ~= nil then return encode_form(request.form), "application/x-www-form-urlencoded" end
@@ -47,7 +47,7 @@ function M.body_of(request, name, level)
   if type(body) == "number" then return tostring(body) end
   local has_read, read = pcall(function() return body.read end)
   if has_read and type(read) == "function" then return body end
-  error(("%s: field 'body' must be a string, a function or a stream, got %s"):format(name, options.describe(body)), level + 1)
+  misuse.raise("%s: field 'body' must be a string, a function or a stream, got %s", name, misuse.describe(body))
 end
 
 -- Answers -----------------------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ function M.open(exchange, ...)
 end
 
 local function claim(self, name)
-  if self.reader then error(name .. ": another task reads this answer already", 3) end
+  if self.reader then misuse.raise(name .. ": another task reads this answer already") end
   self.reader = true
 end
 
@@ -130,7 +130,7 @@ end
 
 function Open:read(max)
   if max ~= nil and (math.type(max) ~= "integer" or max < 1) then
-    error("answer:read: argument #1 must be a number of bytes, 1 or more, got " .. tostring(max), 2)
+    misuse.raise("answer:read: argument #1 must be a number of bytes, 1 or more, got " .. tostring(max))
   end
   return next_bytes(self, max)
 end

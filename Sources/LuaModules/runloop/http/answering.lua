@@ -2,7 +2,8 @@
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
-local options = require "runloop.http.options"
+local misuse = require "runloop.misuse"
+local raise = misuse.raise
 local incoming = require "runloop.http.incoming"
 local events = require "runloop.http.events"
 
@@ -45,15 +46,15 @@ Response.__index = Response
 local RESPOND = { status = "count", headers = "table" }
 
 function Request:respond(settings)
-  if getmetatable(self) ~= Request then error("request:respond: a request is expected as self; call it with a colon", 2) end
+  if getmetatable(self) ~= Request then raise("request:respond: a request is expected as self; call it with a colon") end
   if settings ~= nil then
-    options.argument(settings, "table", "request:respond", 1, 2)
-    options.check(settings, RESPOND, "request:respond", 2)
+    misuse.argument(settings, "table", "request:respond", 1)
+    misuse.fields(settings, RESPOND, "request:respond")
     if settings.status and (settings.status < 200 or settings.status > 599) then
-      error("request:respond: field 'status' must be from 200 to 599, got " .. settings.status, 2)
+      raise("request:respond: field 'status' must be from 200 to 599, got " .. settings.status)
     end
   end
-  if self.response then error("request:respond: the request has been answered already", 2) end
+  if self.response then raise("request:respond: the request has been answered already") end
   self.response = setmetatable({ request = self, stream = self.connection.stream, status = settings and settings.status or 200,
     headers = settings and settings.headers, left = nil }, Response)
   return self.response
@@ -100,11 +101,11 @@ function Response:flush()
 end
 
 function Response:write(...)
-  if self.is_over then error("response:write: the response is finished", 2) end
+  if self.is_over then raise("response:write: the response is finished") end
   for i = 1, select("#", ...) do
     local value = select(i, ...)
     if type(value) ~= "string" and type(value) ~= "number" then
-      error(("response:write: argument #%d must be a string, got %s"):format(i, type(value)), 2)
+      raise("response:write: argument #%d must be a string, got %s", i, type(value))
     end
   end
   if self.request.is_gone then return gone() end
@@ -118,7 +119,7 @@ function Response:write(...)
     if self.left < 0 then
       self.request.keeps_alive = false
       self.stream:abort()
-      error("response:write: the body is longer than its Content-Length", 2)
+      raise("response:write: the body is longer than its Content-Length")
     end
   end
   return self.stream:write(bytes)
@@ -143,7 +144,7 @@ function Response:finish(...)
   if self.left and self.left > 0 and not self.takes_nothing then
     self.request.keeps_alive = false
     self.stream:abort()
-    error("response:finish: the body is shorter than its Content-Length", 2)
+    raise("response:finish: the body is shorter than its Content-Length")
   end
   return true
 end
@@ -156,9 +157,9 @@ Events.__index = Events
 
 function Response:events(settings)
   settings = settings or {}
-  options.argument(settings, "table", "response:events", 1, 2)
-  options.check(settings, { keep_alive = { "seconds", "boolean" } }, "response:events", 2)
-  if self.has_head then error("response:events: something else has been sent already", 2) end
+  misuse.argument(settings, "table", "response:events", 1)
+  misuse.fields(settings, { keep_alive = { "seconds", "boolean" } }, "response:events")
+  if self.has_head then raise("response:events: something else has been sent already") end
   local headers = { ["cache-control"] = "no-store", ["x-accel-buffering"] = "no" }
   for name, value in pairs(self.headers or {}) do headers[name] = value end
   self.headers = headers
@@ -185,13 +186,13 @@ local EVENT = { event = "string", data = "any", id = "any", retry = "seconds", c
 
 function Events:send(event)
   if type(event) == "string" then event = { data = event } end
-  options.argument(event, "table", "events:send", 1, 2)
-  options.check(event, EVENT, "events:send", 2)
+  misuse.argument(event, "table", "events:send", 1)
+  misuse.fields(event, EVENT, "events:send")
   local data, id = event.data, event.id
   if data ~= nil and type(data) ~= "string" then data = require("runloop.json").encode(data) end
   if id ~= nil then id = tostring(id) end
   if event.event and event.event:find "[\r\n]" or id and id:find "[\r\n%z]" then
-    error("events:send: the fields 'event' and 'id' must be one line each", 2)
+    raise("events:send: the fields 'event' and 'id' must be one line each")
   end
   if self.request.is_gone or self.response.is_over then return gone() end
   self.has_sent = true
@@ -319,8 +320,8 @@ M.makers = {
   json = function(value, status, headers) return { status = status or 200, json = value == nil and require("runloop.json").null or value, headers = headers } end,
   html = function(text, status) return { status = status or 200, body = text, headers = { ["content-type"] = "text/html; charset=utf-8" } } end,
   redirect = function(url, status)
-    options.argument(url, "string", "http.redirect", 1, 2)
-    if not native.is_value(url) then error("http.redirect: argument #1 has a control character", 2) end
+    misuse.argument(url, "string", "http.redirect", 1)
+    if not native.is_value(url) then raise("http.redirect: argument #1 has a control character") end
     return { status = status or 302, headers = { location = url } }
   end,
   no_content = function() return { status = 204 } end,

@@ -3,7 +3,8 @@
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
-local options = require "runloop.http.options"
+local misuse = require "runloop.misuse"
+local raise = misuse.raise
 local answers = require "runloop.http.answer"
 local requests = require "runloop.http.request"
 
@@ -213,9 +214,9 @@ end
 
 -- Making requests -----------------------------------------------------------------------------------------------------------
 
-local function begin(self, request, name, is_open, level)
-  if self.is_closed then error(name .. ": the client is closed", level + 1) end
-  local settings, body = requests.prepare(self.options, request, name, is_open, level + 1)
+local function begin(self, request, name, is_open)
+  if self.is_closed then raise(name .. ": the client is closed") end
+  local settings, body = requests.prepare(self.options, request, name, is_open)
   local exchange = setmetatable({ client = self, url = settings.url, changed = rl.condition(), max_body = settings.max_body }, Exchange)
   exchange.drained = exchange.changed
   self.multi = self.multi or curl.multi(self.options.connections or 64, self.options.max_connections or 0, self.options.cookies)
@@ -240,8 +241,8 @@ local function await_head(exchange)
   end
 end
 
-local function fetch(self, request, name, level)
-  local exchange = begin(self, request, name, false, level + 1)
+local function fetch(self, request, name)
+  local exchange = begin(self, request, name, false)
   local transfer = exchange.transfer
   while true do
     local _, is_over = transfer:state()
@@ -277,9 +278,9 @@ end
 
 -- The calls -------------------------------------------------------------------------------------------------------------------
 
-local function request_of(url, extra, name, level)
-  options.argument(url, "string", name, 1, level + 1)
-  if extra ~= nil then options.argument(extra, "table", name, name:find "post" and 3 or 2, level + 1) end
+local function request_of(url, extra, name)
+  misuse.argument(url, "string", name, 1)
+  if extra ~= nil then misuse.argument(extra, "table", name, name:find "post" and 3 or 2) end
   local request = {}
   for field, value in pairs(extra or {}) do request[field] = value end
   request.url = url
@@ -293,24 +294,24 @@ local function ready(self)
 end
 
 function Client:get(url, extra)
-  local request = request_of(url, extra, "http.get", 2)
+  local request = request_of(url, extra, "http.get")
   local is_ready, problem, code = ready(self)
   if not is_ready then return nil, problem, code end
-  return fetch(self, request, "http.get", 2)
+  return fetch(self, request, "http.get")
 end
 
 function Client:post(url, body, extra)
-  local request = request_of(url, extra, "http.post", 2)
+  local request = request_of(url, extra, "http.post")
   request.method = request.method or "POST"
   if body ~= nil then request.body = body end
   if request.body == nil and request.json == nil and request.form == nil then request.body = "" end
   local is_ready, problem, code = ready(self)
   if not is_ready then return nil, problem, code end
-  return fetch(self, request, "http.post", 2)
+  return fetch(self, request, "http.post")
 end
 
 local function positional(request, name)
-  options.argument(request, "table", name, 1, 3)
+  misuse.argument(request, "table", name, 1)
   if request[1] == nil then return request end
   local copy = {}
   for field, value in pairs(request) do copy[field] = value end
@@ -322,14 +323,14 @@ function Client:fetch(request)
   request = positional(request, "http.fetch")
   local is_ready, problem, code = ready(self)
   if not is_ready then return nil, problem, code end
-  return fetch(self, request, "http.fetch", 2)
+  return fetch(self, request, "http.fetch")
 end
 
 function Client:open(request)
   request = positional(request, "http.open")
   local is_ready, problem, code = ready(self)
   if not is_ready then return nil, problem, code end
-  local exchange = begin(self, request, "http.open", true, 2)
+  local exchange = begin(self, request, "http.open", true)
   local is_here, message
   is_here, message, code = await_head(exchange)
   if not is_here then return nil, message, code end
@@ -355,8 +356,8 @@ Client.__gc = function(self) if self.multi and not self.is_closed then self.mult
 
 function Client:__tostring() return ("http client%s"):format(self.name ~= "http" and " \"" .. self.name .. "\"" or "") end
 
-local function new(settings, level)
-  options.check(settings, CLIENT, "http.client", level + 1)
+local function new(settings)
+  misuse.fields(settings, CLIENT, "http.client")
   local modes = settings.modes or "common"
   if type(modes) == "string" then modes = { modes } end
   local self = setmetatable({ options = settings, modes = modes, loop = rl.current(), ports = {}, exchanges = {}, borrowed = {},
@@ -371,13 +372,13 @@ local function new(settings, level)
 end
 
 local function shared()
-  default = default or new({}, 1)
+  default = default or new({})
   return default
 end
 
 function M.client(settings)
-  if settings ~= nil then options.argument(settings, "table", "http.client", 1, 2) end
-  return new(settings or {}, 2)
+  if settings ~= nil then misuse.argument(settings, "table", "http.client", 1) end
+  return new(settings or {})
 end
 
 function M.get(...) return Client.get(shared(), ...) end

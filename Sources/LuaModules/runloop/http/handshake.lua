@@ -2,7 +2,8 @@
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
-local options = require "runloop.http.options"
+local misuse = require "runloop.misuse"
+local raise = misuse.raise
 local incoming = require "runloop.http.incoming"
 local websocket = require "runloop.http.websocket"
 
@@ -33,9 +34,9 @@ local SWITCH <const> = 16
 
 function incoming.Request:websocket(settings)
   settings = settings or {}
-  options.argument(settings, "table", "request:websocket", 1, 2)
-  options.check(settings, websocket.KNOWN, "request:websocket", 2)
-  if self.response then error("request:websocket: the request has been answered already", 2) end
+  misuse.argument(settings, "table", "request:websocket", 1)
+  misuse.fields(settings, websocket.KNOWN, "request:websocket")
+  if self.response then raise("request:websocket: the request has been answered already") end
   local headers, stream = self.headers, self.connection.stream
   local key = headers["sec-websocket-key"]
   local status, text, extra

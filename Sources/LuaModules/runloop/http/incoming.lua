@@ -2,7 +2,8 @@
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
-local options = require "runloop.http.options"
+local misuse = require "runloop.misuse"
+local raise = misuse.raise
 
 local M = {}
 local setmetatable, now, find, sub = setmetatable, rl.now, string.find, string.sub
@@ -121,7 +122,7 @@ local function take(self, max)
 end
 
 local function expect_self(self, name)
-  if getmetatable(self) ~= Request then error(name .. ": a request is expected as self; call it with a colon", 3) end
+  if getmetatable(self) ~= Request then raise(name .. ": a request is expected as self; call it with a colon") end
 end
 
 local function next_bytes(self, max)
@@ -157,7 +158,7 @@ function Request:read(max)
   expect_self(self, "request:read")
   if max == nil then max = 65536
   elseif math.type(max) ~= "integer" or max < 1 then
-    error("request:read: argument #1 must be a number of bytes, 1 or more, got " .. tostring(max), 2)
+    raise("request:read: argument #1 must be a number of bytes, 1 or more, got " .. tostring(max))
   end
   return next_bytes(self, max)
 end
@@ -165,8 +166,8 @@ end
 local function whole(self, settings, name)
   local max = math.huge
   if settings ~= nil then
-    options.argument(settings, "table", name, 1, 3)
-    options.check(settings, { max = "count" }, name, 3)
+    misuse.argument(settings, "table", name, 1)
+    misuse.fields(settings, { max = "count" }, name)
     max = settings.max or max
   end
   if self.whole then return self.whole end

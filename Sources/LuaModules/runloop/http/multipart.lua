@@ -1,7 +1,7 @@
 -- runloop.http.multipart: the parts of a form with files (RFC 7578), as they come.
 
 local native = require "runloop.http.native"
-local options = require "runloop.http.options"
+local misuse = require "runloop.misuse"
 
 local M = {}
 
@@ -24,8 +24,8 @@ local function raise(problem) error(problem, 0) end
 function M.parts(request, settings, next_bytes)
   local max, max_parts = 8 << 20, 1000
   if settings ~= nil then
-    options.argument(settings, "table", "request:parts", 1, 3)
-    options.check(settings, { max = "count", max_parts = "count" }, "request:parts", 3)
+    misuse.argument(settings, "table", "request:parts", 1)
+    misuse.fields(settings, { max = "count", max_parts = "count" }, "request:parts")
     max, max_parts = settings.max or max, settings.max_parts or max_parts
   end
   local kind, parameters = parse_parameters(request.headers["content-type"] or "")

@@ -1,7 +1,8 @@
 -- runloop.http.request: what a script says about a request, as libcurl wants it said.
 
 local native = require "runloop.http.native"
-local options = require "runloop.http.options"
+local misuse = require "runloop.misuse"
+local raise = misuse.raise
 local answers = require "runloop.http.answer"
 
 local M = {}
@@ -17,12 +18,12 @@ local TLS = { verify = "boolean", ca = "string", certificate = "string", key = "
 local VERSIONS = { ["1.0"] = 1, ["1.1"] = 2, ["2"] = 4, ["2-direct"] = 5 }
 local TLS_VERSIONS = { ["1.0"] = 4, ["1.1"] = 5, ["1.2"] = 6, ["1.3"] = 7 }
 
-local function set_tls(settings, tls, name, level)
+local function set_tls(settings, tls, name)
   if tls.certificate then settings.certificate = tls.certificate end
   if tls.key then settings.key = tls.key end
   if tls.verify == false then settings.verify, settings.verify_host = false, 0 end
   if tls.min_version then
-    settings.min_version = TLS_VERSIONS[tls.min_version] or error(name .. ": 'min_version' must be \"1.2\" or \"1.3\"", level + 1)
+    settings.min_version = TLS_VERSIONS[tls.min_version] or raise(name .. ": 'min_version' must be \"1.2\" or \"1.3\"")
   end
   if tls.ca then
     local file = io.open(tls.ca)
@@ -39,9 +40,9 @@ local function default_certificates(settings)
   if directory or not file then settings.ca_directory = directory or "/etc/ssl/certs" end
 end
 
-local function set_body(settings, request, name, level)
+local function set_body(settings, request, name)
   local headers = settings.headers
-  local body, content_type = answers.body_of(request, name, level + 1)
+  local body, content_type = answers.body_of(request, name)
   local method = request.method
   if content_type and not headers["content-type"] then headers["content-type"] = content_type end
   -- curl would say that it is a form.
@@ -72,26 +73,26 @@ local function setting(defaults, request, name)
   return value
 end
 
-function M.prepare(defaults, request, name, is_open, level)
-  options.check(request, KNOWN, name, level + 1)
+function M.prepare(defaults, request, name, is_open)
+  misuse.fields(request, KNOWN, name)
   if type(request.url) ~= "string" then
-    error(("%s: field 'url' must be a string, got %s"):format(name, request.url == nil and "nothing" or type(request.url)), level + 1)
+    raise("%s: field 'url' must be a string, got %s", name, misuse.describe(request.url))
   end
   local settings = { url = answers.url_with(request.url, request.query), headers = {} }
-  if request.url:find "[%c ]" then error(("%s: the URL has a blank or a control character: %q"):format(name, request.url), level + 1) end
+  if request.url:find "[%c ]" then raise("%s: the URL has a blank or a control character: %q", name, request.url) end
   for _, headers in ipairs { defaults.headers or {}, request.headers or {} } do
     for field, value in pairs(headers) do
       if type(field) ~= "string" or not native.is_token(field) then
-        error(("%s: '%s' cannot be the name of a field"):format(name, tostring(field)), level + 1)
+        raise("%s: '%s' cannot be the name of a field", name, tostring(field))
       end
       if type(value) ~= "string" and type(value) ~= "number" and value ~= false or not native.is_value(tostring(value)) then
-        error(("%s: the field '%s' must be a string without control characters"):format(name, field), level + 1)
+        raise("%s: the field '%s' must be a string without control characters", name, field)
       end
       settings.headers[field:lower()] = value ~= false and tostring(value) or ""
     end
   end
-  local body = set_body(settings, request, name, level + 1)
-  if request.method and not native.is_token(request.method) then error(name .. ": field 'method' is no method", level + 1) end
+  local body = set_body(settings, request, name)
+  if request.method and not native.is_token(request.method) then raise(name .. ": field 'method' is no method") end
 
   settings.timeout = setting(defaults, request, "timeout")
   settings.connect_timeout = setting(defaults, request, "connect_timeout") or 30
@@ -110,7 +111,7 @@ function M.prepare(defaults, request, name, is_open, level)
   settings.interface = setting(defaults, request, "bind")
   local version = setting(defaults, request, "version")
   if version then
-    settings.version = VERSIONS[version] or error(name .. ": field 'version' must be \"1.0\", \"1.1\", \"2\" or \"2-direct\"", level + 1)
+    settings.version = VERSIONS[version] or raise(name .. ": field 'version' must be \"1.0\", \"1.1\", \"2\" or \"2-direct\"")
   else
     settings.version = 4
   end
@@ -118,8 +119,8 @@ function M.prepare(defaults, request, name, is_open, level)
   if not settings.headers["user-agent"] then settings.agent = "rlhost" end
   default_certificates(settings)
   for _, tls in ipairs { defaults.tls or {}, request.tls or {} } do
-    options.check(tls, TLS, name .. ": tls", level + 1)
-    set_tls(settings, tls, name, level + 1)
+    misuse.fields(tls, TLS, name .. ": tls")
+    set_tls(settings, tls, name)
   end
   settings.max_body = setting(defaults, request, "max_body") or (is_open and 0 or 16 << 20)
   settings.high_water = is_open and (request.high_water or 262144) or math.maxinteger

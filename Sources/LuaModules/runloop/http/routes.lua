@@ -1,6 +1,7 @@
 -- runloop.http.routes: which function answers which path.
 
-local options = require "runloop.http.options"
+local misuse = require "runloop.misuse"
+local raise = misuse.raise
 local files = require "runloop.http.files"
 
 local M = {}
@@ -11,21 +12,21 @@ Routes.__index = Routes
 -- A tree of segments: { fixed = { name = node }, param = node, rest = node, methods = { GET = { fn, names } } }.
 local function node() return { fixed = {} } end
 
-local function add(self, method, path, fn, name, level)
-  options.argument(path, "string", name, 1, level + 1)
-  if path:sub(1, 1) ~= "/" then error(("%s: the path must begin with a slash: %q"):format(name, path), level + 1) end
+local function add(self, method, path, fn, name)
+  misuse.argument(path, "string", name, 1)
+  if path:sub(1, 1) ~= "/" then raise("%s: the path must begin with a slash: %q", name, path) end
   local names, place = {}, self.root
   local rest = path:sub(2)
   while true do
     local segment, following = rest:match "^([^/]*)/?()"
     local is_last = following > #rest and rest:sub(-1) ~= "/"
     if segment:sub(1, 1) == ":" then
-      if #segment == 1 then error(("%s: a parameter without a name: %q"):format(name, path), level + 1) end
+      if #segment == 1 then raise("%s: a parameter without a name: %q", name, path) end
       names[#names + 1] = segment:sub(2)
       place.param = place.param or node()
       place = place.param
     elseif segment:sub(1, 1) == "*" then
-      if following <= #rest then error(("%s: '*' is the rest of a path, so it comes last: %q"):format(name, path), level + 1) end
+      if following <= #rest then raise("%s: '*' is the rest of a path, so it comes last: %q", name, path) end
       names[#names + 1] = segment == "*" and "rest" or segment:sub(2)
       place.rest = place.rest or node()
       place = place.rest
@@ -38,7 +39,7 @@ local function add(self, method, path, fn, name, level)
     rest = rest:sub(following)
   end
   place.methods = place.methods or {}
-  if place.methods[method] then error(("%s: there is a route for %s %s already"):format(name, method, path), level + 1) end
+  if place.methods[method] then raise("%s: there is a route for %s %s already", name, method, path) end
   place.methods[method] = { fn = fn, names = names, path = path }
   -- What has no parameters is found by one look.
   if #names == 0 then
@@ -49,22 +50,22 @@ end
 local function handler_argument(fn, name, number)
   local metatable = getmetatable(fn)
   if type(fn) == "function" or type(metatable) == "table" and metatable.__call then return end
-  error(("%s: argument #%d must be a function, got %s"):format(name, number, fn == nil and "nothing" or type(fn)), 3)
+  raise("%s: argument #%d must be a function, got %s", name, number, misuse.describe(fn))
 end
 
 for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "options" } do
   Routes[method] = function(self, path, fn)
     local name = "routes:" .. method
-    if getmetatable(self) ~= Routes then error(name .. ": routes are expected as self; call it with a colon", 2) end
+    if getmetatable(self) ~= Routes then raise(name .. ": routes are expected as self; call it with a colon") end
     handler_argument(fn, name, 2)
-    add(self, method:upper(), path, fn, name, 2)
+    add(self, method:upper(), path, fn, name)
     return self
   end
 end
 
 function Routes:any(path, fn)
   handler_argument(fn, "routes:any", 2)
-  add(self, "ANY", path, fn, "routes:any", 2)
+  add(self, "ANY", path, fn, "routes:any")
   return self
 end
 
@@ -75,17 +76,17 @@ function Routes:use(fn)
 end
 
 function Routes:files(path, directory, extra)
-  options.argument(directory, "string", "routes:files", 2, 2)
+  misuse.argument(directory, "string", "routes:files", 2)
   if type(path) ~= "string" or not path:find "/%*%w*$" then
-    error("routes:files: argument #1 must be a path that ends in '/*', got " .. (type(path) == "string" and ("%q"):format(path) or options.describe(path)), 2)
+    raise("routes:files: argument #1 must be a path that ends in '/*', got " .. (type(path) == "string" and ("%q"):format(path) or misuse.describe(path)))
   end
   if extra ~= nil then
-    options.argument(extra, "table", "routes:files", 3, 2)
-    options.check(extra, { headers = "table" }, "routes:files", 2)
+    misuse.argument(extra, "table", "routes:files", 3)
+    misuse.fields(extra, { headers = "table" }, "routes:files")
   end
   local rest = path:match "/%*(%w*)$"
   if rest == "" then rest = "rest" end
-  add(self, "GET", path, function(request) return files.answer(request.params[rest], directory, extra) end, "routes:files", 2)
+  add(self, "GET", path, function(request) return files.answer(request.params[rest], directory, extra) end, "routes:files")
   return self
 end
 
@@ -97,7 +98,7 @@ function Routes:websocket(path, settings, fn)
     if not socket then return end
     fn(socket, request)
     socket:close()
-  end, "routes:websocket", 2)
+  end, "routes:websocket")
   return self
 end
 

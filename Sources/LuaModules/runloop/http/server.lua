@@ -4,7 +4,8 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local net = require "runloop.net"
-local options = require "runloop.http.options"
+local misuse = require "runloop.misuse"
+local raise = misuse.raise
 local incoming = require "runloop.http.incoming"
 local answering = require "runloop.http.answering"
 local log = require "runloop.http.log"
@@ -313,7 +314,7 @@ function Server:close()
 end
 
 function Server:stop(seconds)
-  if seconds ~= nil then options.argument(seconds, "seconds", "server:stop", 1, 2) end
+  if seconds ~= nil then misuse.argument(seconds, "seconds", "server:stop", 1) end
   self:close()
   for connection in pairs(self.connections) do
     if connection.socket then connection.socket:go_away() end
@@ -343,11 +344,11 @@ end
 
 function M.serve(where, settings, handler)
   if handler == nil then settings, handler = {}, settings end
-  options.argument(settings, "table", "http.serve", 2, 2)
-  options.check(settings, KNOWN, "http.serve", 2)
+  misuse.argument(settings, "table", "http.serve", 2)
+  misuse.fields(settings, KNOWN, "http.serve")
   local metatable = getmetatable(handler)
   if type(handler) ~= "function" and not (type(metatable) == "table" and metatable.__call) then
-    error(("http.serve: the handler must be a function or routes, got %s"):format(handler == nil and "nothing" or type(handler)), 2)
+    raise("http.serve: the handler must be a function or routes, got %s", handler == nil and "nothing" or type(handler))
   end
   local self = setmetatable({
     handler = handler, connections = {}, count = 0, active = 0, next_sweep = math.huge, loop = rl.current(),

@@ -2,7 +2,8 @@
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
-local options = require "runloop.http.options"
+local misuse = require "runloop.misuse"
+local raise = misuse.raise
 
 local M = {}
 local read_frame, write_frame, check_utf8 = native.read_frame, native.write_frame, native.check_utf8
@@ -54,15 +55,15 @@ end
 
 function Socket:send(text, kind)
   if type(text) ~= "string" then
-    if type(text) ~= "number" then error("socket:send: argument #1 must be a string, got " .. options.describe(text), 2) end
+    if type(text) ~= "number" then raise("socket:send: argument #1 must be a string, got " .. misuse.describe(text)) end
     text = tostring(text)
   end
   if kind == nil then kind = "text" end
   if kind ~= "text" and kind ~= "binary" then
-    error("socket:send: argument #2 must be \"text\" or \"binary\", got " .. tostring(kind), 2)
+    raise("socket:send: argument #2 must be \"text\" or \"binary\", got " .. tostring(kind))
   end
   if kind == "text" and check_utf8(0, text) ~= 0 then
-    error("socket:send: argument #1 is not UTF-8; send it as \"binary\"", 2)
+    raise("socket:send: argument #1 is not UTF-8; send it as \"binary\"")
   end
   if self.close_sent or self.is_over then return closed(self) end
   return send(self, kind == "text" and TEXT or BINARY, text)
@@ -70,7 +71,7 @@ end
 
 function Socket:ping(text)
   text = text or ""
-  if type(text) ~= "string" or #text > 125 then error("socket:ping: argument #1 must be a string of at most 125 bytes", 2) end
+  if type(text) ~= "string" or #text > 125 then raise("socket:ping: argument #1 must be a string of at most 125 bytes") end
   if self.close_sent or self.is_over then return closed(self) end
   return send(self, PING, text)
 end
@@ -227,7 +228,7 @@ function Socket:read_on(stream, connection)
 end
 
 function Socket:receive(timeout)
-  if timeout ~= nil then options.argument(timeout, "seconds", "socket:receive", 1, 2) end
+  if timeout ~= nil then misuse.argument(timeout, "seconds", "socket:receive", 1) end
   local date = timeout and rl.now() + timeout
   while self.first > self.last do
     if self.is_over then
@@ -247,8 +248,8 @@ end
 
 function Socket:messages(settings)
   if settings ~= nil then
-    options.argument(settings, "table", "socket:messages", 1, 2)
-    options.check(settings, { max = "count" }, "socket:messages", 2)
+    misuse.argument(settings, "table", "socket:messages", 1)
+    misuse.fields(settings, { max = "count" }, "socket:messages")
     self.max = settings.max or self.max
   end
   return function()
@@ -260,10 +261,10 @@ end
 -- Says good-bye, and waits for the other side to do so, a few seconds.
 function Socket:close(code, reason)
   if code ~= nil and (math.type(code) ~= "integer" or not is_close_code(code)) then
-    error("socket:close: argument #1 must be a close code (1000, or 3000 to 4999), got " .. tostring(code), 2)
+    raise("socket:close: argument #1 must be a close code (1000, or 3000 to 4999), got " .. tostring(code))
   end
   if reason ~= nil and (type(reason) ~= "string" or #reason > 123 or check_utf8(0, reason) ~= 0) then
-    error("socket:close: argument #2 must be at most 123 bytes of text", 2)
+    raise("socket:close: argument #2 must be at most 123 bytes of text")
   end
   if not self.is_over then
     send_close(self, code or 1000, reason)

@@ -3,7 +3,8 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local net = require "runloop.net"
-local options = require "runloop.http.options"
+local misuse = require "runloop.misuse"
+local raise = misuse.raise
 local answers = require "runloop.http.answer"
 
 local M = {}
@@ -104,14 +105,14 @@ local function send_body(stream, body)
   end
 end
 
-local function begin(self, request, name, level)
-  options.check(request, KNOWN, name, level + 1)
-  options.argument(request.url, "string", name .. ": field 'url'", 1, level + 1)
+local function begin(self, request, name)
+  misuse.fields(request, KNOWN, name)
+  misuse.argument(request.url, "string", name .. ": field 'url'", 1)
   local url = answers.url_with(request.url, request.query)
   local target = url:gsub("^%a+://[^/?]*", "")
   if target == "" or target:sub(1, 1) == "?" then target = "/" .. target end
-  if target:find "[%c ]" then error(("%s: the URL has a blank or a control character: %q"):format(name, url), level + 1) end
-  local body, content_type = answers.body_of(request, name, level + 1)
+  if target:find "[%c ]" then raise("%s: the URL has a blank or a control character: %q", name, url) end
+  local body, content_type = answers.body_of(request, name)
   local headers = { ["user-agent"] = "rlhost", connection = "close" }
   if content_type then headers["content-type"] = content_type end
   for field, value in pairs(request.headers or {}) do headers[field:lower()] = value end
@@ -136,8 +137,8 @@ local function opened(exchange, ...)
   return answers.open(exchange, ...)
 end
 
-local function fetch(self, request, name, level)
-  local answer, problem, code = opened(begin(self, request, name, level + 1))
+local function fetch(self, request, name)
+  local answer, problem, code = opened(begin(self, request, name))
   if not answer then return nil, problem, code end
   local body
   body, problem, code = answer:read_all(request.max_body)
@@ -149,7 +150,7 @@ local function fetch(self, request, name, level)
 end
 
 local function copy(url, extra, name)
-  options.argument(url, "string", name, 1, 3)
+  misuse.argument(url, "string", name, 1)
   local request = {}
   for field, value in pairs(extra or {}) do request[field] = value end
   request.url = url
@@ -157,7 +158,7 @@ local function copy(url, extra, name)
 end
 
 local function positional(request, name)
-  options.argument(request, "table", name, 1, 3)
+  misuse.argument(request, "table", name, 1)
   if request[1] == nil then return request end
   local whole = {}
   for field, value in pairs(request) do whole[field] = value end
@@ -165,21 +166,21 @@ local function positional(request, name)
   return whole
 end
 
-function Client:get(url, extra) return fetch(self, copy(url, extra, "client:get"), "client:get", 2) end
+function Client:get(url, extra) return fetch(self, copy(url, extra, "client:get"), "client:get") end
 
 function Client:post(url, body, extra)
   local request = copy(url, extra, "client:post")
   request.method = request.method or "POST"
   if body ~= nil then request.body = body end
-  return fetch(self, request, "client:post", 2)
+  return fetch(self, request, "client:post")
 end
 
-function Client:fetch(request) return fetch(self, positional(request, "client:fetch"), "client:fetch", 2) end
+function Client:fetch(request) return fetch(self, positional(request, "client:fetch"), "client:fetch") end
 
-function Client:open(request) return opened(begin(self, positional(request, "client:open"), "client:open", 2)) end
+function Client:open(request) return opened(begin(self, positional(request, "client:open"), "client:open")) end
 
 function Client:websocket(url, settings)
-  options.argument(url, "string", "client:websocket", 1, 2)
+  misuse.argument(url, "string", "client:websocket", 1)
   local stream, far = net.memory(self.network)
   self.server:accept(far)
   return require("runloop.http.handshake").connect(stream, url:gsub("^%a+://[^/]*", ""), "test", settings or {})
@@ -191,7 +192,7 @@ function M.client(server, network)
   if type(server) == "function" or type(metatable) == "table" and metatable.__call then
     server = require("runloop.http.server").serve("memory", {}, server)
   elseif type(metatable) ~= "table" or metatable.__name ~= "http server" then
-    error("t.http: argument #1 must be a server, routes or a handler, got " .. options.describe(server), 2)
+    raise("t.http: argument #1 must be a server, routes or a handler, got " .. misuse.describe(server))
   end
   return setmetatable({ server = server, network = network }, Client)
 end
@@ -200,14 +201,14 @@ local WEBSOCKET = { max_message = "count", compress = "boolean", protocols = "ta
   timeout = "seconds", tls = { "table", "boolean" }, unix = "string" }
 
 function M.websocket(url, settings)
-  options.argument(url, "string", "http.websocket", 1, 2)
+  misuse.argument(url, "string", "http.websocket", 1)
   settings = settings or {}
-  options.argument(settings, "table", "http.websocket", 2, 2)
-  options.check(settings, WEBSOCKET, "http.websocket", 2)
+  misuse.argument(settings, "table", "http.websocket", 2)
+  misuse.fields(settings, WEBSOCKET, "http.websocket")
   local scheme, authority, target = url:match "^(%a+)://([^/?#]+)([^#]*)"
   local is_secure = scheme == "wss" or scheme == "https"
   if not scheme or not is_secure and scheme ~= "ws" and scheme ~= "http" then
-    error(("http.websocket: argument #1 must be a URL that begins with ws:// or wss://, got %q"):format(url), 2)
+    raise("http.websocket: argument #1 must be a URL that begins with ws:// or wss://, got %q", url)
   end
   if target:sub(1, 1) ~= "/" then target = "/" .. target end
   local host = authority:gsub("^.*@", "")

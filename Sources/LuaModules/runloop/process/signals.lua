@@ -2,9 +2,11 @@
 
 local native = ...
 local rl = require "runloop"
+local misuse = require "runloop.misuse"
 
 local process = {}
-local error, type, pairs, tostring, tonumber = error, type, pairs, tostring, tonumber
+local raise, describe = misuse.raise, misuse.describe
+local type, pairs, tostring, tonumber = type, pairs, tostring, tonumber
 local format, find, match, upper = string.format, string.find, string.match, string.upper
 
 -- Signals ---------------------------------------------------------------------------------------------------------------
@@ -22,8 +24,7 @@ local function signal_number(what, value, index)
     local real = tonumber(match(name, "^RTMIN%+?(%d*)$"))
     if real and real <= 30 then return 34 + real end
   end
-  error(format("%s: argument #%d must be the name of a signal such as \"TERM\", got %s", what, index,
-    type(value) == "string" and "'" .. value .. "'" or type(value) == "number" and tostring(value) or type(value)), 3)
+  raise("%s: argument #%d must be the name of a signal such as \"TERM\", got %s", what, index, describe(value))
 end
 local function signal_name(number) return NAMES[number] or number > 34 and "RTMIN+" .. number - 34 or tostring(number) end
 
@@ -34,22 +35,22 @@ local SIGNAL_FIELDS = { name = true, callback = true, order = true }
 local function make_signal(what, name, callback, order)
   local number = signal_number(what, name, 1)
   if name == "KILL" or name == "STOP" or number == 9 or number == 19 then
-    error(format("%s: nobody can catch %s", what, signal_name(number)), 3)
+    raise("%s: nobody can catch %s", what, signal_name(number))
   end
   return native.signal_port { number = number, signal = signal_name(number), callback = callback, order = order }
 end
 
 function process.signal(options)
-  if type(options) ~= "table" then error("process.signal: argument #1 must be a table, got " .. type(options), 2) end
+  misuse.argument(options, "table", "process.signal", 1)
   for field in pairs(options) do
-    if not SIGNAL_FIELDS[field] then error(format("process.signal: unknown field '%s'%s", tostring(field), " (there are: callback, name, order)"), 2) end
+    if not SIGNAL_FIELDS[field] then misuse.unknown_field("process.signal", field, SIGNAL_FIELDS) end
   end
-  if type(options.callback) ~= "function" then error("process.signal: field 'callback' must be a function, got " .. type(options.callback), 2) end
+  if type(options.callback) ~= "function" then raise("process.signal: field 'callback' must be a function, got %s", describe(options.callback)) end
   return make_signal("process.signal", options.name, options.callback, options.order)
 end
 
 function process.on_signal(name, fn)
-  if type(fn) ~= "function" then error("process.on_signal: argument #2 must be a function, got " .. type(fn), 2) end
+  misuse.argument(fn, "function", "process.on_signal", 2)
   local handler, message, code = make_signal("process.on_signal", name, fn)
   if not handler then return nil, message, code end
   rl.current():add(handler, "common")
@@ -57,9 +58,7 @@ function process.on_signal(name, fn)
 end
 
 function process.wait_signal(name, timeout)
-  if timeout ~= nil and (type(timeout) ~= "number" or not (timeout >= 0)) then
-    error("process.wait_signal: argument #2 must be seconds, not negative, got " .. tostring(timeout), 2)
-  end
+  misuse.optional(timeout, "seconds", "process.wait_signal", 2)
   local came = rl.condition()
   local handler <close>, message, code = make_signal("process.wait_signal", name, function() came:signal() end)
   if not handler then return nil, message, code end
@@ -73,7 +72,7 @@ end
 
 -- "ready", "stopping", "reloading", or any text of sd_notify(3)'s. False where no service manager has started us.
 function process.notify(state)
-  if type(state) ~= "string" then error("process.notify: argument #1 must be a string, got " .. type(state), 2) end
+  misuse.argument(state, "string", "process.notify", 1)
   local known = { ready = "READY=1", stopping = "STOPPING=1", reloading = "RELOADING=1" }
   return native.notify(known[state] or find(state, "=", 1, true) and state or "STATUS=" .. state)
 end

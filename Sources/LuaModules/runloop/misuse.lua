@@ -1,0 +1,114 @@
+-- runloop.misuse: the errors of the modules written in Lua, for calls that make no sense. Each begins with the function's name, and its
+-- position is the script's: the first function on the stack that is not the host's own, however many of these lie between.
+
+local getinfo = package.loaded.debug.getinfo
+local error, type, tostring, pairs, ipairs, select, math_type = error, type, tostring, pairs, ipairs, select, math.type
+local format, byte, concat, sort, min = string.format, string.byte, table.concat, table.sort, math.min
+
+local misuse = {}
+
+-- Called by C, as in `pcall(fs.read)`, it has no position, as any function's error has none then.
+function misuse.raise(text, ...)
+  if select("#", ...) > 0 then text = format(text, ...) end
+  local level, frame = 2, getinfo(2, "Sl")
+  while frame and frame.source == "=[rlhost]" do
+    level = level + 1
+    frame = getinfo(level, "Sl")
+  end
+  if frame and frame.currentline > 0 then text = format("%s:%d: %s", frame.short_src, frame.currentline, text) end
+  error(text, 0)
+end
+local raise = misuse.raise
+
+-- A value as an error message shows it: numbers and texts themselves, of others what they are.
+function misuse.describe(value)
+  if value == nil then return "nothing" end
+  if type(value) == "string" then return #value <= 100 and format("%q", value) or "a string of " .. #value .. " bytes" end
+  if type(value) == "number" or type(value) == "boolean" then return value ~= value and "NaN" or tostring(value) end
+  return "a " .. type(value)
+end
+local describe = misuse.describe
+
+-- The least number of insertions, deletions and exchanges of letters: Levenshtein's distance, one row at a time.
+local function distance(a, b)
+  local row = {}
+  for j = 0, #b do row[j] = j end
+  for i = 1, #a do
+    local diagonal = row[0]
+    row[0] = i
+    for j = 1, #b do
+      local cost = byte(a, i) == byte(b, j) and diagonal or 1 + min(diagonal, row[j], row[j - 1])
+      diagonal, row[j] = row[j], cost
+    end
+  end
+  return row[#b]
+end
+
+-- The one of `known`'s keys that a misspelt name may mean, or nil.
+function misuse.nearest(name, known)
+  if type(name) ~= "string" or #name > 100 then return nil end
+  local best, least = nil, min(#name - 1, 3)
+  for candidate in pairs(known) do
+    if type(candidate) == "string" then
+      local d = distance(name, candidate)
+      if d < least or d == least and best and candidate < best then best, least = candidate, d end
+    end
+  end
+  return best
+end
+
+-- What is said behind a name that is not known.
+function misuse.hint(name, known)
+  local meant = misuse.nearest(name, known)
+  if meant then return format(" (did you mean '%s'?)", meant) end
+  local names = {}
+  for candidate in pairs(known) do names[#names + 1] = tostring(candidate) end
+  sort(names)
+  return names[2] and format(" (there are: %s)", concat(names, ", ")) or names[1] and format(" (there is: %s)", names[1]) or ""
+end
+
+function misuse.unknown_field(what, field, known) raise("%s: unknown field '%s'%s", what, tostring(field), misuse.hint(field, known)) end
+
+local function is_a(expected) return function(value) return type(value) == expected end end
+local CHECKS = {
+  string = is_a "string", boolean = is_a "boolean", table = is_a "table", ["function"] = is_a "function",
+  number = function(value) return type(value) == "number" and value >= 0 end,
+  seconds = function(value) return type(value) == "number" and value >= 0 end,
+  count = function(value) return math_type(value) == "integer" and value >= 0 end,
+  any = function() return true end,
+}
+local NAMES = { number = "a number, 0 or more", seconds = "a number of seconds, 0 or more", count = "an integer, 0 or more", table = "a table", string = "a string",
+  boolean = "a boolean", ["function"] = "a function" }
+
+-- Raises unless an argument is of this kind.
+function misuse.argument(value, kind, what, number)
+  if not CHECKS[kind](value) then raise("%s: argument #%d must be %s, got %s", what, number, NAMES[kind], describe(value)) end
+end
+
+-- The same where nil stands for "none given".
+function misuse.optional(value, kind, what, number)
+  if value ~= nil then misuse.argument(value, kind, what, number) end
+end
+
+-- Raises unless a table's fields are known and of their kinds: { name = "seconds", other = { "string", "function" } }.
+function misuse.fields(options, known, what)
+  for field, value in pairs(options) do
+    local kinds = known[field]
+    if not kinds then misuse.unknown_field(what, field, known) end
+    if type(kinds) == "string" then kinds = { kinds } end
+    local is_right, names = false, {}
+    for i, kind in ipairs(kinds) do
+      is_right = is_right or CHECKS[kind](value)
+      names[i] = NAMES[kind]
+    end
+    if not is_right then raise("%s: field '%s' must be %s, got %s", what, field, concat(names, " or "), describe(value)) end
+  end
+end
+
+-- Raises unless `self` is one of these: its method was called with a dot.
+function misuse.receiver(self, metatable, what)
+  if getmetatable(self) ~= metatable then raise("%s: call it with a colon, on a %s", what, metatable.__name) end
+  return self
+end
+
+return misuse

@@ -1,0 +1,42 @@
+-- Calls every function of every module with arguments picked at random, from a seed that is the first argument: each says what is wrong
+-- in a message with this file's position and the function's name, or answers; none shows the host's own lines, and nothing crashes.
+local rl = require "runloop"
+
+-- They end the program, or its loop, or leave something behind in the machine.
+local NOT = { ["rl.shutdown"] = true, ["rl.run"] = true, ["rl.stop"] = true, ["rl.attach"] = true, ["log.open"] = true,
+  ["process.set_directory"] = true, ["fs.remove"] = true, ["fs.temporary_directory"] = true, ["arguments.parse"] = true }
+local VALUES = table.pack(nil, true, 5, -1, 0 / 0, 1e300, "x\0y", "", {}, { 1, 2, 3 }, { foo = 1 }, function() end, io.stdin, coroutine.create(print), { modes = 5 },
+  { timeout = "x" }, nil)
+local ROUNDS = 12
+
+math.randomseed(tonumber(arg[1]))
+local calls, odd = 0, {}
+
+local function try(name, fn)
+  for _ = 1, ROUNDS do
+    local arguments, count = {}, math.random(0, 4)
+    for index = 1, count do arguments[index] = VALUES[math.random(VALUES.n)] end
+    local task = rl.task(function()
+      local good, message = pcall(function()
+        local _ = fn(table.unpack(arguments, 1, count))
+      end)
+      calls = calls + 1
+      if good or rl.is_cancelled(message) then return end
+      if not tostring(message):find "everything%-wrong%.lua:%d+: [%w_]+[.:][%w_]+: " then odd[#odd + 1] = name .. ": " .. tostring(message) end
+    end)
+    pcall(rl.timeout, 0.02, function() task:await() end)
+    task:cancel()
+  end
+end
+
+for _, name in ipairs { "rl", "process", "fs", "terminal", "log", "arguments", "net", "http", "json" } do
+  local module, names = name == "rl" and rl or require("runloop." .. name), {}
+  for key, value in pairs(module) do
+    if type(key) == "string" and type(value) == "function" and not NOT[name .. "." .. key] then names[#names + 1] = key end
+  end
+  table.sort(names)
+  for _, key in ipairs(names) do try(name .. "." .. key, module[key]) end
+end
+print(calls .. " calls")
+for _, line in ipairs(odd) do print(line) end
+os.exit(#odd == 0)

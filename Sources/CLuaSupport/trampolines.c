@@ -28,7 +28,7 @@ static int after_yield(lua_State *L, int status, lua_KContext top) {
 
 static void push_position(lua_State *L) {
   lua_Debug debug;
-  for (int level = 1; level < 4 && lua_getstack(L, level, &debug); level++) {
+  for (int level = 1; level < 16 && lua_getstack(L, level, &debug); level++) {
     if (!cl_is_scripts(L, &debug)) continue;
     lua_pushfstring(L, "%s:%d: ", debug.short_src, debug.currentline);
     return;

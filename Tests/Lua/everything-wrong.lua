@@ -29,7 +29,7 @@ local function try(name, fn)
   end
 end
 
-for _, name in ipairs { "rl", "process", "fs", "terminal", "log", "arguments", "net", "http", "json" } do
+for _, name in ipairs { "rl", "process", "fs", "terminal", "log", "arguments", "schedule", "net", "http", "json" } do
   local module, names = name == "rl" and rl or require("runloop." .. name), {}
   for key, value in pairs(module) do
     if type(key) == "string" and type(value) == "function" and not NOT[name .. "." .. key] then names[#names + 1] = key end

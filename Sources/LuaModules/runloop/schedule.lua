@@ -1,8 +1,10 @@
 -- runloop.schedule: calls at moments of the calendar, as cron's tables name them, or every day at a time.
 
 local rl = require "runloop"
+local misuse = require "runloop.misuse"
 
 local schedule = {}
+local raise, describe = misuse.raise, misuse.describe
 local format, find, match, gmatch, lower = string.format, string.find, string.match, string.gmatch, string.lower
 local time, date, tointeger = os.time, os.date, math.tointeger
 
@@ -226,30 +228,26 @@ function Job:__tostring()
   return format("job%s (%s, %s)", name, self._text, self._valid and "next " .. stamp(self, self._next) or "over")
 end
 
-local OPTIONS = { missed = "string", name = "string", utc = "boolean", modes = "string or table", keeps_alive = "boolean" }
+local OPTIONS = { missed = "string", name = "string", utc = "boolean", modes = { "string", "table" }, keeps_alive = "boolean" }
 local POLICIES = { skip = true, once = true, all = true }
 
 local function make(what, text, expression, fn, options)
-  if type(fn) ~= "function" then error(format("%s: argument #2 must be a function, got %s", what, type(fn)), 3) end
-  if options ~= nil and type(options) ~= "table" then error(format("%s: argument #3 must be a table, got %s", what, type(options)), 3) end
-  for name, value in pairs(options or {}) do
-    local kind = OPTIONS[name]
-    if not kind then error(format("%s: unknown field '%s' (there are: keeps_alive, missed, modes, name, utc)", what, tostring(name)), 3) end
-    if not find(kind, type(value), 1, true) then error(format("%s: %s must be a %s, got %s", what, name, kind, type(value)), 3) end
-  end
+  misuse.argument(fn, "function", what, 2)
+  misuse.optional(options, "table", what, 3)
+  misuse.fields(options or {}, OPTIONS, what)
   local missed = options and options.missed or "skip"
-  if not POLICIES[missed] then error(format("%s: missed must be \"skip\", \"once\" or \"all\", got '%s'", what, missed), 3) end
+  if not POLICIES[missed] then raise("%s: missed must be \"skip\", \"once\" or \"all\", got '%s'", what, missed) end
   local plan, message = parse(expression)
-  if not plan then error(format("%s: %s", what, message), 3) end
+  if not plan then raise("%s: %s", what, message) end
   local job = setmetatable({ _plan = plan, _fn = fn, _text = text, _missed = missed, _queue = {}, _name = options and options.name or text,
     _modes = options and options.modes, _keeps_alive = options and options.keeps_alive, _calendar = options and options.utc and UTC or LOCAL, _valid = true }, Job)
   arm(job, rl.time())
-  if not job._valid then error(format("%s: '%s' never comes: there is no such day", what, expression), 3) end
+  if not job._valid then raise("%s: '%s' never comes: there is no such day", what, expression) end
   return job
 end
 
 function schedule.cron(expression, fn, options)
-  if type(expression) ~= "string" then error("schedule.cron: argument #1 must be a string, got " .. type(expression), 2) end
+  misuse.argument(expression, "string", "schedule.cron", 1)
   return make("schedule.cron", expression, expression, fn, options)
 end
 
@@ -257,17 +255,17 @@ function schedule.daily(at, fn, options)
   local hour, minute = match(type(at) == "string" and at or "", "^(%d%d?):(%d%d)$")
   hour, minute = tonumber(hour), tonumber(minute)
   if not hour or hour > 23 or minute > 59 then
-    error(format("schedule.daily: argument #1 must be a time of day such as \"02:30\", got %s", type(at) == "string" and "'" .. at .. "'" or type(at)), 2)
+    raise("schedule.daily: argument #1 must be a time of day such as \"02:30\", got %s", describe(at))
   end
   return make("schedule.daily", "daily at " .. at, format("%d %d * * *", minute, hour), fn, options)
 end
 
 function schedule.next_time(expression, after, options)
-  if type(expression) ~= "string" then error("schedule.next_time: argument #1 must be a string, got " .. type(expression), 2) end
-  if after ~= nil and type(after) ~= "number" then error("schedule.next_time: argument #2 must be a number, got " .. type(after), 2) end
-  if after and not (after > -1e12 and after < 1e12) then error("schedule.next_time: argument #2 is no time: " .. after, 2) end
+  misuse.argument(expression, "string", "schedule.next_time", 1)
+  if after ~= nil and type(after) ~= "number" then raise("schedule.next_time: argument #2 must be a number, got %s", describe(after)) end
+  if after and not (after > -1e12 and after < 1e12) then raise("schedule.next_time: argument #2 is no time: " .. after) end
   local plan, message = parse(expression)
-  if not plan then error("schedule.next_time: " .. message, 2) end
+  if not plan then raise("schedule.next_time: " .. message) end
   return next_time(plan, after or rl.time(), type(options) == "table" and options.utc and UTC or LOCAL)
 end
 

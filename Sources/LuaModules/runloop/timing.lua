@@ -1,7 +1,9 @@
 -- rl.at, rl.debounce and rl.throttle.
 
 local rl, _, crossing = ...
-local error, type, setmetatable, getmetatable, tostring, pcall = error, type, setmetatable, getmetatable, tostring, pcall
+local misuse = require "runloop.misuse"
+local raise, describe = misuse.raise, misuse.describe
+local type, setmetatable, getmetatable, tostring, pcall = type, setmetatable, getmetatable, tostring, pcall
 local pack, unpack, format, max = table.pack, table.unpack, string.format, math.max
 local make_timer = crossing["rl.at"]
 
@@ -13,7 +15,7 @@ function timing.at(time, fn, options)
     local copy = {}
     for name, value in next, time do copy[name] = value end
     local fine, seconds = pcall(os.time, copy)
-    if not fine then error("rl.at: argument #1: " .. tostring(seconds):gsub("^[^:]*:%d+: ", ""), 2) end
+    if not fine then raise("rl.at: argument #1: " .. tostring(seconds):gsub("^[^:]*:%d+: ", "")) end
     time = seconds
   end
   return make_timer(fn, options, time)
@@ -47,9 +49,9 @@ end
 
 local function make(what, seconds, fn, call)
   if type(seconds) ~= "number" or not (seconds >= 0) then
-    error(format("%s: argument #1 must be a number of seconds, 0 or more, got %s", what, tostring(seconds)), 3)
+    raise("%s: argument #1 must be a number of seconds, 0 or more, got %s", what, describe(seconds))
   end
-  if type(fn) ~= "function" then error(format("%s: argument #2 must be a function, got %s", what, type(fn)), 3) end
+  if type(fn) ~= "function" then raise("%s: argument #2 must be a function, got %s", what, describe(fn)) end
   local self = setmetatable({ _what = what, _seconds = seconds, _fn = fn, _valid = true }, Calls)
   -- What came while it ran, and could not be answered then, also if it ended by an error.
   self._done = setmetatable({}, { __close = function()
@@ -78,7 +80,7 @@ function timing.throttle(seconds, fn)
 end
 
 local function self_of(self, name)
-  if getmetatable(self) ~= Calls then error(format("calls:%s: call it with a colon", name), 3) end
+  if getmetatable(self) ~= Calls then raise("calls:%s: call it with a colon", name) end
   return self
 end
 

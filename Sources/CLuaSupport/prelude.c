@@ -155,7 +155,11 @@ static int p_push_internals(lua_State *L) {
   static const luaL_Reg functions[] = {{"methods", in_methods}, {"kind", in_kind}, {"value", in_value},
                                        {"set_value", in_set_value}, {"value_number", in_value_number}, {"fileno", in_fileno},
                                        {"part", in_part}, {NULL, NULL}};
+  // One table for all modules of a state: they may add what others of them need.
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, functions) == LUA_TTABLE) return 1;
   luaL_newlib(L, functions);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, functions);
   return 1;
 }
 

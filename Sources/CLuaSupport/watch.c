@@ -2,7 +2,9 @@
 #include "private.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/time.h>
 
@@ -13,8 +15,8 @@ static lua_State *hooked;
 static void (*watch_notify)(void);
 static int (*watch_is_waiting)(void);
 static volatile sig_atomic_t time_is_over;
-static cl_host *counted;
-static void on_line(lua_State *L, lua_Debug *debug);
+// Whether the lines that run are counted, in all states.
+static atomic_int is_counting;
 
 static void on_time_over(lua_State *L, lua_Debug *debug) {
   (void)debug;
@@ -80,23 +82,69 @@ void cl_watch(cl_host *host, double seconds, void (*notify)(void), int (*is_wait
 
 // Counting lines -----------------------------------------------------------------------------------------------------------
 
-// One for each source, found by the address of its text; the text is kept, so that the address stays its own.
+// Numbers by numbers.
+typedef struct cl_numbers {
+  uint64_t *keys, *values;  // a key of 0: free
+  size_t count, capacity;   // a power of 2
+} cl_numbers;
+
+static size_t place_of(const cl_numbers *numbers, uint64_t key) {
+  size_t at = (size_t)((key * 0x9e3779b97f4a7c15u) >> 20) & (numbers->capacity - 1);
+  while (numbers->keys[at] && numbers->keys[at] != key) at = (at + 1) & (numbers->capacity - 1);
+  return at;
+}
+
+static void drop_numbers(cl_numbers *numbers) {
+  free(numbers->keys);
+  free(numbers->values);
+}
+
+// The value of a key, 0 at first; NULL when memory is short.
+static uint64_t *number_of(cl_numbers *numbers, uint64_t key) {
+  if (numbers->count * 2 >= numbers->capacity) {
+    cl_numbers larger = {.count = numbers->count, .capacity = numbers->capacity ? numbers->capacity * 2 : 256};
+    larger.keys = calloc(larger.capacity, sizeof *larger.keys);
+    larger.values = calloc(larger.capacity, sizeof *larger.values);
+    if (!larger.keys || !larger.values) {
+      drop_numbers(&larger);
+      return NULL;
+    }
+    for (size_t i = 0; i < numbers->capacity; i++) {
+      if (!numbers->keys[i]) continue;
+      size_t at = place_of(&larger, numbers->keys[i]);
+      larger.keys[at] = numbers->keys[i];
+      larger.values[at] = numbers->values[i];
+    }
+    drop_numbers(numbers);
+    *numbers = larger;
+  }
+  size_t at = place_of(numbers, key);
+  if (!numbers->keys[at]) numbers->count++;
+  numbers->keys[at] = key;
+  return &numbers->values[at];
+}
+
+// One for each source, found by its name; those of all threads.
 typedef struct cl_counts {
-  const char *address;
   char *source;
-  uint64_t *lines;
-  int capacity;
+  cl_numbers numbers;  // times, by where from << 24 | line
 } cl_counts;
 
+// Where a line is reached from: another line; nowhere, as the first one of a function that is called. A call itself counts as reaching,
+// from CALLED, the line in which the function begins.
+enum { CALLED = 0, NOWHERE = 0xffffff };
+
+// The threads of a script count as well as the first one.
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 static cl_counts *sources;
 static int source_count, source_capacity, last_source;
+// The line in which each function that runs is, by the address of what Lua has of its call.
+static cl_numbers places;
 
 static cl_counts *counts_of(const char *source) {
-  if (last_source < source_count && sources[last_source].address == source &&
-      strcmp(sources[last_source].source, source) == 0)
-    return &sources[last_source];
+  if (last_source < source_count && strcmp(sources[last_source].source, source) == 0) return &sources[last_source];
   for (int i = 0; i < source_count; i++) {
-    if (sources[i].address != source || strcmp(sources[i].source, source) != 0) continue;
+    if (strcmp(sources[i].source, source) != 0) continue;
     last_source = i;
     return &sources[i];
   }
@@ -109,45 +157,51 @@ static cl_counts *counts_of(const char *source) {
   }
   char *copy = strdup(source);
   if (!copy) return NULL;
-  sources[source_count] = (cl_counts){.address = source, .source = copy};
+  sources[source_count] = (cl_counts){.source = copy};
   last_source = source_count;
   return &sources[source_count++];
 }
 
-static void on_line(lua_State *L, lua_Debug *debug) {
+static void count(const lua_Debug *debug) {
+  cl_counts *counts = counts_of(debug->source);
+  uint64_t *place = number_of(&places, (uintptr_t)debug->i_ci);
+  if (!counts || !place) return;
+  int is_line = debug->event == LUA_HOOKLINE;
+  int line = is_line ? debug->currentline : debug->linedefined;
+  if (!is_line) *place = NOWHERE;
+  if (line <= 0 || line >= NOWHERE) return;
+  uint64_t *number = number_of(&counts->numbers, (is_line ? *place ? *place : NOWHERE : CALLED) << 24 | (uint64_t)line);
+  if (number) ++*number;
+  if (is_line) *place = (uint64_t)line;
+}
+
+static void on_event(lua_State *L, lua_Debug *debug) {
   lua_getinfo(L, "S", debug);
   if (debug->source[0] != '@') return;
-  cl_counts *counts = counts_of(debug->source);
-  int line = debug->currentline;
-  if (!counts || line <= 0) return;
-  if (line >= counts->capacity) {
-    int capacity = counts->capacity ? counts->capacity * 2 : 256;
-    while (capacity <= line) capacity *= 2;
-    uint64_t *larger = realloc(counts->lines, (size_t)capacity * sizeof *larger);
-    if (!larger) return;
-    memset(larger + counts->capacity, 0, (size_t)(capacity - counts->capacity) * sizeof *larger);
-    counts->lines = larger;
-    counts->capacity = capacity;
-  }
-  counts->lines[line]++;
+  pthread_mutex_lock(&counting);
+  count(debug);
+  pthread_mutex_unlock(&counting);
 }
 
 void cl_hook_new_thread(lua_State *L) {
-  if (counted && counted == cl_host_of(L)) lua_sethook(L, on_line, LUA_MASKLINE, 0);
+  if (atomic_load_explicit(&is_counting, memory_order_relaxed)) lua_sethook(L, on_event, LUA_MASKLINE | LUA_MASKCALL, 0);
   else lua_sethook(L, NULL, 0, 0);
 }
 
-void cl_count_lines(cl_host *host, int on) {
-  counted = on ? host : NULL;
-  lua_sethook(host->main, on ? on_line : NULL, on ? LUA_MASKLINE : 0, 0);
+void cl_count_lines(lua_State *L, int on) {
+  if (on >= 0) atomic_store(&is_counting, on);
+  cl_hook_new_thread(L);
 }
 
-void cl_take_lines(void *context, void (*each)(void *context, const char *source, int line, uint64_t count)) {
+void cl_take_lines(void *context, void (*each)(void *context, const char *source, int64_t what, uint64_t count)) {
+  pthread_mutex_lock(&counting);
   for (int i = 0; i < source_count; i++) {
-    for (int line = 1; line < sources[i].capacity; line++)
-      if (sources[i].lines[line]) each(context, sources[i].source + 1, line, sources[i].lines[line]);
-    free(sources[i].lines);
+    cl_numbers *numbers = &sources[i].numbers;
+    for (size_t at = 0; at < numbers->capacity; at++)
+      if (numbers->keys[at]) each(context, sources[i].source + 1, (int64_t)numbers->keys[at], numbers->values[at]);
+    drop_numbers(numbers);
     free(sources[i].source);
   }
   source_count = last_source = 0;
+  pthread_mutex_unlock(&counting);
 }

@@ -75,17 +75,23 @@ extension Interpreter {
 
     // MARK: Counting lines
 
-    /// Counts how often each line of Lua runs, in this state's coroutines made from now on too.
-    public final func countLines(_ on: Bool) { cl_count_lines(host, on ? 1 : 0) }
+    /// Counts how often each line of Lua runs, in a coroutine and in all that are made from now on, in any state.
+    ///
+    /// - Parameters:
+    ///   - on: nil leaves that as it is, for a coroutine whose hook is to be as that of others.
+    ///   - index: where the coroutine is on the stack; the stack's own, if none is there.
+    public static func countLines(_ on: Bool?, _ stack: Stack, coroutine index: Int32) {
+        cl_count_lines(lua_tothread(stack.thread, index) ?? stack.thread, on.map { $0 ? 1 : 0 } ?? -1)
+    }
 
-    /// The counts by line by file, which are forgotten.
+    /// The counts by what happened, see `cl_take_lines`, by file; they are forgotten.
     public static func takeLines() -> [String: [Int: Int]] {
         var counts: [String: [Int: Int]] = [:]
         withUnsafeMutablePointer(to: &counts) { counts in
-            cl_take_lines(counts) { context, source, line, count in
+            cl_take_lines(counts) { context, source, what, count in
                 guard let context, let source else { return }
                 let counts = context.assumingMemoryBound(to: [String: [Int: Int]].self)
-                counts.pointee[String(anyBytes: source), default: [:]][Int(line), default: 0] += Int(count)
+                counts.pointee[String(anyBytes: source), default: [:]][Int(what), default: 0] += Int(count)
             }
         }
         return counts

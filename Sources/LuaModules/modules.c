@@ -117,6 +117,9 @@ static const char reference_lua[] = {
 static const char test_awaiting_lua[] = {
 #embed "runloop/test/awaiting.lua"
 };
+static const char test_bytecode_lua[] = {
+#embed "runloop/test/bytecode.lua"
+};
 static const char test_check_lua[] = {
 #embed "runloop/test/check.lua"
 };
@@ -182,6 +185,12 @@ static const char test_rlclock_lua[] = {
 };
 static const char test_run_lua[] = {
 #embed "runloop/test/run.lua"
+};
+static const char test_state_lua[] = {
+#embed "runloop/test/state.lua"
+};
+static const char test_zone_lua[] = {
+#embed "runloop/test/zone.lua"
 };
 static const char test_screen_lua[] = {
 #embed "runloop/test/screen.lua"
@@ -277,6 +286,7 @@ static const lua_module modules[] = {
     MODULE("runloop.shutdown", shutdown_lua),
     MODULE("runloop.test", test_lua),
     MODULE("runloop.test.awaiting", test_awaiting_lua),
+    MODULE("runloop.test.bytecode", test_bytecode_lua),
     MODULE("runloop.test.check", test_check_lua),
     MODULE("runloop.test.clock", test_clock_lua),
     MODULE("runloop.test.command", test_command_lua),
@@ -301,11 +311,13 @@ static const lua_module modules[] = {
     MODULE("runloop.test.screen", test_screen_lua),
     MODULE("runloop.test.snapshot", test_snapshot_lua),
     MODULE("runloop.test.spawn", test_spawn_lua),
+    MODULE("runloop.test.state", test_state_lua),
     MODULE("runloop.test.tap", test_tap_lua),
     MODULE("runloop.test.values", test_values_lua),
     MODULE("runloop.test.watch", test_watch_lua),
     MODULE("runloop.test.worker", test_worker_lua),
     MODULE("runloop.test.workers", test_workers_lua),
+    MODULE("runloop.test.zone", test_zone_lua),
 };
 
 const lua_module *lua_modules_find(const char *name) {

@@ -247,12 +247,13 @@ enum VirtualTimeSystem {
 
     // MARK: Coverage
 
+    /// count_lines(on, coroutine): from now on; nothing instead of true or false: a hook of its own gives way to that which counts.
     private static func countLines(_ call: Call) -> Int32 {
-        call.luaHost.countLines(call.boolean(1))
+        LuaHost.countLines(call.stack.type(1) == .boolean ? call.boolean(1) : nil, call.stack, coroutine: 2)
         return call.nothing()
     }
 
-    /// take_lines(): counts by line by path.
+    /// take_lines(): counts by what happened, by path.
     private static func takeLines(_ call: Call) -> Int32 {
         let counts = LuaHost.takeLines()
         var program = ValueProgram()

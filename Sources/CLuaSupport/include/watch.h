@@ -12,7 +12,9 @@ void cl_watch(struct cl_host *host, double seconds, void (*notify)(void), int (*
 /// Whether the time is over.
 int cl_time_is_over(void);
 
-/// Counts how often each line of Lua runs, in this state's coroutines made from now on too.
-void cl_count_lines(struct cl_host *host, int on);
-/// Calls `each` for each line counted, then forgets them.
-void cl_take_lines(void *context, void (*each)(void *context, const char *source, int line, uint64_t count));
+/// Counts how often each line of Lua runs, in this coroutine, and in all that are made from now on in any state. Off: 0; a negative
+/// number leaves that as it is, for a coroutine whose hook is to be as that of others.
+void cl_count_lines(struct lua_State *L, int on);
+/// Calls `each` for what was counted, then forgets it. `what` is the number of a line, and that of the line before it in the same call
+/// times 2^24: 0xffffff, if it was the first. For the call of a function: the line in which the function begins alone.
+void cl_take_lines(void *context, void (*each)(void *context, const char *source, int64_t what, uint64_t count));

@@ -141,7 +141,14 @@ local function blocking(fn, ...)
   if type(fn) ~= "function" then
     error("rl.blocking: argument #1 must be a function, got " .. (fn == nil and "nothing" or type(fn)), 2)
   end
-  shared = shared or new(4, "blocking", "the host's")
+  if not shared then
+    shared = new(4, "blocking", "the host's")
+    --- Ends the threads that wait for the next call; those that work go on, and end behind it.
+    function internals.end_blocking()
+      if shared then shared:close() end
+      shared = nil
+    end
+  end
   return run(shared, fn, ...)
 end
 

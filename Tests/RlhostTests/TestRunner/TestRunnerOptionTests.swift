@@ -23,12 +23,16 @@ import Testing
     @Test func `tests are chosen by text, tag, line and part`() throws {
         #expect(try names(["--filter", "shuts (twice)"]) == ["(twice)"])
         #expect(try names(["--filter", "opens", "--filter", "alone"]) == ["opens", "alone"])
+        #expect(try names(["--filter", "o.ens"]) == ["opens"] && names(["--plain", "--filter", "o.ens"]) == [])
         #expect(try names(["--tags", "slow"]) == ["opens", "(twice)"])
         #expect(try names(["--skip-tags", "loud,other"]) == ["opens", "alone"])
         #expect(try names(["a_test.lua:3"]) == ["(twice)"])
         #expect(try names(["a_test.lua:4"]) == ["opens", "(twice)"])
         #expect(try names(["--shard", "1/2"]) + names(["--shard", "2/2"]) != [])
         #expect(try Set(names(["--shard", "1/2"])).isDisjoint(with: names(["--shard", "2/2"])))
+        // Whatever the seeds: each machine has its own.
+        let parts = try names(["--shuffle", "--seed", "1", "--shard", "1/2"])
+        #expect(try Set(parts).isDisjoint(with: names(["--shuffle", "--seed", "2", "--shard", "2/2"])))
         #expect(try names(["--shard", "1/2"]).count + names(["--shard", "2/2"]).count == 3)
     }
 
@@ -38,6 +42,9 @@ import Testing
             (["--report", "xml=a"], "--report needs a format and a file, like junit=out.xml, got 'xml=a'"),
             (["--coverage-min", "200"], "--coverage-min needs a number from 0 to 100, got '200'"),
             (["--retries", "x"], "--retries needs a whole number, 0 or more, got 'x'"),
+            (["--tags", ""], "--tags needs words, like a,b"),
+            (["--coverage="], "--coverage= needs a file behind it"),
+            (["--report", "tap=x", "--report", "json=x"], "--report: two reports cannot be in the same file, 'x'"),
         ] {
             let run = try Fixture.run([:], arguments)
             #expect(run.errors == "rlhost: test: \(message)\n" && run.status == 64)
@@ -69,6 +76,28 @@ import Testing
         #expect(try Fixture.run(files, ["--repeat", "2"]).status == 0)
     }
 
+    @Test func `what is flaky in one of several runs is told with which`() throws {
+        let files = ["a_test.lua": "t.it('x', function() N = (N or 0) + 1 assert(N ~= 3) end)"]
+        let run = try Fixture.run(files, ["--repeat", "4", "--retries", "1"])
+        #expect(run.output.contains("ok    x flaky: passed at try 2 of run 3"), "\(run.output)")
+    }
+
+    @Test func `what is no UTF-8 is told in reports that are`() throws {
+        let files = ["a_test.lua": "t.it('x \\xff\\u{e9}', function() print '\\xfe' error '\\xfd' end)"]
+        let reports = ["tap", "junit", "json", "github"].flatMap { ["--report", "\($0)=out.\($0)"] }
+        _ = try Fixture.run(files, reports) { directory in
+            for format in ["tap", "junit", "json", "github"] {
+                let text = try String(contentsOfFile: directory + "/out.\(format)", encoding: .utf8)
+                #expect(text.contains("x \u{FFFD}\u{E9}"), "\(text)")
+            }
+        }
+    }
+
+    @Test func `a report of coverage that cannot be written fails`() throws {
+        let run = try Fixture.run(["a_test.lua": "t.it('x', print)"], ["--coverage=/nope/x"])
+        #expect(run.errors.hasPrefix("rlhost: test: cannot write the coverage: /nope/x") && run.status == 1)
+    }
+
     @Test func `those that failed run again`() throws {
         try Binary.withDirectory { directory in
             let text = "local t = require 'runloop.test' t.it('good', print) t.it('bad', error)"
@@ -77,6 +106,13 @@ import Testing
             _ = try Binary.run(["test"], environment: environment, directory: directory)
             let again = try Binary.run(["test", "--last-failed"], environment: environment, directory: directory)
             #expect(again.output.contains("0 passed, 1 failed") && again.status == 1, "\(again.output)")
+            // It has another name now: that is said once.
+            try text.replacing("bad", with: "worse").write(
+                toFile: directory + "/a_test.lua", atomically: true, encoding: .utf8)
+            for told in ["the tests that failed the last time are not there any more", "nothing failed the last time"] {
+                let run = try Binary.run(["test", "--last-failed"], environment: environment, directory: directory)
+                #expect(run.errors.hasPrefix("rlhost: test: \(told)"), "\(run.errors)")
+            }
         }
     }
 

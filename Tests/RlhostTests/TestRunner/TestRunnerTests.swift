@@ -158,6 +158,14 @@ import Testing
                 lcov == """
                     TN:
                     SF:half.lua
+                    FN:2,m.half:2
+                    FNDA:1,m.half:2
+                    FNF:1
+                    FNH:1
+                    BRDA:3,0,0,0
+                    BRDA:3,0,1,1
+                    BRF:2
+                    BRH:1
                     DA:1,1
                     DA:2,1
                     DA:3,1

@@ -29,7 +29,7 @@ function Run:settings(file)
   local options, settings = self.options, { secret = self.secret, file_number = file.number, lines = file.lines,
     names = file.names }
   for _, name in ipairs { "filters", "seed", "timeout", "fail-fast", "real-time", "list", "shuffle", "watch", "repeat",
-    "retries", "tags", "skip-tags", "shard", "update", "tz", "forbid-only" } do
+    "retries", "tags", "skip-tags", "shard", "update", "tz", "forbid-only", "plain" } do
     settings[name:gsub("%-", "_")] = options[name]
   end
   settings.coverage = options.coverage and true or nil
@@ -202,30 +202,40 @@ function Run:finish_if_done()
     totals.slowest = {}
     for i = 1, options.slowest or 0 do totals.slowest[i] = self.times[i] end
     if totals.abandoned then
-      io.write "\ngiven up: a file has changed\n"
+      io.write "\ngiven up\n"
     elseif totals.tests > 0 or totals.broken > 0 or totals.interrupted then
       for _, reporter in ipairs(self.reporters) do reporter:finish(totals) end
     end
     if options.coverage and not totals.interrupted then
       local covered = self.coverage:finish(options.coverage, self.say)
-      if options["coverage-min"] and covered < options["coverage-min"] then
+      if not covered then
+        below = true
+      elseif options["coverage-min"] and covered < options["coverage-min"] then
         below = true
         io.stderr:write(format("rlhost: test: %.1f%% of the lines ran, less than --coverage-min %g\n", covered,
           options["coverage-min"]))
       end
     end
-    self.memory:save(not totals.interrupted)
+    for _, file in ipairs(self.files) do
+      if file.names and file.planned then self.memory:forget(file.path, file.names, file.tests) end
+    end
+    self.memory:save()
   end
   for _, file in ipairs(self.targets) do file:close() end
   if totals.interrupted then return self.done(128 + totals.interrupted) end
   local status = (totals.failed > 0 or totals.broken > 0 or below) and 1
     or totals.tests == 0 and not options.shard and 5 or 0
-  if status == 5 then
+  if status == 0 and totals.tests == 0 and options.format == "readable" and not options.list then
+    io.write "no test is in this part\n"
+  end
+  if status == 5 and options["last-failed"] then
+    io.stderr:write "rlhost: test: the tests that failed the last time are not there any more\n"
+  elseif status == 5 then
     local filters = concat(options.filters or {}, "' or '")
     io.stderr:write("rlhost: test: no test found", filters ~= "" and #self.files > 0
       and format(" whose name matches '%s'", filters) or options.tags and " with these tags"
       or " in " .. concat(self.searched, ", "), "\n")
-    if filters:find "[%^%$%(%)%%%.%[%]%*%+%-%?]" and #self.files > 0 then
+    if filters:find "[%^%$%(%)%%%.%[%]%*%+%-%?]" and #self.files > 0 and not options.plain then
       io.stderr:write("a filter is a Lua pattern, or a text just as it is in the name\n")
     end
   end
@@ -238,6 +248,7 @@ local SIGNALS = { [1] = "SIGHUP", [2] = "SIGINT", [15] = "SIGTERM" }
 function Run:interrupt(number)
   if self.totals.interrupted then os.exit(128 + number) end
   self.totals.interrupted, self.totals.signal = number, SIGNALS[number]
+  for _, text in ipairs(self:running()) do table.insert(self.totals.running, text) end
   self.stopping = true
   for worker in pairs(self.workers) do self:kill(worker) end
   -- They clean up behind themselves; but nobody waits for ever.
@@ -253,21 +264,6 @@ function Run:abandon()
   if self.stopping then return end
   self.stopping, self.totals.abandoned = true, true
   for worker in pairs(self.workers) do self:kill(worker) end
-end
-
---- What runs at this moment, for Ctrl-\.
-function Run:explain()
-  local lines = {}
-  for worker in pairs(self.workers) do
-    local file, phase = worker.file, worker.phase
-    local test = file and file.running and file.tests[file.running]
-    if file then
-      lines[#lines + 1] = format("%s: %s (for %.1f s, process %d)\n", file.path, test and concat(test.path, " › ")
-        or phase and phase.name == "load" and "is being loaded" or "between two tests",
-        phase and system.real_clock() - phase.began or 0, worker.pid)
-    end
-  end
-  io.stderr:write("\nrlhost: test: what runs now:\n", concat(lines))
 end
 
 -- Names only.
@@ -314,9 +310,10 @@ local function run_files(options, files, searched, lua_options, dependencies, do
     options = options, lua_options = lua_options, files = {}, turn = 1, next = 1, workers = {}, secret = new_secret(),
     searched = searched, done = done, began = system.real_clock(), dependencies = dependencies, times = {}, notes = {},
     targets = {}, memory = options.memory,
-    totals = { tests = 0, passed = 0, failed = 0, skipped = 0, broken = 0, flaky = 0, passed_over = 0, seed = options.seed,
-      shuffled = options.shuffle },
-    coverage = options.coverage and require "runloop.test.coverage".new(system.current_directory()),
+    totals = { tests = 0, passed = 0, failed = 0, skipped = 0, broken = 0, flaky = 0, passed_over = 0, running = {},
+      seed = options.seed, shuffled = options.shuffle },
+    coverage = options.coverage and require "runloop.test.coverage".new(system.current_directory(),
+      options["coverage-source"]),
   }, Run)
   run.reporters = make_reporters(run, options)
   run.say = options.format == "readable" and function(text) io.write(text) end
@@ -363,12 +360,16 @@ function command.run(count, ...)
   end)
   if options.watch then
     local _, searched = choice.find_files(paths)
-    return require "runloop.test.watch"(searched, function(files, dependencies, done)
+    local watch = require "runloop.test.watch"
+    return watch(searched, options, function(files, dependencies, done)
       current = run_files(options, files, searched, lua_options, dependencies, function(status)
         if current and current.totals.interrupted then leave(status) end
         done()
       end)
       return current
+    end, function()
+      if current.finished then leave(0) end
+      current:interrupt(2)
     end)
   end
   local files, searched = choice.find_files(paths)

@@ -1,23 +1,28 @@
--- Line coverage: which lines of the Lua files that ran hold code, which of them ran, and how often.
+-- Coverage: which lines of the Lua files that ran hold code and which of them ran, which functions were called, and which ways were
+-- taken from one line to the next.
+
+local system = ...
+local bytecode = require "runloop.test.bytecode"
 
 local coverage = {}
 coverage.__index = coverage
 
-local format, sort, pairs, ipairs = string.format, table.sort, pairs, ipairs
-local unpack, byte = string.unpack, string.byte
+local format, sort, concat, pairs, ipairs = string.format, table.sort, table.concat, pairs, ipairs
+local io_open, floor = io.open, math.floor
 
-function coverage.new(here) return setmetatable({ files = {}, here = here }, coverage) end
+--- `sources`: the files and directories that are meant, whether they are loaded or not; nil: what is loaded from beneath `here`.
+function coverage.new(here, sources) return setmetatable({ files = {}, here = here, sources = sources }, coverage) end
 
---- Adds what a worker has counted: times by line by path.
+--- Adds what a worker has counted: for each path, times by what happened, as CLuaSupport/watch.c has it.
 function coverage:add(files)
-  for path, lines in pairs(files) do
+  for path, counts in pairs(files) do
     path = self:name(path)
     local all = self.files[path]
     if not all then
       all = {}
       self.files[path] = all
     end
-    for line, count in pairs(lines) do all[line] = (all[line] or 0) + count end
+    for what, count in pairs(counts) do all[what] = (all[what] or 0) + count end
   end
 end
 
@@ -28,90 +33,58 @@ function coverage:name(path)
   return (path:gsub("^%./", ""))
 end
 
--- The lines with code ------------------------------------------------------------------------------------------------
-
--- Reads a function as string.dump of Lua 5.4 writes it: the line of each instruction is in it. A function's first
--- instruction only prepares its extra arguments, if it takes any: that is no line of the script.
-
-local Reader = {}
-Reader.__index = Reader
-
-function Reader:byte()
-  self.at = self.at + 1
-  return byte(self.text, self.at - 1)
+-- What has happened: how often each line ran, each function was called, and one line followed another.
+local function sorted_out(counts)
+  local lines, calls, ways = {}, {}, {}
+  for what, count in pairs(counts) do
+    local from, to = what >> 24, what & 0xffffff
+    if from == 0 then
+      calls[to] = (calls[to] or 0) + count
+    else
+      lines[to] = (lines[to] or 0) + count
+      ways[from << 24 | to] = count
+    end
+  end
+  return lines, calls, ways
 end
 
--- Seven bits a byte, the last one marked.
-function Reader:size()
-  local value = 0
-  while true do
-    local b = self:byte()
-    value = value << 7 | b & 0x7f
-    if b & 0x80 ~= 0 then return value end
-  end
-end
-
-function Reader:string()
-  local size = self:size()
-  if size > 0 then self.at = self.at + size - 1 end
-end
-
-function Reader:skip(n) self.at = self.at + n end
-
-function Reader:code(lines)
-  self:string()
-  local defined = self:size()
-  local last_defined = self:size()
-  self:skip(1)
-  local takes_more = self:byte() ~= 0
-  self:skip(1)
-  local count = self:size()
-  self:skip(count * 4)
-  for _ = 1, self:size() do
-    local kind = self:byte()
-    if kind == 0x13 or kind == 0x03 then self:skip(8) elseif kind == 0x04 or kind == 0x14 then self:string() end
-  end
-  self:skip(self:size() * 3)
-  for _ = 1, self:size() do self:code(lines) end
-  local steps = self:size()
-  local first = self.at
-  self:skip(steps)
-  local absolute = {}
-  for _ = 1, self:size() do
-    local place = self:size()
-    absolute[place] = self:size()
-  end
-  local line = defined
-  for i = 0, steps - 1 do
-    local step = unpack("b", self.text, first + i)
-    line = step == -128 and absolute[i] or line + step
-    -- Every function ends with a return; where the script has none, that is its line with `end`.
-    local is_end = i == steps - 1 and line == last_defined and line ~= defined
-    if not (i == 0 and takes_more) and not is_end then lines[line] = true end
-  end
-  for _ = 1, self:size() do
-    self:string()
-    self:size()
-    self:size()
-  end
-  for _ = 1, self:size() do self:string() end
-end
-
---- The lines of a file that hold code; nil if it cannot be read any more.
-local function code_lines(path)
-  local chunk = loadfile(path, "t")
-  if not chunk then return nil end
-  local lines = {}
-  -- Behind the header: signature, version, format, check, sizes, and the number of upvalues.
-  local reader = setmetatable({ text = string.dump(chunk), at = 4 + 1 + 1 + 6 + 3 + 8 + 8 + 1 + 1 }, Reader)
-  local fine = pcall(reader.code, reader, lines)
-  return fine and lines or nil
-end
-
--- The report ----------------------------------------------------------------------------------------------------------
+-- Which files --------------------------------------------------------------------------------------------------------------
 
 -- The project's own: beneath the current directory.
 local function is_own(path) return path:sub(1, 1) ~= "/" and not path:find "%.%./" end
+
+-- The files of Lua in a directory, test files aside.
+local function add_files(path, files)
+  local kind = system.kind(path)
+  if kind == "file" then files[#files + 1] = path end
+  if kind ~= "directory" then return end
+  for _, name in ipairs(system.entries(path) or {}) do
+    local inner = path == "." and name or path:gsub("/+$", "") .. "/" .. name
+    local kind_of_inner = system.kind(inner)
+    local is_test = name:find "_test%.lua$" or name:find "^test_.*%.lua$"
+    if name:sub(1, 1) ~= "." and (kind_of_inner == "directory" or name:find "%.lua$" and not is_test) then
+      add_files(inner, files)
+    end
+  end
+end
+
+function coverage:paths()
+  local paths = {}
+  if self.sources then
+    for _, source in ipairs(self.sources) do add_files(source, paths) end
+    local seen = {}
+    for i = #paths, 1, -1 do
+      paths[i] = self:name(paths[i])
+      if seen[paths[i]] then table.remove(paths, i) else seen[paths[i]] = true end
+    end
+  else
+    for path in pairs(self.files) do if is_own(path) then paths[#paths + 1] = path end end
+  end
+  sort(paths)
+  return paths
+end
+
+-- The report ----------------------------------------------------------------------------------------------------------
 
 local function ranges(lines)
   local parts, i = {}, 1
@@ -121,48 +94,105 @@ local function ranges(lines)
     parts[#parts + 1] = i == j and format("%d", lines[i]) or format("%d-%d", lines[i], lines[j])
     i = j + 1
   end
-  local shown = table.concat(parts, " ", 1, #parts < 8 and #parts or 8)
-  return #parts > 8 and shown .. " …" or shown
+  return parts
 end
 
-local function percent(part, whole) return whole == 0 and 100 or math.floor(part * 1000 / whole) / 10 end
+local function shown(parts)
+  local text = concat(parts, " ", 1, #parts < 8 and #parts or 8)
+  return #parts > 8 and text .. " …" or text
+end
 
---- Prints a summary with `say`, writes lcov's format to a file, and answers how many percent of all lines ran.
-function coverage:finish(target, say)
-  local paths = {}
-  for path in pairs(self.files) do if is_own(path) then paths[#paths + 1] = path end end
-  sort(paths)
-  local out, rows, all_hit, all_found, width = {}, {}, 0, 0, 4
-  for _, path in ipairs(paths) do
-    local counts, lines = self.files[path], {}
-    local code = code_lines(path)
-    for line in pairs(code or counts) do lines[#lines + 1] = line end
-    sort(lines)
-    local hit, missed = 0, {}
-    out[#out + 1] = "TN:\nSF:" .. path .. "\n"
-    for _, line in ipairs(lines) do
-      local count = counts[line] or 0
-      if count > 0 then hit = hit + 1 else missed[#missed + 1] = line end
-      out[#out + 1] = format("DA:%d,%d\n", line, count)
+local function percent(part, whole) return whole == 0 and 100 or floor(part * 1000 / whole) / 10 end
+
+local function keys(set)
+  local list = {}
+  for key in pairs(set) do list[#list + 1] = key end
+  sort(list)
+  return list
+end
+
+-- How functions are called in the source, by the line in which they begin.
+local function function_names(path, functions)
+  local names, number = {}, 0
+  local file = io_open(path)
+  for text in file and file:lines() or function() end do
+    number = number + 1
+    if functions[number] then
+      names[number] = text:match "function%s+([%w_.:]+)" or text:match "([%w_.]+)%s*=%s*function" or "function"
     end
-    out[#out + 1] = format("LF:%d\nLH:%d\nend_of_record\n", #lines, hit)
-    rows[#rows + 1] = { path, hit, #lines, ranges(missed) }
-    all_hit, all_found = all_hit + hit, all_found + #lines
+  end
+  if file then file:close() end
+  return names
+end
+
+-- A file's part of the report in lcov's format; adds up to `totals`, and answers what the summary says.
+local function describe(path, counts, totals, out)
+  local lines, calls, ways = sorted_out(counts)
+  local code = bytecode.read(path) or { lines = lines, functions = {}, branches = {} }
+  local hit, missed, missed_ways = 0, {}, {}
+  local function say(...) out[#out + 1] = format(...) end
+  say("TN:\nSF:%s\n", path)
+  local functions, names, called = keys(code.functions), function_names(path, code.functions), 0
+  for _, line in ipairs(functions) do say("FN:%d,%s:%d\n", line, names[line] or "function", line) end
+  for _, line in ipairs(functions) do
+    say("FNDA:%d,%s:%d\n", calls[line] or 0, names[line] or "function", line)
+    if calls[line] then called = called + 1 end
+  end
+  if #functions > 0 then say("FNF:%d\nFNH:%d\n", #functions, called) end
+  local branches, taken = 0, 0
+  for _, from in ipairs(keys(code.branches)) do
+    for i, to in ipairs(keys(code.branches[from])) do
+      local count = ways[from << 24 | to]
+      branches = branches + 1
+      if count then taken = taken + 1 end
+      -- That a line never ran says of the way to it as much.
+      if lines[from] and not count and (lines[to] or not code.lines[to]) then
+        missed_ways[#missed_ways + 1] = format("%d→%d", from, to)
+      end
+      say("BRDA:%d,0,%d,%s\n", from, i - 1, lines[from] and format("%d", count or 0) or "-")
+    end
+  end
+  if branches > 0 then say("BRF:%d\nBRH:%d\n", branches, taken) end
+  local all_lines = keys(code.lines)
+  for _, line in ipairs(all_lines) do
+    local count = lines[line] or 0
+    if count > 0 then hit = hit + 1 else missed[#missed + 1] = line end
+    say("DA:%d,%d\n", line, count)
+  end
+  say("LF:%d\nLH:%d\nend_of_record\n", #all_lines, hit)
+  local parts = ranges(missed)
+  for _, way in ipairs(missed_ways) do parts[#parts + 1] = way end
+  for name, number in pairs { hit = hit, found = #all_lines, taken = taken, branches = branches, called = called,
+    functions = #functions } do
+    totals[name] = (totals[name] or 0) + number
+  end
+  return { path, percent(hit, #all_lines), shown(parts) }
+end
+
+--- Prints a summary with `say`, writes lcov's format to a file, and answers how many percent of all lines ran; nil if it
+--- cannot be written.
+function coverage:finish(target, say)
+  local out, rows, width = {}, {}, 4
+  local totals = { hit = 0, found = 0, taken = 0, branches = 0, called = 0, functions = 0 }
+  for _, path in ipairs(self:paths()) do
+    rows[#rows + 1] = describe(path, self.files[path] or {}, totals, out)
     if #path > width then width = #path end
   end
-  say(format("\n%-" .. width .. "s  %7s  lines that never ran\n", "file", "covered"))
+  local covered = percent(totals.hit, totals.found)
+  say(format("\n%-" .. width .. "s  %7s  lines that never ran, and ways that were never taken\n", "file", "covered"))
   for _, row in ipairs(rows) do
-    say((format("%-" .. width .. "s  %6.1f%%  %s", row[1], percent(row[2], row[3]), row[4]):gsub("%s+$", "")) .. "\n")
+    say((format("%-" .. width .. "s  %6.1f%%  %s", row[1], row[2], row[3]):gsub("%s+$", "")) .. "\n")
   end
-  say(format("%-" .. width .. "s  %6.1f%%  %d of %d lines\n", "all", percent(all_hit, all_found), all_hit, all_found))
-  local file, message = io.open(target, "w")
+  say(format("%-" .. width .. "s  %6.1f%%  %d of %d lines, %d of %d functions, %d of %d branches\n", "all", covered, totals.hit,
+    totals.found, totals.called, totals.functions, totals.taken, totals.branches))
+  local file, message = io_open(target, "w")
   if not file then
     io.stderr:write("rlhost: test: cannot write the coverage: ", message, "\n")
-    return percent(all_hit, all_found)
+    return nil
   end
-  file:write(table.concat(out))
+  file:write(concat(out))
   file:close()
-  return percent(all_hit, all_found)
+  return covered
 end
 
 return coverage

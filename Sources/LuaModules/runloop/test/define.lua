@@ -5,6 +5,7 @@ local pairs, tostring, next, pcall = pairs, tostring, next, pcall
 local format, find, concat, os_time, tonumber = string.format, string.find, table.concat, os.time, tonumber
 local unpack, pack, math_type = table.unpack, table.pack, math.type
 local values = require "runloop.test.values"
+local is_zone = require "runloop.test.zone"
 
 --- Gives the test library what defines tests.
 return function(t, core)
@@ -90,6 +91,9 @@ local function new_node(name, kind, title, options, body)
   node.name, node.parent, node.body, node.where = title, parent, body, here()
   for key in pairs(OPTIONS) do node[key] = options[key] end
   if options.starts_at then node.starts_at = date_of(name, options.starts_at) end
+  if options.time_zone and not is_zone(options.time_zone) then
+    misuse(format("%s: option 'time_zone' must be a time zone, like \"Europe/Berlin\", got %q", name, options.time_zone))
+  end
   if not node.skip then node.skip = nil end
   if node.skip == nil and kind == "test" and body == nil then node.skip = "not written yet" end
   if node.only then core.has_only = node.where or true end

@@ -8,8 +8,7 @@ local format, concat, gsub, type, ipairs, pairs = string.format, table.concat, s
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
 local function quote(text)
-  if not utf8.len(text) then text = gsub(text, "[\128-\255]", "?") end
-  return '"' .. gsub(text, '[%c"\\\127]', function(c) return ESCAPES[c] or format("\\u%04x", c:byte()) end) .. '"'
+  return '"' .. gsub(report.valid(text), '[%c"\\\127]', function(c) return ESCAPES[c] or format("\\u%04x", c:byte()) end) .. '"'
 end
 
 -- Fields are pairs of a name and a value, in order; arrays are tables with elements.
@@ -77,7 +76,7 @@ function Json:test(file, number, outcome)
   local _, line = place(test.where)
   self:say("event", "test", "path", file.path, "groups", groups, "name", test.path[#test.path], "line", line, "status",
     outcome.s, "seconds", outcome.t and outcome.t + 0.0, "reason", outcome.skip or outcome.expected, "flaky", outcome.flaky,
-    "failures", failures_of(outcome.failures))
+    "run", outcome.round,    "failures", failures_of(outcome.failures))
 end
 
 function Json:output(file, text) self:say("event", "output", "path", file.path, "text", text) end
@@ -93,7 +92,7 @@ end
 function Json:finish(totals)
   self:say("event", "end", "passed", totals.passed, "failed", totals.failed, "skipped", totals.skipped, "broken",
     totals.broken, "flaky", totals.flaky, "not_run", totals.not_run, "seconds", totals.time, "seed", totals.seed,
-    "interrupted", totals.signal)
+    "interrupted", totals.signal, "running", totals.running)
 end
 
 -- GitHub --------------------------------------------------------------------------------------------------------------
@@ -102,7 +101,7 @@ local Github = {}
 Github.__index = Github
 
 local function escape(text, is_field)
-  text = gsub(gsub(gsub(text, "%%", "%%%%25"), "\r", "%%0D"), "\n", "%%0A")
+  text = gsub(gsub(gsub(report.valid(text), "%%", "%%%%25"), "\r", "%%0D"), "\n", "%%0A")
   return is_field and (gsub(gsub(text, ":", "%%3A"), ",", "%%2C")) or text
 end
 

@@ -1,7 +1,7 @@
 -- What the test runner says, as JUnit's XML.
 
 local report = require "runloop.test.report"
-local format, concat, gsub, ipairs, utf8 = string.format, table.concat, string.gsub, ipairs, utf8
+local format, concat, gsub, ipairs = string.format, table.concat, string.gsub, ipairs
 
 local Junit = {}
 Junit.__index = Junit
@@ -10,8 +10,7 @@ local ENTITIES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&qu
 
 -- What XML cannot hold becomes a question mark.
 local function escape(text, keeps_lines)
-  if not utf8.len(text) then text = gsub(text, "[\128-\255]", "?") end
-  text = gsub(text, "[%z\1-\8\11\12\14-\31\127]", "?")
+  text = gsub(report.valid(text), "[%z\1-\8\11\12\14-\31\127]", "?")
   text = gsub(gsub(text, "\xef\xbf[\xbe\xbf]", "?"), "\xed[\xa0-\xbf][\x80-\xbf]", "?")
   return (gsub(text, '[&<>"\n]', function(c) return c == "\n" and keeps_lines and c or ENTITIES[c] end))
 end

@@ -127,6 +127,8 @@ function leaks.find(current, pids)
     local place = explain.trim(task.frames)[1]
     found[#found + 1] = format("%s waits in %s%s", task.what or "task", task.place, place and " (" .. place .. ")" or "")
   end
+  -- Threads that wait for the next call of rl.blocking are the host's, and the next test's are new.
+  if internals.end_blocking then internals.end_blocking() end
   -- One that is about to end may do so.
   if #system.threads() > 0 then system.await_threads(0.1) end
   for _, text in pairs(system.threads()) do found[#found + 1] = text .. " still runs" end

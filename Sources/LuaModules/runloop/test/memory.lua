@@ -25,6 +25,16 @@ function Memory:note(file, path, status)
   if status ~= "skipped" then self.seen[file][concat(path, "\0")] = status == "failed" end
 end
 
+--- Those of `names` that are none of the file's tests any more.
+function Memory:forget(file, names, tests)
+  local there = {}
+  for _, test in ipairs(tests) do there[concat(test.path, "\0")] = true end
+  self.seen[file] = self.seen[file] or {}
+  for name in pairs(names) do
+    if not there[name] then self.seen[file][name] = false end
+  end
+end
+
 -- The names of those that have failed, by file.
 local function load_failed()
   local directory, name = place()

@@ -2,9 +2,10 @@
 
 local system = ...
 local report = require "runloop.test.report"
+local is_zone = require "runloop.test.zone"
 
 local options = {}
-local format, pairs, ipairs, tonumber = string.format, pairs, ipairs, tonumber
+local format, pairs, ipairs, tonumber, next = string.format, pairs, ipairs, tonumber, next
 
 local USAGE = [[
 usage: rlhost [options] test [paths] [options]
@@ -15,6 +16,7 @@ group, that is there.
 which tests
   --filter text      only those whose full name holds the text, or matches it as a Lua pattern; may be repeated
   --tags a,b         only those with one of these tags; --skip-tags a,b: those without
+  --plain            what --filter names are texts, never patterns
   --last-failed      only those that failed the last time
   --shard i/n        the i-th of n parts of all tests
   --list             print the tests' names, do not run them
@@ -36,6 +38,7 @@ what is said
   --report name=file the same in a file besides; may be repeated
   --slowest n        the n slowest tests
   --coverage[=file]  count the lines of Lua that run; print a summary, write lcov's format (lcov.info)
+  --coverage-source path   count the files there, whether they are loaded or not, and no others; may be repeated
   --coverage-min p   fail when less than p percent of the lines have run
   --help             show this help and exit
 Exit status: 0 all passed, 1 a failure, 5 no test found, 64 wrong use, 128 + the number of a signal.
@@ -51,11 +54,11 @@ end
 -- Options -------------------------------------------------------------------------------------------------------------
 
 local FLAGS = { list = true, shuffle = true, ["fail-fast"] = true, ["real-time"] = true, watch = true, help = true,
-  coverage = true, ["last-failed"] = true, ["forbid-only"] = true, update = true }
+  coverage = true, ["last-failed"] = true, ["forbid-only"] = true, update = true, plain = true }
 local VALUES = { filter = true, format = true, seed = true, jobs = true, timeout = true, ["repeat"] = true, retries = true,
-  shard = true, report = true, tags = true, ["skip-tags"] = true, slowest = true, ["coverage-min"] = true, tz = true }
+  shard = true, report = true, tags = true, ["skip-tags"] = true, slowest = true, ["coverage-min"] = true, tz = true, ["coverage-source"] = true }
 -- Those that may be given more than once.
-local LISTS = { filter = true, report = true, tags = true, ["skip-tags"] = true }
+local LISTS = { filter = true, report = true, tags = true, ["skip-tags"] = true, ["coverage-source"] = true }
 
 local function suggestion(name)
   local all = {}
@@ -101,12 +104,14 @@ local function check(given)
   end
   given.timeout = timeout
   given.filters = given.filter
-  for _, pattern in ipairs(given.filters or {}) do
-    -- One that is no pattern is a text all the same.
+  for _, pattern in ipairs(not given.plain and given.filters or {}) do
     local fine, message = pcall(string.find, "", pattern)
-    if not fine then misuse("--filter: " .. message) end
+    if not fine then misuse(format("--filter: %s; --plain takes it as a text", message)) end
   end
-  given.tags, given["skip-tags"] = words(given.tags), words(given["skip-tags"])
+  for _, name in ipairs { "tags", "skip-tags" } do
+    given[name] = words(given[name])
+    if given[name] and not next(given[name]) then misuse(format("--%s needs words, like a,b", name)) end
+  end
   if given.shard then
     local part, count = given.shard:match "^(%d+)/(%d+)$"
     part, count = tonumber(part), tonumber(count)
@@ -121,6 +126,9 @@ local function check(given)
     if not name or not report.formats[name] then
       misuse(format("--report needs a format and a file, like junit=out.xml, got '%s'", text))
     end
+    for _, other in ipairs(given.reports) do
+      if other.path == path then misuse(format("--report: two reports cannot be in the same file, '%s'", path)) end
+    end
     given.reports[#given.reports + 1] = { format = name, path = path }
   end
   if given["coverage-min"] then
@@ -130,10 +138,20 @@ local function check(given)
     end
     given["coverage-min"], given.coverage = percent, given.coverage or true
   end
+  for _, path in ipairs(given["coverage-source"] or {}) do
+    given.coverage = given.coverage or true
+    local kind, message = system.kind(path)
+    if not kind then misuse(format("--coverage-source: cannot find '%s': %s", path, message:gsub(" %(.*%)$", ""))) end
+  end
   if given.watch and given.list then misuse "--watch and --list exclude each other" end
+  if given.coverage == "" then misuse "--coverage= needs a file behind it" end
   if given.coverage == true then given.coverage = "lcov.info" end
   given.tz = given.tz or "UTC"
-  if given.tz == "local" then given.tz = os.getenv "TZ" end
+  if given.tz == "local" then
+    given.tz = os.getenv "TZ"
+  elseif not is_zone(given.tz) then
+    misuse(format("--tz needs a time zone, like Europe/Berlin, UTC or local, got '%s'", given.tz))
+  end
 end
 
 --- Options and paths from the arguments.

@@ -2,12 +2,13 @@
 
 local system = ...
 
-local pairs, xpcall, type, tostring, getmetatable, collectgarbage = pairs, xpcall, type, tostring, getmetatable, collectgarbage
+local pairs, xpcall, type, tostring, getmetatable = pairs, xpcall, type, tostring, getmetatable
 local format, concat = string.format, table.concat
-local rl = require "runloop"
+local rl, package_loaded = require "runloop", package.loaded
 local explain = require "runloop.test.explain"
 local leaks = require "runloop.test.leaks"
 local events = require "runloop.test.events"
+local state = require "runloop.test.state"
 
 local phase = {}
 local core, options
@@ -71,6 +72,9 @@ local function too_late(current, name, seconds, failure)
     if ran and reads > 1000 then
       details[#details + 1] = "the clock was read again and again: it stands still while Lua runs; use rl.sleep, or real_time"
     end
+    if rl.now() >= 3600 then
+      details[#details + 1] = format("the clock has jumped to %g s, and what was waited for has not happened by then", rl.now())
+    end
     local again = system.due()
     if #again > 0 then
       details[#details + 1] = format("something is due again and again, and the clock stands still at %g s:", rl.now())
@@ -85,6 +89,7 @@ function phase.run(current, body, seconds, name)
   local failure, is_over
   if handler then real_on_error(on_error) end
   local outcome = system.run(function()
+    state.enter()
     local fine, result = xpcall(body, explain.error)
     -- What it says about being ended is not what ended it.
     if not fine and (not is_over or result.message == explain.STUCK) then failure = result end
@@ -144,7 +149,6 @@ function phase.clean_up(current, pids)
   system.cancel_waiting()
   handler = nil
   leaks.forget_observers()
-  collectgarbage "restart"
   system.reset(options.seed, options.real_time and false or nil)
   return is_clean
 end

@@ -4,7 +4,7 @@
 
 local report = {}
 local format, concat, rep, gsub = string.format, table.concat, string.rep, string.gsub
-local pairs, ipairs, require = pairs, ipairs, require
+local pairs, ipairs, require, select, utf8 = pairs, ipairs, require, select, utf8
 
 -- Failures as text ----------------------------------------------------------------------------------------------------
 
@@ -30,6 +30,19 @@ end
 function report.clean(text) return (gsub(text, "[%c]", function(c) return c == "\n" and " " or c == "\t" and " " or "?" end)) end
 local clean = report.clean
 
+--- The same text, for readers who expect UTF-8: U+FFFD in the place of each byte that is none.
+function report.valid(text)
+  local bad = select(2, utf8.len(text))
+  if not bad then return text end
+  local parts, at = {}, 1
+  while bad do
+    parts[#parts + 1] = text:sub(at, bad - 1)
+    at = bad + 1
+    bad = select(2, utf8.len(text, at))
+  end
+  return concat(parts, "\u{FFFD}") .. "\u{FFFD}" .. text:sub(at)
+end
+
 -- For people ----------------------------------------------------------------------------------------------------------
 
 local Readable = { shown = {} }
@@ -39,6 +52,11 @@ local COLOURS = { ok = "32", FAIL = "31;1", skip = "33", bold = "1", dim = "2" }
 
 function Readable:paint(colour, text)
   return self.coloured and format("\27[%sm%s\27[0m", COLOURS[colour], text) or text
+end
+
+--- When a test that failed before has passed.
+function report.flakiness(outcome)
+  return format("passed at try %d%s", outcome.flaky, outcome.round and format(" of run %d", outcome.round) or "")
 end
 
 function Readable:begin_file() self.shown = {} end
@@ -73,7 +91,7 @@ function Readable:test(file, number, outcome)
   if outcome.expected then
     line = line .. self:paint("skip", " fails as expected") .. (outcome.expected ~= "" and ": " .. clean(outcome.expected) or "")
   end
-  if outcome.flaky then line = line .. self:paint("skip", format(" flaky: passed at try %d", outcome.flaky)) end
+  if outcome.flaky then line = line .. self:paint("skip", format(" flaky: %s", report.flakiness(outcome))) end
   if outcome.t and outcome.t >= 0.1 then line = line .. self:paint("dim", format(" (%s)", seconds(outcome.t))) end
   self:write(line .. "\n")
   if outcome.s == "failed" then self:fail(concat(path, " › "), outcome.failures) end
@@ -118,6 +136,7 @@ function Readable:finish(totals)
   for _, note in ipairs(totals.notes) do self:write("\n" .. note .. "\n") end
   if totals.interrupted then
     self:write(self:paint("FAIL", format("\ninterrupted by %s", totals.signal or "a signal")) .. "\n")
+    for _, text in ipairs(totals.running) do self:write("  while " .. clean(text) .. "\n") end
   end
   self:write "\n"
   local parts = { format("%d passed", totals.passed) }

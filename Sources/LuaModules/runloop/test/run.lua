@@ -9,6 +9,7 @@ local leaks = require "runloop.test.leaks"
 local events = require "runloop.test.events"
 local phase = require "runloop.test.phase"
 local fixtures = require "runloop.test.fixtures"
+local state = require "runloop.test.state"
 local inherited = fixtures.inherited
 
 local run = {}
@@ -93,6 +94,7 @@ local function attempt(node, seed)
   if not failure and allowed ~= false then left = leaks.find(current, pids) end
   local is_clean = phase.clean_up(current, pids)
   local changed, descriptors = system.restore_state(), nil
+  local unset = state.restore()
   local open
   descriptors, open = leaks.descriptors(fds)
   fixtures.descriptors(open)
@@ -101,6 +103,7 @@ local function attempt(node, seed)
   if has_closed then is_clean = false end
   if left then
     for i = 1, #changed do left[#left + 1] = changed[i] end
+    for i = 1, #unset do left[#left + 1] = unset[i] end
     for i = 1, #descriptors do left[#left + 1] = descriptors[i] end
     if has_closed then left[#left + 1] = "descriptor 1 (the standard output) is closed, or another file" end
     left = leaks.without(left, allowed)
@@ -136,6 +139,7 @@ function run.test(number, test)
   local retries = inherited(node, "retries") or options.retries or 0
   local status, failures, skip, is_clean, mark, expected
   local tries, rounds, first_failures, seed = 0, 0, nil, options.seed
+  local flaky, flaky_round
   while true do
     if broken then
       status, is_clean = "failed", true
@@ -149,6 +153,7 @@ function run.test(number, test)
     status, failures, skip, is_clean, mark = attempt(node, seed)
     status, failures, expected = turn(node, status, failures)
     tries = tries + 1
+    if status ~= "failed" and tries > 1 and not flaky then flaky, flaky_round = tries, rounds + 1 end
     if status == "failed" then
       first_failures = first_failures or failures
       if tries > retries or not is_clean then break end
@@ -168,7 +173,8 @@ function run.test(number, test)
         .. format("in run %d, with --seed %d", rounds + tries, seed)
     end
   elseif first_failures then
-    event.flaky, event.failures = tries, first_failures
+    event.flaky, event.failures = flaky, first_failures
+    if options["repeat"] then event.round = flaky_round end
   end
   events.emit(event, status == "passed" and is_clean)
   return status, is_clean
@@ -181,8 +187,11 @@ function run.use(library, settings)
   fixtures.use(library, settings)
 end
 
---- What is open now, tests may find open.
-function run.note_descriptors() fixtures.descriptors(system.open_fds()) end
+--- What is open now, tests may find open; and so the collector.
+function run.note_descriptors()
+  fixtures.descriptors(system.open_fds())
+  state.note()
+end
 
 --- Ends all groups.
 function run.finish() fixtures.go_to(nil) end

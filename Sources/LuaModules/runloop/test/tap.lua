@@ -1,7 +1,7 @@
 -- What the test runner says, as TAP version 14.
 
 local report = require "runloop.test.report"
-local clean = report.clean
+local clean, valid = report.clean, report.valid
 local format, concat, gsub, ipairs = string.format, table.concat, string.gsub, ipairs
 
 local Tap = {}
@@ -14,12 +14,6 @@ end
 
 local function tap_name(text) return (gsub(clean(text), "[\\#]", "\\%0")) end
 
--- Readers of TAP expect UTF-8.
-local function valid(text)
-  if utf8.len(text) then return text end
-  return (gsub(text, "[\128-\255]", "?"))
-end
-
 function Tap:line(ok, title, rest)
   self.count = (self.count or 0) + 1
   self:write(format("%s %d - %s%s\n", ok and "ok" or "not ok", self.count, valid(tap_name(title)), valid(rest or "")))
@@ -28,7 +22,7 @@ end
 function Tap:diagnose(failures)
   self:write "  ---\n"
   self:write(format("  message: %q\n", valid(clean(failures[1].message))))
-  if failures[1].where then self:write(format("  at: %q\n", clean(failures[1].where))) end
+  if failures[1].where then self:write(format("  at: %q\n", valid(clean(failures[1].where)))) end
   self:write(format("  kind: %s\n", failures[1].kind))
   self:write "  report: |-\n"
   for _, failure in ipairs(failures) do
@@ -41,7 +35,7 @@ function Tap:test(file, number, outcome)
   local title = concat(file.tests[number].path, " > ")
   if outcome.flaky then
     self:line(true, title)
-    self:write(format("# flaky: passed at try %d\n", outcome.flaky))
+    self:write(format("# flaky: %s\n", report.flakiness(outcome)))
   elseif outcome.s == "skipped" then
     self:line(true, title, " # SKIP" .. (outcome.skip and outcome.skip ~= "" and " " .. clean(outcome.skip) or ""))
   else
@@ -64,7 +58,11 @@ function Tap:end_file() end
 function Tap:finish(totals)
   if not self.begun then self:write "TAP version 14\n" end
   if totals.shuffled then self:write(format("# seed: %d\n", totals.seed)) end
-  if totals.interrupted then self:write(format("Bail out! interrupted by %s\n", totals.signal or "a signal")) end
+  if totals.interrupted then
+    local running = concat(totals.running, ", ")
+    self:write(format("Bail out! interrupted by %s%s\n", totals.signal or "a signal",
+      running ~= "" and " while " .. valid(clean(running)) or ""))
+  end
   self:write(format("1..%d\n", self.count or 0))
 end
 

@@ -5,6 +5,7 @@ local system = ...
 local find_files = require "runloop.test.options".find_files
 
 local concat, unpack_string, pairs, ipairs, next, assert = table.concat, string.unpack, pairs, ipairs, next, assert
+local io, utf8 = io, utf8
 
 local function watched_directories(paths, dependencies)
   local directories = {}
@@ -41,8 +42,75 @@ local function concerned(files, changed, dependencies)
   return #chosen > 0 and chosen or files, #chosen > 0
 end
 
---- Runs the files of paths now and whenever something changes, by calling run_files(files, dependencies, done).
-local function watch(paths, run_files)
+-- Keys ----------------------------------------------------------------------------------------------------------------
+
+local KEYS = [[
+
+  a      run all tests
+  f      only those that failed the last time
+  p      only those whose names hold a text
+  Enter  the same as before, again
+  q      quit
+]]
+
+-- Whether the terminal is ours to ask for keys: not another job's.
+local function has_terminal()
+  if not (system.is_terminal(0) and system.is_terminal(1)) then return false end
+  local file <close> = io.open "/proc/self/stat"
+  local group, foreground = (file and file:read "a" or ""):match "%) %a %d+ (%d+) %d+ %d+ (-?%d+)"
+  return group ~= nil and group == foreground
+end
+
+-- A line, key by key: calls `done` with it, or with nothing after Escape.
+local function read_line(title, done)
+  local text = ""
+  io.write(title)
+  io.flush()
+  return function(key)
+    if key.name == "enter" or key.name == "escape" then
+      io.write "\n"
+      return done(key.name == "enter" and text or nil)
+    elseif key.name == "backspace" then
+      local last = utf8.offset(text, -1)
+      if not last then return end
+      text = text:sub(1, last - 1)
+      io.write("\r\27[K", title, text)
+    elseif key.text then
+      text = text .. key.text
+      io.write(key.text)
+    end
+    io.flush()
+  end
+end
+
+-- Calls `act` with the name of what a key asks for, and with the text that has been typed for that.
+local function watch_keys(act)
+  if not has_terminal() then return false end
+  local terminal = require "runloop.terminal".open()
+  if not terminal or not terminal:raw { signals = true, paste = false } then return false end
+  local typing
+  terminal:on_key(function(key)
+    if typing then return typing(key) end
+    if key.name == "p" then
+      typing = read_line("\nonly tests with: ", function(text)
+        typing = nil
+        if text then act("p", text) end
+      end)
+    elseif key.name == "h" or key.name == "?" then
+      io.write(KEYS)
+      io.flush()
+    else
+      act(key.name)
+    end
+  end)
+  return true
+end
+
+-- Watching --------------------------------------------------------------------------------------------------------------
+
+--- Runs the files of paths now and whenever something changes, by calling run_files(files, dependencies, done). `options` are the
+--- runner's, `quit` ends it.
+local function watch(paths, options, run_files, quit)
   local dependencies = {}
   local fd = assert(system.watch_files())
   local places, is_running, changed, soon, run, takes_new = {}, true, {}, nil, nil, false
@@ -62,17 +130,49 @@ local function watch(paths, run_files)
       end
     end
   end
+  local files_now, asked, has_keys
   local function start(files)
     is_running = true
     changed = {}
+    files_now = files
     run = run_files(files, dependencies, function()
       is_running = false
       watch_all()
-      io.write("\nwaiting for changes (Ctrl-C ends)\n")
+      if asked then
+        local choose = asked
+        asked = nil
+        return start(choose())
+      end
+      io.write("\nwaiting for changes (", has_keys and "q ends, h tells of other keys" or "Ctrl-C ends", ")\n")
       io.flush()
       if next(changed) then soon() end
     end)
   end
+  has_keys = watch_keys(function(key, text)
+    local choose
+    if key == "q" then
+      return quit()
+    elseif key == "a" then
+      options.filters = nil
+      choose = find_files
+    elseif key == "f" then
+      options.filters = nil
+      choose = function() return options.memory:choose(find_files(paths)) end
+    elseif key == "p" then
+      options.filters = text ~= "" and { text } or nil
+      choose = find_files
+    elseif key == "enter" then
+      choose = function() return files_now end
+    else
+      return
+    end
+    if not is_running then
+      io.write "\n"
+      return start(choose(paths))
+    end
+    asked = function() return choose(paths) end
+    run:abandon()
+  end)
   local timer
   function soon()
     if is_running then
@@ -112,8 +212,7 @@ local function watch(paths, run_files)
     if next(changed) then soon() end
   end)
   watch_all()
-  local files = find_files(paths)
-  start(files)
+  start(find_files(paths))
 end
 
 return watch

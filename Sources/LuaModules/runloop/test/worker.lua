@@ -24,7 +24,7 @@ local emit = events.emit
 local function matches(name)
   if not options.filters then return true end
   for _, pattern in pairs(options.filters) do
-    if name:find(pattern) or name:find(pattern, 1, true) then return true end
+    if name:find(pattern, 1, true) or not options.plain and name:find(pattern) then return true end
   end
   return false
 end
@@ -64,14 +64,14 @@ local function tagged(node, wanted)
   return false
 end
 
-local function collect_tests(node, tests, random, alone, skip)
+local function collect_tests(node, tests, random, alone, skip, part)
   if random then random(node.children) end
   for i = 1, #node.children do
     local child = node.children[i]
     local chosen = alone or child.only
     local reason = skip or child.skip
     if child.kind == "group" then
-      collect_tests(child, tests, random, chosen, reason)
+      collect_tests(child, tests, random, chosen, reason, part)
     elseif core.has_only and not chosen then
       core.passed_over = (core.passed_over or 0) + 1
     else
@@ -80,20 +80,23 @@ local function collect_tests(node, tests, random, alone, skip)
       if matches(concat(path, " ")) and holds_line(child, options.lines)
         and (not options.tags or tagged(child, options.tags))
         and not (options.skip_tags and tagged(child, options.skip_tags))
-        and (not options.names or options.names[concat(path, "\0")]) then
+        and (not options.names or options.names[concat(path, "\0")])
+        and (not part or part[child]) then
         tests[#tests + 1] = { node = child, path = path, skip = reason }
       end
     end
   end
 end
 
--- One part of all the tests: every file's, so that the parts are about as long.
-local function shard(tests)
-  if not options.shard then return tests end
-  local part = {}
+-- One part of all the tests: every file's, so that the parts are about as long. Which one a test is in does not depend on the order
+-- in which they run: the machines may each shuffle with a seed of their own.
+local function shard(root)
+  local tests, part, count = {}, {}, options.shard[2]
+  collect_tests(root, tests, nil, false, nil)
   for i = 1, #tests do
-    if (i + options.file_number) % options.shard[2] == options.shard[1] % options.shard[2] then part[#part + 1] = tests[i] end
+    if (i + options.file_number) % count == options.shard[1] % count then part[tests[i].node] = true end
   end
+  core.passed_over, core.total = nil, nil
   return part
 end
 
@@ -189,7 +192,7 @@ local function watch_hooks()
         .. ")" }, true)
     end
     sethook(...)
-    if not is_set then system.count_lines(true) end
+    if not is_set then system.count_lines(true, (...)) end
   end
 end
 
@@ -220,8 +223,7 @@ local function run_file(path, first, ...)
   local tests = {}
   local random = options.shuffle and require "runloop.test.order"(options.seed, path)
   if options.lines then note_hits(root, options.lines) end
-  collect_tests(root, tests, random, false, nil)
-  tests = shard(tests)
+  collect_tests(root, tests, random, false, nil, options.shard and shard(root))
   local plan = {}
   for i = 1, #tests do plan[i] = { path = tests[i].path, where = tests[i].node.where } end
   emit({ k = "plan", tests = plan, only = core.passed_over, has_only = core.has_only and core.has_only or nil }, true)

@@ -4,7 +4,7 @@
 local rl = require "runloop"
 local system = ...
 local format, concat, unpack_string, find, sub = string.format, table.concat, string.unpack, string.find, string.sub
-local ipairs, tostring, tonumber, load = ipairs, tostring, tonumber, load
+local pairs, ipairs, tostring, tonumber, load = pairs, ipairs, tostring, tonumber, load
 
 local workers = {}
 
@@ -168,6 +168,25 @@ local function ended(self, worker)
   end
   if not self.stopping and self.next <= #self.files then self:start_worker() else self:finish_if_done() end
 end
+
+--- What runs at this moment.
+function workers.running(self)
+  local lines = {}
+  for worker in pairs(self.workers) do
+    local file, phase = worker.file, worker.phase
+    local test = file and file.running and file.tests[file.running]
+    if file then
+      lines[#lines + 1] = format("%s: %s (for %.1f s, process %d)", file.path, test and concat(test.path, " › ")
+        or phase and phase.name == "load" and "is being loaded" or "between two tests",
+        phase and system.real_clock() - phase.began or 0, worker.pid)
+    end
+  end
+  table.sort(lines)
+  return lines
+end
+
+--- The same, for Ctrl-\.
+function workers.explain(self) io.stderr:write("\nrlhost: test: what runs now:\n", concat(self:running(), "\n"), "\n") end
 
 -- Its work -------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,160 @@
+import Foundation
+import Testing
+
+/// What tests change of the state and the process that others share, and how the runner tells why time has passed.
+@Suite struct TestRunnerStateTests {
+    private typealias Fixture = TestRunnerFixture
+
+    @Test func `the collector is as it was, and hooks and default files are told`() throws {
+        let run = try Fixture.run([
+            "a_test.lua": """
+            t.it('stops it', function() collectgarbage 'stop' collectgarbage 'incremental' collectgarbage('setpause', 999) end)
+            t.it('finds it', function()
+              t.truthy(collectgarbage 'isrunning')
+              t.equal(collectgarbage 'generational', 'generational')
+              t.equal(collectgarbage('setpause', 200), 200)
+            end)
+            t.it('hooks', function() debug.sethook(function() end, 'l') end)
+            t.it('has no hook', function() t.equal(debug.gethook(), nil) end)
+            t.it('writes elsewhere', function() io.output('/dev/null'):close() end)
+            t.it('writes', function() io.write 'written\\n' end)
+            """
+        ])
+        #expect(
+            run.output.contains("  FAIL  hooks\n") && run.output.contains("debug hook (the function at a_test.lua:7)"))
+        #expect(run.output.contains("  FAIL  writes elsewhere\n") && run.output.contains("written\n  ok    writes\n"))
+        #expect(run.output.contains("4 passed, 2 failed"), "\(run.output)")
+    }
+
+    @Test func `threads of the host's own are no leak, and a pool's are`() throws {
+        let run = try Fixture.run([
+            "a_test.lua": """
+            t.it('blocks', function() t.equal(rl.blocking(function(n) return n + 1 end, 2), 3) end)
+            t.it('blocks again', function() t.equal(rl.blocking(function() return N end), nil) end)
+            t.it('closes', function() local p <close> = rl.pool { threads = 2 } t.equal(p:run(function() return 1 end), 1) end)
+            t.it('forgets', function() t.equal(rl.pool({ threads = 2 }):run(function() return 1 end), 1) end)
+            """
+        ])
+        #expect(run.output.contains("thread \"pool\" (made at a_test.lua:4) still runs"))
+        #expect(run.output.contains("3 passed, 1 failed"), "\(run.output)")
+    }
+
+    @Test func `time zones are checked`() throws {
+        let files = ["a_test.lua": "t.it('x', function() print(os.date('%H', 0)) end)"]
+        for (zone, hour) in [("Asia/Tokyo", "09"), ("CET-1CEST,M3.5.0,M10.5.0/3", "01"), ("UTC", "00")] {
+            #expect(try Fixture.run(files, ["--tz", zone]).output.contains("\n\(hour)\n"))
+        }
+        let local = try Fixture.run(files, ["--tz", "local"], environment: ["TZ": "Asia/Tokyo"])
+        #expect(local.output.contains("\n09\n"))
+        let wrong = try Fixture.run(files, ["--tz", "Berlin"])
+        #expect(
+            wrong.errors == "rlhost: test: --tz needs a time zone, like Europe/Berlin, UTC or local, got 'Berlin'\n"
+                && wrong.status == 64)
+        let option = try Fixture.run(["a_test.lua": "t.it('x', {time_zone = '../x'}, print)"])
+        #expect(
+            option.output.contains("t.it: option 'time_zone' must be a time zone, like \"Europe/Berlin\", got \"../x\"")
+        )
+    }
+
+    @Test func `a time-out says why time has passed, or why it has not`() throws {
+        let run = try Fixture.run(
+            [
+                "a_test.lua": """
+                t.it('a thread', {timeout = 2}, function()
+                  rl.thread(function() while true do end end)
+                  rl.sleep(50)
+                end)
+                t.it('again and again', function()
+                  local function again() rl.after(0, again) end
+                  again()
+                  rl.sleep(1)
+                end)
+                t.it('for ever', function() rl.every(1000, function() end) rl.sleep(1e30) end)
+                """
+            ], ["--timeout", "1"])
+        #expect(run.output.contains("time passed as it really does: a thread that works was waited for"))
+        #expect(
+            run.output.contains(
+                "something is due again and again, and the clock stands still at 0 s:\n       timer made at a_test.lua:6"
+            ))
+        #expect(run.output.contains("the clock has jumped to "), "\(run.output)")
+    }
+
+    @Test func `much output takes as much time as it is long`() throws {
+        let run = try Fixture.run([
+            "a_test.lua": """
+            local function seconds(megabytes)
+              local least = 1e9
+              for _ = 1, 3 do
+                local began = rl.now()
+                local p <close> = t.spawn { 'sh', '-c', 'head -c ' .. megabytes .. '000000 /dev/zero; echo end' }
+                p:wait_for('end', { within = 60 })
+                t.equal(#p:output(), megabytes * 1000000 + 4)
+                least = math.min(least, rl.now() - began)
+              end
+              return least
+            end
+            t.it('x', {real_time = true, timeout = 100}, function()
+              local few, many = seconds(3), seconds(24)
+              t.truthy(many < few * 32, ('%g s and %g s'):format(few, many))   -- the square is 64
+            end)
+            """
+        ])
+        #expect(run.status == 0, "\(run.output)")
+    }
+
+    @Test func `functions, branches, threads and files that nobody loads are covered`() throws {
+        let files = [
+            "src/lib.lua": """
+            local m = {}
+            function m.sign(x)
+              if x > 0 then
+                x = 1
+              end
+              for i = 1, x do
+                m.last = i
+              end
+              return x
+            end
+            function m.unused()
+              return 1
+            end
+            return m
+            """,
+            "src/never.lua": "return 1",
+            "src/never_test.lua": "return 2",
+            "a_test.lua": """
+            package.path = 'src/?.lua'
+            t.it('x', function() require 'lib'.sign(1) end)
+            t.it('in a thread', function()
+              assert(rl.thread(function() package.path = 'src/?.lua' require 'lib'.sign(0) end):join())
+            end)
+            """,
+        ]
+        let both = try Fixture.run(files, ["--coverage-source", "src", "a_test.lua"])
+        #expect(both.output.contains("src/lib.lua      91.6%  12\n"), "\(both.output)")
+        #expect(both.output.contains("src/never.lua     0.0%  1\n") && !both.output.contains("never_test"))
+        #expect(both.output.contains("11 of 13 lines, 1 of 2 functions, 4 of 4 branches\n"))
+        let one = try Fixture.run(files, ["--coverage", "--filter", "x", "a_test.lua"]) { directory in
+            let lcov = try String(contentsOfFile: directory + "/lcov.info", encoding: .utf8)
+            #expect(lcov.contains("FN:2,m.sign:2\nFN:11,m.unused:11\nFNDA:1,m.sign:2\nFNDA:0,m.unused:11\n"))
+            #expect(lcov.contains("BRDA:3,0,0,1\nBRDA:3,0,1,0\nBRDA:6,0,0,1\nBRDA:6,0,1,1\nBRF:4\nBRH:3\n"), "\(lcov)")
+        }
+        #expect(one.output.contains("src/lib.lua    91.6%  12 3→6\n"), "\(one.output)")
+    }
+
+    @Test func `a file by its absolute path is the project's own to coverage`() throws {
+        let run = try Fixture.run(
+            [
+                "src/lib.lua": "return 1",
+                "a_test.lua": """
+                t.it('x', function()
+                  local directory = io.popen 'pwd':read 'l'
+                  package.path = directory .. '/src/?.lua'
+                  t.equal(require 'lib', 1)
+                end)
+                """,
+            ], ["--coverage"])
+        #expect(run.output.contains("src/lib.lua   100.0%"), "\(run.output)")
+    }
+}

@@ -84,7 +84,7 @@ final class Session {
         }
     }
 
-    private var prompt: REPL?
+    private var prompt: LocalPrompt?
 
     /// There will be a prompt on a terminal.
     private var isPrompting: Bool {
@@ -92,7 +92,7 @@ final class Session {
     }
 
     private func runPrompt(mode: RunLoop.Mode = "repl") -> Int32? {
-        guard let prompt = REPL(host, mode: mode) else {
+        guard let prompt = LocalPrompt(host, mode: mode) else {
             return fail("not enough memory")
         }
         if isPrompting {

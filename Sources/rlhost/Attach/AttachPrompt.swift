@@ -8,7 +8,9 @@ import RunLoops
 /// The prompt of `rlhost attach`: the line editor is here, Lua is in the process.
 ///
 /// The client runs no Lua, so the terminal can send each key as it comes all the time: Control-C is one of them.
-final class AttachPrompt: Prompt {
+final class AttachPrompt: PromptOwner {
+    private let loop: RunLoop
+    private lazy var prompt = Prompt(loop, owner: self)
     private let connection: AttachConnection
     private let showsPrompt: Bool
     private var ports: [RunLoop.FDPort] = []
@@ -32,15 +34,14 @@ final class AttachPrompt: Prompt {
     init(_ connection: AttachConnection) {
         self.connection = connection
         showsPrompt = isatty(0) != 0
-        super.init(connection.loop)
+        loop = connection.loop
     }
 
     // MARK: The session
 
     /// Returns the exit status.
     func run() -> Int32 {
-        Self.current = self
-        Terminal.atExit { AttachPrompt.current?.leave() }
+        prompt.begin()
         connection.received = { [unowned self] event, bytes in take(event, bytes) }
         connection.waits = { [unowned self] in
             note(
@@ -49,9 +50,9 @@ final class AttachPrompt: Prompt {
         }
         connection.lost = { [unowned self] in
             // First: nothing is to be asked of it any more.
-            end(AttachCommand.Status.unavailable)
+            prompt.end(AttachCommand.Status.unavailable)
             isAsking = false
-            report("\(connection.target.text) has ended")
+            prompt.report("\(connection.target.text) has ended")
         }
         guard watch() else {
             Program.report("standard input cannot be watched")
@@ -63,22 +64,13 @@ final class AttachPrompt: Prompt {
                 "rlhost \(Program.version), attached to \(connection.target.text)\(script) [\(connection.release)]\n"
                     + "Control-D leaves, and the process goes on\n", to: 1)
         }
-        if let notice = display?.edit({ REPL.historyNotice($0.history) }) { report(notice) }
-        proceed()
+        prompt.tellOfHistory()
+        prompt.proceed()
         if connection.isLost { connection.lost() }
-        while status == nil { loop.run() }
+        while prompt.status == nil { loop.run() }
         connection.close()
-        leave()
-        return status ?? 0
-    }
-
-    // For the exit function, which gets no argument; used on the main thread only.
-    nonisolated(unsafe) private static var current: AttachPrompt?
-
-    private func leave() {
-        Self.current = nil
-        display?.close()
-        if terminalIsOpen { Terminal.setRaw(false) }
+        prompt.leave()
+        return prompt.status ?? 0
     }
 
     private func watch() -> Bool {
@@ -92,14 +84,14 @@ final class AttachPrompt: Prompt {
             let signals = try Signals.watch()
             _ = try add(signals.number) { [unowned self] in
                 guard let signal = Signals.take(signals.number) else { return }
-                if signal == SIGINT { interruptKey() } else { end(128 + signal) }
+                if signal == SIGINT { prompt.interruptKey() } else { prompt.end(128 + signal) }
             }
-            if let display {
+            if let display = prompt.display {
                 _ = try add(Terminal.watch()) { [unowned self] in
                     if Terminal.takeChange() { display.edit { $0.redraw() } }
-                    resize(display)
+                    prompt.resize(display)
                 }
-                resize(display)
+                prompt.resize(display)
                 Terminal.setRaw(true)
             }
             input = try add(0) { [unowned self] in takeInput() }
@@ -112,31 +104,31 @@ final class AttachPrompt: Prompt {
     // MARK: Input
 
     private func takeInput() {
-        guard let display else { return takeLines() }
+        guard prompt.display != nil else { return prompt.takeLines() }
         var bytes = [UInt8](repeating: 0, count: 1 << 14)
         let count = bytes.withUnsafeMutableBytes { read(0, $0.baseAddress, $0.count) }
         if count < 0, errno == EINTR || errno == EAGAIN { return }
-        guard count > 0 else { return end(isBusy ? 1 : 0) }  // the terminal is gone
-        handle(display.edit { $0.feed(bytes[..<count]) })
+        guard count > 0 else { return prompt.end(isBusy ? 1 : 0) }  // the terminal is gone
+        prompt.feed(bytes[..<count])
     }
 
-    override func inputEnded() {
+    func inputEnded() {
         inputHasEnded = true
-        if !incomplete.isEmpty {
-            let rest = incomplete
-            incomplete = ""
-            evaluate(Entry(text: rest))
+        if !prompt.incomplete.isEmpty {
+            let rest = prompt.incomplete
+            prompt.incomplete = ""
+            evaluate(Prompt.Entry(text: rest))
             if isBusy { return }
         }
-        end(hasFailed && !showsPrompt ? 1 : 0)
+        prompt.end(hasFailed && !showsPrompt ? 1 : 0)
     }
 
-    override func isIncomplete(_ text: String) -> Bool {
+    func isIncomplete(_ text: String) -> Bool {
         // Not asked of the process, which may be busy.
         grammar?.isIncomplete(text) ?? false
     }
 
-    override func candidates(_ before: String) -> LineEditor.Completion {
+    func candidates(_ before: String) -> LineEditor.Completion {
         var lines = (connection.question(.complete, before, seconds: 0.25) ?? "").split(separator: "\n").map(
             String.init)
         guard let start = lines.first.flatMap({ Int($0) }) else {
@@ -146,38 +138,29 @@ final class AttachPrompt: Prompt {
         return LineEditor.Completion(start: start, candidates: lines)
     }
 
-    override func show() {
-        let name = connection.target.name ?? "\(connection.target.process)"
-        guard let display else {
-            if showsPrompt { Output.write(incomplete.isEmpty ? "\(name)> " : ">> ", to: 1) }
-            return
-        }
-        display.catchUp()
-        let events = display.edit { editor in
-            editor.prompt = usesColor ? "\u{1B}[1m\(name)>\u{1B}[m " : "\(name)> "
-            editor.continuationPrompt = ">> "
-            defer { nextText = "" }
-            return editor.begin(with: nextText)
-        }
-        handle(events)
+    func texts() -> (first: String, further: String)? {
+        guard showsPrompt || prompt.display != nil else { return nil }
+        return (prompt.emphasized("\(connection.target.name ?? "\(connection.target.process)")>"), ">> ")
     }
+
+    func willShow() {}
 
     // MARK: Entries
 
-    override var isBusy: Bool { entryRuns || isAsking }
+    var isBusy: Bool { entryRuns || isAsking }
 
-    override func evaluate(_ entry: Entry) {
+    func evaluate(_ entry: Prompt.Entry) {
         let text = entry.text
         let isBlank = text.utf8.allSatisfy { $0 == 0x20 }
         if isBlank { return }
-        accepted.append(text)
+        prompt.accepted.append(text)
         entryRuns = true
         interrupts = 0
         // Its input must wait for it.
-        if display == nil, let input { loop.remove(input, from: .default) }
-        let width = display.map { $0.edit(\.columns) } ?? 80
+        if prompt.display == nil, let input { loop.remove(input, from: .default) }
         connection.enter(
-            Attach.Entry(number: 0, text: text, width: width, usesColor: usesColor, isDeep: entry.isDeep))
+            Attach.Entry(
+                number: 0, text: text, width: prompt.width, usesColor: prompt.usesColor, isDeep: entry.isDeep))
     }
 
     private func take(_ event: Attach.Event, _ bytes: [UInt8]) {
@@ -185,7 +168,7 @@ final class AttachPrompt: Prompt {
         case .output, .result: bytes.withUnsafeBytes { Descriptor.print($0, to: 1) }
         case .error:
             hasFailed = true
-            report(String(decoding: bytes.last == 10 ? bytes.dropLast() : bytes[...], as: UTF8.self))
+            prompt.report(String(decoding: bytes.last == 10 ? bytes.dropLast() : bytes[...], as: UTF8.self))
         case .notice: note(String(decoding: bytes, as: UTF8.self))
         case .ended: ended()
         case .started, .end: break
@@ -200,13 +183,13 @@ final class AttachPrompt: Prompt {
 
     /// What was to be done is done: the next line has its turn.
     private func goesOn() {
-        if display == nil, let input, status == nil { loop.add(input, to: .default) }
+        if prompt.display == nil, let input, prompt.status == nil { loop.add(input, to: .default) }
         // Behind the other events that came with this one.
         loop.perform { [weak self] in
             guard let self, !isBusy else { return }
             if inputHasEnded { return inputEnded() }
-            proceed()
-            if display == nil, Terminal.bufferedInput > 0 { takeLines() }
+            prompt.proceed()
+            if prompt.display == nil, Terminal.bufferedInput > 0 { prompt.takeLines() }
         }
     }
 
@@ -214,24 +197,24 @@ final class AttachPrompt: Prompt {
 
     // MARK: Commands
 
-    override var absentCommands: Set<String> { ["mode"] }
+    let absentCommands: Set<Command.Name> = [.mode]
 
-    override func answer(_ command: REPL.Command) {
+    func answer(_ command: Command) {
         switch command.name {
-        case "help": ask(.ask, "help \(command.argument)")
-        case "where": ask(.whereabouts)
-        case "interrupt": ask(.interruptCallback)
-        default: ask(.ask, command.name)
+        case .help: ask(.ask, "help \(command.argument)")
+        case .where: ask(.whereabouts)
+        case .interrupt: ask(.interruptCallback)
+        default: ask(.ask, command.word)
         }
     }
 
     private func ask(_ request: Attach.Request, _ text: String = "") {
         isAsking = true
         // Its input must wait for it.
-        if display == nil, let input { loop.remove(input, from: .default) }
+        if prompt.display == nil, let input { loop.remove(input, from: .default) }
         connection.ask(request, text) { [weak self] answer in
             guard let self else { return }
-            say(answer)
+            prompt.say(answer)
             isAsking = false
             goesOn()
         }
@@ -240,24 +223,26 @@ final class AttachPrompt: Prompt {
 
     // MARK: Control-C, Control-Z
 
-    override var leavingHint: String { "; the process goes on" }
+    let leavingHint = "; the process goes on"
 
     /// One that sits in a C function, or in another program, does not notice; and this is no reason to stay.
-    override func interruptBusy() {
+    func interruptBusy() {
         if isAsking {
             connection.withdraw()
             isAsking = false
-            report("interrupted!")
+            prompt.report("interrupted!")
             return goesOn()
         }
         interrupts += 1
         connection.interrupt()
         if interrupts == 2 { note("it has not ended yet; a third Control-C leaves it to the process to end it") }
-        if interrupts > 2 { end(130) }
+        if interrupts > 2 { prompt.end(130) }
     }
 
-    override func explain() { if !isBusy { ask(.whereabouts) } }
+    func isFarewell(_ text: String) -> Bool { false }
 
-    override func suspendTerminal() { Terminal.setRaw(false) }
-    override func resumeTerminal() { Terminal.setRaw(true) }
+    func explain() { if !isBusy { ask(.whereabouts) } }
+
+    func suspendTerminal() { Terminal.setRaw(false) }
+    func resumeTerminal() { Terminal.setRaw(true) }
 }

@@ -69,7 +69,7 @@ final class AttachRunner {
     private func evaluate(_ text: String) {
         ended = connection.isLost ? "lost" : nil
         guard ended == nil else { return }
-        if let command = REPL.Command(text) {
+        if let command = Command(text) {
             perform(command)
         } else {
             enter(text)
@@ -92,7 +92,7 @@ final class AttachRunner {
     }
 
     /// Those commands of the prompt that make sense for a script.
-    private func perform(_ command: REPL.Command) {
+    private func perform(_ command: Command) {
         func fail(_ message: String) {
             Program.report(message)
             ended = "failed"
@@ -105,19 +105,22 @@ final class AttachRunner {
             }
         }
         switch command.name {
-        case "help" where command.argument.isEmpty: fail(".help: a name is expected: .help rl.sleep")
-        case "help": ask(.ask, "help \(command.argument)")
-        case "why", "timers", "tasks", "traceback": ask(.ask, command.name)
-        case "where": ask(.whereabouts)
-        case "interrupt": ask(.interruptCallback)
-        case "inspect" where command.argument.isEmpty:
+        case .help where command.argument.isEmpty: fail(".help: a name is expected: .help rl.sleep")
+        case .help: ask(.ask, "help \(command.argument)")
+        case .why, .timers, .tasks, .traceback: ask(.ask, command.word)
+        case .where: ask(.whereabouts)
+        case .interrupt: ask(.interruptCallback)
+        case .inspect where command.argument.isEmpty:
             fail(".inspect: an expression is expected: .inspect package.loaded")
-        case "inspect":
+        case .inspect:
             enter("=" + command.argument, isDeep: true)
-        case "load":
-            guard let text = REPL.Command.read(command.argument, fail) else { return }
-            enter(text)
-        default: fail(REPL.Command.unknown(command.name))
+        case .load:
+            do throws(PromptFiles.Failure) {
+                enter(try PromptFiles.entry(inFile: command.argument))
+            } catch {
+                fail(error.message)
+            }
+        default: fail(command.isUnknown)
         }
     }
 

@@ -3,42 +3,36 @@ import Linux
 
 /// The user's own editor, `$VISUAL` or `$EDITOR`, otherwise `vi`.
 enum Editor {
-    struct Failure: Error { let message: String }
-
     /// Has a text edited; waits until the editor ends.
     ///
     /// - Parameter terminal: what the editor draws on: our standard output is not the terminal itself.
-    static func edit(_ text: String, terminal: Int32) throws(Failure) -> String {
+    static func edit(_ text: String, terminal: Int32) throws(PromptFiles.Failure) -> String {
         let folder = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         var path = Array("\(folder)/rlhost-XXXXXX.lua".utf8CString)
         let fd = mkstemps(&path, 4)
-        guard fd >= 0 else { throw failure("a file for the editor cannot be made in \(folder)") }
+        guard fd >= 0 else { throw PromptFiles.failure("a file for the editor cannot be made in \(folder)") }
         let name = String(decoding: path.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         defer { unlink(name) }
         _ = Array((text + "\n").utf8).withUnsafeBytes { Descriptor.write($0, to: fd) }
         close(fd)
         let editor = variable("VISUAL") ?? variable("EDITOR") ?? "vi"
         let status = try run(editor, name, terminal)
-        guard status == 0 else { throw Failure(message: "the editor '\(editor)' has failed; nothing is changed") }
-        guard let file = fopen(name, "r") else { throw failure("what the editor has written cannot be read") }
-        defer { fclose(file) }
-        var result: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 1 << 16)
-        while case let count = fread(&buffer, 1, buffer.count, file), count > 0 { result += buffer[..<count] }
-        while result.last == 10 { result.removeLast() }
-        return String(decoding: result, as: UTF8.self)
+        guard status == 0 else {
+            throw PromptFiles.Failure(message: "the editor '\(editor)' has failed; nothing is changed")
+        }
+        guard var result = PromptFiles.contents(of: name) else {
+            throw PromptFiles.failure("what the editor has written cannot be read")
+        }
+        while result.utf8.last == 10 { result.unicodeScalars.removeLast() }
+        return result
     }
 
     private static func variable(_ name: String) -> String? {
         getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    private static func failure(_ text: String) -> Failure {
-        Failure(message: "\(text): \(String(cString: strerror(errno)))")
-    }
-
     /// The variable may hold options as well: the shell takes it apart.
-    private static func run(_ editor: String, _ file: String, _ terminal: Int32) throws(Failure) -> Int32 {
+    private static func run(_ editor: String, _ file: String, _ terminal: Int32) throws(PromptFiles.Failure) -> Int32 {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
@@ -51,7 +45,7 @@ enum Editor {
         defer { for word in words { free(word) } }
         let error = posix_spawn(&process, "/bin/sh", &actions, nil, words, environ)
         guard error == 0 else {
-            throw Failure(message: "the editor cannot be started: \(String(cString: strerror(error)))")
+            throw PromptFiles.Failure(message: "the editor cannot be started: \(String(cString: strerror(error)))")
         }
         var status: Int32 = 0
         while waitpid(process, &status, 0) < 0, errno == EINTR {}

@@ -4,43 +4,43 @@ import Linux
 import RunLoops
 
 /// What a prompt does wherever its Lua is: the line editor, or plain lines; entries of several lines; dot commands; the keys
-/// that leave and suspend. Subclasses know how entries run.
-class Prompt {
-    final let loop: RunLoop
+/// that leave and suspend. Its owner knows how entries run.
+final class Prompt {
+    private let loop: RunLoop
+    private unowned let owner: any PromptOwner
     /// nil: no editor.
-    final let display: REPL.Display?
-    final let usesColor: Bool
-    final let terminalIsOpen: Bool
+    let display: Display?
+    let usesColor: Bool
     /// What has been entered and is not complete, without an editor.
-    final var incomplete = ""
+    var incomplete = ""
     /// Set when the prompt is to end.
-    final var status: Int32?
+    var status: Int32?
     /// What the next prompt has in it.
-    final var nextText = ""
+    private var nextText = ""
     /// For `.save`.
-    final var accepted: [String] = []
+    var accepted: [String] = []
     private var events: [LineEditor.Event] = []
     private var isHandling = false
     private var isInEditorMode = false
+    /// What has been understood last: the editor asks whether a text is complete before it gives it away.
+    private var latest: (text: String, input: Input)?
     /// When Control-C was pressed on an empty line.
     private var lastInterrupt: RunLoop.Instant?
 
-    init(_ loop: RunLoop) {
+    init(_ loop: RunLoop, owner: any PromptOwner) {
         self.loop = loop
+        self.owner = owner
         let term = getenv("TERM").map { String(cString: $0) } ?? "dumb"
         // A program that shows lines and edits them itself, as Emacs does, wants no editor.
         let isPlain = term == "dumb" && !Terminal.echoes
-        terminalIsOpen = isatty(1) != 0 && !isPlain && Terminal.open()
-        guard terminalIsOpen else {
+        guard isatty(1) != 0 && !isPlain && Terminal.open() else {
             display = nil
             usesColor = false
             return
         }
         usesColor = term != "dumb" && !(getenv("NO_COLOR").map { $0.pointee != 0 } ?? false)
         let editor = LineEditor()
-        if let path = REPL.historyPath() {
-            editor.history = History(file: HistoryFile(path: path), limit: REPL.historyLimit)
-        }
+        if let history = PromptFiles.history() { editor.history = history }
         editor.usesColor = usesColor
         editor.isDumb = term == "dumb"
         editor.reflows = getenv("XTERM_VERSION") == nil && term != "linux"
@@ -51,13 +51,45 @@ class Prompt {
         editor.indent = { structure.indentation(of: $0) }
         editor.brackets = { structure.brackets($0, cursor: $1) }
         editor.lastArgument = { structure.lastArgument(of: $0) }
-        display = REPL.Display(editor)
-        editor.isComplete = { [unowned self] text in isFinished(text) ? .complete : .incomplete }
+        display = Display(editor)
+        editor.isComplete = { [unowned self] text in
+            if case .unfinished = read(text) { .incomplete } else { .complete }
+        }
         editor.complete = { [unowned self] text, cursor in
             let before = String(decoding: text.utf8.prefix(cursor), as: UTF8.self)
-            return REPL.Command.complete(before) ?? candidates(before)
+            return Command.complete(before) ?? self.owner.candidates(before)
         }
     }
+
+    // MARK: The session
+
+    // For the exit function, which gets no argument; used on the main thread only.
+    nonisolated(unsafe) private static var current: Prompt?
+
+    /// From now on the terminal is given back however the process ends.
+    func begin() {
+        Self.current = self
+        Terminal.atExit { Prompt.current?.leave() }
+    }
+
+    func tellOfHistory() {
+        if let notice = display?.edit({ PromptFiles.notice(of: $0.history) }) { report(notice) }
+    }
+
+    /// Gives the terminal back.
+    func leave() {
+        Self.current = nil
+        guard let display else { return }
+        display.close()
+        owner.suspendTerminal()
+    }
+
+    func end(_ status: Int32) {
+        if self.status == nil { self.status = status }
+        loop.stopAll()
+    }
+
+    // MARK: Input
 
     /// What is to be run.
     struct Entry {
@@ -70,56 +102,117 @@ class Prompt {
         var file: String?
     }
 
-    // MARK: For the subclass
+    /// What a text is that was entered.
+    private enum Input {
+        case unfinished
+        case dropped
+        case command(Command)
+        case code(String)
+    }
 
-    /// An entry runs, or waits.
-    var isBusy: Bool { fatalError("a prompt knows whether an entry runs") }
-    /// What leaving does not end, for the hint.
-    var leavingHint: String { "" }
-    /// Whether Lua would take it as the beginning of something longer.
-    func isIncomplete(_ text: String) -> Bool { fatalError("a prompt asks Lua") }
-    /// What the end of a text may be completed to.
-    func candidates(_ before: String) -> LineEditor.Completion { fatalError("a prompt asks Lua") }
-    /// Draws the prompt. Called by `proceed` alone.
-    func show() { fatalError("a prompt shows itself") }
-    /// Runs an entry. If it does not end at once, the prompt is busy until it has.
-    func evaluate(_ entry: Entry) { fatalError("a prompt runs entries") }
-    /// Whether the text asks to leave in words that are not Lua's; the user has been told how, then.
-    func isFarewell(_ text: String) -> Bool { false }
-    /// The commands whose answers depend on where Lua is: mode, timers, why, and help for a name.
-    func answer(_ command: REPL.Command) { fatalError("a prompt answers commands") }
-    /// The commands that make no sense here.
-    var absentCommands: Set<String> { [] }
-    /// Control-\\: says what keeps the process busy, or alive.
-    func explain() { fatalError("a prompt knows whom to ask") }
-    /// Plain input is over.
-    func inputEnded() { end(0) }
-    /// Control-C while an entry runs or waits.
-    func interruptBusy() { fatalError("a prompt interrupts entries") }
-    /// Gives the terminal to whoever started this process, and takes it back.
-    func suspendTerminal() { fatalError("a prompt has the terminal") }
-    func resumeTerminal() { fatalError("a prompt has the terminal") }
+    private func read(_ text: String) -> Input {
+        if let latest, latest.text == text { return latest.input }
+        let input = understand(text)
+        latest = (text, input)
+        return input
+    }
 
-    // MARK: Input
+    private func understand(_ text: String) -> Input {
+        var lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        let lastLine = lines.popLast()?.trimmed
+        if lastLine == ".break" { return .dropped }
+        if isInEditorMode { return lastLine == "." ? .code(lines.joined(separator: "\n")) : .unfinished }
+        if let command = Command(text) { return .command(command) }
+        return owner.isIncomplete(text) ? .unfinished : .code(text)
+    }
+
+    private func enter(_ text: String) {
+        let input = read(text)
+        latest = nil
+        let wasInEditorMode = isInEditorMode
+        isInEditorMode = false
+        switch input {
+        case .command(let command): perform(command)
+        case .dropped: break
+        // Whoever enters it all the same, wants to be told what is missing.
+        case .unfinished: owner.evaluate(Entry(text: text))
+        case .code(let code) where wasInEditorMode || !owner.isFarewell(code): owner.evaluate(Entry(text: code))
+        case .code: break
+        }
+    }
+
+    private func perform(_ command: Command) {
+        let argument = command.argument
+        guard let name = command.name, !owner.absentCommands.contains(name) else { return report(command.isUnknown) }
+        switch name {
+        case .help where argument.isEmpty: say(Command.list(without: owner.absentCommands))
+        case .help, .mode, .timers, .tasks, .traceback, .why, .where, .interrupt: owner.answer(command)
+        case .load, .save:
+            do throws(PromptFiles.Failure) {
+                if name == .load {
+                    return owner.evaluate(Entry(text: try PromptFiles.entry(inFile: argument), file: argument))
+                }
+                try PromptFiles.save(accepted, to: argument)
+                say("\(accepted.count) entries written to \(argument)")
+            } catch {
+                report(error.message)
+            }
+        case .editor:
+            isInEditorMode = true
+            say("type the lines; a line with a single dot ends and runs them, .break drops them")
+        case .break: break
+        case .exit: end(0)
+        case .edit:
+            guard display != nil else { return report(".edit: there is no editor without a terminal") }
+            nextText = edited(accepted.last ?? "") ?? ""
+        case .inspect where argument.isEmpty:
+            report(".inspect: an expression is expected: .inspect package.loaded")
+        case .inspect: owner.evaluate(Entry(text: "=" + argument, isDeep: true))
+        case .time where argument.isEmpty: report(".time: code is expected: .time rl.sleep(1)")
+        case .time: owner.evaluate(Entry(text: argument, isTimed: true))
+        }
+    }
 
     /// Shows the prompt where it is time for it, and it is not there already: it may be called at any time, as often as one
     /// likes. Nothing else shows it, so that no two can, whatever was typed ahead.
-    final func proceed() {
-        guard status == nil, !isBusy, !isShown else { return }
-        if display == nil { isWaitingForLine = true }
-        show()
+    func proceed() {
+        guard status == nil, !owner.isBusy, !isShown else { return }
+        let texts = owner.texts()
+        guard let display else {
+            isWaitingForLine = true
+            Terminal.flush()
+            if let texts { Output.write(incomplete.isEmpty ? texts.first : texts.further, to: 1) }
+            return
+        }
+        display.catchUp()
+        owner.willShow()
+        let events = display.edit { editor in
+            editor.prompt = texts?.first ?? ""
+            editor.continuationPrompt = texts?.further ?? ""
+            defer { nextText = "" }
+            return editor.begin(with: nextText)
+        }
+        handle(events)
     }
 
     private var isShown: Bool { display.map { $0.edit(\.isActive) } ?? isWaitingForLine }
     /// Without an editor: the prompt is there, and no line has come.
     private var isWaitingForLine = false
 
-    final func resize(_ display: REPL.Display) {
+    func resize(_ display: Display) {
         let size = Terminal.size
         if let columns = size.columns, let rows = size.rows { display.edit { $0.resize(columns: columns, rows: rows) } }
     }
 
-    final func handle(_ new: [LineEditor.Event]) {
+    /// Columns of the terminal.
+    var width: Int { display.map { $0.edit(\.columns) } ?? 80 }
+
+    /// Bytes of the terminal, where there is an editor.
+    func feed(_ keys: some Collection<UInt8>) {
+        if let display { handle(display.edit { $0.feed(keys) }) }
+    }
+
+    private func handle(_ new: [LineEditor.Event]) {
         events += new
         // What was typed ahead comes from a prompt that is shown while an event is handled: it takes its turn.
         guard !isHandling else { return }
@@ -134,7 +227,7 @@ class Prompt {
             case .interrupt: interruptKey()
             case .discarded: isInEditorMode = false
             case .suspend: suspend()
-            case .explain: explain()
+            case .explain: owner.explain()
             case .edit(let text): edit(text)
             case .bell: break
             }
@@ -143,97 +236,54 @@ class Prompt {
     }
 
     /// Without an editor: a line at a time, and none while an entry runs or waits.
-    final func takeLines() {
+    func takeLines() {
         repeat {
-            guard let line = Terminal.readLine() else { return inputEnded() }
+            guard let line = Terminal.readLine() else { return owner.inputEnded() }
             isWaitingForLine = false
             let text = String(decoding: line, as: UTF8.self)
             let entry = incomplete.isEmpty ? text : incomplete + "\n" + text
-            if isFinished(entry) {
+            if case .unfinished = read(entry) {
+                incomplete = entry
+            } else {
                 incomplete = ""
                 enter(entry)
-            } else {
-                incomplete = entry
             }
             proceed()
-        } while !isBusy && status == nil && Terminal.bufferedInput > 0
-    }
-
-    private func isFinished(_ text: String) -> Bool {
-        let lastLine = text.split(separator: "\n", omittingEmptySubsequences: false).last.map(String.init) ?? ""
-        if lastLine.trimmed == ".break" { return true }
-        if isInEditorMode { return lastLine.trimmed == "." }
-        return REPL.Command(text) != nil || !isIncomplete(text)
-    }
-
-    private func enter(_ text: String) {
-        if isInEditorMode {
-            isInEditorMode = false
-            var lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-            let last = lines.popLast()?.trimmed
-            return last == ".break" ? () : evaluate(Entry(text: lines.joined(separator: "\n")))
-        }
-        if text.split(separator: "\n").last?.trimmed == ".break" { return }
-        guard let command = REPL.Command(text) else { return isFarewell(text) ? () : evaluate(Entry(text: text)) }
-        perform(command)
-    }
-
-    private func perform(_ command: REPL.Command) {
-        switch command.name {
-        case "help" where command.argument.isEmpty: say(REPL.Command.list(without: absentCommands))
-        case _ where absentCommands.contains(command.name): report(REPL.Command.unknown(command.name))
-        case "help", "mode", "timers", "tasks", "traceback", "why", "where", "interrupt": answer(command)
-        case "load":
-            if let text = REPL.Command.read(command.argument, { report($0) }) {
-                evaluate(Entry(text: text, file: command.argument))
-            }
-        case "save": if let text = REPL.Command.save(accepted, to: command.argument, { report($0) }) { say(text) }
-        case "editor":
-            isInEditorMode = true
-            say("type the lines; a line with a single dot ends and runs them, .break drops them")
-        case "break": break
-        case "exit": end(0)
-        case "edit":
-            guard display != nil else { return report(".edit: there is no editor without a terminal") }
-            nextText = edited(accepted.last ?? "") ?? ""
-        case "inspect" where command.argument.isEmpty:
-            report(".inspect: an expression is expected: .inspect package.loaded")
-        case "inspect": evaluate(Entry(text: "=" + command.argument, isDeep: true))
-        case "time" where command.argument.isEmpty: report(".time: code is expected: .time rl.sleep(1)")
-        case "time": evaluate(Entry(text: command.argument, isTimed: true))
-        default: report(REPL.Command.unknown(command.name))
-        }
+        } while !owner.isBusy && status == nil && Terminal.bufferedInput > 0
     }
 
     // MARK: Output
 
-    final func say(_ text: String) { Output.write(text + "\n", to: 1) }
+    func say(_ text: String) { Output.write(text + "\n", to: 1) }
 
     /// Standard error may be a file while standard output is the terminal.
-    final var colorsErrors: Bool { usesColor && isatty(2) != 0 }
+    var colorsErrors: Bool { usesColor && isatty(2) != 0 }
 
     /// Shows an error, as everything on standard error.
-    final func report(_ message: String) {
+    func report(_ message: String) {
         Terminal.flush()
         Output.write(colorsErrors ? "\u{1B}[31m\(message)\u{1B}[m\n" : message + "\n", to: 2)
     }
 
-    // MARK: Control-C, Control-Z, the end
+    /// What stands before an entry, as it looks on this terminal.
+    func emphasized(_ text: String) -> String { usesColor ? "\u{1B}[1m\(text)\u{1B}[m " : "\(text) " }
 
-    final func interruptKey() {
-        guard !isBusy else { return interruptBusy() }
+    // MARK: Control-C, Control-Z, the editor of the user
+
+    func interruptKey() {
+        guard !owner.isBusy else { return owner.interruptBusy() }
         guard display != nil else { return end(130) }
         let now = loop.now
         if let lastInterrupt, now - lastInterrupt < .seconds(1) { return end(130) }
         lastInterrupt = now
-        say("(press Control-C again to leave, or Control-D\(leavingHint))")
+        say("(press Control-C again to leave, or Control-D\(owner.leavingHint))")
     }
 
     /// Has a text edited by the user's editor, which gets the terminal; nil, and told why, if that failed.
     private func edited(_ text: String) -> String? {
-        suspendTerminal()
-        defer { resumeTerminal() }
-        do throws(Editor.Failure) {
+        owner.suspendTerminal()
+        defer { owner.resumeTerminal() }
+        do throws(PromptFiles.Failure) {
             return try Editor.edit(text, terminal: Terminal.output)
         } catch {
             report(error.message)
@@ -250,16 +300,11 @@ class Prompt {
 
     private func suspend() {
         guard let display else { return }
-        suspendTerminal()
+        owner.suspendTerminal()
         kill(0, SIGTSTP)
         _ = Terminal.takeChange()
-        resumeTerminal()
+        owner.resumeTerminal()
         resize(display)
         display.edit { $0.show() }
-    }
-
-    final func end(_ status: Int32) {
-        if self.status == nil { self.status = status }
-        loop.stopAll()
     }
 }

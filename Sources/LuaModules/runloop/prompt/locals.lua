@@ -193,16 +193,38 @@ local function forms(text)
   return "return " .. text, text
 end
 
+-- A short string goes on in the next line only behind a backslash, or \z and blanks.
+local function wants_more(message, text)
+  if sub(message, -5) ~= "<eof>" then return false end
+  if not find(message, "unfinished string", 1, true) then return true end
+  local found = scan(text)
+  local last = found[#found]
+  if not last or last.kind ~= "string" or not last.open then return false end
+  local backslashes = match(last.text, "(\\+)$")
+  return backslashes and #backslashes % 2 == 1 or find(last.text, "\\z%s*$") ~= nil
+end
+
+-- An entry read as an expression, otherwise as statements: its function and the source that was read; or nil, what is wrong with
+-- it, and whether it is only not finished.
+local function read(text, chunk)
+  local expression, statement = forms(text)
+  local fn, message = load(expression, chunk, "t")
+  if fn then return fn, expression end
+  local is_incomplete = wants_more(message, text)
+  if statement then
+    fn, message = load(statement, chunk, "t")
+    if fn then return fn, statement end
+  end
+  return nil, message, is_incomplete or wants_more(message, text)
+end
+
+-- Whether an entry is wrong only because it is not finished.
+function locals.is_incomplete(text) return select(3, read(text, "=stdin")) == true end
+
 -- A function that runs an entry, whose chunk has a name; or nil and what is wrong with it.
 function locals.compile(text, chunk)
-  local expression, statement = forms(text)
-  local source = expression
-  local fn, message = load(expression, chunk, "t")
-  if not fn and statement then
-    source = statement
-    fn, message = load(statement, chunk, "t")
-  end
-  if not fn then return nil, message end
+  local fn, source = read(text, chunk)
+  if not fn then return nil, source end
   local tokens = scan(source)
   local body, keeps = with_keeping(source, tokens)
   local mentions = variables._ENV ~= nil
@@ -215,28 +237,6 @@ function locals.compile(text, chunk)
   end
   -- A goto that the inserted calls are in the way of: then without keeping anything.
   return bind(source, tokens, source, chunk) or fn
-end
-
--- A short string goes on in the next line only behind a backslash, or \z and blanks.
-local function wants_more(message, text)
-  if sub(message, -5) ~= "<eof>" then return false end
-  if not find(message, "unfinished string", 1, true) then return true end
-  local found = scan(text)
-  local last = found[#found]
-  if not last or last.kind ~= "string" or not last.open then return false end
-  local backslashes = match(last.text, "(\\+)$")
-  return backslashes and #backslashes % 2 == 1 or find(last.text, "\\z%s*$") ~= nil
-end
-
--- Whether an entry is wrong only because it is not finished.
-function locals.is_incomplete(text)
-  local expression, statement = forms(text)
-  local fn, message = load(expression, "=stdin", "t")
-  if fn then return false end
-  if not statement then return wants_more(message, text) end
-  local other, other_message = load(statement, "=stdin", "t")
-  if other then return false end
-  return wants_more(message, text) or wants_more(other_message, text)
 end
 
 -- The value of a kept local, or of a global; read raw.

@@ -6,11 +6,12 @@ import LuaPrompt
 import LuaRunLoops
 import RunLoops
 
-/// The prompt: standard input is one more source of the main loop, so timers fire and sockets answer while one types.
+/// The prompt of a program: standard input is one more source of the main loop, so timers fire and sockets answer while one types.
 ///
 /// On a terminal there is a line editor; otherwise lines are read plainly. Each entry is a task, which may wait.
-final class REPL: Prompt {
-    let host: LuaHost
+final class LocalPrompt: PromptOwner {
+    private let host: LuaHost
+    private lazy var prompt = Prompt(host.loop, owner: self)
     private let script: PromptScript
     /// With an editor: its keys.
     private lazy var keyboard = Keyboard { [unowned self] in takeKeys() }
@@ -34,25 +35,23 @@ final class REPL: Prompt {
         self.mode = mode
         guard let script = PromptScript(host) else { return nil }
         self.script = script
-        super.init(host.loop)
     }
 
     // MARK: The session
 
     /// Returns the exit status.
     func run(startUpFile: Bool) -> Int32 {
+        prompt.begin()
         Self.current = self
         host.onUncaught = { [unowned self] host, failure in
-            guard host.endingStatus == nil else { return status = host.endingStatus }
+            if let status = host.endingStatus { return prompt.status = status }
             // It has met a callback, but the entry that runs the loop is what the user sees.
             if taskRuns, failure.cause == .interrupted { return interruptEntry() }
-            let width = display.map { $0.edit(\.columns) } ?? 80
-            report(script.failed(host.uncaughtValue, failure, width: width, color: colorsErrors))
+            report(host.uncaughtValue, failure)
         }
-        Terminal.atExit { REPL.current?.leave() }
         LuaHost.setLastWords(Terminal.sayFarewell)
         LuaHost.setAroundProgram { begins in
-            guard Linux.Thread.isMain, let prompt = REPL.current else { return }
+            guard Linux.Thread.isMain, let prompt = LocalPrompt.current else { return }
             prompt.lendTerminal(begins != 0)
         }
         host.loop.addCommonMode("repl")
@@ -60,51 +59,57 @@ final class REPL: Prompt {
             Program.report("standard input cannot be watched")
             return 1
         }
-        if let notice = display?.edit({ Self.historyNotice($0.history) }) { report(notice) }
-        if startUpFile, display != nil { runStartUpFile() }
-        proceed()
-        while status == nil {
+        prompt.tellOfHistory()
+        if startUpFile, prompt.display != nil { runStartUpFile() }
+        prompt.proceed()
+        while prompt.status == nil {
             host.loop.run(in: mode)
-            if let ending = host.endingStatus { status = ending }
+            if let ending = host.endingStatus { prompt.status = ending }
         }
         task?.cancel()
-        for message in script.close() { report(message) }
-        leave()
-        return status ?? 0
+        for message in script.close() { prompt.report(message) }
+        Self.current = nil
+        prompt.leave()
+        return prompt.status ?? 0
     }
 
-    // For the exit function, which gets no argument; used on the main thread only.
-    nonisolated(unsafe) private static var current: REPL?
+    // For the function around programs, which gets no argument; used on the main thread only.
+    nonisolated(unsafe) private static var current: LocalPrompt?
 
-    /// Gives the terminal back.
-    private func leave() {
-        Self.current = nil
-        display?.close()
-        if display != nil { _ = keyboard.pause() }
+    /// `init.lua` may wait: then the prompt comes first.
+    private func runStartUpFile() {
+        guard let path = PromptFiles.startUpFile() else { return }
+        if let message = host.load(.file(path)) { return prompt.report(message) }
+        _ = host.start { $0.onFailure = { [unowned self] in prompt.report($0.traceback) } }
+    }
+
+    /// Shows an error, whose value is on top of a coroutine's stack, if that is known.
+    private func report(_ value: Stack?, _ failure: Failure) {
+        prompt.report(script.failed(value, failure, width: prompt.width, color: prompt.colorsErrors))
     }
 
     /// For a program that an entry runs. What a callback runs has to leave the line alone.
     private func lendTerminal(_ lends: Bool) {
-        guard taskRuns, let display else { return }
+        guard taskRuns, let display = prompt.display else { return }
         if lends { display.catchUp() }
         Terminal.lend(lends)
     }
 
     private func watch() -> Bool {
         do throws(SystemError) {
-            if let display {
+            if let display = prompt.display {
                 guard keyboard.start() else { return false }
                 input = keyboard.source
                 let sizePort = try RunLoop.FDPort(Terminal.watch(), name: "changes of the terminal") {
                     [unowned self] _, _ in
                     if Terminal.takeChange() { display.edit { $0.redraw() } }
-                    resize(display)
+                    prompt.resize(display)
                 }
                 host.loop.add(sizePort, to: mode)
                 self.sizePort = sizePort
-                resize(display)
+                prompt.resize(display)
             } else {
-                input = try RunLoop.FDPort(0, name: "prompt") { [unowned self] _, _ in takeLines() }
+                input = try RunLoop.FDPort(0, name: "prompt") { [unowned self] _, _ in prompt.takeLines() }
             }
         } catch {
             return false
@@ -124,46 +129,36 @@ final class REPL: Prompt {
 
     private func takeKeys() {
         // A run of the loop inside the entry: they wait for its end.
-        guard !taskRuns, let display else { return }
-        guard let keys = keyboard.take() else { return end(task == nil ? 0 : 1) }  // the terminal is gone
-        handle(display.edit { $0.feed(keys) })
+        guard !taskRuns else { return }
+        guard let keys = keyboard.take() else { return prompt.end(task == nil ? 0 : 1) }  // the terminal is gone
+        prompt.feed(keys)
     }
 
-    override func isIncomplete(_ text: String) -> Bool { script.isIncomplete(text) }
+    func inputEnded() { prompt.end(0) }
 
-    override func candidates(_ before: String) -> LineEditor.Completion {
+    func isIncomplete(_ text: String) -> Bool { script.isIncomplete(text) }
+
+    func candidates(_ before: String) -> LineEditor.Completion {
         let (start, candidates) = script.complete(before)
         return LineEditor.Completion(start: start, candidates: candidates)
     }
 
-    override func show() {
-        var first = script.text(ofGlobal: "_PROMPT")
+    func texts() -> (first: String, further: String)? {
         let further = script.text(ofGlobal: "_PROMPT2") ?? ">> "
-        guard let display else {
-            Terminal.flush()
-            return Output.write(incomplete.isEmpty ? first ?? "> " : further, to: 1)
-        }
-        if first == nil { first = usesColor ? "\u{1B}[1m>\u{1B}[m " : "> " }
-        display.catchUp()
-        keyboard.resume()
-        let events = display.edit { editor in
-            editor.prompt = first ?? "> "
-            editor.continuationPrompt = further
-            defer { nextText = "" }
-            return editor.begin(with: nextText)
-        }
-        handle(events)
+        return (script.text(ofGlobal: "_PROMPT") ?? prompt.emphasized(">"), further)
     }
+
+    func willShow() { keyboard.resume() }
 
     // MARK: Entries
 
-    override var isBusy: Bool { task != nil }
+    var isBusy: Bool { task != nil }
 
-    override func isFarewell(_ text: String) -> Bool {
+    func isFarewell(_ text: String) -> Bool {
         guard let word = Self.farewells.first(where: { text.trimmed == $0 || text.trimmed == "\($0)()" }),
             script.text(ofGlobal: word) == nil
         else { return false }
-        say(".exit or Control-D leaves")
+        prompt.say(".exit or Control-D leaves")
         return true
     }
 
@@ -171,25 +166,25 @@ final class REPL: Prompt {
     private static let farewells = ["exit", "quit"]
 
     /// One for each entry on a terminal; lines of a file are "stdin", as for lua.
-    private func chunkName(_ entry: Entry) -> PromptScript.ChunkName {
+    private func chunkName(_ entry: Prompt.Entry) -> PromptScript.ChunkName {
         if let file = entry.file { return .file(file) }
-        return display == nil ? .input : .numbered
+        return prompt.display == nil ? .input : .numbered
     }
 
-    override func evaluate(_ entry: Entry) {
+    func evaluate(_ entry: Prompt.Entry) {
         if let message = script.compile(entry.text, name: chunkName(entry)) {
-            return report(message)
+            return prompt.report(message)
         }
-        if !entry.text.utf8.allSatisfy({ $0 == 0x20 }) { accepted.append(entry.text) }
+        if !entry.text.utf8.allSatisfy({ $0 == 0x20 }) { prompt.accepted.append(entry.text) }
         var hasEnded = false
-        let width = display.map { $0.edit(\.columns) } ?? 80
+        let width = prompt.width
         let begin = host.loop.now
         var computed = Duration.zero
         var goesOnSince = begin
         interrupts = 0
         let task = host.start { task in
             task.onResults = { [unowned self] thread, count in
-                if let text = script.show(thread, count, width: width, color: usesColor, deep: entry.isDeep) {
+                if let text = script.show(thread, count, width: width, color: prompt.usesColor, deep: entry.isDeep) {
                     Output.write(text + "\n", to: 1)
                 }
                 if entry.isTimed { tell(host.loop.now - begin, computed) }
@@ -197,7 +192,7 @@ final class REPL: Prompt {
                 ended()
             }
             task.onError = { [unowned self] stack, failure in
-                report(script.failed(stack, failure, width: width, color: colorsErrors))
+                report(stack, failure)
                 if entry.isTimed { tell(host.loop.now - begin, computed) }
                 hasEnded = true
                 ended()
@@ -207,7 +202,7 @@ final class REPL: Prompt {
                 let now = host.loop.now
                 if runs { goesOnSince = now } else { computed += now - goesOnSince }
                 // What the entry runs, `io.read` or another program, finds the terminal as it was.
-                guard display != nil else { return }
+                guard prompt.display != nil else { return }
                 guard runs else { return keyboard.resume() }
                 if keyboard.pause() { host.interrupt() }
                 host.handInterruptOver()
@@ -216,8 +211,8 @@ final class REPL: Prompt {
         if hasEnded { return }
         self.task = task
         if task == nil {
-            report("not enough memory")
-        } else if display == nil {
+            prompt.report("not enough memory")
+        } else if prompt.display == nil {
             // Its input must wait for it.
             input.map { host.loop.remove($0, from: mode) }
             host.loop.add(waiting, to: mode)
@@ -231,7 +226,7 @@ final class REPL: Prompt {
             let digits = "\(microseconds % 1_000_000)"
             return "\(microseconds / 1_000_000)." + String(repeating: "0", count: 6 - digits.utf8.count) + digits + " s"
         }
-        say("took \(text(total)); the loop stood still for \(text(computed))")
+        prompt.say("took \(text(total)); the loop stood still for \(text(computed))")
     }
 
     /// Keeps the loop running while an entry waits and nothing is read.
@@ -240,43 +235,44 @@ final class REPL: Prompt {
     private func ended() {
         guard task != nil else { return }
         task = nil
-        if display == nil, let input {
+        if prompt.display == nil, let input {
             host.loop.remove(waiting, from: mode)
             host.loop.add(input, to: mode)
         }
         // Not from inside the task: it has not been put away yet.
         host.loop.perform(in: [mode]) { [weak self] in
             guard let self else { return }
-            proceed()
-            if display == nil, Terminal.bufferedInput > 0 { takeLines() }
+            prompt.proceed()
+            if prompt.display == nil, Terminal.bufferedInput > 0 { prompt.takeLines() }
         }
     }
 
-    override var absentCommands: Set<String> { ["where", "interrupt"] }
+    let absentCommands: Set<Command.Name> = [.where, .interrupt]
+    let leavingHint = ""
 
-    override func answer(_ command: Command) {
+    func answer(_ command: Command) {
         switch command.name {
-        case "help": say(script.help(command.argument, width: display.map { $0.edit(\.columns) } ?? 80))
-        case "why": say(host.why())
-        case "timers": say(host.timersText())
-        case "tasks": say(host.tasksText())
-        case "traceback": say(script.traceback())
+        case .help: prompt.say(script.help(command.argument, width: prompt.width))
+        case .why: prompt.say(host.why())
+        case .timers: prompt.say(host.timersText())
+        case .tasks: prompt.say(host.tasksText())
+        case .traceback: prompt.say(script.traceback())
         default: changeMode(command.argument)
         }
     }
 
     private func changeMode(_ name: String) {
         if name == "common" {
-            report("\"common\" is not a mode one can run in: it stands for all common modes")
+            prompt.report("\"common\" is not a mode one can run in: it stands for all common modes")
         } else if !name.isEmpty {
             let mode = RunLoop.Mode(rawValue: name)
             guard host.loop.modeNames.contains(mode) || mode == .default else {
                 let names = host.loop.modeNames.map { "\"\($0)\"" }.sorted().joined(separator: ", ")
-                return report("the loop has no mode \"\(name)\"; there are: \(names)")
+                return prompt.report("the loop has no mode \"\(name)\"; there are: \(names)")
             }
             currentMode = mode
         }
-        say("the prompt runs the loop in mode \"\(currentMode)\"")
+        prompt.say("the prompt runs the loop in mode \"\(currentMode)\"")
     }
 
     // MARK: Control-C, Control-D, Control-Z
@@ -286,10 +282,10 @@ final class REPL: Prompt {
         guard signals.contains(SIGINT), !signals.contains(SIGTERM) else { return false }
         if taskRuns {
             interruptEntry()
-        } else if task != nil || display == nil {
-            interruptKey()
-        } else if let display {
-            handle(display.edit { $0.feed([3]) })
+        } else if task != nil || prompt.display == nil {
+            prompt.interruptKey()
+        } else {
+            prompt.feed([3])
         }
         return true
     }
@@ -301,27 +297,27 @@ final class REPL: Prompt {
     }
 
     /// The first one cancels the entry where it waits. One that goes on all the same is ended for good by the second.
-    override func interruptBusy() {
+    func interruptBusy() {
         guard let task else { return }
         interrupts += 1
         if interrupts > 1 {
             task.abandon()
-            report("interrupted!")
+            prompt.report("interrupted!")
             return ended()
         }
         task.cancel()
-        if self.task === task, !task.hasEnded, display != nil {
-            say("(the entry goes on; press Control-C again to end it for good)")
+        if self.task === task, !task.hasEnded, prompt.display != nil {
+            prompt.say("(the entry goes on; press Control-C again to end it for good)")
         }
     }
 
-    override func explain() {
+    func explain() {
         Terminal.flush()
         Output.write(host.why() + "\n", to: 2)
     }
 
-    override func suspendTerminal() { _ = keyboard.pause() }
-    override func resumeTerminal() { keyboard.resume() }
+    func suspendTerminal() { _ = keyboard.pause() }
+    func resumeTerminal() { keyboard.resume() }
 
     /// The mode that the prompt runs the loop in.
     private var currentMode: RunLoop.Mode {

@@ -1,0 +1,73 @@
+import LineEditor
+
+/// `.name argument`: what is asked of the prompt, not of Lua.
+struct Command {
+    enum Name: String, CaseIterable {
+        case help, load, save, editor, `break`, mode, timers, tasks, why, `where`, interrupt, inspect, time, traceback,
+            edit,
+            exit
+    }
+
+    let word: String
+    /// nil: there is no such command.
+    let name: Name?
+    let argument: String
+
+    /// nil: the text has not the form of a command. No statement begins with a dot and a letter.
+    init?(_ text: String) {
+        let text = text.trimmed
+        guard text.hasPrefix("."), let letter = text.dropFirst().utf8.first, letter >= 0x61, letter <= 0x7A,
+            !text.contains("\n")
+        else { return nil }
+        let parts = text.dropFirst().split(separator: " ", maxSplits: 1)
+        word = String(parts[0])
+        name = Name(rawValue: word)
+        argument = parts.count > 1 ? parts[1].trimmed : ""
+    }
+
+    /// Completes a command's name; nil if the text is none.
+    static func complete(_ text: String) -> LineEditor.Completion? {
+        guard text.hasPrefix("."), !text.contains(" "), !text.dropFirst().contains(".") else { return nil }
+        let names = Name.allCases.map { ".\($0.rawValue)" }.filter { $0.hasPrefix(text) }.sorted()
+        return names.isEmpty ? nil : LineEditor.Completion(start: 0, candidates: names)
+    }
+
+    /// One line for each.
+    static func list(without left: Set<Name>) -> String {
+        Name.allCases.filter { !left.contains($0) }.map { name in
+            let (argument, meaning) = name.explanation
+            let call = ".\(name.rawValue) \(argument)"
+            return call + String(repeating: " ", count: max(1, 22 - call.utf8.count)) + meaning
+        }.joined(separator: "\n")
+    }
+
+    /// What to say of one that is not known.
+    var isUnknown: String {
+        let near = Name.allCases.map(\.rawValue).first { $0.hasPrefix(word) || word.hasPrefix($0) }
+        return "unknown command '.\(word)'" + (near.map { " (did you mean '.\($0)'?)" } ?? "; .help lists them")
+    }
+}
+
+extension Command.Name {
+    /// For `.help`.
+    fileprivate var explanation: (argument: String, meaning: String) {
+        switch self {
+        case .help: ("[name]", "this list, or what the reference says about a call: .help rl.sleep")
+        case .load: ("file", "run a file as if it had been typed")
+        case .save: ("file", "write what was entered in this session to a file")
+        case .editor: ("", "type several lines; a line with a single dot runs them")
+        case .break: ("", "as a line's end: drop the unfinished entry")
+        case .mode: ("[name]", "show or set the mode in which the prompt runs the loop")
+        case .timers: ("", "list the timers of the loop")
+        case .tasks: ("", "list the tasks that wait: in what, where, since when")
+        case .why: ("", "list what keeps the loop alive")
+        case .where: ("", "show where the process is, also while it is busy")
+        case .interrupt: ("", "end the callback that runs, and not the process")
+        case .inspect: ("expression", "show a value with all that is in it")
+        case .time: ("code", "run code, and say how long it took")
+        case .traceback: ("", "show the last error once more, with its traceback")
+        case .edit: ("", "edit the last entry in $EDITOR; Control-X Control-E edits this one")
+        case .exit: ("", "leave; so does Control-D on an empty line")
+        }
+    }
+}

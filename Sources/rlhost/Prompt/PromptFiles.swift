@@ -1,0 +1,88 @@
+import Glibc
+import LineEditor
+import Linux
+
+/// The files that a prompt reads and writes.
+enum PromptFiles {
+    /// A sentence for the user.
+    struct Failure: Error { let message: String }
+
+    /// `$XDG_STATE_HOME/rlhost/history`, or what RLHOST_HISTORY names; nil: none.
+    private static func historyPath() -> String? {
+        if let path = getenv("RLHOST_HISTORY").map({ String(cString: $0) }) {
+            return path.isEmpty || path == "/dev/null" ? nil : path
+        }
+        return folder("XDG_STATE_HOME", ".local/state").map { "\($0)/rlhost/history" }
+    }
+
+    /// Keeps as many entries as RLHOST_HISTORY_SIZE says, if that is a number of at least 1. nil: none is kept.
+    static func history() -> History? {
+        let limit =
+            getenv("RLHOST_HISTORY_SIZE").flatMap { Int(String(cString: $0)) }.flatMap { $0 > 0 ? $0 : nil }
+            ?? History.standardLimit
+        return historyPath().map { History(file: HistoryFile(path: $0), limit: limit) }
+    }
+
+    /// What the user should know of the history, which is kept without a word otherwise.
+    static func notice(of history: History) -> String? {
+        guard let path = history.file?.path else { return nil }
+        if let failure = history.failure {
+            return "rlhost: the history is not kept: \(failure.call): \(failure.message)"
+        }
+        guard history.dropped > 0 else { return nil }
+        return
+            "rlhost: \(path): the oldest \(history.dropped) entries are dropped; RLHOST_HISTORY_SIZE sets how many are kept"
+    }
+
+    private static func folder(_ variable: String, _ otherwise: String) -> String? {
+        if let path = getenv(variable), path.pointee == UInt8(ascii: "/") { return String(cString: path) }
+        return getenv("HOME").map { "\(String(cString: $0))/\(otherwise)" }
+    }
+
+    /// `$XDG_CONFIG_HOME/rlhost/init.lua`, if it can be read.
+    static func startUpFile() -> String? {
+        folder("XDG_CONFIG_HOME", ".config").map { "\($0)/rlhost/init.lua" }.flatMap {
+            access($0, R_OK) == 0 ? $0 : nil
+        }
+    }
+
+    /// The text of a file, as an entry.
+    static func entry(inFile path: String) throws(Failure) -> String {
+        guard !path.isEmpty else { throw Failure(message: ".load: the name of a file is expected") }
+        guard let text = contents(of: path) else { throw failure(".load: cannot open \(path)") }
+        // As for a script: a first line for the shell is none for Lua. The line stays, so that the numbers are right.
+        return text.hasPrefix("#") ? "--" + text : text
+    }
+
+    /// Writes entries to a file.
+    static func save(_ entries: [String], to path: String) throws(Failure) {
+        guard !path.isEmpty else { throw Failure(message: ".save: the name of a file is expected") }
+        guard let file = fopen(path, "w") else { throw failure(".save: cannot write \(path)") }
+        var text = entries.map { $0 + "\n" }.joined()
+        let isWritten = text.withUTF8 { fwrite($0.baseAddress, 1, $0.count, file) } == text.utf8.count
+        guard fclose(file) == 0, isWritten else { throw failure(".save: cannot write \(path)") }
+    }
+
+    /// nil: it cannot be opened; errno says why.
+    static func contents(of path: String) -> String? {
+        guard let file = fopen(path, "r") else { return nil }
+        defer { fclose(file) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        while case let count = fread(&buffer, 1, buffer.count, file), count > 0 { bytes += buffer[..<count] }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// With what the system says.
+    static func failure(_ text: String) -> Failure { Failure(message: "\(text): \(String(cString: strerror(errno)))") }
+}
+
+extension StringProtocol {
+    /// Without blanks at both ends.
+    var trimmed: String {
+        var text = Substring(self)
+        while let first = text.first, first.isWhitespace { text.removeFirst() }
+        while let last = text.last, last.isWhitespace { text.removeLast() }
+        return String(text)
+    }
+}

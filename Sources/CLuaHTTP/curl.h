@@ -60,6 +60,10 @@ void lua_curl_changed(lua_transfer *transfer);
 /// Ends it, whatever it was doing.
 void lua_curl_end(lua_transfer *transfer);
 int lua_curl_append(http_bytes *to, const char *bytes, size_t length);
+/// Tells Lua, when it asks next, what to watch a descriptor for.
+void lua_curl_add_event(lua_multi *multi, int fd, int what);
+/// Descriptors are closed by Lua; `data` is the multi.
+int lua_curl_close_later(void *data, curl_socket_t fd);
 
 extern const luaL_Reg lua_curl_transfer_methods[];
 int lua_curl_collect_transfer(lua_State *L);

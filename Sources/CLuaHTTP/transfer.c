@@ -7,8 +7,6 @@
 
 #include "curl.h"
 
-int lua_curl_close_later(void *data, curl_socket_t fd);
-
 // Callbacks of curl -------------------------------------------------------------------------------------------------------
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *data) {

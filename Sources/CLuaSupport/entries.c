@@ -28,12 +28,12 @@ uint64_t cl_exchange_entry(uint64_t entry) {
 
 void cl_want_end_of_entry(uint64_t entry) { atomic_store(&unwanted_entry, entry); }
 
-int cl_end_entries(cl_host *host, uint64_t first, uint64_t last, int how_hard) {
+int cl_press_entries(uint64_t first, uint64_t last, int how_hard) {
   uint64_t running = atomic_load(&running_entry);
   if (!running || running < first || running > last) return 0;
   cl_want_end_of_entry(running);
   atomic_store(&pressure, how_hard);
-  return cl_signal_urgently(host);
+  return 1;
 }
 
 static int give_back(lua_State *L) {
@@ -77,11 +77,6 @@ unsigned cl_fulfil_wishes(cl_host *host) {
   unsigned taken = cl_take_wishes();
   if (taken && grant) grant(host, taken);
   return taken;
-}
-
-void cl_wish(cl_host *host, unsigned wish) {
-  cl_note_wish(wish);
-  (void)cl_signal_urgently(host);
 }
 
 // Output that nobody reads ---------------------------------------------------------------------------------------------

@@ -1,10 +1,14 @@
-// Which line of Lua code catches errors around what runs: an interruption is raised again where that goes on as before.
+// An interruption that a loop catches again and again is raised outside of it: which line of Lua code catches errors around what
+// runs, and whether that goes on as before.
+#define _GNU_SOURCE
 #include "private.h"
+
+#include <time.h>
 
 // Lua counts levels from the innermost each time: to look at all of a runaway recursion would take minutes.
 enum { GUARD_LEVELS = 5000 };
 
-int cl_is_catcher(lua_State *L, lua_Debug *debug) {
+static int is_catcher(lua_State *L, lua_Debug *debug) {
   lua_getinfo(L, "f", debug);
   lua_CFunction function = lua_tocfunction(L, -1);
   lua_pop(L, 1);
@@ -14,7 +18,7 @@ int cl_is_catcher(lua_State *L, lua_Debug *debug) {
 
 // The innermost line of Lua code that calls a catching function, from a level of a coroutine outwards. Returns 0 without one,
 // and -1 when it is too far away.
-int cl_find_guard(lua_State *L, int level, const char **source, int *line) {
+static int find_guard(lua_State *L, int level, const char **source, int *line) {
   cl_host *host = cl_host_of(L);
   cl_resumption *record = host->resumption;
   lua_Debug debug;
@@ -24,7 +28,7 @@ int cl_find_guard(lua_State *L, int level, const char **source, int *line) {
       if (level > GUARD_LEVELS) return -1;
       lua_getinfo(L, "Sl", &debug);
       if (*debug.what == 'C') {
-        catches |= cl_is_catcher(L, &debug);
+        catches |= is_catcher(L, &debug);
       } else if (catches) {
         *source = debug.source;
         *line = debug.currentline;
@@ -35,5 +39,51 @@ int cl_find_guard(lua_State *L, int level, const char **source, int *line) {
     if (!record) return 0;
     L = record->from;
     level = 0;
+  }
+}
+
+// `while true do pcall(work) end` swallows the error and would go on for ever. A script may well catch it and clean up; but
+// where the same line that caught it calls pcall again, it is a loop, and the error is raised once more, outside of it.
+_Thread_local int cl_is_guarding;
+static _Thread_local struct {
+  int is_open;  // which line it is was too far to see: it is the next one that calls pcall
+  const char *source;
+  int line;
+  time_t until;
+  lua_CFunction raise;
+} guard;
+
+enum { GUARD_SECONDS = 60 };
+
+static time_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  return t.tv_sec;
+}
+
+void cl_guard(lua_State *L, lua_CFunction raise) {
+  int found = find_guard(L, 1, &guard.source, &guard.line);
+  cl_is_guarding = found != 0;
+  guard.is_open = found < 0;
+  guard.until = now() + GUARD_SECONDS;
+  guard.raise = raise;
+  lua_sethook(L, cl_is_guarding ? cl_on_guarded_call : NULL, cl_is_guarding ? LUA_MASKCALL : 0, 0);
+}
+
+void cl_on_guarded_call(lua_State *L, lua_Debug *debug) {
+  if (!cl_is_guarding || now() > guard.until) {
+    cl_is_guarding = 0;
+    lua_sethook(L, NULL, 0, 0);
+    return;
+  }
+  lua_Debug caller;
+  if (!is_catcher(L, debug) || !lua_getstack(L, 1, &caller)) return;
+  lua_getinfo(L, "Sl", &caller);
+  if (guard.is_open && caller.currentline > 0) {
+    guard.is_open = 0;
+    guard.source = caller.source;
+    guard.line = caller.currentline;
+  } else if (caller.source == guard.source && caller.currentline == guard.line) {
+    guard.raise(L);
   }
 }

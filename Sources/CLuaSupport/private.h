@@ -63,15 +63,12 @@ void cl_pass_interrupt(cl_host *host, lua_State *L);
 void cl_drop_signals(cl_host *host);
 
 // guard.c
-/// Whether the function that a record is of goes on after an error in what it calls.
-int cl_is_catcher(lua_State *L, lua_Debug *debug);
-/// The innermost line of Lua code that calls such a function, from a level of a coroutine outwards. Returns 0 without one, and -1
-/// when it is too far away.
-int cl_find_guard(lua_State *L, int level, const char **source, int *line);
-
-// signals.c
-/// Any thread may call it: has the host's thread look for what others want. Returns 0 if signals are not for that host.
-int cl_signal_urgently(cl_host *host);
+/// Calls are looked at, because an interruption was raised inside of what catches errors.
+extern _Thread_local int cl_is_guarding;
+/// An interruption is about to be raised; `raise` does so again where a loop catches it.
+void cl_guard(lua_State *L, lua_CFunction raise);
+/// The hook of the coroutines that run while `cl_is_guarding`.
+void cl_on_guarded_call(lua_State *L, lua_Debug *debug);
 
 // entries.c
 /// The entry that runs is not to go on.
@@ -80,6 +77,8 @@ int cl_entry_is_unwanted(void);
 int cl_pressure_on_entry(void);
 uint64_t cl_exchange_entry(uint64_t entry);
 void cl_want_end_of_entry(uint64_t entry);
+/// The entry that runs, if it is one of these, is not to go on; see `cl_end_entries`. Returns whether it is.
+int cl_press_entries(uint64_t first, uint64_t last, int how_hard);
 /// Takes the message handlers out of the way of an error.
 void cl_disarm_handlers(lua_State *L);
 int cl_has_wishes(void);

@@ -35,7 +35,29 @@ int cl_take_signal(int number) {
   return 1;
 }
 
-#include "loop_guard.h"
+// Another thread than the one that signals are for, where Lua code can be cancelled.
+static _Thread_local cl_host *cancelled_host;
+static _Thread_local volatile sig_atomic_t cancel_pending;
+
+// The entry that runs has been asked to end and has not noticed yet.
+static volatile sig_atomic_t entry_pending;
+static void hook(lua_State *L);
+
+// Raises what ends the code that runs.
+static int interrupt(lua_State *L) {
+  cl_guard(L, interrupt);
+  cl_host *host = cancelled_host;
+  int pressure = host ? 0 : cl_pressure_on_entry();
+  if (pressure > 0) cl_disarm_handlers(L);
+  if (pressure > 1) {
+    entry_pending = 1;
+    hook(L);
+  }
+  if (!host || !host->cancelled) return cl_raise_interruption(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->anchors);
+  lua_rawgeti(L, -1, host->cancelled);
+  return lua_error(L);
+}
 
 // Entries that another process has sent ------------------------------------------------------------------------------
 
@@ -61,7 +83,7 @@ static _Thread_local struct {
 // Runs in Lua, at the first instruction after the signal.
 static void on_hook(lua_State *L, lua_Debug *debug) {
   (void)debug;
-  if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
+  if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
   else if (displaced.thread == L) lua_sethook(L, displaced.hook, displaced.mask, displaced.count);
   else lua_sethook(L, NULL, 0, 0);
   displaced.thread = NULL;
@@ -94,7 +116,7 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
 static void hook(lua_State *L) {
   // All of these are safe in a signal handler.
   lua_Hook own = lua_gethook(L);
-  if (own && own != on_hook && own != on_call) {
+  if (own && own != on_hook && own != cl_on_guarded_call) {
     displaced.hook = own;
     displaced.mask = lua_gethookmask(L);
     displaced.count = lua_gethookcount(L);
@@ -106,12 +128,12 @@ static void hook(lua_State *L) {
 void cl_pass_interrupt(cl_host *host, lua_State *L) {
   if (host == cancelled_host) {
     if (cancel_pending) hook(L);
-    else if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
+    else if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
     return;
   }
   if (host != signal_host) return;  // another thread's: signals are not for it
   if (pending || entry_pending || cl_has_wishes()) hook(L);
-  else if (loop_guard.is_set) lua_sethook(L, on_call, LUA_MASKCALL, 0);
+  else if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
 }
 
 static void (*last_words)(void);
@@ -280,17 +302,27 @@ void cl_cancel_running(uintptr_t thread) { pthread_kill((pthread_t)thread, SIGUR
 
 void cl_defer_signals(int defers) { is_deferring = defers; }
 
-int cl_signal_urgently(cl_host *host) {
+// Any thread may call it: has the host's thread look for what others want. Returns 0 if signals are not for that host.
+static int signal_urgently(cl_host *host) {
   if (host != signal_host) return 0;
   pthread_kill(signal_thread, SIGURG);
   return 1;
+}
+
+int cl_end_entries(cl_host *host, uint64_t first, uint64_t last, int how_hard) {
+  return cl_press_entries(first, last, how_hard) && signal_urgently(host);
+}
+
+void cl_wish(cl_host *host, unsigned wish) {
+  cl_note_wish(wish);
+  (void)signal_urgently(host);
 }
 
 uint64_t cl_entry_runs(uint64_t entry) {
   int was_unwanted = cl_entry_is_unwanted();
   uint64_t before = cl_exchange_entry(entry);
   if (entry_pending) entry_pending = 0;
-  if (!entry && was_unwanted) loop_guard.is_set = 0;
+  if (!entry && was_unwanted) cl_is_guarding = 0;
   return before;
 }
 
@@ -305,7 +337,7 @@ void cl_hand_interrupt_over(cl_host *host) { hook_running(host); }
 
 void cl_forget_interrupts(void) {
   is_ending = is_to_interrupt = 0;
-  loop_guard.is_set = 0;
+  cl_is_guarding = 0;
   pending = 0;
   if (signal_host && signal_host->main) cl_prepare_failures(signal_host->main);
 }

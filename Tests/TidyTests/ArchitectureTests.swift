@@ -99,6 +99,33 @@ struct ArchitectureTests {
         }
     }
 
+    // Files that need each other are one file in two halves: neither can be read, or changed, without the other.
+    @Test("no C files of a target need each other in a circle")
+    func circles() throws {
+        var owner: [String: String] = [:]
+        var words: [String: Set<String>] = [:]
+        let definition = /(?m)^(?!static\b|typedef\b|return\b|else\b|#)[A-Za-z_][\w *]*?\b(\w+)\([^;{]*\)\s*\{/
+        for path in Tree.files(under: "Sources", "c") {
+            let text = try Tree.text(path).replacing(/\/\/[^\n]*|"(?:[^"\\\n]|\\.)*"/, with: "")
+            for match in text.matches(of: definition) { owner[String(match.1)] = path }
+            words[path] = Set(text.split { !$0.isLetter && !$0.isNumber && $0 != "_" }.map(String.init))
+        }
+        #expect(owner.count > 100, "C functions have a form that this test does not know")
+        var needs: [String: Set<String>] = [:]
+        for (path, words) in words { needs[path] = Set(words.compactMap { owner[$0] }).subtracting([path]) }
+        func isReached(_ goal: String, from path: String, _ seen: inout Set<String>) -> Bool {
+            (needs[path] ?? []).contains { next in
+                next == goal || seen.insert(next).inserted && isReached(goal, from: next, &seen)
+            }
+        }
+        for path in needs.keys.sorted() {
+            var seen: Set<String> = []
+            #expect(
+                !isReached(path, from: path, &seen),
+                "\(path) needs files that need it: move what both need into a file below them")
+        }
+    }
+
     // What nobody uses is read, built and kept right by everybody. Names that several files declare say little: they count where a
     // file uses one without declaring it itself.
     @Test("no file of the program is dead")

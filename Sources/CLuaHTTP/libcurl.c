@@ -1,0 +1,107 @@
+// libcurl, loaded at its first use; and what transfers and the multis that they belong to have to do with each other.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "curl.h"
+
+struct curl_functions lua_curl;
+static const char *load_problem = "libcurl.so.4 is not installed (apt install libcurl4)";
+static int is_loaded;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void load(void) {
+  void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return;
+#define FIND(name) \
+  if (!(lua_curl.name = dlsym(library, #name))) { \
+    load_problem = "libcurl.so.4 has no " #name ": it is too old"; \
+    return; \
+  }
+  CURL_FUNCTIONS(FIND)
+#undef FIND
+  if (lua_curl.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    load_problem = "libcurl.so.4 cannot be initialized";
+    return;
+  }
+  is_loaded = 1;
+}
+
+int lua_curl_load(const char **problem) {
+  pthread_once(&once, load);
+  *problem = load_problem;
+  return is_loaded;
+}
+
+int lua_curl_append(http_bytes *to, const char *bytes, size_t length) {
+  if (to->capacity - to->length < length) {
+    size_t capacity = to->capacity ? to->capacity : 1024;
+    while (capacity - to->length < length) capacity *= 2;
+    char *larger = realloc(to->bytes, capacity);
+    if (!larger) return 0;
+    to->bytes = larger;
+    to->capacity = capacity;
+  }
+  if (length) memcpy(to->bytes + to->length, bytes, length);
+  to->length += length;
+  return 1;
+}
+
+void lua_curl_changed(lua_transfer *transfer) {
+  lua_multi *multi = transfer->multi;
+  if (transfer->is_changed || !multi) return;
+  transfer->is_changed = 1;
+  transfer->next_changed = NULL;
+  if (multi->last_changed) multi->last_changed->next_changed = transfer;
+  else multi->changed = transfer;
+  multi->last_changed = transfer;
+}
+
+void lua_curl_add_event(lua_multi *multi, int fd, int what) {
+  if (multi->event_count == multi->event_capacity) {
+    size_t capacity = multi->event_capacity ? multi->event_capacity * 2 : 32;
+    void *larger = realloc(multi->events, capacity * sizeof *multi->events);
+    if (!larger) return;
+    multi->events = larger;
+    multi->event_capacity = capacity;
+  }
+  multi->events[multi->event_count++] = (struct lua_socket_event){fd, what};
+}
+
+// Descriptors are closed by Lua, after it has stopped watching them: a number that is used again meanwhile would be mistaken.
+int lua_curl_close_later(void *data, curl_socket_t fd) {
+  lua_multi *multi = data;
+  if (multi && multi->multi) lua_curl_add_event(multi, fd, -1);
+  else close(fd);
+  return 0;
+}
+
+void lua_curl_end(lua_transfer *transfer) {
+  lua_multi *multi = transfer->multi;
+  if (transfer->easy) {
+    if (multi) {
+      lua_curl.curl_multi_remove_handle(multi->multi, transfer->easy);
+      if (transfer->previous) transfer->previous->next = transfer->next;
+      else if (multi->transfers == transfer) multi->transfers = transfer->next;
+      if (transfer->next) transfer->next->previous = transfer->previous;
+    }
+    lua_curl.curl_easy_cleanup(transfer->easy);
+    transfer->easy = NULL;
+  }
+  if (multi && transfer->is_changed) {
+    lua_transfer **place = &multi->changed, *last = NULL;
+    while (*place != transfer) last = *place, place = &(*place)->next_changed;
+    *place = transfer->next_changed;
+    if (multi->last_changed == transfer) multi->last_changed = last;
+    transfer->is_changed = 0;
+  }
+  for (int i = 0; i < 4; i++) {
+    lua_curl.curl_slist_free_all(transfer->lists[i]);
+    transfer->lists[i] = NULL;
+  }
+  free(transfer->upload.bytes);
+  transfer->upload = (http_bytes){0};
+  transfer->previous = transfer->next = NULL;
+}

@@ -142,8 +142,8 @@ extension LineEditor {
     /// What the screen is to show.
     func frame(isFinal: Bool) -> Frame {
         var layout = Layout(
-            buffer, columns: columns, prompt: Prompt(shownPrompt, columns: columns),
-            continuation: Prompt(continuationPrompt, columns: columns), styles: styles(isFinal: isFinal),
+            buffer, columns: columns, prompt: PromptRows(shownPrompt, columns: columns),
+            continuation: PromptRows(continuationPrompt, columns: columns), styles: styles(isFinal: isFinal),
             isFinal: isFinal)
         guard let listing, !isFinal else {
             var frame = layout.frame(height: height, top: &top)

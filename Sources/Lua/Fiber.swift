@@ -22,7 +22,7 @@ public struct Fiber: Hashable {
         var waitsFor = 0
         var waitsSince: Int64 = 0
         var sleeper: AnyObject?
-        var attachment: FiberAttachment?
+        var owner: FiberOwner?
     }
 
     /// What begins anew with each use.
@@ -37,7 +37,7 @@ public struct Fiber: Hashable {
         var below: Int32 = 1
         var isErrorHandler = false
         var isToBeCancelled = false
-        /// It has had an attachment or a way to stop waiting, to be cleared before it is used again.
+        /// It has had an owner or a way to stop waiting, to be cleared before it is used again.
         var isUsed = false
     }
 
@@ -122,11 +122,11 @@ public struct Fiber: Hashable {
         nonmutating set { memory.pointee.sleeper = newValue }
     }
     /// For the host's use; cleared when the fiber goes back to the pool.
-    public var attachment: FiberAttachment? {
+    public var owner: FiberOwner? {
         // Most callbacks have none: then nothing is counted.
-        get { memory.pointee.now.isUsed ? memory.pointee.attachment : nil }
+        get { memory.pointee.now.isUsed ? memory.pointee.owner : nil }
         nonmutating set {
-            memory.pointee.attachment = newValue
+            memory.pointee.owner = newValue
             memory.pointee.now.isUsed = true
         }
     }
@@ -159,7 +159,7 @@ public struct Fiber: Hashable {
 
     func clear() {
         if memory.pointee.now.isUsed {
-            memory.pointee.attachment = nil
+            memory.pointee.owner = nil
             memory.pointee.cancelWait = nil
         }
         memory.pointee.now = Moment()
@@ -168,18 +168,8 @@ public struct Fiber: Hashable {
     func interpreterClosed() {
         state = .ended
         cancelWait = nil
-        attachment = nil
+        owner = nil
     }
-}
-
-/// Wants to know when a fiber has ended.
-open class FiberAttachment {
-    public init() {}
-    /// It begins or goes on, or it has waited or ended.
-    open func runs(_ isRunning: Bool) {}
-    /// Ended, with `results` values on its stack, or, if that is -1, an error value. The fiber is used again as soon as this
-    /// returns: what is to be kept of them is put elsewhere.
-    open func ended(_ fiber: Fiber, results: Int32) {}
 }
 
 extension Interpreter {
@@ -239,18 +229,18 @@ extension Interpreter {
         if fiber.state == .waiting { fiber.cancelWait = nil }
         fiber.state = .running
         var results: Int32 = 0
-        let attachment = fiber.attachment
-        attachment?.runs(true)
+        let owner = fiber.owner
+        owner?.runs(true)
         let status = lua_resume(fiber.thread, stack?.thread ?? outerThread ?? main, arguments, &results)
         running = outer
         depth -= 1
         host.pointee.running = outerThread
         host.pointee.resumption = outerResumption
-        attachment?.runs(false)
+        owner?.runs(false)
         if status == LUA_OK {
             fiber.state = .ended
             results -= fiber.below  // Lua counts all that is on the stack
-            fiber.attachment?.ended(fiber, results: results)
+            fiber.owner?.ended(fiber, results: results)
             recycle(fiber)
         } else if status == LUA_YIELD, fiber.state == .waiting {
             // It waits: whoever it waits for has it.
@@ -269,8 +259,8 @@ extension Interpreter {
             setScratch("attempt to yield from outside a coroutine")
             _ = cl_push_text(thread, host.pointee.scratch, host.pointee.length)
         }
-        if let attachment = fiber.attachment {
-            attachment.ended(fiber, results: -1)
+        if let owner = fiber.owner {
+            owner.ended(fiber, results: -1)
         } else {
             uncaught(fiber)
         }

@@ -66,6 +66,9 @@ static const char prelude_lua[] = {
 static const char channels_lua[] = {
 #embed "runloop/channels.lua"
 };
+static const char keywords_lua[] = {
+#embed "runloop/keywords.lua"
+};
 static const char misuse_lua[] = {
 #embed "runloop/misuse.lua"
 };
@@ -267,6 +270,7 @@ static const lua_module modules[] = {
     MODULE("runloop.channels", channels_lua),
     MODULE("runloop.net", net_lua),
     MODULE("runloop.notifications", notifications_lua),
+    MODULE("runloop.keywords", keywords_lua),
     MODULE("runloop.misuse", misuse_lua),
     MODULE("runloop.missing", missing_lua),
     MODULE("runloop.pool", pool_lua),

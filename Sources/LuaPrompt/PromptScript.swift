@@ -36,9 +36,9 @@ public final class PromptScript {
         .init("list_directory") { listDirectory(Call($0)) }, .init("part") { loadPart(Call($0)) },
     ])
 
-    /// (name) -> the function that is a part of the prompt.
+    /// (name) -> the function that is a module of ours, without the script's `require`.
     private static func loadPart(_ call: Call) -> Int32 {
-        guard let name = call.string(1), call.stack.pushModule("runloop.prompt.\(name)") else {
+        guard let name = call.string(1), call.stack.pushModule("runloop.\(name)") else {
             return call.raise("there is no such part of the prompt")
         }
         return call.values(1)

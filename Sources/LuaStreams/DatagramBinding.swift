@@ -153,12 +153,11 @@ enum DatagramBinding {
 }
 
 extension Datagram: Schedulable {
-    package func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) -> String? {
-        guard isOpen else { return "loop:add: the socket is closed" }
-        guard network.loop === loop else { return "loop:add: the socket belongs to another thread" }
+    package func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) throws(Misuse) {
+        guard isOpen else { throw Misuse("the socket is closed") }
+        guard network.loop === loop else { throw Misuse("the socket belongs to another thread") }
         if let box = Box(bitPattern: context), box.slot == 0, onMessage != nil { box.slot = call.stack.anchor(2) }
         loop.add(self, to: mode)
-        return nil
     }
     package func remove(from loop: RunLoop, mode: RunLoop.Mode) { loop.remove(self, from: mode) }
     package func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool { loop.contains(self, in: mode) }

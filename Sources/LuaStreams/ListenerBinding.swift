@@ -197,7 +197,7 @@ enum ListenerBinding {
         }
         host.loop.perform {
             for fiber in host.fibersThatWait() {
-                if let handling = fiber.attachment as? NetPart.Handling, handling.isOf(listener) { host.cancel(fiber) }
+                if let handling = fiber.owner as? NetPart.Handling, handling.isOf(listener) { host.cancel(fiber) }
             }
         }
     }
@@ -216,12 +216,11 @@ enum ListenerBinding {
 }
 
 extension Listener: Schedulable {
-    package func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) -> String? {
-        guard isOpen else { return "loop:add: the listener is closed" }
-        guard network.loop === loop else { return "loop:add: the listener belongs to another thread" }
+    package func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) throws(Misuse) {
+        guard isOpen else { throw Misuse("the listener is closed") }
+        guard network.loop === loop else { throw Misuse("the listener belongs to another thread") }
         if let box = Box(bitPattern: context), box.slot == 0, !isManual { box.slot = call.stack.anchor(2) }
         loop.add(self, to: mode)
-        return nil
     }
     package func remove(from loop: RunLoop, mode: RunLoop.Mode) { loop.remove(self, from: mode) }
     package func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool { loop.contains(self, in: mode) }

@@ -25,7 +25,7 @@ extension NetPart {
     }
 
     private func run(_ fiber: Fiber, _ stream: Streams.Stream, arguments: Int32) {
-        fiber.attachment = deliveries
+        fiber.owner = deliveries
         let outer = delivering
         delivering = fiber
         stream.hold()
@@ -48,7 +48,7 @@ extension NetPart {
     }
 
     /// The function of a fiber has ended that was called with a stream's input, at once or after having waited.
-    final class Delivery: FiberAttachment {
+    final class Delivery: FiberOwner {
         private unowned(unsafe) let part: NetPart
         init(_ part: NetPart) { self.part = part }
 
@@ -102,7 +102,7 @@ extension NetPart {
         stack.pushCopy(of: 2)
         fiber.runs(own, slot: box.slot)
         listener.handlers += 1
-        fiber.attachment = Handling(self, stream, listener)
+        fiber.owner = Handling(self, stream, listener)
         host.resume(fiber, arguments: 2)
     }
 
@@ -135,7 +135,7 @@ extension NetPart {
     }
 
     /// A task of a listener's: its stream is closed when it returns, and aborted when it raises.
-    final class Handling: FiberAttachment {
+    final class Handling: FiberOwner {
         private unowned(unsafe) let part: NetPart
         private let stream: Streams.Stream
         private let listener: Listener

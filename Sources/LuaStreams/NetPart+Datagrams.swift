@@ -12,12 +12,12 @@ extension NetPart {
         fiber.stack.pushCopy(of: 2)
         guard fiber.stack.push(bytes), fiber.stack.push(from ?? "") else { return host.recycle(fiber) }
         let holding = Holding(self, socket)
-        fiber.attachment = holding
+        fiber.owner = holding
         socket.isHeld = true
         host.resume(fiber, arguments: 3)
     }
 
-    final class Holding: FiberAttachment {
+    final class Holding: FiberOwner {
         private unowned(unsafe) let part: NetPart
         private let socket: Datagram
         init(_ part: NetPart, _ socket: Datagram) {

@@ -150,16 +150,15 @@ extension Call {
 
 /// `loop:add`, `loop:remove`, `loop:contains`.
 extension Streams.Stream: Schedulable {
-    package func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) -> String? {
-        guard isOpen else { return "loop:add: the stream is closed" }
+    package func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) throws(Misuse) {
+        guard isOpen else { throw Misuse("the stream is closed") }
         guard !loop.isElsewhere(self), network.loop === loop else {
-            return "loop:add: the stream belongs to another thread"
+            throw Misuse("the stream belongs to another thread")
         }
         // Only those that deliver are their loop's: with others whoever waits has them.
         if let box = Box(bitPattern: context), box.slot == 0, wantsDelivery { box.slot = call.stack.anchor(2) }
         if wantsDelivery { delivers = true }
         loop.add(self, to: mode)
-        return nil
     }
     package func remove(from loop: RunLoop, mode: RunLoop.Mode) { loop.remove(self, from: mode) }
     package func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool { loop.contains(self, in: mode) }

@@ -49,7 +49,7 @@ enum VirtualTimeBinding {
         call.stack.pushCopy(of: 1)
         call.stack.move(1, to: fiber.stack)
         let task = TestTask(host)
-        fiber.attachment = task
+        fiber.owner = task
         world.startWatch(host, seconds: seconds)
         host.resume(fiber, arguments: 0)
         var outcome: String?
@@ -167,7 +167,7 @@ enum VirtualTimeBinding {
                 let name = subject.map { $0.kind == Kinds.task.name ? $0.text : "the callback of \($0.text)" }
                 list.element { task in
                     task.table { task in
-                        task.field("what") { $0.append(fiber.attachment is TestTask ? "the test" : name) }
+                        task.field("what") { $0.append(fiber.owner is TestTask ? "the test" : name) }
                         task.field("place") { $0.append("\(fiber.waitsIn)") }
                         task.field("frames") { append(host.frames(of: fiber), to: &$0) }
                     }
@@ -356,7 +356,7 @@ enum VirtualTimeBinding {
 }
 
 /// The task that a test runs in.
-final class TestTask: FiberAttachment {
+final class TestTask: FiberOwner {
     private unowned let host: LuaHost
     private(set) var hasEnded = false
 

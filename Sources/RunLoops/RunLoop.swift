@@ -16,7 +16,7 @@ public final class RunLoop {
     public var attentionHandler: ((RunLoop) -> Void)?
     /// For the owner's use. Not retained: the owner takes it back before it dies. (A weak reference would make each later
     /// retain and release of that object slower, several times over.)
-    public unowned(unsafe) var attachment: AnyObject?
+    public unowned(unsafe) var userInfo: AnyObject?
     public var statistics: Statistics { counters.pointee }
     let counters: UnsafeMutablePointer<Statistics>
     /// Called once, after `wantsTurnEnd` was set, when nothing that is ready is left to be handled and the loop is about to ask

@@ -39,7 +39,7 @@ struct DumbPainter {
         into output: inout [UInt8]
     ) {
         let width = max(columns - 1, 1)
-        let prefix = Prompt(prompt, columns: width).rows.last ?? []
+        let prefix = PromptRows(prompt, columns: width).rows.last ?? []
         let before = prefix + cells(of: buffer, buffer.startOfLine(offset)..<offset)
         let after = cells(of: buffer, offset..<buffer.endOfLine(offset))
         // Scrolled by half rows, so that the row is not written anew for each key.

@@ -5,8 +5,8 @@
 struct Layout {
     let buffer: TextBuffer
     let columns: Int
-    private let first: Prompt
-    private let continuation: Prompt
+    private let first: PromptRows
+    private let continuation: PromptRows
     private let styles: [LineEditor.Style]
     /// Whether the cursor may stay behind the last column, because the entry is finished and not edited any more.
     private let isFinal: Bool
@@ -26,7 +26,7 @@ struct Layout {
     }
 
     init(
-        _ buffer: TextBuffer, columns: Int, prompt: Prompt, continuation: Prompt, styles: [LineEditor.Style],
+        _ buffer: TextBuffer, columns: Int, prompt: PromptRows, continuation: PromptRows, styles: [LineEditor.Style],
         isFinal: Bool
     ) {
         self.buffer = buffer
@@ -105,7 +105,7 @@ struct Layout {
         return low
     }
 
-    private func prompt(ofLine line: Int) -> Prompt { line == 0 ? first : continuation }
+    private func prompt(ofLine line: Int) -> PromptRows { line == 0 ? first : continuation }
 }
 
 extension Layout {

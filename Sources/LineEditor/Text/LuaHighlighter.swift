@@ -10,10 +10,6 @@ public struct LuaHighlighter: Sendable {
 
     public init() {}
 
-    private static let keywords: Set<String> = [
-        "and", "break", "do", "else", "elseif", "end", "for", "function", "goto", "if", "in", "local", "not", "or",
-        "repeat", "return", "then", "until", "while",
-    ]
     private static let constants: Set<String> = ["false", "nil", "true"]
 
     /// The coloured stretches of a text, in order and apart from each other. Fits `LineEditor.highlight`.
@@ -57,7 +53,8 @@ public struct LuaHighlighter: Sendable {
                 return nil
             }
             let name = scanner.takeName()
-            return Self.keywords.contains(name) ? keyword : Self.constants.contains(name) ? constant : nil
+            guard LuaScanner.keywords.contains(name) else { return nil }
+            return Self.constants.contains(name) ? constant : keyword
         }
     }
 }

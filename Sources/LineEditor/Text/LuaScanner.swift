@@ -1,5 +1,9 @@
 /// A lexer of Lua 5.4 source, finished or not: knows where strings, comments, names and numbers end.
 struct LuaScanner {
+    static let keywords: Set<String> = [
+        "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local", "nil",
+        "not", "or", "repeat", "return", "then", "true", "until", "while",
+    ]
     let bytes: [UInt8]
     private(set) var position = 0
 

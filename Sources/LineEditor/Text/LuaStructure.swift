@@ -13,10 +13,6 @@ public struct LuaStructure: Sendable {
 
     /// What one level is indented by.
     private static let step = 2
-    private static let keywords: Set<String> = [
-        "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local", "nil",
-        "not", "or", "repeat", "return", "then", "true", "until", "while",
-    ]
     private static let opening: Set<String> = ["function", "do", "then", "repeat", "else", "{"]
     private static let closing: Set<String> = ["end", "until", "else", "elseif", "}"]
     private static let partners: [String: String] = ["(": ")", "[": "]", "{": "}"]
@@ -46,7 +42,7 @@ public struct LuaStructure: Sendable {
                 kind = .number
             default:
                 if LuaScanner.isName(byte) {
-                    kind = Self.keywords.contains(scanner.takeName()) ? .keyword : .name
+                    kind = LuaScanner.keywords.contains(scanner.takeName()) ? .keyword : .name
                 } else {
                     scanner.advance(1)
                 }

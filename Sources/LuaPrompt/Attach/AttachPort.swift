@@ -149,7 +149,7 @@ final class AttachPort: @unchecked Sendable {
 
     private func withSession(of client: AttachClient, _ body: @escaping @Sendable (AttachSession) -> Void) {
         target.perform(in: [.common]) { loop in
-            guard let server = (loop.attachment as? LuaHost)?.attachServer, let session = server.session(of: client)
+            guard let server = (loop.userInfo as? LuaHost)?.attachServer, let session = server.session(of: client)
             else { return }
             body(session)
         }
@@ -196,7 +196,7 @@ final class AttachPort: @unchecked Sendable {
         if client.isGone, !isEnding { pursue(client) }
         // In whatever mode the loop is; where nobody listens for that, in its common modes.
         target.raiseAttention()
-        target.perform(in: [.common]) { loop in (loop.attachment as? LuaHost)?.attachServer?.attend() }
+        target.perform(in: [.common]) { loop in (loop.userInfo as? LuaHost)?.attachServer?.attend() }
     }
 
     /// Nobody is there any more who could ask once more.

@@ -217,9 +217,7 @@ enum LoopBinding {
             guard item.item.isValid, !modes.isEmpty else { return call.nothing() }
             try ItemBinding.add(item.item, to: modes, call, 2)
         case .other(let object):
-            for mode in modes {
-                if let misuse = object.add(to: loop, mode: mode, call) { return call.raise(misuse) }
-            }
+            for mode in modes { try object.add(to: loop, mode: mode, call) }
         }
         return call.nothing()
     }

@@ -85,7 +85,7 @@ extension Call {
 }
 
 /// Answers a message when the callback that handles it has ended.
-private final class MessageAnswer: FiberAttachment {
+private final class MessageAnswer: FiberOwner {
     private unowned let host: LuaHost
     private let message: RunLoop.MessagePort.Message
 
@@ -137,7 +137,7 @@ extension LuaHost {
             return report(
                 Failure("message port: not enough memory for a message of \(message.data.count) bytes"))
         }
-        fiber.attachment = MessageAnswer(self, message)
+        fiber.owner = MessageAnswer(self, message)
         resume(fiber, arguments: 3)
     }
 }

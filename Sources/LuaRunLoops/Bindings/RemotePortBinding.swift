@@ -37,7 +37,7 @@ enum RemotePortBinding {
         if let remote = remotes.byName[name]?.remote, remote.isValid { return call.answer(remote, Kinds.remotePort) }
         do throws(SystemError) {
             let remote = try RunLoop.RemotePort(name: name, on: host.loop)
-            remote.attachment = Site(call.site)
+            remote.userInfo = Site(call.site)
             remote.warned = { [weak host] remote, text in
                 host.map { $0.onWarning($0, "remote port \"\(remote.name)\": \(text)") }
             }
@@ -161,7 +161,7 @@ enum RemotePortBinding {
     private static func text(_ remote: RunLoop.RemotePort, _ call: Call) -> String {
         var parts = [remote.isValid ? "of process \(remote.process)" : "invalid"]
         if remote.unacknowledged > 0 { parts.append("\(remote.unacknowledged) unacknowledged") }
-        if let site = call.luaHost.site((remote.attachment as? Site)?.number ?? 0) { parts.append("made at \(site)") }
+        if let site = call.luaHost.site((remote.userInfo as? Site)?.number ?? 0) { parts.append("made at \(site)") }
         return "remote_port \"\(remote.name)\" (\(parts.joined(separator: ", ")))"
     }
 }

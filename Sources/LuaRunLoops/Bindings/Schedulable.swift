@@ -8,8 +8,8 @@ package import RunLoops
 package protocol Schedulable: AnyObject {
     /// For messages; "" if it has none.
     var name: String { get }
-    /// Adds what serves it. The userdata is argument 2 of the call, for whoever anchors it meanwhile. Returns what to raise, or nil.
-    func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) -> String?
+    /// Adds what serves it. The userdata is argument 2 of the call, for whoever anchors it meanwhile.
+    func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) throws(Misuse)
     func remove(from loop: RunLoop, mode: RunLoop.Mode)
     func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool
 }

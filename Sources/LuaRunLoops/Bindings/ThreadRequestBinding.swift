@@ -38,7 +38,7 @@ enum ThreadRequestBinding {
         guard wishes.waits else {
             let place = ThreadRequest.Place(request)
             let isAccepted = handle.perform(in: later == nil ? modes : [.common], order: order) { loop in
-                guard let target = loop.attachment as? LuaHost else { return }
+                guard let target = loop.userInfo as? LuaHost else { return }
                 guard let later else { return target.run(function, for: place.request, reply: nil) }
                 target.runLater(function, for: place, after: later, modes: modes, order: order)
             }
@@ -53,7 +53,7 @@ enum ThreadRequestBinding {
         else { throw .noMemory }
         let reply = Reply(number, of: host.loop.handle, in: replyModes)
         handle.perform(in: modes, order: order) { loop in
-            (loop.attachment as? LuaHost)?.run(function, for: request, reply: reply)
+            (loop.userInfo as? LuaHost)?.run(function, for: request, reply: reply)
         }
         return call.yield()
     }

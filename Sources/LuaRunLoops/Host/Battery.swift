@@ -91,11 +91,11 @@ extension LuaHost {
 
     private static func battery(_ call: Call, _ name: Int32) -> Battery? {
         guard let name = call.string(name) else { return nil }
-        return call.luaHost.batteries().first { $0.has(name) } ?? (misuse.has(name) ? misuse : nil)
+        return call.luaHost.batteries().first { $0.has(name) } ?? shared.first { $0.has(name) }
     }
 
-    /// What the modules written in Lua check their arguments with; each state has it.
-    private static let misuse = Battery("runloop.misuse", functions: Library([]))
+    /// What modules written in Lua share: each state has them.
+    private static let shared = ["runloop.misuse", "runloop.keywords"].map { Battery($0, functions: Library([])) }
 
     /// What `require` calls, with the module's name.
     private static func openBattery(_ call: Call) throws(Misuse) -> Int32 {

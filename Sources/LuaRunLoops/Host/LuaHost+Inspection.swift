@@ -47,7 +47,7 @@ extension LuaHost {
     /// What a fiber is: "task made at app.lua:3", "the callback of timer "poll" made at app.lua:7".
     func title(of fiber: Fiber) -> String {
         guard let subject = subject(of: fiber)?.text else {
-            return fiber.attachment is MainTask ? "the main chunk, or an entry" : "a callback"
+            return fiber.owner is MainTask ? "the main chunk, or an entry" : "a callback"
         }
         return fiber.subjectKind == "task" ? subject : "the callback of \(subject)"
     }

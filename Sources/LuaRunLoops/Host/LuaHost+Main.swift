@@ -60,7 +60,7 @@ extension LuaHost {
         let task = MainTask(self)
         configure(task)
         task.begins(fiber)
-        fiber.attachment = task
+        fiber.owner = task
         fiber.stack.pushChunkRunner()
         fiber.stack.insert(at: -arguments - 2)
         resume(fiber, arguments: arguments + 1)

@@ -48,7 +48,7 @@ public final class LuaHost: Interpreter {
         requests.host = .passUnretained(self)
         items.host = .passUnretained(self)
         sleepers.host = self
-        loop.attachment = self
+        loop.userInfo = self
         setHome(loop.handle)
     }
 
@@ -86,7 +86,7 @@ public final class LuaHost: Interpreter {
         for node in loop.allTimers { node.invalidate() }
         for item in loop.allItems { item.invalidate() }
         loop.dropRequests(of: requests)
-        if loop.attachment === self { loop.attachment = nil }
+        if loop.userInfo === self { loop.userInfo = nil }
     }
 
     /// Makes the loop, and what features keep, as new: between two tests.

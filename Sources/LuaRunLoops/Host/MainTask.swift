@@ -2,7 +2,7 @@ public import Lua
 internal import RunLoops
 
 /// A chunk that the host itself runs: the script, a `-e` text, a line at the prompt.
-public final class MainTask: FiberAttachment {
+public final class MainTask: FiberOwner {
     private unowned let host: LuaHost
     public private(set) var hasEnded = false
     public private(set) var hasFailed = false
@@ -63,7 +63,7 @@ public final class MainTask: FiberAttachment {
         fiber.cancelWait?(fiber)
         self.fiber = nil
         hasEnded = true
-        fiber.attachment = nil
+        fiber.owner = nil
         host.discard(fiber)
     }
 

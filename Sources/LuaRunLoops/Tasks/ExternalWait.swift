@@ -113,7 +113,7 @@ extension LuaHost {
     package static func end(
         _ number: UInt64, of handle: RunLoop.Handle, in modes: [RunLoop.Mode], with result: WaitResult
     ) {
-        handle.perform(in: modes) { loop in (loop.attachment as? LuaHost)?.endWait(number, with: result) }
+        handle.perform(in: modes) { loop in (loop.userInfo as? LuaHost)?.endWait(number, with: result) }
     }
 
     private func endWait(_ number: UInt64, with result: WaitResult) {

@@ -6,7 +6,7 @@ internal import RunLoops
 /// While it runs or waits, its fiber's stack holds its userdata, at index 2. When it has ended well its results become that
 /// userdata's user value, where they stay as long as somebody may ask for them; an error value is anchored as long. The fiber
 /// is free at once.
-final class LuaTask: FiberAttachment {
+final class LuaTask: FiberOwner {
     private unowned let host: LuaHost
     /// Another's, or nobody's, once the task has ended.
     let fiber: Fiber
@@ -54,7 +54,7 @@ final class LuaTask: FiberAttachment {
 
     override func ended(_ fiber: Fiber, results: Int32) {
         // From now on only its userdata holds it.
-        fiber.attachment = nil
+        fiber.owner = nil
         if results < 0 { hasFailed(fiber) } else { keep(results, fiber.stack) }
         isEnded = true
         endNumber = host.tasks.countEnd()

@@ -41,7 +41,7 @@ enum TaskBinding {
         box.site = call.site
         let task = LuaTask(host, fiber)
         box.hold(task)
-        fiber.attachment = task
+        fiber.owner = task
         fiber.runs(box, slot: 0)
         // Itself, the function, and its arguments.
         for index in 1..<(2 + arguments + 1) { stack.pushCopy(of: index) }

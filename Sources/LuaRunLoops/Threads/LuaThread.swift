@@ -111,7 +111,7 @@ package final class LuaThread: Sendable {
             }
         }
         handle.perform(in: [.common]) { loop in
-            (loop.attachment as? LuaHost)?.cancelAllTasks()
+            (loop.userInfo as? LuaHost)?.cancelAllTasks()
             loop.stopAll()
         }
         handle.stop()

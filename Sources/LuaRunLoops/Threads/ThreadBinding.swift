@@ -45,7 +45,7 @@ enum ThreadBinding {
         thread.whenEnded {
             // A failure that nobody waits for must come to light: see LuaTasks.
             guard thread.unobservedFailure != nil else { return }
-            handle.perform { loop in (loop.attachment as? LuaHost)?.tasks.findForgotten() }
+            handle.perform { loop in (loop.userInfo as? LuaHost)?.tasks.findForgotten() }
         }
         return call.answer(thread, Kinds.thread)
     }
@@ -66,7 +66,7 @@ enum ThreadBinding {
         if let refusal = call.refusalToWait(in: "thread:join") { return refusal }
         guard thread !== host.thread else { throw Misuse("a thread cannot wait for its own end") }
         // Only its function decides when a thread ends; other tasks may wait for whom they like.
-        let isFunction = host.thread != nil && host.current?.attachment is MainTask
+        let isFunction = host.thread != nil && host.current?.owner is MainTask
         if isFunction, timeout == nil, host.thread?.waits(for: thread) == false {
             throw Misuse("thread \"\(thread.name)\" waits for the end of this one")
         }
@@ -114,7 +114,7 @@ extension LuaThread {
             // A finalizer may be what brings us here: nothing touches Lua before the next pass.
             _ = thread.observe()
             host.loop.perform { [unowned(unsafe) loop = host.loop, site = thread.site] in
-                if let host = loop.attachment as? LuaHost { host.report(failure.of(threadMadeAt: site)) }
+                if let host = loop.userInfo as? LuaHost { host.report(failure.of(threadMadeAt: site)) }
             }
         }
     }
@@ -153,7 +153,7 @@ extension LuaHost {
     func reportFromThreads() -> @Sendable (Failure) -> Void {
         if let report = threads.report { return report }
         let handle = loop.handle
-        return { failure in handle.perform { loop in (loop.attachment as? LuaHost)?.report(failure) } }
+        return { failure in handle.perform { loop in (loop.userInfo as? LuaHost)?.report(failure) } }
     }
 
     func setPaths(_ path: String, _ nativePath: String) {
@@ -193,7 +193,7 @@ extension LuaHost {
         defer { source.invalidate() }
         let handle = loop.handle
         for thread in LuaThread.all where thread.keepsAlive {
-            thread.whenEnded { handle.perform { ($0.attachment as? LuaHost)?.threads.source?.invalidate() } }
+            thread.whenEnded { handle.perform { ($0.userInfo as? LuaHost)?.threads.source?.invalidate() } }
         }
         return loop.run() == .finished
     }

@@ -21,7 +21,7 @@ extension RunLoop {
         /// Called with what is wrong and concerns no call that waits.
         public var warned: ((RemotePort, String) -> Void)?
         /// For the owner's use.
-        public var attachment: AnyObject?
+        public var userInfo: AnyObject?
 
         let loop: RunLoop
         private let connection: MessageConnection

@@ -11,10 +11,11 @@ local concat = table.concat
 local getmetatable = debug.getmetatable
 local globals, package, print = _G, package, print
 
-local tokens = part "tokens"()
-local inspector = part "inspect"()
-local stdlib = part "stdlib"()
-local locals = part "locals"(tokens, guest)
+local KEYWORDS = part "keywords"()
+local tokens = part "prompt.tokens"(KEYWORDS)
+local inspector = part "prompt.inspect"(KEYWORDS)
+local stdlib = part "prompt.stdlib"()
+local locals = part "prompt.locals"(tokens, guest)
 local inspect = inspector.inspect
 
 local repl = { is_incomplete = locals.is_incomplete, close = locals.close }
@@ -29,7 +30,7 @@ local names = {}
 
 local reference
 local function get_reference()
-  reference = reference or part "reference"(annotations)
+  reference = reference or part "prompt.reference"(annotations)
   return reference
 end
 
@@ -253,8 +254,8 @@ local complete
 
 function repl.complete(text)
   if not complete then
-    local expressions = part "expressions"(locals, get_reference(), stdlib, names)
-    complete = part "complete"(tokens, expressions, locals, get_reference(), stdlib, names, list_directory, modes)
+    local expressions = part "prompt.expressions"(locals, get_reference(), stdlib, names)
+    complete = part "prompt.complete"(tokens, expressions, locals, get_reference(), stdlib, names, list_directory, modes)
   end
   return complete(text)
 end
@@ -263,7 +264,7 @@ local help
 
 -- The reference text for a name, a function or an object; or nil, and what there is instead.
 function repl.help(what, width)
-  help = help or part "help"(get_reference(), stdlib, names, inspector)
+  help = help or part "prompt.help"(get_reference(), stdlib, names, inspector)
   if type(what) == "string" then
     -- The user's own, unless it is a name that the reference knows.
     local text, message = help.text(what, width)

@@ -1,6 +1,7 @@
--- Shows values as text: called with nothing, returns the function that does it. Reads tables raw, so that looking at a value
--- runs none of its code; the exception is __tostring, whose errors are shown in place of the value.
+-- Shows values as text: called with the keywords of Lua, returns the function that does it. Reads tables raw, so that looking at
+-- a value runs none of its code; the exception is __tostring, whose errors are shown in place of the value.
 
+local KEYWORDS = ...
 local type, tostring, pcall, next, rawlen, rawget, rawequal = type, tostring, pcall, next, rawlen, rawget, rawequal
 local getmetatable, getinfo, getlocal, getupvalue = debug.getmetatable, debug.getinfo, debug.getlocal, debug.getupvalue
 local format, gsub, rep, match, find, sub, byte = string.format, string.gsub, string.rep, string.match, string.find,
@@ -8,10 +9,6 @@ local format, gsub, rep, match, find, sub, byte = string.format, string.gsub, st
 local concat, sort = table.concat, table.sort
 local math_type, huge, floor = math.type, math.huge, math.floor
 local status = coroutine.status
-
-local KEYWORDS = {}
-for word in ([[and break do else elseif end false for function goto if in local nil not or repeat return then true until
-  while]]):gmatch "%a+" do KEYWORDS[word] = true end
 
 -- At most so many entries of one table, so many in all, and so many keys that are sorted.
 local OF_ONE, IN_ALL, SORTED = 100, 1000, 20000

@@ -1,8 +1,6 @@
--- Cuts Lua text into tokens, finished or not.
+-- Cuts Lua text into tokens, finished or not. Called with the keywords of Lua.
 
-local KEYWORDS = {}
-for word in ([[and break do else elseif end false for function goto if in local nil not or repeat return then true until
-  while]]):gmatch "%a+" do KEYWORDS[word] = true end
+local KEYWORDS = ...
 
 local find, match, sub, byte = string.find, string.match, string.sub, string.byte
 

@@ -32,9 +32,7 @@ end
 
 values.sorted_keys = sorted_keys
 
-local KEYWORDS = {}
-for word in ([[and break do else elseif end false for function goto if in local nil not or repeat return then true until
-  while]]):gmatch "%a+" do KEYWORDS[word] = true end
+local KEYWORDS = require "runloop.keywords"
 
 local function is_name(key) return type(key) == "string" and key:match "^[%a_][%w_]*$" and not KEYWORDS[key] end
 

@@ -1,5 +1,5 @@
 /// A prompt cut into the rows that it takes. The text of the line begins behind the last of them.
-struct Prompt {
+struct PromptRows {
     /// At least one row; the last one has room for at least one more column.
     let rows: [[Cell]]
 

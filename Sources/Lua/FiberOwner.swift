@@ -1,0 +1,10 @@
+/// Who has given a fiber its work: told when that runs, waits and ends. Subclasses are the main chunk, tasks, tests, and what
+/// answers a message or a connection.
+open class FiberOwner {
+    public init() {}
+    /// It begins or goes on, or it has waited or ended.
+    open func runs(_ isRunning: Bool) {}
+    /// Ended, with `results` values on its stack, or, if that is -1, an error value. The fiber is used again as soon as this
+    /// returns: what is to be kept of them is put elsewhere.
+    open func ended(_ fiber: Fiber, results: Int32) {}
+}

@@ -62,6 +62,11 @@ void cl_pass_interrupt(cl_host *host, lua_State *L);
 /// The host is gone: signals have nobody to interrupt.
 void cl_drop_signals(cl_host *host);
 
+// missing.c
+/// For the Lua-written part: (a kind's methods, its name, what makes a message of that and a name) has calls of methods that there
+/// are not answered with that message.
+int cl_on_missing(lua_State *L);
+
 // guard.c
 /// Calls are looked at, because an interruption was raised inside of what catches errors.
 extern _Thread_local int cl_is_guarding;

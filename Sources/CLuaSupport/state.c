@@ -19,8 +19,10 @@ static void warn_off(void *data, const char *message, int to_be_continued);
 
 static int is_control(lua_State *L, const char *message, int to_be_continued) {
   if (to_be_continued || *message++ != '@') return 0;
-  if (strcmp(message, "off") == 0) lua_setwarnf(L, warn_off, L);
-  else if (strcmp(message, "on") == 0) lua_setwarnf(L, warn, L);
+  int is_on = strcmp(message, "on") == 0;
+  if (!is_on && strcmp(message, "off") != 0) return 1;
+  lua_setwarnf(L, is_on ? warn : warn_off, L);
+  cl_host_of(L)->warns = is_on;
   return 1;
 }
 

@@ -4,6 +4,8 @@
 // Swift frame is gone. Swift in its turn calls Lua through functions of protected.c, which run under lua_pcall.
 #include "private.h"
 
+#include <stdio.h>
+
 static const char raise_mark = 0, bytes_mark = 0;
 void *cl_raise_mark(void) { return (void *)&raise_mark; }
 void *cl_bytes_mark(void) { return (void *)&bytes_mark; }
@@ -206,10 +208,22 @@ static void push_entry(lua_State *L, const cl_entry *entry) {
 
 // Registering them ---------------------------------------------------------------------------------------------------
 
+// An object that the script has made and then forgotten to put to use. Nobody else would ever hear of it.
+static void warn_of_unused(lua_State *L, const cl_box *box) {
+  int line = 0;
+  const char *name = cl_site(cl_host_of(L), box->site, &line);
+  char text[LUA_IDSIZE + 160];
+  if (!name) return;
+  snprintf(text, sizeof text, "%s made at %s:%d was collected and had never been in a loop", box->kind->name, name, line);
+  lua_warning(L, text, 0);
+}
+
 // __gc: never runs code that touches Lua.
 static int collect(lua_State *L) {
   cl_box *box = cl_any_box_at(L, 1);
-  if (box && box->kind->collect) box->kind->collect(L);
+  if (!box) return 0;
+  if (cl_host_of(L)->warns && box->kind->is_unused && box->kind->is_unused(box)) warn_of_unused(L, box);
+  if (box->kind->collect) box->kind->collect(L);
   return 0;
 }
 
@@ -225,7 +239,7 @@ static int p_define_kind(lua_State *L) {
   lua_setfield(L, -2, "__name");
   lua_pushboolean(L, 0);
   lua_setfield(L, -2, "__metatable");
-  if (kind->collect) {
+  if (kind->collect || (host->warns && kind->is_unused)) {
     lua_pushcfunction(L, collect);
     lua_setfield(L, -2, "__gc");
   }

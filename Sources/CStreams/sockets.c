@@ -199,3 +199,26 @@ int net_socket_file(const char *path, uint64_t *device, uint64_t *number) {
   *number = status.st_ino;
   return 1;
 }
+
+int net_inherit(int fd) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  int flags = fcntl(fd, F_GETFD);
+  if (flags < 0 || fcntl(fd, F_SETFD, flags | FD_CLOEXEC) < 0) return -errno;
+  if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &value, &size) < 0) return NET_NO_SOCKET;
+  if (value == SOCK_DGRAM) return NET_DATAGRAM;
+  int listens = 0;
+  size = sizeof listens;
+  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens) return NET_LISTENER;
+  return NET_STREAM;
+}
+
+int net_share(int fd) {
+  int copy = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+  if (copy < 0) return -errno;
+  int flags = fcntl(copy, F_GETFL);
+  if (flags >= 0 && fcntl(copy, F_SETFL, flags | O_NONBLOCK) == 0) return copy;
+  int error = errno;
+  close(copy);
+  return -error;
+}

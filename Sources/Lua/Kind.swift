@@ -11,10 +11,12 @@ public struct Kind: @unchecked Sendable {
     ///   - values: the names of its user values: the Lua-written part finds them by these.
     ///   - methods: its `Library(of:)`. It is asked for when a state gets to know the kind: so methods may construct such objects.
     ///   - collect: called when the userdata is collected; it must not touch Lua. nil: it holds no object.
+    ///   - isUnused: gets the address of the object's head when it is collected: whether it was made for nothing, which those who
+    ///     have Lua's warnings on are told.
     public init(
         _ name: StaticString, payload: Int = 0, values: [StaticString] = [],
         methods: @escaping @Sendable @autoclosure () -> Library,
-        collect: LuaFunction? = nil
+        collect: LuaFunction? = nil, isUnused: (@convention(c) (UnsafeMutableRawPointer?) -> Int32)? = nil
     ) {
         let index = cl_next_kind()
         let names = UnsafeMutablePointer<UnsafePointer<CChar>?>.allocate(capacity: max(1, values.count))
@@ -23,7 +25,8 @@ public struct Kind: @unchecked Sendable {
         record.initialize(
             to: cl_kind(
                 name: name.pointer, index: index, size: MemoryLayout<cl_box>.size + payload,
-                user_values: Int32(values.count), value_names: names, collect: collect))
+                user_values: Int32(values.count), value_names: names, collect: collect,
+                is_unused: isUnused))
         self.methods = methods
     }
 

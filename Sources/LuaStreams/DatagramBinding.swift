@@ -55,9 +55,9 @@ enum DatagramBinding {
     }
 
     private enum Option: Int, Field {
-        case host, port, path, peer, reusePort, name, order, onMessage
+        case host, port, path, fd, peer, reusePort, name, order, onMessage
         static let names: [StaticString] = [
-            "host", "port", "path", "peer", "reuse_port", "name", "order", "on_message",
+            "host", "port", "path", "fd", "peer", "reuse_port", "name", "order", "on_message",
         ]
     }
 

@@ -44,10 +44,10 @@ enum ListenerBinding {
     }
 
     private enum Option: Int, Field {
-        case host, port, path, tls, backlog, maxConnections, reusePort, mode, name, order, highWater, maxQueue
+        case host, port, path, fd, tls, backlog, maxConnections, reusePort, mode, name, order, highWater, maxQueue
         case onConnection, onData, onEnd, onError, onTrouble
         static let names: [StaticString] = [
-            "host", "port", "path", "tls", "backlog", "max_connections", "reuse_port", "mode", "name", "order",
+            "host", "port", "path", "fd", "tls", "backlog", "max_connections", "reuse_port", "mode", "name", "order",
             "high_water", "max_queue", "on_connection", "on_data", "on_end", "on_error", "on_trouble",
         ]
     }

@@ -31,6 +31,7 @@ enum NetBinding {
             .init("datagram", constructs: DatagramBinding.kind) { thread in
                 Call.run(thread) { (call) throws(Misuse) in try DatagramBinding.make(call) }
             },
+            .init("inherited") { thread in Call.run(thread) { call in call.answer(InheritedSockets.all) } },
             .init("resolve") { thread in Call.run(thread) { (call) throws(Misuse) in try resolve(call) } },
         ])
 

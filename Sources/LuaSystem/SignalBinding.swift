@@ -51,7 +51,8 @@ final class SignalPort: RunLoop.EdgePort {
 
 enum SignalBinding {
     static let kind: Kind = Kind(
-        "signal", values: ItemBinding.Value.labels, methods: methods, collect: Kind.drop)
+        "signal", values: ItemBinding.Value.labels, methods: methods, collect: Kind.drop,
+        isUnused: ItemBinding.isUnused)
 
     private static let methods: Library = Library(
         of: kind,

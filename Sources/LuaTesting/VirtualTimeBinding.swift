@@ -104,7 +104,7 @@ enum VirtualTimeBinding {
     /// park(): the running task waits until somebody calls unpark(). That alone does not keep the loop running.
     private static func park(_ call: Call) -> Int32 {
         let host = call.luaHost
-        if let reason = host.reasonNotToWait(call.stack) { return call.raise("t.expect: \(reason)") }
+        if let reason = host.reason(notToWaitIn: call.stack) { return call.raise("t.expect: \(reason)") }
         guard let world = world(call), let fiber = host.beginWait(in: "t.expect", cancel: { _ in world.parked = nil })
         else { return call.raiseOutOfMemory() }
         world.parked = fiber

@@ -28,6 +28,17 @@ public final class Datagram: RunLoop.EdgePort {
         name: String = "", order: Int = 0, owner: StreamOwner? = nil
     ) throws(StreamFailure) {
         self.network = network
+        if case .inherited(let number)? = place {
+            var own = net_address()
+            let isThere = net_local_address(number, &own) == 0
+            family = isThere ? Int32(net_family_of(&own)) : 0
+            path = nil
+            socket = net_inherit(number) == Int32(NET_DATAGRAM.rawValue) ? net_share(number) : -EINVAL
+            super.init(name: name, order: order, owner: owner ?? network.owner)
+            guard socket < 0 else { return }
+            isOpen = false
+            throw StreamFailure("EINVAL", "it is no socket for datagrams (\(place?.text ?? ""))")
+        }
         let own = try Self.address(place)
         var other = try Self.address(peer)
         var family = NET_V4.rawValue

@@ -82,6 +82,10 @@ public final class Listener: RunLoop.EdgePort {
         self.options = options
         self.connectionOwner = connectionOwner
         super.init(name: name, order: order, owner: owner ?? network.owner)
+        if case .inherited(let number) = place {
+            try adopt(number)
+            return
+        }
         guard let addresses = place.addresses else {
             throw StreamFailure("ENOTFOUND", "not an address: ask for the name first (\(place.text))")
         }
@@ -134,6 +138,19 @@ public final class Listener: RunLoop.EdgePort {
             break
         }
         if sockets.isEmpty { throw last ?? StreamFailure("EADDRNOTAVAIL", "no address (\(place.text))") }
+    }
+
+    /// A descriptor of its own for a socket that listens already: whoever has handed that down, or serves it next, keeps it.
+    private func adopt(_ number: Int32) throws(StreamFailure) {
+        switch net_inherit(number) {
+        case Int32(NET_LISTENER.rawValue): break
+        case let error where error < 0: throw StreamFailure(errno: -error, place.text)
+        default: throw StreamFailure("EINVAL", "it is no socket that listens (\(place.text))")
+        }
+        let fd = net_share(number)
+        guard fd >= 0 else { throw StreamFailure(errno: -fd, place.text) }
+        sockets = [Socket(self, fd)]
+        if network.reserve < 0 { network.reserve = net_event() }
     }
 
     private func listen(_ address: net_address, bothFamilies: Bool) throws(StreamFailure) -> Int32 {

@@ -6,6 +6,8 @@ public enum Place: Equatable, Sendable {
     case host(String, port: Int)
     case path([UInt8])
     case abstract([UInt8])
+    /// A socket that somebody has handed down: the number of its descriptor.
+    case inherited(Int32)
 
     /// What is wrong with a text or a table that should name a place.
     public struct Mistake: Error { public let text: String }
@@ -16,6 +18,12 @@ public enum Place: Equatable, Sendable {
             let name = Array(bytes.dropFirst(5))
             self = name.first == UInt8(ascii: "@") ? .abstract(Array(name.dropFirst())) : .path(name)
             try check()
+            return
+        }
+        if text.hasPrefix(Self.inheritedPrefix), let number = Int32(text.dropFirst(Self.inheritedPrefix.count)),
+            number >= 0
+        {
+            self = .inherited(number)
             return
         }
         guard let colon = text.lastIndex(of: ":") else {
@@ -40,6 +48,9 @@ public enum Place: Equatable, Sendable {
         self = .host(host, port: port)
     }
 
+    /// No host has a space in it.
+    static let inheritedPrefix = "descriptor "
+
     private static func port(_ text: String) -> Int? {
         guard !text.isEmpty, text.utf8.count <= 5, text.utf8.allSatisfy({ (48...57).contains($0) }),
             let port = Int(text),
@@ -59,6 +70,7 @@ public enum Place: Equatable, Sendable {
                 throw Mistake(text: "a Unix socket's name has at most 107 bytes, this one \(name.count)")
             }
             if case .path = self, name.contains(0) { throw Mistake(text: "a path has no zero byte in it") }
+        case .inherited: break
         }
     }
 
@@ -70,6 +82,7 @@ public enum Place: Equatable, Sendable {
             return name.contains(":") ? "[\(name)]:\(port)" : "\(name):\(port)"
         case .path(let name): return "unix:" + String(decoding: name, as: UTF8.self)
         case .abstract(let name): return "unix:@" + String(decoding: name, as: UTF8.self)
+        case .inherited(let number): return Self.inheritedPrefix + "\(number)"
         }
     }
 
@@ -82,6 +95,7 @@ public enum Place: Equatable, Sendable {
         switch self {
         case .path(let name): return net_local(name, name.count, 0, &address) != 0 ? [address] : []
         case .abstract(let name): return net_local(name, name.count, 1, &address) != 0 ? [address] : []
+        case .inherited: return []
         case .host(let host, let port):
             // Of localhost every resolver says the same (RFC 6761), or ought to.
             let isLocal = host.isEmpty || host == "localhost" || host.hasSuffix(".localhost")

@@ -182,6 +182,7 @@ final class Session {
     }
 
     private func runMainLoop() -> Int32? {
+        host.isInLastRun = true
         var result = host.loop.run()
         if let status = ending { return status }
         if host.isShuttingDown {

@@ -67,6 +67,25 @@ struct KeepsAliveTests {
         #expect(script.journal.last?.hasPrefix("script:6: loops have add(), ") == true, "\(script.journal)")
     }
 
+    @Test("whether there is a method can be asked, as of anything in Lua")
+    func asked() throws {
+        let script = try TaskScript(
+            """
+            local t = rl.timer { delay = 1, callback = print }
+            local name = "rea" .. "d"
+            t:is_valid()
+            log(t.read, t[name], t[1], t.invalidate ~= nil, t.read and t:read() or "no reader")
+            local function call(o) return o:kill() end
+            log(select(2, pcall(call, t)))
+            log(select(2, pcall(function() local kill = t.kill; kill(t) end)))
+            """)
+        #expect(
+            script.journal == [
+                "nil nil nil true no reader", "script:5: timers have invalidate(), not kill()",
+                "script:7: attempt to call a nil value (local 'kill')",
+            ], "\(script.journal)")
+    }
+
     @Test("objects that have read ahead are ready while they are dirty, for waits and for ports")
     func dirty() throws {
         let script = try TaskScript(

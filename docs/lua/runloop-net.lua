@@ -17,6 +17,7 @@ local net = {}
 ---@field host? string a name or an address; `"*"`: all interfaces
 ---@field port? integer
 ---@field path? string of a Unix socket, instead of the two; beginning with `@`: an abstract one
+---@field fd? integer a socket that was handed down, instead: see `net.inherited`. It stays open when what serves it is closed
 
 ---Files are paths, or the text itself (PEM). Unless told otherwise, a client checks the server's certificate with those that the
 ---system believes in, or those of SSL_CERT_FILE and SSL_CERT_DIR.
@@ -143,6 +144,30 @@ function net.output() end
 ---The stream of descriptor 2.
 ---@return runloop.net.Stream
 function net.errors() end
+
+---A socket that the service manager has opened for this process.
+---@class runloop.net.Inherited
+---@field fd integer
+---@field name string as the manager calls it; or ""
+---@field kind "listener"|"stream"|"datagram"|"other"
+---@field address? string
+
+---The sockets that a service manager such as systemd has opened for this process, in the order of its units: socket activation,
+---sd_listen_fds(3). Empty if there are none, or they are another process's. From then on they are not handed to programs. A listener
+---is a place for `net.serve`, and what has an `fd` for `net.listener` and `net.datagram`; a stream is for `net.open(socket.fd)`.
+---
+---```lua
+---local net = require "runloop.net"
+---local where = net.inherited()[1] or 0
+---local server = assert(net.serve(where, function(stream) stream:write "hello\n" end))
+---print(server:port() > 0)
+---server:close()
+---```
+---```text
+---true
+---```
+---@return runloop.net.Inherited[]
+function net.inherited() end
 
 ---@class runloop.net.DatagramOptions: runloop.net.Place
 ---@field peer? runloop.net.Where it receives from there only, and sends there unless told otherwise

@@ -68,6 +68,7 @@ typedef struct cl_kind {
   int user_values;
   const char *const *value_names;  ///< of the user values, in order
   cl_function collect;  ///< __gc, or NULL; it must not touch Lua
+  int (*is_unused)(void *box);  ///< whether it was made for nothing, which is worth a warning when it is collected; or NULL
 } cl_kind;
 
 /// The head of every userdata of ours.
@@ -132,6 +133,8 @@ struct cl_host {
   struct cl_chunk *chunks, *full_chunks;   ///< with room for slabs, and without
   uint32_t cancelled;  ///< anchors the error value by which Lua code is cancelled, or 0
   int closing;         ///< finalizers run for the last time: every call of the API raises
+  int warns;           ///< Lua's warnings are on
+  int tells_calls;     ///< whether a call of a missing method can be told from a question for it: 1, -1, or 0: not tried yet
 };
 
 // Hosts.

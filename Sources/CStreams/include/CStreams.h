@@ -61,6 +61,12 @@ int net_accept(int fd, net_address *peer);
 int net_socket_error(int fd);
 int net_local_address(int fd, net_address *out);
 int net_peer_address(int fd, net_address *out);
+/// What a descriptor is that somebody has handed down.
+enum net_descriptor { NET_NO_SOCKET, NET_LISTENER, NET_STREAM, NET_DATAGRAM };
+/// And it closes on exec from now on. Negative: there is none.
+int net_inherit(int fd);
+/// Another number for it, which reads and writes without waiting.
+int net_share(int fd);
 int net_shutdown_output(int fd);
 /// Whether it was opened for writing only, as a pipe's end is.
 int net_is_write_only(int fd);

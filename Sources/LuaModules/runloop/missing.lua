@@ -11,13 +11,11 @@ local meant = {
   wait = "await", get = "await", result = "await", isvalid = "is_valid", send = "post", write = "post",
 }
 
-local function index(kind, name)
-  if type(name) ~= "string" then return nil end
+local function message(kind, name)
   local methods = methods_of(kind)
   local best = meant[name]
-  if not best or not methods[best] then
-    best = misuse.nearest(name, methods)
-  end
+  if best and not methods[best] then best = meant[best] end
+  if not best or not methods[best] then best = misuse.nearest(name, methods) end
   local there = best and best .. "()"
   if not there then
     local names = {}
@@ -25,7 +23,7 @@ local function index(kind, name)
     table.sort(names)
     there = table.concat(names, ", ")
   end
-  misuse.raise("%ss have %s, not %s()", kind, there, name)
+  return ("%ss have %s, not %s()"):format(kind, there, name)
 end
 
-return { index = index }
+return { message = message }

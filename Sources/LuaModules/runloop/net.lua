@@ -24,7 +24,11 @@ end
 
 -- host, port and path of a table, as one text.
 local function place_of_table(name, where)
-  local host, port, path = where.host, where.port, where.path
+  local host, port, path, fd = where.host, where.port, where.path, where.fd
+  if fd ~= nil then
+    if math.type(fd) == "integer" and fd >= 0 and fd < 2 ^ 31 then return "descriptor " .. fd end
+    wrong(name, "field 'fd'", "the number of a socket, as net.inherited has it", fd)
+  end
   if path ~= nil then
     if type(path) ~= "string" then wrong(name, "field 'path'", "a string", path) end
     if host ~= nil or port ~= nil then raise(name .. ": field 'path' excludes 'host' and 'port'") end
@@ -38,14 +42,18 @@ local function place_of_table(name, where)
   return host .. ":" .. text
 end
 
-local PLACE_FIELDS = { host = true, port = true, path = true }
+local PLACE_FIELDS = { host = true, port = true, path = true, fd = true }
+-- What net.inherited tells besides.
+local TOLD = { name = true, kind = true, address = true }
 
 local function place_of(name, where)
   if type(where) == "number" then return port_text(name, "argument #1", where) end
   if type(where) == "string" then return where end
   if type(where) ~= "table" then wrong(name, "argument #1", PLACE, where) end
   for field in next, where do
-    if not PLACE_FIELDS[field] then raise("%s: unknown field '%s' of argument #1 (there are: host, path, port)", name, tostring(field)) end
+    if not PLACE_FIELDS[field] and not (where.fd and TOLD[field]) then
+      raise("%s: unknown field '%s' of argument #1 (there are: fd, host, path, port)", name, tostring(field))
+    end
   end
   return place_of_table(name, where)
 end
@@ -54,6 +62,12 @@ local function check_options(name, number, options)
   if options == nil then return {} end
   if type(options) ~= "table" then wrong(name, "argument #" .. number, "an options table", options) end
   return options
+end
+
+local function only(name, options, known, there)
+  for field in next, options do
+    if not known[field] then raise("%s: unknown field '%s' (%s)", name, tostring(field), there) end
+  end
 end
 
 local FUNCTIONS = { "on_data", "on_end", "on_error", "on_open", "on_connection", "on_trouble" }
@@ -116,10 +130,13 @@ local function handshake(stream, settings, options, name, timeout)
   return nil, message, code
 end
 
+local function check_self(self, name)
+  if internals.kind(self) == "stream" then return end
+  raise("stream:%s: a stream is expected as self, got %s; call it with a colon", name, describe(self))
+end
+
 function methods.start_tls(self, options)
-  if internals.kind(self) ~= "stream" then
-    raise("stream:start_tls: a stream is expected as self, got " .. describe(self) .. "; call it with a colon")
-  end
+  check_self(self, "start_tls")
   options = check_options("stream:start_tls", 1, options)
   local server = options.server
   if server == nil then server = hidden.was_accepted(self) end
@@ -255,13 +272,13 @@ function net.stream(options)
   return native.stream(where, options, functions_of("net.stream", options), settings, name)
 end
 
-net.pair, net.memory = native.pair, native.memory
+net.pair, net.memory, net.inherited = native.pair, native.memory, native.inherited
 
 -- With neither address nor peer, the system chooses an address of IPv4's.
 function net.datagram(options)
   if type(options) ~= "table" then raise("net.datagram: an options table is expected, got " .. describe(options)) end
   local where
-  if options.port ~= nil or options.path ~= nil then where = place_of_table("net.datagram", options)
+  if options.port ~= nil or options.path ~= nil or options.fd ~= nil then where = place_of_table("net.datagram", options)
   elseif options.host ~= nil then raise("net.datagram: field 'host' needs field 'port'") end
   local peer = options.peer ~= nil and place_of("net.datagram", options.peer) or nil
   return native.datagram(where, peer, options)
@@ -288,16 +305,13 @@ local function descriptor(object)
 end
 
 local OPEN = { owns = true, name = true }
-
 function net.open(object, options)
   local fd = descriptor(object)
   if not fd or fd < 0 or fd > 0x7fffffff then
     raise("net.open: argument #1 must be a descriptor, an open file, or an object that has one, got " .. describe(object))
   end
   options = check_options("net.open", 2, options)
-  for field in next, options do
-    if not OPEN[field] then raise("net.open: unknown field '%s' (there are: name, owns)", tostring(field)) end
-  end
+  only("net.open", options, OPEN, "there are: name, owns")
   if options.owns ~= nil and type(options.owns) ~= "boolean" then wrong("net.open", "field 'owns'", "a boolean", options.owns) end
   if options.owns and type(object) ~= "number" then
     raise("net.open: field 'owns' is for numbers: a file's descriptor is the file's")
@@ -319,11 +333,8 @@ for fd, name in next, { [0] = "input", [1] = "output", [2] = "errors" } do
 end
 
 local next_line = hidden.next_line
-
 function methods.lines(self, options)
-  if internals.kind(self) ~= "stream" then
-    raise("stream:lines: a stream is expected as self, got " .. describe(self) .. "; call it with a colon")
-  end
+  check_self(self, "lines")
   if options == nil then return next_line, self end
   return function()
     local line, message = self:read_line(options)
@@ -333,9 +344,7 @@ function methods.lines(self, options)
 end
 
 function methods.chunks(self, options)
-  if internals.kind(self) ~= "stream" then
-    raise("stream:chunks: a stream is expected as self, got " .. describe(self) .. "; call it with a colon")
-  end
+  check_self(self, "chunks")
   return function()
     local bytes, message = self:read(nil, options)
     if not bytes and message then raise(message) end
@@ -350,27 +359,21 @@ local FAMILIES = { any = 0, ipv4 = 1, ipv6 = 2 }
 function net.resolve(name, options)
   if type(name) ~= "string" or name == "" or name:find "\0" then wrong("net.resolve", "argument #1", "a host's name", name) end
   options = check_options("net.resolve", 2, options)
-  for field in next, options do
-    if not RESOLVE[field] then raise("net.resolve: unknown field '%s' (there are: family, timeout)", tostring(field)) end
-  end
+  only("net.resolve", options, RESOLVE, "there are: family, timeout")
   local family = FAMILIES[options.family or "any"]
   if not family then wrong("net.resolve", "field 'family'", '"any", "ipv4" or "ipv6"', options.family) end
   return native.resolve(name, family, options.timeout)
 end
 
 -- Copying ------------------------------------------------------------------------------------------------------------
-
 local COPY = { max = true }
-
 function net.copy(from, to, options)
   for number, stream in next, { from, to } do
     if internals.kind(stream) ~= "stream" then wrong("net.copy", "argument #" .. number, "a stream", stream) end
   end
   if internals.kind(to) ~= "stream" then wrong("net.copy", "argument #2", "a stream", to) end
   options = check_options("net.copy", 3, options)
-  for field in next, options do
-    if not COPY[field] then raise("net.copy: unknown field '%s' (there is: max)", tostring(field)) end
-  end
+  only("net.copy", options, COPY, "there is: max")
   local left = options.max or math.huge
   if type(left) ~= "number" or left < 0 then wrong("net.copy", "field 'max'", "a number of bytes, 0 or more", left) end
   local count = 0

@@ -304,10 +304,10 @@ rl.on_shutdown, rl.shutdown = later("shutdown", "on_shutdown"), later("shutdown"
 rl.blocking, rl.pool = later("pool", "blocking"), later("pool", "pool")
 rl.at, rl.debounce, rl.throttle = later("timing", "at"), later("timing", "debounce"), later("timing", "throttle")
 
-local missing = later("missing", "index")
+local missing = later("missing", "message")
 for _, kind in ipairs { "timer", "source", "fd_port", "observer", "loop", "task", "thread", "port", "message_port",
     "remote_port" } do
-  setmetatable(internals.methods(kind), { __index = function(_, name) return missing(kind, name) end })
+  internals.on_missing(internals.methods(kind), kind, missing)
 end
 
 -- Observers ----------------------------------------------------------------------------------------------------------

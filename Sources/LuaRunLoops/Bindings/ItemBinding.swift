@@ -56,6 +56,19 @@ package enum ItemBinding {
         return 1
     }
 
+    /// One of its own flags: it is, or was, in a mode.
+    static let wasInLoop: UInt32 = 1
+
+    /// Whether it can still call back, and has never been where it could. Those from other threads were made nowhere here.
+    package static let isUnused: @convention(c) (UnsafeMutableRawPointer?) -> Int32 = { head in
+        guard let head else { return 0 }
+        let box = Box(head)
+        guard box.isFilled, box.site != 0, box.flags & wasInLoop == 0 else { return 0 }
+        let object = box.object(as: AnyObject.self)
+        let item = (object as? SharedItem)?.item ?? object as? RunLoop.Item
+        return item?.isValid == true ? 1 : 0
+    }
+
     /// The same, and adds it to the modes that the options give.
     static func fill(_ call: Call, _ box: Box, _ item: RunLoop.Item, _ stay: Stay) throws(Misuse) -> Int32 {
         if !stay.keepsAlive { item.keepsAlive = false }

@@ -5,13 +5,16 @@ internal import RunLoops
 package enum Kinds {
     package static let timer: Kind = Kind(
         "timer", payload: MemoryLayout<RunLoop.TimerNode>.size, values: TimerBinding.Value.labels,
-        methods: TimerBinding.methods)
+        methods: TimerBinding.methods, isUnused: TimerBinding.isUnused)
     static let source: Kind = Kind(
-        "source", values: SourceBinding.Value.labels, methods: SourceBinding.methods, collect: Kind.drop)
+        "source", values: SourceBinding.Value.labels, methods: SourceBinding.methods, collect: Kind.drop,
+        isUnused: ItemBinding.isUnused)
     static let fdPort: Kind = Kind(
-        "fd_port", values: FDPortBinding.Value.labels, methods: FDPortBinding.methods, collect: Kind.drop)
+        "fd_port", values: FDPortBinding.Value.labels, methods: FDPortBinding.methods, collect: Kind.drop,
+        isUnused: ItemBinding.isUnused)
     static let observer: Kind = Kind(
-        "observer", values: ItemBinding.Value.labels, methods: ObserverBinding.methods, collect: Kind.drop)
+        "observer", values: ItemBinding.Value.labels, methods: ObserverBinding.methods, collect: Kind.drop,
+        isUnused: ItemBinding.isUnused)
     static let loop: Kind = Kind("loop", methods: LoopBinding.methods, collect: Kind.drop)
     static let request: Kind = Kind(
         "request", payload: MemoryLayout<UInt64>.size, values: ItemBinding.Value.labels,
@@ -20,11 +23,12 @@ package enum Kinds {
         "task", values: TaskBinding.Value.labels, methods: TaskBinding.methods, collect: Kind.drop)
     static let thread: Kind = Kind("thread", methods: ThreadBinding.methods, collect: Kind.drop)
     static let port: Kind = Kind(
-        "port", values: ItemBinding.Value.labels, methods: PortBinding.methods, collect: Kind.drop)
+        "port", values: ItemBinding.Value.labels, methods: PortBinding.methods, collect: Kind.drop,
+        isUnused: ItemBinding.isUnused)
     static let threadRequest: Kind = Kind("request", methods: ThreadRequestBinding.methods, collect: Kind.drop)
     static let messagePort: Kind = Kind(
         "message_port", values: MessagePortBinding.Value.labels, methods: MessagePortBinding.methods,
-        collect: Kind.drop)
+        collect: Kind.drop, isUnused: ItemBinding.isUnused)
     static let remotePort: Kind = Kind("remote_port", methods: RemotePortBinding.methods, collect: Kind.drop)
     static let condition: Kind = Kind("condition", methods: ConditionBinding.methods, collect: Kind.drop)
 

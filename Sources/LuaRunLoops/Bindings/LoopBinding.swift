@@ -118,6 +118,7 @@ enum LoopBinding {
         if loop.depth >= deepest { throw Misuse("too many runs inside each other (\(deepest))") }
         let host = call.luaHost
         guard host.endingStatus != nil else { return nil }
+        if host.isLeavingForGood { throw Misuse(LuaHost.tooLate) }
         // A script that catches the error and tries again would keep it from that.
         host.interruptToEnd()
         return call.raiseInterruption()

@@ -44,6 +44,7 @@ package final class LuaItems: RunLoop.ItemOwner {
         guard let box = stack.box(index) else { return false }
         box.slot = stack.anchor(index)
         guard box.slot != 0 else { return false }
+        box.flags |= ItemBinding.wasInLoop
         item.context = Int(bitPattern: box.address)
         return true
     }

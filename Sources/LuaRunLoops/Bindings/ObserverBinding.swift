@@ -35,10 +35,13 @@ enum ObserverBinding {
         let items = call.luaHost.items
         let observer = RunLoop.Observer(activities, repeats: repeats, order: order, name: name, owner: items) {
             observer, activity in
-            items.call(observer) { host, stack in
-                host.texts.push(activity, onto: stack)
-                return 1
+            let call = {
+                items.call(observer) { host, stack in
+                    host.texts.push(activity, onto: stack)
+                    return 1
+                }
             }
+            if activity == .exit { items.host._withUnsafeGuaranteedRef { $0.whileLeaving(call) } } else { call() }
         }
         return try ItemBinding.fill(call, box, observer, stay)
     }

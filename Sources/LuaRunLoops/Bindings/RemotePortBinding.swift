@@ -96,7 +96,7 @@ enum RemotePortBinding {
             if host.endingStatus != nil { return call.raiseInterruption() }
             return answer(call, result, isRequest: true)
         }
-        if let reason = host.reasonNotToWait(call.stack) { throw Misuse(reason) }
+        if let reason = host.reason(notToWaitIn: call.stack) { throw Misuse(reason) }
         let conversation = remote.request(
             id, Array(bytes), sendTimeout: sendTimeout, replyTimeout: replyTimeout, modes: host.waitingModes)
         return try wait(call, conversation, in: "remote_port:request", isRequest: true)
@@ -128,7 +128,7 @@ enum RemotePortBinding {
     ) throws(Misuse) -> Int32 {
         if let result = conversation.result { return answer(call, result, isRequest: isRequest) }
         let host = call.luaHost
-        if let reason = host.reasonNotToWait(call.stack) {
+        if let reason = host.reason(notToWaitIn: call.stack) {
             conversation.cancel()
             throw Misuse(reason)
         }

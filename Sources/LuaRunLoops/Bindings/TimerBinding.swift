@@ -90,6 +90,13 @@ enum TimerBinding {
         return 1
     }
 
+    /// Whether it is to fire, and has never been where it could.
+    static let isUnused: @convention(c) (UnsafeMutableRawPointer?) -> Int32 = { head in
+        guard let head else { return 0 }
+        let node = node(Box(head))
+        return node.pointee.isValid && !node.pointee.wasScheduled ? 1 : 0
+    }
+
     /// `spread` extra arguments and no others: the callback does not get `missed`.
     private static let oneLine: UInt32 = 1
 

@@ -31,6 +31,10 @@ public final class LuaHost: Interpreter {
     var texts = CallbackTexts()
     /// Seconds since 1970.
     public var wallClock: Double { loop.wallClock }
+    /// The loop's run is the last that the program, or the thread, has for it.
+    package var isInLastRun = false
+    /// How many runs there are inside each other while the observers of the end of the innermost are called; 0: they are not.
+    var depthLeft = 0
     /// Also for the states of its threads.
     var ignoresEnvironment = false
     /// The script and its arguments.

@@ -105,12 +105,12 @@ extension Call {
     }
 
     /// Whether a wait that began now would.
-    package var mayWait: Bool { withHost { $0.reasonNotToWait(stack) == nil } }
+    package var mayWait: Bool { withHost { $0.reason(notToWaitIn: stack) == nil } }
 
     /// What to return if the running task must not wait, or has been cancelled while it ran; nil if it may.
     package func refusalToWait(in name: StaticString) -> Int32? {
         let host = luaHost
-        if let reason = host.reasonNotToWait(stack) { return raise("\(name): \(reason)") }
+        if let reason = host.reason(notToWaitIn: stack) { return raise("\(name): \(reason)") }
         guard let fiber = host.current, fiber.isToBeCancelled else { return nil }
         fiber.isToBeCancelled = false
         host.push(stack, slot: host.cancelled)

@@ -235,7 +235,10 @@ package final class LuaThread: Sendable {
             }
         }
         // As a script's: what it has put into its loop is served until nothing is left.
-        if case .results? = result.withLock({ $0 }), !isCancelled, !host.threads.wasStopped { _ = host.loop.run() }
+        if case .results? = result.withLock({ $0 }), !isCancelled, !host.threads.wasStopped {
+            host.isInLastRun = true
+            _ = host.loop.run()
+        }
         return result.withLock { $0 } ?? .failure(nil, Failure("it ended without a result"))
     }
 }

@@ -60,6 +60,8 @@ extension RunLoop {
         }
 
         public var isScheduled: Bool { queue != nil }
+        /// It is, or was, in a mode.
+        public var wasScheduled: Bool { age != 0 }
         public var repeats: Bool { interval > 0 }
 
         /// At most half the interval, so that a repeating timer never falls behind its grid.

@@ -1,0 +1,26 @@
+internal import CStreams
+
+/// A descriptor that whoever has started this process has handed down to it.
+public struct InheritedSocket {
+    public enum Kind: String, Sendable { case listener, stream, datagram, other }
+
+    public let descriptor: Int32
+    public let kind: Kind
+    /// Its own: "127.0.0.1:80", "unix:/run/door".
+    public let address: String?
+
+    /// From now on it is not handed down any further. nil: there is no such descriptor.
+    public init?(descriptor: Int32) {
+        let found = net_inherit(descriptor)
+        guard found >= 0 else { return nil }
+        self.descriptor = descriptor
+        switch UInt32(found) {
+        case NET_LISTENER.rawValue: kind = .listener
+        case NET_STREAM.rawValue: kind = .stream
+        case NET_DATAGRAM.rawValue: kind = .datagram
+        default: kind = .other
+        }
+        var own = net_address()
+        address = kind != .other && net_local_address(descriptor, &own) == 0 ? SmallAddress.text(&own) : nil
+    }
+}

@@ -1,0 +1,93 @@
+import Testing
+
+/// What nobody would hear of: objects that are never put to use, and observers of the end that want to go on.
+@Suite("Forgotten") struct ForgottenTests {
+    private static let objects = [
+        "rl.timer { delay = 1, callback = print }": "timer", "rl.source { name = 's' }": "source",
+        "rl.port()": "port", "rl.observer { activities = 'all', callback = print }": "observer",
+        "rl.fd_port { fd = 0, callback = print }": "fd_port",
+        "rl.message_port { name = 'com.example.forgotten', callback = print }": "message_port",
+        "require 'runloop.process'.signal { name = 'HUP', callback = print }": "signal",
+    ]
+
+    @Test("with -W, whoever was never in a loop is told of when it is collected", arguments: objects.keys.sorted())
+    func warned(object: String) throws {
+        let kind = Self.objects[object] ?? ""
+        try Binary.withDirectory { directory in
+            let script =
+                "local rl = require 'runloop'\nlocal a = \(object)\na = nil\ncollectgarbage()\nprint 'collected'\n"
+            let environment = ["XDG_RUNTIME_DIR": directory]
+            let told = try Binary.run(["-W", "-"], input: script, environment: environment)
+            #expect(
+                told.errors == "Lua warning: \(kind) made at stdin:2 was collected and had never been in a loop\n",
+                "\(told)")
+            let quiet = try Binary.run(["-"], input: script, environment: environment)
+            #expect(quiet.errors == "" && quiet.output == "collected\n", "\(quiet)")
+        }
+    }
+
+    @Test("at the end of the program, too; but not of what was used, or given up")
+    func used() throws {
+        let script = """
+            local rl = require "runloop"
+            local loop = rl.current()
+            local timer = rl.timer { delay = 0, callback = function() end }
+            loop:add(timer)
+            local source = rl.source {}
+            loop:add(source, "never run")
+            loop:remove(source, "never run")
+            local given_up = rl.timer { delay = 1, callback = print }
+            given_up:invalidate()
+            rl.after(0, function() end)
+            rl.at(rl.time(), function() end)
+            pcall(rl.timer, { delay = 1 })
+            local kept = rl.timer { delay = 1, callback = print }
+            """
+        let run = try Binary.run(["-W", "-"], input: script)
+        #expect(
+            run.errors == "Lua warning: timer made at stdin:13 was collected and had never been in a loop\n", "\(run)")
+        #expect(run.status == 0)
+    }
+
+    @Test("an observer of the program's last exit that waits is told that nobody would go on with it")
+    func waits() throws {
+        let script = """
+            local rl = require "runloop"
+            rl.observe({ "exit" }, function() print "exit" rl.sleep(0.01) print "after" end)
+            rl.after(0, function() end)
+            """
+        let run = try Binary.run(["-"], input: script)
+        #expect(run.output == "exit\n" && run.status == 1, "\(run)")
+        #expect(run.errors.contains("stdin:2: rl.sleep: the loop's last run is over"), "\(run)")
+        #expect(run.errors.contains("rl.on_shutdown"), "\(run)")
+    }
+
+    @Test("and so is one that runs the loop after SIGTERM")
+    func runs() throws {
+        let script = """
+            local rl = require "runloop"
+            rl.observe({ "exit" }, function() print "exit" rl.run { timeout = 60 } print "after" end)
+            rl.after(0.01, function() io.popen("kill -TERM $PPID"):close() end)
+            rl.after(60, print)
+            """
+        let run = try Binary.run(["-"], input: script, timeout: 30)
+        #expect(run.output == "exit\n" && run.signal == 15, "\(run)")
+        #expect(run.errors.contains("stdin:2: rl.run: the loop's last run is over"), "\(run)")
+    }
+
+    @Test("where the loop runs on, exit observers wait as everybody does")
+    func goesOn() throws {
+        let script = """
+            local rl = require "runloop"
+            local observer = rl.observe({ "exit" }, function(observer)
+              observer:invalidate()
+              rl.sleep(0.01)
+              print("after", rl.run { mode = "inner", timeout = 0 })
+            end)
+            rl.after(0, function() end)
+            print(rl.run())
+            """
+        let run = try Binary.run(["-"], input: script)
+        #expect(run.output == "finished\nafter\tfinished\n" && run.errors == "", "\(run)")
+    }
+}

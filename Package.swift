@@ -53,7 +53,7 @@ let package = Package(
         // runloop.json and runloop.http.
         .target(name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON", "CLuaHTTP"], swiftSettings: swift),
         // Recordings of what loops did: files, and the page that shows them.
-        .target(name: "CTracing", exclude: ["page.html"], cSettings: c),
+        .target(name: "CTracing", exclude: ["page"], cSettings: c),
         .target(name: "Tracing", dependencies: ["Linux", "HTTP", "CTracing"], swiftSettings: swift),
         .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
         .executableTarget(

@@ -1,8 +1,29 @@
 // Read-only data that nothing points to: a program that makes no recording never touches it.
 #include "CTracing.h"
 
+// One page of several files, put one behind the other.
 static const char page[] = {
-#embed "page.html"
+#embed "page/head.html"
+    ,
+#embed "page/style.css"
+    ,
+#embed "page/body.html"
+    ,
+#embed "page/reading.js"
+    ,
+#embed "page/drawing.js"
+    ,
+#embed "page/moving.js"
+    ,
+#embed "page/words.js"
+    ,
+#embed "page/findings.js"
+    ,
+#embed "page/table.js"
+    ,
+#embed "page/hands.js"
+    ,
+#embed "page/end.html"
 };
 
 const char *tracing_page(size_t *length) {

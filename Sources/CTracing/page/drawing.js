@@ -1,0 +1,298 @@
+// ---- What is shown ----
+
+const HEAD = 20, RULER = 22, GAP = 10, LABEL = 112, LATE = 1e6;
+let ROW = 18;  // as high as there is room
+let from = 0, to = 1, chosen = null, hovered = null, showsArrows = false, found = null, scroll = 0, ruler = null, wanted = false;
+const canvas = $("lanes"), overview = $("overview");
+
+const label = n => names.get(n) || { kind: "other", text: n ? "#" + n : "", place: "" };
+const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+let theme = {};
+function readTheme() { theme = Object.fromEntries(["back", "panel", "line", "text", "faint", "accent", "chosen"].map(n => [n, css("--" + n)])); }
+
+// With as many digits as tell something.
+const duration = ns => spelled(ns).replace(/\.0+ /, " ");
+function spelled(ns) {
+  const size = Math.abs(ns);
+  if (size >= 1e9) return (ns / 1e9).toFixed(size >= 1e10 ? 2 : 3) + " s";
+  if (size >= 1e6) return (ns / 1e6).toFixed(size >= 1e8 ? 1 : 2) + " ms";
+  if (size >= 1e3) return (ns / 1e3).toFixed(size >= 1e5 ? 0 : 1) + " µs";
+  return ns.toFixed(0) + " ns";
+}
+const moment = ns => ((ns - first) / 1e9).toFixed(to - from < 1e6 ? 9 : 6) + " s";
+const lateness = (l, i) => l.due[i] ? Math.max(0, l.start[i] - l.due[i]) : 0;
+
+function laneHeight(l) { return HEAD + Math.max(1, l.rows) * ROW + 6; }
+let sorted = null;
+function lanes() { return sorted && sorted.length === threads.size ? sorted : sorted = [...threads.values()].sort((a, b) => a.number - b.number); }
+function layout() {
+  const rows = lanes().reduce((n, l) => n + Math.max(1, l.rows), 0);
+  ROW = Math.max(18, Math.min(30, Math.floor((height - RULER - lanes().length * (HEAD + 6 + GAP)) / rows)));
+  let y = RULER - scroll;
+  for (const l of lanes()) { l.y = y; l.height = laneHeight(l); y += l.height + GAP; }
+  return y + scroll;
+}
+const x = time => LABEL + (time - from) / (to - from) * (width - LABEL);
+const timeAt = px => from + (px - LABEL) / (width - LABEL) * (to - from);
+let width = 800, height = 400;
+
+function fit(element) {
+  const box = element.getBoundingClientRect(), scale = window.devicePixelRatio || 1;
+  element.width = Math.max(1, Math.round(box.width * scale)); element.height = Math.max(1, Math.round(box.height * scale));
+  const c = element.getContext("2d");
+  c.setTransform(scale, 0, 0, scale, 0, 0);
+  return [c, box.width, box.height];
+}
+
+function redraw() { if (!wanted) { wanted = true; requestAnimationFrame(() => { wanted = false; draw(); }); } }
+
+let drawn = null;
+function draw() {
+  const [c, w, h] = fit(canvas);
+  width = w; height = h;
+  const bottom = layout();
+  if (scroll > Math.max(0, bottom - h)) { scroll = Math.max(0, bottom - h); layout(); }
+  c.fillStyle = theme.back; c.fillRect(0, 0, w, h);
+  c.font = "12px system-ui, sans-serif"; c.textBaseline = "middle";
+  drawn = [];
+  for (const l of lanes()) if (l.y < h && l.y + l.height > RULER) drawLane(c, l);
+  drawRuler(c);
+  if (showsArrows) drawAllArrows(c);
+  if (chosen) drawChosen(c);
+  if (ruler) drawMeasure(c);
+  drawOverview();
+}
+
+function clip(text, c, room) {
+  if (room < 12) return "";
+  if (c.measureText(text).width <= room) return text;
+  let n = Math.max(0, Math.floor(text.length * room / c.measureText(text).width) - 1);
+  while (n > 1 && c.measureText(text.slice(0, n) + "…").width > room) n--;
+  return n > 2 ? text.slice(0, n) + "…" : "";
+}
+
+function drawRuler(c) {
+  c.fillStyle = theme.panel; c.fillRect(0, 0, width, RULER);
+  c.strokeStyle = theme.line; c.fillStyle = theme.faint; c.textAlign = "left";
+  let step = 10 ** Math.floor(Math.log10((to - from) / (width - LABEL) * 110));
+  for (const factor of [1, 2, 5, 10]) if (step * factor / (to - from) * (width - LABEL) > 90) { step *= factor; break; }
+  for (let t = Math.ceil((from - first) / step) * step + first; t < to; t += step) {
+    const px = Math.round(x(t)) + .5;
+    if (px < LABEL) continue;
+    c.beginPath(); c.moveTo(px, 14); c.lineTo(px, height); c.globalAlpha = .5; c.stroke(); c.globalAlpha = 1;
+    c.fillText(t - first === 0 ? "0" : duration(t - first), px + 3, 9);
+  }
+}
+
+function drawLane(c, l) {
+  const top = l.y, right = width;
+  c.save();
+  c.beginPath(); c.rect(0, RULER, width, height); c.clip();
+  c.strokeStyle = theme.line; c.strokeRect(-1, top + .5, width + 2, l.height);
+  c.beginPath(); c.rect(LABEL, RULER, width, height); c.clip();
+  // Modes are the ground, runs inside runs lie on it.
+  let before = -Infinity;
+  const nothing = (to - from) / (width - LABEL) / 2;
+  for (const run of l.runs) {
+    if (run.end < from || run.start > to || run.end - run.start < nothing && run.start - before < nothing) continue;
+    before = run.start;
+    const a = Math.max(LABEL, x(run.start)), b = Math.min(right, x(run.end)), y = top + 1 + (run.row ? HEAD + run.row * ROW - 2 : 0);
+    c.fillStyle = ground(run.mode); c.globalAlpha = run.row ? .4 : .3;
+    c.fillRect(a, y, Math.max(1, b - a), top + l.height - y);
+    c.globalAlpha = 1;
+  }
+  drawSleep(c, l);
+  for (const run of l.runs) {
+    if (run.end < from || run.start > to || run.end - run.start < 30 * 2 * nothing) continue;
+    const a = Math.max(LABEL, x(run.start)), b = Math.min(right, x(run.end)), y = top + 1 + (run.row ? HEAD + run.row * ROW - 2 : 0);
+    if (b - a > 30) { c.fillStyle = theme.faint; c.textAlign = "left"; c.fillText(clip(label(run.mode).text, c, b - a - 8), a + 4, run.row ? y + l.height - (y - top) - 8 : y + 9); }
+  }
+  // What is awake gets a line.
+  drawAwake(c, l, top + HEAD - 3);
+  for (let row = 0; row < l.byRow.length; row++) drawRow(c, l, row, top + HEAD + row * ROW);
+  for (const mark of l.marks) {
+    if (mark.time < from || mark.time > to) continue;
+    const px = x(mark.time);
+    c.fillStyle = COLORS.span; c.beginPath(); c.moveTo(px, top + HEAD); c.lineTo(px - 4, top + HEAD - 8); c.lineTo(px + 4, top + HEAD - 8); c.fill();
+    c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(label(mark.object).text, px + 6, top + HEAD - 7);
+  }
+  c.restore();
+  c.fillStyle = theme.panel; c.fillRect(0, Math.max(RULER, top + 1), LABEL - 4, l.height - 1 - Math.max(0, RULER - top - 1));
+  c.save(); c.beginPath(); c.rect(0, RULER, LABEL - 8, height); c.clip();
+  c.fillStyle = theme.text; c.textAlign = "left"; c.font = "600 12px system-ui, sans-serif"; c.fillText(clip(l.name, c, LABEL - 16), 8, top + 11);
+  c.font = "11px system-ui, sans-serif"; c.fillStyle = theme.faint;
+  const span = last - first || 1, share = 1 - (asleepBefore(l, to) - asleepBefore(l, from)) / Math.max(1, Math.min(to, last) - Math.max(from, first));
+  c.fillText("awake " + (Math.max(0, Math.min(1, share)) * 100).toFixed(share < .1 ? 1 : 0) + " %", 8, top + 27);
+  c.restore();
+  c.font = "12px system-ui, sans-serif";
+}
+
+// Sleep is emptiness: little of the ground is left.
+function drawSleep(c, l) {
+  const low = Math.max(0, upper(l.wakes, from) - 1), high = upper(l.sleeps, to), y = l.y + 1, h = l.height - 1;
+  c.fillStyle = theme.back;
+  if (high - low > 2 * (width - LABEL)) {
+    for (let px = LABEL; px < width; px++) {
+      const a = timeAt(px), b = timeAt(px + 1);
+      c.globalAlpha = .78 * Math.max(0, Math.min(1, (asleepBefore(l, b) - asleepBefore(l, a)) / (b - a))); c.fillRect(px, y, 1, h);
+    }
+  } else {
+    c.globalAlpha = .78;
+    for (let i = low; i < high; i++) { const a = Math.max(LABEL, x(l.sleeps[i])), b = Math.min(width, x(l.wakes[i])); if (b > a) c.fillRect(a, y, b - a, h); }
+  }
+  c.globalAlpha = 1;
+}
+
+const grounds = new Map();
+function ground(mode) {
+  if (!grounds.has(mode)) grounds.set(mode, GROUNDS[grounds.size % GROUNDS.length]);
+  return grounds.get(mode);
+}
+
+function drawAwake(c, l, y) {
+  c.fillStyle = theme.faint; c.globalAlpha = .55;
+  if (!l.sleeps.length) { c.globalAlpha = 1; return; }
+  const first = Math.max(0, upper(l.wakes, from) - 1), end = upper(l.sleeps, to);
+  if (end - first > 3 * (width - LABEL)) {
+    for (let px = LABEL; px < width; px++) {
+      const a = timeAt(px), b = timeAt(px + 1), share = 1 - (asleepBefore(l, b) - asleepBefore(l, a)) / (b - a);
+      if (share > 0) c.fillRect(px, y + 2 - 2 * share, 1, 2 * share);
+    }
+  } else {
+    let awake = first > 0 ? l.wakes[first - 1] : l.runs.length ? l.runs[0].start : from;
+    for (let i = first; i <= end; i++) {
+      const until = i < l.sleeps.length ? l.sleeps[i] : last;
+      const a = Math.max(LABEL, x(awake)), b = Math.min(width, x(until));
+      if (b >= a) c.fillRect(a, y, Math.max(.5, b - a), 2);
+      if (i < l.wakes.length) awake = l.wakes[i];
+    }
+  }
+  c.globalAlpha = 1;
+}
+
+function drawRow(c, l, row, y) {
+  const { index, start, levels } = l.byRow[row];
+  let low = Math.max(0, upper(start, from) - 1), high = upper(start, to);
+  if (high - low > 2 * (width - LABEL)) {
+    let level = 0, n = (high - low) / 4;
+    while (level + 1 < levels.length && n / 4 > 2 * (width - LABEL)) { level++; n /= 4; }
+    if (levels[level]) return drawLevel(c, levels[level], y);
+  }
+  for (let n = low; n < high; n++) {
+    const i = index[n], a = x(l.start[i]), b = x(l.end[i]);
+    if (b < LABEL || a > width) continue;
+    const kind = label(l.object[i]), late = lateness(l, i), left = Math.max(LABEL, a), w = Math.max(b - left, 1.5);
+    if (late > 0) {  // a tail from the due date
+      const due = Math.max(LABEL, x(l.due[i]));
+      if (a - due > 1) {
+        c.fillStyle = late >= LATE ? "#d55e00" : theme.faint; c.globalAlpha = .45;
+        c.fillRect(due, y + ROW / 2 - 3, a - due, 4); c.fillRect(due, y + 3, 2, ROW - 8); c.globalAlpha = 1;
+      }
+    }
+    c.fillStyle = COLORS[kind.kind]; c.globalAlpha = found && !found(kind) ? .2 : 1;
+    c.fillRect(left, y, w, ROW - 2);
+    if (l.state[i] & FAILED) { c.fillStyle = "#d00000"; c.fillRect(left, y, w, 3); }
+    if (w > 26) { c.fillStyle = "#ffffff"; if (["timer", "span", "task", "observer"].includes(kind.kind)) c.fillStyle = "#000000"; c.textAlign = "left"; c.fillText(boxText(c, kind.text, l.end[i] - l.start[i], w - 6), left + 3, y + ROW / 2 - 1); }
+    c.globalAlpha = 1;
+    if (drawn.length < 20000) drawn.push([l, i, left, y, w]);
+  }
+}
+
+function boxText(c, text, time, room) {
+  const long = text + "  " + duration(time);
+  return c.measureText(long).width <= room ? long : clip(text, c, room);
+}
+
+function drawLevel(c, level, y) {
+  const low = Math.max(0, upper(level.from, from) - 1), high = upper(level.from, to);
+  for (let i = low; i < high; i++) {
+    const a = Math.max(LABEL, x(level.from[i])), b = x(level.to[i]);
+    if (b < LABEL) continue;
+    const share = Math.min(1, level.busy[i] / Math.max(1, level.to[i] - level.from[i]));
+    c.fillStyle = COLORS[label(level.kind[i]).kind]; c.globalAlpha = .25 + .75 * share;
+    c.fillRect(a, y, Math.max(1, b - a), ROW - 2);
+  }
+  c.globalAlpha = 1;
+}
+
+function place(l, i) { return { px: x(l.start[i]), py: l.y + HEAD + l.row[i] * ROW + ROW / 2 - 1 }; }
+
+function arrow(c, a, b) {
+  const dx = b.px - a.px, dy = b.py - a.py, length = Math.hypot(dx, dy) || 1;
+  c.beginPath(); c.moveTo(a.px, a.py);
+  const bend = Math.max(12, Math.min(80, Math.abs(dx) / 2));
+  c.bezierCurveTo(a.px + bend, a.py, b.px - bend, b.py, b.px, b.py); c.stroke();
+  const angle = Math.atan2(dy, bend);
+  c.beginPath(); c.moveTo(b.px, b.py); c.lineTo(b.px - 7, b.py - 4); c.lineTo(b.px - 7, b.py + 4); c.fill();
+}
+
+function endpoint(end) { return end.slice >= 0 ? { px: x(end.time), py: place(end.lane, end.slice).py } : { px: x(end.time), py: end.lane.y + HEAD - 3 }; }
+
+function drawFlow(c, flow) {
+  const a = sends.get(flow), b = receipts.get(flow);
+  if (a && b) arrow(c, endpoint(a), endpoint(b));
+}
+
+function drawAllArrows(c) {
+  c.save(); c.beginPath(); c.rect(LABEL, RULER, width, height); c.clip();
+  c.strokeStyle = c.fillStyle = theme.accent; c.globalAlpha = .5; c.lineWidth = 1;
+  let n = 0;
+  for (const [flow, a] of sends) {
+    const b = receipts.get(flow);
+    if (!b || Math.max(a.time, b.time) < from || Math.min(a.time, b.time) > to) continue;
+    drawFlow(c, flow);
+    if (++n > 3000) break;
+  }
+  c.restore();
+}
+
+function flowsOut(l, i) {
+  const out = [];
+  for (const [flow, a] of sends) if (a.lane === l && a.slice === i) out.push(flow);
+  return out;
+}
+
+function drawChosen(c) {
+  const { lane: l, slice: i } = chosen, at = place(l, i);
+  c.save(); c.beginPath(); c.rect(LABEL, RULER, width, height); c.clip();
+  c.strokeStyle = theme.chosen; c.lineWidth = 2;
+  c.strokeRect(x(l.start[i]) - 1, at.py - ROW / 2, Math.max(3, x(l.end[i]) - x(l.start[i])) + 2, ROW);
+  c.strokeStyle = c.fillStyle = theme.accent; c.lineWidth = 1.5;
+  if (l.flow[i]) drawFlow(c, l.flow[i]);
+  for (const flow of chosen.out) drawFlow(c, flow);
+  // The pieces of a task are joined.
+  const pieces = l.task[i] && tasks.get(l.task[i]);
+  if (pieces) {
+    c.setLineDash([4, 3]); c.beginPath();
+    pieces.forEach(([p, n], k) => { const { py } = place(p, n); if (k) c.lineTo(x(p.start[n]), py); c.moveTo(x(p.end[n]), py); });
+    c.stroke(); c.setLineDash([]);
+  }
+  c.restore();
+}
+
+function drawMeasure(c) {
+  const a = x(Math.min(ruler.a, ruler.b)), b = x(Math.max(ruler.a, ruler.b));
+  c.fillStyle = theme.accent; c.globalAlpha = .15; c.fillRect(a, RULER, b - a, height); c.globalAlpha = 1;
+  c.strokeStyle = theme.accent; c.beginPath(); c.moveTo(a, RULER); c.lineTo(a, height); c.moveTo(b, RULER); c.lineTo(b, height); c.stroke();
+  c.fillStyle = theme.text; c.textAlign = "center"; c.font = "600 13px system-ui, sans-serif";
+  c.fillText(duration(Math.abs(ruler.b - ruler.a)), Math.max(LABEL + 40, (a + b) / 2), RULER + 12); c.font = "12px system-ui, sans-serif";
+}
+
+let strip = null;
+function drawOverview() {
+  const [c, w, h] = fit(overview);
+  if (!strip || strip.w !== w) {
+    const all = lanes(), share = new Float64Array(Math.ceil(w));
+    for (let px = 0; px < share.length; px++) {
+      const a = first + (last - first) * px / w, b = first + (last - first) * (px + 1) / w;
+      for (const l of all) if (l.sleeps.length || l.runs.length) share[px] = Math.max(share[px], 1 - (asleepBefore(l, b) - asleepBefore(l, a)) / Math.max(1, b - a));
+    }
+    strip = { w, share };
+  }
+  c.fillStyle = theme.panel; c.fillRect(0, 0, w, h);
+  c.fillStyle = theme.accent;
+  for (let px = 0; px < strip.share.length; px++) { const s = Math.max(0, Math.min(1, strip.share[px])); c.fillRect(px, h - 2 - s * (h - 6), 1, s * (h - 6) + (s > 0 ? 1 : 0)); }
+  const a = (from - first) / (last - first || 1) * w, b = (to - first) / (last - first || 1) * w;
+  c.fillStyle = theme.back; c.globalAlpha = .6; c.fillRect(0, 0, a, h); c.fillRect(b, 0, w - b, h); c.globalAlpha = 1;
+  c.strokeStyle = theme.text; c.strokeRect(a + .5, .5, Math.max(2, b - a - 1), h - 1);
+}

@@ -1,0 +1,137 @@
+
+// ---- What stands out ----
+
+const HELD = 20e6, NOTABLY_LATE = 5e6, OFTEN = 50, WINDOW = 100e6;
+
+function asleepBetween(l, a, b) { return asleepBefore(l, b) - asleepBefore(l, a); }
+
+// The innermost run at a moment.
+function runAt(l, time) {
+  let best = null;
+  for (let n = upperOf(l.runs, time, run => run.start) - 1; n >= 0; n--) {
+    if (l.runs[n].end >= time) { best = l.runs[n]; break; }
+  }
+  return best;
+}
+
+function upperOf(sorted, value, key) {
+  let low = 0, high = sorted.length;
+  while (low < high) { const middle = (low + high) >> 1; if (key(sorted[middle]) <= value) low = middle + 1; else high = middle; }
+  return low;
+}
+
+// Why a callback was late: { text, culprit: [lane, slice], mode }. What the loop did between its date and its beginning says it.
+function cause(l, i) {
+  const due = l.due[i], start = l.start[i], late = start - due;
+  // A run in another mode does not look for it, whether it sleeps or works.
+  const run = runAt(l, due + late / 2);
+  if (run && run.mode !== l.mode[i] && Math.min(run.end, start) - Math.max(run.start, due) >= late / 2)
+    return { mode: run, text: `the loop ran in mode ${label(run.mode).text} meanwhile, in which it is not` };
+  if (asleepBetween(l, due, start) >= late / 2) {
+    return { text: "the loop slept on: the system woke it late, or it was not in the mode" };
+  }
+  const depth = l.row[i];
+  let best = null, most = 0;
+  for (let row = depth; row >= 0; row--) {
+    const { index, start: starts } = l.byRow[row];
+    for (let n = upper(starts, start); n-- > 0;) {
+      const k = index[n];
+      if (k === i) continue;
+      if (l.end[k] <= due && row === depth) break;
+      const time = Math.min(l.end[k], start) - Math.max(l.start[k], due);
+      if (time > most && l.end[k] <= start) { most = time; best = k; }
+      if (l.start[k] < due) break;
+    }
+    if (best !== null) break;
+  }
+  if (best === null) return { text: "the loop was busy between its callbacks, or not running" };
+  return { culprit: [l, best], text: `${label(l.object[best]).text} held the loop for ${duration(l.end[best] - l.start[best])}` };
+}
+
+let causes = null;  // findings, computed once
+function findings() {
+  if (causes) return causes;
+  const held = new Map(), starved = new Map(), system = { count: 0, worst: 0, at: null }, list = [];
+  let looked = 0;
+  for (const l of lanes()) for (let i = 0; i < l.start.length; i++) {
+    const late = lateness(l, i);
+    if (late < NOTABLY_LATE || ++looked > 20000) continue;
+    const why = cause(l, i);
+    let entry = system;
+    if (why.culprit) {
+      const [, k] = why.culprit, key = label(l.object[k]);
+      if (!held.has(key)) held.set(key, { count: 0, worst: 0, at: null, longest: 0, culprit: null });
+      entry = held.get(key);
+      if (l.end[k] - l.start[k] > entry.longest) { entry.longest = l.end[k] - l.start[k]; entry.culprit = why.culprit; }
+    } else if (why.mode) {
+      const key = label(l.object[i]).text + "\n" + label(why.mode.mode).text;
+      if (!starved.has(key)) starved.set(key, { count: 0, worst: 0, at: null, mode: why.mode });
+      entry = starved.get(key);
+    }
+    entry.count++;
+    if (late > entry.worst) { entry.worst = late; entry.at = [l, i]; }
+  }
+  for (const l of lanes()) for (let i = 0; i < l.start.length; i++) {
+    const time = l.end[i] - l.start[i] - asleepBetween(l, l.start[i], l.end[i]);
+    if (time < HELD) continue;
+    const key = label(l.object[i]);
+    if (!held.has(key)) held.set(key, { count: 0, worst: 0, at: null, longest: 0, culprit: null });
+    const entry = held.get(key);
+    if (time > entry.longest) { entry.longest = time; entry.culprit = [l, i]; }
+  }
+  for (const [key, entry] of held) {
+    if (entry.longest < NOTABLY_LATE) continue;
+    list.push({ weight: entry.longest + entry.worst * entry.count, parts: [[key.text, entry.culprit], [` held ${entry.culprit[0].name} for ${duration(entry.longest)}`],
+      ...entry.count ? [["; "], [entry.count === 1 ? "one callback" : entry.count + " callbacks", entry.at], [` ${entry.count === 1 ? "was" : "were"} late by it, ${entry.count === 1 ? "by" : "up to"} ${duration(entry.worst)}`]] : [],
+      ["."]], place: key.place });
+  }
+  for (const entry of starved.values()) {
+    const [l, i] = entry.at;
+    list.push({ weight: entry.worst * entry.count, parts: [[label(l.object[i]).text, entry.at], [` was due while ${l.name} ran in mode ${label(entry.mode.mode).text}, in which it is not: ${entry.count === 1 ? "once" : entry.count + " times"} late, by ${entry.count === 1 ? "" : "up to "}${duration(entry.worst)}.`]],
+      place: label(l.object[i]).place });
+  }
+  if (system.count) list.push({ weight: system.worst, parts: [[system.count === 1 ? "One callback" : system.count + " callbacks", system.at], [` came late, by up to ${duration(system.worst)}, without another callback to blame: the system woke the loop late, or it was not running.`]], place: "" });
+  for (const l of lanes()) {
+    // The busiest moment, by what other threads send.
+    const times = [];
+    for (let n = 0; n < l.wakes.length; n++) if (l.reasons[n] === 3) times.push(l.wakes[n]);
+    let most = 0, when = 0;
+    for (let a = 0, b = 0; b < times.length; b++) { while (times[b] - times[a] > WINDOW) a++; if (b - a + 1 > most) { most = b - a + 1; when = times[a]; } }
+    if (most < OFTEN) continue;
+    const rate = Math.round(most / Math.min(WINDOW, Math.max(last - first, 1e6)) * 1e9), awake = WINDOW - asleepBetween(l, when, when + WINDOW);
+    const sender = waker(l, when);
+    list.push({ weight: most * 1e5, parts: [[l.name, () => show(when, when + WINDOW)], [` was woken ${rate} times a second${sender ? ", most by " + sender : ""}, for ${duration(awake / most)} of work each time.`]], place: "" });
+  }
+  return causes = list.sort((a, b) => b.weight - a.weight).slice(0, 8);
+}
+
+// Who sent most of what woke a loop from a moment on.
+function waker(l, when) {
+  const counts = new Map();
+  for (let n = upper(l.wakes, when - 1), seen = 0; n < l.wakes.length && seen < 200; n++, seen++) {
+    const send = sends.get(l.wakeFlows[n]);
+    const text = send ? `${label(send.object).text || "sends"} from ${send.lane.name}` : label(l.wakers[n]).text;
+    if (text) counts.set(text, (counts.get(text) || 0) + 1);
+  }
+  return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0];
+}
+
+function link(text, go) {
+  const a = document.createElement("a");
+  a.textContent = text; a.tabIndex = 0;
+  a.onclick = go; a.onkeydown = e => { if (e.key === "Enter") { e.stopPropagation(); go(); } };
+  return a;
+}
+
+function drawFindings(aside) {
+  const h = document.createElement("h2"), list = document.createElement("ul"), found = findings();
+  h.textContent = "What stands out"; list.id = "findings";
+  for (const { parts, place } of found) {
+    const li = document.createElement("li");
+    for (const [text, go] of parts) li.append(go ? link(text, typeof go === "function" ? go : () => choose(...go, true)) : text);
+    if (place) { const small = document.createElement("small"); small.textContent = " made at " + place; li.append(small); }
+    list.append(li);
+  }
+  if (!found.length) { const li = document.createElement("li"); li.textContent = `Nothing: no callback came ${duration(NOTABLY_LATE)} late or held its loop for ${duration(HELD)}.`; list.append(li); }
+  aside.append(h, list);
+}

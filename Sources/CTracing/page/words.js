@@ -1,0 +1,127 @@
+// ---- Words ----
+
+function item(list, term, text, go) {
+  if (text === "" || text == null) return;
+  const dt = document.createElement("dt"), dd = document.createElement("dd");
+  dt.textContent = term;
+  if (go) dd.append(link(text, go));
+  else dd.textContent = text;
+  list.append(dt, dd);
+}
+
+function other(end) {
+  if (!end) return null;
+  const text = end.slice >= 0 ? label(end.lane.object[end.slice]).text : "the loop";
+  return [text + " on " + end.lane.name, end.slice >= 0 ? () => choose(end.lane, end.slice, true) : () => show(end.time - 1e5, end.time + 1e5)];
+}
+
+function describe() {
+  const aside = $("details");
+  aside.textContent = "";
+  const h = document.createElement("h2"), list = document.createElement("dl");
+  if (!chosen) return welcome();
+  const { lane: l, slice: i } = chosen, what = label(l.object[i]);
+  h.textContent = what.text || what.kind;
+  item(list, "kind", what.kind);
+  item(list, "made at", what.place);
+  item(list, "thread", l.name);
+  item(list, "mode", label(l.mode[i]).text);
+  if (l.due[i]) item(list, "due", moment(l.due[i]));
+  item(list, "began", moment(l.start[i]) + (lateness(l, i) > 0 ? "  (" + duration(lateness(l, i)) + " late)" : ""));
+  if (lateness(l, i) >= LATE) { const why = cause(l, i); item(list, "late because", why.text, why.culprit ? () => choose(...why.culprit, true) : null); }
+  item(list, "ran for", duration(l.end[i] - l.start[i]) + (l.state[i] & WAITS ? ", then waits" : "") + (l.state[i] & FAILED ? ", and failed" : ""));
+  if (l.missed[i]) item(list, "missed", l.missed[i] + (l.missed[i] === 1 ? " interval" : " intervals"));
+  const bytes = [0, 0];
+  for (let n = upper(l.byteTimes, l.start[i] - 1); n < l.byteTimes.length && l.byteTimes[n] <= l.end[i]; n++) bytes[l.byteOuts[n]] += l.byteCounts[n];
+  if (bytes[0]) item(list, "read", bytes[0] + " bytes");
+  if (bytes[1]) item(list, "wrote", bytes[1] + " bytes");
+  let pass = upper(l.passes, l.start[i]) - 1;
+  while (pass >= 0 && l.passEnds[pass] < l.start[i]) pass--;  // a run inside it has had passes since
+  const wake = upper(l.wakes, l.start[i]) - 1;
+  if (l.flow[i] && sends.get(l.flow[i])) { const [text, go] = other(sends.get(l.flow[i])); item(list, "woken by", text, go); }
+  else if (wake >= 0 && pass >= 0 && l.wakes[wake] >= l.passes[pass]) item(list, "loop woke", REASONS[l.reasons[wake]] + (l.wakers[wake] ? ": " + label(l.wakers[wake]).text : ""));
+  for (const flow of chosen.out.slice(0, 20)) {
+    const [text, go] = other(receipts.get(flow)) || [label((sends.get(flow) || {}).object).text + " (not seen to arrive)", null];
+    item(list, "woke", text, go);
+  }
+  const pieces = l.task[i] && tasks.get(l.task[i]);
+  if (pieces && pieces.length > 1) {
+    const n = pieces.findIndex(([p, k]) => p === l && k === i);
+    item(list, "task", "piece " + (n + 1) + " of " + pieces.length);
+    if (n > 0) item(list, "", "the piece before", () => choose(...pieces[n - 1], true));
+    if (n + 1 < pieces.length) item(list, "", "the piece after", () => choose(...pieces[n + 1], true));
+  }
+  aside.append(h, list);
+  if (pass >= 0) aside.append(steps(l, pass));
+}
+
+// The chapter's ten steps of one pass, with what happened in each.
+function steps(l, pass) {
+  const start = l.passes[pass], end = l.passEnds[pass], entries = Array.from({ length: 10 }, () => []);
+  const sleep = upper(l.sleeps, start - 1), sleeps = sleep < l.sleeps.length && l.sleeps[sleep] <= end ? sleep : -1;
+  const run = l.runs[l.passRuns[pass]];
+  const isFirst = run && !(pass > 0 && l.passes[pass - 1] >= run.start && l.passRuns[pass - 1] === l.passRuns[pass]);
+  const isLast = run && l.passRuns.indexOf(l.passRuns[pass], pass + 1) < 0;
+  const depth = run ? run.row : 0, level = l.byRow[depth] || { index: [], start: [] };
+  // What comes before the first pass of a run, and behind the last, are the observers of its entry and exit.
+  const begins = isFirst ? run.start : start, ends = isLast ? run.end : end;
+  for (let n = upper(level.start, begins - 1); n < level.index.length && level.start[n] <= ends; n++) {
+    const i = level.index[n];
+    const what = label(l.object[i]), before = sleeps < 0 || l.start[i] < l.sleeps[sleeps];
+    let step = 9;
+    if (what.kind === "observer") {
+      const told = upper(l.stepTimes, l.start[i]) - 1;
+      step = told >= 0 && l.stepTimes[told] >= begins && l.stepNumbers[told] ? Math.min(10, l.stepNumbers[told]) : before ? 3 : 8;
+    } else if (what.kind === "source" || what.kind === "request" && before) step = 4;
+    else if (before) step = 5;
+    entries[step - 1].push([l, i]);
+  }
+  const words = ["observers: entry", "observers: before timers", "observers: before sources", "custom sources and requests", "a port that is ready already", "observers: before waiting",
+    sleeps >= 0 ? "asleep for " + duration(l.wakes[sleeps] - l.sleeps[sleeps]) + ", until " + (REASONS[l.reasons[sleeps]] || "now") : "does not sleep",
+    "observers: after waiting", "what woke it", "observers: exit"];
+  const box = document.createElement("div"), h = document.createElement("h2"), ol = document.createElement("ol");
+  h.textContent = "The pass it is in: " + duration(end - start) + " from " + moment(start);
+  words.forEach((word, n) => {
+    const li = document.createElement("li");
+    const has = entries[n].length || n === 6 && sleeps >= 0;
+    if (!has) li.className = "quiet";
+    li.append(n === 0 && !isFirst || n === 9 && !isLast ? word + " (not in this pass)" : word);
+    for (const [lane, i] of entries[n].slice(0, 12)) {
+      const a = document.createElement("a"), line = document.createElement("div");
+      a.textContent = label(lane.object[i]).text; a.onclick = () => choose(lane, i, true);
+      line.append("+" + duration(lane.start[i] - start) + " ", a, ", " + duration(lane.end[i] - lane.start[i]));
+      li.append(line);
+    }
+    if (entries[n].length > 12) li.append("… and " + (entries[n].length - 12) + " more");
+    ol.append(li);
+  });
+  box.append(h, ol);
+  return box;
+}
+
+function welcome() {
+  const aside = $("details");
+  aside.textContent = "";
+  drawFindings(aside);
+  const box = document.createElement("div");
+  aside.append(box);
+  box.innerHTML = `<h2>How to read it</h2>
+    <p>Each lane is a thread's run loop. The coloured ground is the <b>mode</b> it runs in; ground on ground is a run inside a run. Where nothing is, the loop
+    <b>sleeps</b>. Each box is a <b>callback</b>; a line that leads to it begins at the date when it was due: so <b>late</b> it was.</p>
+    <p>Click a box to see where it was made, who woke it, whom it woke, and the ten steps of its pass.</p>
+    <h2>Keys</h2><dl>
+    <dt><kbd>W</kbd> <kbd>S</kbd> <kbd>+</kbd> <kbd>−</kbd> wheel</dt><dd>zoom</dd><dt><kbd>A</kbd> <kbd>D</kbd> <kbd>←</kbd> <kbd>→</kbd> drag</dt><dd>move</dd>
+    <dt><kbd>↑</kbd> <kbd>↓</kbd></dt><dd>other lanes</dd><dt><kbd>0</kbd></dt><dd>all</dd><dt><kbd>Tab</kbd> <kbd>⇧Tab</kbd></dt><dd>next, previous callback</dd>
+    <dt><kbd>/</kbd></dt><dd>search by name; <kbd>Enter</kbd>: next</dd><dt><kbd>L</kbd></dt><dd>next that is 1 ms late or more</dd><dt><kbd>N</kbd></dt><dd>next slow one</dd>
+    <dt><kbd>E</kbd></dt><dd>all arrows</dd><dt><kbd>T</kbd></dt><dd>table by place</dd><dt><kbd>⇧</kbd> drag, <kbd>M</kbd></dt><dd>ruler</dd><dt><kbd>Esc</kbd></dt><dd>choose nothing</dd></dl>`;
+}
+
+function summary() {
+  let callbacks = 0, late = 0, longest = 0;
+  for (const l of threads.values()) for (let i = 0; i < l.start.length; i++) { callbacks++; if (isLate(l, i)) late++; longest = Math.max(longest, l.end[i] - l.start[i]); }
+  $("summary").textContent = `${duration(last - first)} · ${threads.size} ${threads.size === 1 ? "loop" : "loops"} · ${callbacks} callbacks · ${late} late · longest ${duration(longest)}`;
+  if (about.dropped) $("summary").textContent += ` · ${about.dropped} earlier records are not in it`;
+  if (about.lost) $("summary").textContent += ` · ${about.lost} later records had no room`;
+  if (about.cut) $("summary").textContent += " · it ends early: the program was killed";
+  slowLimit = Math.max(1e5, longest / 4);
+}

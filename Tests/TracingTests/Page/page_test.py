@@ -1,0 +1,327 @@
+"""Tests of the page that shows a recording, in a headless Chromium: page_test.py KNOWN.html ODD.html CUT.html
+
+KNOWN is the recording of PageTests.swift: there it is said what happens when. Each test is a function of a page that has just been opened;
+what it says is printed, "ok" before it.
+"""
+
+import sys
+
+from browser import Browser
+
+TESTS = []
+MS = 1e6
+
+
+def test(story, file=0, **browser):
+    def add(function):
+        TESTS.append((story, function, file, browser))
+        return function
+    return add
+
+
+def equal(found, wanted, what=""):
+    assert found == wanted, f"{what or 'found'}: {found!r}, not {wanted!r}"
+
+
+class Shown:
+    """Where things are, computed here from times, and from nothing of the page but what it says it shows."""
+
+    def __init__(self, page):
+        self.page = page
+        self.box = page.evaluate("(r => [r.left, r.top, r.width, r.height])(document.getElementById('lanes').getBoundingClientRect())")
+
+    def x(self, ms):
+        start, end, first = self.page.evaluate("[from, to, first]")
+        return 112 + (first + ms * MS - start) / (end - start) * (self.box[2] - 112)
+
+    def y(self, lane, row=0):
+        top, height = self.page.evaluate(f"[lanes()[{lane}].y + 20, ROW]")
+        return top + row * height + height / 2 - 1
+
+    def color(self, ms, lane, row=0):
+        """Of the pixel there."""
+        return self.page.evaluate(f"[...canvas.getContext('2d').getImageData({round(self.x(ms))}, {round(self.y(lane, row) + 6)}, 1, 1).data].slice(0, 3)")
+
+    def click(self, ms, lane, row=0):
+        self.page.click(self.box[0] + self.x(ms), self.box[1] + self.y(lane, row))
+
+
+def details(page):
+    return page.evaluate("document.getElementById('details').innerText")
+
+
+def chosen(page):
+    return page.evaluate("chosen && label(chosen.lane.object[chosen.slice]).text + ' at ' + ((chosen.lane.start[chosen.slice] - first) / 1e6).toFixed(1)")
+
+
+TIMER, PORT, REQUEST, OBSERVER, SPAN = [230, 159, 0], [0, 114, 178], [204, 121, 167], [153, 153, 153], [184, 168, 0]
+
+
+@test("boxes are where they must be, in the colour of their kind, and sleep is emptiness")
+def boxes(page):
+    shown = Shown(page)
+    equal(page.evaluate("lanes().map(l => l.name)"), ["main", "worker"])
+    equal(shown.color(10.5, 0), TIMER, "the first poll")
+    equal(shown.color(35, 0), TIMER, "save")
+    equal(shown.color(52, 0), TIMER, "the second poll")
+    equal(shown.color(75, 0, 1), PORT, "the port in the modal run")
+    equal(shown.color(58, 1), REQUEST, "the request")
+    for ms, lane in ((5, 0), (15, 0), (95, 0), (30, 1), (90, 1)):
+        color = shown.color(ms, lane)
+        assert min(color) > 225, f"the loop sleeps at {ms} ms, but there is {color}"
+    count = page.evaluate("drawn.length")
+    equal(count, 9, "boxes drawn")
+
+
+@test("a tail leads from the date to the box")
+def tails(page):
+    # On the second row nothing else hides it: poll, due at 70 ms, begins at 80.2.
+    shown = Shown(page)
+    middle = shown.y(0) - 1
+    pixel = lambda ms: page.evaluate(f"[...canvas.getContext('2d').getImageData({round(shown.x(ms))}, {round(middle)}, 1, 1).data].slice(0, 3)")
+    red, green, blue = pixel(79.6)
+    assert red > green + 20 and red > blue + 20, f"the tail is {(red, green, blue)}"
+    red, green, blue = pixel(82)
+    assert max(red, green, blue) - min(red, green, blue) < 40, "behind the box there is none"
+
+
+@test("the keys W S A D, arrows, plus, minus and 0 zoom and move")
+def keys(page):
+    span = lambda: page.evaluate("to - from")
+    start = lambda: page.evaluate("from")
+    whole, left = span(), start()
+    page.key("w")
+    equal(round(span() / whole, 3), 0.8)
+    page.key("s")
+    equal(round(span() / whole, 3), 1.0)
+    page.key("+")
+    page.key("-")
+    equal(round(span() / whole, 3), 1.0)
+    page.key("d")
+    assert start() > left
+    page.key("a")
+    equal(round((start() - left) / whole, 6), 0)
+    page.key("ArrowRight")
+    page.key("w")
+    page.key("ArrowLeft")
+    page.key("0")
+    equal((span(), start()), (whole, left))
+
+
+@test("L and N go to what is late and slow, Tab to the next, Escape to none")
+def jumps(page):
+    page.key("l")
+    equal(chosen(page), 'timer "poll" at 50.5')
+    page.key("l")
+    equal(chosen(page), 'timer "poll" at 80.2')
+    page.key("l")
+    equal(chosen(page), 'timer "poll" at 50.5')
+    page.key("n")
+    equal(chosen(page), 'timer "poll" at 60.0')
+    page.key("n")
+    equal(chosen(page), 'timer "save" at 20.0')
+    page.key("Tab")
+    equal(chosen(page), 'timer "poll" at 50.5')
+    page.key("Tab", shift=True)
+    equal(chosen(page), 'timer "save" at 20.0')
+    page.key("Escape")
+    equal(chosen(page), None)
+    assert "What stands out" in details(page)
+
+
+@test("a click tells what it is, why it is late, who woke it and whom it woke, and the steps of its pass")
+def click(page):
+    shown = Shown(page)
+    shown.click(51, 0)
+    text = details(page)
+    for line in ('timer "poll"', "made at\napp.lua:12", "mode\ndefault", "thread\nmain", "(30.50 ms late)", "ran for\n5 ms", "missed\n3 intervals",
+                 'late because\ntimer "save" held the loop for 30 ms', "woke\nrequest on worker", "wrote\n4096 bytes"):
+        assert line in text, f"{line!r} is not in {text!r}"
+    equal(page.evaluate("document.querySelectorAll('#details ol > li').length"), 10, "steps")
+    assert "observers: before timers" in text and "asleep" not in text
+    page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'request on worker').click()")
+    text = details(page)
+    for line in ("thread\nworker", "woken by\ntimer \"poll\" on main", "then waits", "task\npiece 1 of 2", "the piece after"):
+        assert line in text, f"{line!r} is not in {text!r}"
+    page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'the piece after').click()")
+    assert "piece 2 of 2" in details(page)
+    page.key("0")
+    shown.click(95, 0)
+    assert "What stands out" in details(page), "a click on nothing chooses nothing"
+
+
+@test("the steps of a pass have what happened in them")
+def steps(page):
+    Shown(page).click(11, 0)
+    entries = page.evaluate("[...document.querySelectorAll('#details ol > li')].map(li => li.innerText)")
+    assert 'observer "redraw"' in entries[1], entries[1]
+    assert entries[6].startswith("asleep for 9.") and entries[6].endswith("until a timer was due"), entries[6]
+    assert 'timer "poll"' in entries[8], entries[8]
+    assert "not in this pass" not in entries[0] and "not in this pass" in entries[9], entries
+
+
+@test("what stands out is said: who held the loop, what came late, which mode starved whom")
+def findings(page):
+    lines = page.evaluate("[...document.querySelectorAll('#findings li')].map(li => li.innerText)")
+    assert 'timer "save" held main for 30 ms; one callback was late by it, by 30.50 ms. made at app.lua:14' in lines, lines
+    assert 'timer "poll" was due while main ran in mode modal, in which it is not: once late, by 10.20 ms. made at app.lua:12' in lines, lines
+    page.evaluate("document.querySelector('#findings a').click()")
+    assert chosen(page)
+
+
+@test("a search dims what it does not find, and Enter goes from one to the next")
+def search(page):
+    page.key("/")
+    equal(page.evaluate("document.activeElement.id"), "search")
+    for letter in "poll":
+        page.key(letter)
+    shown = Shown(page)
+    equal(shown.color(10.5, 0), TIMER)
+    assert shown.color(58, 1) != REQUEST
+    page.key("Enter")
+    equal(chosen(page), 'timer "poll" at 10.0')
+    page.key("Enter")
+    equal(chosen(page), 'timer "poll" at 50.5')
+    page.key("Enter", shift=True)
+    equal(chosen(page), 'timer "poll" at 10.0')
+    page.key("Escape")
+    equal(page.evaluate("document.activeElement.id"), "lanes")
+    page.key("0")
+    equal(shown.color(58, 1), REQUEST)
+
+
+@test("the table counts, sorts by each column, and jumps")
+def table(page):
+    page.key("t")
+    cells = lambda: page.evaluate("[...document.querySelectorAll('tbody tr')].map(tr => [...tr.cells].map(c => c.textContent))")
+    poll = next(row for row in cells() if "poll" in row[0])
+    equal(poll[:7], ['timer "poll"  app.lua:12', "4", "26 ms", "19 ms", "1 ms", "5 ms", "2"])
+    for key in ("name", "count", "total", "longest", "p50", "p99", "late", "worst"):
+        page.evaluate(f"document.querySelector('th[data-key={key}]').click()")
+        down = page.evaluate(f"document.querySelector('th[data-key={key}]').getAttribute('aria-sort')")
+        values = page.evaluate(f"rows.map(r => r['{key}'])")
+        wanted = sorted(values, reverse=down == "descending")
+        equal(values, wanted, key)
+    page.evaluate("document.querySelector('th[data-key=longest]').click()")
+    page.evaluate("document.querySelector('th[data-key=longest]').click()")
+    page.evaluate("document.querySelector('tbody tr').focus()")
+    page.key("Enter")
+    assert chosen(page), "Enter in a row goes to its longest"
+    page.key("t")
+    equal(page.evaluate("document.getElementById('table').hidden"), True)
+
+
+@test("arrows are drawn for the chosen box, and for all by a key")
+def arrows(page):
+    # Between the sender at 51 ms and the receiver at 57 ms there is nothing else.
+    count = lambda: page.evaluate("""(() => { const c = canvas.getContext('2d'), y = (lanes()[0].y + lanes()[0].height) | 0, w = canvas.width;
+      const data = c.getImageData(112, y + 3, w - 112, 1).data; let n = 0;
+      for (let i = 0; i < data.length; i += 4) if (data[i] < 160 && data[i + 2] > 150) n++; return n; })()""")
+    equal(count(), 0)
+    page.key("e")
+    assert count() > 0, "all arrows"
+    page.key("e")
+    equal(count(), 0)
+    Shown(page).click(51, 0)
+    assert count() > 0, "that of the chosen box"
+
+
+@test("the ruler measures a distance")
+def ruler(page):
+    shown = Shown(page)
+    left, top = shown.box[:2]
+    page.drag(left + shown.x(20), top + 300, left + shown.x(50), top + 300, shift=True)
+    equal(round(page.evaluate("(ruler.b - ruler.a) / 1e6")), 30)
+    page.key("Escape")
+    equal(page.evaluate("ruler"), None)
+
+
+@test("drag, wheel and the overview move and zoom")
+def mouse(page):
+    shown = Shown(page)
+    left, top, width, height = shown.box
+    page.key("w")
+    before = page.evaluate("from")
+    page.drag(left + 600, top + 300, left + 500, top + 300)
+    assert page.evaluate("from") > before
+    span = page.evaluate("to - from")
+    page.wheel(left + 600, top + 300, -200)
+    assert page.evaluate("to - from") < span
+    page.click(left + 10, top - 20)
+    assert page.evaluate("(from + to) / 2 < first + (last - first) / 10"), "the strip's left is the beginning"
+    page.mouse("mouseMoved", left + shown.x(5), top + shown.y(0))
+    page.key("0")
+    page.mouse("mouseMoved", left + shown.x(5), top + shown.y(0) + 3)
+    tip = page.evaluate("document.getElementById('tip').textContent")
+    equal(tip, "main sleeps for 9.99 ms, in mode default, until a timer was due: timer \"poll\"")
+
+
+@test("it says how long, how many, and how late")
+def summary(page):
+    equal(page.evaluate("document.getElementById('summary').textContent"), "100 ms · 2 loops · 9 callbacks · 2 late · longest 30 ms")
+    equal(page.evaluate("document.title"), "app.lua – rlhost timeline")
+    equal(page.evaluate("[...document.querySelectorAll('#legend span')].filter(s => !s.hidden).map(s => s.textContent)"), ["timer", "port", "observer", "request"])
+    equal(page.evaluate("performance.getEntriesByType('resource').length"), 0, "nothing is loaded from anywhere")
+
+
+@test("dark where the system is", dark=True)
+def dark(page):
+    color = page.evaluate("[...canvas.getContext('2d').getImageData(300, canvas.height - 5, 1, 1).data].slice(0, 3)")
+    assert max(color) < 50, color
+    equal(Shown(page).color(10.5, 0), TIMER)
+
+
+@test("in a narrow window the details are below, and nothing is cut", width=420, height=800)
+def narrow(page):
+    equal(page.evaluate("document.documentElement.scrollWidth <= innerWidth"), True)
+    assert page.evaluate("document.getElementById('details').getBoundingClientRect().top >= canvas.getBoundingClientRect().bottom - 1")
+    assert page.evaluate("canvas.getBoundingClientRect().height > 200")
+    equal(Shown(page).color(35, 0), TIMER)
+
+
+@test("it can be printed: no buttons, all of the text")
+def printing(page):
+    page.call("Emulation.setEmulatedMedia", media="print")
+    equal(page.evaluate("getComputedStyle(document.getElementById('late')).display"), "none")
+    assert page.evaluate("document.getElementById('details').scrollHeight <= document.getElementById('details').clientHeight + 1")
+    assert len(page.call("Page.printToPDF")["data"]) > 10000
+
+
+@test("names are text, whatever they hold, and what was told as a whole lies where it belongs", file=1)
+def odd(page):
+    equal(page.evaluate("document.title"), "<img src=x onerror=fail()> – rlhost timeline")
+    equal(page.evaluate("document.images.length"), 0)
+    equal(page.evaluate("lanes()[0].byRow.map(r => r.index.length)"), [1, 2, 1], "rows")
+    page.key("t")
+    assert page.evaluate("document.querySelector('tbody').textContent.includes('</script><b>')")
+    assert "17 earlier records are not in it" in page.evaluate("document.getElementById('summary').textContent")
+
+
+@test("a file that ends early shows what is there, and says so", file=2)
+def cut(page):
+    assert "it ends early" in page.evaluate("document.getElementById('summary').textContent")
+    assert page.evaluate("lanes().length") >= 1
+
+
+def main(files):
+    failed = 0
+    for options in ({}, {"dark": True}, {"width": 420, "height": 800}):
+        with Browser(**options) as browser:
+            for story, function, file, wanted in TESTS:
+                if wanted != options:
+                    continue
+                page = browser.open("file://" + files[file])
+                try:
+                    page.wait("['ready', 'failed'].includes(document.documentElement.dataset.state)", 60)
+                    equal(page.evaluate("document.documentElement.dataset.state"), "ready", "state")
+                    page.frame()
+                    function(page)
+                    print("ok", story)
+                except (AssertionError, RuntimeError) as error:
+                    failed += 1
+                    print("failed", story + ":", error)
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

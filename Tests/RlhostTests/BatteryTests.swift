@@ -12,10 +12,9 @@ struct BatteryTests {
         var count = 0
         var modes: [RunLoop.Mode] = []
         var name: String { "hands" }
-        func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) -> String? {
-            if mode == .common { return "loop:add: clappers are in one mode" }
+        func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) throws(Misuse) {
+            if mode == .common { throw Misuse("clappers are in one mode") }
             modes.append(mode)
-            return nil
         }
         func remove(from loop: RunLoop, mode: RunLoop.Mode) { modes.removeAll { $0 == mode } }
         func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool { modes.contains(mode) }

@@ -52,6 +52,10 @@ let package = Package(
             swiftSettings: swift),
         // runloop.json and runloop.http.
         .target(name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON", "CLuaHTTP"], swiftSettings: swift),
+        // What records them, for scripts and for the command line.
+        .target(
+            name: "LuaTracing", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "Tracing", "Linux"],
+            swiftSettings: swift),
         // Recordings of what loops did: files, and the page that shows them.
         .target(name: "CTracing", exclude: ["page"], cSettings: c),
         .target(name: "Tracing", dependencies: ["Linux", "HTTP", "CTracing"], swiftSettings: swift),
@@ -59,7 +63,8 @@ let package = Package(
         .executableTarget(
             name: "rlhost",
             dependencies: [
-                "Tracing", "LuaPrompt", "LuaTesting", "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops", "Lua",
+                "Tracing", "LuaTracing", "LuaPrompt", "LuaTesting", "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops",
+                "Lua",
                 "RunLoops",
                 "LineEditor", "Linux",
             ],

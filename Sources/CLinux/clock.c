@@ -1,8 +1,12 @@
-// When somebody sets the wall clock.
+// When somebody sets the wall clock; and the processor's own.
 #include "clock.h"
 
 #include <errno.h>
 #include <sys/timerfd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 int linux_watch_wall_clock(void) { return timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK); }
 
@@ -14,4 +18,13 @@ int linux_rearm_wall_clock(int fd) {
   do result = timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL);
   while (result < 0 && errno == ECANCELED);
   return result;
+}
+
+int linux_ticks_are_steady(void) {
+#if defined(__x86_64__)
+  unsigned a, b, c, d;
+  return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);
+#else
+  return 0;
+#endif
 }

@@ -260,6 +260,22 @@ static void on_urgent(int number, siginfo_t *info, void *context) {
   errno = saved;
 }
 
+// Of the two that programs use as they like, the one by which the last moments are asked for.
+static void on_dump(int number, siginfo_t *info, void *context) {
+  int saved = errno;
+  cl_note_wish(CL_WISH_DUMP);
+  on_urgent(number, info, context);
+  errno = saved;
+}
+
+void cl_watch_dumps(cl_host *host) {
+  struct sigaction action = {.sa_flags = SA_RESTART | SA_SIGINFO}, inherited;
+  if (host != signal_host || sigaction(SIGUSR2, NULL, &inherited) != 0 || inherited.sa_handler != SIG_DFL) return;
+  action.sa_sigaction = on_dump;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGUSR2, &action, NULL);
+}
+
 static void handle_urgent(void) {
   is_urgent_needed = 1;
   struct sigaction action = {.sa_flags = SA_RESTART | SA_SIGINFO};

@@ -46,6 +46,12 @@ public struct Box: Hashable {
         @inlinable @inline(__always) nonmutating set { head.pointee.flags = newValue }
     }
 
+    /// The same for all objects of a kind that are made at one place, and different from all others'.
+    public var subjectKey: UInt32 {
+        @inlinable @inline(__always)
+        get { UInt32(truncatingIfNeeded: head.pointee.kind.pointee.index) << 24 | head.pointee.site & 0xFF_FFFF }
+    }
+
     public var kindName: String { String(cString: head.pointee.kind.pointee.name) }
 
     @inlinable @inline(__always)

@@ -106,6 +106,10 @@ public struct Fiber: Hashable {
     }
     public var subjectSite: UInt32 { memory.pointee.now.subjectSite }
     public var subjectKind: String? { memory.pointee.now.kind.map { String(cString: $0.pointee.name) } }
+    /// Tells what it runs from most other things: a number for its kind and the place where it was made.
+    public var subjectKey: UInt32 {
+        UInt32(memory.pointee.now.kind?.pointee.index ?? 0) << 24 | memory.pointee.now.subjectSite & 0xFF_FFFF
+    }
     /// It runs the handler for uncaught errors; its own are not handed to that.
     public var isErrorHandler: Bool {
         get { memory.pointee.now.isErrorHandler }
@@ -226,10 +230,12 @@ extension Interpreter {
         host.pointee.resumption = nil
         depth += 1
         fiber.depth = depth
-        if fiber.state == .waiting { fiber.cancelWait = nil }
+        let owner = fiber.owner
+        let hasWaited = fiber.state == .waiting
+        if hasWaited { fiber.cancelWait = nil }
+        let isTold = tells && (hasWaited || owner != nil) && goesOn(fiber)
         fiber.state = .running
         var results: Int32 = 0
-        let owner = fiber.owner
         owner?.runs(true)
         let status = lua_resume(fiber.thread, stack?.thread ?? outerThread ?? main, arguments, &results)
         running = outer
@@ -244,9 +250,12 @@ extension Interpreter {
             recycle(fiber)
         } else if status == LUA_YIELD, fiber.state == .waiting {
             // It waits: whoever it waits for has it.
+            if tells { waits(fiber) }
         } else {
+            if tells { fails(fiber) }
             fail(fiber, status)
         }
+        if isTold { rests(fiber) }
     }
 
     private func fail(_ fiber: Fiber, _ status: Int32) {

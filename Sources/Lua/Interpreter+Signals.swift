@@ -40,6 +40,9 @@ extension Interpreter {
         }
     }
 
+    /// SIGUSR2 means the wish for a dump from now on, unless it is ignored or handled already. Behind `handleSignals`.
+    public final func watchDumps() { cl_watch_dumps(host) }
+
     public static func takeWishes() -> Wishes { Wishes(rawValue: cl_take_wishes()) }
 
     // MARK: Code of somebody who has attached
@@ -136,6 +139,9 @@ public struct Wishes: OptionSet, Sendable {
     public static let whereabouts = Wishes(rawValue: UInt32(CL_WISH_WHERE))
     /// The end of the callback that runs.
     public static let interrupt = Wishes(rawValue: UInt32(CL_WISH_INTERRUPT))
+
+    /// What it has recorded lately, in a file.
+    public static let dump = Wishes(rawValue: UInt32(CL_WISH_DUMP))
 
     /// The value with which another process has to send SIGURG in order to be heard: it means `attach`.
     public static let word = Int32(CL_ATTACH_WORD)

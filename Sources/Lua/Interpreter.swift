@@ -28,6 +28,8 @@ open class Interpreter {
     /// How often one was taken.
     final var taken = 0
     final var isPoolLarge = false
+    /// On: `goesOn`, `waits`, `fails` and `rests` are called.
+    public final var tells = false
     /// Set when the state is being closed: from then on nothing may call into Lua.
     public private(set) final var isClosed = false
 
@@ -88,7 +90,8 @@ open class Interpreter {
         pool = nil
     }
 
-    private var isClosing = false
+    /// Tasks that wait are ended.
+    public private(set) final var isClosing = false
 
     /// The pool of fibers has grown beyond its usual size: call `shrinkPool` soon.
     open func poolIsLarge() {}
@@ -225,6 +228,20 @@ open class Interpreter {
 
     /// Takes the value from the top of the main stack, an error mostly, and answers its text.
     public final func popMessage() -> String { stack.popText() }
+
+    // MARK: For recordings
+
+    /// A task begins, or what has waited goes on, a callback too. Returns whether to call `rests` when it next waits or ends.
+    open func goesOn(_ fiber: Fiber) -> Bool { false }
+
+    /// It waits from now on.
+    open func waits(_ fiber: Fiber) {}
+
+    /// It has ended with an error.
+    open func fails(_ fiber: Fiber) {}
+
+    /// It waits, or has ended.
+    open func rests(_ fiber: Fiber) {}
 
     /// A task ended with an error that nobody waits for. The value is on top of the fiber's stack.
     open func uncaught(_ fiber: Fiber) {}

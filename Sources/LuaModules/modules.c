@@ -162,6 +162,9 @@ static const char test_junit_lua[] = {
 static const char test_leaks_lua[] = {
 #embed "runloop/test/leaks.lua"
 };
+static const char trace_lua[] = {
+#embed "runloop/trace.lua"
+};
 static const char test_lua[] = {
 #embed "runloop/test/init.lua"
 };
@@ -288,6 +291,7 @@ static const lua_module modules[] = {
     MODULE("runloop.prompt.tokens", prompt_tokens_lua),
     MODULE("runloop.reference", reference_lua),
     MODULE("runloop.shutdown", shutdown_lua),
+    MODULE("runloop.trace", trace_lua),
     MODULE("runloop.test", test_lua),
     MODULE("runloop.test.awaiting", test_awaiting_lua),
     MODULE("runloop.test.bytecode", test_bytecode_lua),

@@ -16,6 +16,11 @@ extension RunLoop {
         return loop
     }
 
+    /// The calling thread's loop, if it has one.
+    static var existing: RunLoop? {
+        linux_thread_value().map { Unmanaged<RunLoop>.fromOpaque($0).takeUnretainedValue() }
+    }
+
     /// Makes the calling thread's loop. Only for a thread that has none yet.
     ///
     /// - Throws: what the operating system refuses.

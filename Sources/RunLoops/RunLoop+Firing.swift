@@ -17,7 +17,7 @@ extension RunLoop {
         let end = batch.count
         // For a nested run, those left are due before whatever becomes ready from now on.
         if end - start > 1 { queueTimersBehindPorts(mode) }
-        var moment = linux_monotonic_coarse()
+        var moment = isRecording ? 0 : linux_monotonic_coarse()
         for index in start..<end {
             batch.prefetch(index + 2)
             // Empty when a callback before has removed or invalidated the timer.
@@ -34,7 +34,8 @@ extension RunLoop {
             guard isDue else { continue }
             counters.pointee.timers += 1
             fire(node, late: now.subtractingSaturating(node.pointee.fireDate))
-            moment = counters.pointee.note(callbackSince: moment)
+            // The recorder has a better clock, and has looked at it.
+            if !isRecording { moment = counters.pointee.note(callbackSince: moment) }
         }
         batch.truncate(to: start)
         if mode.ready.holdsTimers, !timersAreDue(mode) { mode.ready.removeTimers() }
@@ -84,7 +85,13 @@ extension RunLoop {
         node.pointee.isFiring = true
         node.pointee.outerFiring = outer
         innermostFiring = node
-        node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
+        if recorder.pointee.isOn {
+            recorder.pointee.begin(label(of: node), due: node.pointee.fireDate)
+            node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
+            recorder.pointee.end(missed: missed)
+        } else {
+            node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
+        }
         innermostFiring = outer
         if node.pointee.isValid, node.pointee.repeats || node.pointee.isPutOff {
             node.pointee.isPutOff = false

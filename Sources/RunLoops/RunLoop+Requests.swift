@@ -39,6 +39,7 @@ extension RunLoop {
     ) -> RequestToken {
         if handle.mayHaveMail { takeMail() }  // what other threads have sent was there first
         enqueue(owner, context, queue, retains: retains)
+        if recorder.pointee.isOn { recorder.pointee.queues(request: lastRequest) }
         if let run = innermostRun {
             run._withUnsafeGuaranteedRef { run in
                 // Whatever its modes are: CFRunLoopWakeUp goes with it.
@@ -138,7 +139,9 @@ extension RunLoop {
             requestCount -= 1
             counters.pointee.requests += 1
             ran = true
-            request.perform()
+            recording(recorder.pointee.requestLabel, flow: recorder.pointee.flow(ofRequest: number)) {
+                request.perform()
+            }
             dispatches += 1
         }
         if requestQueues.count > requestQueueLimit { dropEmptyRequestQueues() }
@@ -173,9 +176,12 @@ extension RunLoop {
         let mail = handle.takeMail()
         for run in runs where mail.stops.contains(run.number) { run.isStopped = true }
         for port in mail.ports { port.queueUp() }
-        for (modes, order, body) in mail.performs {
+        for (modes, order, flow, body) in mail.performs {
             // Its own queue does not outlive the loop. The sender has woken the loop, if that was worth remembering.
-            let request = ClosureRequest { [unowned(unsafe) self] in body(self) }
+            let request = ClosureRequest { [unowned(unsafe) self] in
+                noteCause(flow)
+                body(self)
+            }
             enqueue(request, 0, requestQueue(modes, order), retains: true)
         }
     }

@@ -23,10 +23,24 @@ extension RunLoop {
         runs.append(run)
         innermostRun = .passUnretained(run)
         handle.beginRun(run.number)
+        if isRecording { recorder.pointee.beginRun(label(of: run.mode)) }
+    }
+
+    /// A pass begins.
+    @inline(__always)
+    func noteBegin(of run: Run) {
+        if recorder.pointee.isOn {
+            recorder.pointee.beginPass(label(of: run.mode))
+        } else if counters.pointee.passes & 1023 == 0, recorder.pointee.beginsAt != .max {
+            // One that never sleeps has no other occasion.
+            let now = poller.coarseNow()
+            if now >= recorder.pointee.beginsAt { considerRecording(now) }
+        }
     }
 
     func end(_ run: Run) {
         endTurn()
+        if isRecording { recorder.pointee.endRun(label(of: run.mode), run.result) }
         handle.endRun()
         runs.removeLast()
         innermostRun = runs.last.map { .passUnretained($0) }
@@ -39,11 +53,12 @@ extension RunLoop {
 
     func tell(_ activity: Activity, _ mode: ModeState) {
         defer { dispatches += 1 }
+        if isRecording { recorder.pointee.reach(step: activity.step) }
         // A snapshot: an observer may add and remove others, and itself.
         for observer in mode.observers where observer.activities.contains(activity) && !observer.isFiring {
             guard observer.isValid, mode.contains(observer) else { continue }
             counters.pointee.observers += 1
-            observer.tell(activity)
+            recording(label(of: observer)) { observer.tell(activity) }
         }
     }
 
@@ -81,11 +96,32 @@ extension RunLoop {
             return false
         }
         counters.pointee.sources += 1
-        let start = linux_monotonic_coarse()
-        source.perform()
-        dispatches += 1
-        counters.pointee.note(callbackSince: start)
+        timing(source, flow: source.takeFlow) { source.perform() }
         return true
+    }
+
+    /// A callback that is no timer's, recorded if anything is.
+    @inline(__always)
+    func recording(_ label: @autoclosure () -> UInt32, flow: UInt32 = 0, _ body: () -> Void) {
+        guard recorder.pointee.isOn else { return body() }
+        recorder.pointee.begin(label(), flow: flow)
+        body()
+        recorder.pointee.end()
+    }
+
+    /// The same, of which the statistics tell how long the longest took. The recorder knows that anyway.
+    @inline(__always)
+    private func timing(_ item: Item, flow: () -> UInt32 = { 0 }, _ body: () -> Void) {
+        if recorder.pointee.isOn {
+            recorder.pointee.begin(label(of: item), flow: flow())
+            body()
+            recorder.pointee.end()
+        } else {
+            let start = linux_monotonic_coarse()
+            body()
+            counters.pointee.note(callbackSince: start)
+        }
+        dispatches += 1
     }
 
     /// Returns whether a port was handled.
@@ -115,10 +151,7 @@ extension RunLoop {
                 other.ready.remove(port)
             }
         }
-        let start = linux_monotonic_coarse()
-        port.deliver()
-        dispatches += 1
-        counters.pointee.note(callbackSince: start)
+        timing(port) { port.deliver() }
         guard port.isValid else { return !port.isInner }
         if port.asksKernel, port.modes.count == 1, findsMore(mode) {
             // Something else is next: whether this one is still ready is asked when its turn comes.

@@ -73,10 +73,19 @@ extension RunLoop {
                 return handle.clearWakeUp()
             }
             let start = poller.coarseNow()
+            if isRecording {
+                recorder.pointee.beSeen(start)
+                recorder.pointee.sleep(until: timeout < 0 ? 0 : poller.now().addingSaturating(timeout))
+            } else if start >= recorder.pointee.beginsAt {
+                considerRecording(start)
+            }
             if poller.wantsToKnowDescriptors { poller.watched = descriptors.ofInterest }
             let count = poller.wait(
                 descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
             let woken = handle.endSleep()
+            if isRecording {
+                recorder.pointee.wake(reasonToWake(mode, woken, count, start, timeout), woken ? handle.takeWaker() : 0)
+            }
             counters.pointee.sleeps += 1
             counters.pointee.asleep += poller.coarseNow() - start
             queueReady(mode, descriptors, count)
@@ -84,11 +93,22 @@ extension RunLoop {
         }
     }
 
+    private func reasonToWake(
+        _ mode: ModeState, _ woken: Bool, _ count: Int, _ start: Int64, _ timeout: Int64
+    ) -> Recorder.Wake {
+        if woken { return .wakeUp }
+        if count > 0 { return .descriptor }
+        if !mode.timersAreTaken, timersAreDue(mode) { return .timer }
+        // A few milliseconds more or less: the clock at the beginning is the coarse one.
+        return timeout > 0 && poller.now() >= start.addingSaturating(timeout) ? .timeOver : .signal
+    }
+
     /// Queues what is ready now. It leaves wake-ups alone: they are for the wait, which may be still to come.
     func look(_ mode: ModeState) {
         // Not retained: a mode keeps the set that it has.
         mode.descriptors.map { Unmanaged.passUnretained($0) }?._withUnsafeGuaranteedRef { descriptors in
             guard descriptors.watching > 0 else { return }
+            recorder.pointee.moment = 0
             let count = poller.wait(
                 descriptors.epoll, events, capacity: 64, timeout: 0, watching: descriptors.watching)
             queueReady(mode, descriptors, count)

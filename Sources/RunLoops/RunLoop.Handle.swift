@@ -17,6 +17,8 @@ extension RunLoop {
         /// How many such changes the loop has seen, and how many of the system calls are over. The loop's alone; anybody's.
         private let writesBegun = Atomic<UInt>(0)
         private let writesDone = Atomic<UInt>(0)
+        /// The flow by which it was last woken, for recordings.
+        private let waker = Atomic<UInt64>(0)
         private let descriptorsAreClosed = Atomic<Bool>(false)
         /// There is mail in `box`, or a stop.
         private let hasMail = Atomic<Bool>(false)
@@ -30,7 +32,7 @@ extension RunLoop {
             var runs: [UInt64] = []
             /// Those of them that are to stop.
             var stops: [UInt64] = []
-            var performs: [(modes: [Mode], order: Int, body: @Sendable (RunLoop) -> Void)] = []
+            var performs: [(modes: [Mode], order: Int, flow: UInt32, body: @Sendable (RunLoop) -> Void)] = []
             /// Ports that have got a message.
             var ports: [Port] = []
         }
@@ -53,8 +55,12 @@ extension RunLoop {
 
         /// Ends the loop's sleep. Any number of calls while it is awake are one. A wake-up that comes between the end of a
         /// sleep and the next pass is not remembered, and need not be: the pass looks at everything. CFRunLoopWakeUp.
-        public func wakeUp() {
+        public func wakeUp() { wakeUp(noting: true) }
+
+        /// - Parameter noting: for recordings; not in a signal handler, which may have interrupted the recorder.
+        private func wakeUp(noting: Bool) {
             if sleep.exchange(2, ordering: .sequentiallyConsistent) == 1 {
+                if noting { waker.store(UInt64(RunLoop.noteSend()), ordering: .relaxed) }
                 var one: UInt64 = 1
                 // Nobody else would wake the loop: the flag says that it has been.
                 while write(wakeDescriptor, &one, 8) < 0, linux_errno() == EINTR {}
@@ -88,9 +94,10 @@ extension RunLoop {
         public func perform(
             in modes: [Mode] = [.common], order: Int = 0, _ body: @escaping @Sendable (RunLoop) -> Void
         ) -> Bool {
+            let flow = RunLoop.noteSend()
             let accepted = box.withLock { box in
                 guard box.isOpen, !modes.isEmpty else { return box.isOpen }
-                box.performs.append((modes, order, body))
+                box.performs.append((modes, order, flow, body))
                 return true
             }
             if accepted {
@@ -103,7 +110,7 @@ extension RunLoop {
         /// Has the loop call `attentionHandler` as soon as it is between two callbacks. Safe in a signal handler.
         public func raiseAttention() {
             attention.store(true, ordering: .sequentiallyConsistent)
-            wakeUp()
+            wakeUp(noting: false)
         }
 
         /// A port of the loop's has got a message.
@@ -128,6 +135,9 @@ extension RunLoop {
             writesBegun.store(writesBegun.load(ordering: .relaxed) + 1, ordering: .relaxed)
             return true
         }
+
+        /// The flow of the wake-up that has ended a sleep; 0: none is known.
+        func takeWaker() -> UInt64 { waker.exchange(0, ordering: .relaxed) }
 
         /// Forgets a wake-up of the loop that is awake; returns whether there was one.
         @discardableResult

@@ -6,6 +6,8 @@ extension RunLoop {
         let name: Mode
         unowned(unsafe) let loop: RunLoop  // a loop owns its modes
         var isCommon = false
+        /// For recordings; 0 before it has been in one.
+        var label: UInt32 = 0
         /// It is among the loop's `modesToSpare`.
         var isSpare = false
         /// Nothing but this mode: an array that all items in no other mode share, as nearly all are.

@@ -5,6 +5,8 @@ extension RunLoop {
         let number: UInt64
         var deadline = Int64.max
         let returnsAfterSource: Bool
+        /// Once it is over.
+        var result = RunResult.finished
         /// It makes one pass that does not wait.
         let polls: Bool
         var isStopped = false

@@ -31,6 +31,18 @@ extension RunLoop {
         public static let afterWaiting = Activity(rawValue: 64)
         public static let exit = Activity(rawValue: 128)
         public static let all = Activity(rawValue: 0x0FFF_FFFF)
+
+        /// Which of Apple's ten steps of a pass it is the word of, for one activity.
+        var step: Int {
+            switch self {
+            case .entry: 1
+            case .beforeTimers: 2
+            case .beforeSources: 3
+            case .beforeWaiting: 6
+            case .afterWaiting: 8
+            default: 10
+            }
+        }
     }
 
     /// Why a run ended. CFRunLoopRunResult, with its numbers.

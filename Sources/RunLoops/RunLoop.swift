@@ -17,7 +17,11 @@ public final class RunLoop {
     /// For the owner's use. Not retained: the owner takes it back before it dies. (A weak reference would make each later
     /// retain and release of that object slower, several times over.)
     public unowned(unsafe) var userInfo: AnyObject?
-    public var statistics: Statistics { counters.pointee }
+    public var statistics: Statistics {
+        var statistics = counters.pointee
+        statistics.longest = max(statistics.longest, recorder.pointee.longestTime)
+        return statistics
+    }
     let counters: UnsafeMutablePointer<Statistics>
     /// Called once, after `wantsTurnEnd` was set, when nothing that is ready is left to be handled and the loop is about to ask
     /// the kernel for more, or a run ends: the place for what is cheaper done once for many callbacks. It must call nothing that
@@ -25,6 +29,11 @@ public final class RunLoop {
     public var turnEndHandler: (() -> Void)?
     /// Set it when there is something for `turnEndHandler` to do.
     public var wantsTurnEnd = false
+    package let recorder: UnsafeMutablePointer<Recorder>
+    /// Called once, on the loop's thread, when it has first run for a second: the time to begin recording.
+    package var whenItLasts: ((RunLoop) -> Void)?
+    /// What recordings are to call an item, or nil if that is told when it calls back. Without it: its kind and name.
+    package var titles: ((Item) -> Recorder.Title?)?
 
     let poller: Poller
     var modes: [ModeState] = []
@@ -101,6 +110,8 @@ public final class RunLoop {
         self.handle = handle
         counters = .allocate(capacity: 1)
         counters.initialize(to: Statistics())
+        recorder = .allocate(capacity: 1)
+        recorder.initialize(to: Recorder(poller))
         _ = state(of: .default)
     }
 
@@ -115,6 +126,7 @@ public final class RunLoop {
         handle.closeDescriptors()
         events.deallocate()
         counters.deallocate()
+        forgetRecorder()
     }
 
     // MARK: Running
@@ -150,7 +162,8 @@ public final class RunLoop {
         var result: RunResult? = run.isStopped ? .stopped : nil
         while result == nil { result = pass(run) }
         notify(.exit, mode)  // 10. observers: the run loop is left
-        return result ?? .finished
+        run.result = result ?? .finished
+        return run.result
     }
 
     /// One pass. The numbers are the steps of Apple's list; 1 and 10 are in `run`.
@@ -163,6 +176,7 @@ public final class RunLoop {
             if handle.takeAttention() { heed() }
         }
         counters.pointee.passes += 1
+        noteBegin(of: run)
 
         notify(.beforeTimers, mode)  // 2. observers: timers are about to fire
         notify(.beforeSources, mode)  // 3. observers: sources are about to fire

@@ -1,5 +1,6 @@
 import LuaPrompt
 import LuaRunLoops
+import LuaTracing
 
 /// What the arguments ask for: those of `lua`, and our own.
 ///
@@ -24,6 +25,10 @@ struct Options {
     var attachName: String?
     /// `--no-attach`
     var forbidsAttaching = false
+    /// What is recorded.
+    var trace = TraceSettings()
+    /// `--slow`: of the warnings that `-W` turns on.
+    private var slow = 0.1
     /// The script's place in the arguments; nil: none.
     var script: Int?
     /// The script is standard input: "-", unless "--" came before it.
@@ -36,7 +41,10 @@ struct Options {
         case own(String)
     }
 
-    private static let long = ["--help", "--version", "--attach", "--no-attach"]
+    private static let long = [
+        "--help", "--version", "--attach", "--no-attach", "--trace=", "--trace-limit=", "--trace-on-error=",
+        "--trace-slow=", "--no-recorder", "--slow=",
+    ]
 
     /// - Parameter arguments: the program's name first, as bytes: an argument need not be text.
     init(_ arguments: [String]) throws(Failure) {
@@ -65,7 +73,9 @@ struct Options {
                 showsLuaVersion = true
             case UInt8(ascii: "v"): showsLuaVersion = true
             case UInt8(ascii: "E"): ignoresEnvironment = true
-            case UInt8(ascii: "W"): steps.append(.warnings)
+            case UInt8(ascii: "W"):
+                steps.append(.warnings)
+                trace.warningAfter = slow
             case UInt8(ascii: "c"): checksSyntax = true
             case UInt8(ascii: "h"): showsHelp = true
             default: throw .usage("unrecognized option '\(argument)'")
@@ -73,6 +83,7 @@ struct Options {
             index += 1
         }
         if index < arguments.count { script = index }
+        if trace.warningAfter != nil { trace.warningAfter = slow }
     }
 
     private mutating func readLong(_ argument: String) throws(Failure) {
@@ -85,11 +96,57 @@ struct Options {
             let name = String(argument.unicodeScalars.dropFirst("--attach=".count))
             if let fault = Attach.fault(inName: name) { throw .own("--attach=NAME: the name \(fault)") }
             attachName = name
-        default:
-            let near = Self.long.first { $0.hasPrefix(argument) || argument.hasPrefix($0) }
-            let advice = near.map { " (did you mean '\($0)'?)" } ?? "; 'rlhost --help' lists them"
-            throw .own("unknown option '\(argument)'\(advice)")
+        case "--no-recorder": trace.isOff = true
+        case _ where argument.hasPrefix("--") && argument.utf8.contains(UInt8(ascii: "=")):
+            try readTrace(argument)
+        default: throw .own(Self.unknown(argument))
         }
+    }
+
+    /// `--name=value`
+    private mutating func readTrace(_ argument: String) throws(Failure) {
+        let parts = argument.unicodeScalars.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        let (name, value) = (String(parts[0]), String(parts[1]))
+        switch name {
+        case "--trace":
+            if let fault = TraceSettings.fault(inPath: value) {
+                throw .own("--trace=FILE: \(fault), not as '\(value)'")
+            }
+            trace.file = value
+        case "--trace-limit":
+            guard let bytes = Self.bytes(value), bytes >= TraceSettings.leastLimit else {
+                throw .own("--trace-limit=SIZE needs a size, 1M or more, such as 64M or 2G, not '\(value)'")
+            }
+            trace.limit = bytes
+        case "--trace-on-error":
+            guard !value.isEmpty else { throw .own("--trace-on-error=DIR needs a directory") }
+            trace.errorDirectory = value
+        case "--trace-slow": trace.slow = try Self.seconds(argument, name, value)
+        case "--slow": slow = try Self.seconds(argument, name, value)
+        default: throw .own(Self.unknown(argument))
+        }
+    }
+
+    private static func seconds(_ argument: String, _ name: String, _ text: String) throws(Failure) -> Double {
+        guard let seconds = Double(text), seconds > 0, seconds < 1e9 else {
+            throw .own("\(name)=SECONDS needs a number of seconds, more than 0, not '\(text)'")
+        }
+        return seconds
+    }
+
+    /// "64M", "2G", or bytes.
+    private static func bytes(_ text: String) -> Int? {
+        let shift = text.hasSuffix("G") ? 30 : text.hasSuffix("M") ? 20 : text.hasSuffix("k") ? 10 : 0
+        guard let number = Int(shift == 0 ? text : String(text.dropLast())), number >= 0, number <= .max >> shift else {
+            return nil
+        }
+        return number << shift
+    }
+
+    private static func unknown(_ argument: String) -> String {
+        let near = long.first { $0.hasPrefix(argument) || argument.hasPrefix($0) }
+        let advice = near.map { " (did you mean '\($0)'?)" } ?? "; 'rlhost --help' lists them"
+        return "unknown option '\(argument)'\(advice)"
     }
 
     /// The text follows at once, or is the next argument.
@@ -149,6 +206,17 @@ struct Options {
                     let 'rlhost attach' open a prompt in this process, by a name
           --no-attach
                     let nobody open one, which this user can otherwise
+          --trace=FILE
+                    record all that happens: .html to look at, .pftrace, .json
+          --trace-limit=SIZE
+                    the file's size at most (256M)
+          --trace-on-error=DIR, --trace-slow=SECONDS
+                    write down the last moments before an error that nobody
+                    handles, and after a callback that takes longer
+          --slow=SECONDS
+                    what callbacks may take before -W warns of them (0.1)
+          --no-recorder
+                    keep no record of the last moments
         and instead of a script:
           attach    list the processes that can be attached to
           attach PID|NAME [-e code]

@@ -6,6 +6,7 @@ import LuaRunLoops
 import LuaStreams
 import LuaSystem
 import LuaTesting
+import LuaTracing
 import RunLoops
 
 /// The door: what `rlhost` does with its arguments. See docs/cli.md.
@@ -19,7 +20,7 @@ enum Program {
 
     /// The modules beside `runloop` that this program has. A new one is one element.
     static let batteries: @Sendable () -> [Battery] = {
-        [.noTesting, .attach, .json, .http, .net] + SystemBatteries.all
+        [.noTesting, .attach, .json, .http, .net, .trace] + SystemBatteries.all
     }
 
     static func main() {

@@ -3,6 +3,7 @@ import Linux
 import Lua
 import LuaPrompt
 import LuaRunLoops
+import LuaTracing
 import RunLoops
 
 /// Runs what the options ask for, in lua's order: the environment's text, -e, -l and -W as written, the script; then the
@@ -35,6 +36,7 @@ final class Session {
         // A main chunk that will never go on has resources to let go of, as if it had been interrupted.
         main?.unwind()
         host.close()
+        TraceSettings.finish(host)
         // What came while finalizers ran, and nobody has taken.
         if status == nil, host.endingStatus == nil { handleEnd(host.takeSignals()) }
         if status == host.endingStatus || status == nil, let signal, host.endingStatus == 128 + signal {
@@ -51,7 +53,7 @@ final class Session {
         host.onUncaught = { [unowned self] _, failure in uncaught(failure) }
         host.handleSignals { [unowned self] in handle($0) }
         guard host.setArguments(arguments, script: options.script ?? 0) else { return fail("not enough memory") }
-        if let failure = beAttachable() { return failure }
+        if let failure = beAttachable() ?? beRecorded() { return failure }
         if !options.ignoresEnvironment, let chunk = Initialization()?.chunk, let status = complete(chunk) {
             return status
         }
@@ -81,6 +83,19 @@ final class Session {
         guard let name = options.attachName else { return nil }
         return host.beAttachable(name: name.isEmpty ? nil : name).map {
             fail("--attach: \($0.message)")
+        }
+    }
+
+    private func beRecorded() -> Int32? {
+        var settings = options.trace
+        if let word = getenv("RLHOST_RECORDER").map({ String(cString: $0) }), ["off", "0", "no"].contains(word) {
+            settings.isOff = true
+        }
+        do throws(SystemError) {
+            try settings.apply(to: host)
+            return nil
+        } catch {
+            return fail("--trace: \(error)")
         }
     }
 
@@ -262,7 +277,9 @@ final class Session {
             return
         }
         Program.report(failure.text)
+        TraceSettings.noteError(host)
         host.close()
+        TraceSettings.finish(host)
         exit(1)
     }
 

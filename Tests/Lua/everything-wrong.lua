@@ -22,14 +22,14 @@ local function try(name, fn)
       end)
       calls = calls + 1
       if good or rl.is_cancelled(message) then return end
-      if not tostring(message):find "everything%-wrong%.lua:%d+: [%w_]+[.:][%w_]+: " then odd[#odd + 1] = name .. ": " .. tostring(message) end
+      if not tostring(message):find "everything%-wrong%.lua:%d+: [%w_.]+[.:][%w_]+: " then odd[#odd + 1] = name .. ": " .. tostring(message) end
     end)
     pcall(rl.timeout, 0.02, function() task:await() end)
     task:cancel()
   end
 end
 
-for _, name in ipairs { "rl", "process", "fs", "terminal", "log", "arguments", "schedule", "net", "http", "json" } do
+for _, name in ipairs { "rl", "process", "fs", "terminal", "log", "arguments", "schedule", "net", "http", "json", "trace" } do
   local module, names = name == "rl" and rl or require("runloop." .. name), {}
   for key, value in pairs(module) do
     if type(key) == "string" and type(value) == "function" and not NOT[name .. "." .. key] then names[#names + 1] = key end

@@ -79,7 +79,8 @@ for line in io.lines(root .. "/docs/lua/runloop.lua") do
   elseif line:find "^%-%-%-@return" or line:find "^%-%-%-[^@]" then
     documented = true
   elseif owner then
-    annotated[separator == "." and owner .. "." .. name or kind_of(owner) .. ":" .. name] = number
+    -- Some classes are tables of functions.
+    annotated[owner == "rl" and separator == "." and owner .. "." .. name or kind_of(owner) .. ":" .. name] = number
     local given = table.concat(parameters, ", "):gsub("%?", "")
     if given ~= arguments then report("line %d: %s has the parameters (%s), annotated are (%s)", number, name, arguments, given) end
     if not documented and #parameters == 0 then report("line %d: %s has not a word of documentation", number, name) end
@@ -136,6 +137,7 @@ local takers = {
   FDPortOptions = rl.fd_port, ObserverOptions = rl.observer, ThreadOptions = rl.thread, PortOptions = rl.port,
   SendOptions = function(options) return port:send(options) end,
   AtOptions = function(options) return rl.at(1e9, print, options) end,
+  TraceOptions = function(options) return rl.trace.start("reference.html", options) end,
   PoolOptions = rl.pool, ShutdownOptions = function(options) rl.on_shutdown(print, options) end,
   EnqueueOptions = function(options) return rl.notifications:enqueue("name", nil, options) end,
 }

@@ -808,6 +808,68 @@ rl.cancelled = {}
 ---@return boolean
 function rl.is_cancelled(err) end
 
+-- Recordings --------------------------------------------------------------------------------------------------------
+
+---What the loops do is recorded: the last moments always, in memory, from a loop's second second on, or from the first use of these
+---functions on; all of it from `start` to `stop`, in a file, which is what `rlhost --trace=FILE` does from the beginning to the end. The
+---ending of a file's name is its form: `.html`, a page to look at; `.pftrace`, Perfetto's; `.json`, Chrome's trace events.
+---@class runloop.Trace
+local Trace = {}
+rl.trace = Trace
+
+---Writes the last moments of all loops of the process: about 16,000 things that happened in each. Of a callback that runs at this
+---moment the beginning is there.
+---
+---```lua
+---assert(rl.trace.dump "moments.html")
+---```
+---@param path string a file that ends in `.html`, `.pftrace` or `.json`
+---@return true? done nil when the file cannot be written, or the recorder is off
+---@return string? message
+---@return string? code
+function Trace.dump(path) end
+
+---@class runloop.TraceOptions
+---@field limit? integer bytes of the file at most; 268435456 (256 MB) if absent, at least 1048576; what comes later is counted
+
+---Has all that happens from now on written to a file, of the loops of all threads.
+---@param path string as for `dump`
+---@param options? runloop.TraceOptions
+---@return true? done nil when the file cannot be written, or another one is being written (EBUSY)
+---@return string? message
+---@return string? code
+function Trace.start(path, options) end
+
+---Completes the file that `start`, or `--trace`, has begun. The end of the program does it, too.
+---@return string? path of the file; nil if there is none, or something has kept it from being written whole
+---@return string? message
+---@return string? code
+function Trace.stop() end
+
+---Calls a function, and shows how long that took. Where it waits, the pieces between are shown, joined.
+---
+---```lua
+---local sum = rl.trace.span("sum", function(n)
+---  local sum = 0
+---  for i = 1, n do sum = sum + i end
+---  return sum
+---end, 100)
+---print(sum)
+---```
+---```text
+---5050
+---```
+---@param name string
+---@param fn function
+---@param ... any arguments for `fn`
+---@return any ... its results; its error is raised
+function Trace.span(name, fn, ...) end
+
+---Marks this moment.
+---@param name string
+---@param ... any shown behind the name, as by `print`
+function Trace.mark(name, ...) end
+
 -- Functions that block ----------------------------------------------------------------------------------------------
 
 ---Runs a function that blocks, such as a query or a name's look-up, on a thread of a small pool (4), and waits for its results. The

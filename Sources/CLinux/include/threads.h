@@ -32,3 +32,7 @@ static inline const char *linux_environment(const char *name) { return getenv(na
 /// All of them, "NAME=value", with NULL at the end.
 extern char **environ;
 static inline char **linux_variables(void) { return environ; }
+
+/// Lets other threads see what was written before, once they see this.
+static inline void linux_publish(uint64_t *place, uint64_t value) { __atomic_store_n(place, value, __ATOMIC_RELEASE); }
+static inline uint64_t linux_published(const uint64_t *place) { return __atomic_load_n(place, __ATOMIC_ACQUIRE); }

@@ -328,11 +328,14 @@ enum {
   CL_WISH_ATTACH = 1,     ///< to be attachable
   CL_WISH_WHERE = 2,      ///< to say where it is
   CL_WISH_INTERRUPT = 4,  ///< to end the callback that runs
+  CL_WISH_DUMP = 8,       ///< to write down its last moments
 };
 /// The value with which another process has to send SIGURG, by sigqueue, in order to be heard: it means CL_WISH_ATTACH.
 enum { CL_ATTACH_WORD = 0x726c };
 /// Has SIGURG handled, from now on, or not any more. Once, behind cl_handle_signals.
 void cl_watch_wishes(cl_host *host, int watches);
+/// Has SIGUSR2 handled, which means CL_WISH_DUMP, if it would end the process. Behind cl_handle_signals.
+void cl_watch_dumps(cl_host *host);
 /// `function` is called on the host's thread with wishes, where Lua code runs; where it does not, take them when the loop asks.
 void cl_grant_wishes(cl_host *host, void (*function)(cl_host *host, unsigned wishes));
 /// Any thread may call it.

@@ -66,6 +66,7 @@ package final class LuaItems: RunLoop.ItemOwner {
             guard !host.isClosed, let box = item.box,
                 let (fiber, _) = host.prepareCallback(slot: box.slot, userValue: userValue)
             else { return }
+            host.tellSubject(fiber)
             fiber.stack.pushCopy(of: 2)
             host.resume(fiber, arguments: 1 + push(host, fiber.stack))
         }

@@ -186,6 +186,7 @@ extension LuaHost {
             finishRequest(slot, RequestBinding.State.cancelled)
             return report(Failure("not enough memory"))
         }
+        tellSubject(box, fiber)
         box.flags = RequestBinding.State.done
         box.slot = 0
         fiber.subject = 0

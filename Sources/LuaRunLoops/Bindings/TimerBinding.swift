@@ -77,6 +77,7 @@ enum TimerBinding {
         }
         options.keep(.callback, as: Value.callback)
         options.keep(.name, as: Value.name)
+        if options.has(.name) { box.flags |= named }
         box.site = call.site
         node(box).initialize(
             to: RunLoop.TimerNode(
@@ -99,6 +100,8 @@ enum TimerBinding {
 
     /// `spread` extra arguments and no others: the callback does not get `missed`.
     private static let oneLine: UInt32 = 1
+    /// It has a name, which recordings tell.
+    static let named: UInt32 = 2
 
     /// rl.after(seconds, fn, …); the new object is argument 1.
     static func makeAfter(_ call: Call) throws(Misuse) -> Int32 { try makeScheduled(call, repeats: false) }
@@ -212,6 +215,7 @@ extension LuaHost {
     fileprivate func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
         guard !isClosed, let (fiber, box) = prepareCallback(slot: UInt32(node.pointee.context)) else { return }
         let stack = fiber.stack
+        tellSubject(box, node, fiber)
         let spread = box.spread
         stack.pushCopy(of: 2)
         guard spread > 0 else {

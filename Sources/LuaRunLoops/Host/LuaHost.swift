@@ -27,6 +27,8 @@ public final class LuaHost: Interpreter {
     package let requests = LuaRequests()
     package let items = LuaItems()
     let sleepers = Sleepers()
+    /// What its recordings need, once there are any.
+    var recording: LuaRecording?
     /// What callbacks get.
     var texts = CallbackTexts()
     /// Seconds since 1970.
@@ -53,6 +55,7 @@ public final class LuaHost: Interpreter {
         items.host = .passUnretained(self)
         sleepers.host = self
         loop.userInfo = self
+        loop.whenItLasts = { loop in (loop.userInfo as? LuaHost)?.lasts() }
         setHome(loop.handle)
     }
 
@@ -74,6 +77,12 @@ public final class LuaHost: Interpreter {
         unsafe unsafeDowncast(Interpreter.of(thread), to: LuaHost.self)
     }
 
+    /// Called on a state's thread, for each state whose loop has first run for a second, and for the state of a new thread. Set before
+    /// there is a second thread.
+    package nonisolated(unsafe) static var whenItLasts: ((LuaHost, _ isNew: Bool) -> Void)?
+
+    private func lasts() { Self.whenItLasts?(self, false) }
+
     /// Opens the standard libraries, and makes `require "runloop"` work. Returns an error message, or nil.
     public func openLibraries(ignoringEnvironment: Bool = false) -> String? {
         ignoresEnvironment = ignoringEnvironment
@@ -90,6 +99,7 @@ public final class LuaHost: Interpreter {
         for node in loop.allTimers { node.invalidate() }
         for item in loop.allItems { item.invalidate() }
         loop.dropRequests(of: requests)
+        loop.titles = nil
         if loop.userInfo === self { loop.userInfo = nil }
     }
 
@@ -109,10 +119,15 @@ public final class LuaHost: Interpreter {
         Fiber(context: node.pointee.context)
     }
 
+    public override func goesOn(_ fiber: Fiber) -> Bool { tellGoingOn(fiber) }
+    public override func waits(_ fiber: Fiber) { tellWaiting(fiber) }
+    public override func fails(_ fiber: Fiber) { tellFailing() }
+    public override func rests(_ fiber: Fiber) { tellResting() }
+
     public override func uncaught(_ fiber: Fiber) {
         let failure = failure(of: fiber)
         // A callback that waits while its thread is cancelled ends so: that is nobody's error.
-        if failure.cause == .cancelled, thread?.isCancelled == true { return }
+        if failure.cause == .cancelled, thread?.isCancelled == true || isClosing { return }
         report(failure, of: fiber.stack, mayCallHandler: !fiber.isErrorHandler)
     }
 

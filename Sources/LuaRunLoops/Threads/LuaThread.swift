@@ -162,6 +162,7 @@ package final class LuaThread: Sendable {
                 start.report(failure)
             }
             host.threads.report = start.report
+            LuaHost.whenItLasts?(host, true)
             let code = host.acceptCancelling()
             state.withLock { $0.code = code }
             outcome = run(start, host)

@@ -1,6 +1,6 @@
 internal import Linux
 internal import Lua
-internal import RunLoops
+package import RunLoops
 
 /// `rl.thread`, `rl.this_thread` and the methods of threads.
 enum ThreadBinding {
@@ -128,6 +128,8 @@ package final class LuaThreads: HostPart {
     var own: LuaThread?
     /// The latest run that the script has begun was stopped: who stops the run of a thread's function means the thread.
     var wasStopped = false
+    /// Its name.
+    package var ownName: String? { own?.name }
     /// How many it has started.
     var count = 0
     /// Keeps the loop running for those that have not ended.
@@ -179,6 +181,9 @@ extension LuaHost {
             report(failure.of(threadMadeAt: reference.thread.site))
         }
     }
+
+    /// Of the threads that scripts have begun and that are alive.
+    package static var handlesOfThreads: [RunLoop.Handle] { LuaThread.all.map(\.handle) }
 
     /// Whether there are threads for which the program does not end.
     public static var hasThreads: Bool { LuaThread.all.contains { $0.keepsAlive } }

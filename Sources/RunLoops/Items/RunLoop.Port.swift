@@ -24,7 +24,7 @@ extension RunLoop {
         private let state = Lock(State())
 
         private struct State {
-            var messages = Fifo<any Sendable>()
+            var messages = Fifo<Letter>()
             /// Those for which there is no room. Not empty: it is full.
             var line = Fifo<Waiting>()
             var lastNumber: UInt64 = 0
@@ -33,9 +33,15 @@ extension RunLoop {
             var isValid = true
         }
 
+        private struct Letter {
+            let message: any Sendable
+            /// For recordings.
+            let flow: UInt32
+        }
+
         private struct Waiting {
             let number: UInt64
-            let message: any Sendable
+            let letter: Letter
             let whenTaken: @Sendable (Bool) -> Void
         }
 
@@ -59,16 +65,17 @@ extension RunLoop {
         public func send(_ message: any Sendable, whenTaken: (@Sendable (Bool) -> Void)? = nil) -> SendResult {
             var wasEmpty = false
             var handle: Handle?
+            let letter = Letter(message: message, flow: RunLoop.noteSend())
             let result = state.withLock { state -> SendResult in
                 guard state.isValid else { return .invalid }
                 guard state.messages.count < capacity else {
                     guard let whenTaken else { return .full }
                     state.lastNumber += 1
-                    state.line.append(.init(number: state.lastNumber, message: message, whenTaken: whenTaken))
+                    state.line.append(.init(number: state.lastNumber, letter: letter, whenTaken: whenTaken))
                     return .waits(state.lastNumber)
                 }
                 wasEmpty = state.messages.isEmpty
-                state.messages.append(message)
+                state.messages.append(letter)
                 handle = state.handle
                 return .sent
             }
@@ -99,14 +106,16 @@ extension RunLoop {
         override func isStillReady() -> Bool { callback != nil && state.withLock { !$0.messages.isEmpty } }
 
         override func deliver() {
-            let (message, next) = state.withLock { state -> ((any Sendable)?, Waiting?) in
-                guard let message = state.messages.popFirst() else { return (nil, nil) }
+            let (letter, next) = state.withLock { state -> (Letter?, Waiting?) in
+                guard let letter = state.messages.popFirst() else { return (nil, nil) }
                 let next = state.line.popFirst()
-                if let next { state.messages.append(next.message) }
-                return (message, next)
+                if let next { state.messages.append(next.letter) }
+                return (letter, next)
             }
             next?.whenTaken(true)
-            if let message { callback?(self, message) }
+            guard let letter else { return }
+            loop?.noteCause(letter.flow)
+            callback?(self, letter.message)
         }
 
         override func didEnter(_ mode: ModeState) {

@@ -17,6 +17,8 @@ extension RunLoop {
         /// When it was first signalled, as a running number; 0 while it is not.
         private let signalled = Atomic<UInt64>(0)
         private static let signals = Atomic<UInt64>(0)
+        /// The flow of the signal, for recordings.
+        private let flow = Atomic<UInt32>(0)
 
         /// - Parameters:
         ///   - schedule: called on the loop's thread for each mode the source enters.
@@ -39,6 +41,8 @@ extension RunLoop {
             lock.withLock { _ in
                 guard isValid, signalled.load(ordering: .relaxed) == 0 else { return }
                 let number = Source.signals.wrappingAdd(1, ordering: .relaxed).newValue
+                let flow = RunLoop.noteSend()
+                if flow != 0 { self.flow.store(flow, ordering: .relaxed) }
                 signalled.store(number, ordering: .releasing)
                 for mode in modes { mode.hasSignals.store(true, ordering: .releasing) }
             }
@@ -58,6 +62,8 @@ extension RunLoop {
             let number = signalled.load(ordering: .acquiring)
             return number == 0 ? nil : number
         }
+
+        func takeFlow() -> UInt32 { flow.exchange(0, ordering: .relaxed) }
 
         /// Clears the mark first, so that a signal during the callback counts for the next pass.
         func perform() {

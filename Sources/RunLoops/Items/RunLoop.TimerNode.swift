@@ -26,11 +26,13 @@ extension RunLoop {
         var queue: Unmanaged<TimerQueue>?
         /// Its place in the queue's heap, or -1.
         var heapIndex: Int32 = -1
+        /// Its latest place among the timers about to fire.
+        var batchIndex: Int32 = 0
+        /// For recordings: set by its owner, or while it fires; 0: none yet.
+        package var label: UInt32 = 0
         /// How many times it is among the timers about to fire: once for each run, of those inside each other, that found
         /// it due.
-        var batchPlaces: Int32 = 0
-        /// The latest of these places.
-        var batchIndex: Int32 = 0
+        var batchPlaces: Int16 = 0
         /// Its owner found that its date has not come yet after all.
         var isPutOff = false
         /// While it fires: the timer in whose callback it does, if any.

@@ -34,6 +34,17 @@ struct MessageFrame {
         bytes.append(contentsOf: data)
     }
 
+    /// The number by which recordings join sending and receiving: what both sides know, made one.
+    static func flow(of sender: Int32, to port: String, conversation: UInt64) -> UInt32 {
+        var hash: UInt32 = 0x811C_9DC5
+        func mix(_ byte: UInt8) { hash = (hash ^ UInt32(byte)) &* 0x0100_0193 }
+        withUnsafeBytes(of: sender.littleEndian) { $0.forEach(mix) }
+        withUnsafeBytes(of: conversation.littleEndian) { $0.forEach(mix) }
+        for byte in port.utf8 { mix(byte) }
+        // Not one of those that a loop counts.
+        return hash | 1 << 31
+    }
+
     private static func append<Number: FixedWidthInteger>(_ number: Number, to bytes: inout [UInt8]) {
         withUnsafeBytes(of: number.bigEndian) { bytes.append(contentsOf: $0) }
     }

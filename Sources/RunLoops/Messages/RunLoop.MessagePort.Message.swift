@@ -27,6 +27,10 @@ extension RunLoop.MessagePort {
         /// Whether that connection is still there: nobody gets the answer otherwise.
         public var isSenderConnected: Bool { !client.connection.hasEnded }
 
+        func flow(to port: String) -> UInt32 {
+            MessageFrame.flow(of: process, to: port, conversation: conversation)
+        }
+
         /// Says that it was handled. Only the first answer counts.
         ///
         /// - Parameter reply: for a sender that wants one; no longer than `longestMessage`, or the message fails instead.

@@ -1,5 +1,6 @@
 internal import CLinux
 public import Linux
+internal import Synchronization
 
 extension RunLoop {
     /// Receives messages from other processes of the same user, under a name, one a turn: a local CFMessagePort.
@@ -213,6 +214,7 @@ extension RunLoop {
             client.hasTurn = false
             guard let message = client.takeMessage() else { return }
             takeTurn(client)
+            if RunLoop.Recorder.someAreOn.load(ordering: .relaxed) != 0 { loop?.noteCause(message.flow(to: name)) }
             callback(self, message)
             client.sendHeld()
         }

@@ -39,6 +39,8 @@ extension RunLoop {
         private var uses: [Mode: Int] = [:]
         private var retained: RemotePort?
 
+        private static let ownProcess = linux_process()
+
         /// Bytes the kernel has not taken, beyond which further messages wait.
         private static let fill = 1 << 20
 
@@ -176,6 +178,8 @@ extension RunLoop {
                 conversation.number = last
                 conversation.isSent = true
                 unanswered[last] = conversation
+                RunLoop.noteSend(
+                    flow: MessageFrame.flow(of: Self.ownProcess, to: name, conversation: last))
                 connection.send(
                     MessageFrame(
                         kind: conversation.kind == .send ? .send : .request, conversation: last, id: conversation.id,

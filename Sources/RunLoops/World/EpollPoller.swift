@@ -6,6 +6,7 @@ public final class EpollPoller: Poller {
     public override init() { linux_be_punctual() }
 
     public override func now() -> Int64 { linux_monotonic_now() }
+    public override var isReal: Bool { true }
     public override func coarseNow() -> Int64 { linux_monotonic_coarse() }
 
     override func watchWallClock(_ changed: @escaping @Sendable () -> Void) throws(SystemError) -> Descriptor? {

@@ -11,6 +11,9 @@ open class Poller {
     /// The same to a few milliseconds, for less. O(1).
     open func coarseNow() -> Int64 { now() }
 
+    /// Its clock is CLOCK_MONOTONIC.
+    open var isReal: Bool { false }
+
     /// Seconds since 1970, by this world's wall clock.
     open var wallClock: Double { linux_wall_clock() }
 

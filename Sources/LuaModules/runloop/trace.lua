@@ -1,0 +1,29 @@
+-- runloop.trace: recordings of what the loops do, and a script's own part in them. Scripts have it as rl.trace.
+
+local native = ...
+local error, type, tostring, select, setmetatable, concat = error, type, tostring, select, setmetatable, table.concat
+local begin_span = native.begin_span
+
+local trace = { dump = native.dump, start = native.start, stop = native.stop }
+
+local span_ends = setmetatable({}, { __close = native.end_span })
+
+function trace.span(name, fn, ...)
+  if type(name) ~= "string" then error("rl.trace.span: argument #1 must be a name, got " .. type(name), 2) end
+  if type(fn) ~= "function" then error("rl.trace.span: argument #2 must be a function, got " .. type(fn), 2) end
+  begin_span(name)
+  local _ <close> = span_ends
+  -- Not a tail call: the span ends behind it.
+  return fn(...)
+end
+
+function trace.mark(name, ...)
+  if type(name) ~= "string" then error("rl.trace.mark: argument #1 must be a name, got " .. type(name), 2) end
+  local count = select("#", ...)
+  if count == 0 then return native.mark(name) end
+  local parts = { ... }
+  for i = 1, count do parts[i] = tostring(parts[i]) end
+  native.mark(name .. " " .. concat(parts, " ", 1, count))
+end
+
+return trace

@@ -1,0 +1,153 @@
+internal import Lua
+package import RunLoops
+
+/// What of a state's recordings it keeps itself: what its objects are called, and its open spans.
+final class LuaRecording: HostPart {
+    /// The labels of what is told apart by its key, in places given by that; the latest of a place stays.
+    private let labels = UnsafeMutablePointer<(key: UInt32, label: UInt32)>.allocate(capacity: LuaRecording.places)
+    private static let places = 256
+    /// Outermost first.
+    var spans: [(fiber: Int, label: UInt32)] = []
+
+    required init(_ host: LuaHost) {
+        labels.initialize(repeating: (.max, 0), count: Self.places)
+        super.init(host)
+    }
+
+    deinit { labels.deallocate() }
+
+    override func reset() { spans = [] }
+
+    @inline(__always)
+    func label(_ key: UInt32, _ kind: () -> String) -> UInt32 {
+        let place = labels + Int((key ^ key >> 24 &* 37) & UInt32(Self.places - 1))
+        if place.pointee.key == key { return place.pointee.label }
+        place.pointee = (key, host.label(kind(), name: "", site: key & 0xFF_FFFF))
+        return place.pointee.label
+    }
+}
+
+extension LuaHost {
+    /// Has this state's loop recorded from now on, if it is not. Returns false when there is no memory.
+    @discardableResult
+    package func record() -> Bool {
+        guard loop.record(as: thread?.name ?? "main") else { return false }
+        guard recording == nil else { return true }
+        recording = part(LuaRecording.self)
+        tells = true
+        loop.titles = { [unowned(unsafe) self] in title(of: $0) }
+        return true
+    }
+
+    private static let mainChunk = "main chunk"
+
+    /// nil: it is told, by `goesOn`, when a task goes on.
+    private func title(of item: RunLoop.Item) -> RunLoop.Recorder.Title? {
+        if item.owner is Waiter { return nil }
+        guard item.owner === items, let box = item.box else { return .init(of: item) }
+        return title(box.kindName, name: item.name, site: box.site)
+    }
+
+    private func title(_ word: String, name: String, site: UInt32) -> RunLoop.Recorder.Title {
+        if word == Self.mainChunk { return .init("task", word, place: Self.script ?? "") }
+        let kind =
+            switch word {
+            case "timer", "source", "observer", "request", "task", "port": word
+            case "fd_port", "signal": "port"
+            case "message_port": "message"
+            case "stream", "listener", "datagram": "stream"
+            default: "other"
+            }
+        return .init(kind, word: word, name: name, place: self.site(site) ?? "")
+    }
+
+    fileprivate func label(_ word: String, name: String, site: UInt32) -> UInt32 {
+        RunLoop.Recorder.label(title(word, name: name, site: site))
+    }
+
+    /// Names the callback that runs, of an object that has no name of its own.
+    @inline(__always)
+    func tellSubject(_ box: Box, _ fiber: Fiber) {
+        guard loop.isRecording, let recording else { return }
+        loop.recorder.pointee.call.object = recording.label(box.subjectKey) { box.kindName }
+        loop.recorder.pointee.call.fiber = UInt32(truncatingIfNeeded: fiber.number)
+    }
+
+    /// The same of a timer's, which may have a name.
+    @inline(__always)
+    func tellSubject(_ box: Box, _ node: UnsafeMutablePointer<RunLoop.TimerNode>, _ fiber: Fiber) {
+        guard loop.isRecording else { return }
+        guard box.flags & TimerBinding.named != 0 else { return tellSubject(box, fiber) }
+        if node.pointee.label == 0 {
+            node.pointee.label = label(
+                "timer", name: nameOfAnchored(UInt32(node.pointee.context)) ?? "", site: box.site)
+        }
+        loop.recorder.pointee.call.object = node.pointee.label
+        loop.recorder.pointee.call.fiber = UInt32(truncatingIfNeeded: fiber.number)
+    }
+
+    /// What of a callback, whose item is named already, may go on later.
+    @inline(__always)
+    func tellSubject(_ fiber: Fiber) {
+        if loop.isRecording { loop.recorder.pointee.call.fiber = UInt32(truncatingIfNeeded: fiber.number) }
+    }
+
+    /// See `Interpreter.goesOn`.
+    func tellGoingOn(_ fiber: Fiber) -> Bool {
+        guard loop.isRecording, let recording else { return false }
+        let label = recording.label(fiber.subjectKey) {
+            fiber.subjectKind ?? (fiber.owner is MainTask ? Self.mainChunk : "callback")
+        }
+        let task = UInt32(truncatingIfNeeded: fiber.number)
+        let isPiece = !loop.recorder.pointee.isUnnamed
+        if isPiece {
+            loop.recorder.pointee.beginNow(label, task: task)
+        } else {
+            loop.recorder.pointee.call.object = label
+            loop.recorder.pointee.call.task = task
+        }
+        for span in recording.spans where span.fiber == fiber.context {
+            loop.recorder.pointee.beginNow(span.label, task: task)
+        }
+        return isPiece
+    }
+
+    func tellWaiting(_ fiber: Fiber) {
+        guard loop.isRecording, let recording, loop.recorder.pointee.isInCallback else { return }
+        for span in recording.spans where span.fiber == fiber.context {
+            loop.recorder.pointee.call.flags |= RunLoop.Recorder.Flags.waits
+            loop.recorder.pointee.call.task = UInt32(truncatingIfNeeded: fiber.number)
+            loop.recorder.pointee.end()
+        }
+        loop.recorder.pointee.call.flags |= RunLoop.Recorder.Flags.waits
+        if loop.recorder.pointee.call.task == 0 {
+            loop.recorder.pointee.call.task = UInt32(truncatingIfNeeded: fiber.number)
+        }
+    }
+
+    func tellFailing() {
+        if loop.recorder.pointee.isInCallback { loop.recorder.pointee.call.flags |= RunLoop.Recorder.Flags.failed }
+    }
+
+    func tellResting() { if loop.isRecording { loop.recorder.pointee.end() } }
+
+    // MARK: Spans
+
+    /// A stretch of the script's own begins in the task that runs. Waits do not count.
+    package func beginSpan(_ title: RunLoop.Recorder.Title) {
+        guard loop.isRecording, let recording else { return }
+        let label = RunLoop.Recorder.label(title)
+        recording.spans.append((current?.context ?? 0, label))
+        loop.recorder.pointee.beginNow(label)
+        loop.recorder.pointee.call.fiber = current.map { UInt32(truncatingIfNeeded: $0.number) } ?? 0
+    }
+
+    /// The latest one of the task that runs ends.
+    package func endSpan() {
+        let fiber = current?.context ?? 0
+        guard let recording, let place = recording.spans.lastIndex(where: { $0.fiber == fiber }) else { return }
+        let span = recording.spans.remove(at: place)
+        // A task that is cancelled where it waits has no piece in progress.
+        if loop.isRecording, loop.recorder.pointee.call.object == span.label { loop.recorder.pointee.end() }
+    }
+}

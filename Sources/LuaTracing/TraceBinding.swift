@@ -1,0 +1,111 @@
+internal import Glibc
+internal import Linux
+internal import Lua
+public import LuaRunLoops
+internal import RunLoops
+internal import Tracing
+
+extension Battery {
+    /// `runloop.trace`, which scripts have as `rl.trace`.
+    public static let trace = Battery(
+        "runloop.trace", functions: TraceBinding.functions,
+        prepare: { host in if !TracePart.settings.isOff { host.part(TracePart.self).begin() } })
+}
+
+/// What `rl.trace` needs of the recorder.
+enum TraceBinding {
+    static let functions = Library(
+        "rl.trace.",
+        [
+            .init("dump") { Call.run($0) { (call) throws(Misuse) in try dump(call) } },
+            .init("start") { Call.run($0) { (call) throws(Misuse) in try start(call) } },
+            .init("stop") { Call.run($0) { (call) throws(Misuse) in try stop(call) } },
+            .init("mark") { Call.run($0) { (call) throws(Misuse) in try mark(call) } },
+            .init("begin_span") { Call.run($0) { (call) throws(Misuse) in try beginSpan(call) } },
+            .init("end_span") { call in
+                Call(call).luaHost.endSpan()
+                return 0
+            },
+        ])
+
+    private enum Path: Parameter {
+        static let expected = "the path of a file: \(Recording.Format.advice)"
+        static func read(_ stack: Stack, _ index: Int32) -> String? {
+            guard let path = Text.read(stack, index), Recording.Format(path: path) != nil, !path.utf8.contains(0) else {
+                return nil
+            }
+            return path
+        }
+    }
+
+    /// dump(path)
+    private static func dump(_ call: Call) throws(Misuse) -> Int32 {
+        let path = try call.argument(1, Path.self)
+        do throws(SystemError) {
+            try TraceNames.dump(to: path)
+            return call.answer(true)
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    private enum Option: Int, Field {
+        case limit
+        static let names: [StaticString] = ["limit"]
+    }
+
+    private enum Limit: Parameter {
+        static let expected = "a number of bytes, 1 MB (1048576) or more"
+        static func read(_ stack: Stack, _ index: Int32) -> Int? {
+            Integer.read(stack, index).flatMap { $0 < Recording.Writer.leastLimit ? nil : $0 }
+        }
+    }
+
+    /// start(path, {limit = …})
+    private static func start(_ call: Call) throws(Misuse) -> Int32 {
+        let path = try call.argument(1, Path.self)
+        var limit = Recording.Writer.defaultLimit
+        if !call.isMissing(2) { limit = try call.fields(2, Option.self)[.limit, Limit.self] ?? limit }
+        if let file = TraceFile.current {
+            return call.fail(
+                SystemError(
+                    "trace", path, errno: EBUSY, reason: "what happens is recorded already, in \(file.path)"))
+        }
+        do throws(SystemError) { _ = try TraceFile(path: path, limit: limit) } catch { return call.fail(error) }
+        let host = call.luaHost
+        host.part(TracePart.self).begin()
+        // The others as soon as they look.
+        let own = host.loop.handle
+        for handle in LuaHost.handlesOfThreads + [RunLoop.main].compactMap(\.self) where handle !== own {
+            handle.perform { loop in (loop.userInfo as? LuaHost)?.part(TracePart.self).begin() }
+        }
+        return call.answer(true)
+    }
+
+    /// stop(): the path of what is then complete; nil if nothing was being written.
+    private static func stop(_ call: Call) throws(Misuse) -> Int32 {
+        guard let file = TraceFile.current else { return call.answerNil() }
+        do throws(SystemError) { try file.finish() } catch { return call.fail(error) }
+        return call.answer(file.path)
+    }
+
+    /// mark(text), which the Lua half has made of its arguments.
+    private static func mark(_ call: Call) throws(Misuse) -> Int32 {
+        let text = try call.argument(1, Text.self)
+        let host = call.luaHost
+        guard host.loop.isRecording else { return call.nothing() }
+        host.loop.recorder.pointee.mark(
+            RunLoop.Recorder.label(.init("span", text, place: host.site(call.site) ?? "")))
+        return call.nothing()
+    }
+
+    /// begin_span(name)
+    private static func beginSpan(_ call: Call) throws(Misuse) -> Int32 {
+        let name = try call.argument(1, Text.self)
+        let host = call.luaHost
+        if host.loop.isRecording {
+            host.beginSpan(.init("span", name, place: host.site(call.site) ?? ""))
+        }
+        return call.nothing()
+    }
+}

@@ -1,0 +1,100 @@
+internal import Linux
+internal import RunLoops
+internal import Tracing
+
+/// A recording that goes to a file while it is made: of all loops of the process, by whichever thread has something to write.
+final class TraceFile: Sendable {
+    let path: String
+    private let state: Lock<State>
+
+    private struct State {
+        let writer: Recording.Writer
+        /// How far each loop's recorder was read.
+        var positions: [UnsafeMutablePointer<RunLoop.Recorder>: RunLoop.Recorder.Position] = [:]
+        var isOpen = true
+        /// What has ended it early.
+        var failure: SystemError?
+    }
+
+    /// The one that is being written.
+    private static let open = Lock<TraceFile?>(nil)
+    static var current: TraceFile? { open.withLock { $0 } }
+
+    /// - Parameter limit: in bytes.
+    /// - Throws: EINVAL for a path with another ending than `Recording.Format` knows; what the system refuses.
+    init(path: String, limit: Int) throws(SystemError) {
+        self.path = path
+        state = Lock(State(writer: try Recording.Writer(path: path, about: TraceFile.about(), limit: limit)))
+        Self.open.withLock { $0 = self }
+    }
+
+    static func about(dropped: Int = 0) -> Recording.About {
+        .init(title: TraceNames.title, process: TraceNames.process, dropped: dropped)
+    }
+
+    var isOpen: Bool { state.withLock { $0.isOpen } }
+
+    /// Begins with a loop. On its thread.
+    func join(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>, as name: String) {
+        let isNew = state.withLock { state in
+            guard state.isOpen, state.positions[recorder] == nil else { return false }
+            state.positions[recorder] = .init(now: recorder)
+            Self.keepFailure(&state) { (writer) throws(SystemError) in
+                try writer.thread(recorder.pointee.number, name)
+            }
+            return true
+        }
+        guard isNew else { return }
+        recorder.pointee.setReader { [self] in read(recorder) }
+    }
+
+    /// What a loop has recorded since the last time. Returns whether more is wanted.
+    @discardableResult
+    private func read(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>) -> Bool {
+        state.withLock { state in
+            Self.read(recorder, &state)
+            return state.isOpen
+        }
+    }
+
+    private static func read(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>, _ state: inout State) {
+        guard state.isOpen, state.failure == nil, var position = state.positions[recorder] else { return }
+        let records = RunLoop.Recorder.read(recorder, &position)
+        state.positions[recorder] = position
+        keepFailure(&state) { (writer) throws(SystemError) in
+            try TraceNames.write(records, to: writer)
+            try writer.flush()
+        }
+    }
+
+    private static func keepFailure(
+        _ state: inout State, _ body: (Recording.Writer) throws(SystemError) -> Void
+    ) {
+        do throws(SystemError) { try body(state.writer) } catch { state.failure = state.failure ?? error }
+    }
+
+    /// A loop goes. On its thread.
+    func leave(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>) {
+        recorder.pointee.dropReader()
+        state.withLock { state in
+            Self.read(recorder, &state)
+            state.positions[recorder] = nil
+        }
+    }
+
+    /// Ends it, with what all loops have recorded up to now. Once.
+    ///
+    /// - Throws: what has kept it from being written whole.
+    func finish() throws(SystemError) {
+        Self.open.withLock { if $0 === self { $0 = nil } }
+        let failure = state.withLock { state -> SystemError? in
+            guard state.isOpen else { return nil }
+            for recorder in state.positions.keys { Self.read(recorder, &state) }
+            state.isOpen = false
+            state.positions = [:]
+            Self.keepFailure(&state) { (writer) throws(SystemError) in try writer.finish() }
+            return state.failure
+        }
+        if let failure { throw failure }
+    }
+}

@@ -1,0 +1,60 @@
+internal import Glibc
+internal import Linux
+internal import LuaRunLoops
+internal import RunLoops
+internal import Tracing
+
+/// What recordings call things, and how records come into a file.
+enum TraceNames {
+    /// The script's name, without its directory.
+    static var title: String {
+        guard let script = LuaHost.script else { return "rlhost" }
+        return script.split(separator: "/").last.map(String.init) ?? script
+    }
+
+    static var process: Int32 { getpid() }
+
+    static func write(_ records: [RunLoop.Recorder.Record], to writer: Recording.Writer) throws(SystemError) {
+        for record in records where record.object != 0 && !writer.knows(record.object) {
+            try writer.name(record.object, name(record.object))
+        }
+        guard !records.isEmpty else { return }
+        var failure: SystemError?
+        records.withUnsafeBytes { bytes in
+            do throws(SystemError) { try writer.write(bytes) } catch { failure = error }
+        }
+        if let failure { throw failure }
+    }
+
+    static func name(_ label: UInt32) -> Recording.Name {
+        let title = RunLoop.Recorder.title(label) ?? .init("other", "")
+        return .init(kind: .init(rawValue: title.kind) ?? .other, text: title.text, place: title.place)
+    }
+
+    /// `timer "poll" made at app.lua:12`
+    static func text(_ label: UInt32) -> String {
+        let name = name(label)
+        return (name.text.isEmpty ? "a callback" : name.text) + (name.place.isEmpty ? "" : " made at \(name.place)")
+    }
+
+    /// Writes what the recorders of all loops still have.
+    ///
+    /// - Throws: as `Recording.Writer`; ENODATA when nothing is recorded.
+    static func dump(to path: String) throws(SystemError) {
+        var copies: [(number: UInt16, name: String, records: [RunLoop.Recorder.Record], lost: Int)] = []
+        RunLoop.forEachRecorder { recorder, name in
+            let (records, lost) = RunLoop.Recorder.copy(recorder)
+            copies.append((recorder.pointee.number, name, records, lost))
+        }
+        guard !copies.isEmpty else {
+            throw SystemError("trace", path, errno: ENODATA, reason: "nothing is recorded: the recorder is off")
+        }
+        let lost = copies.reduce(0) { $0 + $1.lost }
+        let writer = try Recording.Writer(path: path, about: TraceFile.about(dropped: lost))
+        for copy in copies {
+            try writer.thread(copy.number, copy.name)
+            try write(copy.records, to: writer)
+        }
+        try writer.finish()
+    }
+}

@@ -1,0 +1,101 @@
+internal import Glibc
+internal import Linux
+internal import Lua
+internal import LuaRunLoops
+internal import RunLoops
+internal import Tracing
+
+/// A state's part in recordings.
+final class TracePart: HostPart {
+    // Set before there is a second thread.
+    nonisolated(unsafe) static var settings = TraceSettings()
+    private var isWatching = false
+    /// How many dumps there were that nobody has asked for.
+    private static let dumps = Lock(0)
+    private static let mostDumps = 10
+
+    private var recorder: UnsafeMutablePointer<RunLoop.Recorder> { host.loop.recorder }
+
+    /// Records this state's loop from now on, into the file too if one is written.
+    func begin() {
+        guard host.record() else { return host.onWarning(host, "the recorder gets no memory") }
+        TraceFile.current?.join(recorder, as: host.loopName)
+        watch()
+    }
+
+    override func willClose() { TraceFile.current?.leave(recorder) }
+
+    override func willExit() {
+        willClose()
+        if host.loopName == "main" { TraceSettings.finish(host) }
+    }
+
+    override func grant(_ wishes: Wishes, isRunning: Bool) {
+        if wishes.contains(.dump) { dump(to: nil, for: nil) }
+    }
+
+    // MARK: Slow callbacks
+
+    private func watch() {
+        let settings = Self.settings
+        guard !isWatching, let limit = [settings.slow, settings.warningAfter].compactMap(\.self).min() else { return }
+        isWatching = true
+        host.loop.watchSlowCallbacks(.seconds(limit)) { [unowned(unsafe) self] label, began, took in
+            wasSlow(label, began, took)
+        }
+    }
+
+    private func wasSlow(_ label: UInt32, _ began: RunLoop.Instant, _ took: Duration) {
+        let seconds = took / .seconds(1)
+        if let limit = Self.settings.warningAfter, seconds >= limit {
+            let late = host.loop.timersLate(since: began)
+            let timers = late == 0 ? "" : "; \(late) \(late == 1 ? "timer was" : "timers were") late"
+            host.onWarning(
+                host, "warning: \(TraceNames.text(label)) held the loop for \(Self.text(seconds))\(timers)")
+        }
+        if let limit = Self.settings.slow, seconds >= limit { dump(to: Self.settings.errorDirectory, for: "slow") }
+    }
+
+    private static func text(_ seconds: Double) -> String {
+        if seconds < 1 { return "\(Int((seconds * 1000).rounded())) ms" }
+        let tenths = Int((seconds * 10).rounded())
+        return "\(tenths / 10).\(tenths % 10) s"
+    }
+
+    // MARK: Dumps
+
+    /// Writes the last moments into a new file of a directory, nil for the current one, and says on standard error where they are.
+    ///
+    /// - Parameter reason: nil: somebody has asked for them. Of others, no more than ten are made.
+    func dump(to directory: String?, for reason: String?) {
+        if reason == "slow" {
+            let isOneTooMany = Self.dumps.withLock { count in
+                count += 1
+                return count > Self.mostDumps
+            }
+            if isOneTooMany { return }
+        }
+        let name = TraceNames.title.hasSuffix(".lua") ? String(TraceNames.title.dropLast(4)) : TraceNames.title
+        let stem =
+            "\(directory ?? ".")/\(name)-\(TraceNames.process)" + (reason.map { "-\($0)" } ?? "")
+        var path = "\(stem).html"
+        var count = 1
+        while access(path, F_OK) == 0 {
+            count += 1
+            path = "\(stem)-\(count).html"
+        }
+        do throws(SystemError) {
+            if let directory { _ = directory.withAnyCString { mkdir($0, 0o700) } }
+            try TraceNames.dump(to: path)
+            let whole = System.realPath(of: path) ?? path
+            host.onWarning(host, "the last moments are in \(whole)")
+        } catch {
+            host.onWarning(host, "the last moments cannot be written: \(error)")
+        }
+    }
+}
+
+extension LuaHost {
+    /// What recordings call its loop.
+    var loopName: String { threads.ownName ?? "main" }
+}

@@ -1,0 +1,189 @@
+internal import CLinux
+internal import Linux
+
+// What was recorded, for others to read.
+
+extension RunLoop.Recorder {
+    /// Ticks in a nanosecond: from a moment at the beginning to now.
+    static func speed() -> Double {
+        let (first, now) = (origin, Anchor.now())
+        return Double(now.ticks &- first.ticks) / Double(max(1, now.date - first.date))
+    }
+
+    /// The first look at both clocks. The longer ago, the better the speed is known; at first it is looked at for a moment.
+    private static let origin: Anchor = {
+        let first = Anchor.now()
+        while Anchor.now().date < first.date + 200_000 {}
+        return first
+    }()
+
+    // Of a loop on another thread, single fields are read, and nothing that counts references.
+
+    /// What the ring still has. On any thread, while the loop exists.
+    ///
+    /// - Returns: the records, in nanoseconds, with the beginning of whatever was in progress; and how many there were before them.
+    package static func copy(_ recorder: UnsafeMutablePointer<Self>) -> (records: [Record], lost: Int) {
+        guard let ring = recorder.pointee.ring else { return ([], 0) }
+        let capacity = UInt64(capacity)
+        let end = linux_published(&recorder.pointee.next)
+        var first = end > capacity ? end - capacity : 0
+        var raw = (first..<end).map { ring[Int(truncatingIfNeeded: $0 & (capacity - 1))] }
+        var open = levels(recorder)
+        let (begin, due) = (recorder.pointee.call.begin, recorder.pointee.call.due)
+        let (object, isPending) = (recorder.pointee.call.object, recorder.pointee.call.state == .pending)
+        // Those that were written meanwhile have taken the places of the oldest.
+        let now = linux_published(&recorder.pointee.next)
+        if now + 1 > capacity, now + 1 - capacity > first {
+            let gone = min(UInt64(raw.count), now + 1 - capacity - first)
+            raw.removeFirst(Int(gone))
+            first += gone
+        }
+        var translation = Translation(recorder, recorder.pointee.anchor, passes: [false])
+        // What was in progress when the first of them was written.
+        for record in raw.reversed() {
+            switch Kind(rawValue: record.kind) {
+            case .runEnd, .end: open.append(Level(object: record.object, isRun: record.kind == Kind.runEnd.rawValue))
+            case .run, .begin: _ = open.popLast()
+            default: break
+            }
+        }
+        if let first = raw.first { translation.add(open, at: first.time) }
+        for record in raw { translation.add(record) }
+        if isPending { translation.add(Record(.begin, begin, object: object, a: UInt64(max(0, due)))) }
+        return (translation.records, Int(first))
+    }
+
+    private static func levels(_ recorder: UnsafeMutablePointer<Self>) -> [Level] {
+        (0..<max(0, min(recorder.pointee.levelCount, deepest))).map { recorder.pointee.levels[$0] }
+    }
+
+    /// How far somebody has read.
+    package struct Position {
+        fileprivate var next: UInt64
+        fileprivate var anchor: Anchor
+        /// For each run in progress at that point, whether a pass was; nil before anything is read.
+        fileprivate var passes: [Bool]?
+
+        /// From where the recorder was turned on.
+        package init(start recorder: UnsafeMutablePointer<RunLoop.Recorder>) {
+            next = recorder.pointee.start
+            anchor = recorder.pointee.anchor
+        }
+
+        /// From now on. On the loop's thread.
+        package init(now recorder: UnsafeMutablePointer<RunLoop.Recorder>) {
+            next = recorder.pointee.next
+            anchor = recorder.pointee.anchor
+            if recorder.pointee.usesTicks { anchor = .now() }
+        }
+    }
+
+    /// What was recorded since a position, which moves on. On the loop's thread; on another one, only while that cannot go on to
+    /// overwrite what is being read.
+    package static func read(_ recorder: UnsafeMutablePointer<Self>, _ position: inout Position) -> [Record] {
+        guard let ring = recorder.pointee.ring else { return [] }
+        let end = linux_published(&recorder.pointee.next)
+        var translation = Translation(recorder, position.anchor, passes: position.passes ?? [false])
+        if position.passes == nil {
+            let open =
+                position.next == recorder.pointee.start
+                ? (0..<recorder.pointee.levelCountAtStart).map { recorder.pointee.levelsAtStart[$0] }
+                : levels(recorder)
+            let usesTicks = recorder.pointee.usesTicks
+            translation.add(open, at: usesTicks ? position.anchor.ticks : UInt64(bitPattern: position.anchor.date))
+        }
+        while position.next < end {
+            translation.add(ring[Int(truncatingIfNeeded: position.next & UInt64(capacity - 1))])
+            position.next += 1
+        }
+        position.passes = translation.passes
+        // The nearer to what is measured, the better.
+        if recorder.pointee.usesTicks { position.anchor = translation.now }
+        return translation.records
+    }
+
+    /// Makes of the ring's records what everybody reads: nanoseconds, and one thing in each.
+    private struct Translation {
+        var records: [Record] = []
+        private let number: UInt16
+        private let anchor: Anchor
+        private let usesTicks: Bool
+        let now: Anchor
+        private let scale: Double
+        /// For each run in progress, whether a pass is.
+        private(set) var passes: [Bool]
+
+        init(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>, _ anchor: Anchor, passes: [Bool]) {
+            self.anchor = anchor
+            usesTicks = recorder.pointee.usesTicks
+            number = recorder.pointee.number
+            self.passes = passes
+            now = Anchor.now()
+            // Between two moments that are known by both clocks; too close to each other they tell little.
+            let (ticks, time) = (now.ticks &- anchor.ticks, now.date - anchor.date)
+            scale = time > 50_000_000 ? Double(time) / Double(max(1, ticks)) : 1 / RunLoop.Recorder.speed()
+        }
+
+        private func date(_ moment: UInt64) -> UInt64 {
+            UInt64(max(0, usesTicks ? anchor.date(of: moment, scale: scale) : Int64(bitPattern: moment)))
+        }
+
+        mutating func add(_ levels: [Level], at time: UInt64) {
+            for level in levels { add(Record(level.isRun ? .run : .begin, time, object: level.object)) }
+        }
+
+        private mutating func append(_ record: Record) {
+            var record = record
+            record.thread = number
+            if record.task != 0 { record.task = UInt32(number & 1023) << 22 | record.task & (1 << 22 - 1) }
+            records.append(record)
+        }
+
+        mutating func add(_ raw: Record) {
+            var record = raw
+            record.time = date(raw.time)
+            switch Kind(rawValue: raw.kind) {
+            case .pass:
+                endPass(record.time)
+                passes[passes.count - 1] = true
+            case .run: passes.append(false)
+            case .runEnd:
+                endPass(record.time)
+                if passes.count > 1 { passes.removeLast() }
+            case .whole: record.a = date(raw.time &+ raw.a) - record.time
+            case .due:
+                let taken = UInt64(raw.task) << 32 | UInt64(raw.flow)
+                append(Record(.begin, record.time, object: raw.object, a: raw.a))
+                return append(Record(.end, date(raw.time &+ taken), object: raw.object))
+            case .out:
+                for index in 0..<UInt32(truncatingIfNeeded: raw.a) {
+                    var one = record
+                    one.a = 0
+                    one.flow =
+                        raw.flow & ~(RunLoop.Recorder.counted - 1)
+                        | (raw.flow &+ index) & (RunLoop.Recorder.counted - 1)
+                    append(one)
+                }
+                return
+            default: break
+            }
+            append(record)
+        }
+
+        private mutating func endPass(_ time: UInt64) {
+            guard passes[passes.count - 1] else { return }
+            append(Record(.passEnd, time))
+            passes[passes.count - 1] = false
+        }
+    }
+}
+
+extension RunLoop.Recorder.Anchor {
+    /// - Parameter scale: nanoseconds in a tick.
+    func date(of moment: UInt64, scale: Double) -> Int64 {
+        date + Int64(Double(Int64(bitPattern: moment &- ticks)) * scale)
+    }
+
+    /// Now, by the processor's count and by the monotonic clock.
+    static func now() -> Self { Self(ticks: linux_ticks(), date: linux_monotonic_now()) }
+}

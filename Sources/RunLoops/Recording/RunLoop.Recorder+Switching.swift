@@ -1,0 +1,80 @@
+internal import CLinux
+internal import Glibc
+internal import Synchronization
+
+extension RunLoop.Recorder {
+    static let someAreOn = Atomic(0)
+    private static let lastNumber = Atomic<UInt16>(0)
+
+    /// - Parameter modes: of the runs in progress.
+    mutating func turnOn(_ anchor: Anchor, usesTicks: Bool, modes: [UInt32]) -> Bool {
+        if isOn { return true }
+        if ring == nil {
+            let size = Self.capacity * MemoryLayout<Record>.stride
+            guard let memory = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                memory != MAP_FAILED
+            else { return false }
+            ring = memory.bindMemory(to: Record.self, capacity: Self.capacity)
+            number =
+                linux_is_main_thread() != 0
+                ? 0 : Self.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
+        }
+        self.usesTicks = usesTicks
+        self.anchor = anchor
+        moment = 0
+        start = next
+        if requestLabel == 0 { requestLabel = Self.label(.init("request", "request")) }
+        for mode in modes { enter(Level(object: mode, isRun: true)) }
+        levelCountAtStart = min(levelCount, Self.deepest)
+        levelsAtStart.update(from: levels, count: levelCountAtStart)
+        beginsAt = .max
+        isOn = true
+        Self.someAreOn.wrappingAdd(1, ordering: .relaxed)
+        return true
+    }
+
+    mutating func turnOff() {
+        guard isOn else { return }
+        isOn = false
+        call = Call()
+        outer = []
+        levelCount = 0
+        limit = .max
+        reader = nil
+        Self.someAreOn.wrappingSubtract(1, ordering: .relaxed)
+    }
+
+    /// Has `new` called, on the loop's thread, before a record is lost that it has not read, and once a second if the loop sleeps.
+    /// It returns whether it wants to be called again, and does nothing with the loop.
+    package mutating func setReader(_ new: @escaping () -> Bool) {
+        reader = new
+        hasBeenRead(wantsMore: true)
+    }
+
+    package mutating func dropReader() {
+        reader = nil
+        limit = .max
+    }
+
+    /// The callback in progress has no name yet but one of its kind's.
+    package var isUnnamed: Bool {
+        call.state != .none && (call.object == 0 || call.object == requestLabel)
+    }
+
+    package var isInCallback: Bool { call.state != .none }
+
+    /// As new, for a recording of its own: between two tests.
+    package mutating func empty() {
+        next = 0
+        start = 0
+        lastFlow = 0
+        lastRequestRecord = .max
+    }
+
+    mutating func watchSlow(
+        _ nanoseconds: Int64, _ handler: @escaping (_ label: UInt32, _ began: Int64, _ nanoseconds: Int64) -> Void
+    ) {
+        slow = ticks(nanoseconds)
+        slowHandler = handler
+    }
+}

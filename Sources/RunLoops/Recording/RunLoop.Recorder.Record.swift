@@ -1,0 +1,71 @@
+extension RunLoop.Recorder {
+    /// One thing that happened, in 32 bytes.
+    package struct Record: BitwiseCopyable, Sendable {
+        /// Nanoseconds of the loop's clock; in the ring, ticks of the recorder's.
+        package var time: UInt64
+        package var kind: UInt8
+        package var flags: UInt8 = 0
+        /// The recorder's number.
+        package var thread: UInt16 = 0
+        /// A label, see `RunLoop.Recorder.Title`; 0: none.
+        package var object: UInt32 = 0
+        package var a: UInt64 = 0
+        /// Joins a send with what it has brought about; 0: nothing.
+        package var flow: UInt32 = 0
+        /// Joins the pieces of a task; 0: none.
+        package var task: UInt32 = 0
+
+        init(
+            _ kind: Kind, _ time: UInt64, flags: UInt8 = 0, object: UInt32 = 0, a: UInt64 = 0, flow: UInt32 = 0,
+            task: UInt32 = 0
+        ) {
+            self.time = time
+            self.kind = kind.rawValue
+            self.flags = flags
+            self.object = object
+            self.a = a
+            self.flow = flow
+            self.task = task
+        }
+    }
+
+    package enum Kind: UInt8 {
+        /// A callback; `a`: when it was due, or 0.
+        case begin = 1
+        /// `a`: how many intervals were missed. `object`: what `begin` said.
+        case end
+        /// `object`: the mode.
+        case run
+        /// `a`: a `RunResult`. `object`: the mode.
+        case runEnd
+        case pass, passEnd
+        /// `a`: until when, or 0.
+        case sleep
+        /// `a`: a `Wake`.
+        case wake
+        /// Something is sent. In the ring, `a` is for how many in a row, numbered one behind the other.
+        case out
+        case `in`
+        case mark
+        /// A callback that took `a`, and in which nothing else was recorded.
+        case whole
+        /// `a`: how many went through a stream.
+        case bytes
+        /// `a`: which of the chapter's ten steps.
+        case step
+        /// In the ring only: a callback that was due at `a`, in which nothing else was recorded. `flow` and `task` are what it took.
+        case due
+    }
+
+    package enum Flags {
+        /// A callback waits, and goes on in another piece.
+        package static let waits: UInt8 = 1
+        package static let failed: UInt8 = 2
+        /// Bytes that went out.
+        package static let out: UInt8 = 1
+    }
+
+    package enum Wake: UInt64 {
+        case timer = 1, descriptor, wakeUp, signal, timeOver
+    }
+}

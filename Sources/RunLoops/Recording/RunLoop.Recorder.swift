@@ -1,0 +1,331 @@
+internal import CLinux
+internal import Glibc
+internal import Linux
+internal import Synchronization
+
+extension RunLoop {
+    /// A flight recorder: the last things that happened in one loop, in a ring of its own.
+    ///
+    /// While it is off, the loop looks at one flag. While it is on, a callback costs one look at the processor's count of ticks and one
+    /// record: where one callback follows the other, the end of the first is the beginning of the second. No memory is allocated, and
+    /// the operating system is not called. Written on the loop's thread; read on any, see `copy`.
+    package struct Recorder {
+        package internal(set) var isOn = false
+        /// Unlike that of any other in the process.
+        package internal(set) var number: UInt16 = 0
+        /// When to begin by itself, by the loop's coarse clock; 0: not known yet.
+        var beginsAt: Int64 = 0
+        /// Times are ticks of the processor, not nanoseconds.
+        var usesTicks = false
+        unowned(unsafe) private var poller: Poller
+        /// When somebody last looked at the clock; 0: something may have taken time since.
+        var moment: UInt64 = 0
+
+        var ring: UnsafeMutablePointer<Record>?
+        /// How many records there ever were.
+        var next: UInt64 = 0
+        /// When there are so many, `reader` is called, on the loop's thread.
+        var limit = UInt64.max
+        var reader: (() -> Bool)?
+        /// When it was last called, by the loop's coarse clock.
+        private var readAt: Int64 = 0
+        /// The first record since it was last turned on, and the runs that were in progress then.
+        var start: UInt64 = 0
+        let levelsAtStart: UnsafeMutablePointer<Level>
+        var levelCountAtStart = 0
+        /// What a request is called whose owner does not say what it is.
+        var requestLabel: UInt32 = 0
+        /// A moment, by both clocks.
+        var anchor = Anchor()
+
+        struct Anchor {
+            var ticks: UInt64 = 0
+            var date: Int64 = 0
+        }
+
+        /// The callback in progress.
+        package var call = Call()
+        var outer: [Call] = []
+        /// The runs and the callbacks in progress that were told of, outermost first. In raw memory, for other threads to copy.
+        let levels: UnsafeMutablePointer<Level>
+        var levelCount = 0
+
+        /// The last of the flow numbers, and of those records that may be extended.
+        var lastFlow: UInt32 = 0
+        var lastRequestRecord = UInt64.max
+
+        /// The longest callback, in ticks.
+        private(set) var longest: UInt64 = 0
+        /// The same in nanoseconds.
+        var longestTime: Int64 {
+            longest == 0 ? 0 : usesTicks ? Int64(Double(longest) / Self.speed()) : Int64(clamping: longest)
+        }
+        /// Callbacks that take longer are told of.
+        var slow = UInt64.max
+        var slowHandler: ((_ label: UInt32, _ began: Int64, _ nanoseconds: Int64) -> Void)?
+
+        package struct Call {
+            var begin: UInt64 = 0
+            var due: Int64 = 0
+            package var object: UInt32 = 0
+            package var flow: UInt32 = 0
+            /// It is a piece of this task.
+            package var task: UInt32 = 0
+            /// If it should turn out to wait, it is the first piece of this one.
+            package var fiber: UInt32 = 0
+            package var flags: UInt8 = 0
+            var state = State.none
+
+            enum State: UInt8 {
+                case none
+                /// There is no record of it yet.
+                case pending
+                /// Its beginning is recorded.
+                case told
+            }
+        }
+
+        struct Level: BitwiseCopyable {
+            var object: UInt32
+            var isRun: Bool
+        }
+
+        /// Records of a ring. A power of two.
+        package static let capacity = 1 << 14
+        static let deepest = 64
+
+        init(_ poller: Poller) {
+            self.poller = poller
+            levels = .allocate(capacity: Self.deepest)
+            levels.initialize(repeating: Level(object: 0, isRun: false), count: Self.deepest)
+            levelsAtStart = .allocate(capacity: Self.deepest)
+            levelsAtStart.initialize(repeating: Level(object: 0, isRun: false), count: Self.deepest)
+        }
+
+        func free() {
+            if let ring { munmap(ring, Self.capacity * MemoryLayout<Record>.stride) }
+            levels.deallocate()
+            levelsAtStart.deallocate()
+        }
+
+        // MARK: Time
+
+        @inline(__always)
+        func stamp() -> UInt64 { usesTicks ? linux_ticks() : UInt64(bitPattern: poller.now()) }
+
+        @inline(__always)
+        private mutating func freshMoment() -> UInt64 {
+            if moment == 0 { moment = stamp() }
+            return moment
+        }
+
+        /// So many nanoseconds, in ticks.
+        func ticks(_ nanoseconds: Int64) -> UInt64 {
+            guard usesTicks else { return UInt64(max(0, nanoseconds)) }
+            return UInt64(max(0, Double(nanoseconds) * Self.speed()))
+        }
+
+        // MARK: Writing
+
+        @inline(__always)
+        private mutating func put(_ record: Record) {
+            guard let ring else { return }
+            ring[Int(truncatingIfNeeded: next & UInt64(Self.capacity - 1))] = record
+            linux_publish(&next, next &+ 1)
+            if next >= limit { full() }
+        }
+
+        @inline(never)
+        private mutating func full() {
+            limit = .max
+            hasBeenRead(wantsMore: reader?() ?? false)
+        }
+
+        mutating func hasBeenRead(wantsMore: Bool) {
+            if !wantsMore { reader = nil }
+            // What the reader itself brings about finds room, too.
+            limit = wantsMore ? next + UInt64(Self.capacity - 256) : .max
+        }
+
+        /// The loop is about to sleep: what was recorded a second ago is read now, whoever has ended the process in the meantime.
+        mutating func beSeen(_ now: Int64) {
+            guard reader != nil, now > readAt + 1_000_000_000 else { return }
+            readAt = now
+            full()
+        }
+
+        /// Something that is not a leaf of its callback.
+        @inline(__always)
+        mutating func tell(_ record: Record) {
+            if call.state == .pending { announce() }
+            put(record)
+        }
+
+        private mutating func announce() {
+            call.state = .told
+            enter(Level(object: call.object, isRun: false))
+            put(
+                Record(
+                    .begin, call.begin, object: call.object, a: UInt64(max(0, call.due)), flow: call.flow,
+                    task: call.task != 0 ? call.task : call.fiber))
+        }
+
+        mutating func enter(_ level: Level) {
+            if levelCount < Self.deepest { levels[levelCount] = level }
+            levelCount += 1
+        }
+
+        // MARK: Callbacks
+
+        /// A callback begins, at the moment at which the last thing ended.
+        @inline(__always)
+        package mutating func begin(_ object: UInt32, due: Int64 = 0, flow: UInt32 = 0) {
+            if call.state != .none { nest() }
+            call.begin = freshMoment()
+            call.due = due
+            call.object = object
+            call.flow = flow
+            call.state = .pending
+        }
+
+        /// The same, of what begins in the middle of something.
+        package mutating func beginNow(_ object: UInt32, task: UInt32 = 0) {
+            moment = 0
+            begin(object)
+            call.task = task
+        }
+
+        private mutating func nest() {
+            if call.state == .pending { announce() }
+            outer.append(call)
+            call = Call()
+        }
+
+        @inline(__always)
+        package mutating func end(missed: Int = 0) {
+            guard call.state != .none else { return }
+            let now = stamp()
+            moment = now
+            let taken = now &- call.begin
+            if call.state == .pending, call.flags == 0, missed == 0 {
+                if call.due == 0 {
+                    put(Record(.whole, call.begin, object: call.object, a: taken, flow: call.flow, task: call.task))
+                } else if call.task == 0 {
+                    put(
+                        Record(
+                            .due, call.begin, object: call.object, a: UInt64(bitPattern: call.due),
+                            flow: UInt32(truncatingIfNeeded: taken), task: UInt32(truncatingIfNeeded: taken >> 32)))
+                } else {
+                    endTold(now, missed)
+                }
+            } else {
+                endTold(now, missed)
+            }
+            if taken > longest { longest = taken }
+            if taken > slow { tellSlow(taken) }
+            call.state = .none
+            call.flags = 0
+            call.task = 0
+            call.fiber = 0
+            if !outer.isEmpty { call = outer.removeLast() }
+        }
+
+        private mutating func endTold(_ now: UInt64, _ missed: Int) {
+            if call.state == .pending { announce() }
+            levelCount -= 1
+            put(Record(.end, now, flags: call.flags, object: call.object, a: UInt64(max(0, missed)), task: call.task))
+        }
+
+        @inline(never)
+        private func tellSlow(_ taken: UInt64) {
+            let scale = usesTicks ? 1 / Self.speed() : 1
+            let began = usesTicks ? anchor.date(of: call.begin, scale: scale) : Int64(bitPattern: call.begin)
+            slowHandler?(call.object, began, Int64(Double(taken) * scale))
+        }
+
+        // MARK: The loop
+
+        mutating func beginRun(_ mode: UInt32) {
+            moment = 0
+            tell(Record(.run, freshMoment(), object: mode))
+            enter(Level(object: mode, isRun: true))
+        }
+
+        mutating func endRun(_ mode: UInt32, _ result: RunResult) {
+            moment = 0
+            levelCount -= 1
+            tell(Record(.runEnd, freshMoment(), object: mode, a: UInt64(result.rawValue)))
+        }
+
+        @inline(__always)
+        mutating func beginPass(_ mode: UInt32) { put(Record(.pass, freshMoment(), object: mode)) }
+
+        mutating func reach(step: Int) { put(Record(.step, freshMoment(), a: UInt64(step))) }
+
+        mutating func sleep(until date: Int64) {
+            moment = 0
+            put(Record(.sleep, freshMoment(), a: UInt64(max(0, date))))
+        }
+
+        mutating func wake(_ reason: Wake, _ waker: UInt64) {
+            moment = 0
+            put(
+                Record(
+                    .wake, freshMoment(), object: UInt32(truncatingIfNeeded: waker >> 32), a: reason.rawValue,
+                    flow: UInt32(truncatingIfNeeded: waker)))
+        }
+
+        // MARK: What a script, or a feature, says
+
+        package mutating func mark(_ object: UInt32) {
+            moment = stamp()
+            tell(Record(.mark, moment, object: object))
+        }
+
+        package mutating func bytes(_ object: UInt32, _ count: Int, out: Bool) {
+            tell(
+                Record(
+                    .bytes, freshMoment(), flags: out ? Flags.out : 0, object: object, a: UInt64(max(0, count))))
+        }
+
+        // MARK: Flows
+
+        // A number has 32 bits: of the recorder ten, then what kind, then the count.
+        static let counted: UInt32 = 1 << 21
+        private var flowBase: UInt32 { UInt32(number & 1023) << 22 }
+
+        /// The flow of one of the loop's own requests.
+        @inline(__always)
+        func flow(ofRequest number: UInt64) -> UInt32 {
+            flowBase | Self.counted | UInt32(truncatingIfNeeded: number) & (Self.counted - 1)
+        }
+
+        /// A request is queued on this thread, for this loop. Of many in a row there is one record.
+        @inline(__always)
+        mutating func queues(request number: UInt64) {
+            let flow = flow(ofRequest: number)
+            if lastRequestRecord == next, let ring {
+                let last = ring + Int(truncatingIfNeeded: (next &- 1) & UInt64(Self.capacity - 1))
+                if last.pointee.flow &+ UInt32(truncatingIfNeeded: last.pointee.a) == flow {
+                    last.pointee.a &+= 1
+                    return
+                }
+            }
+            tell(Record(.out, freshMoment(), a: 1, flow: flow))
+            lastRequestRecord = next
+        }
+
+        /// Something is sent to another loop, or to oneself. The number is for the receiver's record.
+        mutating func sends(_ object: UInt32 = 0) -> UInt32 {
+            lastFlow = (lastFlow + 1) & (Self.counted - 1)
+            let flow = flowBase | max(1, lastFlow)
+            sends(object, flow: flow)
+            return flow
+        }
+
+        mutating func sends(_ object: UInt32, flow: UInt32) {
+            moment = stamp()
+            tell(Record(.out, moment, object: object, a: 1, flow: flow))
+        }
+    }
+}

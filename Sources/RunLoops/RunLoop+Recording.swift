@@ -1,0 +1,157 @@
+internal import CLinux
+internal import Linux
+internal import Synchronization
+
+// The loop's recorder: when it is on, and how what it records is named.
+
+extension RunLoop {
+    package var isRecording: Bool { recorder.pointee.isOn }
+
+    /// Begins to record, if it is not done already. Returns false when there is no memory.
+    ///
+    /// - Parameter name: what the loop is called: "main", or its thread's name.
+    @discardableResult
+    package func record(as name: String) -> Bool {
+        guard !isRecording else { return true }
+        let usesTicks = poller.isReal && Recorder.ticksAreSteady
+        let anchor = usesTicks ? Recorder.Anchor.now() : Recorder.Anchor(ticks: 0, date: poller.now())
+        guard recorder.pointee.turnOn(anchor, usesTicks: usesTicks, modes: runs.map { label(of: $0.mode) }) else {
+            return false
+        }
+        Recorder.all.withLock { all in
+            if !all.contains(where: { $0.recorder == recorder }) { all.append(.init(recorder: recorder, name: name)) }
+        }
+        return true
+    }
+
+    /// Ends it; what was recorded stays, until the loop ends. It does not begin again by itself.
+    package func stopRecording() {
+        recorder.pointee.turnOff()
+        recorder.pointee.beginsAt = .max
+    }
+
+    /// Calls `body` for each loop that was ever recorded and still exists, in the order in which that began. On any thread; the loops
+    /// do not end meanwhile.
+    package static func forEachRecorder(_ body: (UnsafeMutablePointer<Recorder>, _ name: String) -> Void) {
+        Recorder.all.withLock { for one in $0 { body(one.recorder, one.name) } }
+    }
+
+    func forgetRecorder() {
+        recorder.pointee.turnOff()
+        if recorder.pointee.ring != nil { Recorder.all.withLock { $0.removeAll { $0.recorder == recorder } } }
+        recorder.pointee.free()
+        recorder.deinitialize(count: 1)
+        recorder.deallocate()
+    }
+
+    /// The first second is over, and nobody has said whether to record.
+    @inline(never)
+    func considerRecording(_ now: Int64) {
+        guard recorder.pointee.beginsAt != 0 else {
+            recorder.pointee.beginsAt = now.addingSaturating(1_000_000_000)
+            return
+        }
+        recorder.pointee.beginsAt = .max
+        whenItLasts?(self)
+    }
+
+    /// Has `handler` called, on the loop's thread, after a callback that took longer.
+    package func watchSlowCallbacks(
+        _ limit: Duration, _ handler: @escaping (_ label: UInt32, _ began: Instant, _ took: Duration) -> Void
+    ) {
+        recorder.pointee.watchSlow(limit.wholeNanoseconds) { label, began, nanoseconds in
+            handler(label, Instant(nanoseconds: began), .nanoseconds(nanoseconds))
+        }
+    }
+
+    /// How many timers, in whatever modes, have become due since a date and not fired. O(n).
+    package func timersLate(since date: Instant) -> Int {
+        let now = now.nanoseconds
+        return allTimers.count {
+            !$0.pointee.isFiring && $0.pointee.fireDate <= now && $0.pointee.fireDate >= date.nanoseconds
+        }
+    }
+
+    // MARK: Labels
+
+    @inline(__always)
+    func label(of item: Item) -> UInt32 { item.label != 0 ? item.label : makeLabel(item) }
+
+    private func makeLabel(_ item: Item) -> UInt32 {
+        if let titles {
+            guard let title = titles(item) else { return 0 }
+            item.label = Recorder.label(title)
+        } else {
+            item.label = Recorder.label(Recorder.Title(of: item))
+        }
+        return item.label
+    }
+
+    @inline(__always)
+    func label(of mode: ModeState) -> UInt32 {
+        if mode.label == 0 { mode.label = Recorder.label(.init("other", mode.name.rawValue)) }
+        return mode.label
+    }
+
+    /// 0 for a timer whose owner says what it is when it fires.
+    func label(of node: NodePointer) -> UInt32 {
+        if node.pointee.label == 0, let timer = Timer.of(node) {
+            node.pointee.label = Recorder.label(.init("timer", name: timer.name))
+        }
+        return node.pointee.label
+    }
+
+    // MARK: Flows
+
+    /// Something is sent by the calling thread, whose loop may be recorded. The number is for what it brings about; 0: none.
+    @inline(__always)
+    static func noteSend() -> UInt32 {
+        Recorder.someAreOn.load(ordering: .relaxed) == 0 ? 0 : sendOfThisThread()
+    }
+
+    @inline(never)
+    private static func sendOfThisThread() -> UInt32 {
+        guard let recorder = existing?.recorder, recorder.pointee.isOn else { return 0 }
+        return recorder.pointee.sends()
+    }
+
+    /// The same with a number that both sides can tell.
+    static func noteSend(flow: @autoclosure () -> UInt32) {
+        guard Recorder.someAreOn.load(ordering: .relaxed) != 0, let recorder = existing?.recorder, recorder.pointee.isOn
+        else { return }
+        recorder.pointee.sends(0, flow: flow())
+    }
+
+    /// What the callback that runs was brought about by.
+    @inline(__always)
+    package func noteCause(_ flow: UInt32) {
+        if flow != 0, recorder.pointee.isOn { recorder.pointee.call.flow = flow }
+    }
+}
+
+extension RunLoop.Recorder.Title {
+    /// Of an item, by its kind and name alone.
+    package init(of item: RunLoop.Item) {
+        let kind =
+            switch item {
+            case is RunLoop.Source: "source"
+            case is RunLoop.Observer: "observer"
+            case is RunLoop.MessagePort: "message"
+            case is RunLoop.EdgePort: "stream"
+            default: "port"
+            }
+        self.init(kind, name: item.name)
+    }
+}
+
+extension RunLoop.Recorder {
+    struct Registered {
+        let recorder: UnsafeMutablePointer<RunLoop.Recorder>
+        let name: String
+    }
+
+    /// A pointer is taken out before its loop goes.
+    static let all = Lock<[Registered]>([])
+
+    static let ticksAreSteady = linux_ticks_are_steady() != 0
+}

@@ -1,0 +1,198 @@
+import Foundation
+import Testing
+
+/// What `rlhost` records of a script, and when.
+@Suite struct RecorderTests {
+    @Test func `callbacks are recorded with their kinds, names and places`() throws {
+        try Binary.withDirectory { directory in
+            let recording = try TraceRecording.of(
+                """
+                local rl = require "runloop"
+                rl.timer { name = "poll", delay = 0.01, callback = function() end, modes = { "default" } }
+                rl.after(0.02, function() rl.perform(function() end) end)
+                local source = rl.source { name = "commands", perform = function() end }
+                rl.current():add(source)
+                rl.after(0.03, function() source:signal() end)
+                rl.after(0.04, function() source:invalidate() end)
+                rl.observe("before_waiting", function() end)
+                rl.task(function() rl.sleep(0.01) end)
+                """, in: directory)
+            #expect(recording.faults.isEmpty)
+            let poll = try #require(recording.callbacks("timer", "timer \"poll\"").first)
+            #expect(poll.place == "app.lua:2" && recording.callbacks("timer").count == 4)
+            #expect(recording.callbacks("request", "request").first?.place == "app.lua:3")
+            #expect(recording.callbacks("source", "source \"commands\"").first?.place == "app.lua:4")
+            #expect(recording.callbacks("observer").allSatisfy { $0.place == "app.lua:8" })
+            let pieces = recording.callbacks("task", "task")
+            #expect(pieces.count == 2 && pieces.allSatisfy { $0.place == "app.lua:9" })
+            #expect(Set(pieces.compactMap { $0.arguments["task"] as? Int }).count == 1, "its pieces are joined")
+            #expect(recording.events.contains { $0.kind == "run" && $0.name == "default" })
+            #expect(recording.events.contains { $0.kind == "sleep" } && recording.events.contains { $0.kind == "pass" })
+        }
+    }
+
+    @Test func `a send and what it brings about have one number, across threads too`() throws {
+        try Binary.withDirectory { directory in
+            let recording = try TraceRecording.of(
+                """
+                local rl = require "runloop"
+                local main = rl.current()
+                local port
+                port = rl.port { name = "inbox", callback = function() port:invalidate() end, modes = { "default" } }
+                rl.thread(function(main, port)
+                  local rl = require "runloop"
+                  rl.sleep(0.02)
+                  main:perform(function() end)
+                  rl.sleep(0.02)
+                  port:send { data = 1 }
+                end, main, port)
+                """, in: directory)
+            #expect(recording.faults.isEmpty)
+            let sent = recording.events.filter { $0.phase == "s" && $0.thread == 1 }.compactMap(\.id)
+            let arrived = recording.events.filter { ["f", "t"].contains($0.phase) && $0.thread == 0 }.compactMap(\.id)
+            #expect(sent.count >= 2 && Set(sent).isSubset(of: arrived), "\(sent) arrive as \(arrived)")
+            #expect(recording.events.contains { $0.phase == "M" && $0.arguments["name"] as? String == "thread 1" })
+        }
+    }
+
+    @Test func `processes are joined by message ports`() throws {
+        try Binary.withDirectory { directory in
+            let name = "recorder-tests.\(getpid())"
+            let server = """
+                local rl = require "runloop"
+                local port
+                port = rl.message_port { name = "\(name)", callback = function() rl.after(0.01, function() port:invalidate() end) return "" end }
+                rl.current():add(port)
+                """
+            let client = """
+                local rl = require "runloop"
+                local port repeat rl.sleep(0.02) port = rl.remote_port("\(name)") until port
+                assert(port:request(7, "hello"))
+                """
+            try server.write(toFile: directory + "/server.lua", atomically: true, encoding: .utf8)
+            try client.write(toFile: directory + "/client.lua", atomically: true, encoding: .utf8)
+            let run = try Binary.shell(
+                "$RLHOST --trace=s.json server.lua & $RLHOST --trace=c.json client.lua && wait", directory: directory)
+            #expect(run.status == 0 && run.errors.isEmpty, "\(run)")
+            let sent = try TraceRecording(directory + "/c.json").events.filter { $0.phase == "s" }.compactMap(\.id)
+            let arrived = try TraceRecording(directory + "/s.json").events.filter { ["f", "t"].contains($0.phase) }
+                .compactMap(\.id)
+            #expect(!Set(sent).isDisjoint(with: arrived), "\(sent) arrive as \(arrived)")
+        }
+    }
+
+    @Test func `-W tells of callbacks that hold the loop`() throws {
+        try Binary.withDirectory { directory in
+            let script = """
+                local rl = require "runloop"
+                rl.timer { name = "slow", delay = 0.01, modes = { "default" }, callback = function()
+                  local late = rl.now() + 0.2
+                  repeat until rl.now() > late
+                end }
+                rl.after(0.1, function() end)
+                """
+            try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
+            let run = try Binary.run(["-W", "app.lua"], directory: directory)
+            #expect(
+                run.errors.wholeMatch(
+                    of: /rlhost: warning: timer "slow" made at app\.lua:2 held the loop for \d+ ms; 1 timer was late\n/)
+                    != nil, "\(run)")
+            #expect(try Binary.run(["-W", "--slow=60", "app.lua"], directory: directory).errors.isEmpty)
+            #expect(try Binary.run(["app.lua"], directory: directory).errors.isEmpty)
+        }
+    }
+
+    @Test func `SIGUSR2 has the last moments written, unless the script takes it`() throws {
+        try Binary.withDirectory { directory in
+            let script = """
+                local rl = require "runloop"
+                rl.every(0.01, function() end)
+                if ... then require "runloop.process".on_signal("USR2", function() print "mine" end) end
+                rl.after(1.3, function() os.execute "kill -USR2 $PPID" end)
+                rl.after(1.6, function() os.exit(0, true) end)
+                """
+            try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
+            let run = try Binary.run(["app.lua"], directory: directory)
+            let said = run.errors.wholeMatch(of: /rlhost: the last moments are in (.*\/app-\d+\.html)\n/)
+            let path = String(try #require(said, "\(run)").1)
+            let page = try String(contentsOfFile: path, encoding: .utf8)
+            #expect(page.hasPrefix("<!doctype html>") && page.contains("text/x-rlhost") && run.status == 0)
+            let own = try Binary.run(["app.lua", "own"], directory: directory)
+            #expect(own.output == "mine\n" && own.errors.isEmpty && own.status == 0, "\(own)")
+        }
+    }
+
+    @Test func `an error that nobody handles leaves its last moments, and a slow callback too`() throws {
+        try Binary.withDirectory { directory in
+            let script = """
+                local rl = require "runloop"
+                rl.trace.mark "here"
+                rl.after(0.01, function() local late = rl.now() + 0.1 repeat until rl.now() > late end)
+                rl.after(0.15, function() error "no" end)
+                """
+            try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
+            let run = try Binary.run(
+                ["--trace-on-error=moments", "--trace-slow=0.05", "app.lua"], directory: directory)
+            #expect(run.status == 1)
+            let files = try FileManager.default.contentsOfDirectory(atPath: directory + "/moments").sorted()
+            #expect(
+                files.count == 2 && files[0].hasSuffix("-error.html") && files[1].hasSuffix("-slow.html"), "\(files)")
+            #expect(run.errors.contains("rlhost: the last moments are in "))
+        }
+    }
+
+    @Test func `wrong options say what is meant`() throws {
+        for (option, message) in [
+            ("--trace=x.txt", "a recording's file ends in .html, .pftrace or .json, not as 'x.txt'"),
+            ("--trace-limit=3", "needs a size, 1M or more, such as 64M or 2G, not '3'"),
+            ("--trace-slow=-1", "needs a number of seconds, more than 0, not '-1'"),
+            ("--slow=x", "needs a number of seconds, more than 0, not 'x'"),
+            ("--trace-on-error=", "needs a directory"),
+            ("--tracing=x.html", "unknown option '--tracing=x.html'"),
+        ] {
+            let run = try Binary.run([option, "-e", "print(1)"])
+            #expect(run.status == 64 && run.errors.contains(message) && run.output.isEmpty, "\(run)")
+        }
+        let run = try Binary.run(["--trace=/nonexistent/x.html", "-e", "print(1)"])
+        #expect(run.status == 1 && run.errors.contains("/nonexistent/x.html") && run.output.isEmpty, "\(run)")
+    }
+
+    @Test func `rl.trace records spans and marks, from start to stop`() throws {
+        try Binary.withDirectory { directory in
+            let script = """
+                local rl = require "runloop"
+                assert(rl.trace.stop() == nil)
+                assert(rl.trace.start("part.json", { limit = 1 << 20 }))
+                assert(select(3, rl.trace.start "other.json") == "EBUSY")
+                assert(select("#", rl.trace.span("both", function(...) rl.sleep(0.01) return ... end, nil, nil)) == 2)
+                assert(not pcall(rl.trace.span, "fails", error, "x"))
+                rl.trace.mark("here", 1, nil)
+                assert(rl.trace.stop() == "part.json")
+                rl.trace.mark "later"
+                assert(rl.trace.dump "moments.json")
+                assert(select(3, rl.trace.dump "/nonexistent/moments.json") == "ENOENT")
+                for _, fn in ipairs { rl.trace.dump, rl.trace.start } do
+                  for _, path in ipairs { "x.txt", 1, {}, "x\\0.html" } do
+                    local ok, message = pcall(fn, path)
+                    assert(not ok and message:find "must be the path of a file: a recording's file ends in", message)
+                  end
+                end
+                assert(select(2, pcall(rl.trace.mark)):find "rl.trace.mark: argument #1 must be a name, got no value" or true)
+                assert(select(2, pcall(rl.trace.span, "x")):find "rl.trace.span: argument #2 must be a function, got nil")
+                assert(select(2, pcall(rl.trace.start, "x.html", { limit = 5 })):find "field 'limit' must be a number of bytes")
+                """
+            try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
+            let run = try Binary.run(["app.lua"], directory: directory)
+            #expect(run.status == 0, "\(run)")
+            let part = try TraceRecording(directory + "/part.json")
+            let spans = part.callbacks("span", "both")
+            #expect(spans.count == 2 && spans.allSatisfy { $0.place == "app.lua:5" }, "in two pieces, around its wait")
+            #expect(part.callbacks("span", "fails").count == 1)
+            #expect(part.events.contains { $0.phase == "i" && $0.name == "here 1 nil" && $0.place == "app.lua:7" })
+            #expect(!part.events.contains { $0.name == "later" })
+            #expect(try TraceRecording(directory + "/moments.json").events.contains { $0.name == "later" })
+            let off = try Binary.run(["--no-recorder", "-e", "print(rl.trace.dump 'x.html')"], directory: directory)
+            #expect(off.output.contains("ENODATA"), "\(off)")
+        }
+    }
+}

@@ -1,0 +1,58 @@
+import Foundation
+import Testing
+
+/// A recording in Chrome's form, as a test looks at it.
+struct TraceRecording {
+    struct Event {
+        let phase, name, kind: String
+        let thread: Int
+        let time: Double
+        let place: String?
+        let arguments: [String: Any]
+        let id: Int?
+        /// Microseconds, of those that are told as a whole.
+        let duration: Double?
+    }
+
+    let events: [Event]
+
+    init(_ path: String) throws {
+        let data = try Data(contentsOf: URL(fileURLWithPath: path))
+        let list = try #require(try JSONSerialization.jsonObject(with: data) as? [[String: Any]])
+        events = list.map { event in
+            let arguments = event["args"] as? [String: Any] ?? [:]
+            return Event(
+                phase: event["ph"] as? String ?? "", name: event["name"] as? String ?? "",
+                kind: event["cat"] as? String ?? "", thread: event["tid"] as? Int ?? 0,
+                time: event["ts"] as? Double ?? 0, place: arguments["made at"] as? String, arguments: arguments,
+                id: event["id"] as? Int, duration: event["dur"] as? Double)
+        }
+    }
+
+    /// Runs a script with `--trace`, and answers what was recorded.
+    static func of(_ script: String, _ arguments: [String] = [], in directory: String) throws -> TraceRecording {
+        try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
+        let run = try Binary.run(arguments + ["--trace=all.json", "app.lua"], directory: directory)
+        #expect(run.status == 0 && run.errors.isEmpty, "\(run)")
+        return try TraceRecording(directory + "/all.json")
+    }
+
+    /// Callbacks, by their beginning.
+    func callbacks(_ kind: String, _ name: String? = nil) -> [Event] {
+        events.filter { ["B", "X"].contains($0.phase) && $0.kind == kind && (name == nil || $0.name == name) }
+    }
+
+    /// What is wrong with it as a whole: on each thread everything that begins ends, in order, and time goes on.
+    var faults: [String] {
+        var faults: [String] = []
+        var open: [Int: [String]] = [:]
+        var latest: [Int: Double] = [:]
+        for event in events where ["B", "E", "X"].contains(event.phase) {
+            if event.time < latest[event.thread] ?? 0 { faults.append("\(event.name) goes back in time") }
+            latest[event.thread] = event.time
+            if event.phase == "B" { open[event.thread, default: []].append(event.name) }
+            if event.phase == "E", open[event.thread]?.popLast() == nil { faults.append("an end too many") }
+        }
+        return faults
+    }
+}

@@ -172,9 +172,9 @@ extension LineEditor {
         return styles
     }
 
-    /// Shows what the suggestion adds, as far as the cursor's row has room for it.
+    /// Shows what the suggestion adds, or what may follow, as far as the cursor's row has room for it.
     private func addSuggestion(to frame: inout Frame) {
-        let rest = suggestion
+        let rest = afterword
         guard !rest.isEmpty, frame.rows.indices.contains(frame.cursorRow) else { return }
         let line = rest.prefix { $0 != "\n" }
         var room = columns - 1 - frame.cursorColumn

@@ -75,6 +75,24 @@ extension LineEditor {
         return rest
     }
 
+    /// Asks what may follow, once for each text.
+    func lookForHint() {
+        guard let hint, usesColor, !isDumb, search == nil, phase == .editing, buffer.cursor == buffer.count,
+            buffer.count <= Self.longestHighlight, shownHint?.revision != buffer.revision,
+            let last = buffer.scalars.last(where: { $0 != " " }), "(,{".unicodeScalars.contains(last)
+        else { return }
+        shownHint = (buffer.revision, hint(buffer.string).map { Array($0.unicodeScalars) } ?? [])
+    }
+
+    /// What is shown behind the text.
+    var afterword: [Unicode.Scalar] {
+        let rest = suggestion
+        guard rest.isEmpty, let shownHint, shownHint.revision == buffer.revision, buffer.cursor == buffer.count,
+            search == nil
+        else { return rest }
+        return shownHint.text
+    }
+
     /// Right at the end of the text: makes what is suggested the text. False if nothing is.
     func takeSuggestion() -> Bool {
         let rest = suggestion

@@ -48,6 +48,10 @@ public final class LineEditor {
     /// in colour, for otherwise it would look as if it had been typed.
     public var suggests = false
 
+    /// Asked, behind each key, what may still follow the text; that is shown behind it, dimmed, where nothing is suggested. Only in
+    /// colour. Called by `feed` alone.
+    public var hint: ((_ text: String) -> String?)?
+
     /// Texts of more scalars than this are drawn plain, for a key has to be answered at once.
     public static let longestHighlight = 64 << 10
 
@@ -78,6 +82,7 @@ public final class LineEditor {
     var tracker = OutputTracker()
     var top = Layout.Position()
     var styleCache: (revision: Int, styles: [Style])?
+    var shownHint: (revision: Int, text: [Unicode.Scalar])?
     var suggestionCache: (revision: Int, count: Int, text: [Unicode.Scalar])?
 
     // Where the line starts whose blanks are the editor's, not the user's: they follow what is typed.
@@ -186,6 +191,7 @@ extension LineEditor {
         }
         insertTyped(&typed)
         if phase == .idle { typeAhead(bytes[index...]) }
+        lookForHint()
         refresh()
         defer { events = [] }
         return events
@@ -242,6 +248,7 @@ extension LineEditor {
         top = Layout.Position()
         styleCache = nil
         suggestionCache = nil
+        shownHint = nil
         indentedLine = nil
         wantedPrefix = nil
     }

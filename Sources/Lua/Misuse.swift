@@ -11,7 +11,10 @@ public struct Misuse: Error {
 
     /// A field that there is not.
     public init(unknown field: String, known: [String]) {
-        self.init("unknown field '\(field)'" + (nearest(to: field, known).map { " (did you mean '\($0)'?)" } ?? ""))
+        let advice =
+            nearest(to: field, known).map { "did you mean '\($0)'?" }
+            ?? "there \(known.count == 1 ? "is" : "are"): \(known.sorted().joined(separator: ", "))"
+        self.init("unknown field '\(field)' (\(advice))")
     }
 
     private init() {

@@ -108,6 +108,9 @@ static const char prompt_locals_lua[] = {
 static const char prompt_reference_lua[] = {
 #embed "runloop/prompt/reference.lua"
 };
+static const char prompt_sources_lua[] = {
+#embed "runloop/prompt/sources.lua"
+};
 static const char prompt_stdlib_lua[] = {
 #embed "runloop/prompt/stdlib.lua"
 };
@@ -287,6 +290,7 @@ static const lua_module modules[] = {
     MODULE("runloop.prompt.help", prompt_help_lua),
     MODULE("runloop.prompt.locals", prompt_locals_lua),
     MODULE("runloop.prompt.reference", prompt_reference_lua),
+    MODULE("runloop.prompt.sources", prompt_sources_lua),
     MODULE("runloop.prompt.stdlib", prompt_stdlib_lua),
     MODULE("runloop.prompt.tokens", prompt_tokens_lua),
     MODULE("runloop.reference", reference_lua),

@@ -150,6 +150,12 @@ public final class PromptScript {
         return (start, results.compactMap { $0 })
     }
 
+    /// What the call that begins at the end of a text still takes; nil if there is nothing to say.
+    public func hint(_ text: String) -> String? { call("hint", text)?.first.flatMap { $0 } }
+
+    /// Loads a module anew: what that has done, or why nothing has changed.
+    public func reload(_ name: String) -> String { call("reload", name)?.first.flatMap { $0 } ?? "not enough memory" }
+
     /// The reference text for a name, or what there is instead.
     public func help(_ name: String, width: Int = 80) -> String {
         let results = call("help_for", name, "\(width)") ?? []

@@ -88,6 +88,36 @@ import Testing
         #expect(terminal.picture.suffix(2) == ["> pr", "|"])
     }
 
+    @Test("In colour, what may follow is shown behind a bracket or a comma, and is no part of the text")
+    func hints() {
+        let terminal = Terminal(20, 5, history: ["f(1, 2)"], begins: false)
+        var asked: [String] = []
+        terminal.editor.usesColor = true
+        terminal.editor.suggests = true
+        terminal.editor.hint = {
+            asked.append($0)
+            return $0.hasPrefix("g") ? "a, b, and a lot more)" : nil
+        }
+        terminal.begin()
+        terminal.type("g(")
+        #expect(terminal.picture == ["> g(|a, b, and a lot "])
+        terminal.type("\u{1B}[C")
+        #expect(terminal.entry == "g(|")
+        terminal.type("1")
+        #expect(terminal.picture == ["> g(1|"])
+        terminal.type(", ")
+        #expect(terminal.picture == ["> g(1, |a, b, and a "])
+        terminal.type("\u{1B}[D")
+        #expect(terminal.picture == ["> g(1,| "] || terminal.picture == ["> g(1,|"])
+        terminal.type("\u{05}2)\r")
+        #expect(terminal.takeEvents().last == .line("g(1, 2)"))
+        // The history goes first.
+        terminal.begin()
+        terminal.type("f(")
+        #expect(terminal.picture.last == "> f(|1, 2)")
+        #expect(asked == ["g(", "g(1, ", "f("])
+    }
+
     @Test("What begins with a blank is run and not remembered")
     func leadingBlank() {
         let terminal = Terminal(20, 5)

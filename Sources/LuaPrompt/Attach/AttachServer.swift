@@ -13,6 +13,10 @@ final class AttachServer {
     private var sessions: [Int: AttachSession] = [:]
     private var again: RunLoop.Timer?
     private let redirection: Redirection
+    private var followers: [Int: AttachClient] = [:]
+    /// Where what is printed went before somebody followed it.
+    private var before: Sink.Place?
+    private lazy var sink = Sink { [unowned self] in passOn($0) }
 
     /// - Throws: what the system refuses.
     init(_ host: LuaHost, name: String?, title: String) throws(SystemError) {
@@ -47,6 +51,33 @@ final class AttachServer {
         return session
     }
 
+    // MARK: What the script prints
+
+    /// Begins to show a client what the script prints, or ends it. Returns what to say.
+    func follow(_ client: AttachClient) -> String {
+        if followers.removeValue(forKey: client.number) != nil {
+            attendToFollowers()
+            return "what the script prints is no longer shown"
+        }
+        guard !runsEntry || before != nil else { return "an entry runs at this moment; ask again when it has ended" }
+        followers[client.number] = client
+        if before == nil { before = Sink.redirect(to: sink.place) }
+        return "what the script prints from now on is shown here, too"
+    }
+
+    /// What the script prints, not an entry: for those who follow. Returns false: it is printed as ever.
+    func passOn(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        for client in followers.values { client.outbox.append(.output, bytes) }
+        return false
+    }
+
+    private func attendToFollowers() {
+        for (number, client) in followers where client.isGone { followers[number] = nil }
+        guard followers.isEmpty, !runsEntry, let before else { return }
+        _ = Sink.redirect(to: before)
+        self.before = nil
+    }
+
     /// Somebody wanted to know.
     func tell(_ text: String) { port.tell(text) }
 
@@ -59,6 +90,7 @@ final class AttachServer {
                 sessions[number] = nil
             }
         }
+        attendToFollowers()
         let left = sessions.values.filter(\.isEnding)
         guard again == nil, !left.isEmpty else { return }
         // Code that was to end still runs, and runs the loop: it may not have noticed, or have gone on all the same.

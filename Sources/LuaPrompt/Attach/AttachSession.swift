@@ -40,9 +40,14 @@ final class AttachSession {
         case .ask where text == "timers": return host.timersText()
         case .ask where text == "tasks": return host.tasksText()
         case .ask where text == "traceback": return script.traceback()
+        case .ask where text == "follow": return server.follow(client)
         case .ask:
-            let parts = text.split(separator: " ", maxSplits: 1)
-            return parts.count == 2 && parts[0] == "help" ? script.help(String(parts[1])) : "?"
+            let parts = text.split(separator: " ", maxSplits: 1).map(String.init)
+            switch parts.first {
+            case "help" where parts.count == 2: return script.help(parts[1])
+            case "reload" where parts.count == 2: return script.reload(parts[1])
+            default: return "?"
+            }
         case .hello, .next, .enter, .interrupt, .whereabouts, .interruptCallback: return ""
         }
     }
@@ -123,7 +128,7 @@ final class AttachSession {
 
     /// What a callback prints in a run of the loop inside the entry is not the entry's.
     private func print(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard host.loop.depth == depth else { return false }
+        guard host.loop.depth == depth else { return server.passOn(bytes) }
         client.outbox.append(.output, bytes)
         return true
     }

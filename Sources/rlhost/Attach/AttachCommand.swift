@@ -16,6 +16,7 @@ enum AttachCommand {
     struct Options {
         var codes: [String] = []
         var asksWhere = false
+        var follows = false
         var target: String?
         var showsHelp = false
 
@@ -31,6 +32,7 @@ enum AttachCommand {
                     guard let code = rest.popFirst() else { throw .init(message: "'-e' needs code to run") }
                     codes.append(code)
                 case "--where": asksWhere = true
+                case "--follow": follows = true
                 case _ where argument.hasPrefix("-e"): codes.append(String(argument.unicodeScalars.dropFirst(2)))
                 case _ where argument.hasPrefix("-"):
                     throw .init(message: "unknown option '\(argument)'; 'rlhost attach --help' lists them")
@@ -41,6 +43,9 @@ enum AttachCommand {
             }
             guard !asksWhere || target != nil || showsHelp else {
                 throw .init(message: "--where needs a process: rlhost attach PID|NAME --where")
+            }
+            guard !follows || target != nil || showsHelp else {
+                throw .init(message: "--follow needs a process: rlhost attach PID|NAME --follow")
             }
             guard codes.isEmpty || target != nil || showsHelp else {
                 throw .init(message: "-e needs a process to run in: rlhost attach PID|NAME -e code")
@@ -53,6 +58,7 @@ enum AttachCommand {
                rlhost attach PID|NAME                 open a prompt in one
                rlhost attach PID|NAME [-e code] …     run code in one, print its values; commands, too: -e .why
                rlhost attach PID|NAME --where         show where one is, with the stack of what runs
+               rlhost attach PID|NAME --follow        show what the script in one prints from now on
         Any rlhost can be attached to by the user whose process it is, unless that was forbidden: by --no-attach, by
         RLHOST_ATTACH=off in its environment, or by its script, which has called rl.attach(false).
         exit status: 0 all went well, 1 code raised an error, 64 wrong use, 69 the process cannot be attached
@@ -88,7 +94,7 @@ enum AttachCommand {
             Program.report("attach: \(error.message)")
             return Status.unavailable
         }
-        let codes = (options.asksWhere ? [".where"] : []) + options.codes
+        let codes = (options.asksWhere ? [".where"] : []) + options.codes + (options.follows ? [".follow"] : [])
         if !codes.isEmpty { return AttachRunner(connection).run(codes) }
         return AttachPrompt(connection).run()
     }

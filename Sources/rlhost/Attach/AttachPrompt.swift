@@ -16,6 +16,8 @@ final class AttachPrompt: PromptOwner {
     private var ports: [RunLoop.FDPort] = []
     private var input: RunLoop.FDPort?
     private var entryRuns = false
+    /// Its values are for the pager.
+    private var isPaged = false
     /// A command waits for its answer.
     private var isAsking = false
     private var hasFailed = false
@@ -128,6 +130,9 @@ final class AttachPrompt: PromptOwner {
         grammar?.isIncomplete(text) ?? false
     }
 
+    /// To ask another process behind each key would take too long.
+    func hint(_ before: String) -> String? { nil }
+
     func candidates(_ before: String) -> LineEditor.Completion {
         var lines = (connection.question(.complete, before, seconds: 0.25) ?? "").split(separator: "\n").map(
             String.init)
@@ -155,6 +160,7 @@ final class AttachPrompt: PromptOwner {
         if isBlank { return }
         prompt.accepted.append(text)
         entryRuns = true
+        isPaged = entry.isPaged
         interrupts = 0
         // Its input must wait for it.
         if prompt.display == nil, let input { loop.remove(input, from: .default) }
@@ -165,6 +171,7 @@ final class AttachPrompt: PromptOwner {
 
     private func take(_ event: Attach.Event, _ bytes: [UInt8]) {
         switch event {
+        case .result where isPaged: prompt.page(String(decoding: bytes, as: UTF8.self))
         case .output, .result: bytes.withUnsafeBytes { Descriptor.print($0, to: 1) }
         case .error:
             hasFailed = true
@@ -201,7 +208,7 @@ final class AttachPrompt: PromptOwner {
 
     func answer(_ command: Command) {
         switch command.name {
-        case .help: ask(.ask, "help \(command.argument)")
+        case .help, .reload: ask(.ask, "\(command.word) \(command.argument)")
         case .where: ask(.whereabouts)
         case .interrupt: ask(.interruptCallback)
         default: ask(.ask, command.word)

@@ -13,6 +13,7 @@ final class AttachRunner {
     private var status: Int32 = 0
     private var port: RunLoop.FDPort?
     private var hasInterrupted = false
+    private var isFollowing = false
     private let usesColor: Bool
     private let width: Int
 
@@ -56,7 +57,7 @@ final class AttachRunner {
 
     private func takeSignal(_ fd: Int32) {
         guard let signal = Signals.take(fd) else { return }
-        guard signal == SIGINT, !hasInterrupted else {
+        guard signal == SIGINT, !hasInterrupted, !isFollowing else {
             // The process ends the code when we are gone.
             status = 128 + signal
             ended = "gone"
@@ -99,14 +100,22 @@ final class AttachRunner {
         }
         func ask(_ request: Attach.Request, _ text: String = "") {
             connection.ask(request, text) { [unowned self] answer in
-                Output.write(answer + "\n", to: 1)
-                ended = "ok"
+                // What could not be done begins with the command's name.
+                let hasFailed = answer.hasPrefix(".")
+                Output.write(answer + "\n", to: hasFailed ? 2 : 1)
+                ended = hasFailed ? "failed" : "ok"
                 connection.loop.stop()
             }
         }
         switch command.name {
         case .help where command.argument.isEmpty: fail(".help: a name is expected: .help rl.sleep")
         case .help: ask(.ask, "help \(command.argument)")
+        case .reload where command.argument.isEmpty: fail(".reload: the name of a module is expected")
+        case .reload: ask(.ask, "reload \(command.argument)")
+        case .follow:
+            // Until Control-C, or the end of the process.
+            isFollowing = true
+            connection.ask(.ask, "follow") { Program.report("attach: \($0)") }
         case .why, .timers, .tasks, .traceback: ask(.ask, command.word)
         case .where: ask(.whereabouts)
         case .interrupt: ask(.interruptCallback)

@@ -3,9 +3,9 @@ import LineEditor
 /// `.name argument`: what is asked of the prompt, not of Lua.
 struct Command {
     enum Name: String, CaseIterable {
-        case help, load, save, editor, `break`, mode, timers, tasks, why, `where`, interrupt, inspect, time, traceback,
-            edit,
-            exit
+        case help, load, reload, save, editor, `break`, mode, timers, tasks, why, `where`, interrupt, follow, inspect,
+            page,
+            time, traceback, edit, exit
     }
 
     let word: String
@@ -54,6 +54,7 @@ extension Command.Name {
         switch self {
         case .help: ("[name]", "this list, or what the reference says about a call: .help rl.sleep")
         case .load: ("file", "run a file as if it had been typed")
+        case .reload: ("module", "load a module anew: its functions change, its other values stay")
         case .save: ("file", "write what was entered in this session to a file")
         case .editor: ("", "type several lines; a line with a single dot runs them")
         case .break: ("", "as a line's end: drop the unfinished entry")
@@ -63,7 +64,9 @@ extension Command.Name {
         case .why: ("", "list what keeps the loop alive")
         case .where: ("", "show where the process is, also while it is busy")
         case .interrupt: ("", "end the callback that runs, and not the process")
+        case .follow: ("", "show what the script prints, too; once more: no longer")
         case .inspect: ("expression", "show a value with all that is in it")
+        case .page: ("expression", "the same in $PAGER")
         case .time: ("code", "run code, and say how long it took")
         case .traceback: ("", "show the last error once more, with its traceback")
         case .edit: ("", "edit the last entry in $EDITOR; Control-X Control-E edits this one")

@@ -1,20 +1,14 @@
 import Glibc
 import Linux
 
-/// The user's own editor, `$VISUAL` or `$EDITOR`, otherwise `vi`.
+/// The user's own editor, `$VISUAL` or `$EDITOR`, otherwise `vi`; and pager.
 enum Editor {
     /// Has a text edited; waits until the editor ends.
     ///
     /// - Parameter terminal: what the editor draws on: our standard output is not the terminal itself.
     static func edit(_ text: String, terminal: Int32) throws(PromptFiles.Failure) -> String {
-        let folder = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
-        var path = Array("\(folder)/rlhost-XXXXXX.lua".utf8CString)
-        let fd = mkstemps(&path, 4)
-        guard fd >= 0 else { throw PromptFiles.failure("a file for the editor cannot be made in \(folder)") }
-        let name = String(decoding: path.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        let name = try file(text)
         defer { unlink(name) }
-        _ = Array((text + "\n").utf8).withUnsafeBytes { Descriptor.write($0, to: fd) }
-        close(fd)
         let editor = variable("VISUAL") ?? variable("EDITOR") ?? "vi"
         let status = try run(editor, name, terminal)
         guard status == 0 else {
@@ -25,6 +19,27 @@ enum Editor {
         }
         while result.utf8.last == 10 { result.unicodeScalars.removeLast() }
         return result
+    }
+
+    /// Shows a text in `$PAGER`, otherwise `less`, which is told of colours; waits until the pager ends.
+    static func page(_ text: String, terminal: Int32) throws(PromptFiles.Failure) {
+        let name = try file(text)
+        defer { unlink(name) }
+        let pager = variable("PAGER") ?? "less -R"
+        guard try run(pager, name, terminal) == 0 else {
+            throw PromptFiles.Failure(message: "the pager '\(pager)' has failed; PAGER names another one")
+        }
+    }
+
+    /// A file of ours that holds a text.
+    private static func file(_ text: String) throws(PromptFiles.Failure) -> String {
+        let folder = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+        var path = Array("\(folder)/rlhost-XXXXXX.lua".utf8CString)
+        let fd = mkstemps(&path, 4)
+        guard fd >= 0 else { throw PromptFiles.failure("a file for it cannot be made in \(folder)") }
+        _ = Array((text + "\n").utf8).withUnsafeBytes { Descriptor.write($0, to: fd) }
+        close(fd)
+        return String(decoding: path.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     private static func variable(_ name: String) -> String? {
@@ -45,7 +60,7 @@ enum Editor {
         defer { for word in words { free(word) } }
         let error = posix_spawn(&process, "/bin/sh", &actions, nil, words, environ)
         guard error == 0 else {
-            throw PromptFiles.Failure(message: "the editor cannot be started: \(String(cString: strerror(error)))")
+            throw PromptFiles.Failure(message: "'\(editor)' cannot be started: \(String(cString: strerror(error)))")
         }
         var status: Int32 = 0
         while waitpid(process, &status, 0) < 0, errno == EINTR {}

@@ -138,6 +138,8 @@ final class LocalPrompt: PromptOwner {
 
     func isIncomplete(_ text: String) -> Bool { script.isIncomplete(text) }
 
+    func hint(_ before: String) -> String? { script.hint(before) }
+
     func candidates(_ before: String) -> LineEditor.Completion {
         let (start, candidates) = script.complete(before)
         return LineEditor.Completion(start: start, candidates: candidates)
@@ -185,7 +187,7 @@ final class LocalPrompt: PromptOwner {
         let task = host.start { task in
             task.onResults = { [unowned self] thread, count in
                 if let text = script.show(thread, count, width: width, color: prompt.usesColor, deep: entry.isDeep) {
-                    Output.write(text + "\n", to: 1)
+                    if entry.isPaged { prompt.page(text) } else { Output.write(text + "\n", to: 1) }
                 }
                 if entry.isTimed { tell(host.loop.now - begin, computed) }
                 hasEnded = true
@@ -247,13 +249,14 @@ final class LocalPrompt: PromptOwner {
         }
     }
 
-    let absentCommands: Set<Command.Name> = [.where, .interrupt]
+    let absentCommands: Set<Command.Name> = [.where, .interrupt, .follow]
     let leavingHint = ""
 
     func answer(_ command: Command) {
         switch command.name {
         case .help: prompt.say(script.help(command.argument, width: prompt.width))
         case .why: prompt.say(host.why())
+        case .reload: prompt.say(script.reload(command.argument))
         case .timers: prompt.say(host.timersText())
         case .tasks: prompt.say(host.tasksText())
         case .traceback: prompt.say(script.traceback())

@@ -52,6 +52,7 @@ final class Prompt {
         editor.brackets = { structure.brackets($0, cursor: $1) }
         editor.lastArgument = { structure.lastArgument(of: $0) }
         display = Display(editor)
+        editor.hint = { [unowned self] in self.owner.hint($0) }
         editor.isComplete = { [unowned self] text in
             if case .unfinished = read(text) { .incomplete } else { .complete }
         }
@@ -98,6 +99,8 @@ final class Prompt {
         var isDeep = false
         /// How long it takes is told.
         var isTimed = false
+        /// They are shown in the user's pager.
+        var isPaged = false
         /// The file that it comes from.
         var file: String?
     }
@@ -146,7 +149,9 @@ final class Prompt {
         guard let name = command.name, !owner.absentCommands.contains(name) else { return report(command.isUnknown) }
         switch name {
         case .help where argument.isEmpty: say(Command.list(without: owner.absentCommands))
-        case .help, .mode, .timers, .tasks, .traceback, .why, .where, .interrupt: owner.answer(command)
+        case .reload where argument.isEmpty: report(".reload: the name of a module is expected")
+        case .help, .mode, .timers, .tasks, .traceback, .why, .where, .interrupt, .follow, .reload:
+            owner.answer(command)
         case .load, .save:
             do throws(PromptFiles.Failure) {
                 if name == .load {
@@ -168,6 +173,8 @@ final class Prompt {
         case .inspect where argument.isEmpty:
             report(".inspect: an expression is expected: .inspect package.loaded")
         case .inspect: owner.evaluate(Entry(text: "=" + argument, isDeep: true))
+        case .page where argument.isEmpty: report(".page: an expression is expected: .page package.loaded")
+        case .page: owner.evaluate(Entry(text: "=" + argument, isDeep: true, isPaged: display != nil))
         case .time where argument.isEmpty: report(".time: code is expected: .time rl.sleep(1)")
         case .time: owner.evaluate(Entry(text: argument, isTimed: true))
         }
@@ -288,6 +295,17 @@ final class Prompt {
         } catch {
             report(error.message)
             return nil
+        }
+    }
+
+    /// Shows a text in the user's pager; waits until that ends.
+    func page(_ text: String) {
+        owner.suspendTerminal()
+        defer { owner.resumeTerminal() }
+        do throws(PromptFiles.Failure) {
+            try Editor.page(text, terminal: Terminal.output)
+        } catch {
+            report(error.message)
         }
     }
 

@@ -14,6 +14,8 @@ protocol PromptOwner: AnyObject {
     func isIncomplete(_ text: String) -> Bool
     /// What the end of a text may be completed to.
     func candidates(_ before: String) -> LineEditor.Completion
+    /// What may still follow a text; nil if there is nothing to say.
+    func hint(_ before: String) -> String?
     /// Runs an entry. If it does not end at once, the prompt is busy until it has.
     func evaluate(_ entry: Prompt.Entry)
     /// Whether the text asks to leave in words that are not Lua's; the user has been told how, then.

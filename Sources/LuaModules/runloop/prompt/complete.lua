@@ -7,7 +7,8 @@ local each_field, substance, resolve, beginning = expressions.each_field, expres
 local PARTNER, CLOSER = expressions.PARTNER, expressions.CLOSER
 local type, next, ipairs, tostring = type, next, ipairs, tostring
 local find, match, sub, gsub, byte = string.find, string.match, string.sub, string.gsub, string.byte
-local sort, unpack = table.sort, table.unpack
+local sort, unpack, concat = table.sort, table.unpack, table.concat
+local getinfo, getlocal = debug.getinfo, debug.getlocal
 local globals, package = _G, package
 local plain = reference.plain
 
@@ -41,7 +42,7 @@ local function call_of(found, bracket, last, scope)
     if CLOSER[text] then depth = depth + 1 elseif PARTNER[text] then depth = depth - 1
     elseif text == "," and depth == 0 then position = position + 1 end
   end
-  return name, name and reference.functions[plain(name)], position
+  return name, name and reference.functions[plain(name)], position, known.value
 end
 
 -- The fields of the table that is being written as an argument, and those that it has already.
@@ -225,7 +226,9 @@ local function of_command(text, add)
   local command, blanks, argument = match(text, "^%s*%.(%l+)( +)(.*)$")
   if not command then return nil end
   local start = #text - #argument
-  if command == "load" or command == "save" then
+  if command == "reload" then
+    for name in next, package.loaded do if type(name) == "string" then add(name) end end
+  elseif command == "load" or command == "save" then
     complete_file(argument, add)
   elseif command == "mode" then
     for _, mode in ipairs(modes()) do if mode ~= "common" then add(mode) end end
@@ -240,8 +243,50 @@ local function of_command(text, add)
   return start, argument
 end
 
--- (text before the cursor): where the completed part starts, in bytes from 0, and the candidates.
-return function(text)
+-- The names of what a function takes.
+local function parameters(name, entry, fn)
+  local title = entry and entry.title or name and stdlib.texts[name] and stdlib.title(name)
+  local list = {}
+  if title then
+    for text in (match(title, "%((.*)%)") or ""):gmatch "[^,]+" do list[#list + 1] = match(text, "^%s*(.-)%s*$") end
+    return list
+  end
+  local info = getinfo(fn, "Su")
+  if info.what == "C" then return list end
+  for i = 1, info.nparams do list[i] = getlocal(fn, i) end
+  if info.isvararg then list[#list + 1] = "..." end
+  return list
+end
+
+local complete = {}
+
+--- (text before the cursor): behind the bracket or comma that it ends with, what the call still takes; nil if there is nothing to say.
+function complete.hint(text)
+  local found = scan(text)
+  local last = found[#found]
+  if not last or last.kind ~= "operator" or not find(last.text, "^[(,{]$") then return nil end
+  local scope = expressions.locals_of(found)
+  local bracket = open_bracket(found, #found)
+  if not bracket then return nil end
+  local rest = {}
+  if found[bracket].text == "{" then
+    local fields, given = options_at(found, #found, scope)
+    for _, field in ipairs(fields or {}) do
+      if not given[field.name] then rest[#rest + 1] = field.name .. (field.optional and "?" or "") end
+    end
+    return #rest > 0 and concat(rest, ", ") .. " }" or nil
+  elseif found[bracket].text ~= "(" then
+    return nil
+  end
+  local name, entry, position, fn = call_of(found, bracket, #found, scope)
+  if type(fn) ~= "function" then return nil end
+  local all = parameters(name, entry, fn)
+  for i = position, #all do rest[#rest + 1] = all[i] end
+  return (#rest > 0 or position == 1) and concat(rest, ", ") .. ")" or nil
+end
+
+--- (text before the cursor): where the completed part starts, in bytes from 0, and the candidates.
+function complete.candidates(text)
   local candidates = {}
   local function add(candidate) candidates[#candidates + 1] = candidate end
   local start, partial = of_command(text, add)
@@ -262,3 +307,5 @@ return function(text)
   local chosen = choose(candidates, partial)
   return start, unpack(chosen, 1, #chosen < 1000 and #chosen or 1000)
 end
+
+return complete

@@ -214,7 +214,29 @@ function repl.traceback() return last_traceback or "there was no error" end
 
 -- Entries ----------------------------------------------------------------------------------------------------------------
 
-local entries_compiled = 0
+local entries_compiled, texts = 0, {}
+
+local sources
+
+local function get_sources()
+  sources = sources or part "sources"(texts, inspector.harmless)
+  return sources
+end
+
+-- The source of what a name stands for.
+local function source(name, value)
+  if type(value) ~= "function" then
+    return value == nil and name .. " is nil" or name .. " is a " .. type(value) .. ": only functions have a source"
+  end
+  local text, message = get_sources().text(value)
+  return text or name .. ": " .. message
+end
+
+-- (name): what loading the module anew has done, or why nothing has changed.
+function repl.reload(name)
+  local text, message = get_sources().reload(name)
+  return text or ".reload: " .. message
+end
 
 -- Without a number, the chunk is called "stdin" or what the guest's are.
 function repl.compile(text, kind)
@@ -222,16 +244,19 @@ function repl.compile(text, kind)
   if kind == "numbered" then
     entries_compiled = entries_compiled + 1
     chunk = "=[" .. entries_compiled .. "]"
+    texts["[" .. entries_compiled .. "]"] = text
   elseif kind then
     chunk = "@" .. kind
   end
-  local subject = match(text, "^%s*%?%s*(.-)%s*$") or match(text, "^%s*([%w_.:%s]-)%s*%?%s*$")
-  if subject and subject ~= "" then
+  local subject, marks = match(text, "^%s*(%S[%w_.:%s]-)%s*(%?%??)%s*$")
+  if not subject then marks, subject = match(text, "^%s*(%?%??)%s*([^%?]-)%s*$") end
+  if subject and subject ~= "" and marks ~= "" and not find(subject, "^%?") then
     local name = gsub(subject, ":", ".")
     local value = locals.compile("return " .. name, chunk)
     local is_value, found = false, nil
     if value and find(name, "^[%a_][%w_.]*$") then is_value, found = pcall(value) end
     return function()
+      if marks == "??" then return print(source(subject, is_value and found or nil)) end
       local what = is_value and found ~= nil and (type(found) == "function" or internals.kind(found)) and found or subject
       local text, message = repl.help(what)
       print(text or message)
@@ -252,13 +277,18 @@ end
 
 local complete
 
-function repl.complete(text)
+local function get_complete()
   if not complete then
     local expressions = part "prompt.expressions"(locals, get_reference(), stdlib, names)
     complete = part "prompt.complete"(tokens, expressions, locals, get_reference(), stdlib, names, list_directory, modes)
   end
-  return complete(text)
+  return complete
 end
+
+function repl.complete(text) return get_complete().candidates(text) end
+
+-- (text before the cursor): what the call that begins there still takes, or nil.
+function repl.hint(text) return get_complete().hint(text) end
 
 local help
 

@@ -1,0 +1,130 @@
+-- The source of functions, and modules that are loaded anew while the program goes on. Called with the texts of entries by the names of
+-- their chunks, and what makes texts harmless.
+
+local entries, harmless = ...
+local type, next, pcall, rawget, rawset, tostring, setmetatable = type, next, pcall, rawget, rawset, tostring, setmetatable
+local getinfo, getupvalue, upvalueid, upvaluejoin = debug.getinfo, debug.getupvalue, debug.upvalueid, debug.upvaluejoin
+local getmetatable, open, loadfile, package = debug.getmetatable, io.open, loadfile, package
+local sub, format, concat = string.sub, string.format, table.concat
+
+local sources = {}
+
+-- Source ----------------------------------------------------------------------------------------------------------------
+
+local function text_of(info)
+  local source = info.source
+  if sub(source, 1, 1) == "@" then
+    local file, message = open(sub(source, 2), "r")
+    if not file then return nil, message end
+    local text = file:read "a"
+    file:close()
+    return text
+  elseif sub(source, 1, 1) == "=" then
+    return entries[sub(source, 2)], "the text of " .. info.short_src .. " is not kept"
+  end
+  return source
+end
+
+--- The source of a function, below its place; or nil, and why there is none.
+function sources.text(fn)
+  local info = getinfo(fn, "S")
+  if info.what == "C" then return nil, "it is a function of C: there is no source here" end
+  local text, message = text_of(info)
+  if not text then return nil, "its source cannot be had: " .. message end
+  local lines, number = {}, 0
+  for line in (text .. "\n"):gmatch "(.-)\r?\n" do
+    number = number + 1
+    if number >= info.linedefined and (number <= info.lastlinedefined or info.lastlinedefined <= 0) then
+      lines[#lines + 1] = harmless(line)
+    end
+  end
+  while lines[#lines] == "" do lines[#lines] = nil end
+  if #lines == 0 then return nil, "its source is not in " .. info.short_src .. " any more" end
+  return format("-- %s:%d\n%s", info.short_src, info.linedefined > 0 and info.linedefined or 1, concat(lines, "\n"))
+end
+
+-- Loading anew ----------------------------------------------------------------------------------------------------------
+
+-- What takes the place of what: new functions with the old ones, and which old variable each variable of theirs becomes.
+local Change = {}
+Change.__index = Change
+
+function Change:note(new, old)
+  if self.seen[new] then return end
+  self.seen[new] = true
+  self.functions[#self.functions + 1] = new
+  local known = {}
+  for i = 1, 255 do
+    local name, value = getupvalue(old or new, i)
+    if not name then break end
+    known[name] = { i, value }
+  end
+  for i = 1, 255 do
+    local name, value = getupvalue(new, i)
+    if not name then break end
+    local before = old and known[name]
+    if type(value) == "function" then
+      -- One that the module keeps to itself.
+      local other = before and before[2]
+      if getinfo(value, "S").what ~= "C" then self:note(value, type(other) == "function" and other or nil) end
+    elseif before and name ~= "_ENV" and type(before[2]) ~= "function" then
+      self.variables[upvalueid(new, i)] = { old, before[1] }
+    end
+  end
+end
+
+function Change:merge(old, new)
+  if self.seen[new] or old == new then return end
+  self.seen[new] = true
+  for key, value in next, new do
+    local before = rawget(old, key)
+    if type(value) == "function" then
+      if type(before) == "function" then self.replaced = self.replaced + 1 else self.added = self.added + 1 end
+      self:note(value, type(before) == "function" and before or nil)
+      rawset(old, key, value)
+    elseif before == nil then
+      rawset(old, key, value)
+    elseif type(value) == "table" and type(before) == "table" then
+      self:merge(before, value)
+    end
+  end
+  local meta, new_meta = getmetatable(old), getmetatable(new)
+  if type(meta) == "table" and type(new_meta) == "table" then self:merge(meta, new_meta) end
+end
+
+-- Functions that share a variable go on sharing it, the new ones among them too.
+function Change:join()
+  local joins = {}
+  for _, fn in next, self.functions do
+    for i = 1, 255 do
+      if not getupvalue(fn, i) then break end
+      local variable = self.variables[upvalueid(fn, i)]
+      if variable then joins[#joins + 1] = { fn, i, variable[1], variable[2] } end
+    end
+  end
+  for _, join in next, joins do upvaluejoin(join[1], join[2], join[3], join[4]) end
+end
+
+--- Runs a module's file again, and puts its functions in the place of the old ones, in the table that everybody has. Variables and
+--- fields that are no functions stay as they are. Answers what it has done; or nil, and why nothing has changed.
+function sources.reload(name)
+  local old = package.loaded[name]
+  if old == nil then return nil, format("no module '%s' is loaded", name) end
+  local path = package.searchpath(name, package.path)
+  if not path then return nil, format("there is no file of Lua for the module '%s'; nothing has changed", name) end
+  local chunk, message = loadfile(path)
+  if not chunk then return nil, message .. "; nothing has changed" end
+  local fine, new = pcall(chunk, name, path)
+  if not fine then return nil, harmless(tostring(new)) .. "; nothing has changed" end
+  if type(old) ~= "table" or type(new) ~= "table" then
+    package.loaded[name] = new == nil and true or new
+    return format("%s is loaded anew from %s; who has its old value keeps that", name, path)
+  end
+  local change = setmetatable({ seen = {}, functions = {}, variables = {}, replaced = 0, added = 0 }, Change)
+  change:merge(old, new)
+  change:join()
+  return format("%s is loaded anew from %s: %d function%s replaced, %d new; all other values are kept", name, path,
+    change.replaced, change.replaced == 1 and "" or "s", change.added)
+end
+
+return sources

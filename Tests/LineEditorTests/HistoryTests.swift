@@ -100,15 +100,15 @@ import Testing
         }
         terminal.begin()
         terminal.type("g(")
-        #expect(terminal.picture == ["> g(|a, b, and a lot "])
+        #expect(terminal.picture == ["> g(|a, b, and a lot"])
         terminal.type("\u{1B}[C")
         #expect(terminal.entry == "g(|")
         terminal.type("1")
         #expect(terminal.picture == ["> g(1|"])
         terminal.type(", ")
-        #expect(terminal.picture == ["> g(1, |a, b, and a "])
+        #expect(terminal.picture == ["> g(1, |a, b, and a"])
         terminal.type("\u{1B}[D")
-        #expect(terminal.picture == ["> g(1,| "] || terminal.picture == ["> g(1,|"])
+        #expect(terminal.picture == ["> g(1,|"])
         terminal.type("\u{05}2)\r")
         #expect(terminal.takeEvents().last == .line("g(1, 2)"))
         // The history goes first.

@@ -219,7 +219,7 @@ local entries_compiled, texts = 0, {}
 local sources
 
 local function get_sources()
-  sources = sources or part "sources"(texts, inspector.harmless)
+  sources = sources or part "prompt.sources"(texts, inspector.harmless)
   return sources
 end
 

@@ -65,7 +65,8 @@ local function too_late(current, name, seconds, failure)
   local details = late.details
   if ran then
     details[#details + 1] = "it was running at"
-    for i = 1, #(failure.frames or {}) do details[#details + 1] = "  " .. failure.frames[i] end
+    for _, frame in pairs(failure.frames or { failure.where or "?" }) do details[#details + 1] = "  " .. frame end
+    if failure.note then details[#details + 1] = "  " .. failure.note end
   end
   local reads = why_late(current, details)
   if not current.real_time then
@@ -99,6 +100,9 @@ function phase.run(current, body, seconds, name)
   local errors = phase.take_failures(current)
   if current.exit then
     failure = current.exit
+  elseif #errors > 0 and errors[1].message == explain.TOO_LONG then
+    -- The time was over in a callback, not in the test itself.
+    failure = too_late(current, name, seconds, errors[1])
   elseif #errors > 0 then
     failure = errors[1]
     for i = 2, #errors do current.more[#current.more + 1] = errors[i] end

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "descriptors.h"
+#include "epoll.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -93,7 +94,8 @@ int linux_lock(int directory, const char *name) {
 
 void linux_remove(int directory, const char *name, linux_file_id id) {
   struct stat status;
-  if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_dev == id.device &&
+  // A child that C code has forked leaves what is its parent's.
+  if (!linux_is_fork && fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_dev == id.device &&
       status.st_ino == id.number)
     unlinkat(directory, name, 0);
 }

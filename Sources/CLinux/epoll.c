@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "epoll.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -24,7 +25,14 @@ int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t t
   return epoll_wait(epoll, events, count, milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds);
 }
 
+int linux_is_fork;
+
+static void note_fork(void) { linux_is_fork = 1; }
+static void heed_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
+
 int linux_epoll_waking(int wake) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, heed_forks);
   int fd = epoll_create1(EPOLL_CLOEXEC);
   if (fd < 0) return -1;
   // Edge-triggered, so that nobody ever has to read it: each wake-up is one system call, the writer's.

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -47,6 +48,8 @@ static int start(const linux_program *program, int *pid) {
       failure = posix_spawn_file_actions_addopen(&actions, i, "/dev/null", i ? O_WRONLY : O_RDONLY, 0);
     }
   }
+  // Files that the script has opened with io.open, and those of C modules, are none of its business: it would hold them open.
+  if (!failure) failure = posix_spawn_file_actions_addclosefrom_np(&actions, program->descriptors[3] >= 0 ? 4 : 3);
   sigset_t signals;
   sigemptyset(&signals);
   posix_spawnattr_setsigmask(&attributes, &signals);
@@ -88,6 +91,7 @@ static int start_mortal(const linux_program *program, int *pid) {
       if (from == i) refused = fcntl(from, F_SETFD, 0) < 0;
       else refused = from < 0 || dup2(from, i) < 0;
     }
+    syscall(SYS_close_range, program->descriptors[3] >= 0 ? 4U : 3U, ~0U, CLOSE_RANGE_CLOEXEC);
     // We may have ended before the kernel was asked to tell.
     if (!refused && getppid() == parent) {
       sigprocmask(SIG_SETMASK, &none, NULL);

@@ -124,11 +124,17 @@ static void free_slab(cl_host *host, cl_slab *s) {
   if (--c->used == 0) free_chunk(&host->chunks, c);
 }
 
+// Blocks that another thread has given back: only the owner of a slab changes it.
+static void take_back(cl_host *host);
+
 static void *take(cl_host *host, size_t size) {
   if (!POOLS || size > LARGEST) return malloc(size);
   cl_slab **list = list_of(host, size);
   cl_slab *s = *list;
-  if (!s && !(s = new_slab(host, size))) return NULL;
+  if (!s) {
+    if (__atomic_load_n(&host->returned, __ATOMIC_RELAXED)) take_back(host);
+    if (!(s = *list) && !(s = new_slab(host, size))) return NULL;
+  }
   void *block = s->free;
   if (block) {
     s->free = *(void **)block;
@@ -166,8 +172,47 @@ static void *resize(cl_host *host, void *block, size_t size) {
   return other;
 }
 
+static void take_back(cl_host *host) {
+  void *block = __atomic_exchange_n(&host->returned, NULL, __ATOMIC_ACQUIRE);
+  while (block) {
+    void *next = *(void **)block;
+    give_back(host, block);
+    block = next;
+  }
+}
+
+// C modules may use a state's allocator for their own purposes, in threads of their own: Lanes makes whole states with it. Such a
+// thread gets malloc's blocks, and puts those of slabs where the owner finds them. They are not counted: the counts are the owner's.
+static void *allocate_elsewhere(cl_host *host, void *old, size_t new_size) {
+  const cl_slab *s = old ? slab_of(host, old) : NULL;
+  if (!s) {
+    if (new_size > 0) return realloc(old, new_size);
+    free(old);
+    return NULL;
+  }
+  void *block = NULL;
+  if (new_size > 0) {
+    if (!(block = malloc(new_size))) return NULL;
+    memcpy(block, old, s->size < new_size ? s->size : new_size);
+  }
+  void *first = __atomic_load_n(&host->returned, __ATOMIC_RELAXED);
+  do *(void **)old = first;
+  while (!__atomic_compare_exchange_n(&host->returned, &first, old, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+  return block;
+}
+
+// RLHOST_MALLOC=1: for valgrind, and for whoever suspects the slabs.
+void *cl_allocate_plainly(void *data, void *old, size_t old_size, size_t new_size) {
+  cl_host *host = data;
+  if (host->thread == cl_this_thread()) host->bytes += new_size - (old ? old_size : 0);
+  if (new_size > 0) return realloc(old, new_size);
+  free(old);
+  return NULL;
+}
+
 void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size) {
   cl_host *host = data;
+  if (host->thread != cl_this_thread()) return allocate_elsewhere(host, old, new_size);
   if (new_size == 0) {
     if (!old) return NULL;
     host->bytes -= old_size;

@@ -21,6 +21,9 @@ typedef struct cl_resumption cl_resumption;
 
 /// A state's allocator (lua_Alloc), with its host for data.
 void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size);
+void *cl_allocate_plainly(void *data, void *old, size_t old_size, size_t new_size);
+/// What tells a thread from all others, for an instruction.
+static inline void *cl_this_thread(void) { return __builtin_thread_pointer(); }
 /// Frees what the allocator keeps for more. Nothing is allocated any more.
 void cl_free_slabs(cl_host *host);
 

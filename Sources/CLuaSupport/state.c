@@ -71,7 +71,9 @@ cl_host *cl_open(void *swift) {
   host->sites = cl_new_sites();
   if (host->sites) {
     host->swift = swift;
-    host->main = lua_newstate(cl_allocate, host);
+    host->thread = cl_this_thread();
+    const char *plain = getenv("RLHOST_MALLOC");
+    host->main = lua_newstate(plain && *plain && strcmp(plain, "0") != 0 ? cl_allocate_plainly : cl_allocate, host);
     if (host->main) {
       *(cl_host **)lua_getextraspace(host->main) = host;
       lua_atpanic(host->main, panic);

@@ -64,6 +64,9 @@ package final class Descriptor: Sendable {
 
     // MARK: Of any number, whoever it belongs to
 
+    /// This process is a child that C code has forked: what it has, it has in common with its parent.
+    package static var areParents: Bool { linux_has_forked() != 0 }
+
     package static func close(_ number: Int32) { linux_close(number) }
 
     package static func isOpen(_ number: Int32) -> Bool { linux_is_open(number) != 0 }

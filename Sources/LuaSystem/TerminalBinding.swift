@@ -119,10 +119,11 @@ enum TerminalBinding {
         return failure == 0 ? call.answer(true) : call.fail(SystemError("write", "descriptor \(fd)", errno: failure))
     }
 
-    /// read(descriptor): what there is, "" at the end; nil when there is nothing.
+    /// read(descriptor, most): so many bytes of what there is, "" at the end; nil when there is nothing.
     private static func read(_ call: Call) throws(Misuse) -> Int32 {
         let fd = try number(call)
-        return withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
+        let most = max(1, min(4096, try call.argument(2, Integer.self)))
+        return withUnsafeTemporaryAllocation(byteCount: most, alignment: 1) { buffer in
             let count = Glibc.read(fd, buffer.baseAddress, buffer.count)
             // A terminal whose other end is gone says EIO.
             if count < 0, errno != EIO { return call.answerNil() }

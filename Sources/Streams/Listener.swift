@@ -192,7 +192,7 @@ public final class Listener: RunLoop.EdgePort {
     }
 
     private func removeFile() {
-        guard let file, case .path(let name) = place else { return }
+        guard let file, case .path(let name) = place, !Descriptor.areParents else { return }
         self.file = nil
         (name + [0]).withUnsafeBytes { bytes in
             let path = bytes.assumingMemoryBound(to: CChar.self).baseAddress

@@ -25,12 +25,7 @@ enum Program {
 
     static func main() {
         Descriptor.keepStandardOnes()
-        // Not CommandLine.arguments: arguments are bytes, and those that are no text would be repaired.
-        exit(run((0..<Int(CommandLine.argc)).compactMap(argument)))
-    }
-
-    private static func argument(_ index: Int) -> String? {
-        CommandLine.unsafeArgv[index].map { ProcessText.text($0) }
+        exit(run(Arguments.all { ProcessText.text($0) }))
     }
 
     /// - Parameter arguments: see `String.init(anyBytes:)`; the program's name first.

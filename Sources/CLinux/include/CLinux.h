@@ -1,6 +1,7 @@
 // CLinux: the system calls that Swift's Glibc module does not show, or shows only as variadic functions.
 #pragma once
 
+#include "arguments.h"
 #include "clock.h"
 #include "descriptors.h"
 #include "epoll.h"

@@ -14,6 +14,15 @@ int linux_epoll_wait(int epoll, struct epoll_event *events, int count, int64_t t
 /// An epoll instance with a wake-up descriptor in it, under the token of all ones. -1 and errno: there is none.
 int linux_epoll_waking(int wake);
 
+/// Whether this process is a child that C code has forked, and not the one whose loops these are: what they wait by is the parent's.
+extern int linux_is_fork;
+static inline int linux_has_forked(void) { return linux_is_fork; }
+
+/// epoll_ctl(2), which in such a child would take the parent's descriptors away: there it does nothing.
+static inline int linux_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event) {
+  return linux_is_fork ? 0 : epoll_ctl(epoll, operation, fd, event);
+}
+
 /// Says that a loop's own descriptors are gone, and ends the process with status 1.
 _Noreturn void linux_lose_loop(void);
 

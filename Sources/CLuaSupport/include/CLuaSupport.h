@@ -131,6 +131,8 @@ struct cl_host {
   int fail_on;         ///< and all after it fail, too
   struct cl_slab *slabs[CL_POOL_CLASSES];  ///< with room for small blocks, by their size
   struct cl_chunk *chunks, *full_chunks;   ///< with room for slabs, and without
+  void *thread;                            ///< whose slabs these are: see cl_this_thread
+  void *returned;                          ///< atomic: blocks that other threads have given back, each beginning with the address of the next
   uint32_t cancelled;  ///< anchors the error value by which Lua code is cancelled, or 0
   int closing;         ///< finalizers run for the last time: every call of the API raises
   int warns;           ///< Lua's warnings are on

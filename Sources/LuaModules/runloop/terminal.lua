@@ -30,7 +30,7 @@ end
 function terminal.open()
   local fd, message, code = native.open()
   if not fd then return nil, "ENXIO: this process has no terminal" .. (code == "ENXIO" and "" or " (" .. message .. ")"), "ENXIO" end
-  return setmetatable({ _fd = fd, _undo = {} }, Terminal)
+  return setmetatable({ _fd = fd, _undo = {}, _handlers = {} }, Terminal)
 end
 
 function Terminal:size() return native.size(self_of(self, "size")._fd) end
@@ -119,84 +119,85 @@ function Terminal:clear() return self:write "\27[H\27[2J" end
 
 -- Keys ------------------------------------------------------------------------------------------------------------------
 
--- One reader of the terminal, whoever listens: `deliver` gets one key after the other.
-local function start_reading(self)
-  if self._port then return end
-  local decoder = native.decoder()
-  local waiting
-  local function tell(keys) for _, key in ipairs(keys) do self._deliver(key) end end
-  self._queue = {}
-  self._port = rl.fd_port { fd = self._fd, name = "keys", callback = function()
-    while true do
-      local bytes = native.read(self._fd)
-      if not bytes or bytes == "" then
-        if bytes == "" then self:close() end
-        break
-      end
-      if waiting then
-        waiting:invalidate()
-        waiting = nil
-      end
-      tell(decoder:feed(bytes))
-      if self._fd < 0 then return end
-    end
-    if decoder:is_inside() and not waiting then
-      waiting = rl.timer { delay = ESCAPE, name = "escape", callback = function()
-        waiting = nil
-        tell(decoder:flush())
-      end }
-      rl.current():add(waiting, self._modes)
-    end
-  end }
-end
-
--- A handler of keys, which can be in modes.
+-- A handler of keys, which can be in modes. In a mode with several the newest gets them: a dialogue's, and not the one of who opened it.
 local Handler = {}
 Handler.__index = Handler
 Handler.__name = "key handler"
 Handler.__item = "_port"
 function Handler:invalidate()
+  if not self._valid then return end
   self._valid = false
-  if self._terminal._handler == self then
-    self._terminal._handler = nil
-    self._port:invalidate()
-    self._terminal._port = nil
+  self._port:invalidate()
+  local handlers = self._terminal._handlers
+  for index, handler in ipairs(handlers) do
+    if handler == self then return table.remove(handlers, index) end
   end
 end
 Handler.__close = Handler.invalidate
 function Handler:is_valid() return self._valid end
 
-local function listen(self, what, fn)
-  if self._handler and self._handler._valid then raise("terminal:%s: its keys go to another handler already; invalidate that first", what) end
-  start_reading(self)
-  local handler = setmetatable({ _terminal = self, _port = self._port, _valid = true }, Handler)
-  self._handler, self._busy = handler, false
-  -- One key after the other, also if the function waits.
-  local queue = {}
-  self._deliver = function(key)
-    queue[#queue + 1] = key
-    if self._busy then return end
-    self._busy = true
-    rl.task(function()
-      local done <close> = setmetatable({}, { __close = function() self._busy = false end })
-      while queue[1] and handler._valid do fn(table.remove(queue, 1), self) end
-    end)
+local function deliver(self, keys)
+  local loop = rl.current()
+  local mode = loop:mode() or "default"
+  local handler
+  for _, each in ipairs(self._handlers) do
+    if loop:contains(each._port, mode) then handler = each end
   end
+  if not handler then return end
+  local queue = handler._queue
+  for _, key in ipairs(keys) do queue[#queue + 1] = key end
+  if handler._busy then return end
+  -- One key after the other, also if the function waits.
+  handler._busy = true
+  rl.task(function()
+    local done <close> = setmetatable({}, { __close = function() handler._busy = false end })
+    while queue[1] and handler._valid do handler._fn(table.remove(queue, 1), self) end
+  end)
+end
+
+-- The keys that come next, of a paste the rest of it. No more is taken from the kernel than one key, and so those behind it are there for
+-- whoever listens by then.
+local LONGEST_KEY = 16
+local function take_key(self)
+  local decoder, taken = self._decoder, 0
+  while true do
+    local bytes = native.read(self._fd, taken < LONGEST_KEY and 1 or 4096)
+    if bytes == "" then self:close() end
+    if not bytes or bytes == "" then break end
+    taken = taken + #bytes
+    if self._escape then
+      self._escape:invalidate()
+      self._escape = nil
+    end
+    local keys = decoder:feed(bytes)
+    if keys[1] then return deliver(self, keys) end
+  end
+  if self._fd >= 0 and decoder:is_inside() and not self._escape then
+    self._escape = rl.timer { delay = ESCAPE, name = "escape", modes = { rl.current():mode() or "default", "common" }, callback = function()
+      self._escape = nil
+      deliver(self, decoder:flush())
+    end }
+  end
+end
+
+local function listen(self, fn)
+  self._decoder = self._decoder or native.decoder()
+  local port = rl.fd_port { fd = self._fd, name = "keys", callback = function() take_key(self) end }
+  local handler = setmetatable({ _terminal = self, _port = port, _fn = fn, _queue = {}, _valid = true }, Handler)
+  table.insert(self._handlers, handler)
   return handler
 end
 
 function Terminal:key_handler(fn)
   self_of(self, "key_handler")
   misuse.argument(fn, "function", "terminal:key_handler", 1)
-  self._modes = "common"
-  return listen(self, "key_handler", fn)
+  return listen(self, fn)
 end
 
 function Terminal:on_key(fn)
   self_of(self, "on_key")
   misuse.argument(fn, "function", "terminal:on_key", 1)
-  self._modes = "common"
-  local handler = listen(self, "on_key", fn)
+  local handler = listen(self, fn)
   rl.current():add(handler._port, "common")
   return handler
 end
@@ -233,7 +234,8 @@ end
 
 function Terminal:close()
   if self._fd < 0 then return end
-  if self._handler then self._handler:invalidate() end
+  for index = #self._handlers, 1, -1 do self._handlers[index]:invalidate() end
+  if self._escape then self._escape:invalidate() end
   native.cook(self._fd)
   native.close(self._fd)
   self._fd = -1

@@ -112,14 +112,14 @@ final class DescriptorSet {
         registrations.base[Int(fd)] = Registration(port: .passUnretained(port), generation: generation)
         watching += 1
         var event = epoll_event(events: mask(of: fd), data: epoll_data_t(u64: token(of: fd)))
-        guard epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0 else { return 0 }
+        guard linux_epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0 else { return 0 }
         switch linux_errno() {
         case EPERM:
             registrations.base[Int(fd)].isAlwaysReady = true
             alwaysReady.append(fd)
         case EEXIST:
             // Left over from a descriptor that was closed while a duplicate keeps its file open.
-            epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event)
+            linux_epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event)
         case let failure:
             forget(fd)
             return failure
@@ -135,7 +135,7 @@ final class DescriptorSet {
             forget(fd)
             // Fails harmlessly when epoll never took it or the descriptor is closed already.
             var event = epoll_event()
-            epoll_ctl(epoll, EPOLL_CTL_DEL, fd, &event)
+            linux_epoll_ctl(epoll, EPOLL_CTL_DEL, fd, &event)
         } else {
             setPorts(left.filter { $0 !== port }, of: fd)
             update(fd)
@@ -172,7 +172,7 @@ final class DescriptorSet {
     private func update(_ fd: CInt) -> CInt {
         guard !registrations.base[Int(fd)].isAlwaysReady else { return 0 }
         var event = epoll_event(events: mask(of: fd), data: epoll_data_t(u64: token(of: fd)))
-        return epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : linux_errno()
+        return linux_epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : linux_errno()
     }
 
     private func token(of fd: CInt) -> UInt64 {

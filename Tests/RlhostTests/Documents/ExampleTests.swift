@@ -34,6 +34,16 @@ struct ExampleTests {
         }
     }
 
+    @Test(
+        "those for a terminal, and for files that change, are tested in Lua",
+        arguments: ["dashboard.lua", "modal.lua", "develop.lua", "tail.lua"])
+    func inLua(name: String) throws {
+        let run = try Binary.run(
+            ["test", "\(Binary.repository)/Tests/Lua/examples_test.lua", "--filter", name],
+            environment: ["EXAMPLES": Self.path(""), "PATH": "/usr/bin:/bin"])
+        #expect(run.status == 0, "\(run.output)\(run.errors)")
+    }
+
     @Test("the expect script has a dialogue on a terminal")
     func expect() throws {
         let run = try Binary.run([Self.path("expect.lua")])

@@ -1,0 +1,12 @@
+#include "arguments.h"
+
+static char **words;
+
+// The C library calls it as it calls main.
+__attribute__((constructor)) static void keep(int count, char **arguments, char **environment) {
+  (void)count;
+  (void)environment;
+  words = arguments;
+}
+
+char **linux_arguments(void) { return words; }

@@ -1,0 +1,16 @@
+internal import CLinux
+
+/// The words that this process was started with.
+package enum Arguments {
+    /// The program's name first. Not `CommandLine.arguments`: those are read from /proc, which may not be there, and what is no text
+    /// would be repaired.
+    package static func all<Word>(_ word: (UnsafePointer<CChar>) -> Word) -> [Word] {
+        var all: [Word] = []
+        guard var next = linux_arguments() else { return all }
+        while let bytes = next.pointee {
+            all.append(word(bytes))
+            next += 1
+        }
+        return all
+    }
+}

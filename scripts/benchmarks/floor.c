@@ -11,10 +11,14 @@
 #include <lualib.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
+#include <termios.h>
 
 // MARK: The loop
 
@@ -476,6 +480,92 @@ static void echo(loop *l) {
   report(count);
 }
 
+extern char **environ;
+
+// Starts a program whose output comes through the pipe.
+static pid_t start_program(char **words, int *output) {
+  int ends[2];
+  pid_t pid;
+  posix_spawn_file_actions_t actions;
+  if (pipe2(ends, O_CLOEXEC)) die("pipe2");
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+  if (posix_spawn(&pid, words[0], &actions, NULL, words, environ)) die("posix_spawn");
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  *output = ends[0];
+  return pid;
+}
+
+static char buffer[65536];
+static void spawn(loop *l) {
+  (void)l;
+  start_measuring();
+  for (long i = 0; i < count; i++) {
+    char *words[] = {"/bin/true", NULL};
+    int output, status;
+    pid_t pid = start_program(words, &output);
+    while (read(output, buffer, sizeof buffer) > 0) {}
+    close(output);
+    waitpid(pid, &status, 0);
+  }
+  report(count);
+}
+
+static void output(loop *l) {
+  (void)l;
+  char bytes[32];
+  snprintf(bytes, sizeof bytes, "%ld", count << 20);
+  char *words[] = {"/usr/bin/head", "-c", bytes, "/dev/zero", NULL};
+  int from;
+  start_measuring();
+  start_program(words, &from);
+  while (read(from, buffer, sizeof buffer) > 0) {}
+  report(count);
+}
+
+static void changes(loop *l) {
+  (void)l;
+  char directory[] = "/tmp/bench-XXXXXX", writes[256];
+  int watch = inotify_init1(IN_CLOEXEC), is_done = 0, from;
+  if (!mkdtemp(directory) || inotify_add_watch(watch, directory, IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVE) < 0) die("inotify");
+  snprintf(writes, sizeof writes, "cd %s; i=0; while [ $i -lt %ld ]; do : > f$((i %% 100)); i=$((i + 1)); done; : > done", directory, count);
+  char *words[] = {"/bin/sh", "-c", writes, NULL};
+  start_measuring();
+  start_program(words, &from);
+  while (!is_done) {
+    ssize_t n = read(watch, buffer, sizeof buffer);
+    for (char *at = buffer; at < buffer + n;) {
+      struct inotify_event *event = (struct inotify_event *)at;
+      if (event->len && !strcmp(event->name, "done")) is_done = 1;
+      at += sizeof *event + event->len;
+    }
+  }
+  report(count);
+  snprintf(writes, sizeof writes, "rm -r %s", directory);
+  if (system(writes)) die("rm");
+}
+
+static void on_bytes(loop *l, uint32_t fd) {
+  ssize_t n = read((int)fd, buffer, sizeof buffer);
+  if (n <= 0) return stop(l);
+  if (write(1, ".", 1) != 1) die("write");
+  if ((done += n) >= count) stop(l);
+}
+static void keys(loop *l) {
+  int terminal = open("/dev/tty", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  struct termios modes;
+  if (terminal < 0 || tcgetattr(terminal, &modes)) die("/dev/tty");
+  cfmakeraw(&modes);
+  tcsetattr(terminal, TCSANOW, &modes);
+  watch(l, terminal, on_bytes);
+  if (write(1, "?", 1) != 1) die("write");
+  start_measuring();
+  run(l);
+  printf("\n");
+  report(count);
+}
+
 static void memory_timer(loop *l) {
   long before = anonymous_bytes();
   for (long i = 0; i < size; i++) add_timer(l, l->now + 1000 * second + i, 0, ignore);
@@ -504,7 +594,7 @@ static void memory_thread(loop *l) {
 static const struct { const char *name; void (*body)(loop *); } workloads[] = {
   {"timers", timers}, {"cancel", cancel}, {"move", move}, {"repeat", repeating}, {"lateness", lateness},
   {"pingpong", pingpong}, {"idle", idle}, {"wake", wake_and_answer}, {"burst", burst}, {"chain", chain},
-  {"echo", echo}, {"memory-timer", memory_timer}, {"memory-fd", memory_fd}, {"memory-thread", memory_thread}};
+  {"echo", echo}, {"spawn", spawn}, {"output", output}, {"changes", changes}, {"keys", keys}, {"memory-timer", memory_timer}, {"memory-fd", memory_fd}, {"memory-thread", memory_thread}};
 
 int main(int argc, char **argv) {
   if (argc > 1 && strstr(argv[1], ".lua")) return run_script(argc, argv);

@@ -207,6 +207,72 @@ function workloads.echo(connections, requests)
   common.report(requests)
 end
 
+-- Calls back when the program has ended, and its output, too.
+local function program(path, arguments, on_data, on_end)
+  local pipe, left = uv.new_pipe(), 2
+  local function ended()
+    left = left - 1
+    if left == 0 then on_end() end
+  end
+  local handle
+  handle = assert(uv.spawn(path, { args = arguments, stdio = { nil, pipe, nil } }, function()
+    handle:close()
+    ended()
+  end))
+  pipe:read_start(function(_, bytes)
+    if bytes then return on_data(bytes) end
+    pipe:close()
+    ended()
+  end)
+end
+
+function workloads.spawn(_, count)
+  local function go_on(left)
+    if left > 0 then program("/bin/true", {}, ignore, function() go_on(left - 1) end) end
+  end
+  common.start()
+  go_on(count)
+  uv.run()
+  common.report(count)
+end
+
+function workloads.output(_, count)
+  local size = 0
+  common.start()
+  program("/usr/bin/head", { "-c", tostring(count << 20), "/dev/zero" }, function(bytes) size = size + #bytes end, ignore)
+  uv.run()
+  assert(size == count << 20)
+  common.report(count)
+end
+
+function workloads.changes(_, count)
+  local directory, writes = common.writer(count)
+  local watcher = uv.new_fs_event()
+  watcher:start(directory, {}, function(_, name) if name == "done" then uv.stop() end end)
+  common.start()
+  program("/bin/sh", { "-c", writes }, ignore, ignore)
+  uv.run()
+  common.report(count)
+  os.execute("rm -r " .. directory)
+end
+
+function workloads.keys(_, count)
+  local terminal = assert(uv.new_tty(assert(uv.fs_open("/dev/tty", "r+", 0)), true))
+  terminal:set_mode(1)
+  local seen = 0
+  terminal:read_start(function(_, bytes)
+    posix.write(1, ".")
+    seen = seen + #bytes
+    if seen >= count then uv.stop() end
+  end)
+  posix.write(1, "?")
+  common.start()
+  uv.run()
+  print()
+  common.report(count)
+  uv.tty_reset_mode()
+end
+
 workloads["memory-timer"] = function(size)
   common.report_memory(size, function()
     for _ = 1, size do timer(1000000, ignore) end

@@ -1,8 +1,11 @@
 // The workloads on Node, as its users write them.
 import { Worker, isMainThread, parentPort } from "node:worker_threads";
-import { readFileSync, writeSync } from "node:fs";
+import childProcess from "node:child_process";
+import fs, { readFileSync, writeSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import net from "node:net";
+import readline from "node:readline";
+import tty from "node:tty";
 
 let startedCPU, startedAt;
 function start() { startedAt = performance.now(); startedCPU = process.cpuUsage(); }
@@ -145,6 +148,53 @@ const workloads = {
       client.on("error", ignore);
     });
     server.listen({ port: 0, host: "127.0.0.1", backlog: 4096 }, () => console.log(server.address().port));
+  },
+
+  spawn(size, count) {
+    const next = (left) => {
+      if (left === 0) return finish(count);
+      const program = childProcess.spawn("/bin/true", [], { stdio: ["ignore", "pipe", "inherit"] });
+      program.stdout.on("data", ignore);
+      program.on("close", () => next(left - 1));
+    };
+    start();
+    next(count);
+  },
+
+  output(size, count) {
+    start();
+    const program = childProcess.spawn("/usr/bin/head", ["-c", String(count * 1048576), "/dev/zero"], { stdio: ["ignore", "pipe", "inherit"] });
+    program.stdout.on("data", ignore);
+    program.on("close", () => finish(count));
+  },
+
+  changes(size, count) {
+    const directory = fs.mkdtempSync("/tmp/bench-");
+    fs.watch(directory, (kind, name) => {
+      if (name !== "done") return;
+      fs.rmSync(directory, { recursive: true });
+      finish(count);
+    });
+    start();
+    childProcess.spawn("/bin/sh", ["-c",
+      `cd ${directory}; i=0; while [ $i -lt ${count} ]; do : > f$((i % 100)); i=$((i + 1)); done; : > done`], { stdio: "ignore" });
+  },
+
+  keys(size, count) {
+    const terminal = new tty.ReadStream(fs.openSync("/dev/tty", "r+"));
+    terminal.setRawMode(true);
+    readline.emitKeypressEvents(terminal);
+    let seen = 0;
+    terminal.on("keypress", () => {
+      fs.writeSync(1, ".");
+      if (++seen === count) {
+        terminal.setRawMode(false);
+        console.log();
+        finish(count);
+      }
+    });
+    fs.writeSync(1, "?");
+    start();
   },
 
   "memory-timer"(size) {

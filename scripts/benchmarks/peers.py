@@ -1,9 +1,11 @@
 """Finds, compiles and runs the peers. Each is called as COMMAND WORKLOAD SIZE COUNT and answers with one JSON line."""
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
+import termios
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -132,6 +134,37 @@ def inherited(peer, workload, size):
     return [peer.fds, pairs[0], str(pairs[1])] if pairs and hasattr(peer, "fds") else []
 
 
+def type_keys(command, count):
+    """Types so many keys into the peer's terminal, each when it has said that it has seen the one before."""
+    master, slave = os.openpty()
+
+    def take_terminal():
+        os.setsid()
+        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+    child = subprocess.Popen(command, cwd=BUILD, env=environment(), stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             pass_fds=(slave,), preexec_fn=take_terminal)
+    os.close(slave)
+    try:
+        seen = child.stdout.read(1)
+        for _ in range(count):
+            if not seen:
+                break
+            os.write(master, b"a")
+            seen = os.read(child.stdout.fileno(), 1)
+        output, errors = child.communicate(timeout=TIME_LIMIT)
+    finally:
+        child.kill()
+        child.wait()
+        os.close(master)
+    if child.returncode == NO_SUCH_WORKLOAD:
+        return None
+    lines = [line for line in output.decode().splitlines() if line.startswith("{")]
+    if child.returncode or not lines:
+        raise Failed((errors.decode().strip().splitlines() or [f"status {child.returncode}"])[0])
+    return json.loads(lines[-1])
+
+
 def run(peer, workload, size, count, wrapper=()):
     """One run → the peer's answer, or None when it has no such workload."""
     if workload == "start":
@@ -140,6 +173,8 @@ def run(peer, workload, size, count, wrapper=()):
         command = [*wrapper, *inherited(peer, workload, size), *peer.command, workload, str(size), str(count)]
     # Two threads on two cores measure the machine's wake-up time more than the loop's.
     pinned = one_core if workload == "wake" else None
+    if workload == "keys":
+        return type_keys(command, count)
     child = subprocess.Popen(command, cwd=BUILD, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True, preexec_fn=pinned)
     load = None

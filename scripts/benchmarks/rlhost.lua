@@ -228,6 +228,60 @@ function workloads.echo(connections, requests)
   common.report(requests)
 end
 
+function workloads.spawn(_, count)
+  local process = require "runloop.process"
+  common.start()
+  for _ = 1, count do
+    local program = assert(process.start { "/bin/true", output = "pipe" })
+    program.output:read_all()
+    program:wait()
+    program.output:close()
+  end
+  common.report(count)
+end
+
+function workloads.output(_, count)
+  local process = require "runloop.process"
+  common.start()
+  local program = assert(process.start { "/usr/bin/head", "-c", tostring(count << 20), "/dev/zero", output = "pipe" })
+  local size = 0
+  for bytes in program.output:chunks() do size = size + #bytes end
+  assert(size == count << 20)
+  common.report(count)
+end
+
+function workloads.changes(_, count)
+  local process, fs = require "runloop.process", require "runloop.fs"
+  local directory, writes = common.writer(count)
+  local watcher = assert(fs.watch(directory, function(changes)
+    for _, change in ipairs(changes) do
+      if change.path:match "done$" then rl.stop() end
+    end
+  end))
+  common.start()
+  local program = assert(process.start { "/bin/sh", "-c", writes })
+  rl.run()
+  common.report(count)
+  watcher:invalidate()
+  fs.remove(directory, { recursive = true })
+end
+
+function workloads.keys(_, count)
+  local terminal = assert(require "runloop.terminal".open())
+  local raw <close> = assert(terminal:raw())
+  local seen = 0
+  terminal:on_key(function(key)
+    posix.write(1, ".")
+    seen = seen + 1
+    if seen == count then rl.stop() end
+  end)
+  posix.write(1, "?")
+  common.start()
+  rl.run()
+  print()
+  common.report(count)
+end
+
 workloads["memory-timer"] = function(size)
   common.report_memory(size, function()
     for _ = 1, size do rl.after(1000, ignore) end

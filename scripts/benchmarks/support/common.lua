@@ -78,6 +78,14 @@ function common.json(json, encodes, size, count)
   common.report(size * count)
 end
 
+-- A directory, and a shell's text that writes so many files in it, and at last one called done.
+function common.writer(count)
+  local pipe = io.popen "mktemp -d /tmp/bench-XXXXXX"
+  local directory = pipe:read "l"
+  pipe:close()
+  return directory, ("cd %s; i=0; while [ $i -lt %d ]; do : > f$((i %% 100)); i=$((i + 1)); done; : > done"):format(directory, count)
+end
+
 -- Intervals of the repeating timers: 1 to 10 whole milliseconds, as libuv and Node know nothing finer.
 function common.interval(i)
   return 1 + i % 10

@@ -20,7 +20,7 @@ local function show(text)
 end
 
 local information = fs.stat(path)
-if information and information.kind == "other" then
+if information and information.kind ~= "file" then
   -- Open for writing, too, it does not end with its writers, and opening it waits for nobody.
   for bytes in assert(net.open(assert(io.open(path, "r+")))):chunks() do show(bytes) end
   return

@@ -42,7 +42,8 @@ let package = Package(
         .target(name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops"], swiftSettings: swift),
         // The test runner's part in a test's process: virtual time, and what it has to know of the system.
         .target(
-            name: "LuaTesting", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux"], swiftSettings: swift),
+            name: "LuaTesting", dependencies: ["LuaTracing", "LuaRunLoops", "RunLoops", "Lua", "Linux"],
+            swiftSettings: swift),
         // What a prompt has in the process whose Lua it shows: its part in Lua, and who attaches from another process.
         .target(
             name: "LuaPrompt", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux"], swiftSettings: swift),

@@ -8,7 +8,7 @@ extension Battery {
         "runloop.test",
         functions: Library(
             VirtualTimeBinding.functions + VirtualTimeSystem.functions + KeepingBinding.functions
-                + ProcessStateBinding.functions))
+                + ProcessStateBinding.functions + RecordingBinding.functions))
     /// What there is of it for scripts that are not run by it.
     public static let noTesting = Battery(
         "runloop.test", refusal: "require \"runloop.test\": run the tests of this file with: rlhost test FILE")

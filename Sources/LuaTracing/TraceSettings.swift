@@ -8,6 +8,8 @@ internal import Tracing
 public struct TraceSettings: Sendable {
     /// Nothing is recorded but for `file`, and for scripts that ask for it.
     public var isOff = false
+    /// It begins at once, not when the loop has run for a second.
+    public var beginsAtOnce = false
     /// The recording of all that happens.
     public var file: String?
     /// Its size, in bytes.
@@ -30,7 +32,7 @@ public struct TraceSettings: Sendable {
     }
 
     /// Whether something is to be recorded from the beginning.
-    private var isNeededAtOnce: Bool { file != nil || slow != nil || warningAfter != nil }
+    private var isNeededAtOnce: Bool { beginsAtOnce || file != nil || slow != nil || warningAfter != nil }
 
     /// Makes it so, for this state and for those of all threads to come. Before the script, and behind `handleSignals`.
     ///

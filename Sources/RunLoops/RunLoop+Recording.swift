@@ -36,7 +36,23 @@ extension RunLoop {
         Recorder.all.withLock { for one in $0 { body(one.recorder, one.name) } }
     }
 
+    /// What loops have recorded that have ended since `keepEnded`, in that order.
+    package static var ended: [(number: UInt16, name: String, records: [Recorder.Record])] {
+        Recorder.ended.withLock { $0.map { ($0.number, $0.name, $0.records) } }
+    }
+
+    /// Has what loops have recorded kept when they end, or forgets that.
+    package static func keepEnded(_ keeps: Bool) {
+        Recorder.keepsEnded.store(keeps, ordering: .relaxed)
+        Recorder.ended.withLock { $0 = [] }
+    }
+
     func forgetRecorder() {
+        if recorder.pointee.ring != nil, Recorder.keepsEnded.load(ordering: .relaxed) {
+            let name = Recorder.all.withLock { $0.first { $0.recorder == recorder }?.name ?? "" }
+            let records = Recorder.copy(recorder).records
+            Recorder.ended.withLock { $0.append(.init(number: recorder.pointee.number, name: name, records: records)) }
+        }
         recorder.pointee.turnOff()
         if recorder.pointee.ring != nil { Recorder.all.withLock { $0.removeAll { $0.recorder == recorder } } }
         recorder.pointee.free()
@@ -149,6 +165,15 @@ extension RunLoop.Recorder {
         let recorder: UnsafeMutablePointer<RunLoop.Recorder>
         let name: String
     }
+
+    struct Ended: Sendable {
+        let number: UInt16
+        let name: String
+        let records: [RunLoop.Recorder.Record]
+    }
+
+    static let keepsEnded = Atomic(false)
+    static let ended = Lock<[Ended]>([])
 
     /// A pointer is taken out before its loop goes.
     static let all = Lock<[Registered]>([])

@@ -88,8 +88,9 @@ final class Session {
 
     private func beRecorded() -> Int32? {
         var settings = options.trace
-        if let word = getenv("RLHOST_RECORDER").map({ String(cString: $0) }), ["off", "0", "no"].contains(word) {
-            settings.isOff = true
+        if let word = getenv("RLHOST_RECORDER").map({ String(cString: $0) }) {
+            if ["off", "0", "no"].contains(word) { settings.isOff = true }
+            if word == "on" { settings.beginsAtOnce = true }
         }
         do throws(SystemError) {
             try settings.apply(to: host)

@@ -303,12 +303,9 @@ rl.condition, rl.channel, rl.group = later("channels", "condition"), later("chan
 rl.on_shutdown, rl.shutdown = later("shutdown", "on_shutdown"), later("shutdown", "shutdown")
 rl.blocking, rl.pool = later("pool", "blocking"), later("pool", "pool")
 rl.at, rl.debounce, rl.throttle = later("timing", "at"), later("timing", "debounce"), later("timing", "throttle")
-
 -- From its first use on, all is recorded.
 local function of_trace(name) return function(...) return require "runloop.trace"[name](...) end end
-rl.trace = {
-  dump = of_trace "dump", start = of_trace "start", stop = of_trace "stop", span = of_trace "span", mark = of_trace "mark",
-}
+rl.trace = { dump = of_trace "dump", start = of_trace "start", stop = of_trace "stop", span = of_trace "span", mark = of_trace "mark" }
 
 local missing = later("missing", "message")
 for _, kind in ipairs { "timer", "source", "fd_port", "observer", "loop", "task", "thread", "port", "message_port",

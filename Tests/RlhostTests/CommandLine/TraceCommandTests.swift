@@ -36,7 +36,12 @@ struct TraceCommandTests {
     @Test(
         "wrong use says what is right",
         arguments: [
-            ([], 64, "it needs a recording: rlhost trace FILE.pftrace -o FILE.html"),
+            (
+                [], 64,
+                "it needs a process or a recording: rlhost trace PID, rlhost trace FILE.pftrace -o FILE.html"
+            ),
+            (["1", "soon"], 64, "behind the process there may be a number of seconds, not 'soon'"),
+            (["1", "-o", "x.txt"], 64, "a recording's file ends in .html, .pftrace or .json, not as 'x.txt'"),
             (["a.json"], 64, "it needs a file to write: rlhost trace a.json -o FILE.html"),
             (["a.json", "-o"], 64, "'-o' needs a file"),
             (["a.json", "-o", "b.txt"], 64, "a recording's file ends in .html, .pftrace or .json, not as 'b.txt'"),
@@ -52,6 +57,6 @@ struct TraceCommandTests {
     @Test("--help says how it is used")
     func help() throws {
         let run = try Binary.run(["trace", "--help"])
-        #expect(run.status == 0 && run.errors.isEmpty && run.output.hasPrefix("usage: rlhost trace FILE…"), "\(run)")
+        #expect(run.status == 0 && run.errors.isEmpty && run.output.contains("rlhost trace FILE…"), "\(run)")
     }
 }

@@ -33,6 +33,9 @@ function Run:settings(file)
     settings[name:gsub("%-", "_")] = options[name]
   end
   settings.coverage = options.coverage and true or nil
+  settings.trace = options.trace
+  -- Tests go where they like.
+  if options.trace and options.trace:sub(1, 1) ~= "/" then settings.trace_from = system.current_directory() end
   return quote(settings)
 end
 

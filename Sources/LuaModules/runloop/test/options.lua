@@ -37,6 +37,7 @@ what is said
   --format name      readable (default), tap, junit, json (an object a line) or github (annotations)
   --report name=file the same in a file besides; may be repeated
   --slowest n        the n slowest tests
+  --trace=dir        write a recording of each test that fails there, a page to look at
   --coverage[=file]  count the lines of Lua that run; print a summary, write lcov's format (lcov.info)
   --coverage-source path   count the files there, whether they are loaded or not, and no others; may be repeated
   --coverage-min p   fail when less than p percent of the lines have run
@@ -56,7 +57,8 @@ end
 local FLAGS = { list = true, shuffle = true, ["fail-fast"] = true, ["real-time"] = true, watch = true, help = true,
   coverage = true, ["last-failed"] = true, ["forbid-only"] = true, update = true, plain = true }
 local VALUES = { filter = true, format = true, seed = true, jobs = true, timeout = true, ["repeat"] = true, retries = true,
-  shard = true, report = true, tags = true, ["skip-tags"] = true, slowest = true, ["coverage-min"] = true, tz = true, ["coverage-source"] = true }
+  shard = true, report = true, tags = true, ["skip-tags"] = true, slowest = true, ["coverage-min"] = true, tz = true, ["coverage-source"] = true,
+  trace = true }
 -- Those that may be given more than once.
 local LISTS = { filter = true, report = true, tags = true, ["skip-tags"] = true, ["coverage-source"] = true }
 
@@ -146,6 +148,11 @@ local function check(given)
   if given.watch and given.list then misuse "--watch and --list exclude each other" end
   if given.coverage == "" then misuse "--coverage= needs a file behind it" end
   if given.coverage == true then given.coverage = "lcov.info" end
+  if given.trace then
+    if given.trace == "" then misuse "--trace needs a directory for the recordings" end
+    local made, message = system.make_directory(given.trace)
+    if not made then misuse(format("--trace: %s: %s", given.trace, message)) end
+  end
   given.tz = given.tz or "UTC"
   if given.tz == "local" then
     given.tz = os.getenv "TZ"

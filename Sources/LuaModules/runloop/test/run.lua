@@ -62,6 +62,7 @@ local function attempt(node, seed)
     system.set_wall_clock(inherited(node, "starts_at"))
   end
   system.set_zone(inherited(node, "time_zone") or options.tz)
+  if options.trace then system.begin_recording() end
   system.note_state()
   system.real_time(current.real_time)
   randomseed(seed)
@@ -92,6 +93,7 @@ local function attempt(node, seed)
   end
   local allowed, left = inherited(node, "leaks"), nil
   if not failure and allowed ~= false then left = leaks.find(current, pids) end
+  if options.trace then system.end_recording() end
   local is_clean = phase.clean_up(current, pids)
   local changed, descriptors = system.restore_state(), nil
   local unset = state.restore()
@@ -116,6 +118,14 @@ local function attempt(node, seed)
   local failures = { failure }
   for i = 1, #current.more do failures[#failures + 1] = current.more[i] end
   return failure and not skip and "failed" or skip and "skipped" or "passed", failures, skip, is_clean, number
+end
+
+-- Has a test's recording written into a file named after it, and answers what to say of that.
+local function keep_recording(path)
+  local name = table.concat({ (core.path:gsub("%.lua$", "")), unpack(path) }, " "):gsub("[^%w%-_. ]", "_"):gsub("^[ .]+", "")
+  local file = options.trace .. "/" .. name:sub(1, 200) .. ".html"
+  local done, message = system.write_recording(options.trace_from and options.trace_from .. "/" .. file or file, path[#path])
+  return done and "recording: " .. file or "the recording cannot be written: " .. message
 end
 
 -- The outcome of a test that is expected to fail.
@@ -152,6 +162,8 @@ function run.test(number, test)
     events.emit { k = "start", i = number, l = limit }
     status, failures, skip, is_clean, mark = attempt(node, seed)
     status, failures, expected = turn(node, status, failures)
+    local recording = options.trace and status == "failed" and keep_recording(test.path)
+    if recording then failures[1].note = (failures[1].note and failures[1].note .. "\n" or "") .. recording end
     tries = tries + 1
     if status ~= "failed" and tries > 1 and not flaky then flaky, flaky_round = tries, rounds + 1 end
     if status == "failed" then

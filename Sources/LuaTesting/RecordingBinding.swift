@@ -1,0 +1,32 @@
+internal import Linux
+internal import Lua
+internal import LuaRunLoops
+internal import LuaTracing
+
+/// The recordings of tests, for the runner.
+enum RecordingBinding {
+    static let functions: [Library.Entry] = [
+        .init("begin_recording") {
+            let call = Call($0)
+            TestRecording.begin(call.luaHost)
+            return call.nothing()
+        },
+        .init("end_recording") {
+            let call = Call($0)
+            TestRecording.end(call.luaHost)
+            return call.nothing()
+        },
+        .init("write_recording") { write(Call($0)) },
+    ]
+
+    /// write_recording(path, title): true, or nil and why not.
+    private static func write(_ call: Call) -> Int32 {
+        guard let path = call.string(1), let title = call.string(2) else { return call.answerNil() }
+        do throws(SystemError) {
+            try TestRecording.write(to: path, title: title)
+            return call.answer(true)
+        } catch {
+            return call.fail(error)
+        }
+    }
+}

@@ -1,0 +1,79 @@
+public import Linux
+public import LuaRunLoops
+internal import RunLoops
+internal import Tracing
+
+/// The recording of one test: the same each time, to the byte, as long as the test is.
+public enum TestRecording {
+    /// The loop's time when it began. Used on the main thread only.
+    nonisolated(unsafe) private static var beginning: Int64 = 0
+
+    /// Begins anew, with this state's loop, and those of threads to come.
+    public static func begin(_ host: LuaHost) {
+        end(host)
+        RunLoop.keepEnded(true)
+        LuaHost.whenItLasts = { host, isNew in if isNew { host.record() } }
+        host.loop.recorder.pointee.empty()
+        beginning = host.loop.now.nanoseconds
+        host.record()
+    }
+
+    /// What follows is not the test's any more.
+    public static func end(_ host: LuaHost) { host.loop.stopRecording() }
+
+    /// Writes it down.
+    ///
+    /// - Throws: what the system refuses.
+    public static func write(to path: String, title: String) throws(SystemError) {
+        var lanes: [(number: UInt16, name: String, records: [RunLoop.Recorder.Record])] = []
+        RunLoop.forEachRecorder { recorder, name in
+            lanes.append((recorder.pointee.number, name, RunLoop.Recorder.copy(recorder).records))
+        }
+        lanes += RunLoop.ended
+        let writer = try Recording.Writer(path: path, about: .init(title: title, process: 0))
+        var numbers = Numbers()
+        for (index, lane) in lanes.enumerated() {
+            let number = UInt16(truncatingIfNeeded: index)
+            try writer.thread(number, lane.name)
+            var records = lane.records
+            for place in records.indices { numbers.replace(in: &records[place], number, since: beginning) }
+            for (label, object) in numbers.newNames { try writer.name(object, TraceNames.name(label)) }
+            numbers.newNames = []
+            try TraceNames.write(records, to: writer)
+        }
+        try writer.finish()
+    }
+
+    /// Numbers in the order in which things appear: those of the process count everything that ever happened in it.
+    private struct Numbers {
+        private var objects: [UInt32: UInt32] = [:]
+        private var flows: [UInt32: UInt32] = [:]
+        private var tasks: [UInt32: UInt32] = [:]
+        /// Those that have not been told.
+        var newNames: [(label: UInt32, object: UInt32)] = []
+
+        private static func number(_ value: UInt32, in table: inout [UInt32: UInt32]) -> UInt32 {
+            if value == 0 { return 0 }
+            if let known = table[value] { return known }
+            let new = UInt32(table.count + 1)
+            table[value] = new
+            return new
+        }
+
+        mutating func replace(in record: inout RunLoop.Recorder.Record, _ thread: UInt16, since beginning: Int64) {
+            let before = objects.count
+            let label = record.object
+            record.object = Self.number(label, in: &objects)
+            if objects.count > before { newNames.append((label, record.object)) }
+            record.flow = Self.number(record.flow, in: &flows)
+            record.task = Self.number(record.task, in: &tasks)
+            record.thread = thread
+            let start = UInt64(max(0, beginning))
+            record.time -= min(record.time, start)
+            switch RunLoop.Recorder.Kind(rawValue: record.kind) {
+            case .begin, .sleep: record.a -= min(record.a, start)
+            default: break
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+import Glibc
+import Linux
+import LuaPrompt
+import LuaRunLoops
+
+/// `rlhost trace PID|NAME`: has a process that runs write down its last moments, or what happens in the next seconds.
+struct TraceProcess {
+    let target: String
+    /// nil: the last moments.
+    var seconds: Double?
+    var output: String?
+
+    /// The exit status.
+    func run() -> Int32 {
+        let connection: AttachConnection
+        let process: AttachTarget
+        do throws(AttachTarget.Failure) {
+            process = try AttachTarget.find(target)
+            connection = try AttachConnection(process)
+        } catch {
+            Program.report("trace: \(error.message)")
+            return AttachCommand.Status.unavailable
+        }
+        let path = absolute(output ?? "\(process.name ?? "rlhost")-\(process.process).html")
+        let status = AttachRunner(connection).run([Self.code(path, seconds)])
+        if status == 0 { Output.write("\(path)\n", to: 1) }
+        return status
+    }
+
+    /// It is the process that writes, wherever that is.
+    private func absolute(_ path: String) -> String {
+        guard path.utf8.first != UInt8(ascii: "/"), let here = getcwd(nil, 0) else { return path }
+        defer { free(here) }
+        return "\(ProcessText.text(here))/\(path)"
+    }
+
+    /// What runs there. Whatever ends it, the recording does.
+    private static func code(_ path: String, _ seconds: Double?) -> String {
+        let text = "\"" + path.utf8.map { "\\x" + hex($0 >> 4) + hex($0 & 15) }.joined() + "\""
+        guard let seconds else {
+            return "do local ok, e = require 'runloop'.trace.dump(\(text)) if not ok then error(e, 0) end end"
+        }
+        return """
+            do
+              local rl = require "runloop"
+              local ok, e = rl.trace.start(\(text))
+              if not ok then error(e, 0) end
+              local _ <close> = setmetatable({}, { __close = function() rl.trace.stop() end })
+              rl.sleep(\(seconds))
+            end
+            """
+    }
+
+    private static func hex(_ digit: UInt8) -> String { String(digit, radix: 16) }
+}

@@ -1,0 +1,70 @@
+import Foundation
+import Testing
+
+/// `rlhost trace PID`, and the recordings of tests.
+@Suite struct TraceProcessTests {
+    @Test func `a process that runs writes its last moments, and what comes`() throws {
+        try Binary.withDirectory { directory in
+            let script = """
+                local rl = require "runloop"
+                rl.timer { name = "tick", interval = 0.01, modes = { "common" }, callback = function() end }
+                print "ready"
+                """
+            try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
+            let run = try Binary.shell(
+                """
+                export XDG_RUNTIME_DIR=$PWD
+                $RLHOST --attach=ticker app.lua > ready & process=$!
+                until [ -s ready ]; do sleep 0.05; done
+                $RLHOST trace ticker -o first.json && $RLHOST trace $process -o next.json 0.3 && $RLHOST trace $process
+                $RLHOST trace $process -o /nonexistent/x.html; echo $?
+                kill $process
+                """, directory: directory)
+            let lines = run.output.split(separator: "\n")
+            #expect(lines.count == 4 && lines[0].hasSuffix("/first.json") && lines[1].hasSuffix("/next.json"), "\(run)")
+            #expect(run.errors.contains("ENOENT") && lines.last == "1", "\(run)")
+            #expect(try !TraceRecording(directory + "/first.json").events.isEmpty)
+            let next = try TraceRecording(directory + "/next.json")
+            #expect(next.callbacks("timer", "timer \"tick\"").count > 3 && next.faults.isEmpty)
+            let page = try FileManager.default.contentsOfDirectory(atPath: directory).filter { $0.hasPrefix("ticker-") }
+            #expect(page.count == 1, "without -o it has the process's name: \(page)")
+        }
+    }
+
+    @Test func `a process that is none says so`() throws {
+        let run = try Binary.run(["trace", "999999999"])
+        #expect(run.status == 69 && run.errors == "rlhost: trace: there is no process 999999999\n", "\(run)")
+    }
+
+    @Test func `a test that fails leaves a recording, the same each time, and the report names it`() throws {
+        let test = """
+            t.describe("outer", function()
+              t.it("late / never", function()
+                rl.timer { name = "tick", interval = 0.1, modes = { "common" }, callback = function() end }
+                local thread = rl.thread(function() require "runloop".sleep(0.5) end)
+                rl.perform(function() end)
+                rl.sleep(1)
+                thread:join()
+                t.equal(1, 2)
+              end)
+              t.it("is well", function() end)
+            end)
+            """
+        var pages: [Data] = []
+        for _ in 1...2 {
+            let run = try TestRunnerFixture.run(["a_test.lua": test], ["--trace=moments", "--seed=1"]) { directory in
+                let files = try FileManager.default.contentsOfDirectory(atPath: directory + "/moments")
+                #expect(files == ["a_test outer late _ never.html"])
+                for file in files {
+                    pages.append(try Data(contentsOf: URL(filePath: directory + "/moments/" + file)))
+                }
+            }
+            #expect(run.status == 1)
+            #expect(run.output.contains("recording: moments/a_test outer late _ never.html"), "\(run)")
+        }
+        #expect(pages.count == 2 && pages.first == pages.last)
+        #expect(pages.first.map { $0.count > 40_000 } == true)
+        let wrong = try TestRunnerFixture.run(["a_test.lua": test], ["--trace="])
+        #expect(wrong.status == 64 && wrong.errors.contains("--trace needs a directory"), "\(wrong)")
+    }
+}

@@ -1,0 +1,123 @@
+import Testing
+
+@testable import RunLoops
+
+/// What a loop records of itself.
+@Suite struct RecorderTests {
+    /// The records as text: kind, object, milliseconds, and what else they say.
+    private static func text(_ records: [RunLoop.Recorder.Record]) -> [String] {
+        records.map { record in
+            let kind = RunLoop.Recorder.Kind(rawValue: record.kind).map { "\($0)" } ?? "?"
+            let object = RunLoop.Recorder.title(record.object).map { " \($0.text)" } ?? ""
+            return "\(record.time / 1_000_000) \(kind)\(object)" + (record.a == 0 ? "" : " \(record.a)")
+                + (record.flags == 0 ? "" : " flags \(record.flags)")
+        }
+    }
+
+    @Test func `a run is recorded as it happens`() {
+        let world = World()
+        world.loop.record(as: "main")
+        world.loop.add(RunLoop.Timer(fireDate: world.date(10), name: "once") { _, _ in world.work(5) })
+        world.loop.run()
+        let (records, lost) = RunLoop.Recorder.copy(world.loop.recorder)
+        #expect(
+            Self.text(records) == [
+                "0 run default", "0 pass default", "0 sleep 10000000", "10 wake 1", "10 begin timer \"once\" 10000000",
+                "15 end timer \"once\"", "15 passEnd", "15 runEnd default 1",
+            ])
+        #expect(lost == 0)
+    }
+
+    @Test func `runs inside callbacks lie inside them`() {
+        let world = World()
+        world.loop.record(as: "main")
+        let inner = RunLoop.Timer(fireDate: world.date(20), name: "inner") { _, _ in }
+        world.loop.add(inner, to: "modal")
+        world.loop.add(
+            RunLoop.Timer(fireDate: world.date(10), name: "outer") { _, _ in world.loop.run(in: "modal") })
+        world.loop.run()
+        #expect(
+            Self.text(RunLoop.Recorder.copy(world.loop.recorder).records) == [
+                "0 run default", "0 pass default", "0 sleep 10000000", "10 wake 1",
+                "10 begin timer \"outer\" 10000000", "10 run modal", "10 pass modal", "10 sleep 20000000", "20 wake 1",
+                "20 begin timer \"inner\" 20000000", "20 end timer \"inner\"", "20 passEnd", "20 runEnd modal 1",
+                "20 end timer \"outer\"", "20 passEnd", "20 runEnd default 1",
+            ])
+    }
+
+    @Test func `what was overwritten is counted, and what was in progress then begins with the rest`() throws {
+        let world = World()
+        world.loop.record(as: "main")
+        var left = RunLoop.Recorder.capacity
+        let source = world.source("again") { source in
+            left -= 1
+            if left > 0 { source.signal() } else { source.invalidate() }
+        }
+        source.signal()
+        world.loop.run()
+        let (records, lost) = RunLoop.Recorder.copy(world.loop.recorder)
+        #expect(lost > RunLoop.Recorder.capacity && records.count >= RunLoop.Recorder.capacity - 1)
+        let first = try #require(records.first)
+        #expect(first.kind == RunLoop.Recorder.Kind.run.rawValue, "\(first)")
+        var depth = 0
+        for record in records {
+            switch RunLoop.Recorder.Kind(rawValue: record.kind) {
+            case .run, .begin, .pass: depth += 1
+            case .runEnd, .end, .passEnd: depth -= 1
+            default: break
+            }
+            #expect(depth >= 0)
+        }
+        // The pass that was in progress had begun before.
+        #expect(depth == 0 || depth == -1)
+    }
+
+    @Test func `a reader misses nothing, however much there is`() {
+        let world = World()
+        world.loop.record(as: "main")
+        var position = RunLoop.Recorder.Position(now: world.loop.recorder)
+        var records: [RunLoop.Recorder.Record] = []
+        world.loop.recorder.pointee.setReader {
+            records += RunLoop.Recorder.read(world.loop.recorder, &position)
+            return true
+        }
+        var left = 40_000
+        func next() {
+            left -= 1
+            if left > 0 { world.loop.perform { next() } }
+        }
+        world.loop.perform { next() }
+        world.loop.add(RunLoop.Timer(fireDate: world.date(1)) { _, _ in })
+        world.loop.run()
+        records += RunLoop.Recorder.read(world.loop.recorder, &position)
+        let requests = records.count { RunLoop.Recorder.title($0.object)?.kind == "request" && $0.kind != 2 }
+        let flows = records.filter { $0.kind == RunLoop.Recorder.Kind.out.rawValue }.map(\.flow)
+        #expect(requests == 40_000 && flows.count == 40_000 && Set(flows).count == flows.count)
+        world.loop.recorder.pointee.dropReader()
+    }
+
+    @Test func `statistics know the longest callback, recorded or not`() {
+        for isRecorded in [false, true] {
+            let loop = RunLoop(poller: EpollPoller())
+            if isRecorded { loop.record(as: "main") }
+            loop.add(
+                RunLoop.Timer(fireDate: loop.now) { _, _ in
+                    let end = RunLoop.Instant.now + .milliseconds(30)
+                    while RunLoop.Instant.now < end {}
+                })
+            loop.run()
+            #expect(loop.statistics.longest >= 20_000_000 && loop.statistics.longest < 20_000_000_000)
+        }
+    }
+
+    @Test func `it begins when a loop has run for a second, and not before`() {
+        let loop = RunLoop(poller: EpollPoller())
+        var began = 0
+        loop.whenItLasts = { _ in began += 1 }
+        loop.add(RunLoop.Timer(fireDate: loop.now, interval: .milliseconds(5)) { _, _ in })
+        loop.run(in: .default, for: .milliseconds(300))
+        #expect(began == 0 && !loop.isRecording)
+        loop.run(in: .default, for: .milliseconds(900))
+        #expect(began == 1)
+    }
+}

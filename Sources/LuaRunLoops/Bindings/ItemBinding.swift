@@ -92,8 +92,9 @@ package enum ItemBinding {
     /// Those that can be in a mode.
     private static let kinds = [Kinds.source, Kinds.fdPort, Kinds.observer, Kinds.port, Kinds.messagePort]
 
-    /// nil for an object of another kind.
+    /// nil for an object of another kind, or one whose finalizer a script has called itself.
     static func item(_ box: Box, _ stack: Stack) -> LuaItem? {
+        guard box.isFilled else { return nil }
         if crosses(box) {
             let item = box.object(as: SharedItem.self).item
             return LuaItem(item: item, isHome: item.owner === LuaHost.running(stack.thread).items)
@@ -102,7 +103,7 @@ package enum ItemBinding {
             return LuaItem(item: box.object(as: RunLoop.Item.self), isHome: true)
         }
         // A battery's, unless it has its own way into modes.
-        guard box.isFilled, box.schedulable == nil, let item = box.object(as: AnyObject.self) as? RunLoop.Item else {
+        guard box.schedulable == nil, let item = box.object(as: AnyObject.self) as? RunLoop.Item else {
             return nil
         }
         return LuaItem(item: item, isHome: true)

@@ -5,13 +5,19 @@ import Testing
 @Suite("Installing what is needed")
 struct NeedTests {
     /// - Parameter user: the number that `id` tells.
-    private func need(_ packages: String, user: Int, hasSudo: Bool = true) throws -> Binary.Result {
+    private func need(
+        _ packages: String, user: Int, hasSudo: Bool = true, isDebian: Bool = true
+    ) throws -> Binary.Result {
         try Binary.withDirectory { directory in
             var programs = [
                 "dpkg-query": #"[ "$4" = here ] && echo installed"#,
                 "apt-get": #"echo "apt-get $*""#,
                 "id": "echo \(user)",
             ]
+            if !isDebian {
+                programs["dpkg-query"] = nil
+                programs["apt-get"] = nil
+            }
             if hasSudo { programs["sudo"] = #"echo "sudo:"; exec "$@""# }
             // The shell writes them: a file that this process had open for writing could not be run while another test
             // is just starting a program of its own, which inherits the descriptor for a moment.
@@ -28,6 +34,16 @@ struct NeedTests {
     func nothing() throws {
         let run = try need("here", user: 1000, hasSudo: false)
         #expect(run.status == 0 && run.output.isEmpty, "\(run.output)")
+    }
+
+    @Test("where nobody knows of packages it says which, and lets the build find out")
+    func elsewhere() throws {
+        let run = try need("lua-one lua-two", user: 1000, isDebian: false)
+        #expect(run.status == 0, "\(run.output)")
+        #expect(
+            run.output
+                == "need: this is no Debian; these, or what they are called here, have to be installed: lua-one lua-two\n"
+        )
     }
 
     @Test("what is missing is installed, and only that")

@@ -6,11 +6,15 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/types.h>
 
 static char wanted[32];
@@ -63,3 +67,16 @@ FAULTY(int, socket, (int domain, int type, int protocol), (domain, type, protoco
 FAULTY(int, connect, (int fd, const struct sockaddr *address, socklen_t length), (fd, address, length), EAGAIN, ECONNREFUSED,
        EINTR)
 FAULTY(int, pipe2, (int *ends, int flags), (ends, flags), EMFILE, ENFILE)
+FAULTY(int, inotify_add_watch, (int fd, const char *path, uint32_t mask), (fd, path, mask), ENOSPC, ENOMEM)
+FAULTY(int, inotify_init1, (int flags), (flags), EMFILE, ENFILE, ENOMEM)
+FAULTY(int, timerfd_create, (int clock, int flags), (clock, flags), EMFILE, ENFILE, ENOMEM)
+
+// Of files only: what a full disk does.
+ssize_t write(int fd, const void *bytes, size_t count) {
+  static ssize_t (*real)(int, const void *, size_t);
+  static const int errors[] = {ENOSPC, EDQUOT, EIO, EINTR};
+  if (!real) real = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+  struct stat status;
+  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && fails("write", errors, 4)) return -1;
+  return real(fd, bytes, count);
+}

@@ -18,6 +18,16 @@ local LATENCY, PAIRING = 0.05, 0.02
 local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", while_writing = "boolean", name = "string", path = "string",
   callback = "function" }
 
+local function limit_message(message, code)
+  if code == "ENOSPC" then
+    return "ENOSPC: too many directories are watched: raise the limit, sysctl fs.inotify.max_user_watches ("
+      .. (native.limit "max_user_watches" or "?") .. " now)"
+  elseif code == "EMFILE" then
+    return "EMFILE: too many watchers: raise the limit, sysctl fs.inotify.max_user_instances (" .. (native.limit "max_user_instances" or "?") .. " now)"
+  end
+  return message
+end
+
 local function join(directory, name) return directory == "/" and "/" .. name or directory .. "/" .. name end
 
 -- "*.o" and "?" against the last part of a path, patterns with "/" against the part below the root.
@@ -86,8 +96,8 @@ local function appear(self, path, is_directory, origin)
   entry.replaced, entry.origin, entry.is_directory = true, origin, is_directory
   self._known[path] = is_directory and "directory" or "file"
   if is_directory and self._recursive then
-    local fine, message = watch_directory(self, path, true)
-    if not fine then entry.message = message end
+    local fine, message, code = watch_directory(self, path, true)
+    if not fine then entry.message = limit_message(message, code) end
   end
 end
 
@@ -231,8 +241,8 @@ end
 local function look_again(self)
   for number in pairs(self._directories) do native.unwatch(self._fd, number) end
   self._directories, self._known, self._touched, self._order = {}, {}, {}, {}
-  local fine, message = watch_directory(self, self._root, false)
-  self._rescan, self._problem = true, not fine and message or nil
+  local fine, message, code = watch_directory(self, self._root, false)
+  self._rescan, self._problem = true, not fine and limit_message(message, code) or nil
 end
 
 local function on_events(self)
@@ -303,16 +313,6 @@ local function on_events(self)
   end
   if waiting then rl.after(PAIRING, function() if self._valid then on_events(self) end end) end
   if #self._order > 0 or self._rescan then arm(self, waiting and max(self._latency, 2 * PAIRING) or self._latency) end
-end
-
-local function limit_message(message, code)
-  if code == "ENOSPC" then
-    return "ENOSPC: too many directories are watched: raise the limit, sysctl fs.inotify.max_user_watches ("
-      .. (native.limit "max_user_watches" or "?") .. " now)"
-  elseif code == "EMFILE" then
-    return "EMFILE: too many watchers: raise the limit, sysctl fs.inotify.max_user_instances (" .. (native.limit "max_user_instances" or "?") .. " now)"
-  end
-  return message
 end
 
 local function make(what, options)

@@ -1,0 +1,79 @@
+import Foundation
+import Testing
+
+/// Full disks, and the limits of what can be watched.
+@Suite("File faults") struct FileFaultTests {
+    /// The compiled library.
+    private static let shim = Result {
+        let source = Binary.repository + "/Tests/RlhostTests/Scripts/faults.c"
+        let target = FileManager.default.temporaryDirectory.appendingPathComponent("rlhost-disk-\(getpid()).so").path
+        let compiled = try Binary.run(
+            ["clang", "-O1", "-w", "-shared", "-fPIC", "-o", target, source], program: "/usr/bin/env", name: "env")
+        guard compiled.status == 0 else { throw Binary.Failure(description: "clang: \(compiled.errors)") }
+        return target
+    }
+
+    /// In a directory that has the file `old`, and the directories `a/b`.
+    private func run(_ script: String, _ fault: String) throws -> Binary.Result {
+        let shim = try Self.shim.get()
+        return try Binary.withDirectory { directory in
+            try "old".write(toFile: directory + "/old", atomically: true, encoding: .utf8)
+            try FileManager.default.createDirectory(atPath: directory + "/a/b", withIntermediateDirectories: true)
+            let prologue = "rl, fs = require 'runloop', require 'runloop.fs' directory = os.getenv 'DIRECTORY' "
+            return try Binary.run(
+                ["-e", prologue + script],
+                environment: ["FAULT": fault, "LD_PRELOAD": shim, "DIRECTORY": directory])
+        }
+    }
+
+    @Test("a full disk leaves the old file as it was, and no half of a new one")
+    func fullDisk() throws {
+        let script = """
+            print(select(3, fs.write(directory .. "/old", ("x"):rep(10 << 20))))
+            print(fs.read(directory .. "/old"))
+            for _, entry in ipairs(fs.list(directory)) do print(entry.name) end
+            """
+        let result = try run(script, "write:28:1:99")
+        #expect(result.output == "ENOSPC\nold\na\nold\n" && result.status == 0, "\(result)")
+    }
+
+    @Test("an interruption is no error")
+    func interrupted() throws {
+        let script = """
+            print(fs.write(directory .. "/old", "new"), fs.read(directory .. "/old"))
+            """
+        let result = try run(script, "write:4:1:3")
+        #expect(result.output == "true\tnew\n", "\(result)")
+    }
+
+    @Test("watches at their limit are an error that names what to raise", arguments: [1, 3])
+    func watches(call: Int) throws {
+        let script = "print(fs.watch(directory, { recursive = true }, print))"
+        let result = try run(script, "inotify_add_watch:28:\(call):99")
+        #expect(
+            result.output.hasPrefix("nil\tENOSPC: too many directories are watched: raise the limit, sysctl "),
+            "\(result)")
+        #expect(
+            result.output.contains("fs.inotify.max_user_watches") && result.output.hasSuffix("\tENOSPC\n"), "\(result)")
+        let none = try run(script, "inotify_init1:24:1:99")
+        #expect(none.output.contains("EMFILE") && none.output.contains("fs.inotify.max_user_instances"), "\(none)")
+    }
+
+    @Test("a directory that comes when the limit is reached is told of, with what is wrong")
+    func later() throws {
+        let script = """
+            local watcher = assert(fs.watch(directory, { recursive = true }))
+            fs.make_directory(directory .. "/late")
+            local limit = rl.now() + 20
+            repeat
+              for _, change in ipairs(watcher:next(1) or {}) do
+                if change.message then print(change.kind, change.message:match "max_user_watches") limit = 0 end
+              end
+            until rl.now() > limit
+            watcher:invalidate()
+            """
+        // The three that are there, and then no more.
+        let result = try run(script, "inotify_add_watch:28:4:99")
+        #expect(result.output.contains("max_user_watches") && result.status == 0, "\(result)")
+    }
+}

@@ -39,7 +39,9 @@ let package = Package(
         .target(
             name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux"], swiftSettings: swift),
         // The modules beside runloop: runloop.net.
-        .target(name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops"], swiftSettings: swift),
+        .target(
+            name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops", "Linux"],
+            swiftSettings: swift),
         // The test runner's part in a test's process: virtual time, and what it has to know of the system.
         .target(
             name: "LuaTesting", dependencies: ["LuaTracing", "LuaRunLoops", "RunLoops", "Lua", "Linux"],

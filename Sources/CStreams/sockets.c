@@ -72,18 +72,18 @@ int64_t net_send(int fd, const struct iovec *pieces, int count) {
 int64_t net_read(int fd, void *bytes, size_t count) { RETRY(int64_t, read(fd, bytes, count)); }
 int64_t net_write(int fd, const void *bytes, size_t count) { RETRY(int64_t, write(fd, bytes, count)); }
 
-static int is_ready(int fd, short events) {
-  struct pollfd p = {.fd = fd, .events = events};
+int net_is_ready(int fd, int for_writing) {
+  struct pollfd p = {.fd = fd, .events = for_writing ? POLLOUT : POLLIN};
   return poll(&p, 1, 0) > 0;
 }
 
 int64_t net_read_polled(int fd, void *bytes, size_t count) {
-  return is_ready(fd, POLLIN) ? net_read(fd, bytes, count) : -EAGAIN;
+  return net_is_ready(fd, 0) ? net_read(fd, bytes, count) : -EAGAIN;
 }
 
 int64_t net_write_polled(int fd, const void *bytes, size_t count) {
   // What a pipe that is ready is sure to take.
-  return is_ready(fd, POLLOUT) ? net_write(fd, bytes, count > 4096 ? 4096 : count) : -EAGAIN;
+  return net_is_ready(fd, 1) ? net_write(fd, bytes, count > 4096 ? 4096 : count) : -EAGAIN;
 }
 
 int64_t net_read_at(int fd, void *bytes, size_t count, int64_t offset) {
@@ -99,10 +99,7 @@ int64_t net_send_to(int fd, const void *bytes, size_t count, const net_address *
   RETRY(int64_t, sendto(fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL, to ? &to->of.any : NULL, to ? to->length : 0));
 }
 
-int64_t net_send_file(int to, int file, int64_t offset, size_t count) {
-  off_t at = offset;
-  RETRY(int64_t, sendfile(to, file, &at, count));
-}
+int64_t net_send_file(int to, int file, size_t count) { RETRY(int64_t, sendfile(to, file, NULL, count)); }
 
 int64_t net_splice(int from, int to, size_t count) {
   RETRY(int64_t, splice(from, NULL, to, NULL, count, SPLICE_F_NONBLOCK | SPLICE_F_MOVE));

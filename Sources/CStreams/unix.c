@@ -21,20 +21,13 @@ static int is_live(const net_address *address) {
 }
 
 static int bind_there(int fd, const net_address *address, const char *path, uint32_t mode, int backlog) {
-  // Nobody finds it under its name before it listens, and with the mode that it is to have.
-  char temporary[120];
-  net_address hidden;
-  const char *name = strrchr(path, '/');
-  int directory = name ? (int)(name - path) + 1 : 0;
-  int length = snprintf(temporary, sizeof temporary, "%.*s.%d-%d", directory, path, (int)getpid(), fd);
-  // Too long a path for that: it is there, if only for a moment, with the mode of the umask.
-  int is_hidden = net_local(temporary, (size_t)length, 0, &hidden);
-  if (is_hidden) unlink(temporary);
-  if (bind(fd, is_hidden ? &hidden.of.any : &address->of.any, is_hidden ? hidden.length : address->length) != 0) return -errno;
-  const char *made = is_hidden ? temporary : path;
-  if (chmod(made, mode) == 0 && listen(fd, backlog) == 0 && (!is_hidden || rename(temporary, path) == 0)) return 0;
+  // What the file is made with, less what the umask takes away: never with more than it is to have. It is bound under its own name,
+  // not renamed to it: the name that was bound is what peers see.
+  fchmod(fd, mode);
+  if (bind(fd, &address->of.any, address->length) != 0) return -errno;
+  if (chmod(path, mode) == 0 && listen(fd, backlog) == 0) return 0;
   int error = errno;
-  unlink(made);
+  unlink(path);
   return -error;
 }
 
@@ -56,11 +49,8 @@ int net_listen_at_path(int fd, const net_address *address, uint32_t mode, int ba
   } else {
     int live = is_live(address);
     result = live < 0 ? live : live ? -EADDRINUSE : 0;
-    // Replaced in one step, by renaming; where that is not possible, in two.
-    if (result == 0) {
-      result = bind_there(fd, address, path, mode, backlog);
-      if (result == -EADDRINUSE && unlink(path) == 0) result = bind_there(fd, address, path, mode, backlog);
-    }
+    if (result == 0 && unlink(path) != 0 && errno != ENOENT) result = -errno;
+    if (result == 0) result = bind_there(fd, address, path, mode, backlog);
   }
   if (lock >= 0) close(lock);
   return result;

@@ -156,10 +156,13 @@ public struct Call {
     public func raiseOutOfMemory() -> Int32 { CL_NO_MEMORY.rawValue }
 
     /// What the world refuses: nil, "ENOENT: no such file or directory", "ENOENT".
-    public func fail(_ message: String, code: String) -> Int32 {
+    public func fail(_ message: String, code: String) -> Int32 { fail("\(code): \(message)", plainly: code) }
+
+    /// The same of a message that is whole.
+    public func fail(_ message: String, plainly code: String) -> Int32 {
         var program = ValueProgram()
         program.appendNil()
-        program.append("\(code): \(message)")
+        program.append(message)
         program.append(code)
         return answer(program)
     }

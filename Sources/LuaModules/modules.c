@@ -57,6 +57,12 @@ static const char json_lua[] = {
 static const char net_lua[] = {
 #embed "runloop/net.lua"
 };
+static const char net_copy_lua[] = {
+#embed "runloop/net/copy.lua"
+};
+static const char net_tls_lua[] = {
+#embed "runloop/net/tls.lua"
+};
 static const char notifications_lua[] = {
 #embed "runloop/notifications.lua"
 };
@@ -275,6 +281,8 @@ static const lua_module modules[] = {
     MODULE("runloop.json", json_lua),
     MODULE("runloop.channels", channels_lua),
     MODULE("runloop.net", net_lua),
+    MODULE("runloop.net.copy", net_copy_lua),
+    MODULE("runloop.net.tls", net_tls_lua),
     MODULE("runloop.notifications", notifications_lua),
     MODULE("runloop.keywords", keywords_lua),
     MODULE("runloop.misuse", misuse_lua),

@@ -4,6 +4,7 @@ public import LuaRunLoops
 extension Battery {
     /// `runloop.net`.
     public static let net = Battery(
-        "runloop.net", kinds: [TLSBinding.kind, StreamBinding.kind, ListenerBinding.kind, DatagramBinding.kind],
+        "runloop.net",
+        kinds: [TLSBinding.kind, StreamBinding.kind, ListenerBinding.kind, DatagramBinding.kind, SpliceBinding.kind],
         functions: NetBinding.functions)
 }

@@ -33,6 +33,10 @@ enum ListenerBinding {
 
     private static func listener(_ thread: OpaquePointer?) -> Receiver<Listener> { receiver(thread, Listener.self) }
 
+    static func listener(_ call: Call, _ index: Int32) -> Listener? {
+        call.stack.object(index, kind, as: Listener.self)
+    }
+
     private static let collect: LuaFunction = { thread in
         guard let thread, let box = Stack(thread).box(1), box.isFilled else { return 0 }
         let listener = box.object(as: Listener.self)
@@ -59,7 +63,7 @@ enum ListenerBinding {
         }
     }
 
-    /// (where, options, functions, TLS): net.listener{…} and net.serve(…). The functions: those of `Handlers`, in a table, or none.
+    /// (where, options, functions): net.listener{…} and net.serve(…). The functions: those of `Handlers`, in a table, or none.
     static func make(_ call: Call) throws(Misuse) -> Int32 {
         let place = try NetBinding.place(call, 2)
         let fields = try call.fields(3, Option.self)
@@ -79,7 +83,6 @@ enum ListenerBinding {
             let hasFunctions = call.stack.type(4) == .table
             call.stack.pushCopy(of: 4)
             call.stack.setUserValue(1, of: 1)
-            listener.tls = call.stack.object(5, TLSBinding.kind, as: TLSContext.self)
             listener.isManual = !hasFunctions
             listener.serves = hasFunctions
             let box = call.receiver

@@ -28,6 +28,9 @@ enum NetBinding {
             .init("tls", constructs: TLSBinding.kind) { thread in
                 Call.run(thread) { (call) throws(Misuse) in try TLSBinding.make(call) }
             },
+            .init("splice", constructs: SpliceBinding.kind) { thread in
+                Call.run(thread) { (call) throws(Misuse) in try SpliceBinding.make(call) }
+            },
             .init("datagram", constructs: DatagramBinding.kind) { thread in
                 Call.run(thread) { (call) throws(Misuse) in try DatagramBinding.make(call) }
             },

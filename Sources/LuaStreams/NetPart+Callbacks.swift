@@ -128,9 +128,21 @@ extension NetPart {
         box.slot = stack.anchor(top + 1)
         guard box.slot != 0 else { return stream.abort() }
         stream.closesAtEnd = true
-        if let context = (stream.listener?.tls) {
-            do throws(StreamFailure) { try stream.startTLS(context) } catch { return stream.abort() }
-        }
+        stream.delivers = true
+    }
+
+    /// The same of a connection that a task of the listener's has had so far, whose userdata is argument 1 of a call.
+    func deliver(_ stream: Streams.Stream, _ listener: Listener, _ call: Call) {
+        guard stream.isOpen, let box = Box(bitPattern: stream.context), let own = Box(bitPattern: listener.context),
+            own.slot != 0
+        else { return }
+        host.push(call.stack, slot: own.slot)
+        call.stack.pushUserValue(1, of: -1)
+        call.stack.setUserValue(1, of: 1)
+        if box.slot == 0 { box.slot = call.stack.anchor(1) }
+        guard box.slot != 0 else { return stream.abort() }
+        stream.closesAtEnd = true
+        stream.wantsDelivery = true
         stream.delivers = true
     }
 
@@ -153,9 +165,9 @@ extension NetPart {
                 // What befell the connection itself, as an iterator over it has raised it, is nobody's mistake.
                 let text = fiber.stack.string(-1) ?? ""
                 let isPeers = stream.inputFailure.map { text.hasSuffix($0.description) } ?? false
-                if !isPeers, !(listener.isStopping && part.host.wasCancelled(fiber)) { part.host.uncaught(fiber) }
+                if !isPeers, !part.host.wasCancelled(fiber) { part.host.uncaught(fiber) }
                 stream.abort()
-            } else {
+            } else if !stream.closesAtEnd {
                 stream.close()
             }
             listener.handlers -= 1

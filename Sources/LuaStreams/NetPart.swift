@@ -123,7 +123,7 @@ final class LuaStreamOwner: StreamOwner {
     }
 
     static func push(_ failure: StreamFailure, _ stack: Stack) -> Int32? {
-        guard stack.push(failure === StreamFailure.timedOut ? failure.message : failure.description) else { return nil }
+        guard stack.push(failure.description) else { return nil }
         if failure === StreamFailure.timedOut { return 1 }
         return stack.push(failure.code) ? 2 : nil
     }

@@ -27,6 +27,12 @@ extension StreamBinding {
                 return try begin(stream, call, .line, "stream:lines", 2, limit: maxLine, raises: true)
             }
         },
+        // What `net.copy` waits for: that there is something, which the kernel then takes.
+        .init("await_input") {
+            stream($0).run { (stream, call) throws(Misuse) in
+                try begin(stream, call, .readiness, "net.copy", 2, limit: .max)
+            }
+        },
         .init("read_until") {
             stream($0).run { (stream, call) throws(Misuse) in
                 let end = try call.argument(2, NotEmpty.self)
@@ -41,6 +47,12 @@ extension StreamBinding {
         .init("peek") { stream($0).run { (stream, call) throws(Misuse) in try peek(stream, call) } },
         .init("buffered") { stream($0).answer { $0.buffered } },
     ]
+
+    /// `peek` has no limit but the count.
+    private enum PeekOption: Int, Field {
+        case timeout
+        static let names: [StaticString] = ["timeout"]
+    }
 
     enum ReadOption: Int, Field {
         case timeout, max
@@ -171,11 +183,12 @@ extension StreamBinding {
 
     static func part(_ stream: Streams.Stream) -> NetPart? { (stream.network.owner as? LuaStreamOwner)?.part }
 
-    /// stream:peek(n): the next bytes, without taking them. It waits until they are there.
+    /// stream:peek(n, [options]): the next bytes, without taking them. It waits until they are there.
     private static func peek(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
         let count = try call.argument(2, Positive.self)
+        let timeout = try call.optionalFields(3, PeekOption.self)?[.timeout, Seconds.self] ?? stream.timeout
         try checkIsFree(stream, call)
         if let outcome = stream.attempt(.peek(count), limit: .max) { return answer(outcome, call, raises: false) }
-        return wait(stream, call, .peek(count), "stream:peek", .max, stream.timeout, raises: false, isTired: false)
+        return wait(stream, call, .peek(count), "stream:peek", .max, timeout, raises: false, isTired: false)
     }
 }

@@ -26,7 +26,7 @@ enum StreamBinding {
             .init("order") { stream($0).answer { $0.order } },
             .init("address") { stream($0).answer { $0.address } },
             .init("peer") { stream($0).answer { $0.peer } },
-            .init("fd") { stream($0).answer { $0.descriptor >= 0 ? Int($0.descriptor) : nil } },
+            .init("fd") { stream($0).answer { $0.isOpen && $0.descriptor >= 0 ? Int($0.descriptor) : nil } },
             .init("bytes_read") { stream($0).answer { $0.bytesRead } },
             .init("bytes_written") { stream($0).answer { $0.bytesWritten } },
             .init("credentials") { stream($0).run { stream, call in credentials(stream, call) } },
@@ -144,7 +144,7 @@ enum StreamBinding {
 
 extension Call {
     func fail(_ failure: StreamFailure) -> Int32 {
-        failure === StreamFailure.timedOut ? refuse("timed out") : fail(failure.message, code: failure.code)
+        failure === StreamFailure.timedOut ? refuse("timed out") : fail(failure.description, plainly: failure.code)
     }
 }
 

@@ -109,6 +109,15 @@ enum TLSBinding {
             }
         },
         .init("requested_name") { StreamBinding.stream($0).answer { $0.requestedName } },
+        // (listener): its input goes to the listener's functions from now on.
+        .init("deliver") {
+            StreamBinding.stream($0).run { stream, call in
+                if let listener = ListenerBinding.listener(call, 2) {
+                    call.luaHost.part(NetPart.self).deliver(stream, listener, call)
+                }
+                return call.answer(true)
+            }
+        },
         .init("continue_tls") {
             StreamBinding.stream($0).run { stream, call in
                 stream.continueTLS(call.stack.object(2, kind, as: TLSContext.self))

@@ -11,7 +11,7 @@ extension Stream {
         public var bind: Place?
         public var noDelay = true
         public var keepAlive = true
-        /// TLS begins when it is connected, with this name of the server. Its handshake is part of the first read or write.
+        /// TLS begins when it is connected, with this name of the server; it is open when that is agreed on.
         public var tls: TLSContext?
         public var serverName: String?
         public init() {}
@@ -54,7 +54,9 @@ extension Stream {
         connector?.begin()
     }
 
-    func connected(_ descriptor: Int32, _ address: net_address, _ options: ConnectOptions) {
+    func connected(
+        _ descriptor: Int32, _ address: net_address, _ options: ConnectOptions, until deadline: RunLoop.Instant?
+    ) {
         connector = nil
         remote = SmallAddress(address)
         attach(descriptor, .socket)
@@ -63,8 +65,13 @@ extension Stream {
             if options.keepAlive { net_set_keep_alive(descriptor, 1, 15, 15, 9) }
         }
         if let context = options.tls {
+            // What was written while it was connecting is to be encrypted, too.
+            let written = output
+            output = ByteQueue()
             do throws(StreamFailure) {
+                defer { output = written }
                 try startTLS(context, name: options.serverName)
+                return beginGreeting(until: deadline)
             } catch {
                 fail(input: error)
                 failOutput(error)
@@ -103,6 +110,7 @@ final class Connector {
     private var question: Resolver.Question?
     private var failures: [(text: String, failure: StreamFailure)] = []
     private var isOver = false
+    private var deadline: RunLoop.Instant?
 
     init(_ stream: Stream, _ place: Place, _ options: Stream.ConnectOptions) {
         self.stream = stream
@@ -115,6 +123,7 @@ final class Connector {
 
     func begin() {
         if let timeout = options.timeout {
+            deadline = network.loop.now + timeout
             after(timeout) { [unowned self] in fail(StreamFailure.timedOut) }
         }
         if let known = place.addresses { return start(known) }
@@ -230,7 +239,7 @@ final class Connector {
             return tryNext()
         }
         cancel()
-        stream.connected(fd, attempt.address, options)
+        stream.connected(fd, attempt.address, options, until: deadline)
     }
 
     private func fail(_ failure: StreamFailure) {

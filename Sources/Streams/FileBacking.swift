@@ -4,7 +4,7 @@ internal import RunLoops
 
 /// A file, or a device that cannot be waited for: read and written by threads, since every call may take its time.
 final class FileBacking: Backing {
-    private static let pool = Resolver.Pool("files")
+    static let pool = Resolver.Pool("files")
     private let fd: Int32
     private unowned(unsafe) let stream: Stream  // it owns us
     private let network: Network
@@ -17,6 +17,9 @@ final class FileBacking: Backing {
     private var readFailure: Int = 0
     private var writeFailure: Int = 0
     private var isClosed = false
+
+    /// Nothing was read ahead: the file's position is the stream's.
+    var isUntouched: Bool { !isReading && taken == ready.count && !isAtEnd && readFailure == 0 && !isWriting }
 
     init(_ fd: Int32, _ stream: Stream) {
         self.fd = fd

@@ -37,8 +37,6 @@ public final class Listener: RunLoop.EdgePort {
 
     /// For the owner: who waits for a connection, and for the end; whether it is being stopped; how many tasks serve connections.
     public var accepter = 0
-    /// For the owner: connections that deliver begin with TLS.
-    public var tls: TLSContext?
     public var stopper = 0
     public var isStopping = false
     public var handlers = 0
@@ -50,7 +48,7 @@ public final class Listener: RunLoop.EdgePort {
     private var isPaused = false
     private var troubleSince: Int64?
     private var pause: RunLoop.Timer?
-    private var inCommon = false
+    private var lastAddress: String?
 
     /// One descriptor.
     private final class Socket: RunLoop.EdgePort {
@@ -205,9 +203,9 @@ public final class Listener: RunLoop.EdgePort {
         }
     }
 
-    /// Where it listens: "127.0.0.1:43211", with the port that the system has chosen.
+    /// Where it listens, or has listened: "127.0.0.1:43211", with the port that the system has chosen.
     public var address: String? {
-        guard let first = sockets.first else { return nil }
+        guard let first = sockets.first else { return lastAddress }
         var own = net_address()
         return net_local_address(first.taken, &own) == 0 ? SmallAddress.text(&own) : nil
     }
@@ -280,7 +278,14 @@ public final class Listener: RunLoop.EdgePort {
     private func accept() -> Stream? {
         let system = network.system
         for socket in sockets where socket.readable {
+            var tries = 0
             while true {
+                // The others of the loop have their turn, too, while connections come that are gone already.
+                guard tries < 16 else {
+                    signal()
+                    return nil
+                }
+                tries += 1
                 var peer = net_address()
                 let fd = system.accept(socket.taken, &peer)
                 if fd >= 0 {
@@ -373,6 +378,7 @@ public final class Listener: RunLoop.EdgePort {
     public func close() {
         guard isOpen else { return }
         isOpen = false
+        lastAddress = address
         updateActivity()
         pause?.invalidate()
         pause = nil

@@ -55,6 +55,7 @@ extension Stream {
     }
 
     private func endOperations(_ failure: StreamFailure) {
+        stopGreeting()
         if let connector {
             self.connector = nil
             connector.cancel()
@@ -130,6 +131,7 @@ extension Stream {
 
     private func release() {
         rememberSubject()
+        stopGreeting()
         state = .closed
         isDraining = false
         input.free()

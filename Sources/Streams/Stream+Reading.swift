@@ -20,6 +20,8 @@ extension Stream {
         case all
         /// TLS's handshake: no bytes when it is done.
         case handshake
+        /// No bytes, when there is something to be read, by whatever means.
+        case readiness
     }
 
     /// What became of a read. Bytes are valid until a stream of this loop reads again.
@@ -37,7 +39,12 @@ extension Stream {
 
     /// Reads a unit if it is there: nil if one has to wait for it.
     public func attempt(_ unit: Unit, limit: Int) -> Outcome? {
-        if case .handshake = unit, state == .open { return attemptHandshake() }
+        if state == .open {
+            if case .handshake = unit { return attemptHandshake() }
+            if case .readiness = unit, readable || !input.isEmpty {
+                return .bytes(UnsafeRawBufferPointer(start: nil, count: 0))
+            }
+        }
         if !input.isEmpty {
             if let outcome = match(unit, limit) { return outcome }
         } else {
@@ -172,7 +179,7 @@ extension Stream {
         let bytes = input.bytes
         switch unit {
         case .any: return take(min(bytes.count, limit))
-        case .handshake: return nil
+        case .handshake, .readiness: return nil
         case .exactly(let n): return bytes.count >= n ? take(n) : nil
         case .peek(let n): return bytes.count >= n ? .bytes(UnsafeRawBufferPointer(rebasing: bytes[..<n])) : nil
         case .all:
@@ -212,18 +219,19 @@ extension Stream {
         return .bytes(bytes)
     }
 
-    private func tooMuch(_ text: String) -> StreamFailure { StreamFailure("EMSGSIZE", text) }
+    private func tooMuch(_ text: String) -> StreamFailure { StreamFailure(plain: "EMSGSIZE", text) }
 
     private func atEnd(_ unit: Unit, _ limit: Int) -> Outcome {
         let count = input.count
         switch unit {
         case .all: return count == 0 ? .bytes(UnsafeRawBufferPointer(start: nil, count: 0)) : take(count)
         case _ where count == 0: return .end
-        case .any, .handshake: return take(min(count, limit))
+        case .any, .handshake, .readiness: return take(min(count, limit))
         case .line: return take(count)
         case .exactly(let n), .peek(let n):
-            return .failed(StreamFailure("EOF", "end of input after \(count) of \(n) bytes"))
-        case .until: return .failed(StreamFailure("EOF", "end of input after \(count) bytes, before the end was found"))
+            return .failed(StreamFailure(plain: "EOF", "end of input after \(count) of \(n) bytes"))
+        case .until:
+            return .failed(StreamFailure(plain: "EOF", "end of input after \(count) bytes, before the end was found"))
         }
     }
 

@@ -68,10 +68,13 @@ public final class Stream: RunLoop.EdgePort {
     public var wantsDelivery = false
     /// A listener has accepted it.
     public internal(set) var wasAccepted = false
+    /// Something is on its way to the descriptor past the output: see `Splice`.
+    var isFedByKernel = false
+    var isFedByThread = false
+    /// Its TLS is not yet agreed on, and nobody was told that it is open.
+    var isGreeting = false
     var isDraining = false
     var drained = 0
-    /// What a reader is told that waits while the stream is closed.
-    var cancelledRead: StreamFailure?
     public let isTCP: Bool
     /// For the owner: how many reads and writes in a row did not have to wait.
     public var spree: UInt8 = 0
@@ -94,10 +97,17 @@ public final class Stream: RunLoop.EdgePort {
     var backing: Backing?
     var connector: Connector?
     var tls: Filter?
-    var tlsName: String?
     var handlers: Handlers?
-    /// What it was called when it was open.
-    private var lastSubject: String?
+    /// What few streams have: every connection pays for a field.
+    private var rare: Rare?
+    private final class Rare {
+        /// What a reader is told that waits while the stream is closed.
+        var cancelledRead: StreamFailure?
+        /// What it was called when it was open.
+        var lastSubject: String?
+        /// Ends a handshake that takes too long.
+        var patience: RunLoop.Timer?
+    }
     /// The listener that has accepted it, as long as that counts it.
     public internal(set) var listener: Listener?
     var remote = SmallAddress()
@@ -197,7 +207,7 @@ public final class Stream: RunLoop.EdgePort {
 
     /// Not closed, aborted or failed by its limits. The end of input leaves it open.
     public var isOpen: Bool { state == .open || state == .connecting || state == .idle }
-    public var isConnecting: Bool { state == .connecting || state == .idle && connector != nil }
+    public var isConnecting: Bool { state == .connecting || isGreeting || state == .idle && connector != nil }
     /// It was never in a mode, and so has not begun to connect.
     public var isIdle: Bool { state == .idle }
     /// The descriptor; -1 without one.
@@ -205,7 +215,10 @@ public final class Stream: RunLoop.EdgePort {
     /// How many bytes were read ahead.
     public var buffered: Int { input.count }
     /// How many bytes are left to send.
-    public var unsent: Int { output.count + (tls?.unsent ?? 0) + (backing?.isBusy ?? false ? 1 : 0) }
+    public var unsent: Int {
+        output.count + (tls?.unsent ?? 0) + (backing?.isBusy ?? false ? 1 : 0)
+            + (isFedByThread || isFedByKernel && !writable ? 1 : 0)
+    }
     /// Input was read to its end.
     public var isAtEnd: Bool { inputEnded && input.isEmpty }
     /// There is something to be done: by its loop, or for whoever waits.
@@ -228,7 +241,7 @@ public final class Stream: RunLoop.EdgePort {
 
     /// For messages: the peer, or what it is.
     public var subject: String {
-        if let lastSubject { return lastSubject }
+        if let last = rare?.lastSubject { return last }
         if let peer, peer != "unix:" { return peer }
         if let address, address != "unix:" { return address }
         return fdToClose >= 0 ? "descriptor \(fdToClose)" : "stream"
@@ -262,7 +275,28 @@ public final class Stream: RunLoop.EdgePort {
         guard failure == 0 else { throw StreamFailure(errno: -failure, subject) }
     }
 
-    func rememberSubject() { if remote.text == nil { lastSubject = subject } }
+    func rememberSubject() {
+        guard remote.text == nil else { return }
+        let text = subject
+        madeRare.lastSubject = text
+    }
+
+    private var madeRare: Rare {
+        if let rare { return rare }
+        let new = Rare()
+        rare = new
+        return new
+    }
+
+    var patience: RunLoop.Timer? {
+        get { rare?.patience }
+        set { madeRare.patience = newValue }
+    }
+
+    var cancelledRead: StreamFailure? {
+        get { rare?.cancelledRead }
+        set { madeRare.cancelledRead = newValue }
+    }
 
     var closedFailure: StreamFailure { StreamFailure("EBADF", "the stream is closed (\(subject))") }
 
@@ -303,7 +337,8 @@ public final class Stream: RunLoop.EdgePort {
     private var hasWork: Bool {
         switch state {
         case .open:
-            readable && (isReading || delivers && !isHeld) || writable && !output.isEmpty
+            readable && (isReading || isGreeting || delivers && !isHeld)
+                || writable && (isFedByKernel || !output.isEmpty)
                 || tls?.hasWork(self) ?? false
         case .flushing: writable || readable && tls != nil
         case .draining: readable
@@ -319,6 +354,7 @@ public final class Stream: RunLoop.EdgePort {
         }
         spree = 0
         if writable, unsent > 0 { send() }
+        if isGreeting { return greet() }
         if !waits.isEmpty, endWaits() { return }
         if isReading {
             guard let outcome = attempt(unit, limit: limit) else { return }
@@ -342,7 +378,8 @@ public final class Stream: RunLoop.EdgePort {
         let active: Bool
         switch state {
         case .connecting: active = true
-        case .open: active = isReading || delivers && !endWasDelivered || !waits.isEmpty || unsent > 0
+        case .open:
+            active = isReading || delivers && !endWasDelivered || !waits.isEmpty || unsent > 0 || isGreeting
         case .flushing: active = unsent > 0 && outputFailure == nil
         case .idle, .draining, .closed: active = false
         }

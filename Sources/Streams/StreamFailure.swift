@@ -8,13 +8,22 @@ public final class StreamFailure: Error, Sendable, CustomStringConvertible {
     public let code: String
     /// "connection refused (127.0.0.1:9)", without the code.
     public let message: String
+    /// The message says it all: the code is for programs, and not part of the text.
+    let isPlain: Bool
 
     /// The time that was given is over.
-    public static let timedOut = StreamFailure("ETIMEDOUT", "timed out")
+    public static let timedOut = StreamFailure(plain: "ETIMEDOUT", "timed out")
 
     public init(_ code: String, _ message: String) {
         self.code = code
         self.message = message
+        isPlain = false
+    }
+
+    init(plain code: String, _ message: String) {
+        self.code = code
+        self.message = message
+        isPlain = true
     }
 
     /// - Parameters:
@@ -25,6 +34,6 @@ public final class StreamFailure: Error, Sendable, CustomStringConvertible {
         self.init(SystemError.name(of: errno), subject.isEmpty ? text : "\(text) (\(subject))")
     }
 
-    /// "ECONNREFUSED: connection refused (127.0.0.1:9)"
-    public var description: String { "\(code): \(message)" }
+    /// "ECONNREFUSED: connection refused (127.0.0.1:9)"; "timed out"
+    public var description: String { isPlain ? message : "\(code): \(message)" }
 }

@@ -188,9 +188,75 @@ end)
 t.it("misuse is told by name", function()
   local a, b = net.memory()
   local function message(options) return select(2, pcall(a.start_tls, a, options)) end
-  t.truthy(message({ verfy = true }):find "net.tls: unknown field 'verfy' %(did you mean 'verify'%?%)", message { verfy = true })
+  t.truthy(message({ verfy = true }):find "stream:start_tls: unknown field 'verfy' %(did you mean 'verify'%?%)", message { verfy = true })
   t.truthy(message({ min_version = "1.1" }):find [[field 'min_version' must be "1.2" or "1.3", got "1.1"]])
   t.truthy(message({ server = true }):find "a server needs the field 'certificate', or 'sni'")
   a:close()
   b:close()
+end)
+
+t.describe("the object forms", function()
+  t.it("are open when TLS is agreed on, and then what was written before goes out, encrypted", function()
+    local heard, names = {}, {}
+    local listener = assert(net.listener { host = "127.0.0.1", port = 0,
+      tls = { sni = function(name)
+        rl.sleep(0.001)
+        names[#names + 1] = name
+        return { certificate = cert, key = key }
+      end },
+      on_data = function(stream, bytes) stream:write(bytes:upper()) end,
+      on_error = function(_, message, code) heard[#heard + 1] = code .. " " .. message end })
+    rl.current():add(listener)
+    local opened
+    local client = net.stream { port = listener:port(), tls = { ca = cert },
+      on_open = function(stream)
+        opened = stream:tls().version
+        stream:write "hello"
+      end,
+      on_data = function(stream, bytes)
+        heard[#heard + 1] = bytes
+        stream:close()
+      end }
+    rl.current():add(client)
+    t.eventually(function() return heard[1] end)
+    t.equal({ opened, heard, names }, { "TLSv1.3", { "HELLO" }, { "localhost" } })
+
+    local early <close> = net.stream { port = listener:port(), tls = { ca = cert } }
+    rl.current():add(early)
+    early:write "too early"
+    t.equal(early:read(), "TOO EARLY")
+    early:close()
+
+    local problem
+    local distrustful = net.stream { port = listener:port(), tls = true, on_open = function() problem = "it was opened" end,
+      on_data = function() end, on_error = function(_, _, code) problem = code end }
+    rl.current():add(distrustful)
+    t.eventually(function() return problem end)
+    t.equal(problem, "TLS_CERTIFICATE")
+    t.eventually(function() return not distrustful:is_open() and #heard == 2 end)
+    t.truthy(heard[2]:find "^TLS_CERTIFICATE .*unknown ca")
+    listener:close()
+  end)
+
+  t.it("do not wait for a silent server any longer than they may", function()
+    local listener <close> = assert(net.serve("127.0.0.1:0", function(stream) stream:read_all() end))
+    local problem
+    local client = net.stream { port = listener:port(), host = "127.0.0.1", timeout = 0.2, tls = true, on_data = function() end,
+      on_error = function(_, message) problem = message end }
+    rl.current():add(client)
+    t.eventually(function() return problem end)
+    t.equal(problem, "timed out")
+    t.falsy(client:is_open())
+  end)
+
+  t.it("say what is wrong with the options, under the caller's name", function()
+    local function raised(fn, ...) return (select(2, pcall(fn, ...)):gsub("^[^ ]+:%d+: ", "")) end
+    t.equal(raised(net.serve, 0, { tls = {} }, print), "net.serve: field 'tls': a server needs the field 'certificate', or 'sni'")
+    t.equal(raised(net.connect, 1, { tls = { nonsense = 1 } }), "net.connect: field 'tls': unknown field 'nonsense'")
+    t.equal(raised(net.connect, 1, { tls = 5 }), "net.connect: field 'tls' must be true or a table of options, got 5")
+    local a, b = net.pair()
+    b:close()
+    t.equal(raised(a.start_tls, a, { nonsense = 1 }), "stream:start_tls: unknown field 'nonsense'")
+    a:close()
+  end)
 end)

@@ -92,7 +92,7 @@ function net.listener(options) end
 function net.connect(where, options) end
 
 ---@class runloop.net.StreamOptions: runloop.net.ConnectOptions, runloop.net.Place
----@field on_open? fun(stream: runloop.net.Stream)
+---@field on_open? fun(stream: runloop.net.Stream) it is connected, and TLS, if it is to have any, agreed on
 ---@field on_data? fun(stream: runloop.net.Stream, bytes: string) one that waits gets no more before it has returned
 ---@field on_end? fun(stream: runloop.net.Stream)
 ---@field on_error? fun(stream: runloop.net.Stream, message: string, code?: string)
@@ -199,7 +199,7 @@ function net.resolve(name, options) end
 ---@field max? integer how many bytes at most
 
 ---Copies all that comes from one stream to another, until the end of input; as fast as the slower one. Waits. The streams are left
----open.
+---open. Between descriptors, without TLS, the bytes stay in the kernel.
 ---@param from runloop.net.Stream
 ---@param to runloop.net.Stream
 ---@param options? runloop.net.CopyOptions
@@ -217,7 +217,7 @@ local Stream = {}
 
 ---@class runloop.net.ReadOptions
 ---@field timeout? number instead of that of `set_timeout`
----@field max? integer how many bytes the unit may have: 1 MB for lines and `read_until`, 16 MB for `read_all`. Over it: nil, "EMSGSIZE: …", "EMSGSIZE", and nothing is taken
+---@field max? integer how many bytes the unit may have: 1 MB for lines and `read_until`, 16 MB for `read_all`. Over it: nil, "line longer than 1048576 bytes", "EMSGSIZE", and nothing is taken
 
 ---What there is: at least one byte, at most `max` (65536).
 ---@param max? integer
@@ -228,7 +228,7 @@ local Stream = {}
 ---@overload fun(self: runloop.net.Stream, options: runloop.net.ReadOptions): string?, string?, string?
 function Stream:read(max, options) end
 
----So many bytes. An end that comes too early: nil, "EOF: end of input after 3 of 10 bytes", "EOF"; the 3 can still be read.
+---So many bytes. An end that comes too early: nil, "end of input after 3 of 10 bytes", "EOF"; the 3 can still be read.
 ---@param count integer
 ---@param options? runloop.net.ReadOptions
 ---@return string? bytes
@@ -270,10 +270,11 @@ function Stream:chunks(options) end
 
 ---The next bytes, without taking them. Waits until so many are there.
 ---@param count integer
+---@param options? { timeout: number }
 ---@return string? bytes
 ---@return string? problem
 ---@return string? code
-function Stream:peek(count) end
+function Stream:peek(count, options) end
 
 ---How many bytes were read ahead.
 ---@return integer

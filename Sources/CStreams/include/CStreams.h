@@ -82,10 +82,11 @@ int64_t net_read_at(int fd, void *bytes, size_t count, int64_t offset);
 int64_t net_receive_from(int fd, void *bytes, size_t count, net_address *from);
 int64_t net_send_to(int fd, const void *bytes, size_t count, const net_address *to);
 
-/// In the kernel; the position of a file is left alone. `from` is a file for the first, and `to` a pipe, or `from` one, for
-/// the second.
-int64_t net_send_file(int to, int file, int64_t offset, size_t count);
+/// In the kernel: from a file's position to a socket or a pipe; and from one descriptor to another, of which one is a pipe.
+int64_t net_send_file(int to, int file, size_t count);
 int64_t net_splice(int from, int to, size_t count);
+/// Whether it can be read, or written, at this moment.
+int net_is_ready(int fd, int for_writing);
 int net_pipe(int fds[2]);
 
 int net_set_no_delay(int fd, int on);

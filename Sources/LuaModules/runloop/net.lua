@@ -87,47 +87,16 @@ end
 -- TLS ----------------------------------------------------------------------------------------------------------------
 local methods = internals.methods "stream"
 local hidden = {}
-for _, name in next, { "next_line", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls" } do
+for _, name in next, { "next_line", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "deliver", "await_input" } do
   hidden[name], methods[name] = methods[name], nil
 end
 
-local function tls_options(name, options)
-  if options == true then return {} end
-  if type(options) ~= "table" then wrong(name, "field 'tls'", "true or a table of options", options) end
-  return options
-end
+local made
 
--- Of `sni`: settings for one name, with those of the listener where it says nothing.
-local function settings_for(options, chosen)
-  local merged = {}
-  for field, value in next, options do merged[field] = value end
-  for field, value in next, chosen do merged[field] = value end
-  merged.sni = nil
-  if chosen.certificate and chosen.key == nil then merged.key = nil end
-  return native.tls(merged, true)
-end
-
--- From the first byte of TLS to the last of the handshake.
-local function handshake(stream, settings, options, name, timeout)
-  local done, message, code = hidden.begin_tls(stream, settings, name)
-  local limit = timeout and { timeout = timeout }
-  while done do
-    done, message, code = hidden.handshake(stream, limit)
-    if done then return true end
-    if message then break end
-    local chosen = options.sni(hidden.requested_name(stream))
-    local other
-    if chosen ~= nil then
-      if type(chosen) ~= "table" then error("stream:start_tls: 'sni' must return a table of options or nil, got " .. describe(chosen), 0) end
-      other, message, code = settings_for(options, chosen)
-      if not other then break end
-    elseif not options.certificate then
-      message, code = "TLS: no certificate for the name " .. format("%q", hidden.requested_name(stream)), "TLS"
-      break
-    end
-    done = hidden.continue_tls(stream, other)
-  end
-  return nil, message, code
+-- The rest of TLS, when it is first asked for.
+local function tls()
+  made = made or require "runloop.net.tls" (hidden)
+  return made
 end
 
 local function check_self(self, name)
@@ -137,52 +106,31 @@ end
 
 function methods.start_tls(self, options)
   check_self(self, "start_tls")
-  options = check_options("stream:start_tls", 1, options)
-  local server = options.server
-  if server == nil then server = hidden.was_accepted(self) end
-  local settings, message, code = native.tls(options, server)
-  if not settings then return nil, message, code end
-  return handshake(self, settings, options, not server and options.server_name or nil, options.timeout)
-end
-
--- The host of a place, for certificates.
-local function host_of(where)
-  local host = where:match "^%[(.*)%]:%d+$" or where:match "^(.*):%d+$"
-  if where:find "^unix:" then return nil end
-  return host or "localhost"
-end
-
--- Handshakes are a listener's connections' own affair: one that stalls holds up no other.
-local HANDSHAKE_TIMEOUT = 10
-local tls_of = setmetatable({}, { __mode = "k" })
-
-local function with_tls(settings, options, fn)
-  return function(stream, listener)
-    if handshake(stream, settings, options, nil, HANDSHAKE_TIMEOUT) then return fn(stream, listener) end
-    stream:abort()
-  end
+  return tls().start(self, check_options("stream:start_tls", 1, options))
 end
 
 -- Listening ----------------------------------------------------------------------------------------------------------
+-- Settings and options of those whose connections are accepted one by one.
+local tls_of = setmetatable({}, { __mode = "k" })
+
 -- A name that is no address is asked for first.
 local function listen(name, make, where, options, functions)
-  local tls, settings, message, code, listener
-  if options.tls then
-    tls = tls_options(name, options.tls)
-    settings, message, code = native.tls(tls, true)
+  local settings, message, code, listener
+  local options_of_tls = options.tls
+  if options_of_tls then
+    settings, message, code = tls().settings(options_of_tls, true, name)
     if not settings then return nil, message, code end
-    if functions and functions[5] then functions[5] = with_tls(settings, tls, functions[5])
-    elseif functions and tls.sni then raise(name .. ": field 'sni' needs on_connection: it may wait") end
+    if functions and functions[5] then functions[5] = tls().before(settings, options_of_tls, functions[5])
+    elseif functions then functions[5] = tls().before_delivery(settings, options_of_tls, functions[3]) end
   end
-  listener, message, code = make(where, options, functions, settings)
-  if listener and tls and not functions then tls_of[listener] = { settings, tls } end
-  if listener or code ~= "ENOTFOUND" then return listener, message, code end
-  local host, port = where:match "^(.*):(%d+)$"
-  local addresses, problem, problem_code = net.resolve(host)
-  if not addresses then return nil, problem, problem_code end
-  listener, message, code =
-    make(place_of_table(name, { host = addresses[1], port = integer_of(port) }), options, functions, settings)
-  if listener and tls and not functions then tls_of[listener] = { settings, tls } end
+  listener, message, code = make(where, options, functions)
+  if not listener and code == "ENOTFOUND" then
+    local host, port = where:match "^(.*):(%d+)$"
+    local addresses, problem, problem_code = net.resolve(host)
+    if not addresses then return nil, problem, problem_code end
+    listener, message, code = make(place_of_table(name, { host = addresses[1], port = integer_of(port) }), options, functions)
+  end
+  if listener and options_of_tls and not functions then tls_of[listener] = { settings, options_of_tls } end
   return listener, message, code
 end
 
@@ -191,13 +139,9 @@ local accept = listener_methods.accept
 
 function listener_methods.accept(self, timeout)
   local stream, message, code = accept(self, timeout)
-  local tls = stream and tls_of[self]
-  if not tls then return stream, message, code end
-  local done
-  done, message, code = handshake(stream, tls[1], tls[2], nil, timeout or HANDSHAKE_TIMEOUT)
-  if done then return stream end
-  stream:abort()
-  return nil, message, code
+  local settings = stream and tls_of[self]
+  if not settings then return stream, message, code end
+  return tls().accepted(stream, settings[1], settings[2], timeout)
 end
 
 function net.listener(options)
@@ -244,17 +188,16 @@ function net.connect(where, options)
     if options[field] ~= nil then raise("net.connect: field '" .. field .. "' belongs to argument #1") end
   end
   if not options.tls then return native.connect(place, options) end
-  local tls = tls_options("net.connect", options.tls)
-  local settings, message, code = native.tls(tls, false)
+  local settings, message, code = tls().settings(options.tls, false, "net.connect")
   if not settings then return nil, message, code end
-  local start, stream = rl.now(), nil
+  local start, stream, server_name = rl.now(), nil, options.tls ~= true and options.tls.server_name
   stream, message, code = native.connect(place, options)
   if not stream then return nil, message, code end
   local done
-  done, message, code = handshake(stream, settings, tls, tls.server_name or host_of(place),
+  done, message, code = tls().handshake(stream, settings, options.tls, server_name or tls().host_of(place),
     math.max(0.001, (options.timeout or 30) - (rl.now() - start)))
   if done then return stream end
-  stream:abort()
+  stream:close()
   return nil, message, code
 end
 
@@ -264,10 +207,10 @@ function net.stream(options)
   if options.on_connection ~= nil then raise("net.stream: field 'on_connection' is for net.listener") end
   local settings, name
   if options.tls then
-    local tls, message, code = tls_options("net.stream", options.tls), nil, nil
-    settings, message, code = native.tls(tls, false)
+    local message, code
+    settings, message, code = tls().settings(options.tls, false, "net.stream")
     if not settings then return nil, message, code end
-    name = tls.server_name or host_of(where)
+    name = options.tls ~= true and options.tls.server_name or tls().host_of(where)
   end
   return native.stream(where, options, functions_of("net.stream", options), settings, name)
 end
@@ -367,30 +310,17 @@ end
 
 -- Copying ------------------------------------------------------------------------------------------------------------
 local COPY = { max = true }
+local copy
+
 function net.copy(from, to, options)
-  for number, stream in next, { from, to } do
-    if internals.kind(stream) ~= "stream" then wrong("net.copy", "argument #" .. number, "a stream", stream) end
-  end
+  if internals.kind(from) ~= "stream" then wrong("net.copy", "argument #1", "a stream", from) end
   if internals.kind(to) ~= "stream" then wrong("net.copy", "argument #2", "a stream", to) end
   options = check_options("net.copy", 3, options)
   only("net.copy", options, COPY, "there is: max")
   local left = options.max or math.huge
-  if type(left) ~= "number" or left < 0 then wrong("net.copy", "field 'max'", "a number of bytes, 0 or more", left) end
-  local count = 0
-  while left > 0 do
-    local bytes, message, code = from:read(left < 65536 and integer_of(left) or 65536)
-    if not bytes then
-      if message then return nil, message, code end
-      break
-    end
-    local done
-    done, message, code = to:write(bytes)
-    if not done then return nil, message, code end
-    count, left = count + #bytes, left - #bytes
-  end
-  local done, message, code = to:flush()
-  if not done then return nil, message, code end
-  return count
+  if left ~= math.huge and (not integer_of(left) or left < 0) then wrong("net.copy", "field 'max'", "a number of bytes, 0 or more", left) end
+  copy = copy or require "runloop.net.copy" (hidden)
+  return copy(from, to, left)
 end
 
 return net

@@ -1,3 +1,5 @@
+internal import RunLoops
+
 extension Stream {
     /// Begins TLS on the open stream: from now on its bytes are encrypted. What arrived before and was not read belongs to TLS.
     /// Then read `.handshake`; without that, the first read or write does it.
@@ -29,10 +31,56 @@ extension Stream {
     }
 
     /// The name at which the handshake has stopped.
-    public var requestedName: String? { tlsName }
+    public var requestedName: String? { (tls as? TLSSession)?.requestedName }
 
     /// nil before the handshake, and without TLS.
     public var tlsInfo: TLSInfo? { (tls as? TLSSession)?.info }
+
+    // MARK: Streams that connect, and are not open before TLS is agreed on
+
+    /// - Parameter deadline: it is to be over by then.
+    func beginGreeting(until deadline: RunLoop.Instant?) {
+        isGreeting = true
+        updateActivity()
+        signal()
+        guard let deadline else { return }
+        let timer = RunLoop.Timer(fireDate: deadline) { [weak self] _, _ in
+            if let self, isGreeting { endGreeting(.timedOut) }
+        }
+        for mode in modeNames { network.loop.add(timer, to: mode) }
+        patience = timer
+    }
+
+    func greet() {
+        switch attemptHandshake() {
+        case nil: return
+        case .failed(let failure): endGreeting(failure)
+        default: endGreeting(nil)
+        }
+    }
+
+    func stopGreeting() {
+        guard isGreeting else { return }
+        isGreeting = false
+        patience?.invalidate()
+        patience = nil
+    }
+
+    private func endGreeting(_ failure: StreamFailure?) {
+        stopGreeting()
+        // Whoever reads, writes, or has input delivered, has waited for this.
+        signal()
+        guard let failure else {
+            updateActivity()
+            return teller._withUnsafeGuaranteedRef { $0.opened(self, nil) }
+        }
+        fail(input: failure)
+        failOutput(failure)
+        let owner = teller
+        if isReading { endRead(.failed(failure)) }
+        owner._withUnsafeGuaranteedRef { $0.opened(self, failure) }
+        close()
+    }
 
     /// `.handshake`: no bytes when it is done; the end where it stops at a name.
     func attemptHandshake() -> Outcome? {
@@ -47,12 +95,9 @@ extension Stream {
             failOutput(failure)
             return .failed(failure)
         case .done:
-            tlsName = nil
             readable = true
             return .bytes(UnsafeRawBufferPointer(start: nil, count: 0))
-        case .named(let name):
-            tlsName = name
-            return .end
+        case .named: return .end
         }
     }
 }

@@ -86,8 +86,8 @@ final class TLSSession: Filter {
 
     enum Progress {
         case done, wait
-        /// The client wants the server of this name.
-        case named(String)
+        /// The client has named the server that it wants: `requestedName`.
+        case named
         case failed(StreamFailure)
     }
 
@@ -98,7 +98,7 @@ final class TLSSession: Filter {
         case NET_TLS_WAIT.rawValue:
             stream.readable = false
             return .wait
-        case NET_TLS_NAME.rawValue: return .named(net_tls_name(tls).map { String(cString: $0) } ?? "")
+        case NET_TLS_NAME.rawValue: return .named
         default:
             let failure = failed(stream)
             // What is wrong is told to the peer.
@@ -106,6 +106,8 @@ final class TLSSession: Filter {
             return .failed(failure)
         }
     }
+
+    var requestedName: String { net_tls_name(tls).map { String(cString: $0) } ?? "" }
 
     func choose(_ new: TLSContext?) {
         net_tls_choose(tls, new?.context)

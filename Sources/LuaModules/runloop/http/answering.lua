@@ -317,7 +317,11 @@ end
 M.makers = {
   not_found = text_answer(404, "Not Found"), bad_request = text_answer(400, "Bad Request"),
   unauthorized = text_answer(401, "Unauthorized"), forbidden = text_answer(403, "Forbidden"),
-  json = function(value, status, headers) return { status = status or 200, json = value == nil and require("runloop.json").null or value, headers = headers } end,
+  -- A second value of whoever has made the first, as of `request:form`, is no status.
+  json = function(value, status, headers)
+    if type(status) == "table" then status = nil end
+    return { status = status or 200, json = value == nil and require("runloop.json").null or value, headers = headers }
+  end,
   html = function(text, status) return { status = status or 200, body = text, headers = { ["content-type"] = "text/html; charset=utf-8" } } end,
   redirect = function(url, status)
     misuse.argument(url, "string", "http.redirect", 1)

@@ -77,11 +77,23 @@ local function refuse(connection, status, problem)
   connection.stream:close()
 end
 
+-- Whether a request has stood still since somebody last looked: its client sends nothing of the body that is waited for, or takes
+-- nothing of the answer. One whose handler is at work has not.
+local function is_stalled(connection, request)
+  local stream = connection.stream
+  local read, written = stream:bytes_read(), stream:bytes_written()
+  local has_stood = connection.read_before == read and connection.written_before == written
+  connection.read_before, connection.written_before = read, written
+  return has_stood and (request.is_reading or request.is_left or (stream:queue() or 0) > 0)
+end
+
 -- A time-out: of the head, of the request, or of the silence between two.
 function expire(connection)
   connection.deadline = math.huge
-  local request = connection.request
-  if request then
+  local request, server = connection.request, connection.server
+  if request and (server.request_timeout == 0 or request.is_left) and not is_stalled(connection, request) then
+    return set_deadline(connection, server.idle_timeout)
+  elseif request then
     request.is_late = true
     if not request.response then
       request.response = true
@@ -108,6 +120,7 @@ local function finished(connection, request, keeps_alive)
   if is_through == nil then
     -- The next request comes behind what is still on its way.
     request.is_left = true
+    is_stalled(connection, request)
     return set_deadline(connection, server.idle_timeout)
   elseif not is_through then
     connection.request = nil
@@ -163,6 +176,7 @@ local function run(connection, request)
     if not request.is_too_large then failed(connection, request, answer) end
   end
   server.active = server.active - 1
+  server.counts.bytes = server.counts.bytes + request.sent
   request.is_done = true
   if server.log then server.log(connection, request, request.status, request.sent, now() - request.began) end
   finished(connection, request, keeps_alive and request.keeps_alive)
@@ -177,6 +191,7 @@ local function gone(connection)
     local server = connection.server
     server.active = server.active - 1
     server.counts.cancelled = server.counts.cancelled + 1
+    server.counts.bytes = server.counts.bytes + request.sent
     if request.close_body then request.close_body() end
     if server.log then server.log(connection, request, 499, request.sent, now() - request.began) end
     if request.task then request.task:cancel() end
@@ -215,8 +230,8 @@ function process(connection)
     server.active = server.active + 1
     server.counts.requests = server.counts.requests + 1
     if server.is_stopping then request.keeps_alive = false end
-    if server.request_timeout > 0 then set_deadline(connection, server.request_timeout)
-    else connection.deadline = length ~= -1 and now() + server.idle_timeout or math.huge end
+    if length ~= -1 then is_stalled(connection, request) end
+    set_deadline(connection, server.request_timeout > 0 and server.request_timeout or server.idle_timeout)
     local running = task(run, connection, request)
     if connection.request == request then request.task = running end
   end
@@ -363,8 +378,16 @@ function M.serve(where, settings, handler)
   local passed = {}
   for _, name in ipairs(PASSED_ON) do passed[name] = settings[name] end
   passed.tls = tls_of(passed.tls)
-  self.listener, problem, code = net.serve(where, passed, function(stream) serve(self, stream) end)
-  if not self.listener then return nil, problem, code end
+  local is_good, listener
+  is_good, listener, problem, code = pcall(net.serve, where, passed, function(stream) serve(self, stream) end)
+  if not is_good then
+    -- What is wrong is the caller's, under the name that the caller knows.
+    if type(listener) ~= "string" then error(listener, 0) end
+    require("runloop.misuse").raise((listener:gsub("^.-net%.serve: ", "http.serve: ")))
+  elseif not listener then
+    return nil, problem, code
+  end
+  self.listener = listener
   return self
 end
 

@@ -92,6 +92,7 @@ extension Stream {
         output.free()
         updateActivity()
         let owner = teller
+        endWaitsLater(failure)
         if isReading { endRead(.failed(failure)) }
         owner._withUnsafeGuaranteedRef { $0.opened(self, failure) }
         invalidate()

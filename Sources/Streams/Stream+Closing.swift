@@ -64,11 +64,15 @@ extension Stream {
             network.loop.perform { [self] in owner._withUnsafeGuaranteedRef { $0.opened(self, failure) } }
         }
         if isReading { endReadLater(failure) }
-        guard !waits.isEmpty else { return }
-        let left = waits
-        waits = []
-        for wait in left {
+        endWaitsLater(failure)
+    }
+
+    /// Tells those that wait for the output, each in a turn of its own. Who is cancelled before that is not told: it may be gone.
+    func endWaitsLater(_ failure: StreamFailure) {
+        for wait in waits {
             network.loop.perform { [self] in
+                guard let place = waits.firstIndex(where: { $0.waiter == wait.waiter }) else { return }
+                waits.remove(at: place)
                 teller._withUnsafeGuaranteedRef { $0.writeEnded(self, wait.waiter, failure) }
             }
         }

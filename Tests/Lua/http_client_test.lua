@@ -221,6 +221,58 @@ t.describe("a client in a mode of its own", function()
   end)
 end)
 
+t.describe("proxies", function()
+  -- What a proxy has seen of requests, and the proxy: it forwards, or opens tunnels.
+  local function proxy()
+    local seen = {}
+    local listener = assert(net.serve("127.0.0.1:0", function(stream)
+      local head = stream:read_until "\r\n\r\n"
+      local method, target, rest = head:match "^(%u+) (%S+) HTTP/1%.%d\r\n(.*)$"
+      seen[#seen + 1] = method .. " " .. (rest:match "[Pp]roxy%-[Aa]uthorization: (%S+ %S+)" or "-")
+      local host, path = target:match "^http://([^/]+)(.*)$"
+      local upstream <close> = assert(net.connect(host or target))
+      if method == "CONNECT" then
+        stream:write "HTTP/1.1 200 OK\r\n\r\n"
+        local back = rl.task(function() net.copy(upstream, stream) end)
+        net.copy(stream, upstream)
+        back:cancel()
+      else
+        upstream:write(method, " ", path, " HTTP/1.1\r\nHost: ", host, "\r\nConnection: close\r\n\r\n")
+        net.copy(upstream, stream)
+      end
+    end))
+    return "http://" .. listener:address(), seen, listener
+  end
+
+  t.it("are gone through when asked for, and with their password", function()
+    local address, seen, listener = proxy()
+    t.equal(assert(http.get(base .. "/hello", { proxy = address })).body, "hello")
+    t.equal(assert(http.get(base .. "/hello", { proxy = address:gsub("//", "//me:secret@") })).body, "hello")
+    t.equal(assert(http.get(base .. "/hello", { proxy = false })).body, "hello")
+    t.equal(seen, { "GET -", "GET Basic bWU6c2VjcmV0" })
+    listener:close()
+    t.equal(select(3, http.get(base .. "/hello", { proxy = address })), "ECONNREFUSED")
+  end)
+
+  t.it("open tunnels for TLS", function()
+    local path, guard <close> = directory()
+    assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. path .. "/key.pem -out " .. path
+      .. "/cert.pem -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>/dev/null"))
+    local secure = assert(http.serve("127.0.0.1:0", { tls = { certificate = path .. "/cert.pem", key = path .. "/key.pem" } },
+      function(request) return request.tls.version end))
+    local address, seen, listener = proxy()
+    local url = "https://" .. secure:address() .. "/"
+    local client <close> = http.client { tls = { ca = path .. "/cert.pem" } }
+    t.equal(assert(client:get(url)).body, "TLSv1.3")
+    t.equal(assert(client:get(url, { proxy = address })).body, "TLSv1.3")
+    t.equal(seen, { "CONNECT -" })
+    t.equal(select(3, http.get(url)), "TLS_CERTIFICATE")
+    client:close()
+    listener:stop(0)
+    secure:stop(0)
+  end)
+end)
+
 t.describe("files", function()
   local function tagged(answer) return answer.headers.etag end
 

@@ -206,6 +206,30 @@ t.describe("the end", function()
     b:close()
   end)
 
+  t.it("a write that waits ends when the stream is aborted, or is cancelled with it", function()
+    for _, cancels in ipairs { false, true } do
+      local a, b = net.memory()
+      local task = rl.task(function() return { a:write(("x"):rep(1 << 20)) } end)
+      rl.sleep(0)
+      a:abort()
+      if cancels then
+        task:cancel()
+        -- The one that comes into its place waits for itself.
+        local began = rl.now()
+        rl.task(function() rl.sleep(1) end):await()
+        t.equal(rl.now() - began, 1)
+        t.equal(select("#", pcall(task.await, task)), 2)
+      else
+        t.equal(task:await(), { nil, "ECANCELED: the stream was aborted (memory)", "ECANCELED" })
+      end
+      b:close()
+    end
+    local unreachable = net.stream { host = "127.0.0.1", port = 9 }
+    rl.current():add(unreachable)
+    unreachable:write "x"
+    t.equal({ unreachable:flush() }, { nil, "ECONNREFUSED: connection refused (127.0.0.1:9)", "ECONNREFUSED" })
+  end)
+
   t.it("a read that waits ends when the stream is closed", function()
     local a, b = net.memory()
     local task = rl.task(function() return { b:read() } end)

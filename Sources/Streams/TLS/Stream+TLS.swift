@@ -77,6 +77,7 @@ extension Stream {
         fail(input: failure)
         failOutput(failure)
         let owner = teller
+        endWaitsLater(failure)
         if isReading { endRead(.failed(failure)) }
         owner._withUnsafeGuaranteedRef { $0.opened(self, failure) }
         close()

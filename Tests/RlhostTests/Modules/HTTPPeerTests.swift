@@ -129,6 +129,71 @@ struct HTTPPeerTests {
         #expect(run.output == "20 1\ntrue\n1;2;3;\n", "\(run)")
     }
 
+    @Test("nginx speaks HTTP/2 with the client, many requests on one connection", .enabled(if: exists("../sbin/nginx")))
+    func http2() throws {
+        let run = try shell(
+            """
+            openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem -days 2 \\
+              -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 2>/dev/null
+            port=$((20000 + $$ % 20000))
+            cat > nginx.conf <<END
+            daemon off; master_process off; pid $PWD/pid; error_log stderr crit;
+            events { }
+            http { access_log off; client_body_temp_path $PWD; proxy_temp_path $PWD; fastcgi_temp_path $PWD; uwsgi_temp_path $PWD;
+              scgi_temp_path $PWD;
+              server { listen 127.0.0.1:$port ssl http2; ssl_certificate $PWD/cert.pem; ssl_certificate_key $PWD/key.pem;
+                location / { return 200 "$(printf '\\044')server_protocol $(printf '\\044')connection"; } } }
+            END
+            /usr/sbin/nginx -c $PWD/nginx.conf -p $PWD 2> nginx.err & nginx=$!
+            cat > client.lua <<END
+            local rl, http = require "runloop", require "runloop.http"
+            local client = http.client { tls = { ca = "$PWD/cert.pem" } }
+            local url = "https://127.0.0.1:$port/"
+            local first
+            for _ = 1, 100 do first = client:get(url) if first then break end rl.sleep(0.05) end
+            local connection, group = first.body:match " (.*)", rl.group()
+            for _ = 1, 30 do
+              group:task(function()
+                local answer = assert(client:get(url))
+                assert(answer.version == "2" and answer.body == "HTTP/2.0 " .. connection, answer.body)
+              end)
+            end
+            group:wait()
+            print(first.version, assert(client:get(url, { version = "1.1" })).version)
+            client:close()
+            END
+            $RLHOST client.lua
+            kill $nginx
+            """)
+        #expect(run.output == "2\t1.1\n", "\(run)")
+    }
+
+    @Test("without libcurl the client is an answer that says what to install, and the server goes on")
+    func missingCurl() throws {
+        let run = try shell(
+            """
+            mkdir lib
+            : > lib/libcurl.so.4
+            cat > client.lua <<'END'
+            local http = require "runloop.http"
+            print(http.get "http://127.0.0.1:1/")
+            print(select(3, http.open { "http://127.0.0.1:1/" }))
+            local server = assert(http.serve(0, function() return "hello" end))
+            local net = require "runloop.net"
+            local stream = assert(net.connect(server:address()))
+            stream:write "GET / HTTP/1.0\\r\\n\\r\\n"
+            print(stream:read_all():match "hello")
+            stream:close()
+            server:stop(1)
+            END
+            LD_LIBRARY_PATH=$PWD/lib $RLHOST client.lua
+            """)
+        #expect(
+            run.output
+                == "nil\tmodule 'runloop.http': libcurl.so.4 is not installed (apt install libcurl4)\tENOPKG\nENOPKG\nhello\n",
+            "\(run)")
+    }
+
     @Test("a browser: fetch, EventSource and WebSocket from a page", .enabled(if: exists("chromium")))
     func browser() throws {
         let run = try shell(

@@ -8,7 +8,8 @@ import Testing
         "annotations_test.lua", "net_test.lua", "net_server_test.lua", "net_tls_test.lua", "net_copy_test.lua",
         "net_peers_test.lua", "http_client_test.lua",
         "http_hostile_test.lua",
-        "http_reference_test.lua", "http_server_test.lua", "http_websocket_test.lua",
+        "http_reference_test.lua", "http_limits_test.lua", "net_crowd_test.lua", "http_server_test.lua",
+        "http_websocket_test.lua",
     ])
     func `the tests of the module pass`(_ name: String) throws {
         let run = try Binary.run(

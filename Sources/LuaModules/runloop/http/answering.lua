@@ -300,7 +300,8 @@ function M.apologize(request)
     return false
   end
   local status, text = 500, "Internal Server Error\n"
-  if request.is_too_large then status, text = 413, "Content Too Large\n" end
+  if request.is_too_large then status, text = 413, "Content Too Large\n"
+  elseif request.is_malformed or request.problem then status, text = 400, "Bad Request\n" end
   request.response, request.keeps_alive = true, request.keeps_alive and status == 500
   send_text(request, status, nil, text, TEXT)
   return request.keeps_alive

@@ -205,11 +205,15 @@ function Request:form(settings)
   local kind = self.headers["content-type"] or ""
   if kind:lower():find "^multipart/form%-data" then
     local values, lists = {}, {}
-    for part in self:parts(settings) do
-      local name, data = part.name or "", part:body()
-      if values[name] == nil then values[name], lists[name] = data, { data } else lists[name][#lists[name] + 1] = data end
-    end
-    return values, lists
+    local is_good, problem = pcall(function()
+      for part in self:parts(settings) do
+        local name, data = part.name or "", part:body()
+        if values[name] == nil then values[name], lists[name] = data, { data } else lists[name][#lists[name] + 1] = data end
+      end
+    end)
+    if is_good then return values, lists end
+    if type(problem) ~= "string" or problem ~= self.is_malformed and problem ~= self.is_too_large then error(problem, 0) end
+    return nil, problem, problem:match "^%u+"
   end
   local text, problem, code = whole(self, settings, "request:form")
   if not text then return nil, problem, code end

@@ -18,8 +18,6 @@ local function parse_parameters(text)
   return text:match "^%s*([^;]*)", parameters
 end
 
-local function raise(problem) error(problem, 0) end
-
 -- An iterator; each part's body is read before the next part comes. `next_bytes` reads the request.
 function M.parts(request, settings, next_bytes)
   local max, max_parts = 8 << 20, 1000
@@ -28,6 +26,12 @@ function M.parts(request, settings, next_bytes)
     misuse.fields(settings, { max = "count", max_parts = "count" }, "request:parts")
     max, max_parts = settings.max or max, settings.max_parts or max_parts
   end
+  -- What the client has sent is no form: whose error that is is known, whatever becomes of it.
+  local function raise(problem)
+    if problem:find "^EMSGSIZE" then request.is_too_large = problem else request.is_malformed = problem end
+    error(problem, 0)
+  end
+
   local kind, parameters = parse_parameters(request.headers["content-type"] or "")
   local boundary = parameters.boundary
   if not kind:lower():find "^multipart/" or not boundary or boundary == "" or #boundary > 70 then
@@ -92,7 +96,7 @@ function M.parts(request, settings, next_bytes)
     -- A path as the name of a file is somebody's try to write elsewhere.
     local name = fields.filename and fields.filename:match "[^/\\]*$"
     current = setmetatable({ headers = headers, name = fields.name, filename = name, type = headers["content-type"], max = max,
-      following = until_delimiter }, Part)
+      following = until_delimiter, raise = raise }, Part)
     return current
   end
 end
@@ -110,7 +114,7 @@ function Part:body()
   local pieces, count = {}, 0
   for bytes in self:chunks() do
     count = count + #bytes
-    if count > self.max then raise(("EMSGSIZE: the part is longer than %d bytes"):format(self.max)) end
+    if count > self.max then self.raise(("EMSGSIZE: the part is longer than %d bytes"):format(self.max)) end
     pieces[#pieces + 1] = bytes
   end
   return table.concat(pieces)

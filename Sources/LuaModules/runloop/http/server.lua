@@ -173,7 +173,7 @@ local function run(connection, request)
   local keeps_alive = request.keeps_alive
   if not is_good then
     keeps_alive = answering.apologize(request)
-    if not request.is_too_large then failed(connection, request, answer) end
+    if not (request.is_too_large or request.is_malformed or request.problem) then failed(connection, request, answer) end
   end
   server.active = server.active - 1
   server.counts.bytes = server.counts.bytes + request.sent
@@ -344,6 +344,8 @@ function Server:stop(seconds)
     connection.is_over = true
     connection.stream:abort()
   end
+  -- Those that are still in their handshake.
+  if self.listener then self.listener:stop(0) end
   return count == 0, count > 0 and ("%d requests were cut off"):format(count) or nil
 end
 Server.__close = function(self) self:stop(0) end

@@ -1,0 +1,168 @@
+-- runloop.http: clients that are slow, silent, many or malicious, over streams in memory and in virtual time. CROWD says how many there
+-- are where there are many (500).
+
+local t = require "runloop.test"
+local rl = require "runloop"
+local net = require "runloop.net"
+local http = require "runloop.http"
+
+local CROWD = tonumber(os.getenv "CROWD") or 500
+
+local function connect(server, options)
+  local near, far = net.memory(options)
+  server:accept(far)
+  return near
+end
+
+local function status_of(answer) return tonumber(answer:match "^HTTP/1%.1 (%d+) ") end
+
+t.describe("clients that stand still", function()
+  t.it("and take nothing of the answer are given up after the idle time-out", function()
+    local cancelled
+    local server = http.serve("memory", { idle_timeout = 60 }, function(request)
+      local guard <close> = setmetatable({}, { __close = function() cancelled = rl.now() end })
+      local response = request:respond()
+      while response:write(("x"):rep(65536)) do end
+    end)
+    local near, began = connect(server), rl.now()
+    near:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    rl.sleep(300)
+    t.truthy(cancelled and cancelled - began <= 121, cancelled)
+    t.equal({ server:statistics().active, server:statistics().open }, { 0, 0 })
+    near:close()
+  end)
+
+  t.it("but slow ones are not", function()
+    local server = http.serve("memory", { idle_timeout = 60 }, function(request)
+      if request.method == "GET" then
+        rl.sleep(200)
+        return ("x"):rep(600000)
+      end
+      return tostring(#request:body())
+    end)
+    local upload = connect(server)
+    upload:write "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n"
+    for _ = 1, 20 do
+      rl.sleep(30)
+      upload:write "x"
+    end
+    t.truthy(upload:read():find("\r\n\r\n20", 1, true))
+    upload:close()
+    local download = connect(server)
+    download:write "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    local count = 0
+    while true do
+      rl.sleep(2)
+      local bytes = download:read(10000)
+      if not bytes then break end
+      count = count + #bytes
+    end
+    t.truthy(count > 600000)
+    download:close()
+  end)
+
+  t.it("in the middle of their body are told so", function()
+    local server = http.serve("memory", { idle_timeout = 60 }, function(request) return request:body() or "" end)
+    local near, began = connect(server), rl.now()
+    near:write "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\nhalf"
+    t.equal(status_of(near:read_all()), 408)
+    t.truthy(rl.now() - began >= 59 and rl.now() - began < 62, rl.now() - began)
+    near:close()
+  end)
+end)
+
+t.describe("a crowd", { timeout = 120 }, function()
+  t.it("that drips its heads is sent away, and holds up nobody meanwhile", function()
+    local server = http.serve("memory", { header_timeout = 10 }, function() return "hello" end)
+    local answers = 0
+    local group = rl.group()
+    for _ = 1, CROWD do
+      group:task(function()
+        local near <close> = connect(server)
+        for byte in ("GET / HTTP/1.1\r\nHost: x\r\nX: yyyyyyyyyyyyyyy"):gmatch "." do
+          if not near:write(byte) or not near:is_open() then break end
+          if select(2, near:peek(1, { timeout = 1 })) ~= "timed out" then break end
+        end
+        if status_of(near:read_all() or "") == 408 then answers = answers + 1 end
+      end)
+    end
+    rl.sleep(5)
+    local client = t.http(server)
+    t.equal(client:get("/").body, "hello")
+    group:wait()
+    t.equal(answers, CROWD)
+    rl.sleep(70)
+    t.equal(server:statistics().open, 0)
+  end)
+
+  t.it("that is idle is kept until its time is over, and costs little", function()
+    local server = http.serve("memory", { idle_timeout = 60 }, function() return "hello" end)
+    local all = {}
+    for i = 1, CROWD do
+      all[i] = connect(server)
+      all[i]:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    end
+    for i = 1, CROWD do all[i]:read() end
+    collectgarbage()
+    rl.sleep(30)
+    t.equal(server:statistics().open, CROWD)
+    for i = 1, CROWD, 10 do all[i]:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n" end
+    for i = 1, CROWD, 10 do t.truthy(all[i]:read()) end
+    rl.sleep(31)
+    t.equal(server:statistics().open, (CROWD + 9) // 10)
+    rl.sleep(30)
+    t.equal(server:statistics().open, 0)
+    for i = 1, CROWD do all[i]:close() end
+  end)
+end)
+
+t.describe("forms with files", function()
+  local BODY = "preamble\r\n--edge\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\none\r\n--edge\r\n"
+    .. "Content-Disposition: form-data; name=\"f\"; filename=\"../../x.txt\"\r\nContent-Type: text/plain\r\n\r\n"
+    .. ("file "):rep(50) .. "\r\n--edge\r\n\r\nnameless\r\n--edge--\r\nepilogue"
+
+  local function ask(server, body, chunk)
+    local near = connect(server, { chunk = chunk })
+    near:write("POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=edge\r\nContent-Length: ", #body,
+      "\r\n\r\n", body)
+    local answer = near:read_all { timeout = 5 }
+    near:abort()
+    return answer and status_of(answer), answer
+  end
+
+  t.it("are read however they come, and broken ones are the client's mistake", function()
+    local uncaught = 0
+    local before = rl.on_error(function() uncaught = uncaught + 1 end)
+    local back <close> = setmetatable({}, { __close = function() rl.on_error(before) end })
+    local server = http.serve("memory", function(request)
+      local names = {}
+      for part in request:parts { max = 1000 } do names[#names + 1] = (part.name or "-") .. (part.filename or "") .. #part:body() end
+      return table.concat(names, " ")
+    end)
+    local form = http.serve("memory", function(request)
+      local values, problem, code = request:form()
+      return values and { status = 200 } or { status = code == "EMSGSIZE" and 413 or 400, body = problem }
+    end)
+    for chunk = 1, 40 do
+      local status, answer = ask(server, BODY, chunk)
+      t.equal(status, 200)
+      t.truthy(answer:find("a3 fx.txt250 -8", 1, true), answer)
+    end
+    local random = math.random
+    local seen = {}
+    for _ = 1, 300 do
+      -- A piece goes, comes twice, or is another.
+      local from = random(#BODY)
+      local to = math.min(#BODY, from + random(30))
+      local piece = ({ "", BODY:sub(from, to):rep(2), "\r\n--edge", "\r\n", string.char(random(0, 255)), "--edge--" })[random(6)]
+      local broken = BODY:sub(1, from - 1) .. piece .. BODY:sub(to + 1)
+      local status = ask(server, broken, random(100))
+      local other = ask(form, broken, random(100))
+      t.truthy(status == 200 or status == 400 or status == 413, status)
+      t.equal(other, status)
+      seen[status] = true
+    end
+    t.truthy(seen[400])
+    t.equal(uncaught, 0)
+  end)
+end)

@@ -1,0 +1,83 @@
+-- Many clients at once, the slow and the vanishing among them: nothing is left of them afterwards. CROWD says how many of each;
+-- 200 where nobody says otherwise, fewer where there are not enough descriptors. CROWD=1000 takes 5,000 of these.
+
+local rl, net, fs = require "runloop", require "runloop.net", require "runloop.fs"
+local t = require "runloop.test"
+
+local limit = tonumber((io.open "/proc/self/limits":read "a"):match "Max open files%s+(%d+)") or 1024
+local CROWD = math.min(tonumber(os.getenv "CROWD") or 200, limit // 5)
+
+local function descriptors() return #assert(fs.list "/proc/self/fd") end
+
+local function resident()
+  collectgarbage()
+  collectgarbage()
+  return collectgarbage "count"
+end
+
+-- Every way in which a client can behave that is not nice to a server.
+local WAYS = {
+  function(stream) stream:abort() end,
+  function(stream) stream:close() end,
+  function(stream)
+    stream:write "half a li"
+    stream:abort()
+  end,
+  function(stream)
+    stream:write "a line\nhalf"
+    stream:close()
+  end,
+  function(stream)
+    stream:write(("line\n"):rep(1000))
+    stream:abort()
+  end,
+  function(stream)
+    stream:finish()
+    stream:read(1)
+    stream:abort()
+  end,
+}
+
+t.it("leaves no descriptor, byte or task behind", { timeout = 300, real_time = true }, function()
+  local server
+  local function round(count)
+    local served, ended, heard = 0, 0, 0
+    server = assert(net.serve("127.0.0.1:0", { high_water = 65536 }, function(stream)
+      served = served + 1
+      local leaving <close> = setmetatable({}, { __close = function() ended = ended + 1 end })
+      for line in stream:lines { max = 4096 } do
+        if not stream:write(line, "\n", ("x"):rep(2000), "\n") then break end
+      end
+    end))
+    local where = server:address()
+    local group = rl.group()
+    for i = 1, count do
+      group:task(function()
+        local stream = assert(net.connect(where))
+        WAYS[i % #WAYS + 1](stream)
+      end)
+      group:task(function()
+        -- Asks for more than it reads, and reads now and then.
+        local stream <close> = assert(net.connect(where))
+        stream:queue(("line\n"):rep(40))
+        for _ = 1, 5 do
+          rl.sleep(0.02)
+          heard = heard + #(stream:read(1000) or "")
+        end
+      end)
+      if i % 100 == 0 then rl.sleep(0.01) end
+    end
+    group:wait()
+    t.eventually(function() return served == 2 * count and ended == served and server:connections() == 0 end)
+    t.truthy(heard > 0)
+    t.equal(server:stop(1), true)
+  end
+  -- The first round makes what is kept for good.
+  round(10)
+  local before, memory = descriptors(), resident()
+  round(CROWD)
+  t.eventually(function() return descriptors() <= before end)
+  server = nil
+  -- What a crowd has needed may be kept for the next, as the tables of coroutines are: but no stream, whose buffers have kilobytes.
+  t.truthy(resident() < memory + 50 + CROWD // 2, ("%d kB before, %d kB afterwards"):format(memory // 1, resident() // 1))
+end)

@@ -108,7 +108,7 @@ public final class Network {
     }
 
     /// Closes at once those that are closed, but not yet gone.
-    public func closeAllDraining() { for stream in draining { stream.timeToClose() } }
+    public func closeAllDraining() { for stream in draining { stream.timeToClose(isFinal: true) } }
 
     private func scheduleDraining() {
         guard drainTimer == nil, let first = draining.map(\.drainsUntil).min() else { return }

@@ -18,6 +18,7 @@ extension Stream {
         drainsUntil = network.loop.now + .nanoseconds(settings.linger)
         uncount()
         send()
+        drained = bytesWritten
         goOnClosing()
         guard state != .closed else { return }
         // In the background is in whatever mode; and while there is something to send, the loop runs for it.
@@ -90,8 +91,8 @@ extension Stream {
     func goOnClosing() {
         if state == .flushing {
             send()
-            let now = network.loop.now
-            guard unsent == 0 || outputFailure != nil || now >= drainsUntil else { return }
+            // The time that it has is the timer's business.
+            guard unsent == 0 || outputFailure != nil else { return }
             endOutputIfDue()
             network.stopDraining(self)
             // With the peer's end read there is nothing that could come any more; and without a socket no reset.
@@ -100,7 +101,7 @@ extension Stream {
             }
             state = .draining
             updateActivity()
-            drainsUntil = now + .nanoseconds(settings.drain)
+            drainsUntil = network.loop.now + .nanoseconds(settings.drain)
             drained = 0
         }
         guard state == .draining else { return }
@@ -117,8 +118,14 @@ extension Stream {
     }
 
     /// The time for what it is at is over.
-    func timeToClose() {
+    func timeToClose(isFinal: Bool = false) {
         network.stopDraining(self)
+        if !isFinal, state == .flushing, outputFailure == nil, unsent > 0, drained != bytesWritten {
+            // A peer that reads slowly has all the time that it needs.
+            drained = bytesWritten
+            drainsUntil = network.loop.now + .nanoseconds(settings.linger)
+            return network.drain(self)
+        }
         if state == .flushing {
             outputFailure = outputFailure ?? StreamFailure("ETIMEDOUT", "the peer does not read (\(subject))")
         }
@@ -128,8 +135,9 @@ extension Stream {
     /// The descriptor is closed.
     func endClosing() {
         network.stopDraining(self)
-        if state == .flushing, unsent > 0, transport == .socket { _ = net_set_reset(fdToClose) }
-        backing?.close(reset: false)
+        let isCut = state == .flushing && unsent > 0
+        if isCut, transport == .socket { _ = net_set_reset(fdToClose) }
+        backing?.close(reset: isCut)
         release()
     }
 

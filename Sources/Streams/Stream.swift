@@ -74,6 +74,7 @@ public final class Stream: RunLoop.EdgePort {
     /// Its TLS is not yet agreed on, and nobody was told that it is open.
     var isGreeting = false
     var isDraining = false
+    /// How much was sent when its time began, or, when all is sent, how much was thrown away.
     var drained = 0
     public let isTCP: Bool
     /// For the owner: how many reads and writes in a row did not have to wait.

@@ -84,8 +84,13 @@ function M.parts(request, settings, next_bytes)
       is_over = true
       return nil
     end
-    buffer = buffer:gsub("^[ \t]+", "")
-    while #buffer < 2 do more() end
+    -- Blanks, the end of the line, and two bytes that tell whether fields follow, in however many pieces they come.
+    local is_enough
+    repeat
+      buffer = buffer:gsub("^[ \t]+", "")
+      is_enough = #buffer >= 4 or #buffer >= 2 and buffer:sub(1, 2) ~= "\r\n"
+      if not is_enough then more() end
+    until is_enough
     if buffer:sub(1, 2) ~= "\r\n" then raise "EBADMSG: the form is not well-formed" end
     -- A part without fields has its empty line at once.
     if buffer:sub(3, 4) ~= "\r\n" then buffer = buffer:sub(3) end

@@ -179,7 +179,10 @@ local function run(connection, request)
   server.counts.bytes = server.counts.bytes + request.sent
   request.is_done = true
   if server.log then server.log(connection, request, request.status, request.sent, now() - request.began) end
-  finished(connection, request, keeps_alive and request.keeps_alive)
+  keeps_alive = keeps_alive and request.keeps_alive
+  -- A connection that is to be closed waits for a client that reads slowly, as long as one that stays.
+  if not keeps_alive and not connection.is_over then connection.stream:flush(server.idle_timeout > 0 and server.idle_timeout or nil) end
+  finished(connection, request, keeps_alive)
 end
 
 local function gone(connection)

@@ -15,7 +15,7 @@ local function has(program) return os.execute("command -v " .. program .. " >/de
 
 -- What scripts/test installs is there; elsewhere a test of a program that is missing says so.
 local function with(program, name, fn)
-  if has(program) then t.it(name, { timeout = 120 }, fn) else t.skip(name .. ": " .. program .. " is not installed", fn) end
+  if has(program) then t.it(name, { timeout = 120, real_time = true }, fn) else t.skip(name .. ": " .. program .. " is not installed", fn) end
 end
 
 local function file(name, text)

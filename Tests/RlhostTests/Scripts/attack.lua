@@ -3,6 +3,8 @@
 -- must live to say "survived", or end with a status of its own.
 --
 --   rlhost attack.lua SEED [CALLS [trace]]
+--
+-- With an odd seed a finalizer runs in each collection, and asks for objects while others are on their way to Lua.
 
 local seed, calls, traced = tonumber(arg and arg[1] or 1), tonumber(arg and arg[2] or 3000), arg and arg[3]
 math.randomseed(seed)
@@ -33,6 +35,13 @@ local function learn_all(prefix, t)
   end
 end
 learn_all("rl.", rl)
+
+-- Of the modules what touches neither files nor other machines; their objects' methods as soon as there are any.
+local net, json = require "runloop.net", require "runloop.json"
+learn_all("json.", json)
+learn("net.memory", net.memory)
+learn("net.pair", net.pair)
+learn("net.listener", function(options) return net.listener(options) end)
 
 local learned = {}
 local function keep(object)
@@ -161,7 +170,31 @@ local makers = {
     end, fixed[random(#fixed)])
   end,
   function() return rl.current() end,
+  function() return rl.condition() end,
+  function() return rl.channel(random(3)) end,
+  function() return rl.group() end,
+  function()
+    local a, b = net.memory()
+    keep(a)
+    rl.task(function() pcall(a.write, a, "text\n") pcall(a.read_line, a, { timeout = 0.01 }) act() end)
+    return b
+  end,
+  function()
+    local a, b = net.pair()
+    keep(a)
+    rl.task(function() pcall(b.write, b, "text\n") act() end)
+    return b
+  end,
 }
+
+local function arm()
+  setmetatable({}, { __gc = function()
+    if rl.now() > over then return end
+    arm()
+    pcall(makers[random(#makers)])
+    rl.current()
+  end })
+end
 
 -- They end the run of the whole, as they should; and waits without an end are for those who can be cancelled.
 local calm = { ["rl.run"] = true, ["loop:run"] = true, ["loop:run_until"] = true, ["loop:run_mode"] = true }
@@ -213,6 +246,7 @@ end
 rl.on_error(function() end)
 
 local function main()
+  if seed % 2 == 1 then arm() end
   for mode = 1, 2 do rl.current():add_common_mode(mode == 1 and "a" or "b") end
   for i = 1, calls do
     -- Errors of the attack's own, such as a stack that overflows while a value is made, are part of it.

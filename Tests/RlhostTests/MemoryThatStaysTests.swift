@@ -1,0 +1,40 @@
+import Foundation
+import Testing
+
+/// For each kind of object that a script can make: what was made, used and dropped leaves no memory behind.
+@Suite(
+    "Memory that stays",
+    .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer, "which keeps memory"))
+struct MemoryThatStaysTests {
+    private static let script = "scripts/benchmarks/stays.lua"
+
+    /// The kinds, as the script lists them, each with the number that takes a release build about a second.
+    private static let kinds: [(kind: String, count: Int)] = {
+        let lines = (try? Binary.run([script], directory: Binary.repository))?.output.split(separator: "\n") ?? []
+        return lines.compactMap { line in
+            guard let match = line.firstMatch(of: /^(.*?) +(\d+)$/), let count = Int(match.2) else { return nil }
+            return (String(match.1), count)
+        }
+    }()
+
+    @Test("all kinds are known")
+    func list() { #expect(Self.kinds.count > 30) }
+
+    /// `scripts/bench --stays` has more of each. A leak of a hundred bytes for each, or of one state in a hundred threads, is more than
+    /// what the sizes of tables and pools differ by.
+    @Test("a kind", arguments: kinds.map(\.kind))
+    func kind(_ kind: String) throws {
+        let usual = try #require(Self.kinds.first { $0.kind == kind }).count
+        let count = usual > 2000 ? usual / 2 : usual
+        try Binary.withDirectory { directory in
+            // For message ports.
+            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
+            let run = try Binary.run(
+                [Self.script, kind, "\(count)"], environment: ["XDG_RUNTIME_DIR": directory],
+                directory: Binary.repository,
+                timeout: 240)
+            let bytes = try #require(Int(run.output.trimmingCharacters(in: .whitespacesAndNewlines)), "\(run)")
+            #expect(bytes < 2_000_000, "\(bytes) bytes stay of \(count) of the kind \(kind)")
+        }
+    }
+}

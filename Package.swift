@@ -63,13 +63,15 @@ let package = Package(
         .target(name: "CTracing", exclude: ["page"], cSettings: c),
         .target(name: "Tracing", dependencies: ["Linux", "HTTP", "CTracing"], swiftSettings: swift),
         .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
+        // What the program does before Swift's runtime begins.
+        .target(name: "CProgram", cSettings: c),
         .executableTarget(
             name: "rlhost",
             dependencies: [
                 "Tracing", "LuaTracing", "LuaPrompt", "LuaTesting", "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops",
                 "Lua",
                 "RunLoops",
-                "LineEditor", "Linux",
+                "LineEditor", "Linux", "CProgram",
             ],
             swiftSettings: swift),
         .testTarget(

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/file.h>
 
@@ -52,6 +53,12 @@ void linux_print(int fd, const void *bytes, size_t length) {
   fflush(stream);
 }
 
+int linux_flush_output(int before) {
+  int error = fflush(stdout) == 0 ? before : errno;
+  // It was closed when we began, or nobody reads it any more: no news to whoever has seen to that.
+  return error == EBADF || error == EPIPE ? 0 : error;
+}
+
 // Closes a descriptor on the way out of a failure, whose error number stays.
 static int give_up(int fd) {
   int error = errno;
@@ -79,6 +86,13 @@ int linux_lock(int directory, const char *name) {
     int fd = openat(directory, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return -1;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return give_up(fd);
+      // Who clears away what the dead have left shares the lock, and is gone in a moment.
+      if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
+        close(fd);
+        sched_yield();
+        continue;
+      }
       if (errno == EWOULDBLOCK) errno = EADDRINUSE;
       return give_up(fd);
     }
@@ -90,6 +104,24 @@ int linux_lock(int directory, const char *name) {
       return fd;
     close(fd);
   }
+}
+
+int linux_begin_clearing(int directory) { return flock(directory, LOCK_EX | LOCK_NB); }
+
+void linux_end_clearing(int directory) { flock(directory, LOCK_UN); }
+
+void linux_clear(int directory, const char *name, const char *lock) {
+  int fd = openat(directory, lock, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;
+  struct stat ours, current;
+  // Nobody has it, and nobody can get it meanwhile.
+  if (flock(fd, LOCK_SH | LOCK_NB) == 0 && fstat(fd, &ours) == 0 && S_ISREG(ours.st_mode) &&
+      fstatat(directory, lock, &current, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == current.st_ino &&
+      ours.st_dev == current.st_dev) {
+    unlinkat(directory, name, 0);
+    unlinkat(directory, lock, 0);
+  }
+  close(fd);
 }
 
 void linux_remove(int directory, const char *name, linux_file_id id) {

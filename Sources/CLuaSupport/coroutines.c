@@ -1,6 +1,7 @@
 // What of Lua's `coroutine`, `os` and `print` the host replaces, and how it calls a chunk as lua does.
 #include "private.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 
@@ -177,6 +178,10 @@ static int os_execute(lua_State *L) {
   return count;
 }
 
+static _Atomic int print_error;
+
+int cl_print_error(void) { return print_error; }
+
 // print(...): as Lua's, but a line is written as a whole, whatever other threads print meanwhile.
 static int print(lua_State *L) {
   int count = lua_gettop(L);
@@ -192,7 +197,7 @@ static int print(lua_State *L) {
     fwrite(text, 1, length, out);
   }
   fwrite("\n", 1, 1, out);
-  fflush(out);
+  if (fflush(out) != 0) print_error = errno;
   funlockfile(out);
   return 0;
 }
@@ -227,14 +232,15 @@ void cl_replace_functions(lua_State *L) {
   host->catchers[1] = lua_tocfunction(L, -1);
   host->catchers[2] = co_resume;
   lua_pop(L, 4);
+  cl_replace_hooks(L);
 }
 
 // One of the host's own, in which tasks and callbacks run.
 static int p_new_thread(lua_State *L) {
   lua_State *thread = lua_newthread(L);
-  // Not the hook of whoever happens to run now.
-  cl_hook_new_thread(thread);
   *(uintptr_t *)lua_getextraspace(thread) |= 1;
+  // Not the hook of whoever happens to run now.
+  cl_set_usual_hook(thread);
   return 1;
 }
 

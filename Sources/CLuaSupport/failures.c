@@ -15,6 +15,22 @@ static void say_to_scratch(lua_State *L, const char *text) {
   write_to_scratch(L, text);
 }
 
+// What an error value says of itself is the script's to say, and runs on the main coroutine, whichever task has failed: that is where
+// a signal finds it.
+static int call_aside(lua_State *L, lua_CFunction function, int arguments, int results) {
+  cl_host *host = cl_host_of(L);
+  lua_State *running = host->running;
+  cl_resumption *resumption = host->resumption;
+  if (L == host->main) {
+    host->running = NULL;
+    host->resumption = NULL;
+  }
+  int status = cl_call_protected(L, function, arguments, results);
+  host->running = running;
+  host->resumption = resumption;
+  return status;
+}
+
 // Pushes what an error value, at 1, says; whether it wants a traceback behind it.
 static int push_message(lua_State *L) {
   if (lua_type(L, 1) == LUA_TSTRING || lua_type(L, 1) == LUA_TNUMBER) {
@@ -45,7 +61,7 @@ size_t cl_explain(lua_State *L, lua_State *from) {
   lua_pushvalue(from, -1);
   if (from != L) lua_xmove(from, L, 1);
   lua_pushlightuserdata(L, from);
-  if (cl_call_protected(L, p_explain, 2, 2) != LUA_OK) {
+  if (call_aside(L, p_explain, 2, 2) != LUA_OK) {
     say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "error in error handling");
     lua_pop(L, 1);
     return host->length;
@@ -85,7 +101,7 @@ void cl_to_text(lua_State *L, int index) {
     return;
   }
   lua_pushvalue(L, index);
-  if (cl_call_protected(L, p_to_text, 1, 1) == LUA_OK)
+  if (call_aside(L, p_to_text, 1, 1) == LUA_OK)
     text_to_scratch(L, -1);
   else
     say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "(an error while describing a value)");
@@ -167,6 +183,7 @@ static int explain(lua_State *L) {
 }
 
 static int after_chunk(lua_State *L, int status, lua_KContext first) {
+  cl_chunk_runs(L, 0);
   if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(L) - (int)first + 1;
   int text = lua_gettop(L);
   lua_pushlightuserdata(L, (void *)&failure_mark);
@@ -190,6 +207,7 @@ static int run_chunk(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_pushcclosure(L, explain, 1);
   lua_insert(L, HANDLER);
+  cl_chunk_runs(L, 1);
   int status = lua_pcallk(L, lua_gettop(L) - 3, LUA_MULTRET, HANDLER, TABLE + 1, after_chunk);
   return after_chunk(L, status, TABLE + 1);
 }

@@ -67,13 +67,14 @@ void cl_guard(lua_State *L, lua_CFunction raise) {
   guard.is_open = found < 0;
   guard.until = now() + GUARD_SECONDS;
   guard.raise = raise;
-  lua_sethook(L, cl_is_guarding ? cl_on_guarded_call : NULL, cl_is_guarding ? LUA_MASKCALL : 0, 0);
+  if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
+  else cl_set_usual_hook(L);
 }
 
 void cl_on_guarded_call(lua_State *L, lua_Debug *debug) {
   if (!cl_is_guarding || now() > guard.until) {
     cl_is_guarding = 0;
-    lua_sethook(L, NULL, 0, 0);
+    cl_set_usual_hook(L);
     return;
   }
   lua_Debug caller;

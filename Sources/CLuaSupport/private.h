@@ -44,8 +44,20 @@ void cl_run_program(lua_State *L, const char *p, const char *end, int objects);
 void cl_decode_scratch(lua_State *L);
 /// Pushes the table of what crosses by name: from the value to its module's name and the way from there, separated by NUL.
 void cl_push_names(lua_State *L);
-/// Sets the hook of a new coroutine of the host's: that of a running line count, or none.
-void cl_hook_new_thread(lua_State *L);
+/// Sets the hook that a coroutine has if nobody wants anything of it in particular: that of a running line count, that of all tasks,
+/// or none.
+void cl_set_usual_hook(lua_State *L);
+/// Has lines and calls counted by a hook, which coroutines have that are made from now on; NULL: no more.
+void cl_count_with(lua_Hook hook);
+/// A hook takes the place of a coroutine's own at its next instruction, in a signal handler too; `guard` is none of the script's either.
+void cl_displace_hook(lua_State *L, lua_Hook hook, lua_Hook guard);
+/// The coroutine's own is back in its place; or forgotten.
+void cl_give_hook_back(lua_State *L);
+void cl_forget_hook(void);
+/// A coroutine of the host's runs a chunk, from now on or not any more: the hooks it sets are for all.
+void cl_chunk_runs(lua_State *L, int runs);
+/// Puts the host's own functions into the library `debug`, which is open.
+void cl_replace_hooks(lua_State *L);
 
 /// Puts the host's own functions into the libraries, which are open.
 void cl_replace_functions(lua_State *L);

@@ -26,6 +26,8 @@ static volatile sig_atomic_t pending;
 static int is_ending;
 // The script has something to do before it ends: nothing is interrupted by the first signal.
 static volatile sig_atomic_t is_deferring;
+// The text of the script is being read.
+static volatile sig_atomic_t is_reading;
 // What runs is to be interrupted, by whom- or whatever.
 static int is_to_interrupt;
 
@@ -73,20 +75,12 @@ static int take_entry_interrupt(void) {
 
 // The handler -----------------------------------------------------------------------------------------------------------
 
-// The script's own hook, where ours is.
-static _Thread_local struct {
-  lua_State *thread;
-  lua_Hook hook;
-  int mask, count;
-} displaced;
-
 // Runs in Lua, at the first instruction after the signal.
 static void on_hook(lua_State *L, lua_Debug *debug) {
   (void)debug;
   if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
-  else if (displaced.thread == L) lua_sethook(L, displaced.hook, displaced.mask, displaced.count);
-  else lua_sethook(L, NULL, 0, 0);
-  displaced.thread = NULL;
+  else cl_give_hook_back(L);
+  cl_forget_hook();
   if (cancelled_host) {
     if (cancel_pending) {
       cancel_pending = 0;
@@ -113,17 +107,7 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
   if (is_told || is_asked || is_ending || ends_entry) interrupt(L);
 }
 
-static void hook(lua_State *L) {
-  // All of these are safe in a signal handler.
-  lua_Hook own = lua_gethook(L);
-  if (own && own != on_hook && own != cl_on_guarded_call) {
-    displaced.hook = own;
-    displaced.mask = lua_gethookmask(L);
-    displaced.count = lua_gethookcount(L);
-    displaced.thread = L;
-  }
-  lua_sethook(L, on_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
-}
+static void hook(lua_State *L) { cl_displace_hook(L, on_hook, cl_on_guarded_call); }
 
 void cl_pass_interrupt(cl_host *host, lua_State *L) {
   if (host == cancelled_host) {
@@ -141,9 +125,13 @@ static void (*last_words)(void);
 void cl_set_last_words(void (*function)(void)) { last_words = function; }
 
 // SIGTERM is to end a program that is inside C code as if that were lua: what has not noticed it after a second is ended by
-// it. Code that has been interrupted and goes on is interrupted again each second, and has thirty.
-enum { PATIENCE_SECONDS = 1, PATIENCE_TIMES = 30 };
+// it. Code that has been interrupted and goes on is interrupted again each second, and has thirty; but three if whoever sent the
+// signal sends another. One SIGINT only asks, and code may catch it and go on; the second one is as urgent as under lua.
+enum { PATIENCE_SECONDS = 1, PATIENCE_TIMES = 30, INSISTENCE_TIMES = 3, INSISTENCE_SECONDS = 60 };
 static int patience;
+// How many signals that are to end it have come for code that has not returned since, as far as we know; which, and when.
+static int insistence, insisting;
+static time_t insisted;
 
 static void wait_patiently(void) {
   static timer_t timer;
@@ -164,13 +152,30 @@ static void end_by(int number) {
   raise(number);
 }
 
+static void insist(int number) {
+  struct timespec present;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &present);
+  insistence = insistence && present.tv_sec - insisted < INSISTENCE_SECONDS ? insistence + 1 : 1;
+  insisted = present.tv_sec;
+  insisting = number;
+  patience = 0;
+  if (number == SIGTERM || insistence > 1) wait_patiently();
+}
+
 static void lose_patience(void) {
   cl_host *host = signal_host;
-  if (!noted[SIGTERM]) return;
-  if (pending || !host) return end_by(SIGTERM);
-  if (signal_is_waiting() || is_deferring) return wait_patiently();
-  if (++patience >= PATIENCE_TIMES) return end_by(SIGTERM);
+  int number = noted[SIGTERM] ? SIGTERM : insistence > 1 ? insisting : 0;
+  if (!number) return;
+  if (!host) return end_by(number);
+  // The loop has it: it is told of signals by itself.
+  int is_waiting = signal_is_waiting();
+  if (is_waiting) insistence = 0;
+  if (!noted[SIGTERM] && (is_waiting || is_deferring)) return;
+  if (pending) return end_by(number);
+  if (is_waiting || is_deferring) return wait_patiently();
+  if (++patience >= (insistence > 1 ? INSISTENCE_TIMES : PATIENCE_TIMES)) return end_by(number);
   pending = 1;
+  if (number == SIGINT) is_to_interrupt = 1;
   lua_State *L = cl_innermost(host);
   if (L) hook(L);
   wait_patiently();
@@ -189,6 +194,8 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     errno = saved;
     return;
   }
+  // Lua goes on reading as if nothing had come; and lua itself has no handler yet.
+  if (is_reading && (number == SIGINT || number == SIGTERM)) end_by(number);
   // Twice, and nobody has listened: as without a handler.
   if (noted[number] && (pending || is_deferring) && (number == SIGINT || number == SIGTERM)) end_by(number);
   noted[number] = 1;
@@ -197,10 +204,9 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     pending = 1;
     lua_State *L = cl_innermost(host);
     if (L) hook(L);
-    if (number == SIGTERM) {
-      patience = 0;
-      wait_patiently();
-    }
+    if (number == SIGINT || number == SIGTERM) insist(number);
+  } else {
+    insistence = 0;
   }
   if (number != SIGPIPE) signal_notify();
   errno = saved;
@@ -316,6 +322,11 @@ void cl_end_cancelling(void) {
 
 void cl_cancel_running(uintptr_t thread) { pthread_kill((pthread_t)thread, SIGURG); }
 
+void cl_read_script(int reads) {
+  // A prompt has better things to do than to end when one takes back the reading of a file.
+  is_reading = reads && !last_words;
+}
+
 void cl_defer_signals(int defers) { is_deferring = defers; }
 
 // Any thread may call it: has the host's thread look for what others want. Returns 0 if signals are not for that host.
@@ -354,6 +365,7 @@ void cl_hand_interrupt_over(cl_host *host) { hook_running(host); }
 void cl_forget_interrupts(void) {
   is_ending = is_to_interrupt = 0;
   cl_is_guarding = 0;
+  insistence = 0;
   pending = 0;
   if (signal_host && signal_host->main) cl_prepare_failures(signal_host->main);
 }

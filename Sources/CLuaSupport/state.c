@@ -78,7 +78,7 @@ cl_host *cl_open(void *swift) {
       *(cl_host **)lua_getextraspace(host->main) = host;
       lua_atpanic(host->main, panic);
       lua_setwarnf(host->main, warn_off, host->main);
-      cl_hook_new_thread(host->main);
+      cl_set_usual_hook(host->main);
       if (cl_call_protected(host->main, p_prepare, 0, 0) == LUA_OK) return host;
       lua_close(host->main);
     }

@@ -15,18 +15,16 @@ static lua_State *hooked;
 static void (*watch_notify)(void);
 static int (*watch_is_waiting)(void);
 static volatile sig_atomic_t time_is_over;
-// Whether the lines that run are counted, in all states.
-static atomic_int is_counting;
 
 static void on_time_over(lua_State *L, lua_Debug *debug) {
   (void)debug;
-  cl_hook_new_thread(L);
+  cl_set_usual_hook(L);
   luaL_error(L, "the test takes too long");
 }
 
 static void on_stuck(lua_State *L, lua_Debug *debug) {
   (void)debug;
-  cl_hook_new_thread(L);
+  cl_set_usual_hook(L);
   luaL_error(L, "nothing is left that could end this run");
 }
 
@@ -76,7 +74,7 @@ void cl_watch(cl_host *host, double seconds, void (*notify)(void), int (*is_wait
   if (seconds > 0) return;
   watched = NULL;
   // Nobody must run into it later.
-  if (hooked) cl_hook_new_thread(hooked);
+  if (hooked) cl_set_usual_hook(hooked);
   hooked = NULL;
 }
 
@@ -183,14 +181,9 @@ static void on_event(lua_State *L, lua_Debug *debug) {
   pthread_mutex_unlock(&counting);
 }
 
-void cl_hook_new_thread(lua_State *L) {
-  if (atomic_load_explicit(&is_counting, memory_order_relaxed)) lua_sethook(L, on_event, LUA_MASKLINE | LUA_MASKCALL, 0);
-  else lua_sethook(L, NULL, 0, 0);
-}
-
 void cl_count_lines(lua_State *L, int on) {
-  if (on >= 0) atomic_store(&is_counting, on);
-  cl_hook_new_thread(L);
+  if (on >= 0) cl_count_with(on ? on_event : NULL);
+  cl_set_usual_hook(L);
 }
 
 void cl_take_lines(void *context, void (*each)(void *context, const char *source, int64_t what, uint64_t count)) {

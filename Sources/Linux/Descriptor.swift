@@ -107,6 +107,15 @@ package final class Descriptor: Sendable {
         linux_print(number, bytes.baseAddress, bytes.count)
     }
 
+    /// Writes out what C's standard output has buffered. Returns why something that was printed is lost; nil if nothing is, or if
+    /// nobody wants it: a reader that has gone, an output that was closed from the start.
+    ///
+    /// - Parameter error: with which something could not be written before, or 0.
+    package static func flushOutput(after error: Int32) -> SystemError? {
+        let number = linux_flush_output(error)
+        return number == 0 ? nil : SystemError("write", errno: number)
+    }
+
     /// Fills the places of standard descriptors that are closed, so that no file opened later gets their numbers, and what is
     /// meant for the standard output ends up in it. Reading and writing there goes on to fail with EBADF.
     package static func keepStandardOnes() { linux_keep_standard_descriptors() }

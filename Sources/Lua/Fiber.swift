@@ -225,6 +225,7 @@ extension Interpreter {
         let outer = running
         let outerThread = host.pointee.running
         let outerResumption = host.pointee.resumption
+        if host.pointee.has_hooks != 0 { cl_hook_task(fiber.thread, fiber.state == .waiting ? 1 : 0) }
         running = fiber
         host.pointee.running = fiber.thread
         host.pointee.resumption = nil

@@ -11,6 +11,9 @@ extension Interpreter {
     /// Leaves a file's code as a function on the main stack; nil: that of standard input.
     public final func pushCode(ofFile path: String?) -> Bool {
         host.pointee.is_unreadable = 0
+        // Lua goes on reading whatever comes; and lua itself has no handler for signals yet.
+        cl_read_script(1)
+        defer { cl_read_script(0) }
         return (path.map { $0.withAnyCString { cl_load_file(main, $0) } } ?? cl_load_file(main, nil)) == LUA_OK
     }
 

@@ -9,7 +9,7 @@ extension Interpreter {
         if let fiber = pool {
             pool = fiber.next
             idle -= 1
-            mostInUse = max(mostInUse, fibers.count - idle)
+            if idle < leastIdle { leastIdle = idle }
             fiber.state = .running
             fiber.number = taken
             return fiber
@@ -26,7 +26,7 @@ extension Interpreter {
         fiber.state = .running
         fiber.number = taken
         fibers.append(fiber)
-        mostInUse = max(mostInUse, fibers.count)
+        leastIdle = 0
         return fiber
     }
 
@@ -54,6 +54,8 @@ extension Interpreter {
     /// - Returns: how many it has freed, and whether it is to be called again soon.
     public final func shrinkPool() -> (freed: Int, isLarge: Bool) {
         var freed = 0
+        // Fibers are made when none is idle: so this holds for those made meanwhile, too.
+        mostInUse = max(mostInUse, fibers.count - leastIdle)
         while idle > max(Self.poolSize, mostInUse), let fiber = pool {
             pool = fiber.next
             idle -= 1
@@ -61,6 +63,7 @@ extension Interpreter {
             free(fiber)
         }
         mostInUse = max(mostInUse / 2, fibers.count - idle)
+        leastIdle = idle
         isPoolLarge = idle > Self.poolSize
         return (freed, isPoolLarge)
     }

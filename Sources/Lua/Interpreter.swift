@@ -18,13 +18,15 @@ open class Interpreter {
     public final var current: Fiber? { running }
     final var running: Fiber?
     /// How many tasks run, one inside the other.
-    final var depth = 0
+    package internal(set) final var depth = 0
     final var pool: Fiber?
     final var fibers: [Fiber] = []
     /// How many of them are in the pool.
     final var idle = 0
-    /// How many of them were in use at once, lately.
+    /// How many of them were in use at once before `shrinkPool` was last called, or half of those before that.
     final var mostInUse = 0
+    /// How many were in the pool since then, when it had the fewest.
+    final var leastIdle = 0
     /// How often one was taken.
     final var taken = 0
     final var isPoolLarge = false

@@ -1,3 +1,5 @@
+// For what it does before `main`.
+import CProgram
 import Glibc
 import Linux
 import LuaHTTP

@@ -42,7 +42,10 @@ final class Session {
         if status == host.endingStatus || status == nil, let signal, host.endingStatus == 128 + signal {
             System.die(by: signal)
         }
-        return status ?? host.endingStatus ?? 0
+        let own = status ?? host.endingStatus ?? 0
+        guard own == 0, let loss = Descriptor.flushOutput(after: Interpreter.printError) else { return own }
+        Program.report("cannot write standard output: \(loss)")
+        return 1
     }
 
     /// An exit status, or nil when all went well.
@@ -175,6 +178,8 @@ final class Session {
             while result == .finished, !task.hasEnded, LuaHost.hasThreads, ending == nil {
                 if !host.runUntilThreadsEnd() { result = .stopped }
             }
+            // What the last of them has sent before it ended.
+            if result == .finished, !task.hasEnded, LuaHost.hadThreads, ending == nil { result = host.loop.run() }
             if let status = ending { return status }
             if !task.hasEnded, result == .finished { return neverEnded(task) }
         }
@@ -210,6 +215,11 @@ final class Session {
         while LuaHost.hasThreads {
             host.reportFailures()
             _ = host.runUntilThreadsEnd()
+            if let status = ending { return status }
+        }
+        if LuaHost.hadThreads {
+            // What the last of them has sent before it ended.
+            _ = host.loop.run()
             if let status = ending { return status }
         }
         host.reportFailures()

@@ -44,6 +44,63 @@ import Testing
         #expect(result.status == 143)
     }
 
+    @Test(arguments: [
+        """
+        local function nest()
+          local timer = rl.timer { interval = 100, callback = nest }
+          rl.current():add(timer)
+          timer:fire()
+        end
+        rl.after(0, nest)
+        """,
+        """
+        local function add()
+          rl.current():add(rl.source { perform = function() end, schedule = add })
+        end
+        rl.after(0, add)
+        """,
+    ])
+    func `callbacks nested until the stack is full are an error that the handler gets`(script: String) throws {
+        let run = try Binary.run([
+            "-e",
+            """
+            rl.on_error(function(e) print((tostring(e):gsub("^.*C stack", "C stack"))) end)
+            \(script)
+            rl.after(0.05, function() print 'others alive' os.exit(0) end)
+            """,
+        ])
+        #expect(run.output == "C stack overflow\nothers alive\n" && run.status == 0, "\(run)")
+    }
+
+    @Test func `what is printed and cannot be written is no success`() throws {
+        for script in ["print(1)", "io.write(1)", "rl.after(0, print, 1)"] {
+            let run = try Binary.shell("$RLHOST -e \"\(script)\" > /dev/full")
+            #expect(run.status == 1, "\(run)")
+            #expect(run.errors == "rlhost: cannot write standard output: ENOSPC: no space left on device\n")
+        }
+        for closed in [">&-", "| true"] {
+            #expect(try Binary.shell("$RLHOST -e 'print(1)' \(closed)").errors == "")
+        }
+    }
+
+    /// From what a process needs at least to what is enough: somewhere between, each allocation is once the first that fails.
+    @Test(.disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))
+    func `a process that has no memory to begin with says so`() throws {
+        let run = try Binary.shell(
+            """
+            enough=4000
+            until (ulimit -v $enough; "$RLHOST" -e 'x = 1') 2> /dev/null || [ $enough -gt 400000 ]; do enough=$((enough + 400)); done
+            least=$((enough - 1600))
+            while [ $least -lt $enough ]; do
+              (ulimit -v $least; exec "$RLHOST" -e 'x = 1') 2> errors; status=$?
+              # Killed by the kernel, or refused by the loader, before the first line of ours.
+              if [ $status -gt 128 ] && [ $status -ne 139 ] && ! grep -q . errors; then echo "$least: $status"; fi
+              least=$((least + 20))
+            done
+            """, directory: NSTemporaryDirectory(), timeout: 120)
+        #expect(run.output == "" && run.status == 0, "\(run)")
+    }
+
     @Test func `an interruption in a coroutine of the script's own is one`() throws {
         let process = try Binary.Process([
             "-e",

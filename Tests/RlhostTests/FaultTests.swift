@@ -43,6 +43,21 @@ struct FaultTests {
         #expect(result.errors.components(separatedBy: "tries again").count == 2, "\(result)")
     }
 
+    @Test("a kernel that tells of more events than there is room for is not believed")
+    func lies() throws {
+        let script = """
+            local rl = require "runloop"
+            local ends = {}
+            local port = rl.fd_port { fd = io.popen "echo there", callback = function(port) print "ready" port:invalidate() end }
+            rl.current():add(port)
+            rl.run { timeout = 5, mode = "default" }
+            """
+        for count in [65, 4096, 1_000_000] {
+            let result = try run(script, ["FAULT": "epoll_wait:\(count):1:1000"])
+            #expect(result.output == "ready\n" && result.status == 0, "\(result)")
+        }
+    }
+
     /// Whatever fails, a program ends by itself, and not by a signal.
     @Test("calls that fail at random neither crash nor hang", arguments: 0..<12)
     func random(number: UInt64) throws {

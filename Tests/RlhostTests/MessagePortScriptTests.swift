@@ -269,4 +269,111 @@ struct MessagePortScriptTests {
         #expect(
             server.errors.contains("message port \"server\": cannot accept a connection, and tries again: Too many"))
     }
+
+    @Test("nothing stays of a name: at os.exit, and of who was killed when the next one takes a name")
+    func leftovers() throws {
+        try Binary.withDirectory { directory in
+            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
+            let environment = ["XDG_RUNTIME_DIR": directory]
+            func names() throws -> [String] {
+                try FileManager.default.contentsOfDirectory(atPath: directory + "/rlhost").sorted()
+            }
+            let exits = try Binary.run(
+                [
+                    "-e",
+                    """
+                    port = rl.message_port { name = 'exits', callback = print }
+                    other = rl.thread(function() return require 'runloop'.message_port { name = 'of a thread', callback = print }:name() end)
+                    print(other:join())
+                    os.exit(0)
+                    """,
+                ], environment: environment)
+            #expect(exits.output == "true\tof a thread\n" && exits.status == 0, "\(exits)")
+            #expect(try names() == [])
+            // Whoever lives keeps what is his; a child that was forked takes nothing away.
+            let alive = try Binary.Process(
+                [
+                    "-e",
+                    "rl.message_port { name = 'alive', callback = print, modes = 'default' } print 'ready' io.flush()",
+                ],
+                environment: environment)
+            #expect(alive.waitForOutput("ready"))
+            let killed = (0..<3).map { number in
+                "rl.message_port { name = 'killed \(number)', callback = print } print 'ready' io.flush() rl.sleep(60)"
+            }
+            for script in killed {
+                let process = try Binary.Process(["-e", script], environment: environment)
+                #expect(process.waitForOutput("ready"))
+                process.signal(SIGKILL)
+                _ = process.finish()
+            }
+            #expect(try names().contains("killed 2"))
+            let next = try Binary.run(
+                [
+                    "-e",
+                    """
+                    local port = assert(rl.message_port { name = 'next', callback = print })
+                    assert(rl.message_port { name = 'killed 1', callback = print })
+                    assert(rl.remote_port 'alive')
+                    """,
+                ], environment: environment)
+            #expect(next.status == 0, "\(next)")
+            #expect(try names() == [".alive.lock", "alive"])
+            alive.signal(SIGTERM)
+            _ = alive.finish()
+            #expect(try names() == [])
+        }
+    }
+
+    @Test("many that clear away and take names at the same time get all that are free")
+    func clearing() throws {
+        try Binary.withDirectory { directory in
+            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
+            let environment = ["XDG_RUNTIME_DIR": directory]
+            for round in 0..<3 {
+                let processes = try (0..<8).map { number in
+                    try Binary.Process(
+                        [
+                            "-e",
+                            """
+                            assert(rl.message_port { name = 'n\((number + round) % 8)', callback = print })
+                            print(#arg)
+                            io.flush()
+                            require 'runloop'.sleep(0.2)
+                            os.execute('kill -9 ' .. io.open '/proc/self/stat':read 'n')
+                            """,
+                        ], environment: environment)
+                }
+                for process in processes {
+                    let result = process.finish(timeout: 30)
+                    #expect(result.errors == "" && result.signal == SIGKILL, "\(result)")
+                }
+            }
+        }
+    }
+
+    @Test(
+        "a remote port that was invalidated keeps no buffers until it is collected",
+        .disabled(if: Binary.isUnderAddressSanitizer))
+    func buffers() throws {
+        _ = try withServer { environment in
+            let script = """
+                local function resident() return tonumber(io.open "/proc/self/status":read "a":match "VmRSS:%s*(%d+)") end
+                local function once()
+                  local port = assert(rl.remote_port "server")
+                  assert(port:request(1, "a") == "A")
+                  port:invalidate()
+                  return port
+                end
+                local kept = {}
+                for i = 1, 20 do kept[i] = once() end
+                local before = resident()
+                for i = 21, 320 do kept[i] = once() end
+                print(resident() - before < 6000 or resident() - before)
+                rl.remote_port "server":send(0)
+                """
+            let result = try Binary.run(["-e", script], environment: environment)
+            #expect(result.output == "true\n", "\(result)")
+        }
+    }
 }

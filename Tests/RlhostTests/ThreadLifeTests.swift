@@ -1,3 +1,5 @@
+import LuaRunLoops
+import RunLoops
 import Testing
 
 @Suite("How long threads live")
@@ -130,5 +132,15 @@ struct ThreadLifeTests {
             run.output
                 == "next\ttrue\nfalse\tpool:run: the pool is closed\n",
             "\(run)")
+    }
+
+    @Test("a run that waits for threads is over where the last one has ended just before", .timeLimit(.minutes(1)))
+    func lastThread() throws {
+        let world = try LuaWorld()
+        // What it has sent before is served.
+        var served = false
+        world.loop.perform { served = true }
+        #expect(world.host.runUntilThreadsEnd([]))
+        #expect(served)
     }
 }

@@ -36,6 +36,10 @@ void linux_keep_standard_descriptors(void);
 /// up.
 int linux_write_all(int fd, const void *bytes, size_t length);
 
+/// Writes out what C's standard output has buffered. Returns why something that was printed is lost, an error number, or 0.
+/// `before`: the error of an earlier attempt, or 0.
+int linux_flush_output(int before);
+
 /// Writes all of it to C's standard output (1) or standard error, through their buffers, and flushes.
 void linux_print(int fd, const void *bytes, size_t length);
 
@@ -50,5 +54,10 @@ int linux_open_private_directory(const char *path, int make, uint32_t *owner, ui
 /// Takes the exclusive lock that a file stands for, until the descriptor is closed or the process ends. EADDRINUSE: somebody
 /// has it.
 int linux_lock(int directory, const char *name);
+/// Between these two nobody else clears the directory. -1: somebody else does so now.
+int linux_begin_clearing(int directory);
+void linux_end_clearing(int directory);
+/// Removes a name and its lock file, if nobody has the lock.
+void linux_clear(int directory, const char *name, const char *lock);
 /// Removes a file, if it is still this one.
 void linux_remove(int directory, const char *name, linux_file_id id);

@@ -134,6 +134,9 @@ struct cl_host {
   void *thread;                            ///< whose slabs these are: see cl_this_thread
   void *returned;                          ///< atomic: blocks that other threads have given back, each beginning with the address of the next
   uint32_t cancelled;  ///< anchors the error value by which Lua code is cancelled, or 0
+  int has_hooks;       ///< a script has set a hook: see cl_hook_task
+  int hook_mask, hook_count;  ///< of the hook that holds for all tasks; 0: there is none
+  lua_CFunction sethook_function, gethook_function;  ///< Lua's own
   int closing;         ///< finalizers run for the last time: every call of the API raises
   int warns;           ///< Lua's warnings are on
   int tells_calls;     ///< whether a call of a missing method can be told from a question for it: 1, -1, or 0: not tried yet
@@ -143,9 +146,9 @@ struct cl_host {
 cl_host *cl_open(void *swift);
 void cl_close(cl_host *host);
 void cl_free(cl_host *host);
-// The lowest bit marks the coroutines of the host's own.
+// The lowest bit marks the coroutines of the host's own; the next one those of them that run a chunk.
 static inline cl_host *cl_host_of(lua_State *L) {
-  return (cl_host *)(*(uintptr_t *)lua_getextraspace(L) & ~(uintptr_t)1);
+  return (cl_host *)(*(uintptr_t *)lua_getextraspace(L) & ~(uintptr_t)3);
 }
 /// Whether a coroutine is one in which the host runs tasks and callbacks.
 static inline int cl_is_fiber(lua_State *L) { return (int)(*(uintptr_t *)lua_getextraspace(L) & 1); }
@@ -270,6 +273,10 @@ lua_State *cl_innermost(cl_host *host);
 /// valid until the next call on the same thread.
 const char *cl_blocker(lua_State *L);
 
+/// While `has_hooks` is set, before a coroutine of the host's is resumed: gives it the hook that it is to have. One that begins has
+/// none but that of all, one that goes on keeps its own.
+void cl_hook_task(lua_State *L, int goes_on);
+
 /// What `lua -v` says.
 static inline const char *cl_copyright(void) { return LUA_COPYRIGHT; }
 static inline const char *cl_release(void) { return LUA_RELEASE; }
@@ -288,6 +295,8 @@ int cl_push_module_text(lua_State *L, const char *name);
 /// Adds to this thread's count of objects, for tests; returns the count.
 int cl_live_objects(int change);
 
+/// The error number with which `print` could not write what it was given, the last time; 0: it always could. From any thread.
+int cl_print_error(void);
 _Noreturn void cl_exit(int status);
 /// realpath(3): NULL, or a text for cl_free_text.
 char *cl_real_path(const char *path);
@@ -319,6 +328,8 @@ void cl_end_cancelling(void);
 /// Any thread may call it while that one accepts it: Lua code that runs there raises what `host->cancelled` anchors, and once more
 /// if it catches that in a loop.
 void cl_cancel_running(uintptr_t thread);
+/// The text of a script is being read, or not any more: signals that end the process do so at once.
+void cl_read_script(int reads);
 /// Whether SIGINT and SIGTERM are only noted, and interrupt nothing; a second one ends the process.
 void cl_defer_signals(int defers);
 /// Takes the note of a signal; whether there was one.

@@ -3,29 +3,32 @@ internal import RunLoops
 
 /// The texts that callbacks get, anchored when `runloop` is opened: making one may fail, and a callback is no place for that.
 struct CallbackTexts {
-    private var slots: [UInt32] = []
+    // Not in arrays: nothing is counted, and nothing made at first use is asked for, on the way to a callback.
+    private var ofEvents = InlineArray<16, UInt32>(repeating: 0)
+    private var ofActivities = InlineArray<8, UInt32>(repeating: 0)
+    /// What a wait answers behind nil when its time is over.
+    private(set) var timedOut: UInt32 = 0
 
-    private static let activities = Activities.names.map(\.name.description)
-    private static let events = (0..<16).map { Events.text(.init(rawValue: $0)) }
-    private static let all = activities + events + ["timed out"]
-    private static let joined = all.flatMap { Array($0.utf8CString) }
+    private static func all() -> [String] {
+        (0..<16).map { Events.text(.init(rawValue: $0)) } + Activities.names.map(\.name.description) + ["timed out"]
+    }
 
-    var areMade: Bool { !slots.isEmpty }
+    var areMade: Bool { timedOut != 0 }
 
     /// Returns false when memory is out.
     mutating func make(_ host: LuaHost) -> Bool {
-        guard slots.isEmpty else { return true }
-        guard let slots = host.anchor(texts: Self.joined, count: Self.all.count) else { return false }
-        self.slots = slots
+        guard !areMade else { return true }
+        let all = Self.all()
+        guard let slots = host.anchor(texts: all.flatMap { Array($0.utf8CString) }, count: all.count) else {
+            return false
+        }
+        for number in ofEvents.indices { ofEvents[number] = slots[number] }
+        for (number, _) in Activities.names.enumerated() { ofActivities[number] = slots[ofEvents.count + number] }
+        timedOut = slots[all.count - 1]
         return true
     }
 
-    /// What a wait answers behind nil when its time is over.
-    var timedOut: UInt32 { slots[Self.activities.count + Self.events.count] }
-
-    func slot(of events: RunLoop.FDPort.Events) -> UInt32 {
-        slots[Self.activities.count + Int(events.rawValue) % Self.events.count]
-    }
+    func slot(of events: RunLoop.FDPort.Events) -> UInt32 { ofEvents[Int(events.rawValue) & 15] }
 
     /// Pushes its text in a fiber that runs a callback.
     func push(_ events: RunLoop.FDPort.Events, onto stack: Stack) { stack.pushAnchored(slot(of: events)) }
@@ -33,6 +36,6 @@ struct CallbackTexts {
     /// Pushes its text in a fiber that runs a callback.
     func push(_ activity: RunLoop.Activity, onto stack: Stack) {
         let place = Activities.names.firstIndex { $0.activity == activity } ?? 0
-        stack.pushAnchored(slots[place])
+        stack.pushAnchored(ofActivities[place])
     }
 }

@@ -54,6 +54,24 @@ extension LuaHost {
         onUncaught(self, failure)
     }
 
+    /// So deep in callbacks within callbacks a handler might find no room: Lua stops after two hundred C functions, and each
+    /// level has up to three.
+    static let deepestReport = 50
+
+    /// Has the handler called in the next pass, when the callbacks around have ended. Returns false if there is none, or no memory.
+    func reportLater(_ failure: Failure, of fiber: Fiber) -> Bool {
+        guard existingPart(ErrorHandler.self)?.function ?? 0 != 0, case let value = anchor(fiber.thread, -1), value != 0
+        else { return false }
+        loop.perform { [unowned(unsafe) loop] in
+            guard let host = loop.userInfo as? LuaHost, host.stack.reserve(2) else { return }
+            defer { host.release(value) }
+            host.push(host.stack, slot: value)
+            host.report(failure, of: host.stack)
+            host.stack.pop()
+        }
+        return true
+    }
+
     /// An error that is found where no Lua code runs, or in another thread.
     func report(_ failure: Failure) { report(failure, of: nil) }
 

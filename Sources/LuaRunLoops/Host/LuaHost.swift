@@ -61,6 +61,7 @@ public final class LuaHost: Interpreter {
 
     public override func exits(_ status: Int32, closes: Bool) {
         if closes { close() } else { for part in parts { part.willExit() } }
+        RunLoop.MessagePort.giveUpAllNames()
         onExit(self, status)
     }
 
@@ -128,6 +129,7 @@ public final class LuaHost: Interpreter {
         let failure = failure(of: fiber)
         // A callback that waits while its thread is cancelled ends so: that is nobody's error.
         if failure.cause == .cancelled, thread?.isCancelled == true || isClosing { return }
+        if depth > Self.deepestReport, !fiber.isErrorHandler, reportLater(failure, of: fiber) { return }
         report(failure, of: fiber.stack, mayCallHandler: !fiber.isErrorHandler)
     }
 

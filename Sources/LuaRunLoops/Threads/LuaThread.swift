@@ -124,10 +124,11 @@ package final class LuaThread: Sendable {
     /// All that are alive, for the end of the process.
     private static let alive = Lock<[ObjectIdentifier: LuaThread]>([:])
     package static var all: [LuaThread] {
-        wereAny.load(ordering: .acquiring) ? alive.withLock { Array($0.values) } : []
+        wasAny ? alive.withLock { Array($0.values) } : []
     }
     /// Whether there was ever one: making that dictionary takes a twentieth of the time in which an empty script starts and ends.
     private static let wereAny = Atomic(false)
+    static var wasAny: Bool { wereAny.load(ordering: .acquiring) }
 
     /// Starts it.
     ///

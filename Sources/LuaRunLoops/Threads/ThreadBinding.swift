@@ -188,16 +188,23 @@ extension LuaHost {
     /// Whether there are threads for which the program does not end.
     public static var hasThreads: Bool { LuaThread.all.contains { $0.keepsAlive } }
 
+    /// Whether there was ever one.
+    public static var hadThreads: Bool { LuaThread.wasAny }
+
     /// Runs the loop, in the default mode, until one of them has ended and nothing else is left.
     ///
+    /// - Parameter threads: those that were alive when somebody looked. By now there may be none: whoever has ended before this
+    ///   does not come to end the run, so it only serves what they have left.
     /// - Returns: whether that was the end, and not that the run was stopped.
-    public func runUntilThreadsEnd() -> Bool {
+    package func runUntilThreadsEnd(_ threads: [LuaThread] = LuaThread.all) -> Bool {
+        let waitedFor = threads.filter(\.keepsAlive)
+        guard !waitedFor.isEmpty else { return loop.run() == .finished }
         let source = RunLoop.Source(name: "threads that have not ended")
-        threads.source = source
+        self.threads.source = source
         loop.add(source, to: .default)
         defer { source.invalidate() }
         let handle = loop.handle
-        for thread in LuaThread.all where thread.keepsAlive {
+        for thread in waitedFor {
             thread.whenEnded { handle.perform { ($0.userInfo as? LuaHost)?.threads.source?.invalidate() } }
         }
         return loop.run() == .finished

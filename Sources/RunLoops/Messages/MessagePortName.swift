@@ -1,11 +1,13 @@
 internal import CLinux
 internal import Glibc
 internal import Linux
+import Synchronization
 
 /// A name that this process holds, and the socket under it: both are given up with the last reference.
 ///
 /// Who has the lock file's lock has the name. The kernel gives it back when a process dies, however it dies, so that a name
-/// is never held by the dead, and two who want it cannot both have it.
+/// is never held by the dead, and two who want it cannot both have it. The files that a process leaves which is killed are removed by
+/// the next one that takes a name.
 final class MessagePortName {
     let name: String
     let listener: Descriptor
@@ -30,9 +32,36 @@ final class MessagePortName {
         let temporary = ".\(linux_process())-\(lock.number)"
         listener = try Descriptor(linux_listen(directory.number, name, temporary, &file), "listen", name)
         self.file = file
+        let this = Unmanaged.passUnretained(self).toOpaque()
+        Self.held.withLock { _ = $0.insert(UInt(bitPattern: this)) }
+        clearOnce()
     }
 
     deinit {
+        let this = Unmanaged.passUnretained(self).toOpaque()
+        // Whoever gives up all names at this moment has this one still, and we wait for that.
+        Self.held.withLock { _ = $0.remove(UInt(bitPattern: this)) }
+        giveUp()
+    }
+
+    /// Those that this process has, by their addresses.
+    private static let held = Lock<Set<UInt>>([])
+    private let process = linux_process()
+
+    /// Gives up all names, of whichever thread: for the end of the process, at which nothing is released.
+    static func giveAllUp() {
+        held.withLock { held in
+            for address in held {
+                guard let pointer = UnsafeRawPointer(bitPattern: address) else { continue }
+                Unmanaged<MessagePortName>.fromOpaque(pointer).takeUnretainedValue().giveUp()
+            }
+            held = []
+        }
+    }
+
+    private func giveUp() {
+        // A child that was forked has no part in it.
+        guard process == linux_process() else { return }
         // The lock goes last: until then nobody else can have put anything there.
         linux_remove(directory.number, name, file)
         var lockFile = stat()
@@ -43,6 +72,29 @@ final class MessagePortName {
     }
 
     private static func lockFile(_ name: String) -> String { ".\(name).lock" }
+
+    // MARK: What the dead have left
+
+    private static let hasCleared = Atomic(false)
+
+    /// Removes what processes have left that were killed: once in each process, and as much as takes no time worth mentioning.
+    private func clearOnce() {
+        guard !Self.hasCleared.exchange(true, ordering: .relaxed), linux_begin_clearing(directory.number) == 0
+        else { return }
+        defer { linux_end_clearing(directory.number) }
+        guard let entries = try? Directory.entries(of: directory) else { return }
+        let locks = entries.map { String(decoding: $0.name, as: UTF8.self) }.filter {
+            $0.hasPrefix(".") && $0.hasSuffix(".lock")
+        }
+        // Where others have looked, there is less to find.
+        let start = locks.isEmpty ? 0 : Int(process) % locks.count
+        for lock in (locks[start...] + locks[..<start]).prefix(Self.mostCleared) {
+            let name = String(lock.dropFirst().dropLast(5))
+            if name != self.name { linux_clear(directory.number, name, lock) }
+        }
+    }
+
+    private static let mostCleared = 256
 
     /// Connects to whoever has a name.
     ///

@@ -64,6 +64,10 @@ extension RunLoop {
             try MessagePortName.live(withPrefix: prefix)
         }
 
+        /// Gives up the names of all ports of this process, whichever thread has them: for the end of the process, at which nothing is
+        /// released. Nobody finds them any more. From any thread.
+        public static func giveUpAllNames() { MessagePortName.giveAllUp() }
+
         /// Takes a name, and gives up the one before; who is connected stays so. On failure nothing changes.
         /// CFMessagePortSetName.
         ///

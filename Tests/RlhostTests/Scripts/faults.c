@@ -46,6 +46,15 @@ static int fails(const char *name, const int *errors, int count) {
   return 1;
 }
 
+// FAULT="epoll_wait:4096:1:1" has it say that so many events are there.
+static int lies(int count) { return strcmp(wanted, "epoll_wait") == 0 && count >= 0 && fails("epoll_wait", &error, 1) ? error : count; }
+
+int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout) {
+  static int (*real)(int, struct epoll_event *, int, int);
+  if (!real) real = (int (*)(int, struct epoll_event *, int, int))dlsym(RTLD_NEXT, "epoll_wait");
+  return lies(real(epoll, events, count, timeout));
+}
+
 #define FAULTY(result, name, parameters, arguments, ...)                                  \
   result name parameters {                                                                \
     static result(*real) parameters;                                                      \

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 /// Every kind of failure, and its exact report.
@@ -328,6 +329,22 @@ import Testing
             let transcript = try TestRunnerFixture.run([:], arguments)
             #expect(transcript.errors == "rlhost: test: \(message)\n")
             #expect(transcript.status == 64 && transcript.output == "")
+        }
+    }
+
+    @Test func `a report that cannot be written is no success`() throws {
+        try Binary.withDirectory { directory in
+            try "return { answer = 42 }\n".write(toFile: directory + "/m.lua", atomically: true, encoding: .utf8)
+            try "require 'runloop.test'.it('x', function() require 'm' end)".write(
+                toFile: directory + "/a_test.lua", atomically: true, encoding: .utf8)
+            let full = try Binary.shell("$RLHOST test --format junit a_test.lua > /dev/full", directory: directory)
+            #expect(full.status == 1 && full.errors.contains("cannot write standard output: No space left"), "\(full)")
+            for options in ["--report tap=/dev/full", "--coverage=/dev/full", "--coverage=missing/lcov.info"] {
+                let run = try Binary.shell("$RLHOST test \(options) a_test.lua", directory: directory)
+                let reason = options.contains("full") ? "/dev/full: No space left" : "missing/lcov.info: No such file"
+                #expect(run.status == 1 && run.errors.contains(reason), "\(run)")
+            }
+            #expect(try Binary.shell("$RLHOST test a_test.lua | head -0", directory: directory).errors == "")
         }
     }
 }

@@ -224,9 +224,10 @@ function Run:finish_if_done()
     end
     self.memory:save()
   end
-  for _, file in ipairs(self.targets) do file:close() end
+  for path, file in pairs(self.targets) do self:note_loss(path, select(2, file:close())) end
+  self:note_loss("standard output", select(2, io.stdout:flush()))
   if totals.interrupted then return self.done(128 + totals.interrupted) end
-  local status = (totals.failed > 0 or totals.broken > 0 or below) and 1
+  local status = (totals.failed > 0 or totals.broken > 0 or below or self.has_lost) and 1
     or totals.tests == 0 and not options.shard and 5 or 0
   if status == 0 and totals.tests == 0 and options.format == "readable" and not options.list then
     io.write "no test is in this part\n"
@@ -283,10 +284,21 @@ local function lister()
   return new
 end
 
+--- What somebody is to read could not be written, if there is a message. Told once; the run has not succeeded. Who does not want to
+--- read any more, as `head`, does not complain either.
+function Run:note_loss(what, message)
+  if not message or self.has_lost or message:find "Broken pipe" then return end
+  self.has_lost = true
+  io.stderr:write("rlhost: test: cannot write ", what, ": ", message, "\n")
+end
+
 -- Those for the terminal and for files.
 local function make_reporters(self, options)
   local coloured = system.is_terminal(1) and not os.getenv "NO_COLOR" and os.getenv "TERM" ~= "dumb"
-  local write = function(text) io.write(text) end
+  local write = function(text)
+    local _, message = io.write(text)
+    self:note_loss("standard output", message)
+  end
   if options.list then return { lister() } end
   local list = { report.new(options.format, write, coloured) }
   for _, entry in ipairs(options.reports) do
@@ -295,8 +307,10 @@ local function make_reporters(self, options)
       io.stderr:write("rlhost: test: --report: cannot write ", message, "\n")
       leave(64)
     end
-    self.targets[#self.targets + 1] = file
-    list[#list + 1] = report.new(entry.format, function(text) file:write(text) end, false)
+    self.targets[entry.path] = file
+    list[#list + 1] = report.new(entry.format, function(text)
+      self:note_loss(entry.path, select(2, file:write(text)))
+    end, false)
   end
   return list
 end

@@ -186,13 +186,14 @@ function coverage:finish(target, say)
   say(format("%-" .. width .. "s  %6.1f%%  %d of %d lines, %d of %d functions, %d of %d branches\n", "all", covered, totals.hit,
     totals.found, totals.called, totals.functions, totals.taken, totals.branches))
   local file, message = io_open(target, "w")
-  if not file then
-    io.stderr:write("rlhost: test: cannot write the coverage: ", message, "\n")
-    return nil
+  if file then
+    local _, unwritten = file:write(concat(out))
+    local _, unclosed = file:close()
+    message = (unwritten or unclosed) and target .. ": " .. (unwritten or unclosed)
   end
-  file:write(concat(out))
-  file:close()
-  return covered
+  if not message then return covered end
+  io.stderr:write("rlhost: test: cannot write the coverage: ", message, "\n")
+  return nil
 end
 
 return coverage

@@ -1,0 +1,126 @@
+// The script's own hooks (debug.sethook) in the coroutines of the host's.
+//
+// To the script each task runs in the main coroutine. So a hook that a chunk sets holds for all tasks and callbacks, as tools that
+// count lines or stop at them expect; one that a callback or another task sets is gone with that, and nobody else runs into it.
+#include "private.h"
+
+#include <stdatomic.h>
+
+// Under this address the registry has the function.
+static const char everywhere = 0;
+
+// Beside the host in a coroutine's extra space: it runs a chunk.
+enum { RUNS_CHUNK = 2 };
+
+void cl_chunk_runs(lua_State *L, int runs) {
+  uintptr_t *space = lua_getextraspace(L);
+  *space = runs ? *space | RUNS_CHUNK : *space & ~(uintptr_t)RUNS_CHUNK;
+}
+
+static int runs_chunk(lua_State *L) { return (int)(*(uintptr_t *)lua_getextraspace(L) & RUNS_CHUNK); }
+
+static void call_hook(lua_State *L, lua_Debug *debug) {
+  static const char *const events[] = {"call", "return", "line", "count", "tail call"};
+  // A coroutine of the script's has got it from its maker, and Lua's own hook would find no function for it either.
+  if (!cl_is_fiber(L)) return;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &everywhere) != LUA_TFUNCTION) {
+    lua_pop(L, 1);
+    return;
+  }
+  lua_pushstring(L, events[debug->event]);
+  if (debug->currentline >= 0) lua_pushinteger(L, debug->currentline);
+  else lua_pushnil(L);
+  lua_call(L, 2, 0);
+}
+
+// What counts lines and calls, in all states, while somebody wants that.
+static _Atomic(lua_Hook) counter;
+
+void cl_count_with(lua_Hook hook) { atomic_store(&counter, hook); }
+
+void cl_set_usual_hook(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  lua_Hook counts = atomic_load_explicit(&counter, memory_order_relaxed);
+  if (counts) lua_sethook(L, counts, LUA_MASKLINE | LUA_MASKCALL, 0);
+  else if (cl_is_fiber(L) && host->hook_mask) lua_sethook(L, call_hook, host->hook_mask, host->hook_count);
+  else lua_sethook(L, NULL, 0, 0);
+}
+
+// The script's own hook, where another one has taken its place for a moment.
+static _Thread_local struct {
+  lua_State *thread;
+  lua_Hook hook;
+  int mask, count;
+} displaced;
+
+void cl_displace_hook(lua_State *L, lua_Hook hook, lua_Hook guard) {
+  // All of these are safe in a signal handler.
+  lua_Hook own = lua_gethook(L);
+  if (own && own != hook && own != guard) {
+    displaced.hook = own;
+    displaced.mask = lua_gethookmask(L);
+    displaced.count = lua_gethookcount(L);
+    displaced.thread = L;
+  }
+  lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+}
+
+void cl_give_hook_back(lua_State *L) {
+  if (displaced.thread == L) lua_sethook(L, displaced.hook, displaced.mask, displaced.count);
+  else cl_set_usual_hook(L);
+}
+
+void cl_forget_hook(void) { displaced.thread = NULL; }
+
+void cl_hook_task(lua_State *L, int goes_on) {
+  lua_Hook own = lua_gethook(L);
+  // What waits keeps its own, and gets what has been set for all meanwhile.
+  if (!goes_on || !own || own == call_hook) cl_set_usual_hook(L);
+}
+
+static lua_State *target_of(lua_State *L) { return lua_isthread(L, 1) ? lua_tothread(L, 1) : L; }
+
+// debug.sethook([thread,] hook, mask [, count])
+static int set_hook(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  lua_State *target = target_of(L);
+  int function = lua_isthread(L, 1) ? 2 : 1;
+  int count = host->sethook_function(L);
+  host->has_hooks = 1;
+  if (runs_chunk(target)) {
+    host->hook_mask = lua_gethookmask(target);
+    host->hook_count = lua_gethookcount(target);
+    if (host->hook_mask) lua_pushvalue(L, function);
+    else lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &everywhere);
+  }
+  return count;
+}
+
+// debug.gethook([thread])
+static int get_hook(lua_State *L) {
+  lua_State *target = target_of(L);
+  if (lua_gethook(target) != call_hook) return cl_host_of(L)->gethook_function(L);
+  char mask[4];
+  int length = 0, set = lua_gethookmask(target);
+  if (set & LUA_MASKCALL) mask[length++] = 'c';
+  if (set & LUA_MASKRET) mask[length++] = 'r';
+  if (set & LUA_MASKLINE) mask[length++] = 'l';
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &everywhere);
+  lua_pushlstring(L, mask, (size_t)length);
+  lua_pushinteger(L, lua_gethookcount(target));
+  return 3;
+}
+
+void cl_replace_hooks(lua_State *L) {
+  cl_host *host = cl_host_of(L);
+  lua_getglobal(L, LUA_DBLIBNAME);
+  lua_getfield(L, -1, "sethook");
+  host->sethook_function = lua_tocfunction(L, -1);
+  lua_getfield(L, -2, "gethook");
+  host->gethook_function = lua_tocfunction(L, -1);
+  lua_pop(L, 2);
+  static const luaL_Reg functions[] = {{"sethook", set_hook}, {"gethook", get_hook}, {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+  lua_pop(L, 1);
+}

@@ -1,0 +1,89 @@
+import Foundation
+import Testing
+
+/// Programs that do not want to end.
+@Suite("Command line: stubborn programs", .disabled(if: Binary.isUnderThreadSanitizer))
+struct StubbornProgramTests {
+    /// What code does that no hook of Lua's reaches, or that catches each interruption somewhere else.
+    static let stubborn = [
+        "xpcall(error, function() while true do end end)",
+        "local function nest(n) pcall(coroutine.wrap(function() if n > 0 then nest(n - 1) end while true do end end)) while true do end end nest(100)",
+        "setmetatable({}, {__gc = function() while true do end end}) collectgarbage()",
+        "io.popen('exec sleep 9 2>/dev/null'):read 'a'",
+        "rl.after(0, function() rl.after(0, function() error(setmetatable({}, {__tostring = function() while true do end end})) end) rl.run { timeout = 9 } end)",
+    ]
+
+    private func end(_ text: String, _ signal: Int32, times: Int) throws -> Binary.Result {
+        let process = try Binary.Process(["-e", "print 'ready' " + text])
+        #expect(process.waitForOutput("ready\n"))
+        for _ in 0..<times {
+            usleep(200_000)
+            process.signal(signal)
+        }
+        return process.finish(timeout: 45)
+    }
+
+    @Test("one SIGTERM is enough", arguments: stubborn)
+    func terminate(_ text: String) throws {
+        let result = try end(text, SIGTERM, times: 1)
+        #expect(!result.timedOut && result.status == 143, "\(result)")
+    }
+
+    @Test("Control-C twice is enough, as under lua", arguments: stubborn)
+    func interrupt(_ text: String) throws {
+        let result = try end(text, SIGINT, times: 2)
+        #expect(!result.timedOut && result.status != 0, "\(result)")
+        #expect(result.seconds < 20, "\(result)")
+    }
+
+    @Test("what is being read is no reason to stay", arguments: [SIGTERM, SIGINT])
+    func reading(_ signal: Int32) throws {
+        let process = try Binary.Process(["-"])
+        process.write("print 'never'")
+        // As under lua, whose Control-C has no handler yet while it reads.
+        usleep(300_000)
+        process.signal(signal)
+        let result = process.finish(timeout: 30)
+        #expect(!result.timedOut && result.status == 128 + signal && result.output == "", "\(result)")
+    }
+
+    @Test("a program that os.execute runs is no reason to stay, either")
+    func executing() throws {
+        let process = try Binary.Process([
+            "-e", "io.stdout:write 'ready' io.stdout:flush() os.execute 'exec sleep 5 >/dev/null 2>&1'",
+        ])
+        #expect(process.waitForOutput("ready"))
+        usleep(200_000)
+        process.signal(SIGTERM)
+        let result = process.finish(timeout: 30)
+        #expect(result.status == 143 && result.seconds < 4.5, "\(result)")
+    }
+
+    @Test("whoever insists does not wait for half a minute")
+    func insisting() throws {
+        let text =
+            "while true do local ok = pcall(error) for i = 1, 10 do xpcall(function() while true do end end, print) end while true do pcall(function() while true do end end) end end"
+        let result = try end(text, SIGTERM, times: 2)
+        #expect(result.status == 143 && result.seconds < 15, "\(result)")
+    }
+
+    @Test("a script that handles Control-C, and handles it again, goes on")
+    func handled() throws {
+        let text = """
+            for i = 1, 2 do
+              if i == 1 then print(pcall(function() while true do end end))
+              else print(pcall(function() while true do end end)) end
+              io.stdout:flush()
+            end
+            """
+        let process = try Binary.Process(["-e", "print 'ready' " + text])
+        #expect(process.waitForOutput("ready\n"))
+        usleep(200_000)
+        process.signal(SIGINT)
+        #expect(process.waitForOutput("false\t"))
+        usleep(200_000)
+        process.signal(SIGINT)
+        let result = process.finish()
+        #expect(result.status == 0 && result.output.components(separatedBy: "interrupted!").count == 3, "\(result)")
+    }
+}

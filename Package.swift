@@ -48,7 +48,8 @@ let package = Package(
             swiftSettings: swift),
         // What a prompt has in the process whose Lua it shows: its part in Lua, and who attaches from another process.
         .target(
-            name: "LuaPrompt", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux"], swiftSettings: swift),
+            name: "LuaPrompt", dependencies: ["Tracing", "LuaRunLoops", "RunLoops", "Lua", "Linux"],
+            swiftSettings: swift),
         // Programs, signals, files and terminals, as scripts see them.
         .target(
             name: "LuaSystem", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor"],

@@ -126,6 +126,9 @@ static const char prompt_tokens_lua[] = {
 static const char reference_lua[] = {
 #embed "../../docs/lua/runloop.lua"
 };
+static const char top_lua[] = {
+#embed "runloop/top.lua"
+};
 static const char test_awaiting_lua[] = {
 #embed "runloop/test/awaiting.lua"
 };
@@ -304,6 +307,7 @@ static const lua_module modules[] = {
     MODULE("runloop.reference", reference_lua),
     MODULE("runloop.shutdown", shutdown_lua),
     MODULE("runloop.trace", trace_lua),
+    MODULE("runloop.top", top_lua),
     MODULE("runloop.test", test_lua),
     MODULE("runloop.test.awaiting", test_awaiting_lua),
     MODULE("runloop.test.bytecode", test_bytecode_lua),

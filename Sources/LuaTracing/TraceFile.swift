@@ -92,7 +92,7 @@ final class TraceFile: Sendable {
             for recorder in state.positions.keys { Self.read(recorder, &state) }
             state.isOpen = false
             state.positions = [:]
-            Self.keepFailure(&state) { (writer) throws(SystemError) in try writer.finish() }
+            Self.keepFailure(&state) { (writer) throws(SystemError) in try writer.finish(title: TraceNames.title) }
             return state.failure
         }
         if let failure { throw failure }

@@ -221,6 +221,8 @@ struct Options {
           attach    list the processes that can be attached to
           attach PID|NAME [-e code]
                     open a prompt in a process, or run code in it
+          top [PID|NAME]
+                    show what the loops of a process do
           trace PID|NAME [-o FILE] [SECONDS]
                     record a process that runs
           trace FILE… -o FILE.html

@@ -36,6 +36,7 @@ enum Program {
         // A script of that name is run as ./attach.
         if arguments.count > 1, arguments[1] == "attach" { return AttachCommand.run(arguments) }
         if arguments.count > 1, arguments[1] == "trace" { return TraceCommand.run(arguments) }
+        if arguments.count > 1, arguments[1] == "top" { return TopCommand.run(arguments) }
         let options: Options
         do throws(Options.Failure) {
             options = try Options(arguments)

@@ -191,6 +191,7 @@ function drawRow(c, l, row, y) {
     }
     c.fillStyle = COLORS[kind.kind]; c.globalAlpha = found && !found(kind) ? .2 : 1;
     c.fillRect(left, y, w, ROW - 2);
+    if (w > 5 && left === a) { c.fillStyle = theme.back; c.fillRect(left, y, 1, ROW - 2); }  // one from the next
     if (l.state[i] & FAILED) { c.fillStyle = "#d00000"; c.fillRect(left, y, w, 3); }
     if (w > 26) { c.fillStyle = "#ffffff"; if (["timer", "span", "task", "observer"].includes(kind.kind)) c.fillStyle = "#000000"; c.textAlign = "left"; c.fillText(boxText(c, kind.text, l.end[i] - l.start[i], w - 6), left + 3, y + ROW / 2 - 1); }
     c.globalAlpha = 1;

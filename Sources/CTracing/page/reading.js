@@ -112,9 +112,9 @@ function endRun(l, time, result) {
 }
 
 async function unpack(text) {
-  const mark = text.slice(0, 2), raw = atob(text.slice(2));
-  let bytes = new Uint8Array(raw.length);
-  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  const mark = text.slice(0, 2), code = text.slice(2);
+  // The second is for browsers that are some years old.
+  let bytes = Uint8Array.fromBase64 ? Uint8Array.fromBase64(code) : Uint8Array.from(atob(code), c => c.charCodeAt(0));
   if (mark[0] === "z") bytes = new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
   return [mark[1], bytes];
 }

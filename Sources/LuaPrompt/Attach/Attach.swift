@@ -55,6 +55,8 @@ public enum Attach {
         case whereabouts = 8
         /// The callback that runs is to end. The answer says which that was.
         case interruptCallback = 9
+        /// How many nanoseconds it is about, in digits. The answer is JSON; see `activity`. Who only asks this says no hello.
+        case activity = 10
     }
 
     /// What the client gets to know.

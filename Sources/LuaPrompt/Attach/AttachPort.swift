@@ -114,10 +114,15 @@ final class AttachPort: @unchecked Sendable {
             return message.fail("there is no such request")
         }
         if request == .hello { return welcome(message) }
+        if request == .activity {
+            let text = message.data.withUnsafeBytes { String(anyBytes: $0) }
+            guard let nanoseconds = UInt64(text) else { return message.fail("this is no number of nanoseconds") }
+            return message.answer(Attach.activity(nanoseconds))
+        }
         guard let seat = seats[message.sender] else { return message.fail("who does not say hello is not known here") }
         let client = seat.client
         switch request {
-        case .hello: break
+        case .hello, .activity: break
         case .next:
             seat.nexts.append(message)
             pump(seat)

@@ -48,7 +48,7 @@ final class AttachSession {
             case "reload" where parts.count == 2: return script.reload(parts[1])
             default: return "?"
             }
-        case .hello, .next, .enter, .interrupt, .whereabouts, .interruptCallback: return ""
+        case .hello, .next, .enter, .interrupt, .whereabouts, .interruptCallback, .activity: return ""
         }
     }
 

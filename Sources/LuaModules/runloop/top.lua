@@ -1,0 +1,290 @@
+-- `rlhost top`: what the loops of a process do, again and again. It is a script like any other: it asks the process by a message port,
+-- and draws with runloop.terminal.
+
+local rl = require "runloop"
+local json = require "runloop.json"
+local terminal = require "runloop.terminal"
+
+local top = {}
+local format, rep, min, max, floor = string.format, string.rep, math.min, math.max, math.floor
+local ACTIVITY, HELLO = 10, 1          -- requests of the attach channel
+local PATIENCE = 5
+
+-- Texts -----------------------------------------------------------------------------------------------------------------
+
+local function duration(ns)
+  if ns >= 1e9 then return format(ns >= 1e10 and "%.0f s" or "%.2f s", ns / 1e9) end
+  if ns >= 1e6 then return format(ns >= 1e8 and "%.0f ms" or "%.1f ms", ns / 1e6) end
+  if ns >= 1e3 then return format("%.0f us", ns / 1e3) end
+  return ns == 0 and "-" or format("%d ns", ns)
+end
+
+-- A rate, so that small ones can be told from none.
+local function rate(count, window)
+  local value = window > 0 and count / (window / 1e9) or 0
+  return value == 0 and "0" or format(value < 9.95 and "%.1f" or "%.0f", value)
+end
+
+local function share(part, whole) return format("%.1f%%", whole > 0 and 100 * part / whole or 0) end
+
+-- Without what would move the cursor, and no wider than the room.
+local function fit(text, width, right)
+  text = text:gsub("%c", "?")
+  local wide = terminal.width(text)
+  if wide > width then
+    local cut = ""
+    for _, code in utf8.codes(text, true) do
+      local more = cut .. utf8.char(code)
+      if terminal.width(more) > width - 1 then break end
+      cut = more
+    end
+    text = cut .. "~"
+    wide = terminal.width(text)
+  end
+  local blanks = rep(" ", width - wide)
+  return right and blanks .. text or text .. blanks
+end
+
+-- What is shown ---------------------------------------------------------------------------------------------------------
+
+local LOOPS = {
+  { key = "awake", title = "AWAKE", width = 7, value = function(l) return l.window > 0 and l.awake / l.window or 0 end,
+    text = function(l) return share(l.awake, l.window) end },
+  { key = "passes", title = "PASS/s", width = 8, value = function(l) return l.window > 0 and l.passes / l.window or 0 end,
+    text = function(l) return rate(l.passes, l.window) end },
+  { key = "callbacks", title = "CALLS/s", width = 8, value = function(l) return l.window > 0 and l.callbacks / l.window or 0 end,
+    text = function(l) return rate(l.callbacks, l.window) end },
+  { key = "late", title = "LATE", width = 5, value = function(l) return l.late end, text = function(l) return tostring(l.late) end },
+  { key = "longest", title = "LONGEST", width = 9, value = function(l) return l.longest end, text = function(l) return duration(l.longest) end },
+}
+local PLACES = {
+  { title = "TIME", width = 7, text = function(p) return share(p.total, p.window) end },
+  { title = "CALLS/s", width = 8, text = function(p) return rate(p.count, p.window) end },
+  { title = "LATE", width = 5, text = function(p) return tostring(p.late) end },
+  { title = "LONGEST", width = 9, text = function(p) return duration(p.longest) end },
+}
+
+local function row(columns, object, sort)
+  local parts = {}
+  for index, column in ipairs(columns) do
+    local title = column.key and column.key == sort and "*" .. column.title or column.title
+    parts[index] = fit(object and column.text(object) or title, column.width, true)
+  end
+  return table.concat(parts, " ")
+end
+
+local function now_text(l)
+  local text = l.current and l.since > 1e6 and format("%s for %s", l.current, duration(l.since))
+    or l.longest_name and l.longest > 0 and l.longest_name or ""
+  return l.mode and l.mode ~= "default" and text .. " [" .. l.mode .. "]" or text
+end
+
+-- The same callbacks of several loops are one row.
+local function places(loops)
+  local found, list = {}, {}
+  for _, l in ipairs(loops) do
+    for _, p in ipairs(l.places) do
+      local key = p.kind .. "\0" .. p.name .. "\0" .. p.place
+      local one = found[key]
+      if not one then
+        one = { name = p.name, place = p.place, count = 0, total = 0, late = 0, longest = 0, window = 0 }
+        found[key] = one
+        list[#list + 1] = one
+      end
+      one.count, one.total, one.late = one.count + p.count, one.total + p.total, one.late + p.late
+      one.longest, one.window = max(one.longest, p.longest), max(one.window, l.window)
+    end
+  end
+  table.sort(list, function(a, b)
+    if a.total ~= b.total then return a.total > b.total end
+    return a.name .. a.place < b.name .. b.place
+  end)
+  return list
+end
+
+local function sort_loops(loops, key)
+  for _, column in ipairs(LOOPS) do
+    if column.key == key then
+      table.sort(loops, function(a, b)
+        local x, y = column.value(a), column.value(b)
+        if x ~= y then return x > y end
+        return a.number < b.number
+      end)
+    end
+  end
+  if key == "loop" then table.sort(loops, function(a, b) return a.number < b.number end) end
+end
+
+--- The lines of a screen.
+-- state: { title, loops, tasks, sort, message, shows_tasks, paused }; rows and columns: the room, or nil for as much as there is.
+function top.lines(state, rows, columns)
+  local loops = state.loops
+  sort_loops(loops, state.sort)
+  local lines, styles = {}, {}
+  local wide = columns or 160
+  local function add(text, style)
+    lines[#lines + 1] = columns and fit(text, wide) or (text:gsub("%s+$", ""))
+    styles[#lines] = style
+  end
+  local awake, late = 0, 0
+  for _, l in ipairs(loops) do awake, late = awake + (l.window > 0 and l.awake / l.window or 0), late + l.late end
+  add(format("%s: %d %s, %.1f%% awake in all, %d late", state.title, #loops, #loops == 1 and "loop" or "loops", 100 * awake, late), "bold")
+  if rows then
+    add(state.message or (state.paused and "paused; " or "") .. "a p c l g n: sort   space: pause   t: tasks   d: dump   q: quit")
+  end
+  local list = state.shows_tasks and {} or places(loops)
+  local room = rows and rows - #lines - 2 or math.huge
+  -- Half for each, and what one does not need, for the other.
+  local below = state.shows_tasks and #state.tasks or #list
+  local above = rows and max(min(#loops, room - min(below, room // 2)), 1) or #loops
+  local name = max(8, min(24, wide // 5))
+  local left = wide - name - 2 - (7 + 8 + 8 + 5 + 9 + 4)
+  add(fit("LOOP", name) .. " " .. row(LOOPS, nil, state.sort) .. " " .. fit("LONGEST IS", max(left, 0)), "reverse")
+  for index = 1, min(above, #loops) do
+    local l = loops[index]
+    local cells = fit(l.loop, name) .. " " .. row(LOOPS, l) .. " " .. (left > 4 and fit(now_text(l), left) or "")
+    local rest = #loops - above
+    if index == above and rest > 0 then cells = fit(format("and %d loops more", rest + 1), wide) end
+    add(cells, l.late > 0 and "yellow" or nil)
+  end
+  if state.shows_tasks then
+    add("TASKS OF THE SCRIPT'S THREAD", "reverse")
+    for _, line in ipairs(state.tasks) do
+      if rows and #lines >= rows then break end
+      add(line)
+    end
+  else
+    local width = 7 + 8 + 5 + 9 + 3
+    add(row(PLACES) .. "  " .. "CALLBACK", "reverse")
+    for _, p in ipairs(list) do
+      if rows and #lines >= rows then break end
+      add(row(PLACES, p) .. "  " .. fit(p.name .. (p.place ~= "" and "  " .. p.place:match "[^/]*$" or ""), max(wide - width - 2, 10)), p.late > 0 and "yellow" or nil)
+    end
+  end
+  return lines, styles
+end
+
+-- Asking ----------------------------------------------------------------------------------------------------------------
+
+local Process = {}
+Process.__index = Process
+
+local function failed(text)
+  io.stderr:write("rlhost: top: ", text, "\n")
+  os.exit(69)
+end
+
+local function connect(port, title)
+  local remote, message = rl.remote_port(port)
+  if not remote then failed(title .. " cannot be attached to: " .. message) end
+  return setmetatable({ remote = remote, title = title }, Process)
+end
+
+function Process:ask(id, text)
+  local answer, reason = self.remote:request(id, text, { reply_timeout = PATIENCE })
+  if answer then return answer end
+  if reason == "reply timed out" then failed(format("%s has not answered for %d s", self.title, PATIENCE)) end
+  if reason == "became invalid" or reason == "invalid" then failed(self.title .. " has ended") end
+  failed(self.title .. " refuses: " .. tostring(reason))
+end
+
+--- What its loops did in the last seconds.
+function Process:loops(seconds) return json.decode(self:ask(ACTIVITY, format("%d", floor(seconds * 1e9)))).loops end
+
+--- What tasks wait in; lines. A loop that is held does not answer that.
+function Process:tasks()
+  if not self.is_known then
+    -- Scripts answer only those who have said hello, with the channel's version; and the process says who has come.
+    self:ask(HELLO, "2\n")
+    self.is_known = true
+  end
+  local answer = self.remote:request(7, "tasks", { reply_timeout = 0.5 })
+  local lines = {}
+  for line in (answer or "the script's loop does not answer: it is busy\n"):gmatch "[^\n]+" do lines[#lines + 1] = line end
+  return lines
+end
+
+-- The screen ------------------------------------------------------------------------------------------------------------
+
+local SORTS = { a = "awake", p = "passes", c = "callbacks", l = "late", g = "longest", n = "loop" }
+
+local function draw(screen, state)
+  local rows, columns = screen:size()
+  if not rows then return end
+  local lines, styles = top.lines(state, rows, columns)
+  local parts = { "\27[H" }
+  for index = 1, rows do
+    local text = lines[index] or ""
+    if styles[index] == "reverse" then text = "\27[7m" .. text .. "\27[27m" end
+    if styles[index] == "bold" then text = "\27[1m" .. text .. "\27[22m" end
+    if styles[index] == "yellow" and terminal.colors(screen:fd()) > 0 then text = "\27[33m" .. text .. "\27[39m" end
+    parts[#parts + 1] = text .. "\27[K" .. (index < rows and "\r\n" or "")
+  end
+  parts[#parts + 1] = "\27[J"
+  screen:write(table.concat(parts))
+end
+
+local function live(process, state, seconds, dump)
+  local screen, problem = terminal.open()
+  if not screen then
+    io.stderr:write("rlhost: top: ", problem, "; 'rlhost top --once' prints one table\n")
+    os.exit(69)
+  end
+  local raw = assert(screen:raw())
+  screen:alternate_screen()
+  screen:hide_cursor()
+  local function leave(status)
+    screen:close()
+    os.exit(status or 0, true)
+  end
+  local plain = failed
+  failed = function(text)
+    screen:close()
+    plain(text)
+  end
+  local function refresh()
+    if not state.paused then
+      state.loops = process:loops(seconds)
+      state.tasks = state.shows_tasks and process:tasks() or {}
+    end
+    draw(screen, state)
+  end
+  screen:on_resize(function() draw(screen, state) end)
+  screen:on_key(function(key)
+    state.message = nil
+    if key.name == "q" or key.name == "ctrl-c" or key.name == "escape" then return leave() end
+    if SORTS[key.name] then state.sort = SORTS[key.name] end
+    if key.name == "space" then state.paused = not state.paused end
+    if key.name == "t" then
+      state.shows_tasks = not state.shows_tasks
+      state.tasks = state.shows_tasks and process:tasks() or {}
+    end
+    if key.name == "d" then state.message = dump() end
+    draw(screen, state)
+  end)
+  refresh()
+  rl.every(seconds, refresh)
+  return raw
+end
+
+--- Called by the program: the port, what the process is called, the seconds between two looks, "once" or "live", its number.
+function top.run(port, title, seconds, how, number, sort, tasks)
+  seconds = tonumber(seconds)
+  local state = { title = title, loops = {}, tasks = {}, sort = sort == "number" and "loop" or sort, shows_tasks = tasks ~= "" }
+  local process = connect(port, title)
+  if how == "once" then
+    -- What was a moment ago is known already: it is recorded all the time.
+    state.loops = process:loops(seconds)
+    state.tasks = state.shows_tasks and process:tasks() or {}
+    for _, line in ipairs(top.lines(state)) do print(line) end
+    os.exit(0, true)
+  end
+  live(process, state, seconds, function()
+    local path = format("top-%s-%s.html", number, os.date "%H%M%S")
+    local run = require("runloop.process").run { "/proc/self/exe", "trace", number, "-o", path }
+    if run and run.code == 0 then return "the last moments are in " .. path end
+    return "no dump: " .. (run and run.errors or "rlhost trace cannot be run"):gsub("%s+$", "")
+  end)
+end
+
+return top

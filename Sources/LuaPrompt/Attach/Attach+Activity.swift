@@ -1,0 +1,28 @@
+internal import RunLoops
+internal import Tracing
+
+extension Attach {
+    /// Places of a loop that are told, the busiest first.
+    private static let mostPlaces = 40
+
+    /// What the loops of this process have done in the last so many nanoseconds, as JSON: from their recorders, whether they turn or
+    /// not. On any thread; O(records).
+    static func activity(_ nanoseconds: UInt64) -> [UInt8] {
+        var text: [UInt8] = []
+        text.append(contentsOf: "{\"loops\":[".utf8)
+        RunLoop.forEachRecorder { recorder, name in
+            if text.last != UInt8(ascii: "[") { text.append(UInt8(ascii: ",")) }
+            let (records, lost) = RunLoop.Recorder.copy(recorder)
+            let now = UInt64(max(0, RunLoop.Instant.now.nanoseconds))
+            let activity = records.withUnsafeBytes {
+                Recording.Activity($0, dropped: lost > 0, from: now - min(now, nanoseconds), to: now)
+            }
+            activity.append(to: &text, loop: name, number: recorder.pointee.number, places: mostPlaces) { label in
+                let title = RunLoop.Recorder.title(label) ?? .init("other", "")
+                return .init(kind: .init(rawValue: title.kind) ?? .other, text: title.text, place: title.place)
+            }
+        }
+        text.append(contentsOf: "]}".utf8)
+        return text
+    }
+}

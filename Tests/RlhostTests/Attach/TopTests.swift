@@ -1,0 +1,84 @@
+import Foundation
+import Testing
+
+@Suite("rlhost top")
+struct TopTests {
+    /// Two loops that have been recorded for a while: `slow` holds the main one.
+    private static let script = """
+        local rl = require "runloop"
+        local function compute(seconds) local done = rl.now() + seconds repeat until rl.now() >= done end
+        rl.thread { function() require "runloop".every(0.01, function() end) end, name = "worker" }
+        local slow = rl.timer { interval = 0.1, name = "slow", callback = function() compute(0.03) end }
+        rl.current():add(slow)
+        rl.task(function() rl.sleep(1000) end)
+        rl.after(2.5, function() print "ready" io.flush() end)
+        """
+
+    @Test("--once prints loops and places; --tasks what tasks wait in")
+    func once() throws {
+        let target = try AttachedProcess(["--attach"], Self.script)
+        let run = try Binary.run(["top", "\(target.pid)", "--once"], environment: target.environment)
+        #expect(run.status == 0 && run.errors.isEmpty, "\(run)")
+        let lines = run.output.split(separator: "\n").map(String.init)
+        #expect(lines[0].hasPrefix("process \(target.pid): 2 loops, "), "\(run)")
+        #expect(lines.contains { $0.hasPrefix("main ") && $0.contains("timer \"slow\" target.lua:4") }, "\(run)")
+        #expect(lines.contains { $0.hasPrefix("worker ") }, "\(run)")
+        #expect(lines.contains { $0.contains("timer \"slow\"  target.lua:4") && $0.contains("ms") }, "\(run)")
+        let tasks = try Binary.run(
+            ["top", "\(target.pid)", "--once", "--tasks", "--sort=number"], environment: target.environment)
+        #expect(tasks.output.contains("waits in rl.sleep"), "\(tasks)")
+    }
+
+    @Test("shows a loop that is held, and for how long")
+    func held() throws {
+        let target = try AttachedProcess(
+            ["--attach"],
+            """
+            local rl = require "runloop"
+            rl.every(0.01, function() end)
+            rl.after(1.5, function() print "ready" io.flush() while true do end end)
+            """)
+        Thread.sleep(forTimeInterval: 0.3)
+        let run = try Binary.run(["top", "\(target.pid)", "--once"], environment: target.environment)
+        #expect(run.output.contains(/timer \S+:3 for [\d.]+ m?s/), "\(run)")
+    }
+
+    @Test("is a screen that keys sort, pause and leave", arguments: [(80, 24), (200, 50)])
+    func live(columns: Int, rows: Int) throws {
+        let target = try AttachedProcess(["--attach"], Self.script)
+        let top = try PromptSession(
+            ["top", "\(target.pid)"], columns: columns, rows: rows, environment: target.environment)
+        try top.until("a screen") { shows($0) { $0.contains("*AWAKE") && $0.contains("timer \"slow\"") } }
+        try top.type("g")
+        try top.until("a screen") { shows($0) { $0.contains("*LONGEST") } }
+        try top.type(" ")
+        try top.until("a screen") { shows($0) { $0.contains("paused") } }
+        try top.type(" t")
+        try top.until("a screen") { shows($0) { $0.contains("TASKS OF THE SCRIPT") } }
+        try top.type("q")
+        #expect(try top.finish() == 0)
+    }
+
+    private func shows(_ session: PromptSession, _ condition: (String) -> Bool) -> Bool {
+        condition(session.screen.rows.map(\.text).joined(separator: "\n"))
+    }
+
+    @Test("without a process, or a terminal, it says what to do")
+    func misuse() throws {
+        let target = try AttachedProcess(["--attach=app"], Self.script)
+        let run = try Binary.run(["top", "app", "--once"], environment: target.environment)
+        #expect(run.output.hasPrefix("process \(target.pid) (app): 2 loops"), "\(run)")
+        let options: [([String], String)] = [
+            (["-d", "0"], "'-d' needs a number of seconds, from 0.1 to 3600"),
+            (["--sort=size"], "--sort: one of awake, passes, callbacks, late, longest, number, not 'size'"),
+            (["-x"], "unknown option '-x'; 'rlhost top --help' lists them"),
+            (["1", "2"], "one process at a time, not '1' and '2'"),
+        ]
+        for (arguments, message) in options {
+            let run = try Binary.run(["top"] + arguments)
+            #expect(run.status == 64 && run.errors == "rlhost: top: \(message)\n", "\(run)")
+        }
+        let gone = try Binary.run(["top", "999999999", "--once"])
+        #expect(gone.status == 69 && gone.errors == "rlhost: top: there is no process 999999999\n", "\(gone)")
+    }
+}

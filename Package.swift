@@ -75,21 +75,29 @@ let package = Package(
                 "LineEditor", "Linux", "CProgram",
             ],
             swiftSettings: swift),
+        // What several test targets need: the built program, a terminal's screen, numbers that can be had again.
+        .target(name: "TestSupport", dependencies: ["LineEditor"], path: "Tests/Support", swiftSettings: swift),
         .testTarget(
             name: "StreamsTests", dependencies: ["Streams", "CStreams", "RunLoops", "Linux"], swiftSettings: swift),
         .testTarget(
-            name: "TracingTests", dependencies: ["Tracing", "Linux"], exclude: ["Reader", "Page"], swiftSettings: swift),
+            name: "TracingTests", dependencies: ["Tracing", "Linux", "TestSupport"], exclude: ["Reader", "Page"],
+            swiftSettings: swift),
         .testTarget(name: "LinuxTests", dependencies: ["Linux"], swiftSettings: swift),
-        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux"], swiftSettings: swift),
+        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux", "TestSupport"], swiftSettings: swift),
+        // Of scripts, in the test's own process or in the built program's.
         .testTarget(
-            name: "RlhostTests",
-            dependencies: ["LuaTesting", "LuaRunLoops", "Lua", "RunLoops", "CLuaSupport", "LineEditor"],
-            exclude: ["Corpus", "Scripts"], swiftSettings: swift),
+            name: "LuaTests", dependencies: ["Lua", "CLuaSupport", "TestSupport"], swiftSettings: swift),
+        .testTarget(
+            name: "LuaRunLoopsTests",
+            dependencies: ["LuaTesting", "LuaRunLoops", "Lua", "RunLoops", "CLuaSupport", "TestSupport"],
+            swiftSettings: swift),
+        .testTarget(name: "RlhostTests", dependencies: ["LineEditor", "TestSupport"], swiftSettings: swift),
         // A process of its own that appends to a history file until it is killed.
         .executableTarget(
             name: "HistoryWriter", dependencies: ["LineEditor"], path: "Tests/HistoryWriter", swiftSettings: swift),
         .testTarget(
-            name: "LineEditorTests", dependencies: ["LineEditor", "Linux", "HistoryWriter"], swiftSettings: swift),
+            name: "LineEditorTests", dependencies: ["LineEditor", "Linux", "HistoryWriter", "TestSupport"],
+            swiftSettings: swift),
         // The rules of the house, and the documents: nothing of the program is linked.
         .testTarget(name: "TidyTests", swiftSettings: swift),
     ],

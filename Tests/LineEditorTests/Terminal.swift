@@ -1,3 +1,4 @@
+import TestSupport
 @testable import LineEditor
 
 /// An editor and the screen that it draws on, with a host that does the least.
@@ -72,7 +73,7 @@ final class Terminal {
     func defect() -> String? {
         if let problem = screen.problems.first { return problem }
         guard editor.phase == .editing, !editor.isDumb, editor.listing == nil else { return nil }
-        let reference = Reference(
+        let reference = ReferenceLayout(
             text: editor.text, cursor: editor.cursor, prompt: editor.shownPrompt,
             continuation: editor.continuationPrompt, columns: editor.columns)
         guard let frame = editor.painter.shown else { return "nothing is drawn" }

@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import RunLoops
@@ -122,21 +123,4 @@ import Testing
         #expect(passes == 1)
         thread.join()
     }
-}
-
-/// SplitMix64: small, and the same everywhere.
-struct Random: RandomNumberGenerator {
-    private var state: UInt64
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-
-    /// From 0 up to, not including, `bound`.
-    mutating func next(_ bound: Int) -> Int { Int(next() % UInt64(bound)) }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import Tracing
@@ -49,7 +50,7 @@ struct ConversionTests {
     @Test("bytes of any kind end as a problem or as a recording, never in a crash", arguments: forms)
     func random(form: String) throws {
         let bytes = try Sample.file(form)
-        var generator = SeededGenerator(seed: 17)
+        var generator = Random(seed: 17)
         for _ in 0..<300 {
             var spoilt = bytes
             for _ in 0..<Int.random(in: 1...8, using: &generator) {
@@ -133,20 +134,5 @@ struct ConversionTests {
         #expect(text.contains(#""ts":1500.000,"cat":"span","name":"Paint","dur":12.500}"#))
         #expect(text.contains(#"{"ph":"B","pid":0,"tid":0,"ts":2000.000,"cat":"span","name":"Tick"}"#))
         #expect(text.contains(#"{"ph":"E","pid":0,"tid":0,"ts":2001.250"#))
-    }
-}
-
-/// The same numbers for the same seed.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
     }
 }

@@ -5,7 +5,7 @@ package enum CharacterWidth {
     /// The width of one scalar in columns. O(log n) in the size of the table; constant for Latin text.
     ///
     /// Control characters count as 0 here; the editor draws them as `^X`.
-    static func of(_ scalar: Unicode.Scalar) -> Int {
+    package static func of(_ scalar: Unicode.Scalar) -> Int {
         let value = scalar.value
         if value < 0x20 || (0x7F..<0xA0).contains(value) { return 0 }
         if value < 0x300 { return 1 }
@@ -24,7 +24,7 @@ package enum CharacterWidth {
     package static func of(text: String) -> Int { text.reduce(0) { $0 + of($1.unicodeScalars) } }
 
     /// The width of one grapheme cluster in columns, at most 2. O(length of the cluster).
-    static func of(_ cluster: some Sequence<Unicode.Scalar>) -> Int {
+    package static func of(_ cluster: some Sequence<Unicode.Scalar>) -> Int {
         var width = 0
         var previous: Unicode.Scalar?
         for scalar in cluster {

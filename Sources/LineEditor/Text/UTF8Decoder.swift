@@ -1,19 +1,21 @@
 /// Turns bytes that arrive in arbitrary portions into scalars.
 ///
 /// Each maximal part of an ill-formed sequence becomes one U+FFFD, so that no input is ever refused.
-struct UTF8Decoder {
+package struct UTF8Decoder {
     private var value: UInt32 = 0
     private var missing = 0
     private var allowed: ClosedRange<UInt8> = 0x80...0xBF
 
+    package init() {}
+
     /// Whether a sequence has begun that more bytes have to complete.
-    var isInside: Bool { missing > 0 }
+    package var isInside: Bool { missing > 0 }
 
     /// What one byte completed: nothing, one scalar, or a replacement for what was cut short and a scalar.
-    typealias Output = (first: Unicode.Scalar?, second: Unicode.Scalar?)
+    package typealias Output = (first: Unicode.Scalar?, second: Unicode.Scalar?)
 
     /// Takes one byte. O(1).
-    mutating func push(_ byte: UInt8) -> Output {
+    package mutating func push(_ byte: UInt8) -> Output {
         guard missing > 0 else { return (start(byte), nil) }
         guard allowed.contains(byte) else {
             // The byte belongs to the next sequence: it may be an Escape or a Control-C that must not be eaten.

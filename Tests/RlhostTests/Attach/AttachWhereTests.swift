@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 /// A process that is stuck can be understood, and attached to without having been prepared for it.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Glibc
 
 /// A program that can be attached to, in a directory of its own for sockets, and what attaches to it.

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @Suite("Command line: plain Lua")
@@ -8,7 +9,7 @@ struct CommandLineCorpusTests {
     func corpus(_ name: String) throws {
         try Sample.compare(
             [name, "x", "y"], input: "first line\n12 rest\nall\nthe rest",
-            directory: Binary.repository + "/Tests/RlhostTests/Corpus")
+            directory: Binary.repository + "/Tests/Scripts/Corpus")
     }
 
     /// Uncaught errors of every kind: texts.

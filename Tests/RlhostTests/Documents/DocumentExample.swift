@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A piece of code in a document: a ```` ```lua ```` block, or a ```` ```console ```` block with commands and their output.

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 /// The examples that serve and ask, with curl as the other side.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The scripts beside Apple's chapter. Each says at its end what it prints: see `ToldScript`.

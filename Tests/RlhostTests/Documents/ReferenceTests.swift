@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// docs/lua/runloop.lua is what editors and readers believe, so it has to be true.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// `runloop.http` talks to programs that others have written.

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 /// The modules that are tested in Lua, with the test runner.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What a prompt should do besides reading lines, tried in a terminal.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Random keys, with dot commands in them, in bursts of any length, so that what was typed ahead meets every kind of entry.
@@ -29,7 +30,7 @@ struct PromptRandomTests {
     func bursts() throws {
         let seed = Self.setting("PROMPT_SEED").map { UInt64($0) } ?? UInt64.random(in: 0...UInt64(UInt32.max))
         print("PROMPT_SEED=\(seed)")
-        var random = Numbers(state: seed)
+        var random = Random(seed: seed)
         let end = Date(timeIntervalSinceNow: Self.setting("PROMPT_SECONDS") ?? 8)
         repeat {
             let (columns, rows) = PromptSession.sizes.randomElement(using: &random) ?? (80, 24)
@@ -76,18 +77,5 @@ struct PromptRandomTests {
         try session.until(ending: "> .inspect 1", "1", "> 2", "2", "> |")
         try session.type(".load file.lua\r3\r")
         try session.until(ending: "> .load file.lua", "loaded", "> 3", "3", "> |")
-    }
-
-    /// SplitMix64.
-    private struct Numbers: RandomNumberGenerator {
-        var state: UInt64
-
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var z = state
-            z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-            return z ^ (z >> 31)
-        }
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What appears around the line that is typed, and the terminal.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Every row of the prompt's table is tried in two sizes. What is typed is seen as a terminal shows it.

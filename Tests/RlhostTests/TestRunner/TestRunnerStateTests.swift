@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What tests change of the state and the process that others share, and how the runner tells why time has passed.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What a test does to its process is that test's misfortune, and nobody else's.

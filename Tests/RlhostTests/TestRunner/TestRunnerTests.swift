@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The runner itself: options, formats, order, and the tests about the test library, which are written with it.

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 /// `rlhost test --watch`, and the signals and keys of those who wait for a run.

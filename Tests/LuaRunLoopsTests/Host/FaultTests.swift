@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What happens when the operating system refuses something.
@@ -105,7 +106,7 @@ struct FaultTests {
 
     /// The compiled library.
     private static let shim = Result {
-        let source = Binary.repository + "/Tests/RlhostTests/Scripts/faults.c"
+        let source = Binary.repository + "/Tests/Scripts/faults.c"
         let target = FileManager.default.temporaryDirectory.appendingPathComponent("rlhost-faults-\(getpid()).so").path
         let compiled = try Binary.run(
             ["clang", "-O1", "-w", "-shared", "-fPIC", "-o", target, source], program: "/usr/bin/env", name: "env")

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 /// Finalizers of a script run at any allocation, and call whatever they like.

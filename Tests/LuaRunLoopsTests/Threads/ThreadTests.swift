@@ -1,21 +1,22 @@
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("Threads")
 struct ThreadTests {
-    static let folder = "Tests/RlhostTests/Scripts"
+    static let folder = "Tests/Scripts"
 
     @Test(
         "threads do what the script expects, misuse included",
         arguments: ["thread-misuse.lua", "thread-crossing.lua", "thread-requests.lua", "thread-ends.lua"])
     func scripts(script: String) throws { try ToldScript.check("\(Self.folder)/\(script)") }
 
-    @Test("every script beside these tests is run by one of them")
+    @Test("every script of Tests/Scripts is run by one of these tests")
     func allAreRun() throws {
-        let tests = ["ThreadTests", "PortTests", "NotificationTests", "AllocationCountTests"]
-        let text = try tests.map {
-            try String(
-                contentsOf: URL(filePath: "\(Binary.repository)/Tests/RlhostTests/\($0).swift"), encoding: .utf8)
+        let folder = URL(filePath: Binary.repository + "/Tests/LuaRunLoopsTests")
+        let files = try #require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil))
+        let text = try files.compactMap { $0 as? URL }.filter { $0.pathExtension == "swift" }.map {
+            try String(contentsOf: $0, encoding: .utf8)
         }.joined()
         for script in ToldScript.all(in: Self.folder) {
             #expect(text.contains("\"\(script)\""), "nobody runs \(script): it may be broken")

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Descriptors that end, run out, or change hands, seen by the built program.

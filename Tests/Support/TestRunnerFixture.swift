@@ -1,20 +1,20 @@
 import Foundation
-import Testing
+package import Testing
 
 /// Runs `rlhost test` on files that a test writes, and gives back what it says.
-struct TestRunnerFixture {
-    struct Transcript {
-        var output: String
-        var errors: String
-        var status: Int32
-        var seconds: Double
+package enum TestRunnerFixture {
+    package struct Transcript {
+        package var output: String
+        package var errors: String
+        package var status: Int32
+        package var seconds: Double
     }
 
     /// - Parameters:
     ///   - files: contents by path; `t` and `rl` are defined in those called …_test.lua.
     ///   - arguments: those after `test`.
     ///   - before: those before it.
-    static func run(
+    package static func run(
         _ files: [String: String], _ arguments: [String] = [], before: [String] = [], keepsSeed: Bool = false,
         environment: [String: String] = [:], then: (String) throws -> Void = { _ in }
     ) throws -> Transcript {
@@ -38,7 +38,7 @@ struct TestRunnerFixture {
     }
 
     /// One file, whose failures are to be reported just so.
-    static func expect(
+    package static func expect(
         _ text: String, _ report: String, _ arguments: [String] = [], status: Int32 = 1,
         sourceLocation: SourceLocation = #_sourceLocation
     ) throws {

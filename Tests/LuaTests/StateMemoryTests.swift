@@ -1,6 +1,7 @@
 import CLuaSupport
 import Glibc
 import Lua
+import TestSupport
 import Testing
 
 @Suite("A state's memory")
@@ -13,7 +14,7 @@ struct StateMemoryTests {
         let interpreter = try #require(Interpreter())
         var data: UnsafeMutableRawPointer?
         let allocate = try #require(lua_getallocf(interpreter.main, &data))
-        var random = Repeatable(state: seed)
+        var random = Random(seed: seed)
         var blocks: [(UnsafeMutableRawPointer, size: Int, fill: UInt8)] = []
         func size() -> Int { Int.random(in: 1...(Bool.random(using: &random) ? 300 : 5000), using: &random) }
         func check(_ block: UnsafeMutableRawPointer, _ count: Int, _ fill: UInt8) {
@@ -52,15 +53,6 @@ struct StateMemoryTests {
         interpreter.close()
     }
 }
-
-private struct Repeatable: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-        return state.byteSwapped ^ state
-    }
-}
-
 extension Array {
     fileprivate mutating func swapRemove(_ i: Int) -> Element {
         swapAt(i, count - 1)

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// How many times the allocator is called for one event. Nothing on the way of an event through engine, binding and Lua may
@@ -26,7 +27,7 @@ struct AllocationCountTests {
     }
 
     private static func allocations(_ kind: String, times: Int) throws -> Int {
-        try run([Binary.repository + "/Tests/RlhostTests/Scripts/" + "allocations.lua", kind, "\(times)"])
+        try run([Binary.repository + "/Tests/Scripts/" + "allocations.lua", kind, "\(times)"])
     }
 
     private static func run(_ arguments: [String]) throws -> Int {
@@ -41,7 +42,7 @@ struct AllocationCountTests {
 
     /// The compiled counter.
     private static let counter = Result {
-        let source = Binary.repository + "/Tests/RlhostTests/Scripts/allocation-counter.c"
+        let source = Binary.repository + "/Tests/Scripts/allocation-counter.c"
         let target = FileManager.default.temporaryDirectory.appendingPathComponent("rlhost-counter-\(getpid()).so").path
         let compiled = try Binary.run(
             ["clang", "-O1", "-w", "-shared", "-fPIC", "-o", target, source], program: "/usr/bin/env", name: "env")

@@ -1,5 +1,6 @@
 import LuaRunLoops
 import RunLoops
+import TestSupport
 import Testing
 
 @Suite("How long threads live")

@@ -1,20 +1,25 @@
-@testable import LineEditor
+import LineEditor
 
 /// What a terminal shows, after xterm: a grid of cells, a cursor that waits behind the last column, and what has
 /// scrolled off the top. Only sequences that the editor may use are known; any other is a problem.
-struct Screen {
-    struct Place: Equatable {
+package struct Screen {
+    package struct Place: Equatable {
         /// A cluster; empty for the right half of a wide one.
-        var text = " "
-        var style = ""
+        package var text = " "
+        package var style = ""
+
+        package init(text: String = " ", style: String = "") {
+            self.text = text
+            self.style = style
+        }
     }
 
-    struct Row: Equatable {
-        var places: [Place]
+    package struct Row: Equatable {
+        package var places: [Place]
         /// Whether the next row continues this one, because text ran over the edge.
-        var wraps = false
+        package var wraps = false
 
-        var text: String {
+        package var text: String {
             var text = ""
             // Most rows are mostly blank, and the random test reads millions of them.
             guard let last = places.lastIndex(where: { $0.text != " " }) else { return text }
@@ -23,24 +28,24 @@ struct Screen {
         }
     }
 
-    private(set) var columns: Int
-    private(set) var rows: [Row]
-    private(set) var scrolledOff: [Row] = []
-    var row = 0
-    var column = 0
-    var isWrapPending = false
-    var style = ""
-    var problems: [String] = []
+    package private(set) var columns: Int
+    package private(set) var rows: [Row]
+    package private(set) var scrolledOff: [Row] = []
+    package var row = 0
+    package var column = 0
+    package var isWrapPending = false
+    package var style = ""
+    package var problems: [String] = []
 
     /// Whether joined emoji and flags are drawn scalar by scalar, as terminals do that know nothing of clusters.
-    var isNaive = false
+    package var isNaive = false
 
     // Where the last character stands, if nothing has happened since.
     private var last: (row: Int, column: Int)?
     private var utf8 = UTF8Decoder()
     private var sequence: [UInt8]?
 
-    init(columns: Int, rows: Int) {
+    package init(columns: Int, rows: Int) {
         self.columns = columns
         self.rows = Array(repeating: Self.blank(columns), count: rows)
     }
@@ -48,14 +53,14 @@ struct Screen {
     private static func blank(_ columns: Int) -> Row { Row(places: Array(repeating: Place(), count: columns)) }
 
     /// All rows as text, without blanks at their ends and without blank rows at the bottom.
-    var lines: [String] {
+    package var lines: [String] {
         var lines = rows.map(\.text)
         while lines.last == "" { lines.removeLast() }
         return lines
     }
 
     /// Everything that was ever written, rows joined where text ran over the edge.
-    var transcript: [String] {
+    package var transcript: [String] {
         var result: [String] = []
         var isContinued = false
         for row in scrolledOff + rows {
@@ -66,7 +71,7 @@ struct Screen {
         return result
     }
 
-    mutating func write(_ bytes: [UInt8]) {
+    package mutating func write(_ bytes: [UInt8]) {
         for byte in bytes {
             if sequence != nil {
                 inSequence(byte)
@@ -208,7 +213,7 @@ extension Screen {
     }
 
     /// Changes the size as xterm does, which cuts rows, or as most others do, which wrap them again.
-    mutating func resize(columns: Int, rows count: Int, reflows: Bool) {
+    package mutating func resize(columns: Int, rows count: Int, reflows: Bool) {
         last = nil
         isWrapPending = false
         if columns != self.columns {

@@ -1,15 +1,15 @@
-@testable import LineEditor
+import LineEditor
 
 /// What an entry looks like on a screen without end, worked out in the plainest way: character by character, from
 /// the start, without caches, windows or differences.
-struct Reference {
-    private(set) var rows = [""]
-    private(set) var cursorRow = 0
-    private(set) var cursorColumn = 0
+package struct ReferenceLayout {
+    package private(set) var rows = [""]
+    package private(set) var cursorRow = 0
+    package private(set) var cursorColumn = 0
     private var column = 0
     private let columns: Int
 
-    init(text: String, cursor: Int, prompt: String, continuation: String, columns: Int) {
+    package init(text: String, cursor: Int, prompt: String, continuation: String, columns: Int) {
         self.columns = columns
         write(prompt)
         if column >= columns { breakRow() }
@@ -77,12 +77,12 @@ struct Reference {
     }
 
     /// The rows without blanks at their ends.
-    var trimmedRows: [String] { rows.map(\.withoutBlanksAtEnd) }
+    package var trimmedRows: [String] { rows.map(\.withoutBlanksAtEnd) }
 }
 
 extension String {
     /// Works on scalars, for a blank may have become a part of the character before it.
-    var withoutBlanksAtEnd: String {
+    package var withoutBlanksAtEnd: String {
         guard unicodeScalars.last == " " else { return self }
         var scalars = unicodeScalars
         while scalars.last == " " { scalars.removeLast() }

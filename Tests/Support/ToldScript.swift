@@ -6,15 +6,15 @@ import Testing
 ///     --[[ expected:
 ///     the first line
 ///     ]]
-enum ToldScript {
+package enum ToldScript {
     /// The names of the scripts in a folder of the repository.
-    static func all(in folder: String, prefix: String = "") -> [String] {
+    package static func all(in folder: String, prefix: String = "") -> [String] {
         let names = try? FileManager.default.contentsOfDirectory(atPath: Binary.repository + "/" + (folder))
         return (names ?? []).filter { $0.hasPrefix(prefix) && $0.hasSuffix(".lua") }.sorted()
     }
 
     /// Runs a script, and compares. Whatever it says besides, on standard error, fails the test.
-    static func check(_ path: String, seconds: Int = 60) throws {
+    package static func check(_ path: String, seconds: Int = 60) throws {
         let text = try String(contentsOf: URL(filePath: Binary.repository + "/" + (path)), encoding: .utf8)
         let parts = text.components(separatedBy: "\n--[[ expected:\n")
         #expect(parts.count == 2, "\(path): a script ends with one comment \"--[[ expected:\" and what it prints")

@@ -1,11 +1,12 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// A real wall clock, which somebody sets: what virtual time cannot show.
 @Suite("The wall clock") struct WallClockTests {
     /// A clock of the test's own, under the program's feet.
     private static let shim = Result {
-        let source = Binary.repository + "/Tests/RlhostTests/Scripts/wall-clock.c"
+        let source = Binary.repository + "/Tests/Scripts/wall-clock.c"
         let target = FileManager.default.temporaryDirectory.appendingPathComponent("rlhost-clock-\(getpid()).so").path
         let compiled = try Binary.run(
             ["clang", "-O1", "-w", "-shared", "-fPIC", "-o", target, source], program: "/usr/bin/env", name: "env")

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 /// Tasks in the program itself: with real descriptors, its exit statuses and its stack.

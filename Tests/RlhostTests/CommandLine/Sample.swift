@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Scripts for tests of the command line, and the comparison with lua5.4.

@@ -6,9 +6,9 @@ import Foundation
 ///     #expect(result.output == "1\n" && result.status == 0)
 ///
 /// For a conversation with a running program, see `Binary.Process`.
-enum Binary {
+package enum Binary {
     /// The program under test: that of the environment variable RLHOST, or the one that was built with the tests.
-    static let path: String = {
+    package static let path: String = {
         if let path = ProcessInfo.processInfo.environment["RLHOST"], !path.isEmpty { return path }
         // The tests themselves are in the same directory, whatever that is for this kind of build.
         if let tests = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") {
@@ -19,50 +19,52 @@ enum Binary {
     }()
 
     /// The directory that holds Package.swift.
-    static let repository = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    package static let repository = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent()
         .deletingLastPathComponent().path
 
     /// lua5.4, whose behaviour is the measure; nil where it is not installed.
-    static let lua: String? = ["/usr/bin/lua5.4", "/usr/local/bin/lua5.4"].first(
+    package static let lua: String? = ["/usr/bin/lua5.4", "/usr/local/bin/lua5.4"].first(
         where: FileManager.default.isExecutableFile)
 
     /// Whether it and these tests are, which makes a difference to some.
-    static let isUnderThreadSanitizer = dlsym(nil, "__tsan_init") != nil
+    package static let isUnderThreadSanitizer = dlsym(nil, "__tsan_init") != nil
     /// This one keeps memory that has been freed, for a while.
-    static let isUnderAddressSanitizer = dlsym(nil, "__asan_init") != nil
+    package static let isUnderAddressSanitizer = dlsym(nil, "__asan_init") != nil
 
     /// The same Lua text, whose busy loops call the C library under ThreadSanitizer, which holds signals back until then.
-    static func interruptible(_ text: String) -> String {
+    package static func interruptible(_ text: String) -> String {
         isUnderThreadSanitizer ? text.replacing("while true do end", with: "while true do local _ = {} end") : text
     }
 
     /// How a run ended, and what it wrote.
-    struct Result: CustomStringConvertible {
-        var outputBytes: [UInt8] = []
-        var errorBytes: [UInt8] = []
+    package struct Result: CustomStringConvertible {
+        package var outputBytes: [UInt8] = []
+        package var errorBytes: [UInt8] = []
         /// The exit status, as a shell has it: 128 and the number when a signal ended it; -1 when it took too long.
-        var status: Int32 = -1
+        package var status: Int32 = -1
         /// The signal that ended it, or nil.
-        var signal: Int32?
+        package var signal: Int32?
         /// It was killed because it took too long.
-        var timedOut = false
+        package var timedOut = false
         /// Real seconds from start to end.
-        var seconds = 0.0
+        package var seconds = 0.0
 
         /// Standard output as text, damaged where it is not UTF-8.
-        var output: String { String(decoding: outputBytes, as: UTF8.self) }
+        package var output: String { String(decoding: outputBytes, as: UTF8.self) }
         /// Standard error as text.
-        var errors: String { String(decoding: errorBytes, as: UTF8.self) }
+        package var errors: String { String(decoding: errorBytes, as: UTF8.self) }
 
-        var description: String {
+        package var description: String {
             let end = timedOut ? "timed out" : signal.map { "signal \($0)" } ?? "status \(status)"
             return "\(end), output \(output.debugDescription), errors \(errors.debugDescription)"
         }
     }
 
     /// A call of the operating system failed.
-    struct Failure: Error, CustomStringConvertible {
-        var description: String
+    package struct Failure: Error, CustomStringConvertible {
+        package var description: String
+        package init(description: String) { self.description = description }
     }
 
     /// Runs to the end.
@@ -73,7 +75,7 @@ enum Binary {
     ///   - directory: the working directory; the tests' own if nil.
     ///   - name: argument 0.
     ///   - timeout: real seconds after which the program and its children are killed.
-    static func run(
+    package static func run(
         _ arguments: [String], input: String? = nil, environment: [String: String] = [:], directory: String? = nil,
         program: String = path, name: String = "rlhost", timeout: Double = 60
     ) throws -> Result {
@@ -84,7 +86,7 @@ enum Binary {
     }
 
     /// The same with bytes that need not be UTF-8; `environment` has entries like `NAME=value`.
-    static func run(
+    package static func run(
         bytes arguments: [[UInt8]], input: [UInt8]? = nil, environment: [[UInt8]] = [], directory: String? = nil,
         program: String = path, name: String = "rlhost", timeout: Double = 60
     ) throws -> Result {
@@ -97,7 +99,7 @@ enum Binary {
     }
 
     /// Runs a script of the shell, in which `$RLHOST` is the program under test.
-    static func shell(
+    package static func shell(
         _ script: String, environment: [String: String] = [:], directory: String? = nil, timeout: Double = 60
     ) throws -> Result {
         try run(
@@ -106,7 +108,7 @@ enum Binary {
     }
 
     /// A directory for one test's files, removed after it.
-    static func withDirectory<T>(_ body: (String) throws -> T) throws -> T {
+    package static func withDirectory<T>(_ body: (String) throws -> T) throws -> T {
         let path = NSTemporaryDirectory() + "/rlhost-tests-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: path) }

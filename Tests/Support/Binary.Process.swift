@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 
 extension Binary {
     /// A running program: feed it, signal it, wait for what it says.
@@ -7,8 +7,8 @@ extension Binary {
     ///     #expect(process.waitForOutput("ready"))
     ///     process.signal(SIGTERM)
     ///     #expect(process.finish().status == 143)
-    final class Process {
-        let pid: pid_t
+    package final class Process {
+        package let pid: pid_t
         private var result = Result()
         private var input: Int32
         private var output: Int32
@@ -18,13 +18,15 @@ extension Binary {
         private var isReaped = false
         private let start = Process.now
 
-        convenience init(_ arguments: [String], environment: [String: String] = [:], directory: String? = nil) throws {
+        package convenience init(_ arguments: [String], environment: [String: String] = [:], directory: String? = nil)
+            throws
+        {
             try self.init(
                 arguments.map { Array($0.utf8) }, environment: environment.map { Array("\($0)=\($1)".utf8) },
                 directory: directory)
         }
 
-        init(
+        package init(
             _ arguments: [[UInt8]], environment: [[UInt8]] = [], directory: String? = nil,
             program: String = Binary.path, name: String = "rlhost", hasInput: Bool = true
         ) throws {
@@ -88,31 +90,31 @@ extension Binary {
         }
 
         /// What it has written until now.
-        var outputText: String { result.output }
-        var errorText: String { result.errors }
+        package var outputText: String { result.output }
+        package var errorText: String { result.errors }
 
         /// Gives it standard input; what the pipe does not take at once is written while waiting for something.
-        func write(_ bytes: [UInt8]) { unwritten += bytes[...] }
-        func write(_ text: String) { write(Array(text.utf8)) }
+        package func write(_ bytes: [UInt8]) { unwritten += bytes[...] }
+        package func write(_ text: String) { write(Array(text.utf8)) }
         /// Closes its standard input after what was written.
-        func closeInput() { closesInput = true }
+        package func closeInput() { closesInput = true }
 
-        func signal(_ number: Int32) { kill(pid, number) }
+        package func signal(_ number: Int32) { kill(pid, number) }
 
         /// Waits until its standard output contains a text. Returns false when it ends, or time is up, without.
-        func waitForOutput(_ text: String, timeout: Double = 30) -> Bool {
+        package func waitForOutput(_ text: String, timeout: Double = 30) -> Bool {
             pump(until: Self.now + timeout) { result.output.contains(text) }
             return result.output.contains(text)
         }
 
         /// The same for standard error.
-        func waitForErrors(_ text: String, timeout: Double = 30) -> Bool {
+        package func waitForErrors(_ text: String, timeout: Double = 30) -> Bool {
             pump(until: Self.now + timeout) { result.errors.contains(text) }
             return result.errors.contains(text)
         }
 
         /// Reads until both its outputs are closed, and waits for its end.
-        func finish(timeout: Double = 60) -> Result {
+        package func finish(timeout: Double = 60) -> Result {
             let deadline = Self.now + timeout
             pump(until: deadline) { false }
             var status: Int32 = 0

@@ -1,1 +1,0 @@
-../LineEditorTests/Reference.swift

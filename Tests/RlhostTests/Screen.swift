@@ -1,1 +1,0 @@
-../LineEditorTests/Screen.swift

@@ -36,7 +36,8 @@ import Testing
         }
     }
 
-    @Test func itHearsOfEachChangeOnceAndTakesTurnsWithTheOthers() throws {
+    @Test("it hears of each change once and takes turns with the others")
+    func itHearsOfEachChangeOnceAndTakesTurnsWithTheOthers() throws {
         let world = World()
         let pipes = [Pipe(), Pipe(), Pipe()]
         let a = Reader("A", pipes[0], world)
@@ -54,7 +55,7 @@ import Testing
         #expect(world.journal() == "B1 =3")
     }
 
-    @Test func itKeepsTheLoopRunningOnlyWhileItSaysSo() {
+    @Test("it keeps the loop running only while it says so") func itKeepsTheLoopRunningOnlyWhileItSaysSo() {
         let world = World()
         let pipe = Pipe()
         let reader = Reader("A", pipe, world)
@@ -67,7 +68,7 @@ import Testing
         #expect(world.journal() == "=3 =1 A1 T =1")
     }
 
-    @Test func inSeveralModesItTakesItsTurnOnce() {
+    @Test("in several modes it takes its turn once") func inSeveralModesItTakesItsTurnOnce() {
         let world = World()
         let pipe = Pipe()
         let reader = Reader("A", pipe, world, in: ["m", "n"])
@@ -85,7 +86,7 @@ import Testing
         #expect(world.journal() == "A2 =3 =3 A1 =3")
     }
 
-    @Test func aSignalGivesItATurnWithoutADescriptor() {
+    @Test("a signal gives it a turn without a descriptor") func aSignalGivesItATurnWithoutADescriptor() {
         final class Bell: RunLoop.EdgePort {
             var turns = 0
             override func takeTurn() { turns += 1 }
@@ -104,7 +105,7 @@ import Testing
         #expect(bell.turns == 1)
     }
 
-    @Test func whatCannotBeWatchedIsSaid() {
+    @Test("what cannot be watched is said") func whatCannotBeWatchedIsSaid() {
         final class Lost: RunLoop.EdgePort {
             var losses = 0
             override func cannotWatch() { losses += 1 }
@@ -116,7 +117,7 @@ import Testing
         #expect(lost.losses == 1)
     }
 
-    @Test func theEndOfATurnIsSaidOnceForManyCallbacks() throws {
+    @Test("the end of a turn is said once for many callbacks") func theEndOfATurnIsSaidOnceForManyCallbacks() throws {
         let world = World()
         let pipes = [Pipe(), Pipe()]
         for (i, pipe) in pipes.enumerated() {

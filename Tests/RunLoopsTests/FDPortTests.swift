@@ -5,7 +5,8 @@ import Testing
 @testable import RunLoops
 
 @Suite struct FDPortTests {
-    @Test func portsAreHandledOneAPassInTheOrderInWhichTheyBecameReady() throws {
+    @Test("ports are handled one a pass in the order in which they became ready")
+    func portsAreHandledOneAPassInTheOrderInWhichTheyBecameReady() throws {
         let world = World()
         let pipes = [Pipe(), Pipe(), Pipe()]
         for (i, pipe) in pipes.enumerated() { try world.port("P\(i)", pipe, order: 3 - i) }
@@ -15,7 +16,7 @@ import Testing
         #expect(world.journal() == "BT P2 BT P0 BT P1 BT =3")
     }
 
-    @Test func theTimersTakeTheirTurnAmongThePorts() throws {
+    @Test("the timers take their turn among the ports") func theTimersTakeTheirTurnAmongThePorts() throws {
         let world = World()
         let pipes = [Pipe(), Pipe(), Pipe()]
         for (i, pipe) in pipes.enumerated() { try world.port("P\(i)", pipe) }
@@ -27,7 +28,7 @@ import Testing
         #expect(world.journal() == "P0 P1 T P2 =3")
     }
 
-    @Test func nobodyStarves() throws {
+    @Test("nobody starves") func nobodyStarves() throws {
         let world = World()
         let pipes = [Pipe(), Pipe()]
         for (i, pipe) in pipes.enumerated() {
@@ -47,7 +48,8 @@ import Testing
         #expect(world.journal() == "S P0 S P1 S T S P0 S P1 S T S P0 S P1 S T =2")
     }
 
-    @Test func severalWritesBeforeACallbackAreOneCallback() throws {
+    @Test("several writes before a callback are one callback") func severalWritesBeforeACallbackAreOneCallback() throws
+    {
         let world = World()
         let pipe = Pipe()
         try world.port("P", pipe)
@@ -57,7 +59,7 @@ import Testing
     }
 
     /// Whoever reads what a port was found ready for takes its turn away, in a callback of whatever kind or between two runs.
-    @Test(arguments: ["port", "request", "source", "observer", "attention", "caller"])
+    @Test("nobody is called for nothing", arguments: ["port", "request", "source", "observer", "attention", "caller"])
     func nobodyIsCalledForNothing(reader: String) throws {
         let world = World()
         let pipes = [Pipe(), Pipe(), Pipe()]
@@ -95,7 +97,8 @@ import Testing
         #expect(handled == (reader == "caller" ? ["P2"] : ["P0", "P2"]))
     }
 
-    @Test func whoLooksAndThenReadsInOneCallbackLeavesNothingToBeCalledFor() throws {
+    @Test("who looks and then reads in one callback leaves nothing to be called for")
+    func whoLooksAndThenReadsInOneCallbackLeavesNothingToBeCalledFor() throws {
         let world = World()
         let pipes = [Pipe(), Pipe()]
         try world.port("P0", pipes[0]) { _ in
@@ -109,7 +112,8 @@ import Testing
         #expect(world.journal() == "P0 T =3")
     }
 
-    @Test func whatIsLeftUnreadIsReportedAgainAndNothingIsReadBehindTheUsersBack() throws {
+    @Test("what is left unread is reported again and nothing is read behind the users back")
+    func whatIsLeftUnreadIsReportedAgainAndNothingIsReadBehindTheUsersBack() throws {
         let world = World()
         let pipe = Pipe()
         pipe.fire("hello")
@@ -119,7 +123,7 @@ import Testing
         #expect(world.journal() == "2 2 1 =3")
     }
 
-    @Test func onceMeansOnceUntilAskedAgain() throws {
+    @Test("once means once until asked again") func onceMeansOnceUntilAskedAgain() throws {
         let world = World()
         let pipe = Pipe()
         pipe.fire("hello")
@@ -132,7 +136,9 @@ import Testing
         #expect(world.journal() == "P =3")
     }
 
-    @Test func theEndOfAFileIsDeliveredOnceAndDoesNotSpin() throws {
+    @Test("the end of a file is delivered once and does not spin") func theEndOfAFileIsDeliveredOnceAndDoesNotSpin()
+        throws
+    {
         let world = World()
         let pipe = Pipe()
         pipe.fire("ab")
@@ -150,7 +156,7 @@ import Testing
         #expect(world.loop.statistics.passes == passes + 1)
     }
 
-    @Test func aHangUpWithNoInterestDoesNotSpin() throws {
+    @Test("a hang up with no interest does not spin") func aHangUpWithNoInterestDoesNotSpin() throws {
         let world = World()
         let pipe = Pipe(socket: true)
         let port = try RunLoop.FDPort(pipe.reader, []) { _, _ in world.log("P") }
@@ -161,7 +167,7 @@ import Testing
         #expect(!world.journal().contains("P P"))
     }
 
-    @Test func afterAHalfCloseByThePeerWritingGoesOn() throws {
+    @Test("after a half close by the peer writing goes on") func afterAHalfCloseByThePeerWritingGoesOn() throws {
         let world = World()
         let pipe = Pipe(socket: true)
         shutdown(pipe.writer, Int32(SHUT_WR))
@@ -179,7 +185,8 @@ import Testing
         #expect(world.loop.statistics.passes < 10)
     }
 
-    @Test func oneInvalidatedOrRemovedBeforeItsTurnIsNotCalled() throws {
+    @Test("one invalidated or removed before its turn is not called")
+    func oneInvalidatedOrRemovedBeforeItsTurnIsNotCalled() throws {
         let world = World()
         let pipes = [Pipe(), Pipe(), Pipe()]
         var ports: [RunLoop.FDPort] = []
@@ -198,7 +205,7 @@ import Testing
         #expect(world.journal() == "P2 =3")
     }
 
-    @Test func inTwoModesItIsDeliveredOnce() throws {
+    @Test("in two modes it is delivered once") func inTwoModesItIsDeliveredOnce() throws {
         let world = World()
         let pipe = Pipe()
         try world.port("P", pipe, in: ["a", "b"])
@@ -208,7 +215,9 @@ import Testing
         #expect(world.journal() == "P =3 =3")
     }
 
-    @Test func madeReadyInItsCallbackANestedRunCallsItAgain() throws {
+    @Test("made ready in its callback a nested run calls it again") func madeReadyInItsCallbackANestedRunCallsItAgain()
+        throws
+    {
         let world = World()
         let pipe = Pipe()
         var depth = 0
@@ -224,7 +233,7 @@ import Testing
         #expect(world.journal() == "P P P =3 =3 =3")
     }
 
-    @Test func severalPortsMayWatchOneDescriptor() throws {
+    @Test("several ports may watch one descriptor") func severalPortsMayWatchOneDescriptor() throws {
         let world = World()
         let pipe = Pipe()
         pipe.fire()
@@ -245,12 +254,12 @@ import Testing
         #expect(world.journal() == "B =3")
     }
 
-    @Test func aBadDescriptorFailsAtOnce() {
+    @Test("a bad descriptor fails at once") func aBadDescriptorFailsAtOnce() {
         #expect(throws: SystemError("fcntl", errno: EBADF)) { try RunLoop.FDPort(-1) { _, _ in } }
         #expect(throws: SystemError("fcntl", errno: EBADF)) { try RunLoop.FDPort(999_999) { _, _ in } }
     }
 
-    @Test func aRegularFileIsAlwaysReady() throws {
+    @Test("a regular file is always ready") func aRegularFileIsAlwaysReady() throws {
         let world = World()
         let fd = open("/proc/self/exe", O_RDONLY)
         defer { close(fd) }
@@ -265,7 +274,9 @@ import Testing
         #expect(count == 3)
     }
 
-    @Test func aDescriptorItOwnsIsClosedWithItAndOnlyThen() throws {
+    @Test("a descriptor it owns is closed with it and only then") func aDescriptorItOwnsIsClosedWithItAndOnlyThen()
+        throws
+    {
         let pipe = Pipe()
         let world = World()
         let copy = fcntl(pipe.reader, F_DUPFD, 880)  // high: see Pipe
@@ -280,7 +291,8 @@ import Testing
         #expect(fcntl(another, F_GETFD) == -1)
     }
 
-    @Test func aLoopThatIsGoneHasGivenBackItsModesAndTheirDescriptors() throws {
+    @Test("a loop that is gone has given back its modes and their descriptors")
+    func aLoopThatIsGoneHasGivenBackItsModesAndTheirDescriptors() throws {
         weak var mode: RunLoop.ModeState?
         do {
             let world = World()
@@ -297,7 +309,8 @@ import Testing
 
     // MARK: Descriptors that are closed behind the loop's back
 
-    @Test func aReusedNumberNeverBringsTheOldPortAnEvent() throws {
+    @Test("a reused number never brings the old port an event") func aReusedNumberNeverBringsTheOldPortAnEvent() throws
+    {
         let world = World()
         let old = Pipe(readerFrom: 800)
         let number = old.reader
@@ -324,7 +337,9 @@ import Testing
         #expect(journal.contains("stale\(RunLoop.FDPort.Events.error.rawValue)"))
     }
 
-    @Test func aNumberReusedWithinABatchBringsNoStaleEvent() throws {
+    @Test("a number reused within a batch brings no stale event") func aNumberReusedWithinABatchBringsNoStaleEvent()
+        throws
+    {
         let world = World()
         let pipes = [Pipe(), Pipe(readerFrom: 820)]
         let number = pipes[1].reader
@@ -344,7 +359,8 @@ import Testing
         #expect(world.journal() == "P =3")
     }
 
-    @Test func addingAPortWhoseDescriptorWasClosedDeliversAnErrorOnce() throws {
+    @Test("adding a port whose descriptor was closed delivers an error once")
+    func addingAPortWhoseDescriptorWasClosedDeliversAnErrorOnce() throws {
         let world = World()
         let pipe = Pipe(readerFrom: 840)
         let port = try RunLoop.FDPort(pipe.reader) { _, events in world.log("\(events.rawValue)") }
@@ -355,7 +371,7 @@ import Testing
         #expect(throws: SystemError("epoll_ctl", errno: EBADF)) { try port.setEvents(.read) }
     }
 
-    @Test func aClosedDescriptorDoesNotMakeTheLoopSpin() throws {
+    @Test("a closed descriptor does not make the loop spin") func aClosedDescriptorDoesNotMakeTheLoopSpin() throws {
         let world = World()
         let pipe = Pipe(readerFrom: 860)
         let duplicate = dup(pipe.reader)

@@ -5,7 +5,7 @@ import Testing
 @testable import RunLoops
 
 @Suite struct HandleTests {
-    @Test func aHandleOutlivesItsLoopAndThenDoesNothing() {
+    @Test("a handle outlives its loop and then does nothing") func aHandleOutlivesItsLoopAndThenDoesNothing() {
         var world: World? = World()
         let handle = world?.loop.handle
         #expect(handle?.isAlive == true)
@@ -18,7 +18,8 @@ import Testing
         #expect(handle?.isWaiting == false)
     }
 
-    @Test func whatOtherThreadsPerformRunsOnTheLoopsThreadInOrder() {
+    @Test("what other threads perform runs on the loops thread in order")
+    func whatOtherThreadsPerformRunsOnTheLoopsThreadInOrder() {
         let world = World()
         world.keepAlive()
         let handle = world.loop.handle
@@ -42,7 +43,7 @@ import Testing
         #expect(outOfOrder.load(ordering: .relaxed) == 0)
     }
 
-    @Test func aRequestWaitsForItsMode() {
+    @Test("a request waits for its mode") func aRequestWaitsForItsMode() {
         let world = World()
         world.keepAlive()
         let count = Atomic(0)
@@ -53,7 +54,7 @@ import Testing
         #expect(count.load(ordering: .relaxed) == 1)
     }
 
-    @Test func aRequestQueuedBeforeARunKeepsItsModeAlive() {
+    @Test("a request queued before a run keeps its mode alive") func aRequestQueuedBeforeARunKeepsItsModeAlive() {
         let world = World()
         let count = Atomic(0)
         world.loop.handle.perform { _ in count.add(1, ordering: .relaxed) }
@@ -61,7 +62,7 @@ import Testing
         #expect(count.load(ordering: .relaxed) == 1)
     }
 
-    @Test func attentionIsGivenBetweenTwoCallbacks() {
+    @Test("attention is given between two callbacks") func attentionIsGivenBetweenTwoCallbacks() {
         let world = World()
         world.keepAlive()
         var times = 0
@@ -79,7 +80,8 @@ import Testing
         #expect(times == 1)
     }
 
-    @Test func attentionRaisedAfterTheEndOfAWaitIsNotSleptThrough() {
+    @Test("attention raised after the end of a wait is not slept through")
+    func attentionRaisedAfterTheEndOfAWaitIsNotSleptThrough() {
         let world = World()
         var times = 0
         world.loop.attentionHandler = { loop in
@@ -93,7 +95,7 @@ import Testing
         #expect(world.time == 1)
     }
 
-    @Test func eachThreadHasALoopOfItsOwnThatEndsWithIt() {
+    @Test("each thread has a loop of its own that ends with it") func eachThreadHasALoopOfItsOwnThatEndsWithIt() {
         let handle = Atomic<UInt>(0)
         let kept = Kept()
         let thread = Thread {
@@ -111,7 +113,7 @@ import Testing
         let handle = Lock<RunLoop.Handle?>(nil)
     }
 
-    @Test func aThreadThatEndsTellsItsSources() {
+    @Test("a thread that ends tells its sources") func aThreadThatEndsTellsItsSources() {
         let told = Atomic(0)
         let thread = Thread {
             let source = RunLoop.Source(cancel: { _, _, _ in told.add(1, ordering: .relaxed) })
@@ -122,7 +124,8 @@ import Testing
         #expect(told.load(ordering: .relaxed) == 2)
     }
 
-    @Test func removingTheLastItemFromAnotherThreadEndsTheRun() {
+    @Test("removing the last item from another thread ends the run")
+    func removingTheLastItemFromAnotherThreadEndsTheRun() {
         let world = World()
         let source = world.keepAlive()
         let handle = world.loop.handle

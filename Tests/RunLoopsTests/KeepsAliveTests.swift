@@ -3,7 +3,8 @@ import Testing
 @testable import RunLoops
 
 @Suite struct KeepsAliveTests {
-    @Test func aRunEndsWithWhatKeepsItAliveAndServesTheRestUntilThen() throws {
+    @Test("a run ends with what keeps it alive and serves the rest until then")
+    func aRunEndsWithWhatKeepsItAliveAndServesTheRestUntilThen() throws {
         let world = World()
         let pipe = Pipe()
         let port = try world.port("P", pipe)
@@ -22,7 +23,8 @@ import Testing
         #expect(timer.isValid && port.isValid && source.isValid)
     }
 
-    @Test func itCountsInEachModeHoweverTheItemGetsThereAndLeaves() throws {
+    @Test("it counts in each mode however the item gets there and leaves")
+    func itCountsInEachModeHoweverTheItemGetsThereAndLeaves() throws {
         let world = World()
         let pipe = Pipe()
         let port = try RunLoop.FDPort(pipe.reader) { _, _ in }
@@ -57,7 +59,7 @@ import Testing
         #expect(world.loop.run(in: "other", for: .milliseconds(1)) == .timedOut)
     }
 
-    @Test func aTimerThatMovesBetweenModesTakesItAlong() {
+    @Test("a timer that moves between modes takes it along") func aTimerThatMovesBetweenModesTakesItAlong() {
         let world = World()
         let timer = world.timer("T", at: 1000)
         timer.keepsAlive = false
@@ -74,7 +76,7 @@ import Testing
         #expect(world.journal() == "R =1")
     }
 
-    @Test func aMessagePortTakesItsConnectionsAlong() throws {
+    @Test("a message port takes its connections along") func aMessagePortTakesItsConnectionsAlong() throws {
         let world = World()
         let name = "keeps-alive-\(UInt64.random(in: 0 ... .max))"
         let port = try RunLoop.MessagePort(name: name) { _, message in message.answer() }

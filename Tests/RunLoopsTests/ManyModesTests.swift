@@ -6,7 +6,8 @@ import Testing
 
 /// Names of modes, and orders of requests, are made up freely.
 @Suite struct ManyModesTests {
-    @Test func aModeThatLosesItsLastPortGivesItsDescriptorsBackInTheEnd() throws {
+    @Test("a mode that loses its last port gives its descriptors back in the end")
+    func aModeThatLosesItsLastPortGivesItsDescriptorsBackInTheEnd() throws {
         let world = World()
         let pipe = Pipe()
         let port = try RunLoop.FDPort(pipe.reader) { _, _ in world.log("P") }
@@ -26,7 +27,7 @@ import Testing
         #expect(world.loop.run(in: "conversation 0", for: .zero, returnAfterSource: true) == .handledSource)
     }
 
-    @Test func aModeInUseKeepsItsDescriptors() throws {
+    @Test("a mode in use keeps its descriptors") func aModeInUseKeepsItsDescriptors() throws {
         let world = World()
         let pipes = [Pipe(), Pipe()]
         let port = try world.port("P", pipes[0], in: ["outer"])
@@ -45,7 +46,7 @@ import Testing
         #expect(world.journal() == "P =3")
     }
 
-    @Test func emptyQueuesOfTimersAndRequestsAreGivenBack() {
+    @Test("empty queues of timers and requests are given back") func emptyQueuesOfTimersAndRequestsAreGivenBack() {
         let world = World()
         for number in 0..<1000 {
             let mode = RunLoop.Mode(rawValue: "m\(number)")
@@ -59,7 +60,7 @@ import Testing
         #expect(world.loop.requestQueues.count <= 65)
     }
 
-    @Test func requestsOfManyOrdersRunInOrder() {
+    @Test("requests of many orders run in order") func requestsOfManyOrdersRunInOrder() {
         let world = World()
         let orders = (0..<500).map { ($0 * 37) % 101 - 50 }
         var performed: [Int] = []
@@ -77,8 +78,9 @@ import Testing
     }
 
     /// Ten times as many take ten times as long, and not a hundred times.
-    @Test(arguments: ["modes", "orders"])
-    func manyTakeNoMoreThanTheirShare(what: String) {
+    @Test("many take no more than their share", arguments: ["modes", "orders"]) func manyTakeNoMoreThanTheirShare(
+        what: String
+    ) {
         func cost(_ count: Int) -> Double {
             let world = World()
             let start = threadTime()
@@ -96,7 +98,8 @@ import Testing
         #expect(ratio < 40, "\(ratio)")
     }
 
-    @Test func aSourceIsSignalledAndAskedFromAnyThreadWhileItMoves() {
+    @Test("a source is signalled and asked from any thread while it moves")
+    func aSourceIsSignalledAndAskedFromAnyThreadWhileItMoves() {
         let world = World()
         let source = RunLoop.Source()
         let isOver = Lock(false)
@@ -123,7 +126,7 @@ import Testing
     }
 
     /// CFRunLoopPerformBlock and CFRunLoopWakeUp, whatever the mode of the block: as CoreFoundation.
-    @Test(arguments: [RunLoop.Mode.default, "a"])
+    @Test("a request for another mode wakes the loop", arguments: [RunLoop.Mode.default, "a"])
     func aRequestForAnotherModeWakesTheLoop(mode: RunLoop.Mode) {
         let world = World(.coreFoundation)
         world.keepAlive()

@@ -347,7 +347,7 @@ struct MessagePortTests {
         port.invalidate()
     }
 
-    @Test func aMessageThatIsTooLongChangesNothing() throws {
+    @Test("a message that is too long changes nothing") func aMessageThatIsTooLongChangesNothing() throws {
         let loop = RunLoop(poller: EpollPoller())
         let name = "long-\(UInt64.random(in: 0 ... .max))"
         let port = try MessagePort(name: name) { _, message in message.answer() }
@@ -360,8 +360,7 @@ struct MessagePortTests {
     }
 
     /// Ten times as many that wait for their turns take ten times as long to give up, or to be sent.
-    @Test(arguments: [true, false])
-    func manyMessagesMayWait(areSent: Bool) throws {
+    @Test("many messages may wait", arguments: [true, false]) func manyMessagesMayWait(areSent: Bool) throws {
         func cost(_ count: Int) throws -> Double {
             let loop = RunLoop(poller: EpollPoller())
             let name = "many-\(UInt64.random(in: 0 ... .max))"

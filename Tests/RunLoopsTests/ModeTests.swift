@@ -3,14 +3,14 @@ import Testing
 @testable import RunLoops
 
 @Suite struct ModeTests {
-    @Test func aLoopIsBornWithTheDefaultModeWhichIsCommon() {
+    @Test("a loop is born with the default mode which is common") func aLoopIsBornWithTheDefaultModeWhichIsCommon() {
         let world = World()
         #expect(world.loop.modeNames == [.default])
         #expect(world.loop.commonModeNames == [.default])
         #expect(world.loop.currentMode == nil)
     }
 
-    @Test func modesComeIntoBeingWithWhatIsAddedAndNeverGo() {
+    @Test("modes come into being with what is added and never go") func modesComeIntoBeingWithWhatIsAddedAndNeverGo() {
         let world = World()
         let source = world.keepAlive("a")
         source.invalidate()
@@ -19,7 +19,7 @@ import Testing
         #expect(world.loop.modeNames == ["default", "a", "b", "c"])
     }
 
-    @Test func askingAndRunningCreatesNoMode() {
+    @Test("asking and running creates no mode") func askingAndRunningCreatesNoMode() {
         let world = World()
         let source = RunLoop.Source()
         _ = world.loop.contains(source, in: "x")
@@ -30,7 +30,8 @@ import Testing
         #expect(world.loop.modeNames == [.default])
     }
 
-    @Test func eachKindOfItemKeepsItsModeAliveExceptObservers() throws {
+    @Test("each kind of item keeps its mode alive except observers")
+    func eachKindOfItemKeepsItsModeAliveExceptObservers() throws {
         let world = World()
         let pipe = Pipe()
         let items: [(RunLoop.Item, Bool)] = [
@@ -45,7 +46,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [5, nil] as [Int?]) func aModeThatWasEmptiedIsNotWaitedIn(_ limit: Int?) {
+    @Test("a mode that was emptied is not waited in", arguments: [5, nil] as [Int?])
+    func aModeThatWasEmptiedIsNotWaitedIn(_ limit: Int?) {
         let world = World()
         let source = world.keepAlive()
         world.observe { if $0 == .entry { source.invalidate() } }
@@ -56,7 +58,8 @@ import Testing
 
     // MARK: Common modes
 
-    @Test func aCommonItemIsInEveryCommonModeAndThoseThatBecomeCommonLater() {
+    @Test("a common item is in every common mode and those that become common later")
+    func aCommonItemIsInEveryCommonModeAndThoseThatBecomeCommonLater() {
         let world = World()
         world.loop.addCommonMode("a")
         world.loop.addCommonMode("a")
@@ -73,7 +76,8 @@ import Testing
         #expect(world.loop.contains(source, in: .common) && world.loop.contains(timer, in: .common))
     }
 
-    @Test func outOfOneModeACommonItemStaysCommonAndAddingItAgainRestoresIt() {
+    @Test("out of one mode a common item stays common and adding it again restores it")
+    func outOfOneModeACommonItemStaysCommonAndAddingItAgainRestoresIt() {
         let world = World()
         let source = world.keepAlive(.common)
         let timer = world.timer("T", at: 9, in: [.common])
@@ -86,7 +90,8 @@ import Testing
         #expect(world.loop.contains(source) && world.loop.contains(timer))
     }
 
-    @Test func outOfTheCommonModesItLeavesAllOfThemButNoOther() {
+    @Test("out of the common modes it leaves all of them but no other")
+    func outOfTheCommonModesItLeavesAllOfThemButNoOther() {
         let world = World()
         world.loop.addCommonMode("a")
         let source = world.keepAlive(.common)
@@ -102,7 +107,7 @@ import Testing
         #expect(source.modeNames == ["other"] && timer.node.modeNames == ["other"])
     }
 
-    @Test func whatIsOnlyInACommonModeIsNoCommonItem() {
+    @Test("what is only in a common mode is no common item") func whatIsOnlyInACommonModeIsNoCommonItem() {
         let world = World()
         let source = world.keepAlive()
         let timer = world.timer("T", at: 9)
@@ -111,7 +116,8 @@ import Testing
         #expect(!world.loop.contains(source, in: "a") && !world.loop.contains(timer, in: "a"))
     }
 
-    @Test func aModeThatBecomesCommonWhileItRunsGetsTheItemsAtOnce() {
+    @Test("a mode that becomes common while it runs gets the items at once")
+    func aModeThatBecomesCommonWhileItRunsGetsTheItemsAtOnce() {
         let world = World()
         world.timer("T", at: 3, in: [.common])
         world.keepAlive("m")
@@ -120,7 +126,7 @@ import Testing
         #expect(world.journal() == "S T =3")
     }
 
-    @Test func firedOrInvalidatedItemsAreCommonNoMore() {
+    @Test("fired or invalidated items are common no more") func firedOrInvalidatedItemsAreCommonNoMore() {
         let world = World()
         let timer = world.timer("T", at: 1, in: [.common])
         let source = world.keepAlive(.common)
@@ -131,7 +137,7 @@ import Testing
         #expect(world.loop.items(in: "a").isEmpty && world.loop.timers(in: "a").isEmpty)
     }
 
-    @Test func anInvalidatedCommonItemIsHeldByNobody() {
+    @Test("an invalidated common item is held by nobody") func anInvalidatedCommonItemIsHeldByNobody() {
         let world = World()
         final class Owner: RunLoop.ItemOwner {
             var letGo = 0
@@ -155,7 +161,8 @@ import Testing
         #expect(owner.letGo == 1 && owner.forgotten == [7])
     }
 
-    @Test func aLoopHoldsItsPortsUntilTheyLeaveInWhateverOrder() throws {
+    @Test("a loop holds its ports until they leave in whatever order")
+    func aLoopHoldsItsPortsUntilTheyLeaveInWhateverOrder() throws {
         final class Counter: RunLoop.ItemOwner {
             var contexts: Set<Int> = []
             override func forget(_ context: Int) { contexts.remove(context) }
@@ -190,7 +197,8 @@ import Testing
         #expect(counter.contexts.isEmpty)
     }
 
-    @Test func aCommonItemBelongsToItsLoopEvenWhenItIsInNoModeAtTheMoment() {
+    @Test("a common item belongs to its loop even when it is in no mode at the moment")
+    func aCommonItemBelongsToItsLoopEvenWhenItIsInNoModeAtTheMoment() {
         let world = World()
         let other = World()
         let observer = RunLoop.Observer(.all) { _, _ in }
@@ -203,7 +211,8 @@ import Testing
 
     // MARK: NSRunLoop's way
 
-    @Test func runningAModeOnceSaysWhetherThereWasAnythingToRunItFor() {
+    @Test("running a mode once says whether there was anything to run it for")
+    func runningAModeOnceSaysWhetherThereWasAnythingToRunItFor() {
         let world = World()
         #expect(!world.loop.run(mode: .default, before: .never))
         #expect(!world.loop.run(mode: .common, before: .never))
@@ -216,7 +225,7 @@ import Testing
         #expect(world.journal() == "T S")
     }
 
-    @Test func aDateInThePastIsOnePass() {
+    @Test("a date in the past is one pass") func aDateInThePastIsOnePass() {
         for date in [RunLoop.Instant.longAgo, .init(nanoseconds: -1), .init(nanoseconds: 0)] {
             let world = World()
             world.observe()
@@ -228,7 +237,7 @@ import Testing
         }
     }
 
-    @Test func runningUntilADateGoesOnAfterSourcesAndStops() {
+    @Test("running until a date goes on after sources and stops") func runningUntilADateGoesOnAfterSourcesAndStops() {
         let world = World()
         world.source("S", signalled: true) { _ in world.loop.stop() }
         world.timer("T", at: 3) { _ in world.loop.stop() }
@@ -237,7 +246,7 @@ import Testing
         #expect(world.journal() == "S T")
     }
 
-    @Test func runningUntilADateEndsWhenNothingIsLeft() {
+    @Test("running until a date ends when nothing is left") func runningUntilADateEndsWhenNothingIsLeft() {
         let world = World()
         world.timer("T", at: 3)
         world.loop.run(until: .never)

@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test(arguments: callers) func anyCallbackMayRunTheLoop(_ caller: String) throws {
+    @Test("any callback may run the loop", arguments: callers) func anyCallbackMayRunTheLoop(_ caller: String) throws {
         let world = World()
         let pipe = Pipe()
         world.keepAlive()
@@ -41,7 +41,8 @@ import Testing
         #expect(world.loop.depth == 0)
     }
 
-    @Test(arguments: callers) func aRunOfAnEmptyModeInACallbackEndsAtOnce(_ caller: String) throws {
+    @Test("a run of an empty mode in a callback ends at once", arguments: callers)
+    func aRunOfAnEmptyModeInACallbackEndsAtOnce(_ caller: String) throws {
         let world = World()
         let pipe = Pipe()
         world.keepAlive()
@@ -51,7 +52,7 @@ import Testing
         #expect(world.journal().hasSuffix("=1 =3"))
     }
 
-    @Test func theInnerRunTakesWhatTheOuterHasCollected() {
+    @Test("the inner run takes what the outer has collected") func theInnerRunTakesWhatTheOuterHasCollected() {
         let world = World()
         world.source("A", order: 1, signalled: true) { _ in world.run(ms: 0) }
         world.source("B", order: 2, signalled: true)
@@ -59,7 +60,8 @@ import Testing
         #expect(world.journal() == "A B =3 =3")
     }
 
-    @Test func theOuterDeadlineDoesNotEndTheInnerRunNorDisturbIt() {
+    @Test("the outer deadline does not end the inner run nor disturb it")
+    func theOuterDeadlineDoesNotEndTheInnerRunNorDisturbIt() {
         let world = World()
         world.keepAlive()
         world.keepAlive("inner")
@@ -70,7 +72,8 @@ import Testing
         #expect(world.time == 51)
     }
 
-    @Test func whatWokeTheOuterRunIsHandledAfterANestedRunInItsAfterWaiting() throws {
+    @Test("what woke the outer run is handled after a nested run in its after waiting")
+    func whatWokeTheOuterRunIsHandledAfterANestedRunInItsAfterWaiting() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.keepAlive("inner")
@@ -81,7 +84,7 @@ import Testing
         #expect(world.journal() == "AW =3 P =4")
     }
 
-    @Test func aPortThatIsGoneByThenIsNot() throws {
+    @Test("a port that is gone by then is not") func aPortThatIsGoneByThenIsNot() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.keepAlive()
@@ -92,7 +95,7 @@ import Testing
         #expect(world.journal() == "AW AW =3")
     }
 
-    @Test func resultsDoNotPropagate() {
+    @Test("results do not propagate") func resultsDoNotPropagate() {
         let world = World()
         world.keepAlive()
         world.timer("T", at: 1) { _ in
@@ -103,7 +106,7 @@ import Testing
         #expect(world.journal() == "T S =4 =3")
     }
 
-    @Test func runsNestDeeply() {
+    @Test("runs nest deeply") func runsNestDeeply() {
         let world = World()
         world.keepAlive()
         var depth = 0
@@ -118,7 +121,8 @@ import Testing
         #expect(world.loop.depth == 0)
     }
 
-    @Test func timersOfAnOuterBatchMayBeRemovedMovedAndFreedByAnInnerRun() {
+    @Test("timers of an outer batch may be removed moved and freed by an inner run")
+    func timersOfAnOuterBatchMayBeRemovedMovedAndFreedByAnInnerRun() {
         let world = World()
         var timers: [RunLoop.Timer] = []
         world.timer("first", at: 1) { _ in

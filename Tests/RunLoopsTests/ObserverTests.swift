@@ -15,7 +15,7 @@ import Testing
         return observer
     }
 
-    @Test func activitiesHaveTheirDocumentedBits() {
+    @Test("activities have their documented bits") func activitiesHaveTheirDocumentedBits() {
         let bits: [(RunLoop.Activity, UInt)] = [
             (.entry, 1), (.beforeTimers, 2), (.beforeSources, 4), (.beforeWaiting, 32), (.afterWaiting, 64),
             (.exit, 128), (.all, 0x0FFF_FFFF),
@@ -23,7 +23,7 @@ import Testing
         for (activity, bit) in bits { #expect(activity.rawValue == bit) }
     }
 
-    @Test func toldByOrderThenAsAdded() {
+    @Test("told by order then as added") func toldByOrderThenAsAdded() {
         let world = World()
         world.keepAlive()
         for (name, order) in [("a", 1), ("b", 0), ("c", 0), ("d", -1)] { _ = observer(world, name, order: order) }
@@ -31,7 +31,7 @@ import Testing
         #expect(world.journal() == "d b c a =3")
     }
 
-    @Test func oneForNoActivityIsNeverTold() {
+    @Test("one for no activity is never told") func oneForNoActivityIsNeverTold() {
         let world = World()
         world.keepAlive()
         _ = observer(world, "never", [])
@@ -39,7 +39,8 @@ import Testing
         #expect(world.journal() == "=3")
     }
 
-    @Test func oneInvalidatedOrRemovedByAnEarlierOneIsNotTold() {
+    @Test("one invalidated or removed by an earlier one is not told")
+    func oneInvalidatedOrRemovedByAnEarlierOneIsNotTold() {
         let world = World()
         world.keepAlive()
         var victims: [RunLoop.Observer] = []
@@ -52,7 +53,7 @@ import Testing
         #expect(world.journal() == "o =3")
     }
 
-    @Test func oneAddedDuringAnActivityIsToldOfTheNext() {
+    @Test("one added during an activity is told of the next") func oneAddedDuringAnActivityIsToldOfTheNext() {
         let world = World()
         world.keepAlive()
         for activity in [RunLoop.Activity.entry, .beforeTimers] {
@@ -66,7 +67,8 @@ import Testing
         }
     }
 
-    @Test func oneThatDoesNotRepeatIsToldOnceInAnyOfItsModes() {
+    @Test("one that does not repeat is told once in any of its modes")
+    func oneThatDoesNotRepeatIsToldOnceInAnyOfItsModes() {
         let world = World()
         world.keepAlive()
         world.keepAlive("a")
@@ -83,7 +85,7 @@ import Testing
         #expect(world.loop.items(in: "a").count == 1)
     }
 
-    @Test func oneWhoseCallbackRunsTheLoopIsNotToldOfThat() {
+    @Test("one whose callback runs the loop is not told of that") func oneWhoseCallbackRunsTheLoopIsNotToldOfThat() {
         let world = World()
         world.keepAlive()
         var nested = false
@@ -97,7 +99,7 @@ import Testing
         #expect(world.journal() == "o2 o1 o2 o2 o2 =3 o2 o1 o2 =3")
     }
 
-    @Test func anObserverOfTheExitMayRunTheLoop() {
+    @Test("an observer of the exit may run the loop") func anObserverOfTheExitMayRunTheLoop() {
         let world = World()
         world.keepAlive()
         world.keepAlive("inner")
@@ -107,7 +109,8 @@ import Testing
         #expect(world.journal() == "X iE iBT iBS iX =3 =3")
     }
 
-    @Test func addingTwiceIsAddingOnceAndAnInvalidOneStaysOut() {
+    @Test("adding twice is adding once and an invalid one stays out")
+    func addingTwiceIsAddingOnceAndAnInvalidOneStaysOut() {
         let world = World()
         world.keepAlive()
         let one = observer(world, "o")
@@ -119,13 +122,14 @@ import Testing
         #expect(world.journal() == "o =3 =3")
     }
 
-    @Test func observersKeepNoModeAlive() {
+    @Test("observers keep no mode alive") func observersKeepNoModeAlive() {
         let world = World()
         world.observe()
         #expect(world.run() == .finished)
     }
 
-    @Test func anObserverMayMoveToAnotherLoopOnceItHasLeftTheFirst() {
+    @Test("an observer may move to another loop once it has left the first")
+    func anObserverMayMoveToAnotherLoopOnceItHasLeftTheFirst() {
         let world = World()
         let other = World()
         other.keepAlive()
@@ -137,7 +141,8 @@ import Testing
         #expect(world.journal() == "o")
     }
 
-    @Test func observersKeepTheirOrderInAModeThatBecomesCommon() {
+    @Test("observers keep their order in a mode that becomes common")
+    func observersKeepTheirOrderInAModeThatBecomesCommon() {
         let world = World()
         for (name, order) in [("a", 1), ("b", 0), ("c", 0), ("d", -1)] {
             let one = RunLoop.Observer(.beforeTimers, order: order) { _, _ in world.log(name) }

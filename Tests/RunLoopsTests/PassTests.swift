@@ -5,7 +5,8 @@ import Testing
 /// One run: the entry, passes, the exit; and why it ends. All journals are those of the `coreFoundation` sequence unless a
 /// test says otherwise.
 @Suite struct PassTests {
-    @Test func aModeThatHoldsNothingFinishesAtOnceAndTellsNobody() {
+    @Test("a mode that holds nothing finishes at once and tells nobody")
+    func aModeThatHoldsNothingFinishesAtOnceAndTellsNobody() {
         let world = World()
         world.observe()
         world.run()
@@ -15,7 +16,7 @@ import Testing
         #expect(!world.loop.modeNames.contains("unknown"))
     }
 
-    @Test func withNothingToDoItSleepsUntilTheTimeIsOver() {
+    @Test("with nothing to do it sleeps until the time is over") func withNothingToDoItSleepsUntilTheTimeIsOver() {
         let world = World()
         world.observe()
         world.keepAlive()
@@ -24,7 +25,8 @@ import Testing
         #expect(world.time == 10)
     }
 
-    @Test func beforeTimersAndBeforeSourcesAreSentEvenWhenThereAreNeither() throws {
+    @Test("before timers and before sources are sent even when there are neither")
+    func beforeTimersAndBeforeSourcesAreSentEvenWhenThereAreNeither() throws {
         let world = World()
         let pipe = Pipe()
         world.observe()
@@ -33,7 +35,8 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3")
     }
 
-    @Test(arguments: [0, -5]) func noTimeIsExactlyOnePassThatDoesNotWait(_ limit: Int) {
+    @Test("no time is exactly one pass that does not wait", arguments: [0, -5])
+    func noTimeIsExactlyOnePassThatDoesNotWait(_ limit: Int) {
         let world = World()
         world.observe()
         world.keepAlive()
@@ -45,7 +48,7 @@ import Testing
         #expect(world.time == 0)
     }
 
-    @Test func aPositiveTimeHoweverSmallWaitsOnce() {
+    @Test("a positive time however small waits once") func aPositiveTimeHoweverSmallWaitsOnce() {
         let world = World()
         world.observe()
         world.keepAlive()
@@ -53,14 +56,15 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X")
     }
 
-    @Test func aHugeTimeIsNoLimit() {
+    @Test("a huge time is no limit") func aHugeTimeIsNoLimit() {
         let world = World()
         world.timer("T", at: 1000)
         #expect(world.loop.run(in: .default, for: .seconds(504_911_233)) == .finished)
         #expect(world.journal() == "T")
     }
 
-    @Test func theDeadlineIsLookedAtOnlyAtTheEndOfAPassSoABusyLoopStillEnds() {
+    @Test("the deadline is looked at only at the end of a pass so a busy loop still ends")
+    func theDeadlineIsLookedAtOnlyAtTheEndOfAPassSoABusyLoopStillEnds() {
         let world = World()
         var passes = 0
         world.source("S", signalled: true) {
@@ -72,7 +76,7 @@ import Testing
         #expect(passes == 4)
     }
 
-    @Test func timersAreServedAfterTheWaitAndNotBeforeIt() {
+    @Test("timers are served after the wait and not before it") func timersAreServedAfterTheWaitAndNotBeforeIt() {
         let world = World()
         world.observe()
         world.keepAlive()
@@ -83,7 +87,7 @@ import Testing
 
     // MARK: Which result wins
 
-    @Test func handledSourceBeatsStopped() {
+    @Test("handled source beats stopped") func handledSourceBeatsStopped() {
         let world = World()
         world.keepAlive()
         world.source("S", signalled: true) { _ in world.loop.stop() }
@@ -92,7 +96,7 @@ import Testing
         #expect(world.run() == .timedOut)
     }
 
-    @Test func timedOutBeatsStopped() {
+    @Test("timed out beats stopped") func timedOutBeatsStopped() {
         let world = World()
         world.keepAlive()
         world.timer("T", at: 0) { _ in world.loop.stop() }
@@ -102,19 +106,19 @@ import Testing
         #expect(world.run() == .timedOut)
     }
 
-    @Test func timedOutBeatsFinished() {
+    @Test("timed out beats finished") func timedOutBeatsFinished() {
         let world = World()
         world.source("S", signalled: true) { $0.invalidate() }
         #expect(world.run(ms: 0) == .timedOut)
     }
 
-    @Test func stoppedBeatsFinished() {
+    @Test("stopped beats finished") func stoppedBeatsFinished() {
         let world = World()
         world.timer("T", at: 1) { _ in world.loop.stop() }
         #expect(world.run() == .stopped)
     }
 
-    @Test func handledSourceBeatsFinished() {
+    @Test("handled source beats finished") func handledSourceBeatsFinished() {
         let world = World()
         world.source("S", signalled: true) { $0.invalidate() }
         #expect(world.run(returning: true) == .handledSource)
@@ -124,7 +128,7 @@ import Testing
 
     // MARK: One kind of event after another
 
-    @Test func aSignalledSource() {
+    @Test("a signalled source") func aSignalledSource() {
         let world = World()
         world.observe()
         world.source("S", signalled: true).signal()
@@ -132,7 +136,7 @@ import Testing
         #expect(world.journal() == "E BT BS S BT BS BW AW X =3")
     }
 
-    @Test func aSignalledSourceEndsARunThatReturnsAfterOne() {
+    @Test("a signalled source ends a run that returns after one") func aSignalledSourceEndsARunThatReturnsAfterOne() {
         let world = World()
         world.observe()
         let source = world.source("S", signalled: true)
@@ -144,7 +148,7 @@ import Testing
         #expect(world.journal() == "E BT BS S X =4 E BT BS S X =3 E BT BS S X =4")
     }
 
-    @Test func aReadyPort() throws {
+    @Test("a ready port") func aReadyPort() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -162,7 +166,9 @@ import Testing
         #expect(world.journal() == "E BT BS P X =3 E BT BS P X =4")
     }
 
-    @Test(arguments: [false, true]) func aTimerIsNoSourceAndEndsNoRun(_ returning: Bool) {
+    @Test("a timer is no source and ends no run", arguments: [false, true]) func aTimerIsNoSourceAndEndsNoRun(
+        _ returning: Bool
+    ) {
         let world = World()
         world.observe()
         world.keepAlive()
@@ -171,7 +177,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW T BT BS BW AW X =3")
     }
 
-    @Test func aTimerThatIsAllThereIs() {
+    @Test("a timer that is all there is") func aTimerThatIsAllThereIs() {
         let world = World()
         world.observe()
         world.timer("T", at: 5)
@@ -179,7 +185,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW T X =1")
     }
 
-    @Test func everythingAtOnce() throws {
+    @Test("everything at once") func everythingAtOnce() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -193,7 +199,8 @@ import Testing
         #expect(world.journal() == "E BT BS b S P BT BS BW AW T BT BS BW AW X =3")
     }
 
-    @Test func aRunThatReturnsAfterASourceMayStillHandleAPortInTheSamePass() throws {
+    @Test("a run that returns after a source may still handle a port in the same pass")
+    func aRunThatReturnsAfterASourceMayStillHandleAPortInTheSamePass() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -209,7 +216,9 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW T BT BS BW AW X =3")
     }
 
-    @Test func aTimerAddedBeforeAPortWasReadyComesBeforeIt() throws {
+    @Test("a timer added before a port was ready comes before it") func aTimerAddedBeforeAPortWasReadyComesBeforeIt()
+        throws
+    {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.keepAlive()
@@ -222,7 +231,8 @@ import Testing
 
     // MARK: What callbacks bring about
 
-    @Test func aSourceSignalledInATimerIsPerformedInTheNextPassBeforeAnySleep() {
+    @Test("a source signalled in a timer is performed in the next pass before any sleep")
+    func aSourceSignalledInATimerIsPerformedInTheNextPassBeforeAnySleep() {
         let world = World()
         world.observe()
         let source = world.source("S")
@@ -231,7 +241,8 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW T BT BS S BT BS BW AW X =3")
     }
 
-    @Test func aSourceSignalledInAPortIsPerformedInTheNextPassOrRun() throws {
+    @Test("a source signalled in a port is performed in the next pass or run")
+    func aSourceSignalledInAPortIsPerformedInTheNextPassOrRun() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -246,13 +257,16 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW P X =4 E BT BS S X =3")
     }
 
-    @Test(arguments: [
-        (RunLoop.Activity.entry, "E BT BS S X =4"), (.beforeTimers, "E BT BS S X =4"),
-        (.beforeSources, "E BT BS S X =4"),
-        // Nobody wakes the loop for a signal: it sleeps with the source signalled.
-        (.beforeWaiting, "E BT BS BW AW X =3"),
-        (.afterWaiting, "E BT BS BW AW X =3"), (.exit, "E BT BS BW AW X =3"),
-    ]) func aSourceSignalledInAnObserver(_ when: RunLoop.Activity, _ expected: String) {
+    @Test(
+        "a source signalled in an observer",
+        arguments: [
+            (RunLoop.Activity.entry, "E BT BS S X =4"), (.beforeTimers, "E BT BS S X =4"),
+            (.beforeSources, "E BT BS S X =4"),
+            // Nobody wakes the loop for a signal: it sleeps with the source signalled.
+            (.beforeWaiting, "E BT BS BW AW X =3"),
+            (.afterWaiting, "E BT BS BW AW X =3"), (.exit, "E BT BS BW AW X =3"),
+        ]) func aSourceSignalledInAnObserver(_ when: RunLoop.Activity, _ expected: String)
+    {
         let world = World()
         let source = world.source("S")
         world.observe { if $0 == when { source.signal() } }
@@ -261,10 +275,13 @@ import Testing
         #expect(source.isSignalled == !expected.contains("S X"))
     }
 
-    @Test(arguments: [
-        (RunLoop.Activity.entry, true), (.beforeTimers, true), (.beforeSources, true), (.beforeWaiting, true),
-        (.afterWaiting, false), (.exit, false),
-    ]) func aPortMadeReadyInAnObserver(_ when: RunLoop.Activity, _ inThatPass: Bool) throws {
+    @Test(
+        "a port made ready in an observer",
+        arguments: [
+            (RunLoop.Activity.entry, true), (.beforeTimers, true), (.beforeSources, true), (.beforeWaiting, true),
+            (.afterWaiting, false), (.exit, false),
+        ]) func aPortMadeReadyInAnObserver(_ when: RunLoop.Activity, _ inThatPass: Bool) throws
+    {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         var fired = false
@@ -281,10 +298,13 @@ import Testing
         #expect(world.journal() == (inThatPass ? "E BT BS X =3" : "E BT BS P X =3"))
     }
 
-    @Test(arguments: [
-        (RunLoop.Activity.entry, true), (.beforeTimers, true), (.beforeSources, true), (.beforeWaiting, true),
-        (.afterWaiting, false), (.exit, false),
-    ]) func anOverdueTimerAddedInAnObserver(_ when: RunLoop.Activity, _ inThatPass: Bool) {
+    @Test(
+        "an overdue timer added in an observer",
+        arguments: [
+            (RunLoop.Activity.entry, true), (.beforeTimers, true), (.beforeSources, true), (.beforeWaiting, true),
+            (.afterWaiting, false), (.exit, false),
+        ]) func anOverdueTimerAddedInAnObserver(_ when: RunLoop.Activity, _ inThatPass: Bool)
+    {
         let world = World()
         world.keepAlive()
         var added = false
@@ -301,7 +321,9 @@ import Testing
         #expect(world.journal() == (inThatPass ? "E BT BS X =3" : "E BT BS T X =3"))
     }
 
-    @Test func whatASourceMakesReadyIsHandledInTheSamePass() throws {
+    @Test("what a source makes ready is handled in the same pass") func whatASourceMakesReadyIsHandledInTheSamePass()
+        throws
+    {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -318,7 +340,8 @@ import Testing
         #expect(world.journal() == "E BT BS S T X =3")
     }
 
-    @Test func aTimerThatFallsDueDuringALongSourceFiresInTheSamePass() {
+    @Test("a timer that falls due during a long source fires in the same pass")
+    func aTimerThatFallsDueDuringALongSourceFiresInTheSamePass() {
         let world = World()
         world.observe()
         world.timer("T", at: 5)

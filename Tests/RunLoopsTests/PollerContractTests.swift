@@ -12,7 +12,7 @@ import Testing
         RunLoop(poller: kind == .epoll ? EpollPoller() : SimulatedPoller(start: .now, waitsForDescriptors: true))
     }
 
-    @Test(arguments: Kind.allCases) func theClockNeverGoesBack(_ kind: Kind) {
+    @Test("the clock never goes back", arguments: Kind.allCases) func theClockNeverGoesBack(_ kind: Kind) {
         let loop = loop(kind)
         loop.add(RunLoop.Source())
         var last = loop.now
@@ -23,7 +23,8 @@ import Testing
         }
     }
 
-    @Test(arguments: Kind.allCases) func aRunLastsAtLeastAsLongAsItWasTold(_ kind: Kind) {
+    @Test("a run lasts at least as long as it was told", arguments: Kind.allCases)
+    func aRunLastsAtLeastAsLongAsItWasTold(_ kind: Kind) {
         let loop = loop(kind)
         loop.add(RunLoop.Source())
         for duration in [Duration.nanoseconds(1), .nanoseconds(1_500), .microseconds(700), .milliseconds(3)] {
@@ -33,7 +34,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Kind.allCases) func timersAreNeverEarly(_ kind: Kind) {
+    @Test("timers are never early", arguments: Kind.allCases) func timersAreNeverEarly(_ kind: Kind) {
         let loop = loop(kind)
         var early = 0
         var fired = 0
@@ -50,7 +51,7 @@ import Testing
         #expect(fired == 1000 && early == 0)
     }
 
-    @Test(arguments: Kind.allCases) func aDescriptorEndsTheWait(_ kind: Kind) throws {
+    @Test("a descriptor ends the wait", arguments: Kind.allCases) func aDescriptorEndsTheWait(_ kind: Kind) throws {
         let loop = loop(kind)
         let pipe = Pipe()
         var got = 0
@@ -70,7 +71,7 @@ import Testing
         #expect(got == 1)
     }
 
-    @Test(arguments: Kind.allCases) func aWakeUpEndsTheWait(_ kind: Kind) {
+    @Test("a wake up ends the wait", arguments: Kind.allCases) func aWakeUpEndsTheWait(_ kind: Kind) {
         let loop = loop(kind)
         loop.add(RunLoop.Source())
         let handle = loop.handle
@@ -81,7 +82,8 @@ import Testing
         }
     }
 
-    @Test(arguments: Kind.allCases) func noWakeUpIsLostHoweverItMeetsTheSleep(_ kind: Kind) {
+    @Test("no wake up is lost however it meets the sleep", arguments: Kind.allCases)
+    func noWakeUpIsLostHoweverItMeetsTheSleep(_ kind: Kind) {
         let loop = loop(kind)
         loop.add(RunLoop.Source())
         let handle = loop.handle
@@ -104,7 +106,7 @@ import Testing
     /// Touched by the loop's thread only.
     private final class Counter: @unchecked Sendable { var value = 0 }
 
-    @Test func aSignalHandlerDoesNotShortenAWait() {
+    @Test("a signal handler does not shorten a wait") func aSignalHandlerDoesNotShortenAWait() {
         let loop = loop(.epoll)
         loop.add(RunLoop.Source())
         signal(SIGUSR2) { _ in }

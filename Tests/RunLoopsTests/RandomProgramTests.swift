@@ -7,7 +7,7 @@ import Testing
 /// Random programs: callbacks that add, remove, move, invalidate, signal, stop, and run the loop again. Whatever they do, what
 /// the loop knows of its items must agree with what the items know, and nobody is called whom nobody may call.
 @Suite struct RandomProgramTests {
-    @Test(arguments: Array(1...40) as [UInt64]) func invariantsHold(_ seed: UInt64) throws {
+    @Test("invariants hold", arguments: Array(1...40) as [UInt64]) func invariantsHold(_ seed: UInt64) throws {
         let program = RandomProgram(seed: seed)
         try program.run()
         #expect(program.problems == [], "seed \(seed)")

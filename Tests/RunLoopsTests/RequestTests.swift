@@ -3,7 +3,8 @@ import Testing
 @testable import RunLoops
 
 @Suite struct RequestTests {
-    @Test func allThatAreQueuedRunInOnePassInTheOrderQueued() {
+    @Test("all that are queued run in one pass in the order queued") func allThatAreQueuedRunInOnePassInTheOrderQueued()
+    {
         let world = World()
         world.observe(.default, .beforeTimers)
         for i in 0..<100 { world.perform("\(i)") }
@@ -11,14 +12,15 @@ import Testing
         #expect(world.journal() == "BT " + (0..<100).map(String.init).joined(separator: " ") + " =3")
     }
 
-    @Test func lowerOrdersFirst() {
+    @Test("lower orders first") func lowerOrdersFirst() {
         let world = World()
         for (name, order) in [("a", 1), ("b", -1), ("c", 0), ("d", -1)] { world.perform(name, order: order) }
         world.run(ms: 0)
         #expect(world.journal() == "b d c a =3")
     }
 
-    @Test func oneForSeveralModesRunsOnceInWhicheverRunsFirst() {
+    @Test("one for several modes runs once in whichever runs first")
+    func oneForSeveralModesRunsOnceInWhicheverRunsFirst() {
         let world = World()
         world.perform("r", in: ["a", "b"])
         world.run(ms: 0)
@@ -27,7 +29,7 @@ import Testing
         #expect(world.journal() == "=1 r =3 =1")
     }
 
-    @Test func skippedOnesKeepTheirPlaces() {
+    @Test("skipped ones keep their places") func skippedOnesKeepTheirPlaces() {
         let world = World()
         world.perform("d1", in: ["default"])
         world.perform("m1", in: ["m"])
@@ -39,7 +41,7 @@ import Testing
         #expect(world.journal() == "d1 d2 =3 m1 m2 m3 =3")
     }
 
-    @Test func commonMeansTheModesThatAreCommonWhenItRuns() {
+    @Test("common means the modes that are common when it runs") func commonMeansTheModesThatAreCommonWhenItRuns() {
         let world = World()
         world.keepAlive("m")
         world.perform("r")
@@ -49,7 +51,8 @@ import Testing
         #expect(world.journal() == "=3 r =3")
     }
 
-    @Test func queuedInEachPlaceOfAPassItRunsAtTheNextDrainAndTheLoopDoesNotSleepBeforeThat() {
+    @Test("queued in each place of a pass it runs at the next drain and the loop does not sleep before that")
+    func queuedInEachPlaceOfAPassItRunsAtTheNextDrainAndTheLoopDoesNotSleepBeforeThat() {
         let expected: [(RunLoop.Activity, String)] = [
             (.entry, "E BT BS r BW AW BT BS BW AW X =3"), (.beforeTimers, "E BT BS r BW AW BT BS BW AW X =3"),
             (.beforeSources, "E BT BS r BW AW BT BS BW AW X =3"),
@@ -71,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func queuedByARequestItWaitsForTheNextDrain() {
+    @Test("queued by a request it waits for the next drain") func queuedByARequestItWaitsForTheNextDrain() {
         let world = World()
         world.observe()
         world.keepAlive()
@@ -80,7 +83,8 @@ import Testing
         #expect(world.journal() == "E BT BS a BW AW b BT BS c BW AW X =3")
     }
 
-    @Test func queuedByASourceItRunsRightAfterTheSources() throws {
+    @Test("queued by a source it runs right after the sources") func queuedByASourceItRunsRightAfterTheSources() throws
+    {
         let world = World()
         let pipe = Pipe()
         pipe.fire()
@@ -91,14 +95,14 @@ import Testing
         #expect(world.journal() == "S S2 r P q =3")
     }
 
-    @Test func aRequestIsNoSource() {
+    @Test("a request is no source") func aRequestIsNoSource() {
         let world = World()
         world.keepAlive()
         world.perform("r")
         #expect(world.run(returning: true) == .timedOut)
     }
 
-    @Test func aModeThatHoldsOnlyARequestRunsItAndFinishes() {
+    @Test("a mode that holds only a request runs it and finishes") func aModeThatHoldsOnlyARequestRunsItAndFinishes() {
         let world = World()
         world.observe()
         world.perform("r")
@@ -107,7 +111,7 @@ import Testing
         #expect(world.time == 0)
     }
 
-    @Test func nestedRunsFindWhatTheOuterDrainHasNotReached() {
+    @Test("nested runs find what the outer drain has not reached") func nestedRunsFindWhatTheOuterDrainHasNotReached() {
         let world = World()
         world.perform("a") {
             world.perform("x")
@@ -118,7 +122,7 @@ import Testing
         #expect(world.journal() == "a b x =3 =3")
     }
 
-    @Test func cancelledInTimeItDoesNotRun() {
+    @Test("cancelled in time it does not run") func cancelledInTimeItDoesNotRun() {
         let world = World()
         world.keepAlive()
         let token = world.loop.perform { world.log("no") }
@@ -136,7 +140,7 @@ import Testing
         #expect(world.loop.pendingRequests == 0)
     }
 
-    @Test func cancellingManyInAnyOrderLeavesTheOthers() {
+    @Test("cancelling many in any order leaves the others") func cancellingManyInAnyOrderLeavesTheOthers() {
         let world = World()
         var tokens: [RunLoop.RequestToken?] = []
         for i in 0..<200 { tokens.append(world.loop.perform { world.log("\(i)") }) }
@@ -151,7 +155,8 @@ import Testing
         #expect(ran.filter { $0 % 7 == 0 } == Array(stride(from: 0, to: 200, by: 7)))
     }
 
-    @Test func aQueueThatGrowsWhileItGoesRoundKeepsTheirOrder() {
+    @Test("a queue that grows while it goes round keeps their order")
+    func aQueueThatGrowsWhileItGoesRoundKeepsTheirOrder() {
         // Each round leaves the head of the ring elsewhere, and makes the ring larger.
         let world = World()
         world.keepAlive()
@@ -177,7 +182,8 @@ import Testing
         #expect(world.loop.pendingRequests == 0)
     }
 
-    @Test func cancellingFindsTheRequestInWhicheverQueueItIs() {
+    @Test("cancelling finds the request in whichever queue it is") func cancellingFindsTheRequestInWhicheverQueueItIs()
+    {
         let world = World()
         world.keepAlive()
         var tokens: [RunLoop.RequestToken] = []
@@ -191,20 +197,20 @@ import Testing
         #expect(world.loop.pendingRequests == 12)
     }
 
-    @Test func noModesIsNoRequest() {
+    @Test("no modes is no request") func noModesIsNoRequest() {
         let world = World()
         #expect(world.loop.perform(in: []) { world.log("no") } == nil)
         #expect(world.run() == .finished)
     }
 
-    @Test func namingAModeCreatesItButTheCommonOneIsNone() {
+    @Test("naming a mode creates it but the common one is none") func namingAModeCreatesItButTheCommonOneIsNone() {
         let world = World()
         world.perform("r", in: ["new", .common])
         #expect(world.loop.modeNames.contains("new"))
         #expect(!world.loop.modeNames.contains(.common))
     }
 
-    @Test func requestsThatNeverRunAreDropped() {
+    @Test("requests that never run are dropped") func requestsThatNeverRunAreDropped() {
         final class Probe {}
         weak var probe: Probe?
         do {
@@ -218,7 +224,7 @@ import Testing
         #expect(probe == nil)
     }
 
-    @Test func whatARunOfRequestsHoldsIsFreedAfterwards() {
+    @Test("what a run of requests holds is freed afterwards") func whatARunOfRequestsHoldsIsFreedAfterwards() {
         final class Probe {}
         let world = World()
         weak var probe: Probe?

@@ -16,7 +16,7 @@ import Testing
     ///  9. the event is handled: a timer fires and the loop restarts at 2; an input source delivers; a wake-up whose time is not
     ///     over restarts at 2
     /// 10. observers: the run loop has been left
-    @Test func theDocumentedListWithAPortThatIsReady() throws {
+    @Test("the documented list with a port that is ready") func theDocumentedListWithAPortThatIsReady() throws {
         let world = World(.documented)
         let pipe = Pipe()
         world.observe()
@@ -29,7 +29,8 @@ import Testing
         #expect(world.journal() == "E BT BS 9 X =4")  // 1 2 3 5 9 10
     }
 
-    @Test func theDocumentedListWithAPortThatBecomesReadyInTheSleep() throws {
+    @Test("the documented list with a port that becomes ready in the sleep")
+    func theDocumentedListWithAPortThatBecomesReadyInTheSleep() throws {
         let world = World(.documented)
         let pipe = Pipe()
         try world.port("9", pipe)
@@ -38,7 +39,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW 9 X =4")  // 1 2 3 6 7 8 9 10
     }
 
-    @Test func theDocumentedListWithATimer() {
+    @Test("the documented list with a timer") func theDocumentedListWithATimer() {
         let world = World(.documented)
         world.observe()
         world.keepAlive()
@@ -48,7 +49,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW 9 BT BS BW AW X =3")
     }
 
-    @Test func theDocumentedListWithAWakeUp() {
+    @Test("the documented list with a wake up") func theDocumentedListWithAWakeUp() {
         let world = World(.documented)
         world.keepAlive()
         var first = true
@@ -62,7 +63,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW BT BS BW AW X =3")
     }
 
-    @Test func theDocumentedListWhenTheTimeIsOver() {
+    @Test("the documented list when the time is over") func theDocumentedListWhenTheTimeIsOver() {
         let world = World(.documented)
         world.observe()
         world.keepAlive()
@@ -70,7 +71,8 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3")
     }
 
-    @Test func coreFoundationSaysThatItSleepsEvenWhenAPortIsReady() throws {
+    @Test("core foundation says that it sleeps even when a port is ready")
+    func coreFoundationSaysThatItSleepsEvenWhenAPortIsReady() throws {
         for (sequence, expected) in [
             (RunLoop.Sequence.documented, "E BT BS P BT BS BW AW X =3"),
             (.coreFoundation, "E BT BS BW AW P BT BS BW AW X =3"),
@@ -85,7 +87,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [RunLoop.Sequence.documented, .coreFoundation])
+    @Test(
+        "without observers of the wait the two cannot be told apart",
+        arguments: [RunLoop.Sequence.documented, .coreFoundation])
     func withoutObserversOfTheWaitTheTwoCannotBeToldApart(_ sequence: RunLoop.Sequence) throws {
         let world = World(sequence)
         let pipes = [Pipe(), Pipe()]
@@ -101,8 +105,12 @@ import Testing
         #expect(world.journal() == "E BT BS r S P0 BT BS P1 BT BS T BT BS X =3")
     }
 
-    @Test(arguments: [RunLoop.Sequence.documented, .coreFoundation])
-    func aTimerThatIsDueFirstDoesNotLoseItsTurnToAPort(_ sequence: RunLoop.Sequence) throws {
+    @Test(
+        "a timer that is due first does not lose its turn to a port",
+        arguments: [RunLoop.Sequence.documented, .coreFoundation]) func aTimerThatIsDueFirstDoesNotLoseItsTurnToAPort(
+            _ sequence: RunLoop.Sequence
+        ) throws
+    {
         let world = World(sequence)
         let pipe = Pipe()
         world.observe()
@@ -116,8 +124,12 @@ import Testing
         #expect(world.journal() == expected)
     }
 
-    @Test(arguments: [RunLoop.Sequence.documented, .coreFoundation])
-    func portsThatAreAlwaysReadyLeaveTimersTheirTurn(_ sequence: RunLoop.Sequence) throws {
+    @Test(
+        "ports that are always ready leave timers their turn",
+        arguments: [RunLoop.Sequence.documented, .coreFoundation]) func portsThatAreAlwaysReadyLeaveTimersTheirTurn(
+            _ sequence: RunLoop.Sequence
+        ) throws
+    {
         let world = World(sequence)
         let pipe = Pipe()
         world.observe(.default, [.beforeWaiting])
@@ -130,7 +142,7 @@ import Testing
         #expect(world.time < 10)
     }
 
-    @Test func theSequenceMayChangeWhileTheLoopRuns() throws {
+    @Test("the sequence may change while the loop runs") func theSequenceMayChangeWhileTheLoopRuns() throws {
         let world = World(.documented)
         let pipe = Pipe()
         world.observe()

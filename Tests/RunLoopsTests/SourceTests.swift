@@ -3,7 +3,8 @@ import Testing
 @testable import RunLoops
 
 @Suite struct SourceTests {
-    @Test func performedByOrderThenByTheTimeOfTheFirstSignal() {
+    @Test("performed by order then by the time of the first signal")
+    func performedByOrderThenByTheTimeOfTheFirstSignal() {
         let world = World()
         let names = ["A", "B", "C", "D"]
         let sources = names.map { world.source($0, order: $0 == "B" ? -1 : 0) }
@@ -13,7 +14,7 @@ import Testing
         #expect(world.journal() == "B D C A =3")
     }
 
-    @Test func anyNumberOfSignalsIsOnePerform() {
+    @Test("any number of signals is one perform") func anyNumberOfSignalsIsOnePerform() {
         let world = World()
         let source = world.source("S")
         for _ in 0..<5 { source.signal() }
@@ -23,7 +24,7 @@ import Testing
         #expect(!source.isSignalled)
     }
 
-    @Test func aSignalInItsOwnCallbackCountsForTheNextPass() {
+    @Test("a signal in its own callback counts for the next pass") func aSignalInItsOwnCallbackCountsForTheNextPass() {
         let world = World()
         world.observe()
         var again = true
@@ -36,7 +37,8 @@ import Testing
         #expect(world.journal() == "E BT BS S BT BS S BT BS BW AW X =3")
     }
 
-    @Test func oneSignalledByAnotherInTheSamePassWaitsForTheNextWhateverItsOrder() {
+    @Test("one signalled by another in the same pass waits for the next whatever its order")
+    func oneSignalledByAnotherInTheSamePassWaitsForTheNextWhateverItsOrder() {
         let world = World()
         world.observe(.default, .beforeSources)
         let low = world.source("L", order: -9)
@@ -45,7 +47,8 @@ import Testing
         #expect(world.journal() == "BS S BS L BS =3")
     }
 
-    @Test func aRunThatReturnsAfterASourcePerformsOneAndLeavesTheRestSignalled() {
+    @Test("a run that returns after a source performs one and leaves the rest signalled")
+    func aRunThatReturnsAfterASourcePerformsOneAndLeavesTheRestSignalled() {
         let world = World()
         world.source("A", order: 2, signalled: true)
         world.source("B", order: 1, signalled: true)
@@ -55,7 +58,7 @@ import Testing
         #expect(world.journal() == "B =4 A =4 =3")
     }
 
-    @Test func oneInvalidatedByAnotherIsNotPerformed() {
+    @Test("one invalidated by another is not performed") func oneInvalidatedByAnotherIsNotPerformed() {
         let world = World()
         let victim = world.source("V", order: 2, signalled: true)
         world.source("S", order: 1, signalled: true) { _ in victim.invalidate() }
@@ -63,7 +66,8 @@ import Testing
         #expect(world.journal() == "S =3")
     }
 
-    @Test func oneRemovedByAnotherIsNotPerformedAndKeepsItsSignal() {
+    @Test("one removed by another is not performed and keeps its signal")
+    func oneRemovedByAnotherIsNotPerformedAndKeepsItsSignal() {
         let world = World()
         let victim = world.source("V", order: 2, signalled: true)
         world.source("S", order: 1, signalled: true) { _ in world.loop.remove(victim) }
@@ -74,7 +78,8 @@ import Testing
         #expect(world.journal() == "V =3")
     }
 
-    @Test func whenTheLastCollectedOneIsGoneThePassStillCountsAsHavingHandledOne() {
+    @Test("when the last collected one is gone the pass still counts as having handled one")
+    func whenTheLastCollectedOneIsGoneThePassStillCountsAsHavingHandledOne() {
         let world = World()
         world.observe()
         let other = world.source("C")
@@ -87,7 +92,8 @@ import Testing
         #expect(world.journal() == "E BT BS S BT BS C BT BS BW AW X =3")
     }
 
-    @Test func aSignalBelongsToTheSourceAndIsPerformedInWhicheverOfItsModesRunsFirst() {
+    @Test("a signal belongs to the source and is performed in whichever of its modes runs first")
+    func aSignalBelongsToTheSourceAndIsPerformedInWhicheverOfItsModesRunsFirst() {
         let world = World()
         let source = world.source("S", in: ["a", "b"], signalled: true)
         world.keepAlive()
@@ -98,7 +104,8 @@ import Testing
         #expect(world.journal() == "=3 S =3 =3")
     }
 
-    @Test func aSourceMayBeInTwoLoopsAndIsPerformedInTheFirstThatLooks() {
+    @Test("a source may be in two loops and is performed in the first that looks")
+    func aSourceMayBeInTwoLoopsAndIsPerformedInTheFirstThatLooks() {
         let world = World()
         let other = World()
         let source = world.source("S", signalled: true)
@@ -112,7 +119,7 @@ import Testing
         #expect(other.run() == .finished)
     }
 
-    @Test func anInvalidSourceCannotBeSignalledOrAdded() {
+    @Test("an invalid source cannot be signalled or added") func anInvalidSourceCannotBeSignalledOrAdded() {
         let world = World()
         let source = world.source("S")
         source.invalidate()
@@ -124,7 +131,7 @@ import Testing
         #expect(world.run() == .finished)
     }
 
-    @Test func aSignalIsKeptWhileTheSourceIsInNoMode() {
+    @Test("a signal is kept while the source is in no mode") func aSignalIsKeptWhileTheSourceIsInNoMode() {
         let world = World()
         let source = world.source("S", in: [], signalled: true)
         world.loop.add(source)
@@ -132,7 +139,7 @@ import Testing
         #expect(world.journal() == "S =3")
     }
 
-    @Test func aSourceWithoutACallbackStillCountsAsHandled() {
+    @Test("a source without a callback still counts as handled") func aSourceWithoutACallbackStillCountsAsHandled() {
         let world = World()
         let source = RunLoop.Source()
         world.loop.add(source)
@@ -140,7 +147,8 @@ import Testing
         #expect(world.run(returning: true) == .handledSource)
     }
 
-    @Test func aSourceThatRunsTheLoopIsReenteredWhenSignalledAgain() {
+    @Test("a source that runs the loop is reentered when signalled again")
+    func aSourceThatRunsTheLoopIsReenteredWhenSignalledAgain() {
         let world = World()
         var depth = 0
         world.source("S", signalled: true) {
@@ -162,7 +170,7 @@ import Testing
             cancel: { [weak world] _, _, mode in world?.log("-\(mode)") })
     }
 
-    @Test func isToldOnceForEachModeItEntersAndLeaves() {
+    @Test("is told once for each mode it enters and leaves") func isToldOnceForEachModeItEntersAndLeaves() {
         let world = World()
         let source = journaling(world)
         world.loop.add(source, to: "a")
@@ -174,7 +182,8 @@ import Testing
         #expect(world.journal() == "+a +b -a")
     }
 
-    @Test func commonModesAreToldByTheirOwnNamesThoseToComeIncluded() {
+    @Test("common modes are told by their own names those to come included")
+    func commonModesAreToldByTheirOwnNamesThoseToComeIncluded() {
         let world = World()
         let source = journaling(world)
         world.loop.addCommonMode("a")
@@ -185,7 +194,8 @@ import Testing
         #expect(world.journal() == "+default +a +b -default -a -b")
     }
 
-    @Test func invalidatingTellsEveryModeOnceAndForgetsItEverywhere() {
+    @Test("invalidating tells every mode once and forgets it everywhere")
+    func invalidatingTellsEveryModeOnceAndForgetsItEverywhere() {
         let world = World()
         let source = journaling(world)
         world.loop.add(source, to: .common)
@@ -199,7 +209,7 @@ import Testing
         #expect(world.journal() == "")
     }
 
-    @Test func invalidInItsOwnCallbackAtOnce() {
+    @Test("invalid in its own callback at once") func invalidInItsOwnCallbackAtOnce() {
         let world = World()
         world.source("S", signalled: true) {
             $0.invalidate()
@@ -210,7 +220,8 @@ import Testing
         #expect(world.journal() == "S =1")
     }
 
-    @Test func aSourceThatLeavesWhileItIsToldThatItEntersStaysOut() {
+    @Test("a source that leaves while it is told that it enters stays out")
+    func aSourceThatLeavesWhileItIsToldThatItEntersStaysOut() {
         let world = World()
         let source = RunLoop.Source(schedule: { source, loop, _ in loop.remove(source, from: .common) })
         world.loop.addCommonMode("a")
@@ -220,7 +231,8 @@ import Testing
         #expect(world.run() == .finished)
     }
 
-    @Test func aLoopThatEndsTellsItsSourcesAndInvalidatesNothing() {
+    @Test("a loop that ends tells its sources and invalidates nothing")
+    func aLoopThatEndsTellsItsSourcesAndInvalidatesNothing() {
         let world = World()
         let source = journaling(world)
         world.loop.add(source)
@@ -235,7 +247,7 @@ import Testing
         #expect(world.journal() == "+default -default")
     }
 
-    @Test func twoSourcesAlikeAreStillTwo() {
+    @Test("two sources alike are still two") func twoSourcesAlikeAreStillTwo() {
         let world = World()
         world.source("S", signalled: true)
         world.source("S", signalled: true)
@@ -243,7 +255,7 @@ import Testing
         #expect(world.journal() == "S S =3")
     }
 
-    @Test func aSourceIsFreedWithItsLastOwner() {
+    @Test("a source is freed with its last owner") func aSourceIsFreedWithItsLastOwner() {
         let world = World()
         weak var observed: RunLoop.Source?
         do {

@@ -3,7 +3,7 @@ import Testing
 @testable import RunLoops
 
 @Suite struct StopTests {
-    @Test func stoppingALoopThatDoesNotRunIsNotRemembered() {
+    @Test("stopping a loop that does not run is not remembered") func stoppingALoopThatDoesNotRunIsNotRemembered() {
         let world = World()
         world.keepAlive()
         world.loop.stop()
@@ -11,7 +11,7 @@ import Testing
         #expect(world.run() == .timedOut)
     }
 
-    @Test func atTheEntryItEndsTheRunBeforeAnyPass() {
+    @Test("at the entry it ends the run before any pass") func atTheEntryItEndsTheRunBeforeAnyPass() {
         let world = World()
         world.keepAlive()
         world.observe { if $0 == .entry { world.loop.stop() } }
@@ -19,7 +19,9 @@ import Testing
         #expect(world.journal() == "E X =2")
     }
 
-    @Test(arguments: [RunLoop.Activity.beforeTimers, .beforeSources, .beforeWaiting])
+    @Test(
+        "in an observer the pass is completed without sleeping",
+        arguments: [RunLoop.Activity.beforeTimers, .beforeSources, .beforeWaiting])
     func inAnObserverThePassIsCompletedWithoutSleeping(_ when: RunLoop.Activity) {
         let world = World()
         world.keepAlive()
@@ -29,7 +31,7 @@ import Testing
         #expect(world.time == 0)
     }
 
-    @Test func afterWaitingWhatWokeTheLoopIsStillHandled() {
+    @Test("after waiting what woke the loop is still handled") func afterWaitingWhatWokeTheLoopIsStillHandled() {
         let world = World()
         world.timer("T", at: 1, every: 1)
         world.observe { if $0 == .afterWaiting { world.loop.stop() } }
@@ -37,7 +39,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW T X =2")
     }
 
-    @Test func atTheExitItHasNoEffectNotEvenOnTheNextRun() {
+    @Test("at the exit it has no effect not even on the next run") func atTheExitItHasNoEffectNotEvenOnTheNextRun() {
         let world = World()
         world.keepAlive()
         world.observe { if $0 == .exit { world.loop.stop() } }
@@ -46,7 +48,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3 E BT BS BW AW X =3")
     }
 
-    @Test func otherDueTimersStillFire() {
+    @Test("other due timers still fire") func otherDueTimersStillFire() {
         let world = World()
         world.keepAlive()
         world.timer("T1", at: 1) { _ in world.loop.stop() }
@@ -55,7 +57,8 @@ import Testing
         #expect(world.journal() == "T1 T2 =2")
     }
 
-    @Test func otherSignalledSourcesAndAReadyPortAreStillHandled() throws {
+    @Test("other signalled sources and a ready port are still handled")
+    func otherSignalledSourcesAndAReadyPortAreStillHandled() throws {
         let world = World()
         let pipe = Pipe()
         try world.port("P", pipe)
@@ -66,7 +69,7 @@ import Testing
         #expect(world.journal() == "S1 S2 P =2")
     }
 
-    @Test func laterRequestsOfTheSameDrainStillRun() {
+    @Test("later requests of the same drain still run") func laterRequestsOfTheSameDrainStillRun() {
         let world = World()
         world.observe()
         world.keepAlive()
@@ -76,7 +79,7 @@ import Testing
         #expect(world.journal() == "E BT BS a b BW AW X =2")
     }
 
-    @Test func inAPort() throws {
+    @Test("in a port") func inAPort() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -86,7 +89,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW P X =2")
     }
 
-    @Test func twiceIsOnce() {
+    @Test("twice is once") func twiceIsOnce() {
         let world = World()
         world.keepAlive()
         world.timer("T", at: 1) { _ in
@@ -98,7 +101,7 @@ import Testing
         #expect(world.run() == .timedOut)
     }
 
-    @Test func endsOnlyTheInnermostRun() {
+    @Test("ends only the innermost run") func endsOnlyTheInnermostRun() {
         let world = World()
         world.keepAlive()
         world.keepAlive("inner")
@@ -110,7 +113,7 @@ import Testing
         #expect(world.journal() == "T i =2 =3")
     }
 
-    @Test func stopAllEndsEveryRunInProgress() {
+    @Test("stop all ends every run in progress") func stopAllEndsEveryRunInProgress() {
         let world = World()
         world.keepAlive()
         world.keepAlive("inner")
@@ -122,7 +125,8 @@ import Testing
         #expect(world.journal() == "T i =2 =2")
     }
 
-    @Test func aStopBeforeANestedRunEndsTheOuterOneAfterTheInner() {
+    @Test("a stop before a nested run ends the outer one after the inner")
+    func aStopBeforeANestedRunEndsTheOuterOneAfterTheInner() {
         let world = World()
         world.keepAlive()
         world.keepAlive("inner")
@@ -135,7 +139,8 @@ import Testing
         #expect(world.journal() == "T E BT BS BW AW X =3 =2")
     }
 
-    @Test func runningWithoutALimitGoesOnUntilStoppedOrFinished() {
+    @Test("running without a limit goes on until stopped or finished")
+    func runningWithoutALimitGoesOnUntilStoppedOrFinished() {
         let world = World()
         var count = 0
         world.timer("T", at: 1, every: 1) { _ in
@@ -147,7 +152,7 @@ import Testing
         #expect(world.loop.run() == .stopped)
     }
 
-    @Test func endsARunThatAFriendlyThreadStops() {
+    @Test("ends a run that a friendly thread stops") func endsARunThatAFriendlyThreadStops() {
         let world = World()
         world.keepAlive()
         let handle = world.loop.handle

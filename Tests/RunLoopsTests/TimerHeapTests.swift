@@ -7,7 +7,8 @@ import Testing
     private final class Owner: RunLoop.TimerOwner {}
 
     /// The heap against a sorted array, after each of many random operations.
-    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func randomOperationsAgreeWithASortedArray(_ seed: UInt64) {
+    @Test("random operations agree with a sorted array", arguments: [1, 2, 3, 4] as [UInt64])
+    func randomOperationsAgreeWithASortedArray(_ seed: UInt64) {
         var random = Random(seed: seed)
         let owner = Owner()
         let heap = TimerHeap()

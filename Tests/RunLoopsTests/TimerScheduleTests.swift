@@ -6,7 +6,7 @@ import Testing
 @Suite struct TimerScheduleTests {
     // MARK: Modes
 
-    @Test func inTwoModesItFiresOnceInWhicheverRuns() {
+    @Test("in two modes it fires once in whichever runs") func inTwoModesItFiresOnceInWhicheverRuns() {
         let world = World()
         let timer = world.timer("T", at: 5, every: 10, in: ["a", "b"])
         world.loop.add(timer, to: "a")
@@ -19,7 +19,7 @@ import Testing
         #expect(world.time == 33)
     }
 
-    @Test func removedInItsCallbackItStopsAndStaysValid() {
+    @Test("removed in its callback it stops and stays valid") func removedInItsCallbackItStopsAndStaysValid() {
         let world = World()
         let timer = world.timer("T", at: 1, every: 1) { world.loop.remove($0) }
         world.run()
@@ -29,7 +29,7 @@ import Testing
         #expect(world.journal() == "T =1 T =1")
     }
 
-    @Test func removedAndAddedAgainInItsCallbackItGoesOn() {
+    @Test("removed and added again in its callback it goes on") func removedAndAddedAgainInItsCallbackItGoesOn() {
         let world = World()
         world.timer("T", at: 1, every: 1) {
             world.loop.remove($0)
@@ -39,7 +39,8 @@ import Testing
         #expect(world.journal() == "T T T =3")
     }
 
-    @Test func aTimerMayMoveToAnotherLoopOnceItHasLeftTheFirst() {
+    @Test("a timer may move to another loop once it has left the first")
+    func aTimerMayMoveToAnotherLoopOnceItHasLeftTheFirst() {
         let world = World()
         let other = World()
         let timer = world.timer("T", at: 1)
@@ -49,7 +50,7 @@ import Testing
         #expect(world.journal() == "T")
     }
 
-    @Test func aLoopThatEndsLetsItsTimersGoValid() {
+    @Test("a loop that ends lets its timers go valid") func aLoopThatEndsLetsItsTimersGoValid() {
         let timer: RunLoop.Timer
         do {
             let world = World()
@@ -63,7 +64,8 @@ import Testing
         timer.invalidate()
     }
 
-    @Test func aCommonTimerInNoModeAtTheMomentEntersThoseThatBecomeCommon() {
+    @Test("a common timer in no mode at the moment enters those that become common")
+    func aCommonTimerInNoModeAtTheMomentEntersThoseThatBecomeCommon() {
         let world = World()
         let timer = world.timer("T", at: 1, in: [.common])
         world.loop.remove(timer)
@@ -74,7 +76,7 @@ import Testing
         #expect(world.journal() == "=1 T =1")
     }
 
-    @Test func theNextFireDateOfAMode() {
+    @Test("the next fire date of a mode") func theNextFireDateOfAMode() {
         let world = World()
         #expect(world.loop.nextFireDate(in: .default) == nil)
         #expect(world.loop.nextFireDate(in: "unknown") == nil)
@@ -92,7 +94,7 @@ import Testing
 
     // MARK: No pass for nothing
 
-    @Test func aTimerThatIsGoneWakesNobody() {
+    @Test("a timer that is gone wakes nobody") func aTimerThatIsGoneWakesNobody() {
         let world = World()
         world.keepAlive()
         let timer = world.timer("T", at: 5)
@@ -105,7 +107,8 @@ import Testing
         #expect(world.time == 10)
     }
 
-    @Test func aRunEndsWhenItsLastTimerIsInvalidatedNotAtThatTimersDate() {
+    @Test("a run ends when its last timer is invalidated not at that timers date")
+    func aRunEndsWhenItsLastTimerIsInvalidatedNotAtThatTimersDate() {
         let world = World()
         let timer = world.timer("T", at: 100)
         world.timer("A", at: 5) { _ in timer.invalidate() }
@@ -113,7 +116,8 @@ import Testing
         #expect(world.time == 5)
     }
 
-    @Test func aRepeatingTimerThatIsTakenOutInItsCallbackGoesOnFromTheNextDateOfItsGrid() {
+    @Test("a repeating timer that is taken out in its callback goes on from the next date of its grid")
+    func aRepeatingTimerThatIsTakenOutInItsCallbackGoesOnFromTheNextDateOfItsGrid() {
         let world = World()
         let timer = RunLoop.Timer(fireDate: world.date(10), interval: .milliseconds(10)) { timer, _ in
             world.log("T\(world.time)")
@@ -129,7 +133,8 @@ import Testing
 
     // MARK: Tolerance
 
-    @Test func toleranceNeverMakesATimerEarlyAndLetsTheLoopSleepOnce() {
+    @Test("tolerance never makes a timer early and lets the loop sleep once")
+    func toleranceNeverMakesATimerEarlyAndLetsTheLoopSleepOnce() {
         let world = World()
         world.observe(.default, .afterWaiting)
         for (name, date, tolerance) in [("A", 10, 5), ("B", 12, 10), ("C", 14, 1)] {
@@ -143,7 +148,8 @@ import Testing
         #expect(world.journal() == "AW A14 B14 C14 =1")
     }
 
-    @Test func toleranceIsAtMostHalfTheIntervalAndDoesNotMoveTheGrid() {
+    @Test("tolerance is at most half the interval and does not move the grid")
+    func toleranceIsAtMostHalfTheIntervalAndDoesNotMoveTheGrid() {
         let world = World()
         var times: [Int64] = []
         let timer = RunLoop.Timer(
@@ -169,7 +175,7 @@ import Testing
 
     // MARK: Memory
 
-    @Test func aLoopKeepsItsTimersAndLetsThemGo() {
+    @Test("a loop keeps its timers and lets them go") func aLoopKeepsItsTimersAndLetsThemGo() {
         let world = World()
         weak var once: RunLoop.Timer?
         weak var again: RunLoop.Timer?

@@ -5,7 +5,7 @@ import Testing
 @Suite struct TimerTests {
     // MARK: Order
 
-    @Test func dueTimersFireByDateThenOrderThenAge() {
+    @Test("due timers fire by date then order then age") func dueTimersFireByDateThenOrderThenAge() {
         let world = World()
         world.timer("c", at: 2)
         world.timer("e", at: 3, order: 1)
@@ -18,7 +18,8 @@ import Testing
         #expect(world.journal() == "a b c d e f =3")
     }
 
-    @Test func allThatAreDueFireInOnePassAndWhatBecomesDueMeanwhileInTheNext() {
+    @Test("all that are due fire in one pass and what becomes due meanwhile in the next")
+    func allThatAreDueFireInOnePassAndWhatBecomesDueMeanwhileInTheNext() {
         let world = World()
         world.observe(.default, .beforeTimers)
         world.timer("A", at: 1) { _ in
@@ -31,7 +32,7 @@ import Testing
         #expect(world.journal() == "BT A B BT late C =1")
     }
 
-    @Test func timersOfSeveralModesFireInOneOrder() {
+    @Test("timers of several modes fire in one order") func timersOfSeveralModesFireInOneOrder() {
         let world = World()
         world.loop.addCommonMode("a")
         world.timer("3", at: 3, in: ["default", "b"])
@@ -45,7 +46,8 @@ import Testing
 
     // MARK: Before each callback
 
-    @Test func oneInvalidatedRemovedOrPostponedByAnEarlierOneDoesNotFire() {
+    @Test("one invalidated removed or postponed by an earlier one does not fire")
+    func oneInvalidatedRemovedOrPostponedByAnEarlierOneDoesNotFire() {
         let world = World()
         var victims: [RunLoop.Timer] = []
         world.timer("A", at: 1) { _ in
@@ -65,7 +67,7 @@ import Testing
         #expect(world.journal() == "elsewhere =1")
     }
 
-    @Test func oneThatANestedRunHasFiredDoesNotFireAgain() {
+    @Test("one that a nested run has fired does not fire again") func oneThatANestedRunHasFiredDoesNotFireAgain() {
         let world = World()
         world.timer("A", at: 1) { _ in world.run(ms: 0) }
         world.timer("once", at: 1)
@@ -75,7 +77,7 @@ import Testing
         #expect(world.journal() == "A once again =3 =3")
     }
 
-    @Test func oneThatANestedRunHasFreedIsNotTouched() {
+    @Test("one that a nested run has freed is not touched") func oneThatANestedRunHasFreedIsNotTouched() {
         let world = World()
         weak var freed: RunLoop.Timer?
         world.timer("A", at: 1) { _ in
@@ -87,7 +89,8 @@ import Testing
         #expect(world.journal() == "A once =3 =1")
     }
 
-    @Test func oneMovedToThePresentByAnEarlierOneFiresInTheNextPass() {
+    @Test("one moved to the present by an earlier one fires in the next pass")
+    func oneMovedToThePresentByAnEarlierOneFiresInTheNextPass() {
         let world = World()
         world.observe(.default, .beforeTimers)
         let other = world.timer("B", at: 9)
@@ -110,17 +113,18 @@ import Testing
         return times
     }
 
-    @Test func stayOnTheirGridHoweverLongACallbackTakes() {
+    @Test("stay on their grid however long a callback takes") func stayOnTheirGridHoweverLongACallbackTakes() {
         #expect(fires(10, until: 65) { _ in 0 } == [10, 20, 30, 40, 50, 60])
         #expect(fires(10, until: 65) { $0 == 1 ? 25 : 0 } == [10, 40, 50, 60])
         #expect(fires(10, until: 75) { _ in 15 } == [10, 30, 50, 70])
     }
 
-    @Test func theTwoHundredthFireOfATenMillisecondTimerThatWorksThreeIsAtTwoSeconds() {
+    @Test("the two hundredth fire of a ten millisecond timer that works three is at two seconds")
+    func theTwoHundredthFireOfATenMillisecondTimerThatWorksThreeIsAtTwoSeconds() {
         #expect(fires(10, until: 2005) { _ in 3 }[199] == 2000)
     }
 
-    @Test func whatWasMissedIsOneFireAndIsCounted() {
+    @Test("what was missed is one fire and is counted") func whatWasMissedIsOneFireAndIsCounted() {
         let world = World()
         var missed: [Int] = []
         let timer = RunLoop.Timer(fireDate: world.date(10), interval: .milliseconds(10)) { _, count in
@@ -134,7 +138,7 @@ import Testing
         #expect(missed == [3, 0, 0])
     }
 
-    @Test func nothingIsCountedTwice() {
+    @Test("nothing is counted twice") func nothingIsCountedTwice() {
         let world = World()
         var sum = 0
         let timer = RunLoop.Timer(fireDate: world.date(10), interval: .milliseconds(10)) { _, missed in
@@ -146,7 +150,7 @@ import Testing
         #expect(sum == 200 || sum == Int(world.time / 10))
     }
 
-    @Test func aLongStallCostsNothing() {
+    @Test("a long stall costs nothing") func aLongStallCostsNothing() {
         let world = World()
         var count = 0
         let timer = RunLoop.Timer(fireDate: world.date(0), interval: .nanoseconds(1)) { timer, _ in
@@ -159,7 +163,8 @@ import Testing
         #expect(count == 3)
     }
 
-    @Test func aDateSetInTheCallbackReplacesTheNextOneAndMovesTheGrid() {
+    @Test("a date set in the callback replaces the next one and moves the grid")
+    func aDateSetInTheCallbackReplacesTheNextOneAndMovesTheGrid() {
         for (shift, expected) in [(25, "10 35 45 =3"), (3, "10 13 23 33 43 =3")] {
             let world = World()
             var first = true
@@ -174,7 +179,7 @@ import Testing
         }
     }
 
-    @Test func aDateSetOutsideMovesTheGridToo() {
+    @Test("a date set outside moves the grid too") func aDateSetOutsideMovesTheGridToo() {
         for (date, expected) in [(25, "25 35 45 =3"), (5, "5 15 25 35 45 =3")] {
             let world = World()
             let timer = RunLoop.Timer(fireDate: world.date(10), interval: .milliseconds(10)) { _, _ in
@@ -189,7 +194,8 @@ import Testing
 
     // MARK: Once
 
-    @Test func aTimerThatFiresOnceIsValidInItsCallbackAndInvalidAfterwards() {
+    @Test("a timer that fires once is valid in its callback and invalid afterwards")
+    func aTimerThatFiresOnceIsValidInItsCallbackAndInvalidAfterwards() {
         let world = World()
         let timer = world.timer("T", at: 1, in: ["default", "other"]) {
             #expect($0.isValid)
@@ -204,7 +210,7 @@ import Testing
         #expect(world.loop.nextFireDate(in: .default) == nil)
     }
 
-    @Test func anIntervalOfZeroOrLessFiresOnce() {
+    @Test("an interval of zero or less fires once") func anIntervalOfZeroOrLessFiresOnce() {
         let world = World()
         for interval in [0, -1] {
             let timer = RunLoop.Timer(fireDate: world.date(0), interval: .seconds(interval)) { _, _ in }
@@ -216,7 +222,7 @@ import Testing
 
     // MARK: Extremes
 
-    @Test func extremeDatesAndIntervalsAreNoTrap() {
+    @Test("extreme dates and intervals are no trap") func extremeDatesAndIntervalsAreNoTrap() {
         for date in [RunLoop.Instant.longAgo, .never, .init(nanoseconds: .max - 1), .init(nanoseconds: .min + 1)] {
             for interval in [Duration.nanoseconds(1), .nanoseconds(Int64.max), .seconds(Int64.max), .zero] {
                 let world = World()
@@ -233,7 +239,7 @@ import Testing
         }
     }
 
-    @Test func aTimerThatIsNeverDueKeepsTheModeAlive() {
+    @Test("a timer that is never due keeps the mode alive") func aTimerThatIsNeverDueKeepsTheModeAlive() {
         let world = World()
         world.loop.add(RunLoop.Timer(fireDate: .never) { _, _ in world.log("T") })
         #expect(world.run() == .timedOut)
@@ -242,7 +248,8 @@ import Testing
 
     // MARK: Reentrancy
 
-    @Test func aTimerDoesNotFireInItsOwnCallbackAndOthersDo() {
+    @Test("a timer does not fire in its own callback and others do") func aTimerDoesNotFireInItsOwnCallbackAndOthersDo()
+    {
         let world = World()
         world.timer("A", at: 1, every: 1) { timer in
             if world.time == 1 { world.run(ms: 5) }
@@ -254,7 +261,8 @@ import Testing
         #expect(world.journal() == "A B =3 A A A =3")
     }
 
-    @Test func firingByHandLeavesTheDatesOfARepeatingTimerAlone() {
+    @Test("firing by hand leaves the dates of a repeating timer alone")
+    func firingByHandLeavesTheDatesOfARepeatingTimerAlone() {
         let world = World()
         let timer = world.timer("T", at: 10, every: 10)
         timer.fire()
@@ -263,7 +271,7 @@ import Testing
         #expect(world.journal() == "T T =3")
     }
 
-    @Test func firingByHandUsesUpATimerThatFiresOnce() {
+    @Test("firing by hand uses up a timer that fires once") func firingByHandUsesUpATimerThatFiresOnce() {
         let world = World()
         let timer = world.timer("T", at: 10)
         timer.fire()
@@ -273,7 +281,8 @@ import Testing
         #expect(world.journal() == "T =1")
     }
 
-    @Test func firingByHandADueTimerInAnEarlierOnesCallback() {
+    @Test("firing by hand a due timer in an earlier ones callback") func firingByHandADueTimerInAnEarlierOnesCallback()
+    {
         let world = World()
         var other: RunLoop.Timer?
         world.timer("A", at: 1) { _ in other?.fire() }
@@ -284,7 +293,7 @@ import Testing
         #expect(world.journal() == "C A B C =3")
     }
 
-    @Test func aTimerAddedInItsOwnCallbackByHandGoesOn() {
+    @Test("a timer added in its own callback by hand goes on") func aTimerAddedInItsOwnCallbackByHandGoesOn() {
         let world = World()
         let timer = world.timer("T", at: 5, every: 5, in: []) { world.loop.add($0) }
         timer.fire()

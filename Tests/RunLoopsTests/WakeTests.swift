@@ -4,7 +4,7 @@ import Testing
 @testable import RunLoops
 
 @Suite struct WakeTests {
-    @Test func wakeUpsBeforeAWaitAreOneExtraPass() {
+    @Test("wake ups before a wait are one extra pass") func wakeUpsBeforeAWaitAreOneExtraPass() {
         let world = World()
         world.keepAlive()
         var first = true
@@ -21,7 +21,7 @@ import Testing
         #expect(world.time == 10)
     }
 
-    @Test func aWakeUpOfALoopThatDoesNotRunIsForgotten() {
+    @Test("a wake up of a loop that does not run is forgotten") func aWakeUpOfALoopThatDoesNotRunIsForgotten() {
         let world = World()
         world.keepAlive()
         world.observe()
@@ -31,7 +31,9 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3")
     }
 
-    @Test(arguments: [RunLoop.Activity.entry, .beforeTimers, .beforeSources, .beforeWaiting])
+    @Test(
+        "a wake up before the wait is kept",
+        arguments: [RunLoop.Activity.entry, .beforeTimers, .beforeSources, .beforeWaiting])
     func aWakeUpBeforeTheWaitIsKept(_ when: RunLoop.Activity) {
         let world = World()
         world.keepAlive()
@@ -46,7 +48,9 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW BT BS BW AW X =3")
     }
 
-    @Test(arguments: [RunLoop.Activity.entry, .beforeTimers, .beforeSources, .beforeWaiting])
+    @Test(
+        "a wake up by a handle is kept when ports are looked at before the wait",
+        arguments: [RunLoop.Activity.entry, .beforeTimers, .beforeSources, .beforeWaiting])
     func aWakeUpByAHandleIsKeptWhenPortsAreLookedAtBeforeTheWait(_ when: RunLoop.Activity) throws {
         let world = World()
         let pipe = Pipe()
@@ -66,7 +70,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW BT BS BW AW X =3")
     }
 
-    @Test func whatWasRaisedBeforeARunIsAttendedToInIt() {
+    @Test("what was raised before a run is attended to in it") func whatWasRaisedBeforeARunIsAttendedToInIt() {
         let world = World()
         world.keepAlive()
         world.observe()
@@ -76,8 +80,12 @@ import Testing
         #expect(world.time == 0)
     }
 
-    @Test(arguments: [RunLoop.Activity.afterWaiting, .exit])
-    func aWakeUpBetweenTheEndOfAWaitAndTheNextPassIsForgotten(_ when: RunLoop.Activity) {
+    @Test(
+        "a wake up between the end of a wait and the next pass is forgotten",
+        arguments: [RunLoop.Activity.afterWaiting, .exit]) func aWakeUpBetweenTheEndOfAWaitAndTheNextPassIsForgotten(
+            _ when: RunLoop.Activity
+        )
+    {
         let world = World()
         world.keepAlive()
         world.observe { if $0 == when { world.loop.wakeUp() } }
@@ -86,7 +94,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3 E BT BS BW AW X =3")
     }
 
-    @Test func aWakeUpInATimerOrPortIsForgotten() throws {
+    @Test("a wake up in a timer or port is forgotten") func aWakeUpInATimerOrPortIsForgotten() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -99,7 +107,8 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW T BT BS BW AW X =3")
     }
 
-    @Test func aWakeUpInASourceMakesNoExtraPassBecauseThePassPollsAnyway() {
+    @Test("a wake up in a source makes no extra pass because the pass polls anyway")
+    func aWakeUpInASourceMakesNoExtraPassBecauseThePassPollsAnyway() {
         let world = World()
         world.observe()
         world.source("S", signalled: true) { _ in world.loop.wakeUp() }
@@ -107,7 +116,7 @@ import Testing
         #expect(world.journal() == "E BT BS S BT BS BW AW X =3")
     }
 
-    @Test func aWakeUpDoesNotTakeAPortsTurn() throws {
+    @Test("a wake up does not take a ports turn") func aWakeUpDoesNotTakeAPortsTurn() throws {
         let world = World()
         let pipe = Pipe()
         world.observe {
@@ -124,7 +133,7 @@ import Testing
         #expect(world.journal() == "E BT BS P BT BS BW AW BT BS BW AW X =3")
     }
 
-    @Test func noWakeUpIsLeftOverForTheNextRun() throws {
+    @Test("no wake up is left over for the next run") func noWakeUpIsLeftOverForTheNextRun() throws {
         let world = World(.coreFoundation)
         let pipe = Pipe()
         world.observe()
@@ -140,7 +149,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =3")
     }
 
-    @Test func isWaitingOnlyWhileAsleep() {
+    @Test("is waiting only while asleep") func isWaitingOnlyWhileAsleep() {
         let world = World()
         let handle = world.loop.handle
         world.source("S", signalled: true) { _ in #expect(!handle.isWaiting) }
@@ -154,7 +163,7 @@ import Testing
         #expect(!handle.isWaiting)
     }
 
-    @Test func theCurrentModeIsThatOfTheInnermostRun() {
+    @Test("the current mode is that of the innermost run") func theCurrentModeIsThatOfTheInnermostRun() {
         let world = World()
         world.keepAlive()
         world.keepAlive("inner")
@@ -170,7 +179,7 @@ import Testing
         #expect(seen == [nil, "default", "inner", "inner", "default", "default", nil])
     }
 
-    @Test func signallingFromAnotherThreadDoesNotWake() {
+    @Test("signalling from another thread does not wake") func signallingFromAnotherThreadDoesNotWake() {
         let world = World()
         world.observe()
         let source = world.source("S")
@@ -186,7 +195,8 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW X =2")
     }
 
-    @Test func signallingAndWakingFromAnotherThreadPerformsTheSource() {
+    @Test("signalling and waking from another thread performs the source")
+    func signallingAndWakingFromAnotherThreadPerformsTheSource() {
         let world = World()
         world.observe()
         let source = world.source("S") { _ in world.loop.stop() }
@@ -201,7 +211,7 @@ import Testing
         #expect(world.journal() == "E BT BS BW AW BT BS S X =2")
     }
 
-    @Test func anyNumberOfWakeUpsWhileAsleepIsOnePass() {
+    @Test("any number of wake ups while asleep is one pass") func anyNumberOfWakeUpsWhileAsleepIsOnePass() {
         let world = World()
         world.keepAlive()
         let handle = world.loop.handle

@@ -47,6 +47,15 @@ struct SourceTests {
             .trimmingCharacters(in: .whitespaces)
     }
 
+    @Test("every test says in words what holds", arguments: Tree.files(under: "Tests", "swift"))
+    func testNames(path: String) throws {
+        for match in try Tree.text(path).matches(of: /(?m)^ *@Test\b(\(\s*")?/) {
+            #expect(
+                match.1 != nil,
+                "\(path): a test has one name for readers, the text of its @Test; its function's is short")
+        }
+    }
+
     @Test("names of Apple's libraries stay out of the sources", arguments: Tree.files(under: "Sources"))
     func foundation(path: String) throws {
         for (number, line) in try Tree.lines(path).enumerated() {

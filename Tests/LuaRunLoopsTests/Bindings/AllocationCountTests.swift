@@ -9,18 +9,19 @@ import Testing
 @Suite("Allocations", .enabled(if: Release.isCurrent, "scripts/test builds the release first"), .serialized)
 struct AllocationCountTests {
     @Test(
+        "events allocate no more than their objects",
         arguments: [
             ("timer", 0), ("signal", 0), ("observer", 0), ("descriptor", 0), ("switch", 0), ("move", 0), ("request", 1),
             ("after", 1),
-        ])
-    func eventsAllocateNoMoreThanTheirObjects(kind: String, each: Int) throws {
+        ]) func eventsAllocateNoMoreThanTheirObjects(kind: String, each: Int) throws
+    {
         let few = try Self.allocations(kind, times: 1000)
         let many = try Self.allocations(kind, times: 5000)
         // Tables that grow with the number of objects do so rarely.
         #expect((many - few + 200) / 4000 == each, "\(many - few) allocations for 4000 events of \(kind)")
     }
 
-    @Test func theCounterCounts() throws {
+    @Test("the counter counts") func theCounterCounts() throws {
         let none = try Self.run(["-e", ""])
         let some = try Self.run(["-e", "for i = 1, 1000 do local t = {} end"])
         #expect(some - none >= 1000)

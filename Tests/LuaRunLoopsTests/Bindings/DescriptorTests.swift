@@ -4,7 +4,9 @@ import Testing
 
 /// Descriptors that end, run out, or change hands, seen by the built program.
 @Suite struct DescriptorTests {
-    @Test func theEndsOfPipesSocketsAndTerminalsDoNotSpin() throws {
+    @Test("the ends of pipes sockets and terminals do not spin") func theEndsOfPipesSocketsAndTerminalsDoNotSpin()
+        throws
+    {
         let script = """
             local rl = require "runloop"
             local files = { assert(io.popen "true"), assert(io.popen "echo one"), assert(io.open "/dev/null") }
@@ -25,7 +27,7 @@ import Testing
         #expect(result.output == "few few few true\n", "\(result.errors)")
     }
 
-    @Test func aProcessOutOfDescriptorsSaysSoAndGoesOn() throws {
+    @Test("a process out of descriptors says so and goes on") func aProcessOutOfDescriptorsSaysSoAndGoesOn() throws {
         let script = """
             local rl = require "runloop"
             local l, files = rl.current(), {}
@@ -47,7 +49,8 @@ import Testing
         #expect(result.status == 0)
     }
 
-    @Test func aThreadThatCannotBeHadIsRefusedAndNothingIsLost() throws {
+    @Test("a thread that cannot be had is refused and nothing is lost")
+    func aThreadThatCannotBeHadIsRefusedAndNothingIsLost() throws {
         let script = """
             local rl = require "runloop"
             local files = {}
@@ -76,7 +79,8 @@ import Testing
         #expect(result.status == 0)
     }
 
-    @Test func aProcessWithoutDescriptorsForItsLoopSaysSo() throws {
+    @Test("a process without descriptors for its loop says so") func aProcessWithoutDescriptorsForItsLoopSaysSo() throws
+    {
         let result = try Binary.run(
             ["-c", "ulimit -n 4; exec \"$0\" \"$@\"", Binary.path, "-e", "print(1)"], program: "/bin/sh", name: "sh")
         #expect(result.errors == "rlhost: cannot create the run loop: EMFILE: too many open files\n")
@@ -110,7 +114,7 @@ import Testing
         }
     }
 
-    @Test func whatIsNoDescriptorIsRefusedWithItsReason() throws {
+    @Test("what is no descriptor is refused with its reason") func whatIsNoDescriptorIsRefusedWithItsReason() throws {
         let script = """
             local rl = require "runloop"
             print(rl.fd_port { fd = 999, callback = print })
@@ -127,7 +131,8 @@ import Testing
             lines.dropFirst(2).allSatisfy { $0.contains("rl.on_readable: argument #1 must be") }, "\(result.output)")
     }
 
-    @Test func aDescriptorClosedInItsOwnCallbackIsAnErrorOnceNotAHang() throws {
+    @Test("a descriptor closed in its own callback is an error once not a hang")
+    func aDescriptorClosedInItsOwnCallbackIsAnErrorOnceNotAHang() throws {
         let script = """
             local rl = require "runloop"
             local file, seen = assert(io.popen "echo hello"), {}
@@ -143,7 +148,8 @@ import Testing
         #expect(result.seconds < 4)
     }
 
-    @Test func aLoopWhoseOwnDescriptorsAreClosedEndsWithAReason() throws {
+    @Test("a loop whose own descriptors are closed ends with a reason")
+    func aLoopWhoseOwnDescriptorsAreClosedEndsWithAReason() throws {
         let script = """
             local rl, uv = require "runloop", require "luv"
             rl.after(0.1, function() print "not reached" end)
@@ -154,7 +160,7 @@ import Testing
         #expect(result.errors.contains("its own descriptor is gone"))
     }
 
-    @Test func interruptedSystemCallsChangeNothing() throws {
+    @Test("interrupted system calls change nothing") func interruptedSystemCallsChangeNothing() throws {
         let strace = "/usr/bin/strace"
         guard FileManager.default.isExecutableFile(atPath: strace) else { return }
         let script = """
@@ -178,7 +184,7 @@ import Testing
         #expect(result.output == "hello performed\n", "\(result.errors)")
     }
 
-    @Test func anIdleLoopSleepsThroughToItsOnlyTimer() throws {
+    @Test("an idle loop sleeps through to its only timer") func anIdleLoopSleepsThroughToItsOnlyTimer() throws {
         let strace = "/usr/bin/strace"
         guard FileManager.default.isExecutableFile(atPath: strace) else { return }
         let result = try Binary.run(

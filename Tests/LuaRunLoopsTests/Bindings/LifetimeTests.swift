@@ -22,7 +22,7 @@ import Testing
         "port": "rl.port { callback = function() return me end }",
     ]
 
-    @Test(arguments: makers.keys.sorted())
+    @Test("an object in no mode is collected with the cycle through its callback", arguments: makers.keys.sorted())
     func anObjectInNoModeIsCollectedWithTheCycleThroughItsCallback(_ kind: String) throws {
         let world = try LuaWorld()
         let script = """
@@ -32,8 +32,12 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "0")
     }
 
-    @Test(arguments: makers.keys.sorted(), ["'default'", "'common'", "{'a', 'b'}"])
-    func anObjectInAModeLivesUntilItHasLeftTheLastOne(_ kind: String, _ modes: String) throws {
+    @Test(
+        "an object in a mode lives until it has left the last one", arguments: makers.keys.sorted(),
+        ["'default'", "'common'", "{'a', 'b'}"]) func anObjectInAModeLivesUntilItHasLeftTheLastOne(
+            _ kind: String, _ modes: String
+        ) throws
+    {
         let world = try LuaWorld()
         let script = """
             local keys = {}
@@ -48,7 +52,7 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "20 0")
     }
 
-    @Test func whatFiresOnceIsCollectedAfterwards() throws {
+    @Test("what fires once is collected afterwards") func whatFiresOnceIsCollectedAfterwards() throws {
         let world = try LuaWorld()
         let script = """
             local fired = 0
@@ -66,7 +70,7 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "200 200 0")
     }
 
-    @Test func closingInvalidates() throws {
+    @Test("closing invalidates") func closingInvalidates() throws {
         let world = try LuaWorld()
         let script = """
             do local t <close> = mark(rl.every(1, print)) local o <close> = mark(rl.observe("all", print)) end
@@ -75,7 +79,8 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "0 finished")
     }
 
-    @Test func anObjectMayGoInItsOwnCallbackWithAFullCollectionInIt() throws {
+    @Test("an object may go in its own callback with a full collection in it")
+    func anObjectMayGoInItsOwnCallbackWithAFullCollectionInIt() throws {
         let world = try LuaWorld()
         let script = """
             local log = {}
@@ -92,7 +97,7 @@ import Testing
         #expect(world.uncaught == [])
     }
 
-    @Test func aFileLivesAsLongAsThePortThatWatchesIt() throws {
+    @Test("a file lives as long as the port that watches it") func aFileLivesAsLongAsThePortThatWatchesIt() throws {
         let world = try LuaWorld()
         let script = """
             local fd
@@ -109,7 +114,7 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "1 0")
     }
 
-    @Test func aCallbackThatWaitsOutlivesItsObject() throws {
+    @Test("a callback that waits outlives its object") func aCallbackThatWaitsOutlivesItsObject() throws {
         let world = try LuaWorld()
         let script = """
             local done = 0
@@ -122,7 +127,8 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "1 0")
     }
 
-    @Test func aSourceThatLeavesTheModeItIsToldOfIsStillHeldByTheOthers() throws {
+    @Test("a source that leaves the mode it is told of is still held by the others")
+    func aSourceThatLeavesTheModeItIsToldOfIsStillHeldByTheOthers() throws {
         let world = try LuaWorld()
         let script = """
             local performed = 0
@@ -140,7 +146,7 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "1 1 0")
     }
 
-    @Test func nothingOfAStateIsLeftInItsLoop() throws {
+    @Test("nothing of a state is left in its loop") func nothingOfAStateIsLeftInItsLoop() throws {
         let poller = SimulatedPoller()
         let loop = RunLoop(poller: poller)
         do {
@@ -176,7 +182,8 @@ import Testing
         loop.close()
     }
 
-    @Test func aStateThatIsDroppedWithoutBeingClosedIsNoCrash() throws {
+    @Test("a state that is dropped without being closed is no crash")
+    func aStateThatIsDroppedWithoutBeingClosedIsNoCrash() throws {
         let loop = RunLoop(poller: SimulatedPoller())
         weak var host: LuaHost?
         do {
@@ -196,7 +203,8 @@ import Testing
 
     // MARK: Coroutines that the host owns
 
-    @Test(arguments: ["resume", "close"]) func theCoroutineOfACallbackThatHasEndedIsDead(_ function: String) throws {
+    @Test("the coroutine of a callback that has ended is dead", arguments: ["resume", "close"])
+    func theCoroutineOfACallbackThatHasEndedIsDead(_ function: String) throws {
         let world = try LuaWorld()
         let script = """
             local co, fired = nil, 0
@@ -211,7 +219,8 @@ import Testing
         #expect(try world.run(script) == "dead 5")
     }
 
-    @Test(arguments: ["resume", "close"]) func theCoroutineOfATaskThatWaitsIsTheHosts(_ function: String) throws {
+    @Test("the coroutine of a task that waits is the hosts", arguments: ["resume", "close"])
+    func theCoroutineOfATaskThatWaitsIsTheHosts(_ function: String) throws {
         let world = try LuaWorld()
         let script = """
             local co
@@ -223,7 +232,8 @@ import Testing
         #expect(try world.run(script) == "true slept dead")
     }
 
-    @Test func userCoroutinesAroundHostWaitsSayWhyTheyCannotWait() throws {
+    @Test("user coroutines around host waits say why they cannot wait")
+    func userCoroutinesAroundHostWaitsSayWhyTheyCannotWait() throws {
         let world = try LuaWorld()
         let script = """
             local results = {}
@@ -242,13 +252,16 @@ import Testing
 
     // MARK: Depth
 
-    @Test(arguments: [
-        "local function go() depth = depth + 1 if depth < 100 then rl.perform(go) rl.run { timeout = 0.001 } end end",
-        "local function go() depth = depth + 1 rl.timer { delay = 1, callback = go }:fire() end",
-        "local function go() depth = depth + 1 rl.task(go) end",
-        "local function go() depth = depth + 1 rl.perform { go, wait = true } end",
-        "local function go() depth = depth + 1 rl.current():add(rl.source { schedule = function() go() end }) end",
-    ]) func tooDeepIsAnErrorAndTheStateGoesOn(_ definition: String) throws {
+    @Test(
+        "too deep is an error and the state goes on",
+        arguments: [
+            "local function go() depth = depth + 1 if depth < 100 then rl.perform(go) rl.run { timeout = 0.001 } end end",
+            "local function go() depth = depth + 1 rl.timer { delay = 1, callback = go }:fire() end",
+            "local function go() depth = depth + 1 rl.task(go) end",
+            "local function go() depth = depth + 1 rl.perform { go, wait = true } end",
+            "local function go() depth = depth + 1 rl.current():add(rl.source { schedule = function() go() end }) end",
+        ]) func tooDeepIsAnErrorAndTheStateGoesOn(_ definition: String) throws
+    {
         let world = try LuaWorld()
         let script = """
             local depth, errors = 0, 0
@@ -284,7 +297,8 @@ import Testing
 
     // MARK: Errors in every kind of callback
 
-    @Test func errorsOfEveryKindInEveryKindOfCallbackAreReportedAndNothingElseHappens() throws {
+    @Test("errors of every kind in every kind of callback are reported and nothing else happens")
+    func errorsOfEveryKindInEveryKindOfCallbackAreReportedAndNothingElseHappens() throws {
         let world = try LuaWorld()
         let script = """
             local l, seen = rl.current(), 0

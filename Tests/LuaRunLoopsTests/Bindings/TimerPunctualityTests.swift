@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 @Suite struct TimerPunctualityTests {
-    @Test func noTimerIsEverEarlyByTheMonotonicClock() throws {
+    @Test("no timer is ever early by the monotonic clock") func noTimerIsEverEarlyByTheMonotonicClock() throws {
         let script = """
             local rl = require "runloop"
             local now, random = rl.now, math.random
@@ -29,7 +29,8 @@ import Testing
         #expect(result.output == "50000\t0\n", "\(result.errors)")
     }
 
-    @Test func aRepeatingTimerStaysOnItsGridHoweverLongItsCallbackWorks() throws {
+    @Test("a repeating timer stays on its grid however long its callback works")
+    func aRepeatingTimerStaysOnItsGridHoweverLongItsCallbackWorks() throws {
         let script = """
             local rl = require "runloop"
             local start, fires, missed, last = rl.now(), 0, 0, 0

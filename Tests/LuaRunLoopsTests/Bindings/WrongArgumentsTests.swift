@@ -105,7 +105,8 @@ import Testing
         return complaints > tonumber(rounds) / 10 and table.concat(texts, "\\n") or "too few complaints: " .. complaints
         """
 
-    @Test(arguments: 1...6) func anErrorThatNamesTheFunctionOrASensibleResult(_ seed: Int) throws {
+    @Test("an error that names the function or a sensible result", arguments: 1...6)
+    func anErrorThatNamesTheFunctionOrASensibleResult(_ seed: Int) throws {
         let before = LiveObjects.count
         do {
             let world = try LuaWorld()
@@ -117,7 +118,9 @@ import Testing
     }
 
     /// As in Lua's own messages: what stands before the colon does not count.
-    @Test func argumentsOfMethodsAreCountedWithoutTheirObject() throws {
+    @Test("arguments of methods are counted without their object") func argumentsOfMethodsAreCountedWithoutTheirObject()
+        throws
+    {
         let world = try LuaWorld()
         let script = """
             local l, t = rl.current(), rl.timer { delay = 1, callback = print }
@@ -149,7 +152,7 @@ import Testing
         #expect(try world.run(script, for: .zero) == "")
     }
 
-    @Test func runningWithArgumentsThatMakeNoSense() throws {
+    @Test("running with arguments that make no sense") func runningWithArgumentsThatMakeNoSense() throws {
         let world = try LuaWorld()
         let script = """
             local l = rl.current()

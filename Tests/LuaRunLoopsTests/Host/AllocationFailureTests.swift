@@ -213,8 +213,9 @@ import Testing
         }
     }
 
-    @Test(arguments: scripts.keys.sorted(), [false, true])
-    func everyAllocationMayFail(_ name: String, _ persistently: Bool) throws {
+    @Test("every allocation may fail", arguments: scripts.keys.sorted(), [false, true]) func everyAllocationMayFail(
+        _ name: String, _ persistently: Bool
+    ) throws {
         let items = LiveObjects.count
         let descriptors = openDescriptors
         var number: UInt64 = 1
@@ -231,7 +232,7 @@ import Testing
     static let isThorough = getenv("RLHOST_THOROUGH") != nil
 
     /// A thread ends with "not enough memory", or is none the worse for it; who joins it hears of that.
-    @Test(arguments: ["threads", "crossing"], [false, true])
+    @Test("every allocation of a thread may fail", arguments: ["threads", "crossing"], [false, true])
     func everyAllocationOfAThreadMayFail(_ name: String, _ persistently: Bool) throws {
         for number in stride(from: 1, to: 900, by: Self.isThorough ? 1 : 17) {
             _ = try run(name, failing: UInt64(number), persistently: persistently, of: .threads)

@@ -89,7 +89,7 @@ struct BatteryTests {
         return result
     }
 
-    @Test func itsObjectsWorkWhereItIsRequired() throws {
+    @Test("its objects work where it is required") func itsObjectsWorkWhereItIsRequired() throws {
         let found = try Self.run(
             """
             local clap = require "runloop.clap"
@@ -103,7 +103,7 @@ struct BatteryTests {
         )
     }
 
-    @Test func aThreadHasItToo() throws {
+    @Test("a thread has it too") func aThreadHasItToo() throws {
         let found = try Self.run(
             """
             local rl = require "runloop"
@@ -113,14 +113,14 @@ struct BatteryTests {
         #expect(found == "2")
     }
 
-    @Test func nothingIsMadeBeforeItIsRequired() throws {
+    @Test("nothing is made before it is required") func nothingIsMadeBeforeItIsRequired() throws {
         let host = try #require(LuaHost(loop: RunLoop(poller: SimulatedPoller()), batteries: Self.batteries))
         #expect(host.openLibraries(ignoringEnvironment: true) == nil)
         #expect(host.load(.text("require 'runloop'", name: "=test")) == nil && host.start() != nil)
         #expect(host.parts.isEmpty)
     }
 
-    @Test func whatIsMissingIsSaidWhereItIsRequired() throws {
+    @Test("what is missing is said where it is required") func whatIsMissingIsSaidWhereItIsRequired() throws {
         #expect(
             try Self.run("return select(2, pcall(require, 'runloop.bell'))")
                 == "test:1: module 'runloop.bell': libbell.so.1 is not installed")
@@ -132,19 +132,19 @@ struct BatteryTests {
                 == "module 'runloop.clap.loud' not found:")
     }
 
-    @Test func modulesBeneathItGetItsFunctions() throws {
+    @Test("modules beneath it get its functions") func modulesBeneathItGetItsFunctions() throws {
         // The inspector needs neither.
         #expect(try Self.run("return type(require 'runloop.prompt.inspect'.inspect)") == "function")
     }
 
-    @Test func aScriptMayPutItsOwnModuleBesideIt() throws {
+    @Test("a script may put its own module beside it") func aScriptMayPutItsOwnModuleBesideIt() throws {
         #expect(
             try Self.run(
                 "package.preload['runloop.mine'] = function() return 'mine' end return (require 'runloop.mine')")
                 == "mine")
     }
 
-    @Test func itsObjectsAreAddedToLoops() throws {
+    @Test("its objects are added to loops") func itsObjectsAreAddedToLoops() throws {
         let found = try Self.run(
             """
             local rl, clap = require "runloop", require "runloop.clap"
@@ -158,7 +158,7 @@ struct BatteryTests {
         #expect(found == "truetruefalsetest:7: loop:add: clappers are in one mode")
     }
 
-    @Test func itsPartIsToldAndAsked() throws {
+    @Test("its part is told and asked") func itsPartIsToldAndAsked() throws {
         var whys: [String] = []
         let before = Self.closed.withLock { $0 }
         let found = try Self.run(

@@ -6,7 +6,7 @@ import Testing
 
 /// Errors that nobody handles keep what is known of them until they become text.
 @Suite struct FailureTests {
-    @Test func `a failure is the text that it was`() {
+    @Test("a failure is the text that it was") func aFailureIsThe() {
         var failure = Failure("a.lua:1: no", frames: ["[C]: in function 'error'", "a.lua:1: in main chunk"])
         #expect(failure.text == "a.lua:1: no\nstack traceback:\n\t[C]: in function 'error'\n\ta.lua:1: in main chunk")
         failure.subject = .init(kind: "timer", name: "poll", site: "a.lua:1")
@@ -18,7 +18,9 @@ import Testing
         #expect(failure.traceback == "a.lua:1: no")
     }
 
-    @Test func `an error that only sounds like an interruption is reported, and the entry goes on`() throws {
+    @Test("an error that only sounds like an interruption is reported, and the entry goes on") func anErrorThatOnly()
+        throws
+    {
         let entry =
             "rl.after(0, function() error('the job was interrupted!', 0) end) rl.run{timeout=0.1} print 'goes on'\n"
         let run = try Binary.run(["-i"], input: entry)
@@ -27,7 +29,7 @@ import Testing
         #expect(run.errors.contains("in timer made at stdin:1"))
     }
 
-    @Test func `an error in such words is one while the process ends, too`() throws {
+    @Test("an error in such words is one while the process ends, too") func anErrorInSuch() throws {
         let process = try Binary.Process([
             "-e",
             """
@@ -120,20 +122,20 @@ import Testing
         #expect(result.status == 143)
     }
 
-    @Test func `an assertion in a callback is an assertion in TAP`() throws {
+    @Test("an assertion in a callback is an assertion in TAP") func anAssertionInA() throws {
         let body = "t.it('x', function() rl.after(0.1, function() t.equal(1, 2) end) rl.sleep(1) end)"
         let run = try TestRunnerFixture.run(["x_test.lua": body], ["--format", "tap"])
         #expect(run.output.contains("kind: assertion"))
         #expect(run.output.contains("in timer made at x_test.lua:1"))
     }
 
-    @Test func `any other error in a callback is one of a callback`() throws {
+    @Test("any other error in a callback is one of a callback") func anyOtherErrorIn() throws {
         let body = "t.it('x', function() rl.after(0.1, function() error 'no' end) rl.sleep(1) end)"
         let run = try TestRunnerFixture.run(["x_test.lua": body], ["--format", "tap"])
         #expect(run.output.contains("kind: callback"))
     }
 
-    @Test func `an error in a callback of a thread says both`() throws {
+    @Test("an error in a callback of a thread says both") func anErrorInA() throws {
         let body = """
             t.it('x', function()
               rl.thread { name = 'worker', function()
@@ -148,7 +150,7 @@ import Testing
         #expect(run.output.contains("x_test.lua:4: no\n   in timer made at x_test.lua:4, in thread \"worker\"\n"))
     }
 
-    @Test func `a test file's name need not be UTF-8`() throws {
+    @Test("a test file's name need not be UTF-8") func aTestFileS() throws {
         let run = try Binary.withDirectory { directory in
             try Binary.shell(
                 """
@@ -160,7 +162,9 @@ import Testing
         #expect(run.output.components(separatedBy: "1 passed").count == 3)
     }
 
-    @Test(arguments: ["LUA_INIT", "LUA_INIT_5_4"]) func `tests get its bytes`(_ variable: String) throws {
+    @Test("tests get its bytes", arguments: ["LUA_INIT", "LUA_INIT_5_4"]) func testsGetItsBytes(_ variable: String)
+        throws
+    {
         let run = try Binary.withDirectory { directory in
             try Binary.shell(
                 """

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 /// What a script prints can be followed from another terminal, and its modules can be loaded anew there.

@@ -3,24 +3,26 @@ import Testing
 
 /// The modules that are tested in Lua, with the test runner.
 @Suite struct ModuleTests {
-    @Test(arguments: [
-        "json_test.lua", "fs_test.lua", "process_test.lua", "arguments_test.lua", "terminal_test.lua", "top_test.lua",
-        "schedule_test.lua", "process_races_test.lua", "net_inherited_test.lua",
-        "annotations_test.lua", "net_test.lua", "net_server_test.lua", "net_tls_test.lua", "net_copy_test.lua",
-        "net_peers_test.lua", "http_client_test.lua",
-        "http_hostile_test.lua",
-        "http_reference_test.lua", "http_limits_test.lua", "net_crowd_test.lua", "http_server_test.lua",
-        "http_websocket_test.lua",
-    ])
-    func `the tests of the module pass`(_ name: String) throws {
+    @Test(
+        "the tests of the module pass",
+        arguments: [
+            "json_test.lua", "fs_test.lua", "process_test.lua", "arguments_test.lua", "terminal_test.lua", "top_test.lua",
+            "schedule_test.lua", "process_races_test.lua", "net_inherited_test.lua",
+            "annotations_test.lua", "net_test.lua", "net_server_test.lua", "net_tls_test.lua", "net_copy_test.lua",
+            "net_peers_test.lua", "net_crowd_test.lua", "http_client_test.lua", "http_hostile_test.lua",
+            "http_reference_test.lua", "http_limits_test.lua", "http_server_test.lua", "http_websocket_test.lua",
+        ]) func theTestsOfThe(_ name: String) throws
+    {
         let run = try Binary.run(
             ["test", "\(Binary.repository)/Tests/Lua/\(name)"],
             environment: ["DOCUMENTS": "\(Binary.repository)/docs/lua"])
         #expect(run.status == 0, "\(run.output)\(run.errors)")
     }
 
-    @Test(arguments: [1, 2, Int.random(in: 3..<1_000_000)])
-    func `wrong arguments are named, at the script's own line, whatever function gets them`(_ seed: Int) throws {
+    @Test(
+        "wrong arguments are named, at the script's own line, whatever function gets them",
+        arguments: [1, 2, Int.random(in: 3..<1_000_000)]) func wrongArgumentsAreNamed(_ seed: Int) throws
+    {
         let run = try Binary.run(["\(Binary.repository)/Tests/Lua/everything-wrong.lua", String(seed)])
         #expect(run.status == 0, "seed \(seed): \(run.output)\(run.errors)")
     }

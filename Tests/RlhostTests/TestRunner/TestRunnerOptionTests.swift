@@ -21,7 +21,7 @@ import Testing
         return run.output.split(separator: "\n").map { String($0.split(separator: " ").last ?? "") }
     }
 
-    @Test func `tests are chosen by text, tag, line and part`() throws {
+    @Test("tests are chosen by text, tag, line and part") func testsAreChosenBy() throws {
         #expect(try names(["--filter", "shuts (twice)"]) == ["(twice)"])
         #expect(try names(["--filter", "opens", "--filter", "alone"]) == ["opens", "alone"])
         #expect(try names(["--filter", "o.ens"]) == ["opens"] && names(["--plain", "--filter", "o.ens"]) == [])
@@ -37,7 +37,7 @@ import Testing
         #expect(try names(["--shard", "1/2"]).count + names(["--shard", "2/2"]).count == 3)
     }
 
-    @Test func `what is no choice is told`() throws {
+    @Test("what is no choice is told") func whatIsNoChoice() throws {
         for (arguments, message) in [
             (["--shard", "3/2"], "--shard needs a part and how many there are, like 2/3, got '3/2'"),
             (["--report", "xml=a"], "--report needs a format and a file, like junit=out.xml, got 'xml=a'"),
@@ -52,12 +52,12 @@ import Testing
         }
     }
 
-    @Test func `only can be forbidden`() throws {
+    @Test("only can be forbidden") func onlyCanBeForbidden() throws {
         let run = try Fixture.run(["a_test.lua": "t.only('x', print)"], ["--forbid-only"])
         #expect(run.output.contains("a_test.lua:1: some tests ask to run alone") && run.status == 1)
     }
 
-    @Test func `what fails now and then is flaky`() throws {
+    @Test("what fails now and then is flaky") func whatFailsNowAnd() throws {
         let files = ["a_test.lua": "t.it('x', function() N = (N or 0) + 1 t.equal(N, 3) end)"]
         let run = try Fixture.run(files, ["--retries", "2", "--report", "junit=out.xml"]) { directory in
             let xml = try String(contentsOfFile: directory + "/out.xml", encoding: .utf8)
@@ -68,7 +68,7 @@ import Testing
         #expect(try Fixture.run(files, ["--retries", "1"]).status == 1)
     }
 
-    @Test func `tests can be repeated, with a seed each`() throws {
+    @Test("tests can be repeated, with a seed each") func testsCanBeRepeated() throws {
         let files = [
             "a_test.lua": "t.it('x', function() S = S or {} S[#S + 1] = math.random(1 << 40) assert(#S < 3) end)"
         ]
@@ -77,13 +77,13 @@ import Testing
         #expect(try Fixture.run(files, ["--repeat", "2"]).status == 0)
     }
 
-    @Test func `what is flaky in one of several runs is told with which`() throws {
+    @Test("what is flaky in one of several runs is told with which") func whatIsFlakyIn() throws {
         let files = ["a_test.lua": "t.it('x', function() N = (N or 0) + 1 assert(N ~= 3) end)"]
         let run = try Fixture.run(files, ["--repeat", "4", "--retries", "1"])
         #expect(run.output.contains("ok    x flaky: passed at try 2 of run 3"), "\(run.output)")
     }
 
-    @Test func `what is no UTF-8 is told in reports that are`() throws {
+    @Test("what is no UTF-8 is told in reports that are") func whatIsNoUtf() throws {
         let files = ["a_test.lua": "t.it('x \\xff\\u{e9}', function() print '\\xfe' error '\\xfd' end)"]
         let reports = ["tap", "junit", "json", "github"].flatMap { ["--report", "\($0)=out.\($0)"] }
         _ = try Fixture.run(files, reports) { directory in
@@ -94,12 +94,12 @@ import Testing
         }
     }
 
-    @Test func `a report of coverage that cannot be written fails`() throws {
+    @Test("a report of coverage that cannot be written fails") func aReportOfCoverage() throws {
         let run = try Fixture.run(["a_test.lua": "t.it('x', print)"], ["--coverage=/nope/x"])
         #expect(run.errors.hasPrefix("rlhost: test: cannot write the coverage: /nope/x") && run.status == 1)
     }
 
-    @Test func `those that failed run again`() throws {
+    @Test("those that failed run again") func thoseThatFailedRun() throws {
         try Binary.withDirectory { directory in
             let text = "local t = require 'runloop.test' t.it('good', print) t.it('bad', error)"
             try text.write(toFile: directory + "/a_test.lua", atomically: true, encoding: .utf8)
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func `expected failures, and those that are none any more`() throws {
+    @Test("expected failures, and those that are none any more") func expectedFailuresAndThose() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('known', {fails = 'bug 7'}, function() t.equal(1, 2) end)
@@ -128,7 +128,7 @@ import Testing
         #expect(run.output.contains("a_test.lua:2: it passes, although it is expected to fail") && run.status == 1)
     }
 
-    @Test func `leaks can be allowed`() throws {
+    @Test("leaks can be allowed") func leaksCanBeAllowed() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('all', {leaks = false}, function() rl.after(1, print) end)
@@ -139,7 +139,7 @@ import Testing
         #expect(run.output.contains("2 passed, 1 failed"), "\(run.output)")
     }
 
-    @Test func `snapshots are made when asked, and compared`() throws {
+    @Test("snapshots are made when asked, and compared") func snapshotsAreMadeWhen() throws {
         try Binary.withDirectory { directory in
             func write(_ value: String) throws {
                 let text = "local t = require 'runloop.test' t.it('x', function() t.snapshot(\(value)) end)"
@@ -156,7 +156,7 @@ import Testing
         }
     }
 
-    @Test func `every format says it in its way`() throws {
+    @Test("every format says it in its way") func everyFormatSaysIt() throws {
         let files = ["a_test.lua": "t.it('x \\u{FFFF}', function() print 'p' t.equal(1, 2) end) t.it('y', print)"]
         let json = try Fixture.run(files, ["--format", "json"]).output.split(separator: "\n")
         for line in json {
@@ -172,7 +172,7 @@ import Testing
         #expect(slow.contains("\nthe slowest:\n"))
     }
 
-    @Test func `too little coverage fails`() throws {
+    @Test("too little coverage fails") func tooLittleCoverageFails() throws {
         let files = [
             "lib.lua": "local m = {}\nfunction m.f()\n  return 1\nend\nreturn m\n",
             "a_test.lua": "t.it('x', function() require 'lib' end)",

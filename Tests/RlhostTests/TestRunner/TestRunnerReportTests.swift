@@ -4,7 +4,7 @@ import Testing
 
 /// Every kind of failure, and its exact report.
 @Suite struct TestRunnerReportTests {
-    @Test func `what passes is listed by group`() throws {
+    @Test("what passes is listed by group") func whatPassesIsListed() throws {
         try TestRunnerFixture.expect(
             """
             t.describe("outer", function()
@@ -29,7 +29,7 @@ import Testing
             """, status: 0)
     }
 
-    @Test func `an assertion shows in what the values differ`() throws {
+    @Test("an assertion shows in what the values differ") func anAssertionShowsIn() throws {
         try TestRunnerFixture.expect(
             """
             t.it("compares", function()
@@ -52,7 +52,7 @@ import Testing
             """)
     }
 
-    @Test func `texts of several lines differ by lines`() throws {
+    @Test("texts of several lines differ by lines") func textsOfSeveralLines() throws {
         try TestRunnerFixture.expect(
             #"""
             local function check(text) t.equal(text, "one\ntwo\nthree\n", "the answer") end
@@ -76,7 +76,7 @@ import Testing
             """)
     }
 
-    @Test func `an error in a callback fails the test that made it`() throws {
+    @Test("an error in a callback fails the test that made it") func anErrorInA() throws {
         try TestRunnerFixture.expect(
             """
             t.it("fails", function()
@@ -99,7 +99,7 @@ import Testing
             """)
     }
 
-    @Test func `a task that failed and that nobody awaits fails its test`() throws {
+    @Test("a task that failed and that nobody awaits fails its test") func aTaskThatFailed() throws {
         try TestRunnerFixture.expect(
             """
             t.it("fails", function()
@@ -118,7 +118,7 @@ import Testing
             """)
     }
 
-    @Test func `what a test leaves behind is listed with where it was made`() throws {
+    @Test("what a test leaves behind is listed with where it was made") func whatATestLeaves() throws {
         try TestRunnerFixture.expect(
             """
             local file
@@ -148,7 +148,7 @@ import Testing
             """)
     }
 
-    @Test func `a time-out says where every task waits`() throws {
+    @Test("a time-out says where every task waits") func aTimeOutSays() throws {
         try TestRunnerFixture.expect(
             """
             local function forever() while true do rl.sleep(1) end end
@@ -181,7 +181,7 @@ import Testing
             """)
     }
 
-    @Test func `a test that nothing can wake fails at once`() throws {
+    @Test("a test that nothing can wake fails at once") func aTestThatNothing() throws {
         try TestRunnerFixture.expect(
             """
             t.it("waits", function()
@@ -208,7 +208,7 @@ import Testing
             """)
     }
 
-    @Test func `an unexpected exit is blamed on the test, and the others run`() throws {
+    @Test("an unexpected exit is blamed on the test, and the others run") func anUnexpectedExitIs() throws {
         try TestRunnerFixture.expect(
             """
             t.it("exits", function() pcall(os.exit, 3) end)
@@ -233,7 +233,7 @@ import Testing
             """)
     }
 
-    @Test func `a callback that ran too seldom or too often`() throws {
+    @Test("a callback that ran too seldom or too often") func aCallbackThatRan() throws {
         try TestRunnerFixture.expect(
             """
             t.it("seldom", function() rl.after(60, t.expect(function() end, 2)) end)
@@ -267,7 +267,7 @@ import Testing
             """)
     }
 
-    @Test func `a syntax error in a test file`() throws {
+    @Test("a syntax error in a test file") func aSyntaxErrorIn() throws {
         let transcript = try TestRunnerFixture.run([
             "bad_test.lua": "t.it('x' function() end)", "good_test.lua": "t.it('y', print)",
         ])
@@ -288,7 +288,7 @@ import Testing
         #expect(transcript.status == 1)
     }
 
-    @Test func `an error while a file is loaded, and what it schedules`() throws {
+    @Test("an error while a file is loaded, and what it schedules") func anErrorWhileA() throws {
         let transcript = try TestRunnerFixture.run([
             "a_test.lua": "local x = nil + 1", "b_test.lua": "rl.every(1, print) t.it('x', print)",
         ])
@@ -311,14 +311,14 @@ import Testing
                 """)
     }
 
-    @Test func `no tests found is an exit status of its own`() throws {
+    @Test("no tests found is an exit status of its own") func noTestsFoundIs() throws {
         let empty = try TestRunnerFixture.run(["lib.lua": "return 1"])
         #expect(empty.output == "" && empty.errors == "rlhost: test: no test found in .\n" && empty.status == 5)
         let filtered = try TestRunnerFixture.run(["a_test.lua": "t.it('x', print)"], ["--filter", "nothing"])
         #expect(filtered.errors == "rlhost: test: no test found whose name matches 'nothing'\n" && filtered.status == 5)
     }
 
-    @Test func `wrong use is told from failures`() throws {
+    @Test("wrong use is told from failures") func wrongUseIsTold() throws {
         for (arguments, message) in [
             (["--filtr", "x"], "unknown option '--filtr' (did you mean '--filter'?)"),
             (["--jobs", "0"], "--jobs needs a whole number, 1 or more, got '0'"),

@@ -6,7 +6,7 @@ import Testing
 @Suite struct TestRunnerStateTests {
     private typealias Fixture = TestRunnerFixture
 
-    @Test func `the collector is as it was, and hooks and default files are told`() throws {
+    @Test("the collector is as it was, and hooks and default files are told") func theCollectorIsAs() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('stops it', function() collectgarbage 'stop' collectgarbage 'incremental' collectgarbage('setpause', 999) end)
@@ -27,7 +27,7 @@ import Testing
         #expect(run.output.contains("4 passed, 2 failed"), "\(run.output)")
     }
 
-    @Test func `threads of the host's own are no leak, and a pool's are`() throws {
+    @Test("threads of the host's own are no leak, and a pool's are") func threadsOfTheHost() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('blocks', function() t.equal(rl.blocking(function(n) return n + 1 end, 2), 3) end)
@@ -40,7 +40,7 @@ import Testing
         #expect(run.output.contains("3 passed, 1 failed"), "\(run.output)")
     }
 
-    @Test func `time zones are checked`() throws {
+    @Test("time zones are checked") func timeZonesAreChecked() throws {
         let files = ["a_test.lua": "t.it('x', function() print(os.date('%H', 0)) end)"]
         for (zone, hour) in [("Asia/Tokyo", "09"), ("CET-1CEST,M3.5.0,M10.5.0/3", "01"), ("UTC", "00")] {
             #expect(try Fixture.run(files, ["--tz", zone]).output.contains("\n\(hour)\n"))
@@ -57,7 +57,7 @@ import Testing
         )
     }
 
-    @Test func `a time-out says why time has passed, or why it has not`() throws {
+    @Test("a time-out says why time has passed, or why it has not") func aTimeOutSays() throws {
         let run = try Fixture.run(
             [
                 "a_test.lua": """
@@ -84,7 +84,7 @@ import Testing
         #expect(run.output.contains("the clock has jumped to "), "\(run.output)")
     }
 
-    @Test func `much output takes as much time as it is long`() throws {
+    @Test("much output takes as much time as it is long") func muchOutputTakesAs() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             local function seconds(megabytes)
@@ -107,7 +107,9 @@ import Testing
         #expect(run.status == 0, "\(run.output)")
     }
 
-    @Test func `functions, branches, threads and files that nobody loads are covered`() throws {
+    @Test("functions, branches, threads and files that nobody loads are covered") func functionsBranchesThreadsAnd()
+        throws
+    {
         let files = [
             "src/lib.lua": """
             local m = {}
@@ -147,7 +149,7 @@ import Testing
         #expect(one.output.contains("src/lib.lua    91.6%  12 3→6\n"), "\(one.output)")
     }
 
-    @Test func `a file by its absolute path is the project's own to coverage`() throws {
+    @Test("a file by its absolute path is the project's own to coverage") func aFileByIts() throws {
         let run = try Fixture.run(
             [
                 "src/lib.lua": "return 1",

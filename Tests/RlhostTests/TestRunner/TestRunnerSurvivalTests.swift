@@ -6,14 +6,14 @@ import Testing
 @Suite struct TestRunnerSurvivalTests {
     private typealias Fixture = TestRunnerFixture
 
-    @Test func `a file that cannot be interrupted while it loads is ended`() throws {
+    @Test("a file that cannot be interrupted while it loads is ended") func aFileThatCannot() throws {
         let run = try Fixture.run(
             ["a_test.lua": "os.execute 'sleep 600'", "b_test.lua": "t.it('y', print)"], ["--timeout", "0.2"])
         #expect(run.output.contains("loading the file took longer than 0.2 s and could not be interrupted"))
         #expect(run.output.contains("1 passed, 1 file broken") && run.status == 1)
     }
 
-    @Test func `a loop in a coroutine is interrupted while a file loads`() throws {
+    @Test("a loop in a coroutine is interrupted while a file loads") func aLoopInA() throws {
         let run = try Fixture.run(
             ["a_test.lua": "coroutine.wrap(function() while true do end end)()"], ["--timeout", "0.2"])
         #expect(
@@ -22,7 +22,7 @@ import Testing
         #expect(run.seconds < 5 && run.status == 1)
     }
 
-    @Test func `a finalizer that does not end is ended`() throws {
+    @Test("a finalizer that does not end is ended") func aFinalizerThatDoes() throws {
         let run = try Fixture.run(
             [
                 "a_test.lua":
@@ -32,7 +32,7 @@ import Testing
         #expect(run.status == 1)
     }
 
-    @Test func `a test's own time-out is the one that counts`() throws {
+    @Test("a test's own time-out is the one that counts") func aTestSOwn() throws {
         let run = try Fixture.run(
             [
                 "a_test.lua": """
@@ -44,14 +44,14 @@ import Testing
             run.output.contains("ok    may") && run.output.contains("longer than 0.1 s and could not"), "\(run.output)")
     }
 
-    @Test func `runaway recursion is named at once`() throws {
+    @Test("runaway recursion is named at once") func runawayRecursionIsNamed() throws {
         let run = try Fixture.run(["a_test.lua": "t.it('x', function() local function f() return 1 + f() end f() end)"])
         #expect(run.output.contains("a_test.lua:1: stack overflow"), "\(run.output)")
         #expect(run.output.split(separator: "\n").count < 40 && run.output.contains("more\n"))
         #expect(run.seconds < 15)
     }
 
-    @Test func `programs cannot answer for tests, nor can what tests print`() throws {
+    @Test("programs cannot answer for tests, nor can what tests print") func programsCannotAnswerFor() throws {
         let run = try Fixture.run(
             [
                 "a_test.lua": """
@@ -69,7 +69,7 @@ import Testing
         #expect(run.output.contains("descriptor N (the standard output) is closed"))
     }
 
-    @Test func `a deadlock inside a run is no pass`() throws {
+    @Test("a deadlock inside a run is no pass") func aDeadlockInsideA() throws {
         let run = try Fixture.run([
             "a_test.lua": "t.it('x', function() local p = rl.port() rl.current():add(p) rl.run() print 'on' end)"
         ])
@@ -77,7 +77,7 @@ import Testing
             run.output.contains("waits for ever in a run of the loop") && !run.output.contains("on\n"), "\(run.output)")
     }
 
-    @Test func `a thread that does not stop fails its own test only`() throws {
+    @Test("a thread that does not stop fails its own test only") func aThreadThatDoes() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('blocks', function() rl.thread(function() os.execute 'sleep 30' end) end)
@@ -87,7 +87,7 @@ import Testing
         #expect(run.output.contains("2 passed, 1 failed") && run.seconds < 15, "\(run.output)")
     }
 
-    @Test func `all hooks run whatever one of them does`() throws {
+    @Test("all hooks run whatever one of them does") func allHooksRunWhatever() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.after_each(function() print 'outer' end)
@@ -100,7 +100,7 @@ import Testing
         #expect(run.output.contains("outer\n") && run.output.contains("a_test.lua:3: inner"), "\(run.output)")
     }
 
-    @Test func `what is left of programs is told, and ended`() throws {
+    @Test("what is left of programs is told, and ended") func whatIsLeftOf() throws {
         let mark = "4\(getpid())"
         let run = try Fixture.run([
             "a_test.lua": """
@@ -122,7 +122,7 @@ import Testing
         return false
     }
 
-    @Test func `Control-C reports what is known, and leaves nothing behind`() throws {
+    @Test("Control-C reports what is known, and leaves nothing behind") func controlCReportsWhat() throws {
         try Binary.withDirectory { directory in
             let mark = "5\(getpid())"
             let text = """
@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    @Test func `positions are whole however long the paths`() throws {
+    @Test("positions are whole however long the paths") func positionsAreWholeHowever() throws {
         let directory = String(repeating: "directory/", count: 8)
         let run = try Fixture.run(
             [
@@ -164,7 +164,7 @@ import Testing
         #expect(!run.output.contains("..."))
     }
 
-    @Test func `what tests change of their process is put back, and told`() throws {
+    @Test("what tests change of their process is put back, and told") func whatTestsChangeOf() throws {
         let run = try Fixture.run([
             "a_test.lua": """
             t.it('observer', function() rl.notifications:observe('n', print) end)
@@ -181,7 +181,7 @@ import Testing
         #expect(!run.output.contains("table: 0x"), "\(run.output)")
     }
 
-    @Test func `a thread that is cancelled while its callback waits fails nobody`() throws {
+    @Test("a thread that is cancelled while its callback waits fails nobody") func aThreadThatIs() throws {
         let script = """
             local th = rl.thread(function()
               local rl = require 'runloop'
@@ -197,7 +197,7 @@ import Testing
         #expect(try Fixture.run(["a_test.lua": "t.it('x', function() \(script) end)"]).status == 0)
     }
 
-    @Test func `a link to where one comes from is followed once`() throws {
+    @Test("a link to where one comes from is followed once") func aLinkToWhere() throws {
         let run = try Fixture.run(["tests/a_test.lua": "os.execute 'ln -sfn . tests/loop' t.it('x', function() end)"])
         let again = try Fixture.run(["tests/a_test.lua": "os.execute 'ln -sfn . tests/loop' t.it('x', function() end)"])
         #expect(run.output == again.output && run.output.contains("1 passed"))

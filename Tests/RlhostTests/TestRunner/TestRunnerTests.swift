@@ -4,17 +4,21 @@ import Testing
 
 /// The runner itself: options, formats, order, and the tests about the test library, which are written with it.
 @Suite struct TestRunnerTests {
-    @Test(arguments: [
-        "test_behaviour_test.lua", "test_clock_test.lua", "test_features_test.lua", "test_library_test.lua",
-    ])
-    func `the tests of the test library pass`(_ name: String) throws {
+    @Test(
+        "the tests of the test library pass",
+        arguments: [
+            "test_behaviour_test.lua", "test_clock_test.lua", "test_features_test.lua", "test_library_test.lua",
+        ]) func theTestsOfThe(_ name: String) throws
+    {
         let run = try Binary.run(
             ["test", "\(Binary.repository)/Tests/Lua/\(name)"],
             environment: ["REFERENCE": "\(Binary.repository)/docs/lua/runloop-test.lua"])
         #expect(run.status == 0, "\(run.output)\(run.errors)")
     }
 
-    @Test(arguments: [[], ["--shuffle", "--jobs", "2"]]) func `the example project passes`(_ options: [String]) throws {
+    @Test("the example project passes", arguments: [[], ["--shuffle", "--jobs", "2"]]) func theExampleProjectPasses(
+        _ options: [String]
+    ) throws {
         let run = try Binary.run(["test"] + options, directory: "\(Binary.repository)/docs/examples/testing")
         #expect(run.status == 0 && run.output.contains("9 passed"), "\(run.output)\(run.errors)")
     }
@@ -27,7 +31,7 @@ import Testing
         return run.output.matches(of: /<(\d)>/).map { String($0.1) }.joined()
     }
 
-    @Test func `the same seed gives the same order, another one another`() throws {
+    @Test("the same seed gives the same order, another one another") func theSameSeedGives() throws {
         let inOrder = try order([])
         #expect(inOrder == "1234567812345678")
         let first = try order(["--shuffle", "--seed", "1"])
@@ -36,7 +40,7 @@ import Testing
         #expect(try order(["--shuffle", "--seed", "2"]) != first)
     }
 
-    @Test func `the seed is printed when it matters, and makes math.random repeat`() throws {
+    @Test("the seed is printed when it matters, and makes math.random repeat") func theSeedIsPrinted() throws {
         let files = ["a_test.lua": "t.it('x', function() print(math.random(1000000)) end)"]
         let run = try TestRunnerFixture.run(files, ["--shuffle", "--seed", "77"], keepsSeed: true)
         #expect(run.output.hasSuffix("1 passed (time)\nseed: 77\n"))
@@ -44,7 +48,7 @@ import Testing
         #expect(try !TestRunnerFixture.run(files, ["--seed", "77"], keepsSeed: true).output.contains("seed"))
     }
 
-    @Test func `filters, lists and lonely tests`() throws {
+    @Test("filters, lists and lonely tests") func filtersListsAndLonely() throws {
         let files = [
             "a_test.lua": """
             t.describe("door", function()
@@ -62,7 +66,7 @@ import Testing
         #expect(alone.output.hasSuffix("1 passed (time)\nonly: 1 other tests were passed over\n"))
     }
 
-    @Test func `fail-fast stops at the first failure`() throws {
+    @Test("fail-fast stops at the first failure") func failFastStopsAt() throws {
         let run = try TestRunnerFixture.run(
             ["a_test.lua": "t.it('1', print) t.it('2', error) t.it('3', print)", "b_test.lua": "t.it('4', print)"],
             ["--fail-fast", "--jobs", "1"])
@@ -71,7 +75,7 @@ import Testing
         #expect(!run.output.contains("b_test.lua"))
     }
 
-    @Test func `jobs run files at a time and report them in order`() throws {
+    @Test("jobs run files at a time and report them in order") func jobsRunFilesAt() throws {
         var files: [String: String] = [:]
         for i in 1...6 { files["\(i)_test.lua"] = "t.it('waits', {real_time = true}, function() rl.sleep(0.1) end)" }
         let run = try TestRunnerFixture.run(files, ["--jobs", "6"])
@@ -89,7 +93,7 @@ import Testing
         """
     ]
 
-    @Test func `TAP`() throws {
+    @Test("TAP") func tap() throws {
         let run = try TestRunnerFixture.run(Self.mixed, ["--format", "tap"])
         #expect(
             run.output == """
@@ -111,7 +115,7 @@ import Testing
         #expect(run.status == 1)
     }
 
-    @Test func `JUnit`() throws {
+    @Test("JUnit") func junit() throws {
         let run = try TestRunnerFixture.run(Self.mixed, ["--format", "junit"])
         #expect(
             run.output == """
@@ -133,7 +137,7 @@ import Testing
                 """)
     }
 
-    @Test func `coverage tells which lines ran`() throws {
+    @Test("coverage tells which lines ran") func coverageTellsWhichLines() throws {
         let module = """
             local m = {}
             function m.half(x)
@@ -183,7 +187,7 @@ import Testing
         #expect(run.output.contains("half.lua    85.7%  4\n"), "\(run.output)")
     }
 
-    @Test func `watching runs again what a change concerns`() throws {
+    @Test("watching runs again what a change concerns") func watchingRunsAgainWhat() throws {
         try Binary.withDirectory { directory in
             func write(_ name: String, _ text: String) throws {
                 try text.write(toFile: directory + "/" + name, atomically: false, encoding: .utf8)
@@ -203,7 +207,7 @@ import Testing
         }
     }
 
-    @Test func `test is a subcommand only as the first word`() throws {
+    @Test("test is a subcommand only as the first word") func testIsASubcommand() throws {
         try Binary.withDirectory { directory in
             try "print('a script', ...)".write(toFile: directory + "/test", atomically: true, encoding: .utf8)
             #expect(try Binary.run(["./test", "x"], directory: directory).output == "a script\tx\n")
@@ -212,26 +216,28 @@ import Testing
         }
     }
 
-    @Test func `options before the word hold for every file`() throws {
+    @Test("options before the word hold for every file") func optionsBeforeTheWord() throws {
         let files = ["a_test.lua": "t.it('x', function() t.equal({WORD, name}, {'test', 'init'}) end)"]
         let run = try TestRunnerFixture.run(
             files, before: ["-e", "WORD = 'test'"], environment: ["LUA_INIT": "name = 'init'"])
         #expect(run.status == 0, "\(run.output)")
     }
 
-    @Test func `outside of the runner the library says what to do`() throws {
+    @Test("outside of the runner the library says what to do") func outsideOfTheRunner() throws {
         let run = try Binary.run(["-e", "require 'runloop.test'"])
         #expect(run.errors.contains("run the tests of this file with: rlhost test FILE"))
     }
 
-    @Test func `a thousand tests take seconds at most`() throws {
+    @Test("a thousand tests take seconds at most") func aThousandTestsTake() throws {
         let tests = "for i = 1, 1000 do t.it('test ' .. i, function() rl.sleep(i) t.equal(rl.now(), i + 0.0) end) end"
         let run = try TestRunnerFixture.run(["a_test.lua": tests])
         #expect(run.output.hasSuffix("\n1000 passed (time)\n"))
     }
 
-    @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/busted")))
-    func `a busted suite runs under rlhost as under lua`() throws {
+    @Test(
+        "a busted suite runs under rlhost as under lua",
+        .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/busted"))) func aBustedSuiteRuns() throws
+    {
         let suite = """
             describe("a stack", function()
               local stack

@@ -11,7 +11,7 @@ import Testing
         try text.write(toFile: path, atomically: false, encoding: .utf8)
     }
 
-    @Test func `what is in a new directory is seen, and a run that a change overtakes is given up`() throws {
+    @Test("what is in a new directory is seen, and a run that a change overtakes is given up") func whatIsInA() throws {
         try Binary.withDirectory { directory in
             try write(Self.head + "t.it('one', print)", directory + "/a_test.lua")
             let process = try Binary.Process(["test", "--watch"], directory: directory)
@@ -30,7 +30,7 @@ import Testing
 
     private func all(_ session: PromptSession) -> String { session.text.joined(separator: "\n") }
 
-    @Test func `keys choose what runs`() throws {
+    @Test("keys choose what runs") func keysChooseWhatRuns() throws {
         let session = try PromptSession(
             ["test", "--watch"],
             files: ["a_test.lua": Self.head + "t.it('good', print) t.it('bad', function() t.equal(1, 2) end)"])
@@ -50,7 +50,8 @@ import Testing
         #expect(try session.finish() == 0)
     }
 
-    @Test func `Control-Backslash tells what runs, and so does the end by Control-C`() throws {
+    @Test("Control-Backslash tells what runs, and so does the end by Control-C") func controlBackslashTellsWhat() throws
+    {
         try Binary.withDirectory { directory in
             try write(
                 Self.head + "t.describe('g', function() t.it('long', {timeout = 90, real_time = true}, function() "

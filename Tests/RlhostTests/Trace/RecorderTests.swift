@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What `rlhost` records of a script, and when.
 @Suite struct RecorderTests {
-    @Test func `callbacks are recorded with their kinds, names and places`() throws {
+    @Test("callbacks are recorded with their kinds, names and places") func callbacksAreRecordedWith() throws {
         try Binary.withDirectory { directory in
             let recording = try TraceRecording.of(
                 """
@@ -31,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func `a send and what it brings about have one number, across threads too`() throws {
+    @Test("a send and what it brings about have one number, across threads too") func aSendAndWhat() throws {
         try Binary.withDirectory { directory in
             let recording = try TraceRecording.of(
                 """
@@ -55,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `processes are joined by message ports`() throws {
+    @Test("processes are joined by message ports") func processesAreJoinedBy() throws {
         try Binary.withDirectory { directory in
             let name = "recorder-tests.\(getpid())"
             let server = """
@@ -81,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `-W tells of callbacks that hold the loop`() throws {
+    @Test("-W tells of callbacks that hold the loop") func wTellsOfCallbacks() throws {
         try Binary.withDirectory { directory in
             let script = """
                 local rl = require "runloop"
@@ -102,7 +103,7 @@ import Testing
         }
     }
 
-    @Test func `SIGUSR2 has the last moments written, unless the script takes it`() throws {
+    @Test("SIGUSR2 has the last moments written, unless the script takes it") func sigusr2HasTheLast() throws {
         try Binary.withDirectory { directory in
             let script = """
                 local rl = require "runloop"
@@ -122,7 +123,9 @@ import Testing
         }
     }
 
-    @Test func `an error that nobody handles leaves its last moments, and a slow callback too`() throws {
+    @Test("an error that nobody handles leaves its last moments, and a slow callback too") func anErrorThatNobody()
+        throws
+    {
         try Binary.withDirectory { directory in
             let script = """
                 local rl = require "runloop"
@@ -141,7 +144,7 @@ import Testing
         }
     }
 
-    @Test func `wrong options say what is meant`() throws {
+    @Test("wrong options say what is meant") func wrongOptionsSayWhat() throws {
         for (option, message) in [
             ("--trace=x.txt", "a recording's file ends in .html, .pftrace or .json, not as 'x.txt'"),
             ("--trace-limit=3", "needs a size, 1M or more, such as 64M or 2G, not '3'"),
@@ -157,7 +160,7 @@ import Testing
         #expect(run.status == 1 && run.errors.contains("/nonexistent/x.html") && run.output.isEmpty, "\(run)")
     }
 
-    @Test func `rl.trace records spans and marks, from start to stop`() throws {
+    @Test("rl.trace records spans and marks, from start to stop") func rlTraceRecordsSpans() throws {
         try Binary.withDirectory { directory in
             let script = """
                 local rl = require "runloop"

@@ -1,11 +1,12 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// C modules that take liberties which lua5.4 forgives.
 @Suite("Foreign modules") struct ForeignModuleTests {
     /// The directory of the compiled module.
     private static let module = Result {
-        let source = Binary.repository + "/Tests/RlhostTests/Scripts/foreign.c"
+        let source = Binary.repository + "/Tests/Scripts/foreign.c"
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent("rlhost-foreign-\(getpid())").path
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         let compiled = try Binary.shell(

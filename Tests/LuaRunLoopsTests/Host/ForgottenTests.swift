@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 /// What nobody would hear of: objects that are never put to use, and observers of the end that want to go on.

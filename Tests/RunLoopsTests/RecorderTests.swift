@@ -14,7 +14,7 @@ import Testing
         }
     }
 
-    @Test func `a run is recorded as it happens`() {
+    @Test("a run is recorded as it happens") func aRunIsRecorded() {
         let world = World()
         world.loop.record(as: "main")
         world.loop.add(RunLoop.Timer(fireDate: world.date(10), name: "once") { _, _ in world.work(5) })
@@ -28,7 +28,7 @@ import Testing
         #expect(lost == 0)
     }
 
-    @Test func `runs inside callbacks lie inside them`() {
+    @Test("runs inside callbacks lie inside them") func runsInsideCallbacksLie() {
         let world = World()
         world.loop.record(as: "main")
         let inner = RunLoop.Timer(fireDate: world.date(20), name: "inner") { _, _ in }
@@ -45,7 +45,8 @@ import Testing
             ])
     }
 
-    @Test func `what was overwritten is counted, and what was in progress then begins with the rest`() throws {
+    @Test("what was overwritten is counted, and what was in progress then begins with the rest")
+    func whatWasOverwrittenIs() throws {
         let world = World()
         world.loop.record(as: "main")
         var left = RunLoop.Recorder.capacity
@@ -72,7 +73,7 @@ import Testing
         #expect(depth == 0 || depth == -1)
     }
 
-    @Test func `a reader misses nothing, however much there is`() {
+    @Test("a reader misses nothing, however much there is") func aReaderMissesNothing() {
         let world = World()
         world.loop.record(as: "main")
         var position = RunLoop.Recorder.Position(now: world.loop.recorder)
@@ -96,7 +97,7 @@ import Testing
         world.loop.recorder.pointee.dropReader()
     }
 
-    @Test func `statistics know the longest callback, recorded or not`() {
+    @Test("statistics know the longest callback, recorded or not") func statisticsKnowTheLongest() {
         for isRecorded in [false, true] {
             let loop = RunLoop(poller: EpollPoller())
             if isRecorded { loop.record(as: "main") }
@@ -110,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func `it begins when a loop has run for a second, and not before`() {
+    @Test("it begins when a loop has run for a second, and not before") func itBeginsWhenA() {
         let loop = RunLoop(poller: EpollPoller())
         var began = 0
         loop.whenItLasts = { _ in began += 1 }

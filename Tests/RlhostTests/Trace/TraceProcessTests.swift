@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// `rlhost trace PID`, and the recordings of tests.
 @Suite struct TraceProcessTests {
-    @Test func `a process that runs writes its last moments, and what comes`() throws {
+    @Test("a process that runs writes its last moments, and what comes") func aProcessThatRuns() throws {
         try Binary.withDirectory { directory in
             let script = """
                 local rl = require "runloop"
@@ -31,12 +32,14 @@ import Testing
         }
     }
 
-    @Test func `a process that is none says so`() throws {
+    @Test("a process that is none says so") func aProcessThatIs() throws {
         let run = try Binary.run(["trace", "999999999"])
         #expect(run.status == 69 && run.errors == "rlhost: trace: there is no process 999999999\n", "\(run)")
     }
 
-    @Test func `a test that fails leaves a recording, the same each time, and the report names it`() throws {
+    @Test("a test that fails leaves a recording, the same each time, and the report names it") func aTestThatFails()
+        throws
+    {
         let test = """
             t.describe("outer", function()
               t.it("late / never", function()

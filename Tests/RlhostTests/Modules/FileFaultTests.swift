@@ -1,11 +1,12 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Full disks, and the limits of what can be watched.
 @Suite("File faults") struct FileFaultTests {
     /// The compiled library.
     private static let shim = Result {
-        let source = Binary.repository + "/Tests/RlhostTests/Scripts/faults.c"
+        let source = Binary.repository + "/Tests/Scripts/faults.c"
         let target = FileManager.default.temporaryDirectory.appendingPathComponent("rlhost-disk-\(getpid()).so").path
         let compiled = try Binary.run(
             ["clang", "-O1", "-w", "-shared", "-fPIC", "-o", target, source], program: "/usr/bin/env", name: "env")

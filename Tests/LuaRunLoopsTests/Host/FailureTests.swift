@@ -47,23 +47,25 @@ import Testing
         #expect(result.status == 143)
     }
 
-    @Test(arguments: [
-        """
-        local function nest()
-          local timer = rl.timer { interval = 100, callback = nest }
-          rl.current():add(timer)
-          timer:fire()
-        end
-        rl.after(0, nest)
-        """,
-        """
-        local function add()
-          rl.current():add(rl.source { perform = function() end, schedule = add })
-        end
-        rl.after(0, add)
-        """,
-    ])
-    func `callbacks nested until the stack is full are an error that the handler gets`(script: String) throws {
+    @Test(
+        "callbacks nested until the stack is full are an error that the handler gets",
+        arguments: [
+            """
+            local function nest()
+              local timer = rl.timer { interval = 100, callback = nest }
+              rl.current():add(timer)
+              timer:fire()
+            end
+            rl.after(0, nest)
+            """,
+            """
+            local function add()
+              rl.current():add(rl.source { perform = function() end, schedule = add })
+            end
+            rl.after(0, add)
+            """,
+        ])
+    func callbacksNestedUntilTheStackIsFull(script: String) throws {
         let run = try Binary.run([
             "-e",
             """
@@ -75,7 +77,7 @@ import Testing
         #expect(run.output == "C stack overflow\nothers alive\n" && run.status == 0, "\(run)")
     }
 
-    @Test func `what is printed and cannot be written is no success`() throws {
+    @Test("what is printed and cannot be written is no success") func whatIsPrintedAndCannotBeWritten() throws {
         for script in ["print(1)", "io.write(1)", "rl.after(0, print, 1)"] {
             let run = try Binary.shell("$RLHOST -e \"\(script)\" > /dev/full")
             #expect(run.status == 1, "\(run)")
@@ -87,8 +89,10 @@ import Testing
     }
 
     /// From what a process needs at least to what is enough: somewhere between, each allocation is once the first that fails.
-    @Test(.disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))
-    func `a process that has no memory to begin with says so`() throws {
+    @Test(
+        "a process that has no memory to begin with says so",
+        .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))
+    func aProcessThatHasNoMemoryTo() throws {
         let run = try Binary.shell(
             """
             enough=4000
@@ -104,7 +108,7 @@ import Testing
         #expect(run.output == "" && run.status == 0, "\(run)")
     }
 
-    @Test func `an interruption in a coroutine of the script's own is one`() throws {
+    @Test("an interruption in a coroutine of the script's own is one") func anInterruptionInACoroutineOfThe() throws {
         let process = try Binary.Process([
             "-e",
             """

@@ -333,7 +333,7 @@ import Testing
         }
     }
 
-    @Test func `a report that cannot be written is no success`() throws {
+    @Test("a report that cannot be written is no success") func aReportThatCannotBeWrittenIs() throws {
         try Binary.withDirectory { directory in
             try "return { answer = 42 }\n".write(toFile: directory + "/m.lua", atomically: true, encoding: .utf8)
             try "require 'runloop.test'.it('x', function() require 'm' end)".write(

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// debug.sethook, in programs whose every callback has a coroutine.

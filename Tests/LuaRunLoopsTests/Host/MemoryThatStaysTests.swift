@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// For each kind of object that a script can make: what was made, used and dropped leaves no memory behind.

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -76,6 +77,26 @@ static void get_keeper(void) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != above) _exit(1);
   linux_set_keeper(above);
+}
+
+// Its addresses ----------------------------------------------------------------------------------------------------------
+
+int linux_fix_addresses(void) {
+  int now = personality(0xffffffff);
+  if (now < 0) return 0;
+  // The programs that it starts have theirs as ever.
+  if (now & ADDR_NO_RANDOMIZE) return personality((unsigned long)(now & ~ADDR_NO_RANDOMIZE)) >= 0;
+  if (personality((unsigned long)(now | ADDR_NO_RANDOMIZE)) < 0) return 0;
+  static char text[65536];
+  char *arguments[1024];
+  int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC), count = 0;
+  ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+  if (fd >= 0) close(fd);
+  for (char *at = text; at < text + length && count < 1023; at += strlen(at) + 1) arguments[count++] = at;
+  arguments[count] = NULL;
+  if (length > 0 && length < (ssize_t)sizeof text - 1 && count < 1023) execv("/proc/self/exe", arguments);
+  personality((unsigned long)now);
+  return 0;
 }
 
 // The runner's end -----------------------------------------------------------------------------------------------------

@@ -4,11 +4,13 @@
 // one thread, so small blocks can come from slabs of blocks of one size, with no header and no lock: a quarter of what they
 // cost with malloc. Larger ones are malloc's. Which is which shows in the page of the block, since C modules that use a
 // state's allocator get away elsewhere with telling it nonsense about the size of what they give back.
+#define _GNU_SOURCE
 #include "private.h"
 
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define PAGE 4096  // a slab: that of a block is found from its address
 #define CHUNK 16   // so many slabs are got from malloc at a time
@@ -147,9 +149,35 @@ static void *take(cl_host *host, size_t size) {
   return block;
 }
 
+// Blocks at addresses of their own, for seed.c.
+
+#define SLOT ((size_t)16384)
+#define SLOTS 512
+_Static_assert(CL_SLOT + 64 <= SLOT, "what is in use begins behind 64 bytes");
+
+void *cl_map_at(uintptr_t address, size_t size) {
+  int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+  void *block = mmap((void *)address, size, PROT_READ | PROT_WRITE, how, -1, 0);
+  if (block == MAP_FAILED) return NULL;
+  if ((uintptr_t)block == address) return block;
+  munmap(block, size);  // a kernel that takes the address for a hint
+  return NULL;
+}
+
+void *cl_take_slot(void) {
+  void *slot = NULL;
+  for (size_t i = 0; i < SLOTS && !slot; i++) slot = cl_map_at(CL_SLOTS_BEGIN + i * SLOT, SLOT);
+  // Not at a page's beginning, where the mark of a slab would be.
+  return slot ? (char *)slot + 64 : NULL;
+}
+
+void cl_free_slot(void *block) { munmap((void *)((uintptr_t)block & ~(SLOT - 1)), SLOT); }
+
+static int is_in_slot(const void *block) { return (uintptr_t)block - CL_SLOTS_BEGIN < SLOT * SLOTS; }
+
 static void give_back(cl_host *host, void *block) {
   cl_slab *s = slab_of(host, block);
-  if (!s) return free(block);
+  if (!s) return is_in_slot(block) ? cl_free_slot(block) : free(block);
   if (!host->main) return;  // the state is being closed: all that is small goes at once
   int was_full = !has_room(s);
   *(void **)block = s->free;

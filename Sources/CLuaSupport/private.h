@@ -24,6 +24,16 @@ void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size);
 void *cl_allocate_plainly(void *data, void *old, size_t old_size, size_t new_size);
 /// What tells a thread from all others, for an instruction.
 static inline void *cl_this_thread(void) { return __builtin_thread_pointer(); }
+/// A new state with one of these allocators; with a fixed seed if that was asked for.
+lua_State *cl_new_state(cl_host *host, lua_Alloc allocate);
+/// Memory at an address, if it is free there; NULL otherwise.
+void *cl_map_at(uintptr_t address, size_t size);
+/// A block of so many bytes whose address depends only on how many of its kind are in use, and what frees it. From there on, no such
+/// block begins below CL_SLOTS_BEGIN: between what programs and libraries use on machines with 47 bits of addresses.
+#define CL_SLOTS_BEGIN ((uintptr_t)0x5e0000000000)
+#define CL_SLOT ((size_t)16000)
+void *cl_take_slot(void);
+void cl_free_slot(void *block);
 /// Frees what the allocator keeps for more. Nothing is allocated any more.
 void cl_free_slabs(cl_host *host);
 

@@ -73,7 +73,7 @@ cl_host *cl_open(void *swift) {
     host->swift = swift;
     host->thread = cl_this_thread();
     const char *plain = getenv("RLHOST_MALLOC");
-    host->main = lua_newstate(plain && *plain && strcmp(plain, "0") != 0 ? cl_allocate_plainly : cl_allocate, host);
+    host->main = cl_new_state(host, plain && *plain && strcmp(plain, "0") != 0 ? cl_allocate_plainly : cl_allocate);
     if (host->main) {
       *(cl_host **)lua_getextraspace(host->main) = host;
       lua_atpanic(host->main, panic);

@@ -5,6 +5,11 @@ package enum WorkerProcess {
     /// This process becomes one: it gets a keeper, who cleans up behind it and dies with the runner, and prints line by line.
     package static func become() { linux_become_worker() }
 
+    /// Begins this process anew, with addresses that are the same in each run. To be called first of all.
+    ///
+    /// - Returns: whether they are: not where the system forbids it.
+    package static func fixAddresses() -> Bool { linux_fix_addresses() != 0 }
+
     /// The descriptor on which the runner talks to it.
     package static var channel: Int32 { linux_worker_channel() }
 

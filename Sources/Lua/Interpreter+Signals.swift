@@ -79,6 +79,11 @@ extension Interpreter {
     /// Whether the time is over.
     public static var timeIsOver: Bool { cl_time_is_over() != 0 }
 
+    // MARK: Chance
+
+    /// States made from now on have tables whose order depends on this number alone, in a process whose addresses are not random.
+    public static func fixSeed(_ seed: UInt32) { cl_fix_seed(seed) }
+
     // MARK: Counting lines
 
     /// Counts how often each line of Lua runs, in a coroutine and in all that are made from now on, in any state.

@@ -22,7 +22,10 @@ extension LuaHost {
     }
 
     /// This process becomes one in which tests run. Returns the descriptor on which the runner talks to it.
-    public static func becomeWorker() -> Int32 {
+    ///
+    /// - Parameter seed: decides about the order of tables, too, where the system lets a process choose its addresses.
+    public static func becomeWorker(seed: UInt32) -> Int32 {
+        if WorkerProcess.fixAddresses() { fixSeed(seed) }
         WorkerProcess.become()
         return WorkerProcess.channel
     }

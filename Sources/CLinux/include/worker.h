@@ -6,6 +6,8 @@
 /// them all. The channel to the runner, which is descriptor 3, goes out of the way of scripts and programs. What the process
 /// prints comes out line by line; SIGPIPE does not kill it.
 void linux_become_worker(void);
+/// Begins this process anew, so that its addresses are the same in each run. Returns whether they are: not where the system forbids it.
+int linux_fix_addresses(void);
 /// The channel; and what the standard output was at the beginning.
 int linux_worker_channel(void);
 int linux_worker_output(void);

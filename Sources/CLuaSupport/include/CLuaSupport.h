@@ -144,6 +144,8 @@ struct cl_host {
 
 // Hosts.
 cl_host *cl_open(void *swift);
+/// States made from now on hash strings with a number that depends on this one alone, in a process whose addresses are not random.
+void cl_fix_seed(unsigned seed);
 void cl_close(cl_host *host);
 void cl_free(cl_host *host);
 // The lowest bit marks the coroutines of the host's own; the next one those of them that run a chunk.

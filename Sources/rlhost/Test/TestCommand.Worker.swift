@@ -9,9 +9,11 @@ extension TestCommand {
     /// runner wants, and answers there.
     struct Worker {
         let options: Options
+        /// Of what decides about chance where it cannot be set again for each file.
+        let seed: UInt32
 
         func run() -> Int32 {
-            let channel = LuaHost.becomeWorker()
+            let channel = LuaHost.becomeWorker(seed: seed)
             let world = TestWorld()
             while let line = readCommand(channel) {
                 let fields = line.split(separator: "\t", omittingEmptySubsequences: false).map(String.init)

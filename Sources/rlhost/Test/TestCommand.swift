@@ -18,7 +18,10 @@ enum TestCommand {
     static func run(_ options: Options, _ arguments: [String]) -> Int32 {
         let word = options.script ?? 0
         let own = Array(arguments[(word + 1)...])
-        if own.first == "--worker" { return TestCommand.Worker(options: options).run() }
+        if own.first == "--worker" {
+            let seed = own.dropFirst().first.flatMap { UInt($0) } ?? 0
+            return TestCommand.Worker(options: options, seed: UInt32(truncatingIfNeeded: seed)).run()
+        }
         guard !options.isInteractive, !options.checksSyntax else {
             Program.report("test: -i and -c make no sense before it")
             return 64

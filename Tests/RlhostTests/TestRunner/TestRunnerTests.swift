@@ -48,6 +48,30 @@ import Testing
         #expect(try !TestRunnerFixture.run(files, ["--seed", "77"], keepsSeed: true).output.contains("seed"))
     }
 
+    @Test(
+        "the seed decides about the order of tables, in all states",
+        .enabled(if: (try? Binary.shell("setarch -R true").status) == 0, "the system forbids fixed addresses"))
+    func theSeedDecidesAboutTheOrderOf() throws {
+        let order = """
+            local keys = {} for k in pairs { alpha = 1, beta = 2, gamma = 3, delta = 4, eps = 5, zeta = 6, eta = 7 } do
+              keys[#keys + 1] = k end return table.concat(keys, ' ')
+            """
+        let text = """
+            local function order() \(order) end
+            t.it('x', function() print('main', order()) print('thread', select(2, rl.thread(order):join())) end)
+            """
+        func run(_ seed: Int, _ environment: [String: String] = [:]) throws -> [Substring] {
+            try TestRunnerFixture.run(
+                ["a_test.lua": text, "b_test.lua": text, "c_test.lua": text], ["--seed", "\(seed)", "--jobs", "2"],
+                environment: environment
+            ).output.split(separator: "\n").filter { $0.contains("alpha") }
+        }
+        let first = try run(1)
+        #expect(first.count == 6 && Set(first).count == 2, "\(first)")
+        #expect(try run(1, ["ANOTHER": String(repeating: "x", count: 1000)]) == first)
+        #expect(try Set((2...6).map { try run($0)[0] }).count > 1)
+    }
+
     @Test("filters, lists and lonely tests") func filtersListsAndLonely() throws {
         let files = [
             "a_test.lua": """

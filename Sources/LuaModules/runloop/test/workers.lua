@@ -221,6 +221,7 @@ function workers.start_worker(self, file, first)
   for _, argument in ipairs(self.lua_options) do arguments[#arguments + 1] = argument end
   arguments[#arguments + 1] = "test"
   arguments[#arguments + 1] = "--worker"
+  arguments[#arguments + 1] = tostring(self.options.seed)
   local pid, channel, output, end_fd = system.start(arguments, nil, nil, "worker")
   if not pid then
     io.stderr:write("rlhost: test: cannot start a worker: ", channel, "\n")

@@ -1,0 +1,94 @@
+// A state whose tables have the same order in each run, for `rlhost test`, in which one seed decides about all chance.
+//
+// Lua 5.4 hashes strings with a number that it makes of the time and of three addresses: those of the new state, of a variable on the
+// stack, and of lua_newstate. Where a process has no random addresses the last one is the same in each run. Here the others are made so:
+// the state is made on a stack, and in memory, at an address of its own, and the time is what the caller says.
+#define _GNU_SOURCE
+#include "private.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define STACK ((size_t)262144)
+
+static atomic_int is_fixed;
+static unsigned fixed_seed;
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+// Lua's library calls this one, since the program has it.
+static _Thread_local int is_making;
+
+time_t time(time_t *where) {
+  struct timespec now = {.tv_sec = (time_t)fixed_seed};
+  if (!is_making) clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  if (where) *where = now.tv_sec;
+  return now.tv_sec;
+}
+
+void cl_fix_seed(unsigned seed) {
+  fixed_seed = seed;
+  atomic_store(&is_fixed, 1);
+}
+
+typedef struct {
+  cl_host *host;
+  void *block;  // for the state itself, until it is taken
+  lua_State *made;
+} task;
+
+// The first block that Lua asks for is that of the state.
+static void *allocate_first(void *data, void *old, size_t old_size, size_t new_size) {
+  task *making = data;
+  if (old || !making->block || new_size > CL_SLOT) return cl_allocate(making->host, old, old_size, new_size);
+  void *block = making->block;
+  making->block = NULL;
+  making->host->bytes += new_size;
+  making->host->blocks++;
+  return block;
+}
+
+static void *make(void *data) {
+  task *task = data;
+  is_making = 1;
+  // The slabs are this one's meanwhile.
+  task->host->thread = cl_this_thread();
+  task->made = lua_newstate(allocate_first, task);
+  is_making = 0;
+  return NULL;
+}
+
+static int run(task *task) {
+  void *stack = cl_map_at(CL_SLOTS_BEGIN - STACK, STACK);
+  if (!stack) return 0;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, stack, STACK);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  int failure = pthread_create(&thread, &attributes, make, task);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!failure) pthread_join(thread, NULL);
+  pthread_attr_destroy(&attributes);
+  munmap(stack, STACK);
+  return !failure;
+}
+
+lua_State *cl_new_state(cl_host *host, lua_Alloc allocate) {
+  // malloc has no such addresses.
+  if (!atomic_load(&is_fixed) || allocate != cl_allocate) return lua_newstate(allocate, host);
+  pthread_mutex_lock(&making);
+  void *slot = cl_take_slot();
+  task task = {.host = host, .block = slot};
+  int has_run = slot && run(&task);
+  host->thread = cl_this_thread();
+  if (slot && task.block) cl_free_slot(slot);  // not taken
+  pthread_mutex_unlock(&making);
+  if (!has_run) return lua_newstate(allocate, host);
+  if (task.made) lua_setallocf(task.made, allocate, host);
+  return task.made;
+}

@@ -118,7 +118,12 @@ extension RunLoop {
     func queueReady(_ mode: ModeState, _ descriptors: DescriptorSet, _ count: Int) {
         // No more than there is room for, whatever the kernel says.
         descriptors.forEachReady(events, min(count, 64)) { port, found in
-            guard !mode.ready.contains(port), port.find(found) else { return }
+            // One that keeps its own books is told while it waits for its turn, too: the kernel says each change once.
+            if mode.ready.contains(port) {
+                if port.isEdgeTriggered { _ = port.find(found) }
+                return
+            }
+            guard port.find(found) else { return }
             port.foundAt = dispatches
             mode.ready.append(port)
             linux_prefetch(UnsafeRawPointer(bitPattern: port.context), -64)

@@ -115,7 +115,8 @@ extension Recording {
             where object != 0 {
                 text.append(contentsOf: ",\"\(key)\":")
                 let name = name(object)
-                text.append(quoted: name.place.isEmpty ? name.text : "\(name.text) \(name.place.split(separator: "/").last ?? "")")
+                let place = name.place.split(separator: "/").last ?? ""
+                text.append(quoted: place.isEmpty ? name.text : "\(name.text) \(place)")
             }
             text.append(contentsOf: ",\"places\":[")
             for (index, (object, place)) in busiest.prefix(most).enumerated() {

@@ -55,6 +55,24 @@ import Testing
         #expect(world.journal() == "B1 =3")
     }
 
+    @Test("what changes while it waits for its turn is not lost") func whatChangesWhileItWaits() throws {
+        let world = World()
+        let pipes = [Pipe(), Pipe()]
+        let a = Reader("A", pipes[0], world)
+        // Still ready after its callback, P is put behind what became ready meanwhile, for which the kernel is asked: A is queued then.
+        var again = true
+        try world.port("P", pipes[1], in: [.default, "other"]) { _ in
+            guard again else { return }
+            again = false
+            a.signal()
+            pipes[0].fire("123")
+            pipes[1].fire()
+        }
+        pipes[1].fire()
+        world.run()
+        #expect(world.journal() == "P A3 P =3")
+    }
+
     @Test("it keeps the loop running only while it says so") func itKeepsTheLoopRunningOnlyWhileItSaysSo() {
         let world = World()
         let pipe = Pipe()

@@ -13,13 +13,13 @@ struct ThreadTests {
 
     @Test("every script of Tests/Scripts is run by one of these tests")
     func allAreRun() throws {
-        let folder = URL(filePath: Binary.repository + "/Tests/LuaRunLoopsTests")
+        let folder = URL(filePath: Binary.repository + "/Tests")
         let files = try #require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil))
         let text = try files.compactMap { $0 as? URL }.filter { $0.pathExtension == "swift" }.map {
             try String(contentsOf: $0, encoding: .utf8)
         }.joined()
         for script in ToldScript.all(in: Self.folder) {
-            #expect(text.contains("\"\(script)\""), "nobody runs \(script): it may be broken")
+            #expect(text.contains("\(script)\""), "nobody runs \(script): it may be broken")
         }
     }
 

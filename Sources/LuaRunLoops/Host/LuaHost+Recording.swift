@@ -33,7 +33,7 @@ extension LuaHost {
     package func record() -> Bool {
         guard loop.record(as: thread?.name ?? "main") else { return false }
         guard recording == nil else { return true }
-        recording = part(LuaRecording.self)
+        recording = .passUnretained(part(LuaRecording.self))
         tells = true
         loop.titles = { [unowned(unsafe) self] in title(of: $0) }
         return true
@@ -69,7 +69,9 @@ extension LuaHost {
     @inline(__always)
     func tellSubject(_ box: Box, _ fiber: Fiber) {
         guard loop.isRecording, let recording else { return }
-        loop.recorder.pointee.call.object = recording.label(box.subjectKey) { box.kindName }
+        loop.recorder.pointee.call.object = recording._withUnsafeGuaranteedRef {
+            $0.label(box.subjectKey) { box.kindName }
+        }
         loop.recorder.pointee.call.fiber = UInt32(truncatingIfNeeded: fiber.number)
     }
 
@@ -94,7 +96,7 @@ extension LuaHost {
 
     /// See `Interpreter.goesOn`.
     func tellGoingOn(_ fiber: Fiber) -> Bool {
-        guard loop.isRecording, let recording else { return false }
+        guard loop.isRecording, let recording = recording?.takeUnretainedValue() else { return false }
         let label = recording.label(fiber.subjectKey) {
             fiber.subjectKind ?? (fiber.owner is MainTask ? Self.mainChunk : "callback")
         }
@@ -113,7 +115,8 @@ extension LuaHost {
     }
 
     func tellWaiting(_ fiber: Fiber) {
-        guard loop.isRecording, let recording, loop.recorder.pointee.isInCallback else { return }
+        guard loop.isRecording, let recording = recording?.takeUnretainedValue(), loop.recorder.pointee.isInCallback
+        else { return }
         for span in recording.spans where span.fiber == fiber.context {
             loop.recorder.pointee.call.flags |= RunLoop.Recorder.Flags.waits
             loop.recorder.pointee.call.task = UInt32(truncatingIfNeeded: fiber.number)
@@ -135,7 +138,7 @@ extension LuaHost {
 
     /// A stretch of the script's own begins in the task that runs. Waits do not count.
     package func beginSpan(_ title: RunLoop.Recorder.Title) {
-        guard loop.isRecording, let recording else { return }
+        guard loop.isRecording, let recording = recording?.takeUnretainedValue() else { return }
         let label = RunLoop.Recorder.label(title)
         recording.spans.append((current?.context ?? 0, label))
         loop.recorder.pointee.beginNow(label)
@@ -145,7 +148,9 @@ extension LuaHost {
     /// The latest one of the task that runs ends.
     package func endSpan() {
         let fiber = current?.context ?? 0
-        guard let recording, let place = recording.spans.lastIndex(where: { $0.fiber == fiber }) else { return }
+        guard let recording = recording?.takeUnretainedValue(),
+            let place = recording.spans.lastIndex(where: { $0.fiber == fiber })
+        else { return }
         let span = recording.spans.remove(at: place)
         // A task that is cancelled where it waits has no piece in progress.
         if loop.isRecording, loop.recorder.pointee.call.object == span.label { loop.recorder.pointee.end() }

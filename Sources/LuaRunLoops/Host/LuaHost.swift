@@ -28,7 +28,8 @@ public final class LuaHost: Interpreter {
     package let items = LuaItems()
     let sleepers = Sleepers()
     /// What its recordings need, once there are any.
-    var recording: LuaRecording?
+    // A plain reference would be counted at each callback.
+    var recording: Unmanaged<LuaRecording>?
     /// What callbacks get.
     var texts = CallbackTexts()
     /// Seconds since 1970.

@@ -24,7 +24,10 @@ extension RunLoop.Recorder {
         moment = 0
         start = next
         if requestLabel == 0 { requestLabel = Self.label(.init("request", "request")) }
-        for mode in modes { enter(Level(object: mode, isRun: true)) }
+        for mode in modes {
+            enter(Level(object: mode, isRun: true))
+            outer.append(Call())
+        }
         levelCountAtStart = min(levelCount, Self.deepest)
         levelsAtStart.update(from: levels, count: levelCountAtStart)
         beginsAt = .max

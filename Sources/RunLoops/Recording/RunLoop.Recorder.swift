@@ -75,6 +75,8 @@ extension RunLoop {
             package var fiber: UInt32 = 0
             package var flags: UInt8 = 0
             var state = State.none
+            /// It began in the middle of another one, with no run in between.
+            var isNested = false
 
             enum State: UInt8 {
                 case none
@@ -199,6 +201,7 @@ extension RunLoop {
             if call.state == .pending { announce() }
             outer.append(call)
             call = Call()
+            call.isNested = true
         }
 
         @inline(__always)
@@ -227,7 +230,7 @@ extension RunLoop {
             call.flags = 0
             call.task = 0
             call.fiber = 0
-            if !outer.isEmpty { call = outer.removeLast() }
+            if call.isNested { call = outer.popLast() ?? Call() }
         }
 
         private mutating func endTold(_ now: UInt64, _ missed: Int) {
@@ -249,12 +252,16 @@ extension RunLoop {
             moment = 0
             tell(Record(.run, freshMoment(), object: mode))
             enter(Level(object: mode, isRun: true))
+            // Its callbacks are nobody's but its own.
+            outer.append(call)
+            call = Call()
         }
 
         mutating func endRun(_ mode: UInt32, _ result: RunResult) {
             moment = 0
             levelCount -= 1
-            tell(Record(.runEnd, freshMoment(), object: mode, a: UInt64(result.rawValue)))
+            put(Record(.runEnd, freshMoment(), object: mode, a: UInt64(result.rawValue)))
+            call = outer.popLast() ?? Call()
         }
 
         @inline(__always)

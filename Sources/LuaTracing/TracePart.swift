@@ -10,6 +10,7 @@ final class TracePart: HostPart {
     // Set before there is a second thread.
     nonisolated(unsafe) static var settings = TraceSettings()
     private var isWatching = false
+    private var finishesAtExit = false
     /// How many dumps there were that nobody has asked for.
     private static let dumps = Lock(0)
     private static let mostDumps = 10
@@ -20,15 +21,24 @@ final class TracePart: HostPart {
     func begin() {
         guard host.record() else { return host.onWarning(host, "the recorder gets no memory") }
         TraceFile.current?.join(recorder, as: host.loopName)
+        finishAtExit()
         watch()
+    }
+
+    /// `os.exit` closes the state, or does not, and then comes here.
+    private func finishAtExit() {
+        guard !finishesAtExit, host.loopName == "main" else { return }
+        finishesAtExit = true
+        let exit = host.onExit
+        host.onExit = { host, status in
+            TraceSettings.finish(host)
+            exit(host, status)
+        }
     }
 
     override func willClose() { TraceFile.current?.leave(recorder) }
 
-    override func willExit() {
-        willClose()
-        if host.loopName == "main" { TraceSettings.finish(host) }
-    }
+    override func willExit() { willClose() }
 
     override func grant(_ wishes: Wishes, isRunning: Bool) {
         if wishes.contains(.dump) { dump(to: nil, for: nil) }

@@ -62,7 +62,7 @@ let package = Package(
             swiftSettings: swift),
         // Recordings of what loops did: files, and the page that shows them.
         .target(name: "CTracing", exclude: ["page"], cSettings: c),
-        .target(name: "Tracing", dependencies: ["Linux", "HTTP", "CTracing"], swiftSettings: swift),
+        .target(name: "Tracing", dependencies: ["RunLoops", "Linux", "HTTP", "CTracing"], swiftSettings: swift),
         .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
         // What the program does before Swift's runtime begins.
         .target(name: "CProgram", cSettings: c),
@@ -80,7 +80,8 @@ let package = Package(
         .testTarget(
             name: "StreamsTests", dependencies: ["Streams", "CStreams", "RunLoops", "Linux"], swiftSettings: swift),
         .testTarget(
-            name: "TracingTests", dependencies: ["Tracing", "Linux", "TestSupport"], exclude: ["Reader", "Page"],
+            name: "TracingTests", dependencies: ["Tracing", "RunLoops", "Linux", "TestSupport"],
+            exclude: ["Reader", "Page"],
             swiftSettings: swift),
         .testTarget(name: "LinuxTests", dependencies: ["Linux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux", "TestSupport"], swiftSettings: swift),

@@ -1,3 +1,5 @@
+internal import RunLoops
+
 extension Recording {
     /// What one loop has done in the last moments, summed up from its records: a row of `rlhost top`, and its places.
     package struct Activity {

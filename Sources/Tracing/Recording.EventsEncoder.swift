@@ -1,3 +1,5 @@
+internal import RunLoops
+
 extension Recording {
     /// Chrome's trace events, as an array that need not be closed: a file that ends early can be read.
     ///
@@ -100,6 +102,7 @@ extension Recording {
                 head("i", record, "step", "step")
                 bytes.append(contentsOf: ",\"s\":\"t\"")
                 arguments { $0.add("step", record.a) }
+            case .due: break  // never leaves the ring
             }
         }
 

@@ -1,3 +1,5 @@
+internal import RunLoops
+
 extension Recording {
     /// Perfetto's protocol buffers: a track for each loop under one for the process, slices, instants, flows. Texts are told once and then
     /// named by numbers. See docs/seeing.md for what stands where.
@@ -150,6 +152,7 @@ extension Recording {
                 }
             case .step:
                 event(record, .instant, [.step], Perfetto.FixedName.step.rawValue) { $0.annotate(.step, record.a) }
+            case .due: break  // never leaves the ring
             }
         }
 

@@ -1,4 +1,5 @@
 internal import Linux
+internal import RunLoops
 
 extension Recording {
     /// Tells a writer what was read from files. Loops and names get new numbers, so that several files make one recording: arrows lead

@@ -79,10 +79,7 @@ final class Session {
     private func beAttachable() -> Int32? {
         // From the script on, or all of them.
         host.words = Array(arguments.dropFirst(options.script ?? 1))
-        let isForbidden =
-            options.forbidsAttaching
-            || getenv("RLHOST_ATTACH").map { ["off", "0", "no"].contains(String(cString: $0)) } ?? false
-        host.setAttaching(isAllowed: !isForbidden)
+        host.setAttaching(isAllowed: !options.forbidsAttaching && !Self.isOff("RLHOST_ATTACH"))
         guard let name = options.attachName else { return nil }
         return host.beAttachable(name: name.isEmpty ? nil : name).map {
             fail("--attach: \($0.message)")
@@ -91,10 +88,8 @@ final class Session {
 
     private func beRecorded() -> Int32? {
         var settings = options.trace
-        if let word = getenv("RLHOST_RECORDER").map({ String(cString: $0) }) {
-            if ["off", "0", "no"].contains(word) { settings.isOff = true }
-            if word == "on" { settings.beginsAtOnce = true }
-        }
+        if Self.isOff("RLHOST_RECORDER") { settings.isOff = true }
+        if Self.word("RLHOST_RECORDER") == "on" { settings.beginsAtOnce = true }
         do throws(SystemError) {
             try settings.apply(to: host)
             return nil
@@ -102,6 +97,11 @@ final class Session {
             return fail("--trace: \(error)")
         }
     }
+
+    private static func word(_ variable: String) -> String? { getenv(variable).map { String(cString: $0) } }
+
+    /// The environment has a variable that forbids it.
+    private static func isOff(_ variable: String) -> Bool { word(variable).map(["off", "0", "no"].contains) ?? false }
 
     private var prompt: LocalPrompt?
 

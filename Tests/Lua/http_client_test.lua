@@ -4,12 +4,8 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local net = require "runloop.net"
 local http = require "runloop.http"
-
-local function problem_of(fn, ...)
-  local is_good, message = pcall(fn, ...)
-  t.equal(is_good, false)
-  return (message:gsub("^[^:]+:%d+: ", ""))
-end
+local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
+local problem_of = support.problem_of
 
 -- A directory for files, which goes with the test.
 local function directory()

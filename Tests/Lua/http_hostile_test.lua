@@ -4,23 +4,8 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local net = require "runloop.net"
 local http = require "runloop.http"
-
--- What a server answers to these bytes, until it ends the connection or `seconds` have passed.
-local function raw(server, bytes, seconds)
-  local near, far = net.memory()
-  server:accept(far)
-  near:write(bytes)
-  local answer = {}
-  while true do
-    local piece = near:read(65536, { timeout = seconds or 5 })
-    if not piece then break end
-    answer[#answer + 1] = piece
-  end
-  near:abort()
-  return table.concat(answer)
-end
-
-local function status_of(answer) return tonumber(answer:match "^HTTP/1%.1 (%d+) ") end
+local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
+local raw, status_of = support.raw, support.status_of
 
 t.describe("what two servers could read differently", function()
   local HOSTILE = {

@@ -5,6 +5,8 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local net = require "runloop.net"
 local http = require "runloop.http"
+local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
+local status_of = support.status_of
 
 local CROWD = tonumber(os.getenv "CROWD") or 500
 
@@ -13,8 +15,6 @@ local function connect(server, options)
   server:accept(far)
   return near
 end
-
-local function status_of(answer) return tonumber(answer:match "^HTTP/1%.1 (%d+) ") end
 
 t.describe("clients that stand still", function()
   t.it("and take nothing of the answer are given up after the idle time-out", function()

@@ -2,15 +2,10 @@
 
 local t = require "runloop.test"
 local json = require "runloop.json"
+local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
+local problem_of = support.problem_of
 
 local function decode(text) return (json.decode(text)) end
-
--- The message of the error that a call raises, without its position.
-local function problem_of(fn, ...)
-  local is_good, message = pcall(fn, ...)
-  t.equal(is_good, false)
-  return (message:gsub("^[^:]+:%d+: ", ""))
-end
 
 -- The cases of Nicolas Seriot's collection "JSONTestSuite", restated.
 local ACCEPTED = {

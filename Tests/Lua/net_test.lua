@@ -2,15 +2,8 @@
 
 local rl, net = require "runloop", require "runloop.net"
 local t = require "runloop.test"
-
-local function raises(pattern, fn, ...)
-  local failed, message = pcall(fn, ...)
-  t.falsy(failed, "no error")
-  t.truthy(tostring(message):find(pattern, 1, true), "expected '" .. pattern .. "' in: " .. tostring(message))
-end
-
--- Within five real seconds.
-local function soon(check) t.eventually(function() return (pcall(check)) end) end
+local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
+local raises, soon = support.raises, support.soon
 
 t.describe("units", function()
   t.it("are found however the bytes come", function()

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Tracing
+import RunLoops
 
 @Suite("What a loop has done lately")
 struct ActivityTests {

@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 
 @testable import Tracing
+import RunLoops
 
 @Suite("Recordings, read")
 struct ConversionTests {

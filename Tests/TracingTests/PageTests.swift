@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import Tracing
+import RunLoops
 
 /// The page in a real browser: what it shows, and what keys and clicks do. The tests themselves are in Page/page_test.py.
 @Suite("The page", .enabled(if: Chromium.isThere, "there is no chromium: scripts/test installs it"))

@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import Tracing
+import RunLoops
 
 /// Read by another program, which has nothing of ours.
 @Suite("Perfetto's format", .enabled(if: Reader.isThere, "there is no python3-protobuf: scripts/test installs it"))

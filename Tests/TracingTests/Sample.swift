@@ -2,6 +2,7 @@ import Glibc
 import Linux
 
 @testable import Tracing
+import RunLoops
 
 /// A known recording, told to a writer; and what is in its file.
 struct Sample {

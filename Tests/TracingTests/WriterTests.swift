@@ -3,6 +3,7 @@ import Linux
 import Testing
 
 @testable import Tracing
+import RunLoops
 
 @Suite("Recordings, written")
 struct WriterTests {

@@ -1,7 +1,8 @@
 -- rl.pool and rl.blocking: functions that block, on threads of their own, while the loop goes on.
 
 local rl, internals, crossing = ...
-local error, type, setmetatable, getmetatable, tostring = error, type, setmetatable, getmetatable, tostring
+local raise = require("runloop.misuse").raise
+local type, setmetatable, getmetatable, tostring = type, setmetatable, getmetatable, tostring
 local pack, integer_of, getinfo = table.pack, math.tointeger, debug.getinfo
 
 local function site()
@@ -14,8 +15,8 @@ Pool.__index = Pool
 
 local function expect_self(self, name)
   if getmetatable(self) == Pool then return end
-  error(("%s: a pool is expected as self, got %s; call it with a colon"):format(name,
-    self == nil and "nothing" or "a " .. type(self)), 3)
+  raise("%s: a pool is expected as self, got %s; call it with a colon", name,
+    self == nil and "nothing" or "a " .. type(self))
 end
 
 -- Runs in the thread: its loop has this port, which keeps it alive until the pool is closed.
@@ -31,20 +32,20 @@ end
 
 local function pool(options)
   if options ~= nil and type(options) ~= "table" then
-    error("rl.pool: an options table is expected, got " .. type(options), 2)
+    raise("rl.pool: an options table is expected, got " .. type(options))
   end
   local threads, name = 4, "pool"
   for field, value in next, options or {} do
     if field == "threads" then
       threads = integer_of(value)
       if not threads or threads < 1 then
-        error("rl.pool: field 'threads' must be an integer, 1 or more, got " .. tostring(value), 2)
+        raise("rl.pool: field 'threads' must be an integer, 1 or more, got " .. tostring(value))
       end
     elseif field == "name" then
-      if type(value) ~= "string" then error("rl.pool: field 'name' must be a string, got " .. type(value), 2) end
+      if type(value) ~= "string" then raise("rl.pool: field 'name' must be a string, got " .. type(value)) end
       name = value
     else
-      error(("rl.pool: unknown field '%s' (there are: name, threads)"):format(tostring(field)), 2)
+      raise("rl.pool: unknown field '%s' (there are: name, threads)", tostring(field))
     end
   end
   return new(threads, name, site())
@@ -54,7 +55,7 @@ end
 local function take(self)
   while true do
     local thread, reason = self.free:receive(0)
-    if not thread and reason == "closed" then error("pool:run: the pool is closed", 4) end
+    if not thread and reason == "closed" then raise("pool:run: the pool is closed") end
     if not thread and self.count < self.limit then
       local message
       thread, message = rl.thread { serve, self.pool_name, name = self.pool_name, keeps_alive = false }
@@ -62,7 +63,7 @@ local function take(self)
         self.count = self.count + 1
         return thread
       end
-      if self.count == 0 then error("pool:run: no thread can be had: " .. message, 4) end
+      if self.count == 0 then raise("pool:run: no thread can be had: " .. message) end
     end
     thread = thread or self.free:receive()
     if thread and thread:is_alive() then return thread end
@@ -96,14 +97,14 @@ end
 
 function Pool:run(fn, ...)
   expect_self(self, "pool:run")
-  if type(fn) ~= "function" then error("pool:run: argument #1 must be a function, got " .. type(fn), 2) end
+  if type(fn) ~= "function" then raise("pool:run: argument #1 must be a function, got " .. type(fn)) end
   return run(self, fn, ...)
 end
 
 function Pool:map(list, fn)
   expect_self(self, "pool:map")
-  if type(list) ~= "table" then error("pool:map: argument #1 must be a list, got " .. type(list), 2) end
-  if type(fn) ~= "function" then error("pool:map: argument #2 must be a function, got " .. type(fn), 2) end
+  if type(list) ~= "table" then raise("pool:map: argument #1 must be a list, got " .. type(list)) end
+  if type(fn) ~= "function" then raise("pool:map: argument #2 must be a function, got " .. type(fn)) end
   local results, next_one, count = {}, 0, #list
   local group <close> = rl.group()
   for _ = 1, math.min(self.limit, count) do
@@ -139,7 +140,7 @@ local shared
 
 local function blocking(fn, ...)
   if type(fn) ~= "function" then
-    error("rl.blocking: argument #1 must be a function, got " .. (fn == nil and "nothing" or type(fn)), 2)
+    raise("rl.blocking: argument #1 must be a function, got " .. (fn == nil and "nothing" or type(fn)))
   end
   if not shared then
     shared = new(4, "blocking", "the host's")

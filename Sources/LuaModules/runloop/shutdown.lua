@@ -1,7 +1,8 @@
 -- rl.on_shutdown and rl.shutdown: the program's last tasks, before all others are cancelled and the loop ends.
 
 local rl, internals, crossing = ...
-local error, type, tostring, getinfo = error, type, tostring, debug.getinfo
+local raise = require("runloop.misuse").raise
+local type, tostring, getinfo = type, tostring, debug.getinfo
 local wait_for_timeout = crossing["rl.timeout"]
 local LIMIT = 5
 
@@ -32,19 +33,19 @@ end
 
 local function on_shutdown(fn, options)
   if type(fn) ~= "function" then
-    error("rl.on_shutdown: argument #1 must be a function, got " .. (fn == nil and "nothing" or type(fn)), 2)
+    raise("rl.on_shutdown: argument #1 must be a function, got " .. (fn == nil and "nothing" or type(fn)))
   end
   if options ~= nil and type(options) ~= "table" then
-    error("rl.on_shutdown: argument #2 must be an options table, got " .. type(options), 2)
+    raise("rl.on_shutdown: argument #2 must be an options table, got " .. type(options))
   end
   for name in next, options or {} do
-    if name ~= "limit" then error(("rl.on_shutdown: unknown field '%s' (there is: limit)"):format(tostring(name)), 2) end
+    if name ~= "limit" then raise("rl.on_shutdown: unknown field '%s' (there is: limit)", tostring(name)) end
   end
   local limit = options and options.limit or LIMIT
   if type(limit) ~= "number" or not (limit >= 0) then
-    error("rl.on_shutdown: field 'limit' must be a number of seconds, 0 or more, got " .. tostring(limit), 2)
+    raise("rl.on_shutdown: field 'limit' must be a number of seconds, 0 or more, got " .. tostring(limit))
   end
-  if rl.this_thread() then error("rl.on_shutdown: only the main thread shuts the program down", 2) end
+  if rl.this_thread() then raise("rl.on_shutdown: only the main thread shuts the program down") end
   if #last_tasks == 0 and not has_begun then crossing.on_shutdown(begin) end
   local info = getinfo(2, "Sl")
   last_tasks[#last_tasks + 1] =
@@ -52,7 +53,7 @@ local function on_shutdown(fn, options)
 end
 
 local function shutdown(reason)
-  if rl.this_thread() then error("rl.shutdown: only the main thread shuts the program down", 2) end
+  if rl.this_thread() then raise("rl.shutdown: only the main thread shuts the program down") end
   begin(reason)
 end
 

@@ -1,7 +1,8 @@
 -- runloop.trace: recordings of what the loops do, and a script's own part in them. Scripts have it as rl.trace.
 
 local native = ...
-local error, type, tostring, select, setmetatable, concat = error, type, tostring, select, setmetatable, table.concat
+local raise = require("runloop.misuse").raise
+local type, tostring, select, setmetatable, concat = type, tostring, select, setmetatable, table.concat
 local begin_span = native.begin_span
 
 local trace = { dump = native.dump, start = native.start, stop = native.stop }
@@ -9,8 +10,8 @@ local trace = { dump = native.dump, start = native.start, stop = native.stop }
 local span_ends = setmetatable({}, { __close = native.end_span })
 
 function trace.span(name, fn, ...)
-  if type(name) ~= "string" then error("rl.trace.span: argument #1 must be a name, got " .. type(name), 2) end
-  if type(fn) ~= "function" then error("rl.trace.span: argument #2 must be a function, got " .. type(fn), 2) end
+  if type(name) ~= "string" then raise("rl.trace.span: argument #1 must be a name, got " .. type(name)) end
+  if type(fn) ~= "function" then raise("rl.trace.span: argument #2 must be a function, got " .. type(fn)) end
   begin_span(name)
   local _ <close> = span_ends
   -- Not a tail call: the span ends behind it.
@@ -18,7 +19,7 @@ function trace.span(name, fn, ...)
 end
 
 function trace.mark(name, ...)
-  if type(name) ~= "string" then error("rl.trace.mark: argument #1 must be a name, got " .. type(name), 2) end
+  if type(name) ~= "string" then raise("rl.trace.mark: argument #1 must be a name, got " .. type(name)) end
   local count = select("#", ...)
   if count == 0 then return native.mark(name) end
   local parts = { ... }

@@ -45,8 +45,6 @@ public enum Attach {
         case enter = 3
         /// The number of an entry that is to end. Answered at once.
         case interrupt = 4
-        /// A text; the answer is "1" if it is an entry that is not complete, otherwise "0".
-        case isIncomplete = 5
         /// A text; the answer has the start of what is to be completed and the candidates, in lines.
         case complete = 6
         /// "why", "timers", "tasks", "traceback", or "help" and a name; the answer is a text.

@@ -138,7 +138,7 @@ final class AttachPort: @unchecked Sendable {
             end(seat, entriesUpTo: seat.lastEntry)
         case .whereabouts: wonder(message, .whereabouts)
         case .interruptCallback: wonder(message, .interrupt)
-        case .isIncomplete, .complete, .ask:
+        case .complete, .ask:
             seat.lastQuestion += 1
             let number = seat.lastQuestion
             seat.questions[number] = message

@@ -32,7 +32,6 @@ final class AttachSession {
 
     func answer(_ request: Attach.Request, _ text: String) -> String {
         switch request {
-        case .isIncomplete: return script.isIncomplete(text) ? "1" : "0"
         case .complete:
             let (start, candidates) = script.complete(text)
             return (["\(start)"] + candidates).joined(separator: "\n")

@@ -1,6 +1,6 @@
 extension RunLoop.Recorder {
-    /// One thing that happened, in 32 bytes.
-    package struct Record: BitwiseCopyable, Sendable {
+    /// One thing that happened, in 32 bytes, which lie in memory, and in recordings, as they are here, little endian.
+    package struct Record: BitwiseCopyable, Equatable, Sendable {
         /// Nanoseconds of the loop's clock; in the ring, ticks of the recorder's.
         package var time: UInt64
         package var kind: UInt8
@@ -9,13 +9,14 @@ extension RunLoop.Recorder {
         package var thread: UInt16 = 0
         /// A label, see `RunLoop.Recorder.Title`; 0: none.
         package var object: UInt32 = 0
+        /// What it means depends on the kind.
         package var a: UInt64 = 0
         /// Joins a send with what it has brought about; 0: nothing.
         package var flow: UInt32 = 0
         /// Joins the pieces of a task; 0: none.
         package var task: UInt32 = 0
 
-        init(
+        package init(
             _ kind: Kind, _ time: UInt64, flags: UInt8 = 0, object: UInt32 = 0, a: UInt64 = 0, flow: UInt32 = 0,
             task: UInt32 = 0
         ) {
@@ -29,34 +30,36 @@ extension RunLoop.Recorder {
         }
     }
 
-    package enum Kind: UInt8 {
+    package enum Kind: UInt8, Sendable {
         /// A callback; `a`: when it was due, or 0.
         case begin = 1
-        /// `a`: how many intervals were missed. `object`: what `begin` said.
+        /// `a`: how many intervals were missed. `object`: what `begin` said. See `Flags`.
         case end
-        /// `object`: the mode.
+        /// A loop runs in a mode, `object`.
         case run
         /// `a`: a `RunResult`. `object`: the mode.
         case runEnd
         case pass, passEnd
         /// `a`: until when, or 0.
         case sleep
-        /// `a`: a `Wake`.
+        /// `a`: a `Wake`; `object`: what woke it.
         case wake
-        /// Something is sent. In the ring, `a` is for how many in a row, numbered one behind the other.
-        case out
-        case `in`
+        /// Something is sent that `flow` names, and arrives there. In the ring, `a` is for how many in a row, numbered one behind the
+        /// other.
+        case out, `in`
+        /// A moment that a script has marked.
         case mark
         /// A callback that took `a`, and in which nothing else was recorded.
         case whole
         /// `a`: how many went through a stream.
         case bytes
-        /// `a`: which of the chapter's ten steps.
+        /// `a`: which of the chapter's ten steps, where observers are.
         case step
         /// In the ring only: a callback that was due at `a`, in which nothing else was recorded. `flow` and `task` are what it took.
         case due
     }
 
+    /// Of `end`, and of `bytes`.
     package enum Flags {
         /// A callback waits, and goes on in another piece.
         package static let waits: UInt8 = 1
@@ -65,7 +68,8 @@ extension RunLoop.Recorder {
         package static let out: UInt8 = 1
     }
 
-    package enum Wake: UInt64 {
+    /// Why a loop woke.
+    package enum Wake: UInt64, Sendable {
         case timer = 1, descriptor, wakeUp, signal, timeOver
     }
 }

@@ -289,12 +289,6 @@ extension RunLoop {
             tell(Record(.mark, moment, object: object))
         }
 
-        package mutating func bytes(_ object: UInt32, _ count: Int, out: Bool) {
-            tell(
-                Record(
-                    .bytes, freshMoment(), flags: out ? Flags.out : 0, object: object, a: UInt64(max(0, count))))
-        }
-
         // MARK: Flows
 
         // A number has 32 bits: of the recorder ten, then what kind, then the count.

@@ -1,0 +1,41 @@
+-- What several of these tests use.
+
+local t = require "runloop.test"
+local net = require "runloop.net"
+
+local support = {}
+
+-- What a call says that has to fail, without the position.
+function support.problem_of(fn, ...)
+  local is_good, message = pcall(fn, ...)
+  t.equal(is_good, false)
+  return (message:gsub("^[^:]+:%d+: ", ""))
+end
+
+function support.raises(text, fn, ...)
+  local failed, message = pcall(fn, ...)
+  t.falsy(failed, "no error")
+  t.truthy(tostring(message):find(text, 1, true), "expected '" .. text .. "' in: " .. tostring(message))
+end
+
+-- Within five real seconds.
+function support.soon(check) t.eventually(function() return (pcall(check)) end) end
+
+-- What an HTTP server answers to these bytes, until it ends the connection or `seconds` have passed.
+function support.raw(server, bytes, seconds)
+  local near, far = net.memory()
+  server:accept(far)
+  near:write(bytes)
+  local answer = {}
+  while true do
+    local piece = near:read(65536, { timeout = seconds or 5 })
+    if not piece then break end
+    answer[#answer + 1] = piece
+  end
+  near:abort()
+  return table.concat(answer)
+end
+
+function support.status_of(answer) return tonumber(answer:match "^HTTP/1%.1 (%d+) ") end
+
+return support

@@ -1,6 +1,6 @@
 // libcurl's multi-socket interface: what it wants watched is told to Lua, which tells what has happened. No callback of curl calls
 // Lua, so that nothing is ever called from inside itself, whatever a script does.
-#include "curl.h"
+#include "transfers.h"
 
 #include <stdlib.h>
 #include <unistd.h>

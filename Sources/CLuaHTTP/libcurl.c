@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "curl.h"
+#include "transfers.h"
 
 struct curl_functions lua_curl;
 static const char *load_problem = "libcurl.so.4 is not installed (apt install libcurl4)";

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "curl.h"
+#include "transfers.h"
 
 // Callbacks of curl -------------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ package final class WorkPool: Sendable {
         changed.signal()
         guard needsThread else { return }
         do throws(SystemError) {
-            try Thread(name, stackSize: 256 << 10) { [self] in work() }
+            try Thread(name, stackSize: 512 << 10) { [self] in work() }
         } catch {
             let isLost = state.withLock { state in
                 state.threads -= 1

@@ -96,8 +96,8 @@ static const char shutdown_lua[] = {
 static const char prompt_entries_lua[] = {
 #embed "runloop/prompt/entries.lua"
 };
-static const char prompt_inspect_lua[] = {
-#embed "runloop/prompt/inspect.lua"
+static const char inspect_lua[] = {
+#embed "runloop/inspect.lua"
 };
 static const char prompt_complete_lua[] = {
 #embed "runloop/prompt/complete.lua"
@@ -295,7 +295,7 @@ static const lua_module modules[] = {
     MODULE("runloop.timing", timing_lua),
     MODULE("runloop.prelude", prelude_lua),
     MODULE("runloop.prompt.entries", prompt_entries_lua),
-    MODULE("runloop.prompt.inspect", prompt_inspect_lua),
+    MODULE("runloop.inspect", inspect_lua),
     MODULE("runloop.prompt.complete", prompt_complete_lua),
     MODULE("runloop.prompt.expressions", prompt_expressions_lua),
     MODULE("runloop.prompt.help", prompt_help_lua),

@@ -1,7 +1,6 @@
 // CStreams: sockets and names as Swift can use them. What can fail returns a negative error number.
 #pragma once
 
-#include "pool.h"
 #include "tls.h"
 
 #include <netinet/in.h>

@@ -33,7 +33,7 @@ public enum InspectBinding {
                         identity: UnsafeRawPointer(node), kind: isTask ? "task" : "request", name: "",
                         order: node.pointee.order,
                         site: fiber.flatMap { host.site($0.subjectSite) }, next: node.pointee.fireDate,
-                        detail: fiber.map { waitText($0, host) } ?? "delayed"))
+                        detail: fiber.map { host.placeOfWait($0) } ?? "delayed"))
                 for part in host.parts { part.show(node, in: &entries[entries.count - 1]) }
                 continue
             }
@@ -66,17 +66,13 @@ public enum InspectBinding {
             if item.owner === host.items, let box = item.box { entry.site = host.site(box.site) }
             if let waiter = item.owner as? Waiter {
                 entry.kind = "task"
-                entry.detail = waitText(waiter.fiber, host) + (entry.detail.map { ", \($0)" } ?? "")
+                entry.detail = host.placeOfWait(waiter.fiber) + (entry.detail.map { ", \($0)" } ?? "")
                 entry.site = host.site(waiter.fiber.subjectSite)
             }
             for part in host.parts { part.show(item, in: &entry) }
             entries.append(entry)
         }
         return entries
-    }
-
-    private static func waitText(_ fiber: Fiber, _ host: LuaHost) -> String {
-        "waits in \(fiber.waitsIn)" + (fiber.stack.place.map { " at \($0)" } ?? "")
     }
 
     /// loop:inspect()

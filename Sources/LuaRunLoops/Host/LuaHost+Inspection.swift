@@ -52,10 +52,14 @@ extension LuaHost {
         return fiber.subjectKind == "task" ? subject : "the callback of \(subject)"
     }
 
+    /// "waits in rl.sleep at app.lua:9"
+    func placeOfWait(_ fiber: Fiber) -> String {
+        "waits in \(fiber.waitsIn)" + (fiber.stack.place.map { " at \($0)" } ?? "")
+    }
+
     /// "waits in rl.sleep at app.lua:9, 1.8 s to go"
     func waitText(_ fiber: Fiber) -> String {
-        var text = "waits in \(fiber.waitsIn)"
-        if let place = fiber.stack.place { text += " at \(place)" }
+        var text = placeOfWait(fiber)
         if let waiter = fiber.sleeper as? Waiter, let more = waiter.detail(loop.now.nanoseconds, self) {
             text += ", \(more)"
         }

@@ -134,7 +134,7 @@ struct BatteryTests {
 
     @Test("modules beneath it get its functions") func modulesBeneathItGetItsFunctions() throws {
         // The inspector needs neither.
-        #expect(try Self.run("return type(require 'runloop.prompt.inspect'.inspect)") == "function")
+        #expect(try Self.run("return type(require 'runloop.inspect'.inspect)") == "function")
     }
 
     @Test("a script may put its own module beside it") func aScriptMayPutItsOwnModuleBesideIt() throws {

@@ -131,7 +131,7 @@ struct ThreadLifeTests {
             """)
         #expect(
             run.output
-                == "next\ttrue\nfalse\tpool:run: the pool is closed\n",
+                == "next\ttrue\nfalse\tstdin:7: pool:run: the pool is closed\n",
             "\(run)")
     }
 

@@ -13,7 +13,7 @@ local globals, package, print = _G, package, print
 
 local KEYWORDS = part "keywords"()
 local tokens = part "prompt.tokens"(KEYWORDS)
-local inspector = part "prompt.inspect"(KEYWORDS)
+local inspector = part "inspect"(KEYWORDS)
 local stdlib = part "prompt.stdlib"()
 local locals = part "prompt.locals"(tokens, guest)
 local inspect = inspector.inspect

@@ -1,97 +1,35 @@
 -- How the test library compares values, and shows how they differ.
 
 local values = {}
-local type, next, pairs, tostring, rawequal = type, next, pairs, tostring, rawequal
-local format, rep, concat, sort = string.format, string.rep, table.concat, table.sort
-local math_type, getmetatable, pcall, rawget = math.type, getmetatable, pcall, rawget
+local type, next, pairs, rawequal, rawget = type, next, pairs, rawequal, rawget
+local format, sort = string.format, table.sort
+local math_type, getmetatable = math.type, getmetatable
 
 -- Showing ------------------------------------------------------------------------------------------------------------
 
-local ESCAPES = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"', ["\27"] = "\\27" }
+local inspector = require "runloop.inspect"
+local quote, KEYWORDS = inspector.quote, require "runloop.keywords"
 
-local function quote(text)
-  return '"' .. text:gsub('[%c\\"\127]', function(c) return ESCAPES[c] or format("\\%03d", c:byte()) end) .. '"'
-end
-
-local RANKS = { number = 1, string = 2, boolean = 3 }
-
-local function key_order(a, b)
-  local ta, tb = type(a), type(b)
-  if ta == tb and (ta == "number" or ta == "string") then return a < b end
-  local ra, rb = RANKS[ta] or 4, RANKS[tb] or 4
-  if ra ~= rb then return ra < rb end
-  return tostring(a) < tostring(b)
-end
-
-local function sorted_keys(table)
+function values.sorted_keys(table)
   local keys = {}
   for key in next, table do keys[#keys + 1] = key end
-  sort(keys, key_order)
+  sort(keys, inspector.comes_before)
   return keys
 end
-
-values.sorted_keys = sorted_keys
-
-local KEYWORDS = require "runloop.keywords"
+local sorted_keys = values.sorted_keys
 
 local function is_name(key) return type(key) == "string" and key:match "^[%a_][%w_]*$" and not KEYWORDS[key] end
 
-local function has_tostring(value)
-  local found, meta = pcall(getmetatable, value)
-  return found and type(meta) == "table" and rawget(meta, "__tostring") ~= nil
-end
-
-local function scalar(value)
-  local kind = type(value)
-  if kind == "string" then return quote(value) end
-  if kind == "number" and math_type(value) == "float" and value == value and value % 1 == 0 and value < 1e15
-    and value > -1e15 then return format("%.1f", value) end
-  if kind == "number" and math_type(value) == "float" then
-    local short = format("%.14g", value)
-    return short + 0 == value and short or format("%.17g", value)
-  end
-  local fine, text = pcall(tostring, value)
-  return fine and type(text) == "string" and text or kind
-end
-
--- On one line; `depth` levels of tables, at most `limit` fields of each.
-local function show(value, depth, limit, path)
-  if type(value) ~= "table" then return scalar(value) end
-  if has_tostring(value) then return scalar(value) end
-  if path[value] then return "<the table " .. path[value] .. " levels up>" end
-  if next(value) == nil then return "{}" end
-  if depth == 0 then return "{…}" end
-  for table, level in pairs(path) do path[table] = level + 1 end
-  path[value] = 1
-  local parts, length = {}, 0
-  while rawget(value, length + 1) ~= nil do length = length + 1 end
-  for i = 1, length do
-    if #parts == limit then break end
-    parts[#parts + 1] = show(value[i], depth - 1, limit, path)
-  end
-  local total = length
-  for _, key in pairs(sorted_keys(value)) do
-    if not (math_type(key) == "integer" and key >= 1 and key <= length) then
-      total = total + 1
-      if #parts < limit then
-        local name = is_name(key) and key or "[" .. show(key, depth - 1, limit, path) .. "]"
-        parts[#parts + 1] = name .. " = " .. show(rawget(value, key), depth - 1, limit, path)
-      end
-    end
-  end
-  if total > #parts then parts[#parts + 1] = format("… %d more", total - #parts) end
-  path[value] = nil
-  for table, level in pairs(path) do path[table] = level - 1 end
-  return "{" .. concat(parts, ", ") .. "}"
-end
+-- On one line; `depth` levels of tables, at most `most` fields of each.
+local function show(value, depth, most) return inspector.inspect(value, { is_line = true, depth = depth, most = most }) end
 
 --- A value on one line.
-function values.show(value) return show(value, 4, 40, {}) end
+function values.show(value) return show(value, 4, 40) end
 
 local function brief(value)
-  local text = show(value, 3, 12, {})
+  local text = show(value, 3, 12)
   if #text <= 160 then return text end
-  if type(value) == "table" then return show(value, 1, 6, {}) end
+  if type(value) == "table" then return show(value, 1, 6) end
   return text:sub(1, 120) .. format('…" (%d bytes)', #value)
 end
 
@@ -199,7 +137,7 @@ local function text_difference(actual, expected)
   end
   for i = 1, #all do
     if near[i] then
-      out[#out + 1] = (all[i]:gsub("[\r\27%z]", function(c) return ESCAPES[c] or "\\0" end))
+      out[#out + 1] = (all[i]:gsub("[\r\27%z]", { ["\r"] = "\\r", ["\27"] = "\\27", ["\0"] = "\\0" }))
       gap = false
     elseif not gap then
       out[#out + 1] = "  …"
@@ -213,7 +151,7 @@ local MOST = 12
 
 local function step(path, key)
   if is_name(key) then return path .. "." .. key end
-  return path .. "[" .. show(key, 1, 4, {}) .. "]"
+  return path .. "[" .. show(key, 1, 4) .. "]"
 end
 
 local function array_length(t)

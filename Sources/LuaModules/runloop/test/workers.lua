@@ -232,6 +232,7 @@ function workers.start_worker(self, file, first)
   local function watch(name, fd, callback) worker[name] = { fd = fd, port = rl.on_readable(fd, callback) } end
   watch("channel", channel, function()
     receive(self, worker)
+    self:drain(worker)  -- of what has waited for the outcome that has come
     io.flush()
   end)
   watch("output", output, function()

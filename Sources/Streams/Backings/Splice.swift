@@ -157,7 +157,7 @@ public final class Splice {
         let count = min(limit, 1 << 20)
         to.isFedByThread = true
         let failure = network.files.run(
-            FileBacking.pool.pointer,
+            FileBacking.pool,
             {
                 let done = Int(net_send_file(target, source, count))
                 net_close(source)

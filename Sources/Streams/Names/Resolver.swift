@@ -1,5 +1,6 @@
 internal import CStreams
 internal import Glibc
+internal import Linux
 internal import RunLoops
 
 /// Finds the addresses of names as every other program does, by getaddrinfo, on threads of its own: at most 4 in a process,
@@ -10,15 +11,7 @@ public final class Resolver {
     private let mailbox: Mailbox
 
     // One for the process, made at first use.
-    private static let pool = Pool("resolver")
-    struct Pool: @unchecked Sendable {
-        // Sendable: what it points to has a lock.
-        let pointer: OpaquePointer
-        init(_ name: StaticString) {
-            let text = UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self)
-            pointer = net_pool_make(text, 4)
-        }
-    }
+    private static let pool = WorkPool("resolver", limit: 4)
 
     public enum Family: Int32, Sendable { case any = 0, v4 = 1, v6 = 2 }
 
@@ -82,7 +75,7 @@ public final class Resolver {
                 question.cancel()
             }
         }
-        let failure = mailbox.run(Self.pool.pointer, { Self.ask(name, family) }) { answer in
+        let failure = mailbox.run(Self.pool, { Self.ask(name, family) }) { answer in
             switch answer {
             case .success(let found): question.addresses?(found.list)
             case .failure(let failure): question.then?(.failure(failure))

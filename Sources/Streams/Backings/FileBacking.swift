@@ -1,10 +1,11 @@
 internal import CStreams
 internal import Glibc
+internal import Linux
 internal import RunLoops
 
 /// A file, or a device that cannot be waited for: read and written by threads, since every call may take its time.
 final class FileBacking: Backing {
-    static let pool = Resolver.Pool("files")
+    static let pool = WorkPool("files", limit: 4)
     private let fd: Int32
     private unowned(unsafe) let stream: Stream  // it owns us
     private let network: Network
@@ -61,7 +62,7 @@ final class FileBacking: Backing {
         }
         let piece = Piece([UInt8](repeating: 0, count: 65536))
         let failure = network.files.run(
-            Self.pool.pointer,
+            Self.pool,
             {
                 piece.result = piece.bytes.withUnsafeMutableBytes { bytes in
                     bytes.baseAddress.map { Int(net_read(descriptor, $0, bytes.count)) } ?? 0
@@ -98,7 +99,7 @@ final class FileBacking: Backing {
         let count = piece.bytes.count
         isWriting = true
         let failure = network.files.run(
-            Self.pool.pointer,
+            Self.pool,
             {
                 var done = 0
                 while done < count {

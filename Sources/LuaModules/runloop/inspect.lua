@@ -1,7 +1,9 @@
--- Shows values as text: called with the keywords of Lua, returns the function that does it. Reads tables raw, so that looking at
--- a value runs none of its code; the exception is __tostring, whose errors are shown in place of the value.
+-- Shows values as text, for the prompt and for the test library. Reads tables raw, so that looking at a value runs none of its code; the
+-- exception is __tostring, whose errors are shown in place of the value.
 
+-- The prompt, which does not ask the script's `require` for anything, hands in the keywords of Lua.
 local KEYWORDS = ...
+if type(KEYWORDS) ~= "table" then KEYWORDS = require "runloop.keywords" end
 local type, tostring, pcall, next, rawlen, rawget, rawequal = type, tostring, pcall, next, rawlen, rawget, rawequal
 local getmetatable, getinfo, getlocal, getupvalue = debug.getmetatable, debug.getinfo, debug.getlocal, debug.getupvalue
 local format, gsub, rep, match, find, sub, byte = string.format, string.gsub, string.rep, string.match, string.find,
@@ -67,6 +69,14 @@ local function number_text(value)
   return tostring(value)
 end
 
+-- As many digits as bring back the same number: what a failed comparison shows must not look equal.
+local function exact_text(value)
+  if math_type(value) == "integer" or value ~= value or value == huge or value == -huge then return number_text(value) end
+  if value % 1 == 0 and value < 1e15 and value > -1e15 then return format("%.1f", value) end
+  local short = format("%.14g", value)
+  return short + 0 == value and short or format("%.17g", value)
+end
+
 local ORDER = { number = 1, string = 2, boolean = 3 }
 
 local function comes_before(a, b)
@@ -118,10 +128,13 @@ local function thread_text(thread)
   return format("thread %p %s", thread, state) .. (info and format(" at %s:%d", info.short_src, info.currentline) or "")
 end
 
--- inspect(value, options): `depth` of tables (3), `width` of a line (80), `color`, `deep` (metatables, upvalues, fields of
--- objects), `reset` (what ends a colour), `title_of(fn)`, `name_of(fn)` and `fields_of(object)`.
+-- inspect(value, options): `depth` of tables (3), `width` of a line (80), `most` entries of one table (100), `is_line` (all on one line, with
+-- all digits of numbers), `color`, `deep` (metatables, upvalues, fields of objects), `reset` (what ends a colour), `title_of(fn)`,
+-- `name_of(fn)` and `fields_of(object)`.
 local function inspect(value, options)
   local depth_limit, width, color, deep = options.depth or 3, options.width or 80, options.color, options.deep
+  local most, is_line = options.most or OF_ONE, options.is_line
+  local edge = is_line and "" or " "
   local title_of, name_of, fields_of = options.title_of, options.name_of, options.fields_of
   local reset = options.reset or "\27[m"
   local budget = IN_ALL
@@ -136,13 +149,14 @@ local function inspect(value, options)
   local function scalar(item, is_named)
     local kind = type(item)
     if kind == "string" then return paint("string", quote(item)) end
-    if kind == "number" then return paint("number", number_text(item)) end
+    if kind == "number" then return paint("number", (is_line and exact_text or number_text)(item)) end
     if kind == "boolean" or kind == "nil" then return paint(kind, tostring(item)) end
     if kind == "function" then
       return paint("other", function_text(item, title_of and title_of(item), not is_named and name_of and name_of(item)))
     end
     if kind == "thread" then return paint("other", thread_text(item)) end
-    return paint("other", describe(item))
+    local text = describe(item)
+    return paint("other", is_line and gsub(text, "\n", "\\n") or text)
   end
 
   local show
@@ -166,7 +180,7 @@ local function inspect(value, options)
     local function add(text) entries[#entries + 1] = text end
     local shown = 0
     local function has_room()
-      if shown >= OF_ONE or budget <= 0 then return false end
+      if shown >= most or budget <= 0 then return false end
       shown = shown + 1
       budget = budget - 1
       return true
@@ -251,8 +265,8 @@ local function inspect(value, options)
   end
 
   local function enclose(entries, rows, name, depth)
-    local line = name .. "{ " .. concat(entries, ", ") .. " }"
-    if not find(line, "\n", 1, true) and columns(line) + depth * 2 <= width then return line end
+    local line = name .. "{" .. edge .. concat(entries, ", ") .. edge .. "}"
+    if is_line or not find(line, "\n", 1, true) and columns(line) + depth * 2 <= width then return line end
     local indent = rep("  ", depth + 1)
     return name .. "{\n" .. indent .. concat(rows, ",\n" .. indent) .. "\n" .. rep("  ", depth) .. "}"
   end
@@ -271,7 +285,7 @@ local function inspect(value, options)
     end
     local metatable = getmetatable(item)
     local is_described = type(metatable) == "table" and rawget(metatable, "__tostring") ~= nil
-    if is_described and not deep then return paint("other", describe(item)) end
+    if is_described and not deep then return scalar(item) end
     if path[item] then return paint("mark", "<cycle>") end
     if next(item) == nil and not (deep and metatable) then return "{}" end
     if depth >= depth_limit then return paint("mark", "{…}") end
@@ -280,7 +294,7 @@ local function inspect(value, options)
     if deep then add_parts(entries, item, depth) end
     path[item] = nil
     local rows = entries
-    if elements > IN_A_ROW then rows = in_columns(item, entries, elements, width - depth * 2 - 2) end
+    if elements > IN_A_ROW and not is_line then rows = in_columns(item, entries, elements, width - depth * 2 - 2) end
     if left > 0 then
       local more = paint("mark", "… " .. left .. " more")
       if rows ~= entries then rows[#rows + 1] = more end
@@ -296,4 +310,4 @@ local function inspect(value, options)
 end
 
 return { inspect = inspect, describe = describe, harmless = harmless, signature = signature, length_of = length_of,
-  function_text = function_text }
+  function_text = function_text, quote = quote, comes_before = comes_before }

@@ -1,5 +1,6 @@
 internal import CStreams
 internal import Glibc
+internal import Linux
 internal import RunLoops
 
 /// Brings what other threads have done to a loop. While it expects something it is in the common modes, and the loop runs for
@@ -11,35 +12,24 @@ final class Mailbox: RunLoop.EdgePort {
     private var expected = 0
 
     /// What other threads have of it.
-    final class Shared: @unchecked Sendable {
-        // Sendable: the array is touched with the lock held.
-        private let lock = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-        private var results: [@Sendable () -> Void] = []
+    final class Shared: Sendable {
+        private let results = Lock<[@Sendable () -> Void]>([])
         fileprivate let event = net_event()
 
-        init() { pthread_mutex_init(lock, nil) }
-        deinit {
-            pthread_mutex_destroy(lock)
-            lock.deallocate()
-            if event >= 0 { _ = net_close(event) }
-        }
+        deinit { if event >= 0 { _ = net_close(event) } }
 
         /// Has a closure called on the loop's thread. Any thread.
         func post(_ result: @escaping @Sendable () -> Void) {
-            pthread_mutex_lock(lock)
-            results.append(result)
-            pthread_mutex_unlock(lock)
+            results.withLock { $0.append(result) }
             var one: UInt64 = 1
             _ = net_write(event, &one, 8)
         }
 
         fileprivate func take() -> [@Sendable () -> Void] {
-            pthread_mutex_lock(lock)
-            defer {
-                results = []
-                pthread_mutex_unlock(lock)
+            results.withLock { results in
+                defer { results = [] }
+                return results
             }
-            return results
         }
     }
 
@@ -51,27 +41,23 @@ final class Mailbox: RunLoop.EdgePort {
 
     /// Has a thread of the pool do something, and the loop call `then` with what came of it. Returns an error number.
     func run<Result: Sendable>(
-        _ pool: OpaquePointer, _ work: @escaping @Sendable () -> Result, then: @escaping (Result) -> Void
+        _ pool: WorkPool, _ work: @escaping @Sendable () -> Result, then: @escaping (Result) -> Void
     ) -> Int32 {
         guard shared.event >= 0 else { return EMFILE }
         let shared = shared
         // Only the loop's thread calls what it was given there.
         nonisolated(unsafe) let then = then
         nonisolated(unsafe) let mailbox = self
-        let job = Unmanaged.passRetained(
-            Job {
+        do throws(SystemError) {
+            try pool.run {
                 let result = work()
                 shared.post {
                     mailbox.hasCome()
                     then(result)
                 }
-            })
-        let failure = net_pool_run(
-            pool, { job in if let job { Unmanaged<Job>.fromOpaque(job).takeRetainedValue().body() } },
-            job.toOpaque())
-        guard failure == 0 else {
-            job.release()
-            return failure
+            }
+        } catch {
+            return error.errno
         }
         expected += 1
         isAwaited = true
@@ -79,11 +65,6 @@ final class Mailbox: RunLoop.EdgePort {
         home.add(self, to: .common)
         if let mode = home.currentMode { home.add(self, to: mode) }
         return 0
-    }
-
-    private final class Job {
-        let body: @Sendable () -> Void
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
     }
 
     private func hasCome() {

@@ -39,10 +39,14 @@ extension Interpreter {
         fiber.next = pool
         pool = fiber
         idle += 1
-        guard idle > Self.poolSize, !isPoolLarge else { return }
+        guard hasManyIdle, !isPoolLarge else { return }
         isPoolLarge = true
         poolIsLarge()
     }
+
+    /// More than are always kept, and more than are in use. While tasks wait, as many others may come and go: nothing is to be
+    /// done about those, or the loop would be woken for it for ever.
+    private var hasManyIdle: Bool { idle > max(Self.poolSize, fibers.count - idle) }
 
     /// So many idle fibers are always kept.
     private static let poolSize = 64
@@ -64,7 +68,7 @@ extension Interpreter {
         }
         mostInUse = max(mostInUse / 2, fibers.count - idle)
         leastIdle = idle
-        isPoolLarge = idle > Self.poolSize
+        isPoolLarge = hasManyIdle
         return (freed, isPoolLarge)
     }
 

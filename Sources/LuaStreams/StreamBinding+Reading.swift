@@ -103,7 +103,7 @@ extension StreamBinding {
         try checkIsFree(stream, call)
         if case .exactly(0) = unit { return call.answer("") }
         // Who always finds something would keep others from their turn.
-        let isTired = stream.spree >= 16 && stream.buffered == 0 && call.mayWait
+        let isTired = stream.spree >= 16 && stream.buffered == 0 && stream.isOpen && call.mayWait
         if !isTired, let outcome = stream.attempt(unit, limit: limit) {
             stream.spree &+= 1
             return answer(outcome, call, raises: raises)

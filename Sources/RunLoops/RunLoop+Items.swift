@@ -78,7 +78,7 @@ extension RunLoop {
     func forgetCommonItem(_ item: Item) {
         guard isCommon(item) else { return }
         item.commonIn.removeAll { $0.takeUnretainedValue() === self }
-        commonItems[ObjectIdentifier(item)] = nil
+        if !(item is PortBase) { commonItems[ObjectIdentifier(item)] = nil }
         letGoIfUnused(item)
     }
 

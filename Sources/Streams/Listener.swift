@@ -147,6 +147,7 @@ public final class Listener: RunLoop.EdgePort {
         }
         let fd = net_share(number)
         guard fd >= 0 else { throw StreamFailure(errno: -fd, place.text) }
+        prepare(fd)
         sockets = [Socket(self, fd)]
         if network.reserve < 0 { network.reserve = net_event() }
     }
@@ -163,7 +164,10 @@ public final class Listener: RunLoop.EdgePort {
             result = net_listen_at_path(fd, &address, options.mode, Int32(clamping: options.backlog))
             if result == 0 { noteFile() }
         } else {
-            if family != NET_LOCAL.rawValue { net_set_reuse_address(fd) }
+            if family != NET_LOCAL.rawValue {
+                net_set_reuse_address(fd)
+                prepare(fd)
+            }
             if family == NET_V6.rawValue { net_set_v6_only(fd, bothFamilies ? 0 : 1) }
             if options.reusePort { result = net_set_reuse_port(fd) }
             if result == 0 { result = system.bind(fd, &address) }
@@ -174,6 +178,12 @@ public final class Listener: RunLoop.EdgePort {
             throw StreamFailure(errno: -result, subject)
         }
         return fd
+    }
+
+    /// Connections have these options from the socket that accepts them: so no system call of theirs is needed.
+    private func prepare(_ fd: Int32) {
+        _ = net_set_no_delay(fd, 1)
+        _ = net_set_keep_alive(fd, 1, 15, 15, 9)
     }
 
     private func noteFile() {
@@ -322,10 +332,6 @@ public final class Listener: RunLoop.EdgePort {
         stream.wasAccepted = true
         connections += 1
         stream.attach(fd, .socket)
-        if isTCP {
-            net_set_no_delay(fd, 1)
-            net_set_keep_alive(fd, 1, 15, 15, 9)
-        }
         return stream
     }
 

@@ -95,29 +95,38 @@ public final class Network {
     // MARK: Closed streams whose peers are not
 
     func drain(_ stream: Stream) {
+        stream.drainPlace = draining.count
         draining.append(stream)
-        scheduleDraining()
+        scheduleDraining(stream.drainsUntil)
     }
 
     func stopDraining(_ stream: Stream) {
-        draining.removeAll { $0 === stream }
-        if draining.isEmpty {
-            drainTimer?.invalidate()
-            drainTimer = nil
-        }
+        let place = stream.drainPlace
+        guard place >= 0 else { return }
+        stream.drainPlace = -1
+        let last = draining.removeLast()
+        guard last !== stream else { return }
+        draining[place] = last
+        last.drainPlace = place
     }
 
     /// Closes at once those that are closed, but not yet gone.
-    public func closeAllDraining() { for stream in draining { stream.timeToClose(isFinal: true) } }
+    public func closeAllDraining() {
+        for stream in draining { stream.timeToClose(isFinal: true) }
+        drainTimer?.invalidate()
+        drainTimer = nil
+    }
 
-    private func scheduleDraining() {
-        guard drainTimer == nil, let first = draining.map(\.drainsUntil).min() else { return }
+    /// The timer stays when the last of them has gone, as most do at once: with many short connections the next follows soon.
+    private func scheduleDraining(_ first: RunLoop.Instant) {
+        if let drainTimer, drainTimer.fireDate <= first { return }
+        drainTimer?.invalidate()
         let timer = RunLoop.Timer(fireDate: first) { [weak self] _, _ in
             guard let self else { return }
             drainTimer = nil
             let now = loop.now
             for stream in draining where stream.drainsUntil <= now { stream.timeToClose() }
-            scheduleDraining()
+            if let first = draining.map(\.drainsUntil).min() { scheduleDraining(first) }
         }
         timer.keepsAlive = false
         drainTimer = timer

@@ -24,6 +24,17 @@ t.describe("units", function()
     end
   end)
 
+  t.it("of a closed stream there are none, however many reads before did not have to wait", function()
+    for count = 1, 40 do
+      local a, b <close> = net.pair()
+      b:write(("x"):rep(100))
+      for _ = 1, count do t.equal(a:read(1), "x") end
+      a:close()
+      while a:buffered() > 0 do a:read() end
+      t.equal(select(3, a:read(1, { timeout = 5 })), "EBADF")
+    end
+  end)
+
   t.it("the last line may lack its end; other units may not", function()
     local a, b <close> = net.memory()
     a:write "abc"

@@ -51,9 +51,12 @@ extension RunLoop {
         }
 
         /// Watches another descriptor; -1: none. Before the old one is closed.
-        public final func watch(_ new: Int32) {
+        ///
+        /// - Parameter isClosing: the old one is closed next, and nobody else has it, no duplicate and no child: then the kernel
+        ///   forgets it with that, and need not be told.
+        public final func watch(_ new: Int32, isClosing: Bool = false) {
             guard new != fd else { return }
-            if fd >= 0 { for mode in modes { mode.descriptors?.unwatch(self) } }
+            if fd >= 0 { for mode in modes { mode.descriptors?.unwatch(self, isClosing: isClosing) } }
             fd = new
             guard fd >= 0 else { return }
             for mode in modes { begin(in: mode) }

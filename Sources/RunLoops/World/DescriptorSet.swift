@@ -127,8 +127,18 @@ final class DescriptorSet {
         return 0
     }
 
-    func unwatch(_ port: RunLoop.DescriptorPort) {
+    /// - Parameter isClosing: nobody else has the descriptor, which is closed now: the kernel forgets it by itself.
+    func unwatch(_ port: RunLoop.DescriptorPort, isClosing: Bool = false) {
         let fd = port.fd
+        if let found = registration(fd), !found.hasOthers, !found.isAlwaysReady,
+            found.port?.toOpaque() == Unmanaged.passUnretained(port).toOpaque()
+        {
+            registrations.base[Int(fd)].port = nil
+            watching -= 1
+            var event = epoll_event()
+            if !isClosing { linux_epoll_ctl(epoll, EPOLL_CTL_DEL, fd, &event) }
+            return
+        }
         let left = ports(of: fd)
         guard left.contains(where: { $0 === port }) else { return }
         if left.count == 1 {

@@ -147,6 +147,8 @@ public final class Splice {
         }
         guard from.isOpen else { return .failed(from.closedFailure) }
         guard file.isUntouched, to.writable else { return file.isUntouched ? waitForOutput() : .impossible }
+        // Its duplicates last as long as the thread works.
+        (from.isShared, to.isShared) = (true, true)
         let source = net_duplicate(from.fdToClose)
         guard source >= 0 else { return .impossible }
         let target = net_duplicate(to.fdToClose)

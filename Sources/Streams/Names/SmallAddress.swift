@@ -25,6 +25,8 @@ struct SmallAddress {
         }
     }
 
+    var isNone: Bool { !isV4 && other == nil }
+
     /// "127.0.0.1:80"; nil for none.
     var text: String? {
         if isV4 {

@@ -14,6 +14,7 @@ extension Stream {
         endOperations(StreamFailure("ECANCELED", "the stream was closed (\(subject))"))
         input.free()
         state = .flushing
+        drainPlace = -1
         outputEnded = true
         drainsUntil = network.loop.now + .nanoseconds(settings.linger)
         uncount()
@@ -22,7 +23,7 @@ extension Stream {
         goOnClosing()
         guard state != .closed else { return }
         // In the background is in whatever mode; and while there is something to send, the loop runs for it.
-        network.loop.add(self, to: .common)
+        if !network.loop.contains(self, in: .common) { network.loop.add(self, to: .common) }
         if state == .flushing { network.drain(self) }
         updateActivity()
         signal()
@@ -55,8 +56,11 @@ extension Stream {
         release()
     }
 
-    private func endOperations(_ failure: StreamFailure) {
+    /// What it says is put together only if there is somebody to hear it.
+    private func endOperations(_ failure: @autoclosure () -> StreamFailure) {
         stopGreeting()
+        guard connector != nil || isReading || !waits.isEmpty else { return }
+        let failure = failure()
         if let connector {
             self.connector = nil
             connector.cancel()
@@ -111,10 +115,7 @@ extension Stream {
             if n == -Int(EAGAIN) { break }
             if n <= 0 || drained > Self.drainLimit { return endClosing() }
         }
-        if !isDraining {
-            isDraining = true
-            network.drain(self)
-        }
+        if drainPlace < 0 { network.drain(self) }
     }
 
     /// The time for what it is at is over.
@@ -134,7 +135,6 @@ extension Stream {
 
     /// The descriptor is closed.
     func endClosing() {
-        network.stopDraining(self)
         let isCut = state == .flushing && unsent > 0
         if isCut, transport == .socket { _ = net_set_reset(fdToClose) }
         backing?.close(reset: isCut)
@@ -144,14 +144,14 @@ extension Stream {
     private func release() {
         rememberSubject()
         stopGreeting()
+        network.stopDraining(self)
         state = .closed
-        isDraining = false
         input.free()
         output.free()
         tls = nil
         backing = nil
         let descriptor = fdToClose
-        watch(-1)
+        watch(-1, isClosing: wasAccepted && !isShared)
         fdToClose = -1
         if descriptor >= 0 { _ = network.system.close(descriptor) }
         uncount()

@@ -68,12 +68,13 @@ public final class Stream: RunLoop.EdgePort {
     public var wantsDelivery = false
     /// A listener has accepted it.
     public internal(set) var wasAccepted = false
+    /// Its descriptor was asked for: others may have it, or a duplicate.
+    var isShared = false
     /// Something is on its way to the descriptor past the output: see `Splice`.
     var isFedByKernel = false
     var isFedByThread = false
     /// Its TLS is not yet agreed on, and nobody was told that it is open.
     var isGreeting = false
-    var isDraining = false
     /// How much was sent when its time began, or, when all is sent, how much was thrown away.
     var drained = 0
     public let isTCP: Bool
@@ -211,8 +212,11 @@ public final class Stream: RunLoop.EdgePort {
     public var isConnecting: Bool { state == .connecting || isGreeting || state == .idle && connector != nil }
     /// It was never in a mode, and so has not begun to connect.
     public var isIdle: Bool { state == .idle }
-    /// The descriptor; -1 without one.
-    public var descriptor: Int32 { state == .closed ? -1 : fdToClose }
+    /// The descriptor; -1 without one. Whoever asks may pass it on: from then on the stream takes it for shared.
+    public var descriptor: Int32 {
+        isShared = true
+        return state == .closed ? -1 : fdToClose
+    }
     /// How many bytes were read ahead.
     public var buffered: Int { input.count }
     /// How many bytes are left to send.
@@ -277,7 +281,7 @@ public final class Stream: RunLoop.EdgePort {
     }
 
     func rememberSubject() {
-        guard remote.text == nil else { return }
+        guard remote.isNone else { return }
         let text = subject
         madeRare.lastSubject = text
     }
@@ -388,6 +392,12 @@ public final class Stream: RunLoop.EdgePort {
         isActive = active
         isAwaited = active
         teller._withUnsafeGuaranteedRef { $0.changed(self) }
+    }
+
+    /// Where it is in its network's list of those that drain; -1: it is not. Of a closed stream, which nobody reads.
+    var drainPlace: Int {
+        get { isOpen ? -1 : limit }
+        set { limit = newValue }
     }
 
     var drainsUntil: RunLoop.Instant {

@@ -313,4 +313,18 @@ struct TaskTests {
         let script = try TaskScript("rl.sleep(1) rl.after(1, function() log 'later' end) log(rl.run()) log 'on'")
         #expect(script.journal == ["later", "finished", "on"])
     }
+
+    @Test("While many tasks wait, as many others that have ended keep no loop awake")
+    func endedTasksBesideWaitingOnes() throws {
+        let script = try TaskScript(
+            """
+            for _ = 1, 300 do rl.task(rl.sleep, 60) end
+            for _ = 1, 290 do rl.task(rl.sleep, 1) end
+            local passes = 0
+            rl.observe("before_timers", function() passes = passes + 1 if passes > 1000 then rl.stop() end end)
+            rl.sleep(30)
+            log(passes < 100)
+            """)
+        #expect(script.journal == ["true"])
+    }
 }

@@ -27,7 +27,8 @@ int cl_next_kind(void) {
 cl_kind *cl_kind_record(int index) { return &kind_records[index]; }
 
 void cl_push_name(lua_State *L, const cl_entry *entry) {
-  if (entry->self_kind) lua_pushfstring(L, "%s:%s", entry->self_kind->name, entry->name);
+  if (entry->said_as) lua_pushstring(L, entry->said_as);
+  else if (entry->self_kind) lua_pushfstring(L, "%s:%s", entry->self_kind->name, entry->name);
   else lua_pushfstring(L, "%s%s", entry->library ? entry->library : "", entry->name);
 }
 

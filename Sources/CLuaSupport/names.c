@@ -18,7 +18,7 @@ static void name_fields(lua_State *L, int names, char *path, size_t length, int 
     int type = lua_type(L, -1);
     size_t key_length = 0;
     const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &key_length) : NULL;
-    int wanted = type == LUA_TFUNCTION || type == LUA_TTABLE || type == LUA_TUSERDATA;
+    int wanted = type == LUA_TFUNCTION || type == LUA_TTABLE || type == LUA_TUSERDATA || type == LUA_TLIGHTUSERDATA;
     if (key && wanted && strlen(key) == key_length && length + key_length + 1 < 200 && --*budget > 0 &&
         !has_name(L, names)) {
       memcpy(path + length, key, key_length + 1);

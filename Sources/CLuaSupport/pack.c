@@ -305,7 +305,7 @@ static void pack(packer *p, int index, const step *way) {
     case LUA_TFUNCTION: pack_function(p, index, way); break;
     case LUA_TUSERDATA: pack_userdata(p, index, way); break;
     case LUA_TTHREAD: refuse(p, way, "a coroutine"); break;
-    default: refuse(p, way, "a light userdata");
+    default: if (!pack_named(p, index)) refuse(p, way, "a light userdata");
   }
   p->depth--;
 }

@@ -12,6 +12,9 @@ static inline int cl_is_hosts(const lua_Debug *debug) {
   return debug->source[0] == CL_SOURCE[0] && strcmp(debug->source, CL_SOURCE) == 0;
 }
 
+/// How many calls by cl_call_protected are under way in this thread.
+extern _Thread_local int cl_own_calls;
+
 /// A coroutine of the script's own that somebody resumes now.
 struct cl_resumption {
   lua_State *coroutine, *from;

@@ -30,11 +30,16 @@ int cl_no_room(lua_State *L, int arguments) {
   return LUA_ERRMEM;
 }
 
+_Thread_local int cl_own_calls;
+
 int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results) {
   if (!lua_checkstack(L, 24)) return cl_no_room(L, arguments);
   lua_pushcfunction(L, function);
   lua_insert(L, -1 - arguments);
-  return lua_pcall(L, arguments, results, 0);
+  cl_own_calls++;
+  int status = lua_pcall(L, arguments, results, 0);
+  cl_own_calls--;
+  return status;
 }
 
 static int p_load_file(lua_State *L) {

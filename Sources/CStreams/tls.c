@@ -19,7 +19,7 @@ struct net_tls {
   const char *code;
   char text[640];
   // Of the certificate that is wrong.
-  int wrong_depth, has_wrong;
+  int wrong_depth, has_wrong, verifies;
   char wrong_subject[256];
 };
 
@@ -95,6 +95,7 @@ struct net_tls *net_tls_make(struct net_tls_context *context, const char *name, 
   tls->reader = reader;
   tls->writer = writer;
   tls->is_server = context->is_server;
+  tls->verifies = context->verifies;
   tls->ssl = openssl.SSL_new(context->context);
   BIO *bio = tls->ssl ? openssl.BIO_new(method) : NULL;
   if (!bio) {
@@ -155,6 +156,7 @@ const char *net_tls_name(struct net_tls *tls) { return tls->name; }
 void net_tls_choose(struct net_tls *tls, struct net_tls_context *context) {
   tls->has_choice = 1;
   if (!context) return;
+  tls->verifies = context->verifies;
   openssl.SSL_set_SSL_CTX(tls->ssl, context->context);
   openssl.SSL_set_verify(tls->ssl, context->verifies ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_NONE, verified);
 }
@@ -172,7 +174,7 @@ static int explain(struct net_tls *tls, int result) {
   if (tls->is_at_end && (kind == SSL_ERROR_SYSCALL || error == 0 || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
     tls->code = "TLS_TRUNCATED";
     snprintf(tls->text, sizeof tls->text, "the connection was cut: it ended without the end that TLS has for it");
-  } else if (tls->has_wrong || reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+  } else if ((tls->has_wrong && tls->verifies) || reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     long why = openssl.SSL_get_verify_result(tls->ssl);
     tls->code = "TLS_CERTIFICATE";
     snprintf(tls->text, sizeof tls->text, "certificate verify failed: %s (depth %d, %s)", openssl.X509_verify_cert_error_string(why),

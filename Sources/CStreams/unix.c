@@ -9,11 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Whether somebody listens under the name. A negative error number: it cannot be told, and so it is not ours to replace.
+// Whether somebody listens under the name. A negative error number: it cannot be told, and so it is not ours to replace. Asked by a
+// socket of another type, which no listener accepts: it is not to hear of us.
 static int is_live(const net_address *address) {
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -errno;
-  int result = connect(fd, &address->of.any, address->length) == 0 || errno == EAGAIN || errno == EINPROGRESS ? 1
+  int result = connect(fd, &address->of.any, address->length) == 0 || errno == EAGAIN || errno == EPROTOTYPE ? 1
                : errno == ECONNREFUSED || errno == ENOENT                                                    ? 0
                                                                                                              : -errno;
   close(fd);

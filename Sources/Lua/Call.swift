@@ -29,6 +29,7 @@ public struct Call {
     /// Its name as scripts write it: "timer:fire", "rl.after".
     public var function: String {
         guard let entry = cl_running(thread) else { return "?" }
+        if let name = entry.pointee.said_as { return String(cString: name) }
         let name = String(cString: entry.pointee.name)
         if let kind = entry.pointee.self_kind { return "\(String(cString: kind.pointee.name)):\(name)" }
         return entry.pointee.library.map { String(cString: $0) + name } ?? name

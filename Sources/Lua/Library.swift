@@ -14,6 +14,7 @@ public struct Library: @unchecked Sendable {
         let makesAfar: Kind?
         let spread: Int32
         let packs: Int32
+        let saidAs: StaticString?
         let function: LuaFunction
         private(set) var isNative = false
 
@@ -23,15 +24,17 @@ public struct Library: @unchecked Sendable {
         ///     `spread`, and those from there on, are packed, if that is a function: see `Call.takeParcel`.
         ///   - spread: the number of the first argument that the new object keeps, before the object was put in front.
         ///   - packs: the number of the first argument that is packed before the function is called: see `Call.takeParcel`.
+        ///   - saidAs: what errors begin with instead of its name, if scripts know it only as a part of another: "stream:lines".
         public init(
             _ name: StaticString, constructs: Kind? = nil, orAfar: Kind? = nil, spread: Int32 = 0, packs: Int32 = 0,
-            _ function: @escaping LuaFunction
+            saidAs: StaticString? = nil, _ function: @escaping LuaFunction
         ) {
             self.name = name
             makes = constructs
             makesAfar = orAfar
             self.spread = spread
             self.packs = packs
+            self.saidAs = saidAs
             self.function = function
         }
 
@@ -62,7 +65,7 @@ public struct Library: @unchecked Sendable {
                     self_kind: kind.map { UnsafePointer($0.record) }, function: entry.function,
                     makes: entry.makes.map { UnsafePointer($0.record) },
                     makes_afar: entry.makesAfar.map { UnsafePointer($0.record) }, spread: entry.spread,
-                    is_native: entry.isNative ? 1 : 0, packs: entry.packs))
+                    is_native: entry.isNative ? 1 : 0, packs: entry.packs, said_as: entry.saidAs?.pointer))
         }
     }
 

@@ -25,8 +25,8 @@ enum DatagramBinding {
                     return StreamBinding.attempt(call) { () throws(StreamFailure) in try socket.setBroadcast(on) }
                 }
             },
-            .init("close") { socket($0).act { $0.close() } },
-            .init("invalidate") { socket($0).act { $0.close() } },
+            .init("close") { socket($0).act { close($0) } },
+            .init("invalidate") { socket($0).act { close($0) } },
             .init("is_open") { socket($0).answer { $0.isOpen } },
             .init("is_valid") { socket($0).answer { $0.isOpen } },
             .init("address") { socket($0).answer { $0.address } },
@@ -103,6 +103,18 @@ enum DatagramBinding {
         let interface = try call.optional(3, Text.self)
         return StreamBinding.attempt(call) { () throws(StreamFailure) in
             try socket.join(group, interface: interface, leaves: leaves)
+        }
+    }
+
+    private static func close(_ socket: Datagram) {
+        let address = socket.address ?? ""
+        socket.close()
+        guard socket.receiver != 0, let part = (socket.network.owner as? LuaStreamOwner)?.part else { return }
+        part.host.loop.perform {
+            guard let fiber = Fiber(context: socket.receiver) else { return }
+            socket.receiver = 0
+            Waiter.cancel(fiber)
+            part.resume(fiber, StreamFailure("ECANCELED", "the socket was closed (\(address))"))
         }
     }
 

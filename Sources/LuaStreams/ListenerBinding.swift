@@ -103,7 +103,9 @@ enum ListenerBinding {
             guard let fiber = Fiber(context: listener.accepter) else { return }
             listener.accepter = 0
             Waiter.cancel(fiber)
-            part.resume(fiber, StreamFailure("ECANCELED", "the listener was closed (\(listener.place.text))"))
+            part.resume(
+                fiber,
+                StreamFailure("ECANCELED", "the listener was closed (\(listener.address ?? listener.place.text))"))
         }
     }
 
@@ -121,7 +123,8 @@ enum ListenerBinding {
         guard listener.isManual else { throw Misuse("it has functions that its connections go to") }
         guard listener.accepter == 0 else { throw Misuse("another task waits in it already") }
         guard listener.isOpen else {
-            return call.fail(StreamFailure("EBADF", "the listener is closed (\(listener.place.text))"))
+            return call.fail(
+                StreamFailure("EBADF", "the listener is closed (\(listener.address ?? listener.place.text))"))
         }
         switch call.beginWait(
             in: "listener:accept",

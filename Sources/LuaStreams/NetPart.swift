@@ -88,7 +88,9 @@ final class LuaStreamOwner: StreamOwner {
             stack.pushNil()
             host.resume(fiber, arguments: 1)
         case .failed(let failure):
-            if fiber.waitsFor & 1 != 0 { return host.resume(fiber, raising: failure.description) }
+            if fiber.waitsFor & 1 != 0 {
+                return host.resume(fiber, raising: StreamBinding.placed(failure.description, fiber))
+            }
             part.resume(fiber, failure)
         }
     }

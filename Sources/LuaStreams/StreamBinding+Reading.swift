@@ -21,14 +21,14 @@ extension StreamBinding {
             }
         },
         // A step of `for line in stream:lines()`: what it has as an argument is the line before.
-        .init("next_line") {
+        .init("next_line", saidAs: "stream:lines") {
             stream($0).run { (stream, call) throws(Misuse) in
                 call.stack.top = 1
                 return try begin(stream, call, .line, "stream:lines", 2, limit: maxLine, raises: true)
             }
         },
         // What `net.copy` waits for: that there is something, which the kernel then takes.
-        .init("await_input") {
+        .init("await_input", saidAs: "net.copy") {
             stream($0).run { (stream, call) throws(Misuse) in
                 try begin(stream, call, .readiness, "net.copy", 2, limit: .max)
             }
@@ -101,6 +101,11 @@ extension StreamBinding {
             if let seconds = try fields[.timeout, Seconds.self] { timeout = seconds }
         }
         try checkIsFree(stream, call)
+        if case .exactly(let count) = unit, count > limit {
+            return call.fail(
+                StreamFailure(
+                    "EMSGSIZE", "\(count) bytes are more than the \(limit) that are allowed (\(stream.subject))"))
+        }
         if case .exactly(0) = unit { return call.answer("") }
         // Who always finds something would keep others from their turn.
         let isTired = stream.spree >= 16 && stream.buffered == 0 && stream.isOpen && call.mayWait
@@ -111,7 +116,7 @@ extension StreamBinding {
         return wait(stream, call, unit, name, limit, timeout, raises: raises, isTired: isTired)
     }
 
-    private static func checkIsFree(_ stream: Streams.Stream, _ call: Call) throws(Misuse) {
+    static func checkIsFree(_ stream: Streams.Stream, _ call: Call) throws(Misuse) {
         if stream.isReading {
             var place = ""
             if let fiber = Fiber(context: stream.reader) {
@@ -173,11 +178,14 @@ extension StreamBinding {
         part(stream)?.leave(stream)
     }
 
+    /// With the position of what waits, as errors have it.
+    static func placed(_ text: String, _ fiber: Fiber) -> String { (fiber.stack.place.map { "\($0): " } ?? "") + text }
+
     private static func readTimedOut(_ fiber: Fiber, _ host: LuaHost) {
         let part = host.part(NetPart.self)
         guard let stream = stream(fiber), stream.cancelRead() else { return }
         part.leave(stream)
-        if fiber.waitsFor & 1 != 0 { return host.resume(fiber, raising: "timed out") }
+        if fiber.waitsFor & 1 != 0 { return host.resume(fiber, raising: placed("timed out", fiber)) }
         part.resume(fiber, .timedOut)
     }
 

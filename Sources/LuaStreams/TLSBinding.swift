@@ -91,19 +91,21 @@ enum TLSBinding {
     static let methods: [Library.Entry] = [
         .init("was_accepted") { StreamBinding.stream($0).answer { $0.wasAccepted } },
         // (settings, the server's name)
-        .init("begin_tls") {
+        .init("begin_tls", saidAs: "stream:start_tls") {
             StreamBinding.stream($0).run { (stream, call) throws(Misuse) in
                 guard let context = call.stack.object(2, kind, as: TLSContext.self) else {
                     throw call.wrong(2, "TLS settings")
                 }
                 let name = try call.optional(3, Text.self)
+                // Who reads would get what belongs to TLS.
+                try StreamBinding.checkIsFree(stream, call)
                 return StreamBinding.attempt(call) { () throws(StreamFailure) in
                     try stream.startTLS(context, name: name)
                 }
             }
         },
         // Waits. A text when it is done; nil and nothing else where it stops at a name.
-        .init("handshake") {
+        .init("handshake", saidAs: "stream:start_tls") {
             StreamBinding.stream($0).run { (stream, call) throws(Misuse) in
                 try StreamBinding.begin(stream, call, .handshake, "stream:start_tls", 2, limit: .max)
             }

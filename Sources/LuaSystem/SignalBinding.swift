@@ -7,17 +7,19 @@ internal import RunLoops
 /// signal does nothing else, and nobody's loop runs for its sake.
 final class SignalPort: RunLoop.EdgePort {
     private let listener: SignalListener
-    private let items: LuaItems
     private let signal: String
     private var modeCount = 0
     /// How many have come since the last call.
     private var count = 0
+    /// Its function waits somewhere: what comes meanwhile is told when it has returned.
+    private var isHeld = false
+    private unowned(unsafe) let host: LuaHost  // it owns the items, and so outlives what they call
 
-    init(_ number: Int32, _ signal: String, name: String, order: Int, items: LuaItems) throws(SystemError) {
+    init(_ number: Int32, _ signal: String, name: String, order: Int, host: LuaHost) throws(SystemError) {
         listener = try SignalListener(number)
-        self.items = items
+        self.host = host
         self.signal = signal
-        super.init(name: name, order: order, owner: items)
+        super.init(name: name, order: order, owner: host.items)
         watch(listener.descriptor)
     }
 
@@ -33,16 +35,29 @@ final class SignalPort: RunLoop.EdgePort {
 
     override func note(_ events: RunLoop.FDPort.Events) -> Bool {
         count += listener.take()
-        return count > 0
+        return count > 0 && !isHeld
     }
 
     override func takeTurn() {
+        guard count > 0, !isHeld else { return }
         let count = count
         self.count = 0
-        guard count > 0 else { return }
-        items.call(self) { _, stack in
+        host.items.call(self, owner: Holding(self)) { _, stack in
             stack.push(count)
             return 1
+        }
+    }
+
+    private final class Holding: FiberOwner {
+        private let port: SignalPort
+        init(_ port: SignalPort) {
+            self.port = port
+            port.isHeld = true
+        }
+        override func ended(_ fiber: Fiber, results: Int32) {
+            if results < 0 { port.host.uncaught(fiber) }
+            port.isHeld = false
+            if port.count > 0 { port.signal() }
         }
     }
 
@@ -84,7 +99,7 @@ enum SignalBinding {
         options.keep(.callback, as: ItemBinding.Value.callback)
         do throws(SystemError) {
             let port = try SignalPort(
-                Int32(clamping: number), signal, name: name, order: order, items: call.luaHost.items)
+                Int32(clamping: number), signal, name: name, order: order, host: call.luaHost)
             return ItemBinding.fill(call, box, port)
         } catch {
             return call.fail(error)

@@ -129,6 +129,6 @@ extension RunLoop {
 
     /// Whether the item is in a mode, or would be in those that become common.
     public func isHolding(_ item: Item) -> Bool {
-        modes.contains(where: item.isIn) || isCommon(item)
+        item.enteredModes.contains { $0.loop === self } || isCommon(item)
     }
 }

@@ -94,6 +94,11 @@ extension RunLoop {
             place += 1
         }
         for mode in modes where mode != .common { _ = state(of: mode) }
+        // Also when nothing is ever performed, as when each is cancelled.
+        if requestQueues.count > requestQueueLimit {
+            dropEmptyRequestQueues()
+            place = firstRequestQueue(from: order)
+        }
         let queue = Unmanaged.passRetained(RequestQueue(modes: modes, order: order))
         requestQueues.insert(queue, at: place)
         return queue

@@ -86,7 +86,7 @@ extension RunLoop {
                 observers.removeAll { $0 === observer }
                 observed = observers.reduce(into: []) { $0.formUnion($1.activities) }
             case let source as Source:
-                sources.removeAll { $0 === source }
+                if let place = Self.place(of: source, in: sources) { sources.remove(at: place) }
                 departures += 1
                 if !source.keepsAlive { idleItems -= 1 }
             case let port as PortBase:
@@ -95,6 +95,13 @@ extension RunLoop {
                 ready.remove(port)
             default:
                 fatalError("unknown kind of item")
+            }
+        }
+
+        /// Tasks that wait are sources, and there may be ten thousand: a walk along the addresses touches none of them.
+        private static func place(of source: Source, in sources: [Source]) -> Int? {
+            sources.withUnsafeBytes {
+                $0.bindMemory(to: UInt.self).firstIndex(of: UInt(bitPattern: ObjectIdentifier(source)))
             }
         }
 

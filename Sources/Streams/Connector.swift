@@ -84,6 +84,7 @@ extension Stream {
     }
 
     func didNotConnect(_ failure: StreamFailure) {
+        rememberSubject()
         connector = nil
         inputFailure = failure
         outputFailure = failure

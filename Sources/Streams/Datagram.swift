@@ -18,6 +18,7 @@ public final class Datagram: RunLoop.EdgePort {
     private let socket: Int32
     private let family: Int32
     private let path: [UInt8]?
+    private var target: String?
 
     /// - Parameters:
     ///   - place: its own address; nil: the system chooses one of the family.
@@ -64,6 +65,7 @@ public final class Datagram: RunLoop.EdgePort {
             subject = SmallAddress.text(&there)
             result = network.system.connect(socket, &there)
             other = there
+            target = subject
         }
         guard result == 0 else {
             _ = network.system.close(socket)
@@ -117,7 +119,7 @@ public final class Datagram: RunLoop.EdgePort {
         } else {
             result = network.system.send(socket, start, bytes.count, to: nil)
         }
-        if result < 0 { throw StreamFailure(errno: Int32(clamping: -result), place?.text ?? "the peer") }
+        if result < 0 { throw StreamFailure(errno: Int32(clamping: -result), place?.text ?? target ?? "the peer") }
     }
 
     /// The next message, if there is one. The bytes are valid until a stream of this loop, or this, reads again.
@@ -132,7 +134,7 @@ public final class Datagram: RunLoop.EdgePort {
             readable = false
             return nil
         }
-        if n < 0 { throw StreamFailure(errno: Int32(clamping: -n), address ?? "") }
+        if n < 0 { throw StreamFailure(errno: Int32(clamping: -n), target ?? address ?? "") }
         let bytes = UnsafeRawBufferPointer(start: network.scratch, count: min(n, Network.scratchSize))
         return (bytes, net_family_of(&from) == NET_OTHER.rawValue ? nil : SmallAddress.text(&from))
     }

@@ -49,6 +49,7 @@ public final class Listener: RunLoop.EdgePort {
     private var troubleSince: Int64?
     private var pause: RunLoop.Timer?
     private var lastAddress: String?
+    private var lastPort = 0
 
     /// One descriptor.
     private final class Socket: RunLoop.EdgePort {
@@ -221,7 +222,7 @@ public final class Listener: RunLoop.EdgePort {
     }
 
     public var port: Int {
-        guard let first = sockets.first else { return 0 }
+        guard let first = sockets.first else { return lastPort }
         var own = net_address()
         return net_local_address(first.taken, &own) == 0 ? Int(net_port(&own)) : 0
     }
@@ -385,6 +386,7 @@ public final class Listener: RunLoop.EdgePort {
         guard isOpen else { return }
         isOpen = false
         lastAddress = address
+        lastPort = port
         updateActivity()
         pause?.invalidate()
         pause = nil

@@ -96,7 +96,7 @@ t.describe("process.start", function()
     t.equal({ program:wait(0) }, { "exit", 0 })
     t.equal(program.output:read(), nil)
     program.output:close()
-    t.equal(tostring(program):match "^program \"echo\" %(%d+, exit 0%)$" ~= nil, true)
+    t.equal(tostring(program):match "^program \"echo\" %(%d+, exit 0, made at .*process_test.lua:%d+%)$" ~= nil, true)
   end)
 
   t.it("tells its end by a callback, and waits no longer than asked", REAL, function()

@@ -78,19 +78,30 @@ import Testing
     }
 
     /// Ten times as many take ten times as long, and not a hundred times.
-    @Test("many take no more than their share", arguments: ["modes", "orders"]) func manyTakeNoMoreThanTheirShare(
+    @Test("many take no more than their share", arguments: ["modes", "orders", "held", "cancelled", "left"])
+    func manyTakeNoMoreThanTheirShare(
         what: String
     ) {
         func cost(_ count: Int) -> Double {
             let world = World()
+            var sources: [RunLoop.Source] = []
             let start = threadTime()
             for number in 0..<count {
-                if what == "modes" {
-                    world.loop.add(RunLoop.Source(), to: RunLoop.Mode(rawValue: "mode \(number)"))
-                } else {
-                    world.loop.perform(order: number) {}
+                let mode = RunLoop.Mode(rawValue: "mode \(number)")
+                switch what {
+                case "modes": world.loop.add(RunLoop.Source(), to: mode)
+                case "held":
+                    let source = RunLoop.Source()
+                    world.loop.add(source, to: mode)
+                    #expect(world.loop.isHolding(source))
+                case "cancelled": if let request = world.loop.perform(in: [mode], {}) { world.loop.cancel(request) }
+                case "left":
+                    sources.append(RunLoop.Source())
+                    world.loop.add(sources[number])
+                default: world.loop.perform(order: number) {}
                 }
             }
+            for source in sources.reversed() { source.invalidate() }
             if what == "orders" { world.run(ms: 0) }
             return threadTime() - start
         }

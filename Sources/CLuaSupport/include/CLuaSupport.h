@@ -173,6 +173,7 @@ typedef struct cl_entry {
                            ///< the argument before is a table, its array part from 2 on instead. 0: none
   int is_native;           ///< no Swift, but a function of Lua's own kind, which may raise
   int packs;               ///< the arguments from this one on are packed; see cl_take_parcel. 0: none
+  const char *said_as;     ///< what errors begin with instead, where the function is a part of another; NULL
 } cl_entry;
 /// The next free number of a kind; beyond CL_MAX_KINDS there is none, and the process ends. From any thread.
 int cl_next_kind(void);

@@ -6,7 +6,7 @@ local conditions = crossing.open_conditions()
 local new, wake, take = conditions.new, conditions.wake, conditions.take
 local wait_to_receive, wait_to_send, wait_for_group =
   conditions["channel:receive"], conditions["channel:send"], conditions["group:wait"]
-local error, type, select, setmetatable, getmetatable, tostring = error, type, select, setmetatable, getmetatable, tostring
+local error, pcall, type, select, setmetatable, getmetatable, tostring = error, pcall, type, select, setmetatable, getmetatable, tostring
 local pack, unpack, integer_of, getinfo = table.pack, table.unpack, math.tointeger, debug.getinfo
 
 local function expect_self(self, metatable, name)
@@ -163,9 +163,14 @@ function Member:__close(err)
   self.has_ended = true
   if self.task then group.tasks[self.task] = nil end
   group.count = group.count - 1
-  if err ~= nil and not rl.is_cancelled(err) and not group.failed then
-    group.failed = self
-    cancel(group)
+  if err ~= nil and not rl.is_cancelled(err) then
+    if not group.failed then
+      group.failed = self
+      cancel(group)
+    elseif self.task then
+      -- What goes wrong while the others are cancelled is the group's, whose error is the first.
+      rl.task(pcall, self.task.await, self.task)
+    end
   end
   if group.count == 0 then
     while wake(group.ended, true) do end
@@ -188,7 +193,8 @@ function Group:task(fn, ...)
   local number = self.made
   local task = rl.task(run, member, fn, ...)
   if member.has_ended then
-    if self.failed == member then self.failure = task end
+    if self.failed == member then self.failure = task
+    elseif self.failed then pcall(task.await, task) end
     return task
   end
   member.task = task

@@ -20,6 +20,16 @@ function misuse.raise(text, ...)
 end
 local raise = misuse.raise
 
+-- "made at app.lua:3": where the script is that calls.
+function misuse.made_at()
+  local level, frame = 2, getinfo(2, "Sl")
+  while frame and (frame.source == "=[rlhost]" or frame.currentline <= 0) do
+    level = level + 1
+    frame = getinfo(level, "Sl")
+  end
+  return frame and format("made at %s:%d", frame.short_src, frame.currentline) or "made by the host"
+end
+
 -- A value as an error message shows it: numbers and texts themselves, of others what they are.
 function misuse.describe(value)
   if value == nil then return "nothing" end
@@ -75,9 +85,10 @@ local CHECKS = {
   number = function(value) return type(value) == "number" and value >= 0 end,
   seconds = function(value) return type(value) == "number" and value >= 0 end,
   count = function(value) return math_type(value) == "integer" and value >= 0 end,
+  positive = function(value) return math_type(value) == "integer" and value > 0 end,
   any = function() return true end,
 }
-local NAMES = { number = "a number, 0 or more", seconds = "a number of seconds, 0 or more", count = "an integer, 0 or more", table = "a table", string = "a string",
+local NAMES = { number = "a number, 0 or more", seconds = "a number of seconds, 0 or more", count = "an integer, 0 or more", positive = "an integer, 1 or more", table = "a table", string = "a string",
   boolean = "a boolean", ["function"] = "a function" }
 
 -- Raises unless an argument is of this kind.

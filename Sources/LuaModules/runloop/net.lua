@@ -256,10 +256,13 @@ function net.open(object, options)
   options = check_options("net.open", 2, options)
   only("net.open", options, OPEN, "there are: name, owns")
   if options.owns ~= nil and type(options.owns) ~= "boolean" then wrong("net.open", "field 'owns'", "a boolean", options.owns) end
-  if options.owns and type(object) ~= "number" then
-    raise("net.open: field 'owns' is for numbers: a file's descriptor is the file's")
-  end
-  return native.open(fd, options.owns, options.name)
+  if not options.owns or type(object) == "number" then return native.open(fd, options.owns, options.name) end
+  if io_type(object) ~= "file" then raise("net.open: field 'owns' is for numbers and files: a descriptor of another object is the object's") end
+  -- A stream of its own descriptor, which is all that is left of the file.
+  object:flush()
+  local stream, message, code = native.open(fd, false, options.name)
+  if stream then object:close() end
+  return stream, message, code
 end
 
 -- One stream each, whoever asks.
@@ -275,10 +278,19 @@ for fd, name in next, { [0] = "input", [1] = "output", [2] = "errors" } do
   end
 end
 
+local READING = { timeout = "seconds", max = "positive" }
+local function check_reading(name, options)
+  options = check_options(name, 1, options)
+  misuse.fields(options, READING, name)
+  return options
+end
+
 local next_line = hidden.next_line
 function methods.lines(self, options)
   check_self(self, "lines")
-  if options == nil then return next_line, self end
+  -- A tail call: the position of an error is the loop's.
+  if options == nil then return function() return next_line(self) end end
+  check_reading("stream:lines", options)
   return function()
     local line, message = self:read_line(options)
     if not line and message then raise(message) end
@@ -288,6 +300,7 @@ end
 
 function methods.chunks(self, options)
   check_self(self, "chunks")
+  check_reading("stream:chunks", options)
   return function()
     local bytes, message = self:read(nil, options)
     if not bytes and message then raise(message) end

@@ -170,7 +170,7 @@ local function start(what, options, words, defaults)
     options.dies_with_host or false)
   if not pid then return give_up(pidfd, code) end
   for _, fd in ipairs(spare) do native.close(fd) end
-  local self = setmetatable({ _pid = pid, _changed = rl.condition(), _name = options.name or words_of(words), _on_exit = options.on_exit,
+  local self = setmetatable({ _pid = pid, _made_at = misuse.made_at(), _changed = rl.condition(), _name = options.name or words_of(words), _on_exit = options.on_exit,
     _detached = options.detached, _terminal = terminal and true }, Program)
   if terminal then
     local stream = assert(net.open(ours.input, { owns = true, name = "terminal of " .. self._name }))
@@ -256,7 +256,7 @@ function Program:__close()
 end
 function Program:__tostring()
   local state = not self._how and "runs" or self._how == "exit" and "exit " .. self._value or "ended by " .. self._value
-  return format("program %q (%d, %s)", self._name, self._pid, state)
+  return format("program %q (%d, %s, %s)", self._name, self._pid, state, self._made_at)
 end
 
 -- To their end ----------------------------------------------------------------------------------------------------------

@@ -61,7 +61,8 @@ public enum InspectBinding {
                 if source.isSignalled { entry.detail = "signalled" }
             case is RunLoop.Observer: entry.kind = "observer"
             case is RunLoop.MessagePort: entry.kind = "message_port"
-            default: entry.kind = "port"
+            // A battery's own.
+            default: entry.kind = (item.owner === host.items ? item.box?.kindName : nil) ?? "port"
             }
             if item.owner === host.items, let box = item.box { entry.site = host.site(box.site) }
             if let waiter = item.owner as? Waiter {

@@ -61,12 +61,15 @@ package final class LuaItems: RunLoop.ItemOwner {
     }
 
     /// Calls the function in a user value with the object and what `push` pushes; it returns how many that is.
-    package func call(_ item: RunLoop.Item, userValue: Int32 = 1, _ push: (LuaHost, Stack) -> Int32) {
+    package func call(
+        _ item: RunLoop.Item, userValue: Int32 = 1, owner: FiberOwner? = nil, _ push: (LuaHost, Stack) -> Int32
+    ) {
         host._withUnsafeGuaranteedRef { host in
             guard !host.isClosed, let box = item.box,
                 let (fiber, _) = host.prepareCallback(slot: box.slot, userValue: userValue)
             else { return }
             host.tellSubject(fiber)
+            if let owner { fiber.owner = owner }
             fiber.stack.pushCopy(of: 2)
             host.resume(fiber, arguments: 1 + push(host, fiber.stack))
         }

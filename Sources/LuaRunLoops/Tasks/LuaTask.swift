@@ -85,7 +85,9 @@ final class LuaTask: FiberOwner {
         host.unwind(fiber)
         isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)
         error = fiber.stack.anchor(-1)
-        guard let failure, !isCancelled else { return }
+        // Somebody may have begun to await it while it was closing its variables.
+        isObserved = isObserved || awaiters.contains { $0.purpose == .results }
+        guard let failure, !isCancelled, !isObserved else { return }
         self.failure = failure
         // If the script has dropped the task, nobody will ever ask: collecting garbage finds out.
         host.tasks.haveFailed(self)

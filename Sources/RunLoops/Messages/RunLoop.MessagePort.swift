@@ -150,6 +150,14 @@ extension RunLoop {
             }
         }
 
+        /// Makes room for one who wants to connect from this port's own thread, and so would wait for ever for its loop's turn.
+        func acceptNow() {
+            let known = clients.count
+            accept()
+            // Those that have gone meanwhile need no descriptor any longer.
+            for client in clients.dropFirst(known) { client.connection.notice() }
+        }
+
         /// Without a rest it would be told again and again that somebody wants to connect.
         private func acceptLater(_ errno: Int32) {
             guard let listener else { return }

@@ -49,7 +49,7 @@ extension RunLoop {
         /// - Parameter loop: the calling thread's.
         /// - Throws: ENOENT if no live process has the name; EINVAL for an impossible one; whatever the system refuses.
         public init(name: String, on loop: RunLoop) throws(SystemError) {
-            let fd = try MessagePortName.connect(to: name)
+            let fd = try Self.connect(to: name, on: loop)
             do throws(SystemError) {
                 connection = try MessageConnection(fd, name: "remote port \(name)")
             } catch {
@@ -67,6 +67,19 @@ extension RunLoop {
                 // Also when somebody empties the loop under it.
                 self?.uses = [:]
                 self?.retained = nil
+            }
+        }
+
+        private static func connect(to name: String, on loop: RunLoop) throws(SystemError) -> Int32 {
+            do throws(SystemError) {
+                return try MessagePortName.connect(to: name)
+            } catch {
+                let ports = loop.ports.elements.lazy.compactMap { $0.takeUnretainedValue() as? MessagePort }
+                guard error.errno == EAGAIN, let own = ports.first(where: { $0.name == name && $0.isValid }) else {
+                    throw error
+                }
+                own.acceptNow()
+                return try MessagePortName.connect(to: name)
             }
         }
 

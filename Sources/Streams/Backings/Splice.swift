@@ -20,6 +20,7 @@ public final class Splice {
     /// What a thread has done with the file.
     private var answer: Int?
     private var isOver = false
+    private var hasBegun = false
 
     /// What one step has brought.
     public enum Step {
@@ -64,6 +65,12 @@ public final class Splice {
         guard to.unsent == 0 else { return .waitsForOutput }
         if let file { return step(file, limit) }
         if waiting > 0 { return push() }
+        // Nothing is taken for a peer that has gone before.
+        if !hasBegun, hasGone(to) {
+            to.failOutput(StreamFailure(errno: EPIPE, to.subject))
+            return .failed(to.outputFailure ?? to.closedFailure)
+        }
+        hasBegun = true
         if from.inputEnded { return .moved(0) }
         if let failure = from.inputFailure { return .failed(failure) }
         guard from.isOpen else { return .failed(from.closedFailure) }
@@ -97,6 +104,11 @@ public final class Splice {
         if isDirect, net_is_ready(from.fdToClose, 0) != 0 { return waitForOutput() }
         from.readable = false
         return .waitsForInput
+    }
+
+    private func hasGone(_ stream: Stream) -> Bool {
+        var state = pollfd(fd: stream.fdToClose, events: Int16(POLLOUT), revents: 0)
+        return poll(&state, 1, 0) == 1 && Int32(state.revents) & (POLLERR | POLLHUP) != 0
     }
 
     /// From the pipe to where it is to go.

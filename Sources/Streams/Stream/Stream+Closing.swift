@@ -36,7 +36,7 @@ extension Stream {
     func abort(_ reason: StreamFailure?) {
         guard state != .closed else { return }
         endOperations(reason ?? StreamFailure("ECANCELED", "the stream was aborted (\(subject))"))
-        if transport == .socket, state != .idle, state != .connecting { _ = net_set_reset(fdToClose) }
+        if transport == .socket, !isBorrowed, state != .idle, state != .connecting { _ = net_set_reset(fdToClose) }
         backing?.close(reset: true)
         release()
     }
@@ -45,11 +45,12 @@ extension Stream {
     public func closeAtOnce() {
         guard state != .closed else { return }
         if state == .open {
-            outputEnded = true
+            outputEnded = !isBorrowed
             send()
             endOutputIfDue()
         }
         isReading = false
+        rememberSubject()
         connector?.cancel()
         connector = nil
         backing?.close(reset: false)
@@ -62,6 +63,7 @@ extension Stream {
         guard connector != nil || isReading || !waits.isEmpty else { return }
         let failure = failure()
         if let connector {
+            rememberSubject()
             self.connector = nil
             connector.cancel()
             guard state == .connecting else { return }
@@ -100,7 +102,8 @@ extension Stream {
             endOutputIfDue()
             network.stopDraining(self)
             // With the peer's end read there is nothing that could come any more; and without a socket no reset.
-            guard transport == .socket, !inputEnded, inputFailure == nil, outputFailure == nil, unsent == 0 else {
+            guard transport == .socket, !isBorrowed, !inputEnded, inputFailure == nil, outputFailure == nil, unsent == 0
+            else {
                 return endClosing()
             }
             state = .draining
@@ -136,7 +139,7 @@ extension Stream {
     /// The descriptor is closed.
     func endClosing() {
         let isCut = state == .flushing && unsent > 0
-        if isCut, transport == .socket { _ = net_set_reset(fdToClose) }
+        if isCut, transport == .socket, !isBorrowed { _ = net_set_reset(fdToClose) }
         backing?.close(reset: isCut)
         release()
     }

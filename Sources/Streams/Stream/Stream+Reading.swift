@@ -104,8 +104,14 @@ extension Stream {
     private func fill(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int {
         guard let tls else {
             let n = receive(place, room)
-            if n == 0 { inputEnded = true }
-            return n
+            guard n == 0 else { return n }
+            // What cut the connection was told to whoever wrote, and is the reader's, too: this is no end.
+            if let outputFailure, outputFailure.code != "EPIPE" {
+                fail(input: outputFailure)
+                return -Int(EAGAIN)
+            }
+            inputEnded = true
+            return 0
         }
         switch tls.read(place, room, self) {
         case .bytes(let n):

@@ -181,6 +181,7 @@ extension Stream {
         }
         endIsSent = true
         switch transport {
+        case .socket where isBorrowed && state == .flushing: break
         case .socket:
             // Behind TLS, the alert is the end: a half-closed connection below it would be taken for a truncated one.
             if tls == nil { _ = network.system.shutdownOutput(fdToClose) }

@@ -70,6 +70,8 @@ public final class Stream: RunLoop.EdgePort {
     public internal(set) var wasAccepted = false
     /// Its descriptor was asked for: others may have it, or a duplicate.
     var isShared = false
+    /// Its descriptor is a duplicate of somebody's who goes on with it: closing the stream ends nothing of the connection.
+    private(set) var isBorrowed = false
     /// Something is on its way to the descriptor past the output: see `Splice`.
     var isFedByKernel = false
     var isFedByThread = false
@@ -183,6 +185,7 @@ public final class Stream: RunLoop.EdgePort {
         guard own >= 0 else { throw StreamFailure(errno: -own, "descriptor \(descriptor)") }
         do throws(StreamFailure) {
             try self.init(network, owning: own, name: name, owner: owner)
+            isBorrowed = !owns
         } catch {
             if !owns { _ = net_close(own) }
             throw error.code == "EINVAL"
@@ -231,7 +234,7 @@ public final class Stream: RunLoop.EdgePort {
 
     /// The address of the other end; nil for what has none.
     public var peer: String? {
-        if let text = remote.text { return text }
+        if let text = remote.text { return text == "unix:" ? nil : text }
         if let connector { return connector.target }
         return backing?.peer
     }
@@ -241,14 +244,14 @@ public final class Stream: RunLoop.EdgePort {
         guard transport == .socket, state != .closed else { return backing?.address }
         var own = net_address()
         guard net_local_address(fdToClose, &own) == 0 else { return nil }
-        return SmallAddress.text(&own)
+        let text = SmallAddress.text(&own)
+        return text == "unix:" ? nil : text  // one that has no name
     }
 
     /// For messages: the peer, or what it is.
     public var subject: String {
         if let last = rare?.lastSubject { return last }
-        if let peer, peer != "unix:" { return peer }
-        if let address, address != "unix:" { return address }
+        if let peer = peer ?? address { return peer }
         return fdToClose >= 0 ? "descriptor \(fdToClose)" : "stream"
     }
 
@@ -275,8 +278,8 @@ public final class Stream: RunLoop.EdgePort {
     }
 
     private func set(_ body: (Int32) -> Int32) throws(StreamFailure) {
-        guard state != .closed, fdToClose >= 0 else { throw closedFailure }
-        let failure = isTCP ? body(fdToClose) : -95  // EOPNOTSUPP
+        guard state != .closed else { throw closedFailure }
+        let failure = isTCP && fdToClose >= 0 ? body(fdToClose) : -95  // EOPNOTSUPP
         guard failure == 0 else { throw StreamFailure(errno: -failure, subject) }
     }
 

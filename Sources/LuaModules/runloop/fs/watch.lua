@@ -332,7 +332,7 @@ local function make(what, options)
   local self = setmetatable({ _fd = fd, _root = root, _file = kind ~= "directory" and (find(path, "/", 1, true) and path or "./" .. path) or nil,
     _recursive = options.recursive and kind == "directory", _ignore = ignore, _latency = latency,
     _while_writing = options.while_writing, _callback = options.callback, _known = {}, _directories = {}, _touched = {}, _order = {}, _leaving = {},
-    _batches = {}, _arrived = rl.condition(), _valid = true, _path = path,
+    _batches = {}, _arrived = rl.condition(), _valid = true, _path = path, _made_at = misuse.made_at(),
     -- A file named without a directory is told as it was named.
     _shown = kind ~= "directory" and not find(path, "/", 1, true) and function(p) return (gsub(p, "^%./", "")) end or function(p) return p end }, Watcher)
   self._port = rl.fd_port { fd = fd, owns = true, name = options.name or "watcher of " .. path, callback = function() return on_events(self) end }
@@ -386,7 +386,9 @@ end
 Watcher.__close = Watcher.invalidate
 function Watcher:is_valid() return self_of(self, "is_valid")._valid end
 function Watcher:name() return self_of(self, "name")._port:name() end
-function Watcher:__tostring() return format("watcher of %q%s%s", self._path, self._recursive and " and all below" or "", self._valid and "" or " (invalid)") end
+function Watcher:__tostring() 
+  return format("watcher of %q%s (%s%s)", self._path, self._recursive and " and all below" or "", self._valid and "" or "invalid, ", self._made_at)
+end
 -- What `loop:add` takes for it.
 Watcher.__item = "_port"
 

@@ -30,6 +30,8 @@ local function signal_name(number) return NAMES[number] or number > 34 and "RTMI
 
 -- Signals as events ------------------------------------------------------------------------------------------------------
 
+-- The instruction that is to blame runs again when a handler returns.
+local FAULTS = { [NUMBERS.SEGV] = true, [NUMBERS.BUS] = true, [NUMBERS.ILL] = true, [NUMBERS.FPE] = true }
 local SIGNAL_FIELDS = { name = true, callback = true, order = true }
 
 local function make_signal(what, name, callback, order)
@@ -37,6 +39,7 @@ local function make_signal(what, name, callback, order)
   if name == "KILL" or name == "STOP" or number == 9 or number == 19 then
     raise("%s: nobody can catch %s", what, signal_name(number))
   end
+  if FAULTS[number] then raise("%s: %s is a fault of the program's own, which would repeat: it cannot be an event", what, signal_name(number)) end
   return native.signal_port { number = number, signal = signal_name(number), callback = callback, order = order }
 end
 

@@ -234,6 +234,9 @@ static const char test_worker_lua[] = {
 static const char test_workers_lua[] = {
 #embed "runloop/test/workers.lua"
 };
+static const char process_programs_lua[] = {
+#embed "runloop/process/programs.lua"
+};
 static const char process_signals_lua[] = {
 #embed "runloop/process/signals.lua"
 };
@@ -264,6 +267,7 @@ static const lua_module modules[] = {
     MODULE("runloop.fs", fs_lua),
     MODULE("runloop.fs.watch", fs_watch_lua),
     MODULE("runloop.process", process_lua),
+    MODULE("runloop.process.programs", process_programs_lua),
     MODULE("runloop.process.signals", process_signals_lua),
     MODULE("runloop.http", http_lua),
     MODULE("runloop.http.answer", http_answer_lua),

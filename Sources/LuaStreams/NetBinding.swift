@@ -191,7 +191,7 @@ enum NetBinding {
         return answer(call, a, b)
     }
 
-    /// (descriptor, owns, name): net.open, net.input and their kin. What is not owned is duplicated.
+    /// (descriptor, owns, name, functions): net.open, net.input and their kin. What is not owned is duplicated.
     private static func open(_ call: Call) throws(Misuse) -> Int32 {
         let number = try call.argument(2, Integer.self)
         let owns = try call.optional(3, Boolean.self) ?? false
@@ -201,7 +201,14 @@ enum NetBinding {
             guard let fd = Int32(exactly: number) else { throw StreamFailure(errno: 9, "descriptor \(number)") }
             let stream = try Streams.Stream(
                 part.network, opening: fd, owns: owns, name: name, owner: part.owner)
-            _ = StreamBinding.fill(stream, call)
+            let box = StreamBinding.fill(stream, call)
+            if call.stack.type(5) == .table {
+                call.stack.pushCopy(of: 5)
+                call.stack.setUserValue(1, of: 1)
+                stream.wantsDelivery = true
+                box.slot = call.stack.anchor(1)
+                stream.delivers = true
+            }
             part.network.loop.add(stream, to: .common)
             return call.answerArgument(1)
         } catch {

@@ -179,15 +179,17 @@ enum ProcessBinding {
         return call.nothing()
     }
 
-    /// terminal(rows, columns): our end of a new terminal, and the path of the other.
+    /// terminal(rows, columns): our end of a new terminal, the path of the other, and that opened.
     private static func terminal(_ call: Call) throws(Misuse) -> Int32 {
         let rows = Int32(clamping: try call.argument(1, Integer.self))
         let columns = Int32(clamping: try call.argument(2, Integer.self))
         do throws(SystemError) {
             let terminal = try PseudoTerminal(rows: rows, columns: columns)
+            let slave = try terminal.slave()
             var program = ValueProgram()
             program.append(Int(terminal.master.release()))
             program.append(terminal.path)
+            program.append(Int(slave.release()))
             return call.answer(program)
         } catch {
             return call.fail(error)

@@ -17,7 +17,6 @@ enum VirtualTimeSystem {
         .init("programs") { programs(Call($0)) },
         .init("emit") { emit(Call($0)) },
         .init("close") { close(Call($0)) },
-        .init("resize") { resize(Call($0)) },
         .init("open_fds") { openDescriptors(Call($0)) },
         .init("fd_target") { target(Call($0)) },
         .init("entries") { entries(Call($0)) },
@@ -25,8 +24,6 @@ enum VirtualTimeSystem {
         .init("program") { program(Call($0)) },
         .init("is_terminal") { Call($0).answer(isatty(Int32(Call($0).integer(1) ?? 1)) != 0) },
         .init("real_clock") { Call($0).answer(Time.seconds(RunLoop.Instant.now.nanoseconds)) },
-        .init("watch_files") { watchFiles(Call($0)) },
-        .init("watch_directory") { watchDirectory(Call($0)) },
         .init("count_lines") { countLines(Call($0)) },
         .init("take_lines") { takeLines(Call($0)) },
     ]
@@ -54,41 +51,24 @@ enum VirtualTimeSystem {
         return list
     }
 
-    /// start(arguments, environment or nil, directory or nil, kind, rows, columns): starts a program; kind is "pipes",
-    /// "terminal" or "worker". Answers its number and our ends: of "pipes" its input, output and errors; of "terminal" its
-    /// master and slave; of "worker" a two-way channel, its descriptor 3, and its output; and at last a descriptor that tells its end.
+    /// start(arguments): starts a worker. Answers its number, a two-way channel, which is its descriptor 3, what it writes, and a
+    /// descriptor that tells its end.
     private static func start(_ call: Call) -> Int32 {
-        guard let arguments = list(call, 1), !arguments.isEmpty, let kind = call.string(4) else {
-            return call.raise("start: wrong arguments")
-        }
+        guard let arguments = list(call, 1), !arguments.isEmpty else { return call.raise("start: wrong arguments") }
         do throws(SystemError) {
-            var ours: [Descriptor] = []
-            var theirs: [Int32: Descriptor] = [:]
-            var terminal: PseudoTerminal?
-            switch kind {
-            case "terminal":
-                let new = try PseudoTerminal(rows: number(call, 5) ?? 24, columns: number(call, 6) ?? 80)
-                ours += [new.master, try new.slave()]
-                terminal = new
-            case "worker":
-                let channel = try Descriptor.pair(twoWay: true)
-                let output = try Descriptor.pair()
-                ours = [channel.0, output.0]
-                theirs = [3: channel.1, 1: output.1, 2: output.1]
-            default:
-                let pipes = [try Descriptor.pair(), try Descriptor.pair(), try Descriptor.pair()]
-                ours = [pipes[0].1, pipes[1].0, pipes[2].0]
-                theirs = [0: pipes[0].0, 1: pipes[1].1, 2: pipes[2].1]
-            }
+            let channel = try Descriptor.pair(twoWay: true)
+            let output = try Descriptor.pair()
             let program = try Program.start(
-                arguments, environment: list(call, 2), directory: call.bytes(3).map { Array($0) }, descriptors: theirs,
-                terminalPath: terminal?.path)
-            for end in ours { try Descriptor.setNonBlocking(end.number) }
+                arguments, descriptors: [3: channel.1, 1: output.1, 2: output.1])
             guard call.stack.reserve(8) else { return call.raiseOutOfMemory() }
             call.stack.push(Int(program.process))
-            // Theirs who asked from now on: `close` closes them.
-            for end in ours + [program.end] { call.stack.push(Int(end.release())) }
-            return call.values(Int32(ours.count + 2))
+            for end in [channel.0, output.0] {
+                try Descriptor.setNonBlocking(end.number)
+                // Theirs who asked from now on: `close` closes them.
+                call.stack.push(Int(end.release()))
+            }
+            call.stack.push(Int(program.end.release()))
+            return call.values(4)
         } catch {
             return call.fail(error)
         }
@@ -164,15 +144,6 @@ enum VirtualTimeSystem {
         return call.nothing()
     }
 
-    private static func resize(_ call: Call) -> Int32 {
-        do throws(SystemError) {
-            try PseudoTerminal.resize(fd(call, 1), rows: fd(call, 2), columns: fd(call, 3))
-            return call.answer(true)
-        } catch {
-            return call.fail(error)
-        }
-    }
-
     /// open_fds(): a string with one byte for each of the first descriptors: 1 if it is open.
     private static func openDescriptors(_ call: Call) -> Int32 {
         Descriptor.open(below: 1024).map { $0 ? UInt8(1) : 0 }.withUnsafeBytes { call.answer(copyOf: $0) }
@@ -220,26 +191,6 @@ enum VirtualTimeSystem {
                 }
             }
             return call.answer(program)
-        } catch {
-            return call.fail(error)
-        }
-    }
-
-    /// watch_files(): a descriptor that becomes readable when something changes in a directory that is watched.
-    private static func watchFiles(_ call: Call) -> Int32 {
-        do throws(SystemError) {
-            // Theirs who asked from now on.
-            return call.answer(Int(try Watch().descriptor.release()))
-        } catch {
-            return call.fail(error)
-        }
-    }
-
-    /// watch_directory(fd, path): the number of the watch.
-    private static func watchDirectory(_ call: Call) -> Int32 {
-        guard let path = bytes(call, 2) else { return call.answerNil() }
-        do throws(SystemError) {
-            return call.answer(Int(try Watch.add(path, to: fd(call, 1))))
         } catch {
             return call.fail(error)
         }

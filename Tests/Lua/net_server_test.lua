@@ -132,6 +132,7 @@ t.describe("misuse", function()
     b:close()
     local idle = net.stream { port = 1 }
     raises("stream:read: it has not begun to connect: add it to a loop first", idle.read, idle)
+    raises("net.open: field 'on_data' must be a function", net.open, 0, { on_data = 1 })
     t.equal({ net.open(9999) }, { nil, "EBADF: bad file descriptor (descriptor 9999)", "EBADF" })
   end)
 end)

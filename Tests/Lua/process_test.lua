@@ -107,6 +107,52 @@ t.describe("process.start", function()
     t.equal(how, { "exit", 0 })
   end)
 
+  t.it("hands over what it writes as it comes, and all of it before its end is told", REAL, function()
+    local seen, over = {}, rl.condition()
+    local program = assert(process.start { "sh", "-c", "head -c 300000 /dev/zero; echo wrong >&2; exit 4",
+      on_output = function(p, bytes) seen[#seen + 1] = bytes and #bytes or "end of output" end,
+      on_errors = function(p, bytes) seen.errors = (seen.errors or "") .. (bytes or "; end") end,
+      on_exit = function(p, how, status)
+        seen[#seen + 1] = status
+        over:signal()
+      end })
+    t.truthy(over:wait(10))
+    local total = 0
+    for _, each in ipairs(seen) do if type(each) == "number" then total = total + each end end
+    t.equal({ total - 4, seen[#seen - 1], seen[#seen], seen.errors }, { 300000, "end of output", 4, "wrong\n; end" })
+    t.error(function() program.output:read() end, "its input goes to on_data")
+  end)
+
+  t.it("what a program writes before its end comes before that, whoever holds the pipe after it", REAL, function()
+    local text = ""
+    local program = assert(process.start { "sh", "-c", "sleep 30.0625 & echo $!; exit 0",
+      on_output = function(_, bytes) text = text .. (bytes or "over") end })
+    t.equal({ program:wait(10) }, { "exit", 0 })
+    local other = text:match "^(%d+)\n$"
+    t.truthy(other, text)
+    t.equal(program:signal "KILL", true)
+    rl.sleep(0.2)
+    t.equal(text, other .. "\nover")
+  end)
+
+  t.it("is_running asks the system, and not what the loop has heard", REAL, function()
+    local ends
+    local program = assert(process.start { "true", on_exit = function(_, how) ends = how end })
+    local limit = os.clock() + 10
+    while program:is_running() and os.clock() < limit do end
+    t.equal({ program:is_running(), program:wait(0) }, { false, "exit", 0 })
+    rl.sleep(0)
+    t.equal(ends, "exit")
+  end)
+
+  t.it("that closes its terminal is not hung up, and may open it again", REAL, function()
+    local text = ""
+    local program = assert(process.start { "sh", "-c", "exec <&- >&- 2>&-; sleep 0.1; echo back >/dev/tty; exit 7", terminal = {},
+      on_output = function(_, bytes) text = text .. (bytes or "over") end })
+    t.equal({ program:wait(10) }, { "exit", 7 })
+    t.equal(text, "back\r\nover")
+  end)
+
   t.it("stops with a group, gently and then not", REAL, function()
     local program = assert(process.start(sh "trap 'exit 5' TERM; while :; do sleep 0.05; done"))
     rl.sleep(0.1)
@@ -158,6 +204,11 @@ t.describe("process.start", function()
     t.error(function() process.start { "x", terminal = { rows = 0 } } end, "rows must be an integer from 1 to 65535")
     t.error(function() process.start { "x", terminal = {}, output = "pipe" } end, "a program with a terminal has that as its output")
     t.error(function() process.start { "x", timeout = 1 } end, "unknown field 'timeout'")
+    t.error(function() process.start { "x", on_output = print, output = "null" } end,
+      'process.start: on_output: it is for what comes through a pipe, not for output = "null"')
+    t.error(function() process.start { "x", on_errors = print, terminal = {} } end, "all that a program writes in its terminal goes to on_output")
+    t.error(function() process.start { "x", on_output = 1 } end, "field 'on_output' must be a function, got 1")
+    t.error(function() process.run { "x", on_output = print } end, "unknown field 'on_output'")
     t.error(function() process.shell(5) end, "process.shell: argument #1 must be a string, got 5")
     t.error(function() process.set_directory(5) end, "must be a string")
     t.equal(select(3, process.set_directory "/nowhere"), "ENOENT")

@@ -124,6 +124,9 @@ function net.memory(options) end
 ---@class runloop.net.OpenOptions
 ---@field owns? boolean the descriptor is closed with the stream; otherwise the stream has a duplicate (false)
 ---@field name? string for messages
+---@field on_data? fun(stream: runloop.net.Stream, bytes: string) its input goes there, as that of a `net.stream`
+---@field on_end? fun(stream: runloop.net.Stream)
+---@field on_error? fun(stream: runloop.net.Stream, message: string, code?: string)
 
 ---A stream of a descriptor: a socket's, a pipe's, a terminal's; or of a file, which is read without blocking the loop.
 ---@param fd integer|file*|table a number, an open file, or an object with `fd()`, `getfd()`, `pollfd()` or `fileno()`

@@ -18,6 +18,8 @@ local process = {}
 ---@field detached? boolean it leads a session of its own, and is left running when this process ends
 ---@field dies_with_host? boolean it is killed when this process ends, in whatever way; what it has started is not
 ---@field on_exit? fun(program: runloop.process.Program, how: "exit"|"signal", value: integer|string) called when it has ended
+---@field on_output? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string) `start` only: called with what it writes, as it comes, and with nil at the end of that. Its output is piped then, and what it has written comes before `on_exit`
+---@field on_errors? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string) the same of its standard error
 ---@field name? string for messages; else its words
 ---@field timeout? number `run` only: after so many seconds its group gets SIGTERM, and SIGKILL after `grace`
 ---@field grace? number `run` only: seconds (2)

@@ -87,9 +87,10 @@ end
 -- TLS ----------------------------------------------------------------------------------------------------------------
 local methods = internals.methods "stream"
 local hidden = {}
-for _, name in next, { "next_line", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "deliver", "await_input" } do
+for _, name in next, { "next_line", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "deliver", "await_input", "deliver_all" } do
   hidden[name], methods[name] = methods[name], nil
 end
+internals.deliver = hidden.deliver_all
 
 local made
 
@@ -247,20 +248,21 @@ local function descriptor(object)
   end
 end
 
-local OPEN = { owns = true, name = true }
+local OPEN = { owns = true, name = true, on_data = true, on_end = true, on_error = true }
 function net.open(object, options)
   local fd = descriptor(object)
   if not fd or fd < 0 or fd > 0x7fffffff then
     raise("net.open: argument #1 must be a descriptor, an open file, or an object that has one, got " .. describe(object))
   end
   options = check_options("net.open", 2, options)
-  only("net.open", options, OPEN, "there are: name, owns")
+  only("net.open", options, OPEN, "there are: name, on_data, on_end, on_error, owns")
   if options.owns ~= nil and type(options.owns) ~= "boolean" then wrong("net.open", "field 'owns'", "a boolean", options.owns) end
-  if not options.owns or type(object) == "number" then return native.open(fd, options.owns, options.name) end
+  local functions = functions_of("net.open", options)
+  if not options.owns or type(object) == "number" then return native.open(fd, options.owns, options.name, functions) end
   if io_type(object) ~= "file" then raise("net.open: field 'owns' is for numbers and files: a descriptor of another object is the object's") end
   -- A stream of its own descriptor, which is all that is left of the file.
   object:flush()
-  local stream, message, code = native.open(fd, false, options.name)
+  local stream, message, code = native.open(fd, false, options.name, functions)
   if stream then object:close() end
   return stream, message, code
 end

@@ -286,6 +286,17 @@ extension Stream {
         if state == .open, delivers, !endWasDelivered, readable || !input.isEmpty || inputEnded { signal() }
     }
 
+    /// Delivers what is there by now, at once: as much as a pipe can hold, at the most.
+    public func deliverAll() {
+        readable = readable || state == .open
+        var rounds = 0
+        while state == .open, delivers, !isHeld, !endWasDelivered, readable || !input.isEmpty || inputEnded, rounds < 64
+        {
+            rounds += 1
+            deliverOnce()
+        }
+    }
+
     func deliverOnce() {
         guard !endWasDelivered, let outcome = attempt(.any, limit: Network.scratchSize) else { return }
         if case .bytes = outcome {

@@ -9,7 +9,7 @@ local format, find, sub, unpack, pack, concat = string.format, string.find, stri
 --- Gives processes their methods that wait. `parts` is what they are made with.
 return function(Process, parts)
 
-local check, misuse, fail, pause, text_of, NAMES = parts.check, parts.misuse, parts.fail, parts.pause, parts.text_of, parts.names
+local check, misuse, fail, pause, text_of = parts.check, parts.misuse, parts.fail, parts.pause, parts.text_of
 
 local function tail(text)
   if text == "" then return "nothing" end
@@ -64,7 +64,7 @@ local function fail_wait(self, patterns, why, buffer, mark)
   if buffer ~= "complained" and complaint ~= "" then details[2] = "on standard error " .. tail(complaint) end
   if self.how then
     details[#details + 1] = self.how == "exit" and "its exit status is " .. self.code
-      or "it was ended by signal " .. (NAMES[self.code] or self.code)
+      or "it was ended by signal " .. self.signalled
   end
   local shown = {}
   for i = 1, #patterns do shown[i] = values.show(patterns[i]) end
@@ -84,7 +84,7 @@ function Process:wait_for(pattern, options)
     if type(each) ~= "string" then misuse("process:wait_for: argument #1 must be a pattern, got a " .. type(each)) end
   end
   options = check_wait("process:wait_for", options)
-  local errors = options.from == "errors" and not self.master
+  local errors = options.from == "errors" and not self.has_terminal
   local buffer, mark = errors and "complained" or "written", errors and "error_position" or "position"
   local within = options.within or 5
   local deadline = rl.now() + within
@@ -120,13 +120,12 @@ end
 function Process:wait_for_end_of_output(options)
   check(self, "process:wait_for_end_of_output")
   options = check_wait("process:wait_for_end_of_output", options)
-  local errors = options.from == "errors" and not self.master
+  local errors = options.from == "errors" and not self.has_terminal
   local buffer, mark = errors and "complained" or "written", errors and "error_position" or "position"
-  local port = errors and "errors_port" or "output_port"
   local within = options.within or 5
   local deadline = rl.now() + within
-  while self[port] and not (self.master and self.how) do
-    if not pause(self, deadline - rl.now()) and self[port] and not self.how then
+  while not self.at_end[buffer] and not (self.has_terminal and self.how) do
+    if not pause(self, deadline - rl.now()) and not self.at_end[buffer] and not self.how then
       fail(format("%s did not end its output within %g s", self.title, within), {
         "since the last match it wrote " .. tail(sub(text_of(self, buffer), self[mark])),
       })
@@ -151,7 +150,7 @@ function Process:wait(options)
     end
   end
   if self.how == "exit" then return self.code end
-  return 128 + self.code, NAMES[self.code] or tostring(self.code)
+  return 128 + self.code, self.signalled
 end
 
 end

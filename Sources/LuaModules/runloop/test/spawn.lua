@@ -1,20 +1,14 @@
--- Programs that a test runs from outside: t.spawn.
+-- Programs that a test runs from outside: t.spawn. They are those of runloop.process, of which the test hears all.
 
 local rl = require "runloop"
+local programs = require "runloop.process.programs"
+local signals = require "runloop.process.signals"
 local system = ...
 
 local spawn = {}
-local error, type, pairs, pcall, tostring = error, type, pairs, pcall, tostring
+local error, type, pairs, tostring = error, type, pairs, tostring
 local setmetatable, getmetatable = setmetatable, getmetatable
 local format, find, sub, concat = string.format, string.find, string.sub, table.concat
-
-local SIGNALS = {
-  HUP = 1, INT = 2, QUIT = 3, ILL = 4, TRAP = 5, ABRT = 6, BUS = 7, FPE = 8, KILL = 9, USR1 = 10, SEGV = 11, USR2 = 12,
-  PIPE = 13, ALRM = 14, TERM = 15, CHLD = 17, CONT = 18, STOP = 19, TSTP = 20, TTIN = 21, TTOU = 22, WINCH = 28,
-}
-local NAMES = {}
-for name, number in pairs(SIGNALS) do NAMES[number] = name end
-spawn.signal_names = NAMES
 
 local Process = { __name = "process" }
 Process.__index = Process
@@ -34,38 +28,10 @@ local function check(self, name)
   if getmetatable(self) ~= Process then misuse(name .. ": a process is expected as self; call it with a colon") end
 end
 
--- Waiting: a task that sleeps until the time is over; whatever happens to the process ends it before that.
-
-local function wake(self)
-  local gates = self.gates
-  self.gates = {}
-  for i = 1, #gates do gates[i]:cancel() end
-end
-
--- Returns false when so many seconds have passed.
-local function pause(self, seconds)
-  if seconds <= 0 then return false end
-  local gate = rl.task(rl.sleep, seconds)
-  self.gates[#self.gates + 1] = gate
-  pcall(gate.await, gate)
-  local woken = gate:status() ~= "done"
-  -- Should the wait itself have been cancelled, the gate still sleeps.
-  if gate:status() == "waiting" then
-    gate:cancel()
-    error("cancelled", 0)
-  end
-  return woken
-end
+-- Until something has come of it, or its end. Returns false when so many seconds have passed.
+local function pause(self, seconds) return seconds > 0 and self.changed:wait(seconds) or false end
 
 -- What it writes -------------------------------------------------------------------------------------------------------
-
-local function close_port(self, name)
-  local port = self[name]
-  if not port then return end
-  self[name] = nil
-  port.port:invalidate()
-  system.close(port.fd)
-end
 
 -- What has come in since somebody last asked for all of it is in pieces: to put 64 KB at a time to the end of what is
 -- there would take the square of its length.
@@ -78,77 +44,45 @@ local function text_of(self, buffer)
   return pieces[1] or ""
 end
 
-local function read_all(self, name, buffer)
-  local port = self[name]
-  if not port then return end
-  while true do
-    local text, _, code = system.read(port.fd)
-    if not text and code == "EAGAIN" then break end
-    if not text or text == "" then
-      close_port(self, name)
+-- Keeps what comes of one of its streams; nothing more does after nil.
+local function keep(self, buffer)
+  return function(_, bytes)
+    if bytes then
+      local pieces = self[buffer]
+      pieces[#pieces + 1] = bytes
+      self.sizes[buffer] = self.sizes[buffer] + #bytes
+    else
       self.at_end[buffer] = true
-      break
     end
-    local pieces = self[buffer]
-    pieces[#pieces + 1] = text
-    self.sizes[buffer] = self.sizes[buffer] + #text
+    self.changed:broadcast()
   end
-  wake(self)
 end
 
-local function note_end(self)
-  if self.how then return true end
-  local how, number = system.ended(self.number)
-  if not how then return false end
-  self.how, self.code = how, number
-  close_port(self, "end_port")
-  if self.input then
-    system.close(self.input)
-    self.input = nil
+local function has_ended(self)
+  local program = self.program
+  if not self.how and programs.has_ended(program) then
+    local how, value = program:wait()
+    self.how, self.code, self.signalled = how, how == "exit" and value or signals.numbers[value] or signals.number("", value, 1), value
+    if program.input and not self.has_terminal then program.input:abort() end
+    self.changed:broadcast()
   end
-  if self.slave then
-    system.close(self.slave)
-    self.slave = nil
-  end
-  -- What it has written before it ended is in the pipes by now; others that hold them open do not matter.
-  read_all(self, "output_port", "written")
-  read_all(self, "errors_port", "complained")
-  wake(self)
-  return true
-end
-
-local function watch(self, name, fd, callback)
-  local port, message = rl.on_readable(fd, callback)
-  if not port then error(message, 0) end
-  self[name] = { fd = fd, port = port }
+  return self.how ~= nil
 end
 
 -- Starting -------------------------------------------------------------------------------------------------------------
 
 local FIELDS = { terminal = "boolean or table", env = "table", directory = "string", name = "string" }
 
-local function environment(changes)
-  if not changes then return nil end
-  local all, order = {}, {}
-  local file = io.open("/proc/self/environ", "rb")
-  for entry in (file and file:read "a" or ""):gmatch "[^%z]+" do
-    local name = entry:match "^([^=]+)="
-    if name then
-      if not all[name] then order[#order + 1] = name end
-      all[name] = entry
-    end
-  end
-  if file then file:close() end
-  for name, value in pairs(changes) do
-    if type(name) ~= "string" or name:find "[=%z]" or type(value) == "table" or type(value) == "function" then
+-- Whatever can be a variable's value, as text.
+local function variables(changes)
+  local texts = {}
+  for name, value in pairs(changes or {}) do
+    if type(name) ~= "string" or find(name, "[=%z]") or type(value) == "table" or type(value) == "function" then
       misuse("t.spawn: field 'env' must hold names and strings")
     end
-    if not all[name] then order[#order + 1] = name end
-    all[name] = value ~= false and name .. "=" .. tostring(value) or nil
+    texts[name] = value and tostring(value)
   end
-  local list = {}
-  for i = 1, #order do list[#list + 1] = all[order[i]] end
-  return list
+  return texts
 end
 
 function spawn.start(options, library)
@@ -159,47 +93,40 @@ function spawn.start(options, library)
   end
   local current = core.current
   if not current then misuse("t.spawn: only a test can start a program") end
-  local arguments = {}
   for key, value in pairs(options) do
-    if math.type(key) == "integer" then
-      if type(value) ~= "string" and type(value) ~= "number" then
-        misuse(format("t.spawn: argument %d of the program must be a string, got a %s", key, type(value)))
+    if math.type(key) ~= "integer" then
+      if not FIELDS[key] then
+        misuse(format("t.spawn: unknown field '%s' (there are: directory, env, name, terminal)", tostring(key)))
+      elseif not find(FIELDS[key], type(value), 1, true) then
+        misuse(format("t.spawn: field '%s' must be a %s, got a %s", key, FIELDS[key], type(value)))
       end
-      arguments[key] = tostring(value)
-    elseif not FIELDS[key] then
-      misuse(format("t.spawn: unknown field '%s' (there are: directory, env, name, terminal)", tostring(key)))
-    elseif not find(FIELDS[key], type(value), 1, true) then
-      misuse(format("t.spawn: field '%s' must be a %s, got a %s", key, FIELDS[key], type(value)))
     end
   end
-  if not arguments[1] then misuse("t.spawn: which program? Give its name first, then its arguments") end
-  local terminal = options.terminal
-  local size = type(terminal) == "table" and terminal or {}
+  if options[1] == nil then misuse("t.spawn: which program? Give its name first, then its arguments") end
+  local words = programs.check("t.spawn", { table.unpack(options) }, programs.options)
+  local size = type(options.terminal) == "table" and options.terminal or {}
   if options.directory and system.kind(options.directory) ~= "directory" then
     local _, message = system.kind(options.directory)
-    fail(format("cannot start '%s' in '%s': %s", arguments[1], options.directory, message or "ENOTDIR: not a directory"))
+    fail(format("cannot start '%s' in '%s': %s", words[1], options.directory, message or "ENOTDIR: not a directory"))
   end
-  local number, a, b, c, d = system.start(arguments, environment(options.env), options.directory,
-    terminal and "terminal" or "pipes", size.rows or 24, size.columns or 80)
-  if not number then fail(format("cannot start '%s': %s", arguments[1], a)) end
   local self = setmetatable({
-    number = number, title = options.name or arguments[1]:match "[^/]+$" or arguments[1], where = core.here(),
-    written = {}, complained = {}, position = 1, error_position = 1, gates = {}, at_end = {},
-    sizes = { written = 0, complained = 0 }, searched = {},
+    title = options.name or words[1]:match "[^/]+$" or words[1], where = core.here(), written = {}, complained = {},
+    position = 1, error_position = 1, at_end = {}, sizes = { written = 0, complained = 0 }, searched = {}, changed = rl.condition(),
+    has_terminal = options.terminal and true,
   }, Process)
-  current.programs[#current.programs + 1] = self
-  local end_fd
-  if terminal then
-    -- While we hold the other side, too, the terminal stays: whoever closes it is not hung up, and may open it again.
-    self.master, self.slave, end_fd = a, b, c
-    self.rows, self.columns = size.rows or 24, size.columns or 80
-    watch(self, "output_port", a, function() read_all(self, "output_port", "written") end)
-  else
-    self.input, end_fd = a, d
-    watch(self, "output_port", b, function() read_all(self, "output_port", "written") end)
-    watch(self, "errors_port", c, function() read_all(self, "errors_port", "complained") end)
+  if self.has_terminal then self.rows, self.columns = size.rows or 24, size.columns or 80 end
+  local program, message, code = programs.start("t.spawn", {
+    environment = variables(options.env), directory = options.directory, name = self.title,
+    terminal = self.has_terminal and { rows = self.rows, columns = self.columns },
+    on_output = keep(self, "written"), on_errors = not self.has_terminal and keep(self, "complained") or nil,
+    on_exit = function() has_ended(self) end,
+  }, words, { "pipe" })
+  if not program then
+    if code == "ENOENT" then message = format("ENOENT: no such file or directory (%s)", words[1]) end
+    fail(format("cannot start '%s': %s", words[1], message))
   end
-  watch(self, "end_port", end_fd, function() note_end(self) end)
+  self.program = program
+  current.programs[#current.programs + 1] = self
   return self
 end
 
@@ -210,64 +137,45 @@ end
 function Process:write(text)
   check(self, "process:write")
   if type(text) ~= "string" then misuse("process:write: argument #1 must be a string, got a " .. type(text)) end
-  local first = 1
-  while first <= #text do
-    local fd = self.input or self.output_port and self.master
-    if not fd then return nil, "EPIPE: its standard input is closed", "EPIPE" end
-    local count, message, code = system.write(fd, text, first)
-    if count then
-      first = first + count
-    elseif code == "EAGAIN" then
-      local port = rl.on_writable(fd, function(port)
-        port:invalidate()
-        wake(self)
-      end)
-      local fine, cancelled = pcall(pause, self, 3600)
-      port:invalidate()
-      if not fine then error(cancelled, 0) end
-    elseif code ~= "EINTR" then
-      return nil, message, code
-    end
-  end
-  return true
+  local input = self.program.input
+  if has_ended(self) or not input:is_open() then return nil, "EPIPE: its standard input is closed", "EPIPE" end
+  if text == "" then return true end
+  local done, message, code = input:write(text)
+  -- What comes after this call finds it there.
+  if done then done, message, code = input:flush() end
+  if done then return true end
+  if has_ended(self) then return nil, "EPIPE: it has ended", "EPIPE" end
+  return nil, message, code
 end
 
 --- Ends its standard input. In a terminal: types Ctrl-D.
 function Process:close_input()
   check(self, "process:close_input")
-  if self.master then return self:write "\4" end
-  if self.input then
-    system.close(self.input)
-    self.input = nil
-  end
+  if self.has_terminal then return self:write "\4" end
+  self.program.input:close()
 end
 
 --- Sends a signal: "INT", "TERM" …, or a number. Returns true, or nil and why not.
 function Process:signal(name)
   check(self, "process:signal")
-  local number = type(name) == "string" and SIGNALS[(name:upper():gsub("^SIG", ""))] or math.tointeger(name)
-  if not number then misuse("process:signal: argument #1 must be a signal, like \"INT\" or 2, got " .. tostring(name)) end
-  if self.how then return nil, "ESRCH: it has ended", "ESRCH" end
-  return system.signal(self.number, number)
+  local number = signals.number("process:signal", name, 1)
+  if has_ended(self) then return nil, "ESRCH: it has ended", "ESRCH" end
+  return system.signal(self.program:pid(), number)
 end
 
 --- Changes the size of its terminal.
 function Process:resize(rows, columns)
   check(self, "process:resize")
-  if not self.master then misuse("process:resize: it has no terminal") end
-  for _, number in pairs { rows or false, columns or false } do
-    if math.type(number) ~= "integer" or number < 1 or number > 10000 then
-      misuse "process:resize: rows and columns must be whole numbers from 1 to 10000"
-    end
-  end
-  self.rows, self.columns = rows, columns
-  return system.resize(self.master, rows, columns)
+  if not self.has_terminal then misuse("process:resize: it has no terminal") end
+  local done, message, code = self.program:resize(rows, columns)
+  if done then self.rows, self.columns = rows, columns end
+  return done, message, code
 end
 
 --- What its terminal shows now: what it has written, as a terminal understands that.
 function Process:screen()
   check(self, "process:screen")
-  if not self.master then misuse("process:screen: it has no terminal") end
+  if not self.has_terminal then misuse("process:screen: it has no terminal") end
   local text = text_of(self, "written")
   if not self.shown or self.shown.rows ~= self.rows or self.shown.columns ~= self.columns then
     self.shown, self.shown_until = require "runloop.test.screen".new(self.rows, self.columns), 0
@@ -291,46 +199,38 @@ end
 
 function Process:is_running()
   check(self, "process:is_running")
-  return not note_end(self)
+  return not has_ended(self)
 end
 
 function Process:pid()
   check(self, "process:pid")
-  return self.number
+  return self.program:pid()
 end
 
 --- Ends it at once, if it still runs, and everything in its process group.
 function Process:kill()
   check(self, "process:kill")
-  if not note_end(self) then
-    system.signal(-self.number, SIGNALS.KILL)
-    system.signal(self.number, SIGNALS.KILL)
+  if not has_ended(self) then
+    self.program:signal "KILL"
     local give_up = system.real_clock() + 5
-    while not note_end(self) and system.real_clock() < give_up do end
+    while not has_ended(self) and system.real_clock() < give_up do end
   end
   self:release()
 end
 
 -- Lets go of its descriptors.
-function Process:release()
-  close_port(self, "output_port")
-  close_port(self, "errors_port")
-  close_port(self, "end_port")
-  if self.input then system.close(self.input) end
-  if self.slave then system.close(self.slave) end
-  self.input, self.slave = nil, nil
-end
+function Process:release() programs.forget(self.program) end
 
 Process.__close = Process.kill
 
 require "runloop.test.awaiting"(Process, {
-  check = check, misuse = misuse, fail = fail, pause = pause, text_of = text_of, names = NAMES,
+  check = check, misuse = misuse, fail = fail, pause = pause, text_of = text_of,
 })
 
 function Process:__tostring()
   local state = not self.how and "running" or self.how == "exit" and "exit status " .. self.code
-    or "ended by signal " .. (NAMES[self.code] or self.code)
-  return format("process %d (%s, %s, made at %s)", self.number, self.title, state, self.where)
+    or "ended by signal " .. self.signalled
+  return format("process %d (%s, %s, made at %s)", self.program:pid(), self.title, state, self.where)
 end
 
 return spawn

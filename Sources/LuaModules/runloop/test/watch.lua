@@ -1,33 +1,12 @@
 -- The test runner that runs again what is concerned whenever a file changes.
 
 local rl = require "runloop"
+local fs = require "runloop.fs"
 local system = ...
 local find_files = require "runloop.test.options".find_files
 
-local concat, unpack_string, pairs, ipairs, next, assert = table.concat, string.unpack, pairs, ipairs, next, assert
+local concat, pairs, ipairs, next = table.concat, pairs, ipairs, next
 local io, utf8 = io, utf8
-
-local function watched_directories(paths, dependencies)
-  local directories = {}
-  local function add(path, deep)
-    if system.kind(path) ~= "directory" then return end
-    directories[path] = true
-    if not deep then return end
-    for _, name in ipairs(system.entries(path) or {}) do
-      if name:sub(1, 1) ~= "." then add((path == "." and "" or path .. "/") .. name, true) end
-    end
-  end
-  for _, path in ipairs(paths) do
-    if system.kind(path) == "directory" then add(path, true) else add(path:match "^(.*)/[^/]*$" or ".", false) end
-  end
-  for _, files in pairs(dependencies) do
-    for _, file in ipairs(files) do add(file:match "^(.*)/[^/]*$" or ".", false) end
-  end
-  return directories
-end
-
--- Of inotify: it concerns a directory.
-local IS_DIRECTORY = 0x40000000
 
 local function normal(path) return (path:gsub("^%./", "")) end
 
@@ -111,23 +90,36 @@ end
 --- Runs the files of paths now and whenever something changes, by calling run_files(files, dependencies, done). `options` are the
 --- runner's, `quit` ends it.
 local function watch(paths, options, run_files, quit)
-  local dependencies = {}
-  local fd = assert(system.watch_files())
-  local places, is_running, changed, soon, run, takes_new = {}, true, {}, nil, nil, false
-  local function path_in(place, name) return (places[place] == "." and "" or normal(places[place]) .. "/") .. name end
-  local function watch_all()
-    for directory in pairs(watched_directories(paths, dependencies)) do
-      local number = system.watch_directory(fd, directory)
-      if number then
-        -- What a new directory held before it was watched is as new.
-        if takes_new and not places[number] then
-          places[number] = directory
-          for _, name in ipairs(system.entries(directory) or {}) do
-            if name:find "%.lua$" then changed[path_in(number, name)] = true end
-          end
-        end
-        places[number] = directory
+  local dependencies, is_running, changed, soon, run = {}, true, {}, nil, nil
+  local watchers = {}
+  local function note(changes)
+    for _, change in ipairs(changes) do
+      -- Nobody knows what: then it is everything.
+      if change.kind == "rescan" then changed[""] = true end
+      for _, path in pairs { change.path, change.from } do
+        if path:find "%.lua$" then changed[normal(path)] = true end
       end
+    end
+    if next(changed) then soon() end
+  end
+  local function is_hidden(path) return path:match "[^/]*$":sub(1, 1) == "." end
+  local function watch(path, recursive)
+    path = normal(path)
+    for other, is_deep in pairs(watchers) do
+      if path == other or is_deep and (other == "." and not path:find "^%.*/" or path:sub(1, #other + 1) == other .. "/") then return end
+    end
+    local watcher, message = fs.watch(path, { recursive = recursive, ignore = is_hidden, latency = 0 }, note)
+    if watcher then watchers[path] = recursive
+    elseif recursive then io.stderr:write("rlhost: test: --watch: ", message, "\n") end
+  end
+  local function directory_of(path) return path:match "^(.*)/[^/]*$" or "." end
+  local function watch_all()
+    for _, path in ipairs(paths) do
+      path = path:gsub("(.)/+$", "%1")
+      if system.kind(path) == "directory" then watch(path, true) else watch(directory_of(path), false) end
+    end
+    for _, files in pairs(dependencies) do
+      for _, file in ipairs(files) do watch(directory_of(file), false) end
     end
   end
   local files_now, asked, has_keys
@@ -173,44 +165,21 @@ local function watch(paths, options, run_files, quit)
     asked = function() return choose(paths) end
     run:abandon()
   end)
-  local timer
-  function soon()
-    if is_running then
-      -- A run of what is no longer so is not worth waiting for.
-      local _, concerns = concerned(find_files(paths), changed, dependencies)
-      if concerns and run then run:abandon() end
-      return
-    end
-    if timer and timer:is_valid() then return end
-    -- An editor writes more than one file, and one file more than once.
-    timer = rl.after(0.05, function()
-      local names = {}
-      for name in pairs(changed) do names[#names + 1] = name end
-      table.sort(names)
-      io.write("\nchanged: ", concat(names, ", "), "\n\n")
-      start(concerned(find_files(paths), changed, dependencies))
-    end)
-  end
-  rl.on_readable(fd, function()
-    while true do
-      local events = system.read(fd)
-      if not events or events == "" then break end
-      local position = 1
-      while position <= #events do
-        local place, mask, _, length = unpack_string("=i4I4I4I4", events, position)
-        local name = events:sub(position + 16, position + 15 + length):match "^[^%z]*"
-        position = position + 16 + length
-        if mask & IS_DIRECTORY ~= 0 and places[place] then
-          takes_new = true
-          watch_all()
-          takes_new = false
-        elseif name:find "%.lua$" and places[place] then
-          changed[path_in(place, name)] = true
-        end
-      end
-    end
-    if next(changed) then soon() end
+  -- An editor writes more than one file, and one file more than once.
+  local rerun = rl.debounce(0.05, function()
+    if is_running then return end
+    local names = {}
+    for name in pairs(changed) do names[#names + 1] = name ~= "" and name or "more than can be told" end
+    table.sort(names)
+    io.write("\nchanged: ", concat(names, ", "), "\n\n")
+    start(concerned(find_files(paths), changed, dependencies))
   end)
+  function soon()
+    if not is_running then return rerun() end
+    -- A run of what is no longer so is not worth waiting for.
+    local _, concerns = concerned(find_files(paths), changed, dependencies)
+    if concerns and run then run:abandon() end
+  end
   watch_all()
   start(find_files(paths))
 end

@@ -110,13 +110,10 @@ end
 
 -- Its end --------------------------------------------------------------------------------------------------------------
 
-local SIGNALS
-
 local function describe_end(how, number)
   if how == "signal" then
-    SIGNALS = SIGNALS or require "runloop.test.spawn".signal_names
-    return format("the process was ended by signal %d%s", number, SIGNALS[number] and format(" (SIG%s)", SIGNALS[number])
-      or "")
+    local name = require "runloop.process.signals".name(number)
+    return format("the process was ended by signal %d%s", number, name ~= tostring(number) and format(" (SIG%s)", name) or "")
   end
   return format("the process ended with status %d", number)
 end
@@ -222,7 +219,7 @@ function workers.start_worker(self, file, first)
   arguments[#arguments + 1] = "test"
   arguments[#arguments + 1] = "--worker"
   arguments[#arguments + 1] = tostring(self.options.seed)
-  local pid, channel, output, end_fd = system.start(arguments, nil, nil, "worker")
+  local pid, channel, output, end_fd = system.start(arguments)
   if not pid then
     io.stderr:write("rlhost: test: cannot start a worker: ", channel, "\n")
     os.exit(1)

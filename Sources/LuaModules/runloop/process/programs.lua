@@ -1,0 +1,306 @@
+-- What a program is to a script: how it is started, what is kept of it, and what can be done with it. For runloop.process, and for
+-- the programs of tests.
+
+local native, internals = ...
+local rl = require "runloop"
+local misuse = require "runloop.misuse"
+local net = require "runloop.net"
+local signals = require "runloop.process.signals"
+
+local programs = {}
+local raise, describe = misuse.raise, misuse.describe
+local type, pairs, ipairs, tostring = type, pairs, ipairs, tostring
+local setmetatable, assert, rawlen, pcall = setmetatable, assert, rawlen, pcall
+local format, find, concat = string.format, string.find, table.concat
+local NUMBERS, signal_number, signal_name = signals.numbers, signals.number, signals.name
+
+local STOP_GRACE = 2
+
+-- Options ---------------------------------------------------------------------------------------------------------------
+
+programs.options = { environment = "table", clean_environment = "boolean", directory = "string", terminal = "table", detached = "boolean",
+  dies_with_host = "boolean", name = "string", on_exit = "function", on_output = "function", on_errors = "function", input = "any",
+  output = "any", errors = "any" }
+
+local function wrong(what, text, ...) raise(what .. ": " .. format(text, ...)) end
+programs.wrong = wrong
+
+--- The words of a command, of a table whose other fields are known options.
+function programs.check(what, options, known)
+  if type(options) ~= "table" then wrong(what, "argument #1 must be a table such as { \"ls\", \"-l\" }, got %s", describe(options)) end
+  local named = {}
+  for field, value in pairs(options) do if type(field) == "string" then named[field] = value end end
+  misuse.fields(named, known, what)
+  local words = {}
+  for index = 1, rawlen(options) do
+    local word = options[index]
+    if type(word) == "number" then word = tostring(word) end
+    if type(word) ~= "string" then wrong(what, "word %d must be a string, got %s", index, describe(word)) end
+    if find(word, "\0", 1, true) then wrong(what, "word %d has a NUL in it, which no program can get", index) end
+    words[index] = word
+  end
+  if not words[1] or words[1] == "" then wrong(what, "the first word must be the program, as in { \"ls\", \"-l\" }") end
+  return words
+end
+
+-- The program's environment as "NAME=value" texts; nil: ours.
+local function environment(what, options)
+  local changes = options.environment
+  if not changes and not options.clean_environment then return nil end
+  local all = {}
+  if not options.clean_environment then for name, value in pairs(native.environment()) do all[name] = value end end
+  for name, value in pairs(changes or {}) do
+    if type(name) ~= "string" or name == "" or find(name, "[=%z]") then wrong(what, "environment: '%s' is no name of a variable", tostring(name)) end
+    if value == false then
+      all[name] = nil
+    elseif type(value) == "string" or type(value) == "number" then
+      value = tostring(value)
+      if find(value, "\0", 1, true) then wrong(what, "environment: %s has a NUL in it", name) end
+      all[name] = value
+    else
+      wrong(what, "environment: %s must be a string, or false for none, got %s", name, describe(value))
+    end
+  end
+  local list = {}
+  for name, value in pairs(all) do list[#list + 1] = name .. "=" .. value end
+  table.sort(list)
+  return list
+end
+
+-- Programs --------------------------------------------------------------------------------------------------------------
+
+local Program = {}
+Program.__index = Program
+Program.__name = "program"
+programs.Program = Program
+
+local function self_of(self, name)
+  return misuse.receiver(self, Program, "program:" .. name)
+end
+
+-- Of an open file, or of an object that has one.
+local function descriptor_of(value)
+  if io.type(value) == "file" then return internals.fileno(value) end
+  if type(value) ~= "table" and type(value) ~= "userdata" then return nil end
+  local found, method = pcall(function() return value.fd end)
+  local fd = found and type(method) == "function" and method(value)
+  return math.type(fd) == "integer" and fd >= 0 and fd or nil
+end
+
+-- What of the world a program gets as its descriptor, and what we keep of it. Opened descriptors that are ours to close when it has
+-- started are put into `spare`.
+local function channel(options, field, default, spare, ours)
+  local value = options[field]
+  if value == nil then value = default end
+  local reads = field == "input"
+  if value == "pipe" then
+    local from, to, code = native.pipe()
+    if not from then return nil, to, code end
+    local theirs, mine = reads and from or to, reads and to or from
+    spare[#spare + 1] = theirs
+    ours[field] = mine
+    return theirs
+  elseif value == "inherit" then
+    return ({ input = 0, output = 1, errors = 2 })[field]
+  elseif value == "null" then
+    return -1
+  elseif value == "output" and field == "errors" then
+    return -2
+  elseif type(value) == "string" then
+    local fd, message, code = native.open(value, reads)
+    if not fd then return nil, message, code end
+    spare[#spare + 1] = fd
+    return fd
+  end
+  return descriptor_of(value)
+end
+
+--- A program's name, of its words.
+function programs.words_of(words)
+  local text = concat(words, " ")
+  return #text > 60 and text:sub(1, 57) .. "…" or text
+end
+
+-- Asks the system whether it has ended, and notes what that says. Answers true once.
+local function notice_end(self)
+  if self._how then return false end
+  local how, value = native.outcome(self._pid)
+  if not how then return false end
+  self._how, self._value = how, how == "signal" and signal_name(value) or value
+  self._port:invalidate()
+  if self._slave then self._slave:invalidate() end
+  if self._killer then self._killer:invalidate() end
+  -- What it has written is there by now, and comes before its end.
+  if self._on_output and self.output:is_open() then internals.deliver(self.output) end
+  if self._on_errors and self.errors:is_open() then internals.deliver(self.errors) end
+  self._changed:broadcast()
+  return true
+end
+
+--- Whether it has ended, as the system says at this moment.
+function programs.has_ended(self)
+  if notice_end(self) and self._on_exit then rl.task(self._on_exit, self, self._how, self._value) end
+  return self._how ~= nil
+end
+
+--- Lets go of all that it has here: nothing more is heard of it.
+function programs.forget(self)
+  self._port:invalidate()
+  if self._slave then self._slave:invalidate() end
+  for _, stream in pairs { self.input or false, self.output or false, self.errors or false } do
+    if stream then stream:abort() end
+  end
+end
+
+-- A stream of ours to one of its descriptors.
+local function open_stream(self, fd, what, fn)
+  local options = { owns = true, name = what .. " of " .. self._name }
+  if fn then
+    function options.on_data(_, bytes) return fn(self, bytes) end
+    -- Nobody has a use for it then.
+    function options.on_end(stream, message, code)
+      stream:close()
+      return fn(self, nil, message, code)
+    end
+    options.on_error = options.on_end
+  end
+  return assert(net.open(fd, options))
+end
+
+--- Starts a program; `words` are its own, `defaults` where its input, output and errors go. Returns it, or nil and why not.
+function programs.start(what, options, words, defaults)
+  local list = environment(what, options)
+  local spare, ours = {}, {}
+  local function give_up(message, code)
+    for _, fd in ipairs(spare) do native.close(fd) end
+    for _, fd in pairs(ours) do native.close(fd) end
+    return nil, message, code
+  end
+  local terminal, fds, path, slave = options.terminal, {}, nil, nil
+  local on_output, on_errors = options.on_output, options.on_errors
+  for field, fn in pairs { output = on_output, errors = on_errors } do
+    if terminal and field == "errors" then wrong(what, "on_errors: all that a program writes in its terminal goes to on_output") end
+    if options[field] ~= nil and options[field] ~= "pipe" then
+      wrong(what, "on_%s: it is for what comes through a pipe, not for %s = %s", field, field, describe(options[field]))
+    end
+  end
+  for _, field in ipairs { "input", "output", "errors" } do
+    local value = options[field]
+    if value ~= nil and terminal then wrong(what, "%s: a program with a terminal has that as its %s", field, field) end
+    if value ~= nil and type(value) ~= "string" and not descriptor_of(value) then
+      wrong(what, "%s must be \"pipe\", \"inherit\", \"null\", a path, a stream or a file%s, got %s", field,
+        field == "errors" and ", or \"output\"" or "", describe(value))
+    end
+  end
+  if terminal then
+    for field, value in pairs(terminal) do
+      if field ~= "rows" and field ~= "columns" then wrong(what, "terminal: unknown field '%s' (there are: columns, rows)", tostring(field)) end
+      if math.type(value) ~= "integer" or value < 1 or value > 65535 then wrong(what, "terminal: %s must be an integer from 1 to 65535, got %s", field, tostring(value)) end
+    end
+    local master, name, other = native.terminal(terminal.rows or 24, terminal.columns or 80)
+    if not master then return give_up(name, other) end
+    -- While we have the other side, too, the terminal stays: whoever closes it is not hung up, and may open it again.
+    ours.input, ours.slave, path, slave = master, other, name, other
+    fds = { -1, -1, -1 }
+  else
+    for index, field in ipairs { "input", "output", "errors" } do
+      local default = options["on_" .. field] and "pipe" or defaults[index]
+      local fd, message, code = channel(options, field, default, spare, ours)
+      if not fd then return give_up(message, code) end
+      fds[index] = fd
+    end
+    if fds[3] == -2 then fds[3] = fds[2] end
+  end
+  local pid, pidfd, code = native.start(words, list, options.directory, fds[1], fds[2], fds[3], path, options.detached or false,
+    options.dies_with_host or false)
+  if not pid then return give_up(pidfd, code) end
+  for _, fd in ipairs(spare) do native.close(fd) end
+  local self = setmetatable({ _pid = pid, _made_at = misuse.made_at(), _changed = rl.condition(), _name = options.name or programs.words_of(words), _on_exit = options.on_exit,
+    _on_output = on_output, _on_errors = on_errors, _detached = options.detached, _terminal = terminal and true,
+    _slave = slave and rl.fd_port { fd = slave, owns = true, callback = function() end } }, Program)
+  if terminal then
+    local stream = open_stream(self, ours.input, "terminal", on_output)
+    self.input, self.output = stream, stream
+  else
+    for field, fd in pairs(ours) do self[field] = open_stream(self, fd, field, options["on_" .. field]) end
+  end
+  self._port = rl.fd_port { fd = pidfd, owns = true, name = format("program %s (%d)", self._name, pid),
+    callback = function()
+      if notice_end(self) and self._on_exit then self._on_exit(self, self._how, self._value) end
+    end }
+  rl.current():add(self._port, "common")
+  return self
+end
+
+function Program:wait(timeout)
+  self_of(self, "wait")
+  misuse.optional(timeout, "seconds", "program:wait", 1)
+  local limit = timeout and rl.now() + timeout
+  while not self._how do
+    local left = limit and math.max(0, limit - rl.now())
+    local woken, reason = self._changed:wait(left)
+    if not woken and not self._how then return nil, reason end
+  end
+  return self._how, self._value
+end
+
+function Program:is_running() return not programs.has_ended(self_of(self, "is_running")) end
+function Program:pid() return self_of(self, "pid")._pid end
+function Program:name() return self_of(self, "name")._name end
+
+-- To the whole group. Once the program has been waited for, its number may be another's: then only those of its group that are left
+-- are meant, and the number is theirs for as long as there are any.
+local function send(self, number)
+  if self._how and not native.has_group(self._pid) then return nil, "ESRCH: it has ended (" .. self._name .. ")", "ESRCH" end
+  local fine, message, code = native.signal(-self._pid, number)
+  if fine then return true end
+  return nil, message, code
+end
+
+function Program:signal(name)
+  return send(self_of(self, "signal"), signal_number("program:signal", name, 1))
+end
+
+function Program:stop(grace)
+  self_of(self, "stop")
+  if grace == nil then grace = STOP_GRACE end
+  misuse.argument(grace, "seconds", "program:stop", 1)
+  if self._how then return self._how, self._value end
+  send(self, NUMBERS.TERM)
+  -- One that is stopped would not hear of it.
+  send(self, NUMBERS.CONT)
+  local how, value = self:wait(grace)
+  if how then
+    -- What it has started may be left.
+    send(self, NUMBERS.KILL)
+    return how, value
+  end
+  send(self, NUMBERS.KILL)
+  return self:wait()
+end
+
+function Program:resize(rows, columns)
+  self_of(self, "resize")
+  for index, value in ipairs { rows or false, columns or false } do
+    if math.type(value) ~= "integer" or value < 1 or value > 65535 then
+      raise("program:resize: argument #%d must be an integer from 1 to 65535, got %s", index, value and tostring(value) or "nothing")
+    end
+  end
+  if not self._terminal then raise("program:resize: it has no terminal; start it with terminal = { rows =, columns = }") end
+  return native.resize(self.input:fd(), rows, columns)
+end
+
+-- A <close> cannot wait: it is told to end, and killed if it has not in time; both in the background.
+function Program:__close()
+  if self._how then return end
+  send(self, NUMBERS.TERM)
+  send(self, NUMBERS.CONT)
+  self._killer = rl.after(STOP_GRACE, function() send(self, NUMBERS.KILL) end)
+end
+function Program:__tostring()
+  local state = not self._how and "runs" or self._how == "exit" and "exit " .. self._value or "ended by " .. self._value
+  return format("program %q (%d, %s, %s)", self._name, self._pid, state, self._made_at)
+end
+
+
+return programs

@@ -373,25 +373,3 @@ t.describe("jobs", function()
     t.equal(hourly:name(), "@hourly")
   end)
 end)
-
--- In Berlin the clock goes from 02:00 to 03:00 on 2026-03-29 (01:00 UTC), and from 03:00 to 02:00 on 2026-10-25 (01:00 UTC).
-t.describe("daylight saving", { time_zone = "Europe/Berlin" }, function()
-  t.it("a time that the clock passes over comes when it has", { starts_at = "2026-03-28 12:00:00" }, function()
-    local got = calls_until(2 * 86400, function(fn) return schedule.daily("02:30", fn) end)
-    t.equal(got, { utc "2026-03-29 01:00", utc "2026-03-30 00:30" })
-  end)
-
-  t.it("a time that the clock shows twice comes once", { starts_at = "2026-10-24 12:00:00" }, function()
-    local got = calls_until(2 * 86400, function(fn) return schedule.daily("02:30", fn) end)
-    t.equal(got, { utc "2026-10-25 00:30", utc "2026-10-26 01:30" })
-  end)
-
-  t.it("what comes every hour comes every real hour", { starts_at = "2026-10-24 22:30:00" }, function()
-    local got = calls_until(6 * 3600, function(fn) return schedule.cron("0 * * * *", fn) end)
-    local expected = {}
-    for i = 1, 6 do expected[i] = utc "2026-10-24 22:00" + i * 3600 end
-    t.equal(got, expected)
-    got = calls_until(3600, function(fn) return schedule.cron("*/20 * * * *", fn) end)
-    t.equal(#got, 3)
-  end)
-end)

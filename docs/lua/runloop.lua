@@ -273,7 +273,8 @@ local Timer = {}
 function rl.timer(options) end
 
 ---Calls a function once, after some seconds; never earlier. Its tolerance is a tenth of that, at most 1 ms: timers that are
----due close together share a wake-up, one that is alone is on time. `set_tolerance(0)`, or `rl.timer`, for none.
+---due close together share a wake-up, one that is alone is on time. `set_tolerance(0)`, or `rl.timer`, for none. As every callback,
+---`fn` gets its object first: `rl.after(1, os.exit)` would be `os.exit(timer)`; write `function() os.exit() end`.
 ---@param seconds number
 ---@param fn fun(timer: runloop.Timer, ...: any)
 ---@param ... any further arguments for `fn`
@@ -294,6 +295,7 @@ function rl.every(seconds, fn, ...) end
 ---@field keeps_alive? boolean false: the loop fires it, and does not stay for it
 ---@field order? integer
 ---@field tolerance? number seconds that it may be late, so that the loop sleeps less often
+---@field when_set? boolean it is also called, instead, as soon as somebody has set the wall clock: for what has to be planned anew then
 
 ---Calls a function once, at a moment of the wall clock: right after the clock is set, after the machine has slept, and in virtual time.
 ---A moment that is past comes at once. The timer is one like all others; `set_fire_date` has it stand for the moment that the date is
@@ -937,7 +939,7 @@ function rl.on_shutdown(fn, options) end
 ---@param reason? any
 function rl.shutdown(reason) end
 
----The directory of the script, from the root; nil without one. For what lies beside it.
+---The directory of the script, from the root, in a test that of the test file; nil without one. For what lies beside it.
 ---@return string? path
 function rl.script_directory() end
 

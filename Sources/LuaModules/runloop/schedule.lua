@@ -210,7 +210,9 @@ function arm(job, after)
     job._valid = false
     return
   end
-  job._timer = rl.at(job._next, function() due(job) end, { name = job._name, modes = job._modes, keeps_alive = job._keeps_alive })
+  job._timer = rl.at(job._next, function() due(job) end, { name = job._name, modes = job._modes, keeps_alive = job._keeps_alive,
+    -- Put back, it may have to come sooner than it seemed.
+    when_set = true })
 end
 
 function Job:invalidate()

@@ -18,7 +18,11 @@ function timing.at(time, fn, options)
     if not fine then raise("rl.at: argument #1: " .. tostring(seconds):gsub("^[^:]*:%d+: ", "")) end
     time = seconds
   end
-  return make_timer(fn, options, time)
+  if type(options) ~= "table" or options.when_set == nil then return make_timer(fn, options, time) end
+  if type(options.when_set) ~= "boolean" then raise("rl.at: field 'when_set' must be a boolean, got %s", describe(options.when_set)) end
+  local others = {}
+  for name, value in next, options do if name ~= "when_set" then others[name] = value end end
+  return make_timer(fn, others, time, options.when_set)
 end
 
 -- What answers a burst of calls with one ----------------------------------------------------------------------------------

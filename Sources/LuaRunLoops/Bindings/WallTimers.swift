@@ -9,13 +9,16 @@ final class WallTimers: LuaTimers {
     private var port: RunLoop.WallClockPort?
 
     fileprivate static let moment = TimerBinding.Value.name.number + 1
+    /// Whether it is also called as soon as the clock has been set.
+    fileprivate static let looksAnew = moment + 1
 
     private enum Option: Int, Field {
         case name, modes, keepsAlive, order, tolerance
         static let names: [StaticString] = ["name", "modes", "keeps_alive", "order", "tolerance"]
     }
 
-    /// (function, options or nil, moment), in this order because the last is kept; the new object is argument 1.
+    /// (function, options or nil, moment, whether it looks anew), in this order because the last two are kept; the new object is
+    /// argument 1.
     static func make(_ call: Call) throws(Misuse) -> Int32 {
         let box = call.receiver
         let host = call.luaHost
@@ -92,6 +95,7 @@ final class WallTimers: LuaTimers {
     private func adjust() {
         host._withUnsafeGuaranteedRef { host in
             for node in host.loop.allTimers where host.isWallTimer(node) {
+                if host.looksAnew(node) { host.setMoment(of: node, host.wallClock) }
                 if let time = host.moment(of: node) { node.setFireDate(host.date(of: time)) }
             }
         }
@@ -113,6 +117,20 @@ extension LuaHost {
         push(stack, slot: UInt32(node.pointee.context))
         defer { stack.pop() }
         return stack.moment(ofTimer: -1)
+    }
+
+    fileprivate func setMoment(of node: UnsafeMutablePointer<RunLoop.TimerNode>, _ time: Double) {
+        push(stack, slot: UInt32(node.pointee.context))
+        defer { stack.pop() }
+        stack.push(time)
+        stack.setUserValue(WallTimers.moment, of: -2)
+    }
+
+    fileprivate func looksAnew(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Bool {
+        push(stack, slot: UInt32(node.pointee.context))
+        stack.pushUserValue(WallTimers.looksAnew, of: -1)
+        defer { stack.pop(2) }
+        return stack.boolean(-1)
     }
 
     /// What a timer tells of itself: `at 2026-03-29 02:30:00`, by the local clock.

@@ -153,6 +153,11 @@ static int os_exit(lua_State *L) {
   int status;
   if (lua_isboolean(L, 1)) {
     status = lua_toboolean(L, 1) ? 0 : 1;
+  } else if (lua_type(L, 1) == LUA_TUSERDATA) {
+    // As in rl.after(1, os.exit).
+    const char *name = luaL_getmetafield(L, 1, "__name") == LUA_TSTRING ? lua_tostring(L, -1) : "userdata";
+    return luaL_error(L, "os.exit: argument #1 must be true, false or an integer, got a %s: callbacks are called with their object, "
+                      "so write function() os.exit() end", name);
   } else {
     lua_Integer code = luaL_optinteger(L, 1, 0);
     status = code > 255 || (code < 0 && (code & 255) == 0) ? 255 : (int)(code & 255);

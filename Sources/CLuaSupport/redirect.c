@@ -18,13 +18,20 @@ static FILE *sink_stream, *empty_input;
 static pthread_t redirected_thread;
 static cl_sink *sink;
 static luaL_Stream *streams[2];
+static void (*_Atomic threads_listener)(const void *bytes, size_t length);
+
+void cl_listen_to_threads(void (*listener)(const void *bytes, size_t length)) { threads_listener = listener; }
 
 static ssize_t write_sink(void *cookie, const char *bytes, size_t length) {
   (void)cookie;
   cl_sink *current = sink;
   FILE *own = own_output;
-  if (own && current && pthread_equal(pthread_self(), redirected_thread) && current->write(current->context, bytes, length))
+  if (own && !pthread_equal(pthread_self(), redirected_thread)) {
+    void (*listener)(const void *, size_t) = threads_listener;
+    if (listener) listener(bytes, length);
+  } else if (own && current && current->write(current->context, bytes, length)) {
     return (ssize_t)length;
+  }
   if (!own) own = stdout;
   if (own == sink_stream) return 0;
   fwrite(bytes, 1, length, own);

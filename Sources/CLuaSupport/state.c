@@ -26,6 +26,8 @@ static int is_control(lua_State *L, const char *message, int to_be_continued) {
   return 1;
 }
 
+int cl_warns(cl_host *host) { return host->warns; }
+
 static void warn_off(void *data, const char *message, int to_be_continued) { is_control(data, message, to_be_continued); }
 
 static void warn_continued(void *data, const char *message, int to_be_continued) {

@@ -84,6 +84,13 @@ extension LineEditor {
         shownHint = (buffer.revision, hint(buffer.string).map { Array($0.unicodeScalars) } ?? [])
     }
 
+    /// What `hint` could not say at once: it is shown, if the text is still that.
+    public func show(hint: String, for text: String) {
+        guard phase == .editing, buffer.string == text else { return }
+        shownHint = (buffer.revision, Array(hint.unicodeScalars))
+        refresh()
+    }
+
     /// What is shown behind the text.
     var afterword: [Unicode.Scalar] {
         let rest = suggestion

@@ -44,6 +44,9 @@ extension Interpreter {
         return cl_push_arguments(main) == LUA_OK ? stack.top - top : nil
     }
 
+    /// Whether warnings are told.
+    public final var warns: Bool { cl_warns(host) != 0 }
+
     public final func setWarnings(on: Bool) { lua_warning(main, on ? "@on" : "@off", 0) }
 
     /// "Lua 5.4.4".

@@ -25,6 +25,11 @@ public final class Sink {
 
     public var place: Place { Place(record: record) }
 
+    /// What other threads print while this one's output is redirected is printed as ever, and told to `listener`, on their threads.
+    public static func listenToThreads(_ listener: (@convention(c) (UnsafeRawPointer?, Int) -> Void)?) {
+        cl_listen_to_threads(listener)
+    }
+
     /// What is printed goes there, and reading finds the end of input. Returns where it went before.
     public static func redirect(to place: Place) -> Place { Place(record: cl_redirect(place.record)) }
 }

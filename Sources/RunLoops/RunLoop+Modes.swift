@@ -73,6 +73,9 @@ extension RunLoop {
         }
     }
 
+    /// Whether a run in the mode would return at once, as there is nothing that it could wait for.
+    public func isEmpty(in mode: Mode) -> Bool { existingState(of: mode).map { isEmpty($0) } ?? true }
+
     /// Whether nothing can happen in the mode. Observers do not count; requests that would run in it do.
     func isEmpty(_ mode: ModeState) -> Bool {
         if mode.holdsItems { return false }

@@ -25,9 +25,15 @@ enum Program {
         [.noTesting, .attach, .json, .http, .net, .trace] + SystemBatteries.all
     }
 
+    /// As messages begin with it: the last part of how it was called, as by a link called lua.
+    nonisolated(unsafe) private(set) static var name = "rlhost"
+
     static func main() {
         Descriptor.keepStandardOnes()
-        exit(run(Arguments.all { ProcessText.text($0) }))
+        let arguments = Arguments.all { ProcessText.text($0) }
+        // Set once, before anything else runs.
+        if let last = arguments.first?.split(separator: "/").last, !last.isEmpty { name = String(last) }
+        exit(run(arguments))
     }
 
     /// - Parameter arguments: see `String.init(anyBytes:)`; the program's name first.
@@ -75,6 +81,6 @@ enum Program {
 
     /// Tells the user, as lua does.
     static func report(_ message: String, ends: Bool = true) {
-        Output.write("rlhost: \(message)\(ends ? "\n" : "")", to: 2)
+        Output.write("\(name): \(message)\(ends ? "\n" : "")", to: 2)
     }
 }

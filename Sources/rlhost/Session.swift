@@ -141,7 +141,10 @@ final class Session {
             return provideGlobal(for: text) ?? complete(.text(text, name: Self.chunkName))
         case .print(let text):
             // By itself first: text with unbalanced parentheses is no expression.
-            if let message = host.load(.text("return \(text)\n", name: Self.chunkName)) { return fail(message) }
+            // Without the line's end, which a comment needs, the message has the right line.
+            if let message = host.load(.text("return \(text)\n", name: Self.chunkName)) {
+                return fail(host.load(.text("return \(text)", name: Self.chunkName)) ?? message)
+            }
             host.dropChunk()
             return provideGlobal(for: text) ?? complete(.text("print(\(text)\n)", name: Self.chunkName))
         case .require(let name, let global):
@@ -205,6 +208,8 @@ final class Session {
     private func runMainLoop() -> Int32? {
         host.isInLastRun = true
         var result = host.loop.run()
+        // What observers of its exit have added is the program's, too.
+        while result == .finished, ending == nil, !host.loop.isEmpty(in: .default) { result = host.loop.run() }
         if let status = ending { return status }
         if host.isShuttingDown {
             // A signal that came as the loop ran dry.

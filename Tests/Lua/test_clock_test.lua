@@ -97,6 +97,26 @@ t.describe("descriptors of this process", function()
 end)
 
 t.describe("advance and settle", function()
+  t.it("with quiet, real answers come before the time-outs that they are in time for", function()
+    local server <close> = t.spawn { "sh", "-c", "while read line; do sleep 0.05; echo answer $line; done" }
+    local seen = {}
+    for i = 1, 3 do
+      local late = rl.after(30, function() seen[#seen + 1] = "time-out" end)
+      rl.task(function()
+        server:write(i .. "\n")
+        seen[#seen + 1] = server:wait_for("answer (%d)\n", { within = 1000 })
+        late:invalidate()
+      end)
+      rl.clock:advance(60, { quiet = 0.5 })
+    end
+    t.equal(seen, { "1", "2", "3" })
+    t.truthy(rl.now() >= 180 and rl.now() < 180.1, rl.now())
+    for text, options in pairs { ["option 'quiet' must be a number of seconds, more than 0, got 0"] = { quiet = 0 },
+      ["unknown option 'calm' %(there is: quiet%)"] = { calm = 1 }, ["argument #2 must be a table"] = 5 } do
+      t.error(function() rl.clock:advance(1, options) end, text)
+    end
+  end)
+
   t.it("wait for sources", function()
     local n = 0
     local s = rl.source { perform = function(s) for _ in s:commands() do n = n + 1 end end }

@@ -354,7 +354,8 @@ local Clock = {}
 ---Lets so many seconds pass, and returns when all that was due by then has happened, with all that this has brought about in
 ---any thread: see `settle`. The clock jumps even though it is held or something real is outstanding.
 ---@param seconds number
-function Clock:advance(seconds) end
+---@param options? { quiet: number? } `quiet`: it jumps when nothing has come from outside for so many seconds, which are real ones while something may come. So a server's answer that takes less comes before a time-out
+function Clock:advance(seconds, options) end
 
 ---Lets everything happen that can happen at this moment: returns when in all threads only the passing of time, or the world
 ---outside, can bring more.

@@ -298,6 +298,9 @@ int cl_push_module_text(lua_State *L, const char *name);
 /// Adds to this thread's count of objects, for tests; returns the count.
 int cl_live_objects(int change);
 
+/// Whether warnings are on.
+int cl_warns(cl_host *host);
+
 /// The error number with which `print` could not write what it was given, the last time; 0: it always could. From any thread.
 int cl_print_error(void);
 _Noreturn void cl_exit(int status);
@@ -379,6 +382,8 @@ int cl_open_redirection(cl_host *host, uint32_t slots[2]);
 void cl_close_redirection(cl_host *host, const uint32_t slots[2]);
 /// What is printed goes to the sink, and reading finds the end of input; NULL: as ever. Returns the sink before.
 cl_sink *cl_redirect(cl_sink *sink);
+/// What other threads print while the output is redirected is told to `listener`, on their threads; NULL: to nobody.
+void cl_listen_to_threads(void (*listener)(const void *bytes, size_t length));
 
 // Constants that Swift does not import.
 static const int cl_registry = LUA_REGISTRYINDEX;

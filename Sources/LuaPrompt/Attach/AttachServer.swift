@@ -13,7 +13,22 @@ final class AttachServer {
     private var sessions: [Int: AttachSession] = [:]
     private var again: RunLoop.Timer?
     private let redirection: Redirection
-    private var followers: [Int: AttachClient] = [:]
+    private var followers: [Int: AttachClient] = [:] {
+        didSet {
+            let outboxes = followers.values.map(\.outbox)
+            Self.listeners.withLock { $0 = outboxes }
+            // All the process's: there is one prompt's server in it.
+            Sink.listenToThreads(
+                outboxes.isEmpty
+                    ? nil
+                    : { bytes, count in
+                        let bytes = UnsafeRawBufferPointer(start: bytes, count: count)
+                        for outbox in AttachServer.listeners.withLock({ $0 }) { outbox.append(.output, bytes) }
+                    })
+        }
+    }
+    /// The same for other threads.
+    private static let listeners = Lock<[AttachOutbox]>([])
     /// Where what is printed went before somebody followed it.
     private var before: Sink.Place?
     private lazy var sink = Sink { [unowned self] in passOn($0) }
@@ -113,6 +128,7 @@ final class AttachServer {
             _ = Unmanaged.passRetained(session)
         }
         sessions = [:]
+        followers = [:]
         host.close(redirection)
     }
 }

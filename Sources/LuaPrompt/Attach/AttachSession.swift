@@ -45,6 +45,7 @@ final class AttachSession {
             switch parts.first {
             case "help" where parts.count == 2: return script.help(parts[1])
             case "reload" where parts.count == 2: return script.reload(parts[1])
+            case "hint" where parts.count == 2: return script.hint(parts[1]) ?? ""
             default: return "?"
             }
         case .hello, .next, .enter, .interrupt, .whereabouts, .interruptCallback, .activity: return ""

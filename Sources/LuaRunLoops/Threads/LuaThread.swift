@@ -39,6 +39,7 @@ package final class LuaThread: Sendable {
         let path: String
         let nativePath: String
         let ignoresEnvironment: Bool
+        let warns: Bool
         let batteries: @Sendable () -> [Battery]
         /// Where errors go that nobody in the thread handles.
         let report: @Sendable (Failure) -> Void
@@ -192,6 +193,7 @@ package final class LuaThread: Sendable {
             return .failure(nil, Failure(message))
         }
         host.setPaths(start.path, start.nativePath)
+        if start.warns { host.turnWarningsOn() }
         if let message = start.world.prepare(host) ?? host.requireRunloop() {
             return .failure(nil, Failure(message))
         }
@@ -239,7 +241,7 @@ package final class LuaThread: Sendable {
         // As a script's: what it has put into its loop is served until nothing is left.
         if case .results? = result.withLock({ $0 }), !isCancelled, !host.threads.wasStopped {
             host.isInLastRun = true
-            _ = host.loop.run()
+            while host.loop.run() == .finished, !isCancelled, !host.loop.isEmpty(in: .default) {}
         }
         return result.withLock { $0 } ?? .failure(nil, Failure("it ended without a result"))
     }

@@ -35,7 +35,7 @@ enum ThreadBinding {
             try thread.begin(
                 .init(
                     function: function, path: call.string(3) ?? "", nativePath: call.string(4) ?? "",
-                    ignoresEnvironment: host.ignoresEnvironment, batteries: host.batteries,
+                    ignoresEnvironment: host.ignoresEnvironment, warns: host.warns, batteries: host.batteries,
                     report: host.reportFromThreads(), world: threads.world))
         } catch {
             return call.fail(error)

@@ -113,6 +113,21 @@ final class AttachConnection {
         watchForPatience()
     }
 
+    /// The same for what nobody waits for.
+    func glance(_ text: String, _ answered: @escaping (String) -> Void) {
+        guard !isLost else { return }
+        let conversation = remote.request(Attach.Request.ask.rawValue, ProcessText.withBytes(of: text) { Array($0) })
+        let settle: (Result<[UInt8], RunLoop.RemotePort.Failure>) -> Void = { result in
+            if case .success(let bytes) = result { answered(String(decoding: bytes, as: UTF8.self)) }
+        }
+        // Not inside the call: whoever asks is about to draw.
+        if let result = conversation.result {
+            loop.perform { settle(result) }
+        } else {
+            conversation.completion = settle
+        }
+    }
+
     /// The answer to the last question is not wanted any more.
     func withdraw() {
         lastQuestion += 1

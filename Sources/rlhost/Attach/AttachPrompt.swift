@@ -130,8 +130,14 @@ final class AttachPrompt: PromptOwner {
         grammar?.isIncomplete(text) ?? false
     }
 
-    /// To ask another process behind each key would take too long.
-    func hint(_ before: String) -> String? { nil }
+    /// The process may be busy: its answer is shown when it comes, unless something else was typed meanwhile.
+    func hint(_ before: String) -> String? {
+        connection.glance("hint \(before)") { [weak self] answer in
+            guard let self, !answer.isEmpty, answer != "?" else { return }
+            prompt.display?.edit { $0.show(hint: answer, for: before) }
+        }
+        return nil
+    }
 
     func candidates(_ before: String) -> LineEditor.Completion {
         var lines = (connection.question(.complete, before, seconds: 0.25) ?? "").split(separator: "\n").map(

@@ -32,6 +32,7 @@ extension TestCommand {
                 return "cannot create state: not enough memory"
             }
             world.adopt(host)
+            LuaHost.script = fields.first
             defer { host.close() }
             if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) { return message }
             // What comes before the file, as texts of Lua: LUA_INIT, -l, -e.

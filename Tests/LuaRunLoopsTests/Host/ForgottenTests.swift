@@ -50,6 +50,46 @@ import Testing
         #expect(run.status == 0)
     }
 
+    @Test("also in threads that begin when warnings are on")
+    func threads() throws {
+        let script = """
+            local rl = require "runloop"
+            local function forget() require "runloop".timer { delay = 1, callback = print } collectgarbage() warn "own" end
+            rl.thread(forget):join()
+            warn "@off"
+            rl.thread(forget):join()
+            """
+        let run = try Binary.run(["-W", "-"], input: script)
+        #expect(
+            run.errors
+                == "Lua warning: timer made at stdin:2 was collected and had never been in a loop\nLua warning: own\n",
+            "\(run)")
+        #expect(try Binary.run(["-"], input: script).errors.isEmpty)
+    }
+
+    @Test("what observers of the last exit add is served, on the main thread and on others")
+    func added() throws {
+        let script = """
+            local rl = require "runloop"
+            local function work(name)
+              local rl = require "runloop"
+              local rounds = 0
+              rl.observe({ "exit" }, function()
+                rounds = rounds + 1
+                if rounds < 3 then rl.after(0, print, name, rounds) end
+              end)
+              rl.after(0, print, name, "first")
+            end
+            local thread = rl.thread(work, "thread")
+            thread:join()
+            work "main"
+            """
+        let run = try Binary.run(
+            ["-"], input: script.replacing("print, name", with: "function(_, ...) print(...) end, name"))
+        let lines = ["thread", "main"].flatMap { name in ["first", "1", "2"].map { "\(name)\t\($0)\n" } }
+        #expect(run.output == lines.joined() && run.errors.isEmpty && run.status == 0, "\(run)")
+    }
+
     @Test("an observer of the program's last exit that waits is told that nobody would go on with it")
     func waits() throws {
         let script = """

@@ -33,6 +33,44 @@ struct AttachFollowTests {
         #expect(!target.process.errorText.contains("rror"), "\(target.process.errorText)")
     }
 
+    @Test("other threads' prints are followed as well")
+    func threads() throws {
+        let target = try AttachedProcess(
+            ["--attach"],
+            """
+            local rl = require "runloop"
+            rl.thread(function()
+              local rl = require "runloop"
+              local n = 0
+              rl.every(0.02, function() n = n + 1 print("thread", n) end)
+              rl.run()
+            end)
+            rl.every(1000, print)
+            print "ready" io.flush()
+            """)
+        let client = try target.start("--follow")
+        #expect(client.waitForOutput("thread\t"))
+        client.signal(SIGINT)
+        #expect(client.finish().status == 130)
+        #expect(target.process.waitForOutput("thread\t"))
+        // And nobody is told any more.
+        #expect(try target.value("1 + 1") == "2")
+    }
+
+    @Test("the prompt hints at what a call takes, as the process knows it")
+    func hints() throws {
+        let target = try AttachedProcess(
+            ["--attach"], "function own(first, second) end " + Self.script.replacing("print(\"tick\", n)", with: ""))
+        let session = try target.prompt(environment: ["NO_COLOR": ""])
+        try session.until("the prompt") { ($0.text.last ?? "").contains("> |") }
+        try session.type("own(")
+        try session.until("the hint") { ($0.text.last ?? "").hasSuffix("> own(|first, second)") }
+        try session.type("1, ")
+        try session.until("the rest of it") { ($0.text.last ?? "").hasSuffix("> own(1, |second)") }
+        try session.type("2)")
+        try session.until("no hint") { ($0.text.last ?? "").hasSuffix("> own(1, 2)|") }
+    }
+
     @Test("at the prompt it begins and ends, above what is typed")
     func prompt() throws {
         let target = try AttachedProcess(["--attach"], Self.script)

@@ -54,10 +54,11 @@ final class AttachedProcess {
     }
 
     /// A prompt in it, in a pseudo-terminal.
-    func prompt(columns: Int = 80, rows: Int = 24) throws -> PromptSession {
+    func prompt(columns: Int = 80, rows: Int = 24, environment: [String: String] = [:]) throws -> PromptSession {
         try PromptSession(
             ["attach", "\(pid)"], columns: columns, rows: rows,
-            environment: ["XDG_RUNTIME_DIR": folder.url.path, "RLHOST_HISTORY": "\(folder.url.path)/history"])
+            environment: ["XDG_RUNTIME_DIR": folder.url.path, "RLHOST_HISTORY": "\(folder.url.path)/history"]
+                .merging(environment) { $1 })
     }
 
     /// What `code` gives, as text.

@@ -28,6 +28,27 @@ struct CommandLineEndTests {
         #expect(try Binary.run(["-e", "os.exit(\(number) // 1 | 0)"]).status == 255)
     }
 
+    @Test("os.exit as a callback itself is told that it gets a timer")
+    func exitAsCallback() throws {
+        let run = try Binary.run(["-e", "rl.after(0, os.exit)"])
+        #expect(
+            run.status == 1
+                && run.errors.hasPrefix(
+                    "rlhost: os.exit: argument #1 must be true, false or an integer, got a timer: callbacks are called with their "
+                        + "object, so write function() os.exit() end\n"),
+            "\(run)")
+    }
+
+    @Test("messages begin with the name that it was called by")
+    func ownName() throws {
+        for (name, word) in [("lua", "lua"), ("/opt/bin/lua5.4", "lua5.4"), ("", "rlhost"), ("/", "rlhost")] {
+            let run = try Binary.run(["-e", "error('no', 0)"], name: name)
+            #expect(run.errors.hasPrefix("\(word): no\n"), "\(run)")
+        }
+        #expect(try Binary.run(["-p", "1+"]).errors == "rlhost: (command line):1: unexpected symbol near <eof>\n")
+        #expect(try Binary.run(["-p", "1 -- one"]).output == "1\n")
+    }
+
     @Test("os.exit in a coroutine, a callback and a nested run closes what the main chunk has left open")
     func deepExit() throws {
         let open = "local k <close> = setmetatable({}, {__close = function() print 'closed' end}) "

@@ -94,6 +94,20 @@ import Testing
         }
     }
 
+    @Test("two reports of one format are alike") func twoReports() throws {
+        let files = [
+            "a_test.lua": "t.it('a', print) t.it('b', function() print 'x' error 'no' end)",
+            "b_test.lua": "error 'broken'",
+        ]
+        let reports = ["--report", "junit=1.xml", "--report", "junit=2.xml", "--format", "junit"]
+        let run = try Fixture.run(files, reports) { directory in
+            let one = try String(contentsOfFile: directory + "/1.xml", encoding: .utf8)
+            #expect(try one == String(contentsOfFile: directory + "/2.xml", encoding: .utf8))
+            #expect(one.components(separatedBy: "<testcase ").count == 4, "\(one)")
+        }
+        #expect(run.output.components(separatedBy: "<testcase ").count == 4, "\(run.output)")
+    }
+
     @Test("a report of coverage that cannot be written fails") func aReportOfCoverage() throws {
         let run = try Fixture.run(["a_test.lua": "t.it('x', print)"], ["--coverage=/nope/x"])
         #expect(run.errors.hasPrefix("rlhost: test: cannot write the coverage: /nope/x") && run.status == 1)

@@ -27,6 +27,30 @@ import Testing
         #expect(run.output.contains("4 passed, 2 failed"), "\(run.output)")
     }
 
+    @Test("the script's directory is the test file's, and paths are whole") func theScriptsDirectory() throws {
+        let name = "a/directory/with/a/name/that/is/longer/than/sixty/characters/altogether/x_test.lua"
+        let run = try Fixture.run([
+            "sub/a_test.lua": """
+            t.it('knows it', function()
+              t.truthy(rl.script_directory():find('/sub$'))
+              t.equal({ rl.thread(function() return require 'runloop'.script_directory() end):join() }, { true, rl.script_directory() })
+            end)
+            """,
+            name: "t.it('leaks', function() rl.every(5, print) end)",
+        ])
+        #expect(run.output.contains("timer (every 5 s, made at \(name):1)"), "\(run.output)")
+        #expect(run.output.contains("ok    knows it"), "\(run.output)")
+    }
+
+    @Test("a timer that is due again and again is named, and nothing else") func dueAgain() throws {
+        let run = try Fixture.run([
+            "a_test.lua":
+                "t.it('e', { timeout = 0.5 }, function() local function again() rl.after(0, again) end again() rl.sleep(1) end)"
+        ])
+        #expect(run.output.contains("something is due again and again"), "\(run.output)")
+        #expect(!run.output.contains("the clock was read again and again"), "\(run.output)")
+    }
+
     @Test("threads of the host's own are no leak, and a pool's are") func threadsOfTheHost() throws {
         let run = try Fixture.run([
             "a_test.lua": """

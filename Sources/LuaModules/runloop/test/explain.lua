@@ -212,6 +212,8 @@ local function failure_of(value, frames)
   end
   local text = whole(text_of(value))
   local where, rest = text:match "^([^\n:]+:%d+): (.*)$"
+  -- A text that was raised again, as by assert(thread:join()).
+  if where and rest:sub(1, #where + 2) == where .. ": " then rest = rest:sub(#where + 3) end
   if not where then where, rest = frames[1] and frames[1]:match "^([^:]+:%d+):", text end
   return { kind = "error", message = rest, where = where,
     frames = (#frames > 1 or rest == explain.TOO_LONG or rest == explain.STUCK) and frames or nil }
@@ -256,6 +258,7 @@ function explain.waits()
     for j = 1, #frames do lines[#lines + 1] = "  " .. frames[j] end
   end
   for _, thread in pairs(system.threads()) do lines[#lines + 1] = thread .. " still runs" end
+  for i = 1, #lines do lines[i] = whole(lines[i]) end
   return lines
 end
 

@@ -15,7 +15,8 @@ local function escape(text, keeps_lines)
   return (gsub(text, '[&<>"\n]', function(c) return c == "\n" and keeps_lines and c or ENTITIES[c] end))
 end
 
-function Junit:begin_file(file) file.cases, file.printed = {}, {} end
+-- Each report has its own.
+function Junit:begin_file() self.cases, self.printed = {}, {} end
 
 local function failure_text(failures)
   local lines = {}
@@ -44,14 +45,14 @@ function Junit:test(file, number, outcome)
     case = case .. format('>\n      <failure type="%s" message="%s">%s</failure>\n    </testcase>\n', first.kind,
       escape((first.where and first.where .. ": " or "") .. first.message), failure_text(outcome.failures))
   end
-  file.cases[#file.cases + 1] = case
+  self.cases[#self.cases + 1] = case
 end
 
-function Junit:output(file, text) file.printed[#file.printed + 1] = text end
+function Junit:output(_, text) self.printed[#self.printed + 1] = text end
 
 function Junit:file_failed(file, failure, title)
   if not title or title == "" then title = file.path end
-  file.cases[#file.cases + 1] = format(
+  self.cases[#self.cases + 1] = format(
     '    <testcase name="%s" classname="%s" file="%s" time="0">\n      <error type="%s" message="%s">%s</error>\n'
     .. "    </testcase>\n", escape(title), escape(file.path), escape(file.path), failure.kind, escape(failure.message),
     failure_text { failure })
@@ -59,9 +60,9 @@ end
 
 function Junit:end_file(file)
   local suite = format('  <testsuite name="%s" tests="%d" failures="%d" errors="%d" skipped="%d" time="%.6f">\n%s',
-    escape(file.path), #file.cases, file.failed, file.broken or 0, file.skipped, file.time, concat(file.cases))
-  if #file.printed > 0 then
-    suite = suite .. format("    <system-out>%s</system-out>\n", escape(concat(file.printed), true))
+    escape(file.path), #self.cases, file.failed, file.broken or 0, file.skipped, file.time, concat(self.cases))
+  if #self.printed > 0 then
+    suite = suite .. format("    <system-out>%s</system-out>\n", escape(concat(self.printed), true))
   end
   self.suites[#self.suites + 1] = suite .. "  </testsuite>\n"
 end

@@ -151,6 +151,7 @@ function leaks.find(current, pids)
       found[#found + 1] = format("observer of notification \"%s\" (made at %s)", entry.observer:name(), entry.where or "?")
     end
   end
+  for i = 1, #found do found[i] = explain.whole(found[i]) end
   return found
 end
 

@@ -3,7 +3,7 @@
 local rl = require "runloop"
 local system = ...
 
-local type, setmetatable, format = type, setmetatable, string.format
+local type, setmetatable, format, pairs, tostring, math = type, setmetatable, string.format, pairs, tostring, math
 
 --- Gives `rl` its clock.
 return function(_, core)
@@ -20,15 +20,36 @@ local function clock_of(self, name)
   if core.current and core.current.real_time then misuse(name .. ": this test runs in real time") end
 end
 
+-- How much has come from outside of the loop: what its ports and sources were called for.
+local function arrivals()
+  local calls = rl.current():stats().callbacks
+  return calls.port + calls.source
+end
+
 --- Lets so many seconds pass for everything, and returns when all that was due by then has happened. The clock jumps
---- even though it is held, or a descriptor is waited for.
-function Clock:advance(seconds)
+--- even though it is held, or a descriptor is waited for. `quiet`: not before nothing real has come for so many seconds.
+function Clock:advance(seconds, options)
   clock_of(self, "rl.clock:advance")
   if type(seconds) ~= "number" or not (seconds >= 0) then
     misuse("rl.clock:advance: argument #1 must be a number of seconds, 0 or more, got " .. describe_value(seconds))
   end
-  system.allow_jump(rl.now() + seconds)
-  rl.sleep(seconds)
+  if options ~= nil and type(options) ~= "table" then
+    misuse("rl.clock:advance: argument #2 must be a table like {quiet = 0.1}, got " .. describe_value(options))
+  end
+  for field, value in pairs(options or {}) do
+    if field ~= "quiet" then misuse(format("rl.clock:advance: unknown option '%s' (there is: quiet)", tostring(field))) end
+    if type(value) ~= "number" or not (value > 0) then
+      misuse("rl.clock:advance: option 'quiet' must be a number of seconds, more than 0, got " .. describe_value(value))
+    end
+  end
+  local date, quiet = rl.now() + seconds, options and options.quiet
+  while quiet and rl.now() < date do
+    local before = arrivals()
+    rl.sleep(math.min(quiet, date - rl.now()))
+    if arrivals() == before then break end
+  end
+  system.allow_jump(date)
+  rl.sleep(math.max(0, date - rl.now()))
   system.settle()
 end
 

@@ -39,6 +39,9 @@ static const char http_log_lua[] = {
 static const char http_multipart_lua[] = {
 #embed "runloop/http/multipart.lua"
 };
+static const char http_recording_lua[] = {
+#embed "runloop/http/recording.lua"
+};
 static const char http_routes_lua[] = {
 #embed "runloop/http/routes.lua"
 };
@@ -281,6 +284,7 @@ static const lua_module modules[] = {
     MODULE("runloop.http.incoming", http_incoming_lua),
     MODULE("runloop.http.log", http_log_lua),
     MODULE("runloop.http.multipart", http_multipart_lua),
+    MODULE("runloop.http.recording", http_recording_lua),
     MODULE("runloop.http.routes", http_routes_lua),
     MODULE("runloop.http.server", http_server_lua),
     MODULE("runloop.http.websocket", http_websocket_lua),

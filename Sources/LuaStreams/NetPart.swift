@@ -57,7 +57,16 @@ final class NetPart: HostPart {
             entry.detail = socket.address
         default: return
         }
-        if let box = Box(bitPattern: item.context) { entry.site = host.site(box.site) }
+        entry.site = place(of: item)
+    }
+
+    /// A connection that was accepted is its listener's, until the script has it.
+    override func place(of item: RunLoop.Item) -> String? {
+        guard item is Streams.Stream || item is Listener || item is Datagram else { return nil }
+        let box =
+            Box(bitPattern: item.context)
+            ?? (item as? Streams.Stream)?.listener.flatMap { Box(bitPattern: $0.context) }
+        return box.flatMap { host.site($0.site) }
     }
 }
 

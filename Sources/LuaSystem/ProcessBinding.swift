@@ -2,6 +2,7 @@ internal import Glibc
 internal import Linux
 internal import Lua
 internal import LuaRunLoops
+internal import RunLoops
 
 /// What `runloop.process`, which is written in Lua, needs of the system. Its arguments are checked there as far as words go; here
 /// as far as safety does.
@@ -32,6 +33,23 @@ enum ProcessBinding {
         var owner: Int { Int(bitPattern: ObjectIdentifier(self)) }
         override func willClose() { Program.endAll(of: owner) }
         override func reset() { Program.endAll(of: owner) }
+
+        /// What recordings know of those that run: by the process's number.
+        private var recorded: [Int32: (number: UInt32, label: UInt32)] = [:]
+
+        func began(_ process: Int32, _ words: [[UInt8]], at site: UInt32) {
+            guard host.loop.isRecording else { return }
+            let text = String(decoding: Array(words.joined(separator: [0x20] as [UInt8])).prefix(60), as: UTF8.self)
+            let title = RunLoop.Recorder.Title("program", name: text, place: host.site(site) ?? "")
+            let label = RunLoop.Recorder.label(title, isForeign: true)
+            recorded[process] = (host.loop.noteBeginning(label), label)
+        }
+
+        /// - Parameter status: as a shell tells it: 128 and the number of the signal that has ended it.
+        func ended(_ process: Int32, status: Int32) {
+            guard let (number, label) = recorded.removeValue(forKey: process) else { return }
+            host.loop.noteEnd(number, label, result: Int(status), failed: status != 0)
+        }
     }
 
     /// An array of strings, as bytes.
@@ -80,7 +98,9 @@ enum ProcessBinding {
             return error.errno == ENOENT && error.call == "posix_spawn"
                 ? call.fail("no such program: \(name)", code: "ENOENT") : call.fail(error)
         }
-        if !isDetached { Program.own(program.process, by: call.luaHost.part(Part.self).owner) }
+        let part = call.luaHost.part(Part.self)
+        if !isDetached { Program.own(program.process, by: part.owner) }
+        part.began(program.process, words, at: call.site)
         call.stack.push(Int(program.process))
         call.stack.push(Int(program.end.release()))
         return call.values(2)
@@ -98,16 +118,20 @@ enum ProcessBinding {
         let number = try process(call)
         guard let outcome = Program.outcome(of: number) else { return call.nothing() }
         Program.disown(number)
+        let part = call.luaHost.part(Part.self)
         var program = ValueProgram()
         switch outcome {
         case .exit(let status):
+            part.ended(number, status: status)
             program.append("exit")
             program.append(Int(status))
         case .signal(let signal):
+            part.ended(number, status: 128 + signal)
             program.append("signal")
             program.append(Int(signal))
         case .unknown:
             // Somebody else has waited for it: a C module that waits for every child.
+            part.ended(number, status: 0)
             program.append("exit")
             program.append(-1)
         }

@@ -8,7 +8,7 @@ internal import Tracing
 enum TraceNames {
     /// The script's name, without its directory.
     static var title: String {
-        guard let script = LuaHost.script else { return "rlhost" }
+        guard let script = LuaHost.script ?? TracePart.settings.title else { return "rlhost" }
         return script.split(separator: "/").last.map(String.init) ?? script
     }
 

@@ -12,6 +12,8 @@ public struct TraceSettings: Sendable {
     public var beginsAtOnce = false
     /// The recording of all that happens.
     public var file: String?
+    /// What recordings are of, before the script begins: its path.
+    public var title: String?
     /// Its size, in bytes.
     public var limit = Recording.Writer.defaultLimit
     /// Where the last moments go when an error is not handled.

@@ -18,6 +18,7 @@ extension RunLoop {
         guard recorder.pointee.turnOn(anchor, usesTicks: usesTicks, modes: runs.map { label(of: $0.mode) }) else {
             return false
         }
+        recorder.pointee.name = name
         Recorder.all.withLock { all in
             if !all.contains(where: { $0.recorder == recorder }) { all.append(.init(recorder: recorder, name: name)) }
         }
@@ -91,12 +92,12 @@ extension RunLoop {
     // MARK: Labels
 
     @inline(__always)
-    func label(of item: Item) -> UInt32 { item.label != 0 ? item.label : makeLabel(item) }
+    package func label(of item: Item) -> UInt32 { item.label != 0 ? item.label : makeLabel(item) }
 
     private func makeLabel(_ item: Item) -> UInt32 {
         if let titles {
             guard let title = titles(item) else { return 0 }
-            item.label = Recorder.label(title)
+            item.label = Recorder.label(title, isForeign: item is EdgePort)
         } else {
             item.label = Recorder.label(Recorder.Title(of: item))
         }
@@ -131,6 +132,15 @@ extension RunLoop {
         return recorder.pointee.sends()
     }
 
+    /// The calling thread wakes another loop. Answers a label that says who it is, and in the lower half the flow of a send.
+    static func noteWaking(_ call: Handle.WakingCall) -> UInt64 {
+        guard Recorder.someAreOn.load(ordering: .relaxed) != 0 else { return 0 }
+        guard let recorder = existing?.recorder, recorder.pointee.isOn else {
+            return UInt64(Recorder.label(.init("other", "another thread · \(call.rawValue)"))) << 32
+        }
+        return recorder.pointee.wakes(call)
+    }
+
     /// The same with a number that both sides can tell.
     static func noteSend(flow: @autoclosure () -> UInt32) {
         guard Recorder.someAreOn.load(ordering: .relaxed) != 0, let recorder = existing?.recorder, recorder.pointee.isOn
@@ -145,18 +155,43 @@ extension RunLoop {
     }
 }
 
+// What lasts, and what goes through streams. On the loop's thread.
+extension RunLoop {
+    /// Something begins that lasts, and is called as this label says. Returns its number, for `noteEnd`; 0 while nothing is recorded.
+    package func noteBeginning(_ label: UInt32) -> UInt32 {
+        recorder.pointee.isOn ? recorder.pointee.opens(label) : 0
+    }
+
+    /// - Parameters:
+    ///   - number: what `noteBeginning` has answered; 0: it was not recorded, nor is this.
+    ///   - result: what it came to, such as a status.
+    package func noteEnd(_ number: UInt32, _ label: UInt32, result: Int = 0, failed: Bool = false) {
+        guard number != 0, recorder.pointee.isOn else { return }
+        recorder.pointee.closes(number, label, UInt64(max(0, result)), failed: failed)
+    }
+
+    /// Bytes went through an item.
+    @inline(__always)
+    package func noteBytes(_ item: Item, _ count: Int, out: Bool) {
+        if recorder.pointee.isOn { recordBytes(item, count, out) }
+    }
+
+    @inline(never)
+    private func recordBytes(_ item: Item, _ count: Int, _ out: Bool) {
+        recorder.pointee.bytes(label(of: item), count, out: out, of: item.lasting)
+    }
+}
+
 extension RunLoop.Recorder.Title {
     /// Of an item, by its kind and name alone.
     package init(of item: RunLoop.Item) {
-        let kind =
-            switch item {
-            case is RunLoop.Source: "source"
-            case is RunLoop.Observer: "observer"
-            case is RunLoop.MessagePort: "message"
-            case is RunLoop.EdgePort: "stream"
-            default: "port"
-            }
-        self.init(kind, name: item.name)
+        switch item {
+        case is RunLoop.Source: self.init("source", name: item.name)
+        case is RunLoop.Observer: self.init("observer", name: item.name)
+        case is RunLoop.MessagePort: self.init("message", name: item.name)
+        case let port as RunLoop.EdgePort: self.init("stream", port.title)
+        default: self.init("port", name: item.name)
+        }
     }
 }
 

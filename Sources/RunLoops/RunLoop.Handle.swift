@@ -17,7 +17,7 @@ extension RunLoop {
         /// How many such changes the loop has seen, and how many of the system calls are over. The loop's alone; anybody's.
         private let writesBegun = Atomic<UInt>(0)
         private let writesDone = Atomic<UInt>(0)
-        /// The flow by which it was last woken, for recordings.
+        /// By what it was last woken, for recordings: a label, and a flow in the lower half.
         private let waker = Atomic<UInt64>(0)
         private let descriptorsAreClosed = Atomic<Bool>(false)
         /// There is mail in `box`, or a stop.
@@ -25,6 +25,12 @@ extension RunLoop {
         /// Somebody called `raiseAttention`.
         private let attention = Atomic<Bool>(false)
         private let box = Lock(Mailbox())
+
+        /// How a thread can wake the loop of another, as recordings call it.
+        enum WakingCall: String {
+            case wakeUp = "wake_up"
+            case perform, stop, message, signal
+        }
 
         struct Mailbox {
             var isOpen = true
@@ -55,12 +61,12 @@ extension RunLoop {
 
         /// Ends the loop's sleep. Any number of calls while it is awake are one. A wake-up that comes between the end of a
         /// sleep and the next pass is not remembered, and need not be: the pass looks at everything. CFRunLoopWakeUp.
-        public func wakeUp() { wakeUp(noting: true) }
+        public func wakeUp() { wakeUp(.wakeUp) }
 
-        /// - Parameter noting: for recordings; not in a signal handler, which may have interrupted the recorder.
-        private func wakeUp(noting: Bool) {
+        /// - Parameter call: for recordings; nil in a signal handler, which may have interrupted the recorder.
+        func wakeUp(_ call: WakingCall?) {
             if sleep.exchange(2, ordering: .sequentiallyConsistent) == 1 {
-                if noting { waker.store(UInt64(RunLoop.noteSend()), ordering: .relaxed) }
+                if let call { waker.store(RunLoop.noteWaking(call), ordering: .relaxed) }
                 var one: UInt64 = 1
                 // Nobody else would wake the loop: the flag says that it has been.
                 while write(wakeDescriptor, &one, 8) < 0, linux_errno() == EINTR {}
@@ -77,7 +83,7 @@ extension RunLoop {
             }
             guard stops else { return }
             hasMail.store(true, ordering: .releasing)
-            wakeUp()
+            wakeUp(.stop)
         }
 
         /// Whether the loop sleeps at this moment. CFRunLoopIsWaiting.
@@ -102,7 +108,7 @@ extension RunLoop {
             }
             if accepted {
                 hasMail.store(true, ordering: .releasing)
-                wakeUp()
+                wakeUp(.perform)
             }
             return accepted
         }
@@ -110,14 +116,14 @@ extension RunLoop {
         /// Has the loop call `attentionHandler` as soon as it is between two callbacks. Safe in a signal handler.
         public func raiseAttention() {
             attention.store(true, ordering: .sequentiallyConsistent)
-            wakeUp(noting: false)
+            wakeUp(nil)
         }
 
         /// A port of the loop's has got a message.
         func ring(_ port: Port) {
             box.withLock { if $0.isOpen { $0.ports.append(port) } }
             hasMail.store(true, ordering: .releasing)
-            wakeUp()
+            wakeUp(.message)
         }
 
         // The loop's own side.
@@ -136,7 +142,7 @@ extension RunLoop {
             return true
         }
 
-        /// The flow of the wake-up that has ended a sleep; 0: none is known.
+        /// What is known of the wake-up that has ended a sleep: see `waker`; 0: nothing.
         func takeWaker() -> UInt64 { waker.exchange(0, ordering: .relaxed) }
 
         /// Forgets a wake-up of the loop that is awake; returns whether there was one.

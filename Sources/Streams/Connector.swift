@@ -50,6 +50,7 @@ extension Network {
 extension Stream {
     func begin() {
         state = .connecting
+        noteBeginning()
         updateActivity()
         connector?.begin()
     }
@@ -89,6 +90,7 @@ extension Stream {
         inputFailure = failure
         outputFailure = failure
         state = .closed
+        noteEnd()
         input.free()
         output.free()
         updateActivity()

@@ -120,6 +120,7 @@ public final class Datagram: RunLoop.EdgePort {
             result = network.system.send(socket, start, bytes.count, to: nil)
         }
         if result < 0 { throw StreamFailure(errno: Int32(clamping: -result), place?.text ?? target ?? "the peer") }
+        network.loop.noteBytes(self, result, out: true)
     }
 
     /// The next message, if there is one. The bytes are valid until a stream of this loop, or this, reads again.
@@ -135,6 +136,7 @@ public final class Datagram: RunLoop.EdgePort {
             return nil
         }
         if n < 0 { throw StreamFailure(errno: Int32(clamping: -n), target ?? address ?? "") }
+        network.loop.noteBytes(self, n, out: false)
         let bytes = UnsafeRawBufferPointer(start: network.scratch, count: min(n, Network.scratchSize))
         return (bytes, net_family_of(&from) == NET_OTHER.rawValue ? nil : SmallAddress.text(&from))
     }

@@ -50,6 +50,7 @@ public final class Listener: RunLoop.EdgePort {
     private var pause: RunLoop.Timer?
     private var lastAddress: String?
     private var lastPort = 0
+    private var connectionLabel: UInt32 = 0
 
     /// One descriptor.
     private final class Socket: RunLoop.EdgePort {
@@ -270,16 +271,6 @@ public final class Listener: RunLoop.EdgePort {
         }
     }
 
-    /// Puts a connection into the modes that the listener is in.
-    func enter(_ stream: Stream) {
-        let loop = network.loop
-        if loop.contains(self, in: .common) {
-            loop.add(stream, to: .common)
-            guard modeNames.count != loop.commonModeNames.count else { return }
-        }
-        for mode in modeNames { loop.add(stream, to: mode) }
-    }
-
     private var teller: Unmanaged<StreamOwner> {
         // Nothing else is put there: see `init`.
         .passUnretained(unsafe unsafeDowncast(owner ?? network.owner, to: StreamOwner.self))
@@ -333,6 +324,7 @@ public final class Listener: RunLoop.EdgePort {
         stream.wasAccepted = true
         connections += 1
         stream.attach(fd, .socket)
+        stream.noteBeginning(like: &connectionLabel)
         return stream
     }
 

@@ -11,6 +11,13 @@ extension Recording {
             package var longest: UInt64 = 0
             /// How many came 1 ms late, or later.
             package var late = 0
+
+            mutating func add(_ other: Place) {
+                count += other.count
+                total += other.total
+                longest = max(longest, other.longest)
+                late += other.late
+            }
         }
 
         /// Nanoseconds that it is about.
@@ -120,7 +127,20 @@ extension Recording {
                 let place = name.place.split(separator: "/").last ?? ""
                 text.append(quoted: place.isEmpty ? name.text : "\(name.text) \(place)")
             }
-            text.append(contentsOf: ",\"places\":[")
+            var kinds: [String: Place] = [:]
+            for (object, place) in places { kinds[name(object).kind.rawValue, default: Place()].add(place) }
+            text.append(contentsOf: ",\"kinds\":[")
+            for (index, (kind, sum)) in kinds.sorted(by: { ($0.value.total, $1.key) > ($1.value.total, $0.key) })
+                .enumerated()
+            {
+                text.append(contentsOf: index == 0 ? "{\"kind\":" : ",{\"kind\":")
+                text.append(quoted: kind)
+                field("count", UInt64(sum.count))
+                field("total", sum.total)
+                field("late", UInt64(sum.late))
+                text.append(UInt8(ascii: "}"))
+            }
+            text.append(contentsOf: "],\"places\":[")
             for (index, (object, place)) in busiest.prefix(most).enumerated() {
                 let name = name(object)
                 text.append(contentsOf: index == 0 ? "{\"kind\":" : ",{\"kind\":")

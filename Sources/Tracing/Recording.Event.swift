@@ -3,6 +3,8 @@ extension Recording {
     struct Event {
         enum Phase {
             case begin, end, whole, instant
+            /// Of what lasts.
+            case opens, closes
             /// An arrow's tail and its head.
             case send, receive
             /// How many records are missing.
@@ -28,6 +30,7 @@ extension Recording {
         var reason: UInt64 = 0
         var waker: Name?
         var bytes: UInt64 = 0
+        var status: UInt64 = 0
         var out = false
         var step: UInt64 = 0
         var dropped: UInt64 = 0

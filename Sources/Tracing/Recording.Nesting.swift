@@ -3,6 +3,8 @@ extension Recording {
     /// begins in the middle, with ends of what nobody saw begin.
     struct Nesting {
         private var open: [Record.Kind] = []
+        /// What lasts, by number.
+        private var lasting: Set<UInt32> = []
 
         mutating func begin(_ kind: Record.Kind) { open.append(kind) }
 
@@ -13,5 +15,10 @@ extension Recording {
             open.removeLast(count)
             return count
         }
+
+        mutating func opens(_ number: UInt32) { lasting.insert(number) }
+
+        /// Whether it was seen to begin.
+        mutating func closes(_ number: UInt32) -> Bool { lasting.remove(number) != nil }
     }
 }

@@ -12,12 +12,16 @@ extension Recording {
         private var numbers: [Name: UInt32] = [:]
         private var titles: [Int64: String] = [:]
         private var lost = 0
+        private var counters: [Counter: UInt32] = [:]
+        private var takenRooms: Set<UInt32> = []
 
         private struct Lane {
             var number: UInt16
             var name: String
             /// What is open, and the mode of each run.
             var open: [(kind: Record.Kind, object: UInt32)] = []
+            /// The names of what lasts, by number.
+            var lasting: [UInt32: UInt32] = [:]
         }
 
         init(_ make: @escaping (About) throws(SystemError) -> Writer) { self.make = make }
@@ -69,6 +73,28 @@ extension Recording {
             return made
         }
 
+        /// Numbers that each process counts for itself are made different; those that processes share stay.
+        private func flow(of event: Event) -> UInt32 {
+            let process = event.track.process
+            let flow =
+                event.flow >> 32 == UInt64(clamping: process)
+                ? UInt32(truncatingIfNeeded: event.flow) : UInt32(truncatingIfNeeded: event.flow ^ event.flow >> 32)
+            guard flow != 0, flow >> 31 == 0 else { return flow }
+            // They begin with the number of a loop, of which each process has its own, too.
+            let counter = Counter(process: process, number: flow >> 22)
+            if let room = counters[counter] { return room << 22 | flow & (1 << 22 - 1) }
+            var room = counter.number
+            while takenRooms.contains(room), takenRooms.count < 512 { room = (room + 1) & 511 }
+            counters[counter] = room
+            takenRooms.insert(room)
+            return room << 22 | flow & (1 << 22 - 1)
+        }
+
+        private struct Counter: Hashable {
+            var process: Int64
+            var number: UInt32
+        }
+
         private func number(_ name: Name) throws(SystemError) -> UInt32 {
             if let number = numbers[name] { return number }
             let number = UInt32(clamping: numbers.count + 1)
@@ -84,7 +110,7 @@ extension Recording {
                 return
             }
             var lane = try self.lane(event.track)
-            let flow = UInt32(truncatingIfNeeded: event.flow ^ event.flow >> 32)
+            let flow = flow(of: event)
             var record = Record(
                 time: event.time, kind: .begin, thread: lane.number, flow: flow,
                 task: UInt32(truncatingIfNeeded: event.task))
@@ -132,6 +158,15 @@ extension Recording {
                 record.kind = Record.Kind.out.rawValue
                 record.object = event.name.isEmpty ? 0 : try number(name(of: event))
             case .receive: record.kind = Record.Kind.in.rawValue
+            case .opens:
+                record.kind = Record.Kind.opens.rawValue
+                record.object = try number(name(of: event))
+                lane.lasting[flow] = record.object
+            case .closes:
+                record.kind = Record.Kind.closes.rawValue
+                record.object = lane.lasting.removeValue(forKey: flow) ?? 0
+                record.a = event.status
+                record.flags = event.failed ? Record.Flags.failed : 0
             default:
                 switch event.category.split(separator: ",").first {
                 case "step":

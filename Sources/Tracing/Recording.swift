@@ -65,7 +65,7 @@ package enum Recording {
 
         /// What something is that has a name. Pages colour by it. The numbers are not kept in any file.
         package enum Kind: String, CaseIterable, Sendable {
-            case timer, source, port, observer, request, task, message, span, collector, stream, program, other
+            case timer, source, port, observer, request, task, message, span, collector, stream, program, http, other
         }
     }
 }

@@ -88,6 +88,7 @@ final class Session {
 
     private func beRecorded() -> Int32? {
         var settings = options.trace
+        settings.title = options.scriptIsInput ? nil : options.script.map { arguments[$0] }
         if Self.isOff("RLHOST_RECORDER") { settings.isOff = true }
         if Self.word("RLHOST_RECORDER") == "on" { settings.beginsAtOnce = true }
         do throws(SystemError) {

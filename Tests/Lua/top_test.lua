@@ -12,6 +12,7 @@ local function loops(count)
     list[#list + 1] = {
       loop = n == 0 and "main" or "worker " .. n, number = n, window = 1e9, passes = 2 * n, wakes = n, awake = n * 1e6, callbacks = 3 * n,
       late = n == 7 and 2 or 0, longest = (count - n) * 1000, longest_name = 'timer "tick"', since = 0, mode = n == 3 and "modal" or "default",
+      kinds = { { kind = "timer", count = n, total = n * 1000, late = 0 }, { kind = "port", count = n, total = n * 10, late = 0 } },
       places = {
         { kind = "timer", name = 'timer "tick"', place = "app.lua:12", count = n, total = n * 1000, longest = 1000, late = 0 },
         { kind = "port", name = "fd_port " .. n, place = "app.lua:20", count = n, total = n * 10, longest = 10, late = n == 7 and 2 or 0 },
@@ -45,7 +46,7 @@ t.describe("the screen of top", function()
   end)
 
   t.it("sorts loops by what one wants", function()
-    local function first(sort) return shown(9, nil, nil, { sort = sort })[3]:match "^%S+ ?%d*" end
+    local function first(sort) return shown(9, nil, nil, { sort = sort })[4]:match "^%S+ ?%d*" end
     t.equal(first "awake", "worker 8")
     t.equal(first "late", "worker 7")
     t.equal(first "longest", "main ")
@@ -55,8 +56,9 @@ t.describe("the screen of top", function()
   t.it("adds up the same callbacks of all loops, the busiest first", function()
     local lines = shown(5)
     t.equal(lines[1], "process 7: 5 loops, 1.0% awake in all, 0 late")
-    t.equal(lines[9], "   0.0%       10     0      1 us  timer \"tick\"  app.lua:12")
-    t.truthy(lines[10]:find("fd_port 4", 1, true))
+    t.equal(lines[2], "by kind: timer 0.0% 10/s   port 0.0% 10/s")
+    t.equal(lines[10], "   0.0%       10     0      1 us  timer \"tick\"  app.lua:12")
+    t.truthy(lines[11]:find("fd_port 4", 1, true))
   end)
 
   t.it("says in which mode a loop runs, and what holds it", function()
@@ -74,8 +76,19 @@ t.describe("the screen of top", function()
   end)
 
   t.it("shows tasks in place of callbacks", function()
-    local text = table.concat(shown(1, 24, 80, { shows_tasks = true, tasks = { "task 1: waits in rl.sleep" } }), "\n")
-    t.truthy(text:find("task 1: waits in rl.sleep", 1, true))
+    local tasks = { { thread = "main", text = "task 1: waits in rl.sleep" }, { thread = "worker", text = "its loop does not answer: it is busy" } }
+    local text = table.concat(shown(1, 24, 80, { shows_tasks = true, tasks = tasks }), "\n")
+    t.truthy(text:find("main%s+task 1: waits in rl.sleep"))
+    t.truthy(text:find("worker%s+its loop does not answer"))
     t.falsy(text:find("CALLBACK", 1, true))
+    t.truthy(table.concat(shown(1, 24, 80, { shows_tasks = true }), "\n"):find("no tasks wait", 1, true))
+  end)
+
+  t.it("says how many tasks it does not show", function()
+    local tasks = {}
+    for n = 1, 100 do tasks[n] = { thread = "main", text = "task " .. n } end
+    local lines = shown(1, 24, 80, { shows_tasks = true, tasks = tasks })
+    t.equal(#lines, 24)
+    t.truthy(lines[24]:find "^and %d+ tasks more")
   end)
 end)

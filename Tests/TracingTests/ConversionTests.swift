@@ -121,6 +121,28 @@ struct ConversionTests {
         #expect(text.contains(#"{"ph":"f","pid":11,"tid":1,"ts":0.006,"cat":"flow","name":"flow","id":4294967294"#))
     }
 
+    @Test("what each process counts for itself does not join them")
+    func counted() throws {
+        let paths = [11, 22].map { "/tmp/counted-\(getpid())-\($0).pftrace" }
+        defer { paths.forEach { unlink($0) } }
+        for (path, process) in zip(paths, [Int32(11), 22]) {
+            let writer = try Recording.Writer(path: path, about: .init(title: "p.lua", process: process))
+            try writer.thread(0, "main")
+            try writer.name(1, .init(kind: .request, text: "request"))
+            let records: [Recording.Record] = [
+                .init(time: 6, kind: .out, object: 1, flow: 3),
+                .init(time: 8, kind: .whole, object: 1, a: 1, flow: 3),
+            ]
+            try records.withUnsafeBytes { try writer.write($0) }
+            try writer.finish()
+        }
+        let text = String(
+            decoding: try Sample.inFile("json") { try Recording.Conversion.convert(paths, to: $0) }, as: UTF8.self)
+        let numbers = text.matches(of: /"ph":"s".*"tid":(\d).*"id":(\d+)/).map { "\($0.1) \($0.2)" }
+        #expect(numbers == ["0 3", "1 \(1 << 22 | 3)"])
+        #expect(text.matches(of: /"ph":"X".*"flow":(\d+)/).map { String($0.1) } == ["3", "\(1 << 22 | 3)"])
+    }
+
     @Test("events of other programs are understood as far as they say the same")
     func foreign() throws {
         let source = #"""

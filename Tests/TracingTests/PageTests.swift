@@ -38,7 +38,8 @@ struct PageTests {
             .init(kind: .port, text: "port \"keyboard\"", place: "app.lua:30"),
             .init(kind: .request, text: "request", place: "app.lua:33"), .init(kind: .other, text: "perform"),
             .init(kind: .observer, text: "observer \"redraw\"", place: "app.lua:40"),
-            .init(kind: .stream, text: "stream"),
+            .init(kind: .stream, text: "connection to example", place: "app.lua:50"),
+            .init(kind: .http, text: "GET /poll"), .init(kind: .other, text: "thread main · perform"),
         ]
         for (index, name) in names.enumerated() { try writer.name(UInt32(index + 1), name) }
         func at(_ ms: Double) -> UInt64 { 9_000_000_000_000_000 + UInt64(ms * 1_000_000) }
@@ -51,21 +52,24 @@ struct PageTests {
         let main = [
             record(0, .run, 1), record(0, .pass, 1), record(0.001, .step, a: 2), record(0.002, .begin, 8),
             record(0.005, .end, 8),
+            record(0.006, .opens, 9, flow: 1),
             record(0.01, .sleep, a: at(10)), record(10, .wake, 2, a: 1), record(10, .begin, 2, a: at(10)),
             record(11, .end, 2), record(11, .passEnd), record(11, .pass, 1), record(11.1, .sleep, a: at(20)),
             record(20, .wake, 3, a: 1), record(20, .begin, 3, a: at(20)), record(50, .end, 3), record(50, .passEnd),
-            record(50, .pass, 1), record(50.5, .begin, 2, a: at(20)), record(51, .out, 7, flow: 4),
-            record(51, .bytes, 9, a: 4096, flags: 1), record(55.5, .end, 2, a: 3), record(55.5, .passEnd),
+            record(50, .pass, 1), record(50.5, .begin, 2, a: at(20)), record(50.6, .opens, 10, flow: 2),
+            record(51, .out, 7, flow: 4), record(51, .bytes, 9, a: 4096, flags: 1, flow: 1),
+            record(55.5, .end, 2, a: 3), record(55.5, .passEnd),
             record(55.5, .pass, 1), record(55.6, .sleep, a: at(60)), record(60, .wake, 2, a: 1),
             record(60, .begin, 2, a: at(60)), record(61, .run, 4), record(61, .pass, 4), record(61.1, .sleep),
-            record(73, .wake, 5, a: 2), record(73, .begin, 5), record(78, .end, 5), record(78.9, .passEnd),
+            record(73, .wake, 5, a: 2), record(73, .begin, 5), record(77, .closes, 10, a: 503, flags: 2, flow: 2),
+            record(78, .end, 5), record(78.9, .passEnd),
             record(79, .runEnd, 4, a: 2), record(79, .end, 2, a: 1), record(79, .passEnd), record(79, .pass, 1),
             record(80.2, .begin, 2, a: at(70)), record(81.2, .end, 2), record(81.3, .sleep),
             record(100, .wake, a: 5), record(100, .passEnd), record(100, .runEnd, 1, a: 3),
         ]
         let worker = [
             record(0, .run, 1, thread: 1), record(0, .pass, thread: 1), record(0.1, .sleep, thread: 1),
-            record(56.9, .wake, 6, a: 3, flow: 4, thread: 1), record(57, .begin, 6, flow: 4, task: 1, thread: 1),
+            record(56.9, .wake, 11, a: 3, flow: 4, thread: 1), record(57, .begin, 6, flow: 4, task: 1, thread: 1),
             record(60, .end, 6, flags: 1, thread: 1), record(60, .passEnd, thread: 1), record(60, .pass, thread: 1),
             record(60.1, .sleep, thread: 1), record(62, .wake, a: 2, thread: 1),
             record(62, .begin, 6, task: 1, thread: 1),

@@ -13,10 +13,12 @@ struct Sample {
         4: .init(kind: .other, text: "perform"), 5: .init(kind: .other, text: "modal"),
         6: .init(kind: .request, text: "request", place: "app.lua:33"),
         7: .init(kind: .span, text: "load\n\\", place: "app.lua:40"),
+        10: .init(kind: .http, text: "GET /poll", place: "app.lua:60"),
         8: .init(kind: .stream, text: "stream"), 9: .init(kind: .observer, text: "observer", place: "app.lua:50"),
     ]
 
-    /// Two loops: a timer that is 3 ms late and misses two intervals sends a request to the other, with a run inside it.
+    /// Two loops: a timer that is 3 ms late and misses two intervals sends a request to the other, with a run inside it. A connection
+    /// lasts longer than all that; a request of the other loop has the same number.
     static let records: [Recording.Record] = {
         let ms: UInt64 = 1_000_000
         var t: UInt64 = 5_000_000_000_123
@@ -36,6 +38,8 @@ struct Sample {
             .init(time: at(), kind: .sleep, thread: 0), .init(time: at(), kind: .wake, thread: 0, object: 3, a: 2),
             .init(time: at(), kind: .begin, thread: 0, object: 3),
             .init(time: at(), kind: .bytes, flags: 1, thread: 0, object: 8, a: 4096),
+            .init(time: at(), kind: .opens, thread: 0, object: 8, flow: 5),
+            .init(time: at(), kind: .bytes, thread: 0, object: 8, a: 17, flow: 5),
             .init(time: at(), kind: .out, thread: 0, object: 4, flow: 77),
             .init(time: at(), kind: .end, flags: 2, thread: 0, object: 3),
             .init(time: at(), kind: .passEnd, thread: 0, object: 5),
@@ -44,6 +48,9 @@ struct Sample {
             .init(time: at(), kind: .mark, thread: 0, object: 7),
             .init(time: at(), kind: .end, thread: 0, object: 2, a: 2),
             .init(time: at(), kind: .passEnd, thread: 0, object: 1),
+            .init(time: at(), kind: .closes, flags: 2, thread: 0, object: 8, flow: 5),
+            .init(time: at(), kind: .opens, thread: 1, object: 10, flow: 5),
+            .init(time: at(), kind: .closes, thread: 1, object: 10, a: 204, flow: 5),
             .init(time: at(), kind: .pass, thread: 1, object: 1), .init(time: at(), kind: .sleep, thread: 1),
             .init(time: at(), kind: .wake, thread: 1, object: 6, a: 3, flow: 77),
             .init(time: at(), kind: .begin, thread: 1, object: 6, flow: 77, task: 9),

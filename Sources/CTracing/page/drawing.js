@@ -172,7 +172,8 @@ function drawAwake(c, l, y) {
 
 function drawRow(c, l, row, y) {
   const { index, start, levels } = l.byRow[row];
-  let low = Math.max(0, upper(start, from) - 1), high = upper(start, to);
+  // In the last row of what lasts, one may lie upon others that began later.
+  let low = row === l.callbackRows + MOST_ROWS - 1 ? 0 : Math.max(0, upper(start, from) - 1), high = upper(start, to);
   if (high - low > 2 * (width - LABEL)) {
     let level = 0, n = (high - low) / 4;
     while (level + 1 < levels.length && n / 4 > 2 * (width - LABEL)) { level++; n /= 4; }
@@ -189,11 +190,16 @@ function drawRow(c, l, row, y) {
         c.fillRect(due, y + ROW / 2 - 3, a - due, 4); c.fillRect(due, y + 3, 2, ROW - 8); c.globalAlpha = 1;
       }
     }
-    c.fillStyle = COLORS[kind.kind]; c.globalAlpha = found && !found(kind) ? .2 : 1;
-    c.fillRect(left, y, w, ROW - 2);
-    if (w > 5 && left === a) { c.fillStyle = theme.back; c.fillRect(left, y, 1, ROW - 2); }  // one from the next
+    const dim = found && !found(kind) ? .2 : 1, lasts = l.state[i] & LASTS;
+    c.fillStyle = COLORS[kind.kind]; c.globalAlpha = lasts ? dim * .4 : dim;
+    c.fillRect(left, lasts ? y + 2 : y, w, lasts ? ROW - 5 : ROW - 2);
+    c.globalAlpha = dim;
+    if (lasts) {  // pale, and its two ends
+      if (left === a) c.fillRect(left, y + 2, Math.min(3, w), ROW - 5);
+      if (b <= width) c.fillRect(Math.max(left, b - 1), y + 2, 1, ROW - 5);
+    } else if (w > 5 && left === a) { c.fillStyle = theme.back; c.fillRect(left, y, 1, ROW - 2); }  // one from the next
     if (l.state[i] & FAILED) { c.fillStyle = "#d00000"; c.fillRect(left, y, w, 3); }
-    if (w > 26) { c.fillStyle = "#ffffff"; if (["timer", "span", "task", "observer"].includes(kind.kind)) c.fillStyle = "#000000"; c.textAlign = "left"; c.fillText(boxText(c, kind.text, l.end[i] - l.start[i], w - 6), left + 3, y + ROW / 2 - 1); }
+    if (w > 26) { c.fillStyle = "#ffffff"; if (["timer", "span", "task", "observer"].includes(kind.kind)) c.fillStyle = "#000000"; if (lasts) c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(boxText(c, kind.text, l.end[i] - l.start[i], w - 6), left + 3, y + ROW / 2 - 1); }
     c.globalAlpha = 1;
     if (drawn.length < 20000) drawn.push([l, i, left, y, w]);
   }

@@ -72,6 +72,7 @@ function findings() {
     if (late > entry.worst) { entry.worst = late; entry.at = [l, i]; }
   }
   for (const l of lanes()) for (let i = 0; i < l.start.length; i++) {
+    if (l.end[i] - l.start[i] < HELD || l.state[i] & LASTS) continue;
     const time = l.end[i] - l.start[i] - asleepBetween(l, l.start[i], l.end[i]);
     if (time < HELD) continue;
     const key = label(l.object[i]);
@@ -110,7 +111,7 @@ function waker(l, when) {
   const counts = new Map();
   for (let n = upper(l.wakes, when - 1), seen = 0; n < l.wakes.length && seen < 200; n++, seen++) {
     const send = sends.get(l.wakeFlows[n]);
-    const text = send ? `${label(send.object).text || "sends"} from ${send.lane.name}` : label(l.wakers[n]).text;
+    const text = label(l.wakers[n]).text || send && `${label(send.object).text || "sends"} from ${send.lane.name}`;
     if (text) counts.set(text, (counts.get(text) || 0) + 1);
   }
   return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0];

@@ -11,8 +11,7 @@ function groundText(px, py) {
   const run = runAt(l, time), n = upper(l.sleeps, time) - 1;
   const mode = run ? `in mode ${label(run.mode).text}` : "in no run";
   if (n < 0 || l.wakes[n] < time) return `${l.name} is awake, ${mode}`;
-  const by = label(l.wakers[n]).text;
-  return `${l.name} sleeps for ${duration(l.wakes[n] - l.sleeps[n])}, ${mode}, until ${REASONS[l.reasons[n]] || "the end"}${by ? ": " + by : ""}`;
+  return `${l.name} sleeps for ${duration(l.wakes[n] - l.sleeps[n])}, ${mode}, until ${wakeText(l, n) || "the end"}`;
 }
 let drag = null;
 canvas.addEventListener("pointerdown", e => {

@@ -15,12 +15,19 @@ function other(end) {
   return [text + " on " + end.lane.name, end.slice >= 0 ? () => choose(end.lane, end.slice, true) : () => show(end.time - 1e5, end.time + 1e5)];
 }
 
+// Why a loop woke, and by whom.
+function wakeText(l, n) {
+  const by = label(l.wakers[n]).text;
+  return by && l.reasons[n] === 3 ? "it is woken by " + by : REASONS[l.reasons[n]] + (by ? ": " + by : "");
+}
+
 function describe() {
   const aside = $("details");
   aside.textContent = "";
   const h = document.createElement("h2"), list = document.createElement("dl");
   if (!chosen) return welcome();
   const { lane: l, slice: i } = chosen, what = label(l.object[i]);
+  if (l.state[i] & LASTS) return describeLasting(aside, l, l.lasts.find(one => one.slice === i));
   h.textContent = what.text || what.kind;
   item(list, "kind", what.kind);
   item(list, "made at", what.place);
@@ -31,15 +38,17 @@ function describe() {
   if (lateness(l, i) >= LATE) { const why = cause(l, i); item(list, "late because", why.text, why.culprit ? () => choose(...why.culprit, true) : null); }
   item(list, "ran for", duration(l.end[i] - l.start[i]) + (l.state[i] & WAITS ? ", then waits" : "") + (l.state[i] & FAILED ? ", and failed" : ""));
   if (l.missed[i]) item(list, "missed", l.missed[i] + (l.missed[i] === 1 ? " interval" : " intervals"));
-  const bytes = [0, 0];
-  for (let n = upper(l.byteTimes, l.start[i] - 1); n < l.byteTimes.length && l.byteTimes[n] <= l.end[i]; n++) bytes[l.byteOuts[n]] += l.byteCounts[n];
-  if (bytes[0]) item(list, "read", bytes[0] + " bytes");
-  if (bytes[1]) item(list, "wrote", bytes[1] + " bytes");
+  const amounts = new Map();
+  for (let n = upper(l.byteTimes, l.start[i] - 1); n < l.byteTimes.length && l.byteTimes[n] <= l.end[i]; n++) {
+    const key = l.byteOuts[n] + "\n" + label(l.byteObjects[n]).text;
+    amounts.set(key, (amounts.get(key) || 0) + l.byteCounts[n]);
+  }
+  for (const [key, count] of amounts) { const [out, name] = key.split("\n"); item(list, out === "1" ? "wrote" : "read", plural(count, "byte") + (name ? ": " + name : "")); }
   let pass = upper(l.passes, l.start[i]) - 1;
   while (pass >= 0 && l.passEnds[pass] < l.start[i]) pass--;  // a run inside it has had passes since
   const wake = upper(l.wakes, l.start[i]) - 1;
   if (l.flow[i] && sends.get(l.flow[i])) { const [text, go] = other(sends.get(l.flow[i])); item(list, "woken by", text, go); }
-  else if (wake >= 0 && pass >= 0 && l.wakes[wake] >= l.passes[pass]) item(list, "loop woke", REASONS[l.reasons[wake]] + (l.wakers[wake] ? ": " + label(l.wakers[wake]).text : ""));
+  if (wake >= 0 && pass >= 0 && l.wakes[wake] >= l.passes[pass]) item(list, "loop woke", wakeText(l, wake).replace(/^it is /, ""));
   for (const flow of chosen.out.slice(0, 20)) {
     const [text, go] = other(receipts.get(flow)) || [label((sends.get(flow) || {}).object).text + " (not seen to arrive)", null];
     item(list, "woke", text, go);
@@ -53,6 +62,29 @@ function describe() {
   }
   aside.append(h, list);
   if (pass >= 0) aside.append(steps(l, pass));
+}
+
+// A connection, a program or a request.
+function describeLasting(aside, l, { slice: i, number, opener, closer }) {
+  const h = document.createElement("h2"), list = document.createElement("dl"), what = label(l.object[i]), isOpen = l.lasting.has(number) && l.lasting.get(number).slice === i;
+  h.textContent = what.text || what.kind;
+  item(list, "kind", LASTING[what.kind] || what.kind);
+  item(list, "made at", what.place);
+  item(list, "thread", l.name);
+  item(list, "began", moment(l.start[i]));
+  const inside = slice => [label(l.object[slice]).text, () => choose(l, slice, true)];
+  if (opener >= 0) item(list, "began in", ...inside(opener));
+  item(list, isOpen ? "lasts" : "lasted", duration(l.end[i] - l.start[i]) + (isOpen ? ", and goes on at the end" : ""));
+  if (closer >= 0) item(list, "ended in", ...inside(closer));
+  const status = l.missed[i], failed = l.state[i] & FAILED;
+  if (what.kind === "program" && !isOpen) item(list, "exit status", String(status));
+  else if (status) item(list, "status", String(status));
+  if (failed) item(list, "outcome", "failed");
+  const counts = [0, 0];
+  for (let n = upper(l.byteTimes, l.start[i] - 1); n < l.byteTimes.length && l.byteTimes[n] <= l.end[i]; n++) if (l.byteFlows[n] === number) counts[l.byteOuts[n]] += l.byteCounts[n];
+  if (counts[0]) item(list, "read", plural(counts[0], "byte"));
+  if (counts[1]) item(list, "wrote", plural(counts[1], "byte"));
+  aside.append(h, list);
 }
 
 // The chapter's ten steps of one pass, with what happened in each.
@@ -77,7 +109,7 @@ function steps(l, pass) {
     entries[step - 1].push([l, i]);
   }
   const words = ["observers: entry", "observers: before timers", "observers: before sources", "custom sources and requests", "a port that is ready already", "observers: before waiting",
-    sleeps >= 0 ? "asleep for " + duration(l.wakes[sleeps] - l.sleeps[sleeps]) + ", until " + (REASONS[l.reasons[sleeps]] || "now") : "does not sleep",
+    sleeps >= 0 ? "asleep for " + duration(l.wakes[sleeps] - l.sleeps[sleeps]) + ", until " + (wakeText(l, sleeps) || "now") : "does not sleep",
     "observers: after waiting", "what woke it", "observers: exit"];
   const box = document.createElement("div"), h = document.createElement("h2"), ol = document.createElement("ol");
   h.textContent = "The pass it is in: " + duration(end - start) + " from " + moment(start);
@@ -107,7 +139,8 @@ function welcome() {
   aside.append(box);
   box.innerHTML = `<h2>How to read it</h2>
     <p>Each lane is a thread's run loop. The coloured ground is the <b>mode</b> it runs in; ground on ground is a run inside a run. Where nothing is, the loop
-    <b>sleeps</b>. Each box is a <b>callback</b>; a line that leads to it begins at the date when it was due: so <b>late</b> it was.</p>
+    <b>sleeps</b>. Each box is a <b>callback</b>; a line that leads to it begins at the date when it was due: so <b>late</b> it was. The pale boxes below last
+    longer than a callback: <b>connections, programs, requests</b>.</p>
     <p>Click a box to see where it was made, who woke it, whom it woke, and the ten steps of its pass.</p>
     <h2>Keys</h2><dl>
     <dt><kbd>W</kbd> <kbd>S</kbd> <kbd>+</kbd> <kbd>−</kbd> wheel</dt><dd>zoom</dd><dt><kbd>A</kbd> <kbd>D</kbd> <kbd>←</kbd> <kbd>→</kbd> drag</dt><dd>move</dd>
@@ -116,10 +149,25 @@ function welcome() {
     <dt><kbd>E</kbd></dt><dd>all arrows</dd><dt><kbd>T</kbd></dt><dd>table by place</dd><dt><kbd>⇧</kbd> drag, <kbd>M</kbd></dt><dd>ruler</dd><dt><kbd>Esc</kbd></dt><dd>choose nothing</dd></dl>`;
 }
 
+const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+// What lasts has words of its own.
+const LASTING = { stream: "connection", program: "program", http: "HTTP request" };
+
 function summary() {
   let callbacks = 0, late = 0, longest = 0;
-  for (const l of threads.values()) for (let i = 0; i < l.start.length; i++) { callbacks++; if (isLate(l, i)) late++; longest = Math.max(longest, l.end[i] - l.start[i]); }
-  $("summary").textContent = `${duration(last - first)} · ${threads.size} ${threads.size === 1 ? "loop" : "loops"} · ${callbacks} callbacks · ${late} late · longest ${duration(longest)}`;
+  const lasting = {};
+  for (const l of threads.values()) {
+    for (let i = 0; i < l.start.length; i++) {
+      if (l.state[i] & LASTS) continue;
+      const time = l.end[i] - l.start[i];
+      callbacks++;
+      if (time > longest) longest = time;
+      if (l.due[i] && l.start[i] - l.due[i] >= LATE) late++;
+    }
+    for (const { slice } of l.lasts) { const { kind } = label(l.object[slice]); lasting[kind] = (lasting[kind] || 0) + 1; }
+  }
+  $("summary").textContent = [duration(last - first), plural(threads.size, "loop"), plural(callbacks, "callback"), late + " late", "longest " + duration(longest),
+    ...Object.entries(lasting).map(([kind, count]) => plural(count, LASTING[kind] || kind))].join(" · ");
   if (about.dropped) $("summary").textContent += ` · ${about.dropped} earlier records are not in it`;
   if (about.lost) $("summary").textContent += ` · ${about.lost} later records had no room`;
   if (about.cut) $("summary").textContent += " · it ends early: the program was killed";

@@ -7,7 +7,7 @@ local terminal = require "runloop.terminal"
 
 local top = {}
 local format, rep, min, max, floor = string.format, string.rep, math.min, math.max, math.floor
-local ACTIVITY, HELLO = 10, 1          -- requests of the attach channel
+local ACTIVITY, TASKS = 10, 11         -- requests of the attach channel
 local PATIENCE = 5
 
 -- Texts -----------------------------------------------------------------------------------------------------------------
@@ -102,6 +102,28 @@ local function places(loops)
   return list
 end
 
+-- "timer 28.4% 108/s", the busiest kind first.
+local function kinds_text(loops)
+  local sums, list = {}, {}
+  for _, l in ipairs(loops) do
+    for _, k in ipairs(l.kinds) do
+      local sum = sums[k.kind]
+      if not sum then
+        sum = { kind = k.kind, count = 0, total = 0, window = 0 }
+        sums[k.kind] = sum
+        list[#list + 1] = sum
+      end
+      sum.count, sum.total, sum.window = sum.count + k.count, sum.total + k.total, max(sum.window, l.window)
+    end
+  end
+  table.sort(list, function(a, b)
+    if a.total ~= b.total then return a.total > b.total end
+    return a.kind < b.kind
+  end)
+  for index, sum in ipairs(list) do list[index] = format("%s %s %s/s", sum.kind, share(sum.total, sum.window), rate(sum.count, sum.window)) end
+  return table.concat(list, "   ")
+end
+
 local function sort_loops(loops, key)
   for _, column in ipairs(LOOPS) do
     if column.key == key then
@@ -132,6 +154,8 @@ function top.lines(state, rows, columns)
   if rows then
     add(state.message or (state.paused and "paused; " or "") .. "a p c l g n: sort   space: pause   t: tasks   d: dump   q: quit")
   end
+  local kinds = kinds_text(loops)
+  if kinds ~= "" and (not rows or rows >= 12) then add("by kind: " .. kinds) end
   local list = state.shows_tasks and {} or places(loops)
   local room = rows and rows - #lines - 2 or math.huge
   -- Half for each, and what one does not need, for the other.
@@ -148,11 +172,14 @@ function top.lines(state, rows, columns)
     add(cells, l.late > 0 and "yellow" or nil)
   end
   if state.shows_tasks then
-    add("TASKS OF THE SCRIPT'S THREAD", "reverse")
-    for _, line in ipairs(state.tasks) do
+    add(fit("THREAD", name) .. " TASK", "reverse")
+    for index, task in ipairs(state.tasks) do
       if rows and #lines >= rows then break end
-      add(line)
+      local rest = #state.tasks - index
+      local is_last = rows and #lines == rows - 1 and rest > 0
+      add(is_last and format("and %d tasks more", rest + 1) or fit(task.thread, name) .. " " .. task.text)
     end
+    if #state.tasks == 0 then add "no tasks wait" end
   else
     local width = 7 + 8 + 5 + 9 + 3
     add(row(PLACES) .. "  " .. "CALLBACK", "reverse")
@@ -191,17 +218,13 @@ end
 --- What its loops did in the last seconds.
 function Process:loops(seconds) return json.decode(self:ask(ACTIVITY, format("%d", floor(seconds * 1e9)))).loops end
 
---- What tasks wait in; lines. A loop that is held does not answer that.
+--- What the tasks of all threads wait in, without the directories of places: what they wait in is to be seen, too. For a loop that is held, the process says so.
 function Process:tasks()
-  if not self.is_known then
-    -- Scripts answer only those who have said hello, with the channel's version; and the process says who has come.
-    self:ask(HELLO, "2\n")
-    self.is_known = true
+  local tasks = {}
+  for thread, text in self:ask(TASKS, ""):gmatch "([^\t\n]*)\t([^\n]*)" do
+    tasks[#tasks + 1] = { thread = thread, text = text:gsub("at %S*/([^/%s]+:%d+)", "at %1") }
   end
-  local answer = self.remote:request(7, "tasks", { reply_timeout = 0.5 })
-  local lines = {}
-  for line in (answer or "the script's loop does not answer: it is busy\n"):gmatch "[^\n]+" do lines[#lines + 1] = line end
-  return lines
+  return tasks
 end
 
 -- The screen ------------------------------------------------------------------------------------------------------------

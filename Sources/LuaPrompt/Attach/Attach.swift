@@ -55,6 +55,9 @@ public enum Attach {
         case interruptCallback = 9
         /// How many nanoseconds it is about, in digits. The answer is JSON; see `activity`. Who only asks this says no hello.
         case activity = 10
+        /// What the tasks of all threads wait in, in lines: the thread's name, a tabulator, what `ask` with "tasks" says. Who only asks
+        /// this says no hello, either.
+        case tasks = 11
     }
 
     /// What the client gets to know.

@@ -119,10 +119,11 @@ final class AttachPort: @unchecked Sendable {
             guard let nanoseconds = UInt64(text) else { return message.fail("this is no number of nanoseconds") }
             return message.answer(Attach.activity(nanoseconds))
         }
+        if request == .tasks { return TaskSurvey.begin(for: message, handle, main: target) }
         guard let seat = seats[message.sender] else { return message.fail("who does not say hello is not known here") }
         let client = seat.client
         switch request {
-        case .hello, .activity: break
+        case .hello, .activity, .tasks: break
         case .next:
             seat.nexts.append(message)
             pump(seat)

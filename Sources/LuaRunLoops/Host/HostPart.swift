@@ -41,6 +41,9 @@ open class HostPart {
 
     /// The same for a timer that is no script's.
     open func show(_ timer: UnsafeMutablePointer<RunLoop.TimerNode>, in entry: inout InspectBinding.Entry) {}
+
+    /// Where the script has made such an item, for recordings; nil: that is not known.
+    open func place(of item: RunLoop.Item) -> String? { nil }
 }
 
 extension LuaHost {

@@ -20,9 +20,11 @@ extension LuaHost {
     }
 
     /// A line for each task that waits: where it was made, in what it waits, where, since when, and what for.
-    public func tasksText() -> String {
+    ///
+    /// - Parameter none: the text when there are none.
+    public func tasksText(orNone none: String = "no tasks wait") -> String {
         let waiting = fibersThatWait()
-        guard !waiting.isEmpty else { return "no tasks wait" }
+        guard !waiting.isEmpty else { return none }
         let now = loop.now.nanoseconds
         return waiting.map { fiber in
             var text = "\(title(of: fiber)): \(waitText(fiber))"

@@ -44,7 +44,11 @@ extension LuaHost {
     /// nil: it is told, by `goesOn`, when a task goes on.
     private func title(of item: RunLoop.Item) -> RunLoop.Recorder.Title? {
         if item.owner is Waiter { return nil }
-        guard item.owner === items, let box = item.box else { return .init(of: item) }
+        guard item.owner === items, let box = item.box else {
+            var title = RunLoop.Recorder.Title(of: item)
+            for part in parts { title.place = part.place(of: item) ?? title.place }
+            return title
+        }
         return title(box.kindName, name: item.name, site: box.site)
     }
 
@@ -55,7 +59,6 @@ extension LuaHost {
             case "timer", "source", "observer", "request", "task", "port": word
             case "fd_port", "signal": "port"
             case "message_port": "message"
-            case "stream", "listener", "datagram": "stream"
             default: "other"
             }
         return .init(kind, word: word, name: name, place: self.site(site) ?? "")

@@ -185,6 +185,9 @@ extension LuaHost {
     /// Of the threads that scripts have begun and that are alive.
     package static var handlesOfThreads: [RunLoop.Handle] { LuaThread.all.map(\.handle) }
 
+    /// The same with their names.
+    package static var threadsByName: [(String, RunLoop.Handle)] { LuaThread.all.map { ($0.name, $0.handle) } }
+
     /// Whether there are threads for which the program does not end.
     public static var hasThreads: Bool { LuaThread.all.contains { $0.keepsAlive } }
 

@@ -43,6 +43,9 @@ extension RunLoop {
         /// It is invalid from now on, and in no mode.
         open func wasInvalidated() {}
 
+        /// What recordings call it.
+        open var title: String { name.isEmpty ? "stream" : "stream \"\(name)\"" }
+
         /// Has it take its turn, in each of its modes that runs, once.
         public final func signal() {
             guard isValid else { return }

@@ -14,6 +14,8 @@ extension RunLoop {
         public final var context = 0
         /// For recordings; 0 before it has been in one.
         package final var label: UInt32 = 0
+        /// The number of the connection that it is, in recordings; 0: none.
+        package final var lasting: UInt32 = 0
         /// The modes it is in. An observer or a port is in modes of one loop only; a custom source may be in several.
         /// Changed on the thread of the loop concerned; a custom source guards it with its own lock.
         final var modes: [ModeState] = []

@@ -54,7 +54,7 @@ extension RunLoop {
         /// Wakes every loop that holds the source. Any thread. CFRunLoopWakeUp for each.
         public func wakeLoops() {
             let handles = lock.withLock { _ in modes.map(\.loop.handle) }
-            for handle in handles { handle.wakeUp() }
+            for handle in handles { handle.wakeUp(.signal) }
         }
 
         /// When it was signalled, in order of all signals; nil if it is not.

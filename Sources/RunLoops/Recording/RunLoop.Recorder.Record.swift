@@ -51,18 +51,22 @@ extension RunLoop.Recorder {
         case mark
         /// A callback that took `a`, and in which nothing else was recorded.
         case whole
-        /// `a`: how many went through a stream.
+        /// `a`: how many went through a stream, `object`. `flow`: the connection, see `opens`; 0: none.
         case bytes
         /// `a`: which of the chapter's ten steps, where observers are.
         case step
         /// In the ring only: a callback that was due at `a`, in which nothing else was recorded. `flow` and `task` are what it took.
         case due
+        /// Something begins, and ends, that lasts longer than a callback, among any number of others: a connection, a program, a request
+        /// to a server. `flow`: its number; `a`, of its end: what it came to, such as a status.
+        case opens, closes
     }
 
-    /// Of `end`, and of `bytes`.
+    /// Of `end`, of `closes`, and of `bytes`.
     package enum Flags {
         /// A callback waits, and goes on in another piece.
         package static let waits: UInt8 = 1
+        /// Also of what `closes`.
         package static let failed: UInt8 = 2
         /// Bytes that went out.
         package static let out: UInt8 = 1

@@ -3,7 +3,7 @@ internal import Linux
 extension RunLoop.Recorder {
     /// What is known of something that records are about.
     package struct Title: Hashable, Sendable {
-        /// "timer", "source", "port", "observer", "request", "task", "message", "span", "collector", "stream", "program", "other".
+        /// "timer", "source", "port", "observer", "request", "task", "message", "span", "collector", "stream", "program", "http", "other".
         package var kind: String
         /// `timer "poll"`
         package var text: String
@@ -25,6 +25,7 @@ extension RunLoop.Recorder {
     private struct Labels: Sendable {
         var numbers: [Title: UInt32] = [:]
         var titles: [Title] = []
+        var foreign = 0
 
         mutating func add(_ title: Title) -> UInt32 {
             titles.append(title)
@@ -37,12 +38,17 @@ extension RunLoop.Recorder {
 
     /// Names are made up freely: so many are told apart.
     private static let mostLabels = 1 << 16
+    /// The same of names that come from outside, as paths and addresses do: all others are to have room beside them.
+    private static let mostForeignLabels = 1 << 13
 
     /// The number of a title in this process, the same each time. On any thread; not for what happens often.
-    package static func label(_ title: Title) -> UInt32 {
+    ///
+    /// - Parameter isForeign: the world makes up such names, not the script.
+    package static func label(_ title: Title, isForeign: Bool = false) -> UInt32 {
         labels.withLock { labels in
             if let number = labels.numbers[title] { return number }
-            guard labels.titles.count < mostLabels else {
+            if isForeign { labels.foreign += 1 }
+            guard labels.titles.count < mostLabels, !isForeign || labels.foreign <= mostForeignLabels else {
                 // What all further ones of the kind are called.
                 let rest = Title(title.kind, "\(title.kind) (one of many)")
                 return labels.numbers[rest] ?? labels.add(rest)

@@ -13,6 +13,9 @@ extension RunLoop {
         package internal(set) var isOn = false
         /// Unlike that of any other in the process.
         package internal(set) var number: UInt16 = 0
+        /// What its loop is called: "main", or its thread's name.
+        var name = ""
+        private var wakingLabels: [Handle.WakingCall: UInt32] = [:]
         /// When to begin by itself, by the loop's coarse clock; 0: not known yet.
         var beginsAt: Int64 = 0
         /// Times are ticks of the processor, not nanoseconds.
@@ -53,6 +56,9 @@ extension RunLoop {
         /// The last of the flow numbers, and of those records that may be extended.
         var lastFlow: UInt32 = 0
         var lastRequestRecord = UInt64.max
+        var lastBytesRecord = UInt64.max
+        /// Records before this one are told, and remain as they are.
+        var firstUntold: UInt64 = 0
 
         /// The longest callback, in ticks.
         private(set) var longest: UInt64 = 0
@@ -145,6 +151,7 @@ extension RunLoop {
 
         mutating func hasBeenRead(wantsMore: Bool) {
             if !wantsMore { reader = nil }
+            firstUntold = next
             // What the reader itself brings about finds room, too.
             limit = wantsMore ? next + UInt64(Self.capacity - 256) : .max
         }
@@ -289,6 +296,36 @@ extension RunLoop {
             tell(Record(.mark, moment, object: object))
         }
 
+        /// Bytes went through a stream. Of many pieces in a row there is one record.
+        ///
+        /// - Parameter number: of the connection; 0: it is none.
+        mutating func bytes(_ object: UInt32, _ count: Int, out: Bool, of number: UInt32) {
+            let flags = out ? Flags.out : 0
+            let count = UInt64(max(0, count))
+            if lastBytesRecord == next, next > firstUntold, let ring {
+                let last = ring + Int(truncatingIfNeeded: (next &- 1) & UInt64(Self.capacity - 1))
+                if last.pointee.object == object, last.pointee.flags == flags, last.pointee.flow == number {
+                    last.pointee.a &+= count
+                    return
+                }
+            }
+            tell(Record(.bytes, freshMoment(), flags: flags, object: object, a: count, flow: number))
+            lastBytesRecord = next
+        }
+
+        /// Something begins that lasts. The number is for `closes`.
+        mutating func opens(_ object: UInt32) -> UInt32 {
+            let number = nextFlow()
+            moment = stamp()
+            tell(Record(.opens, moment, object: object, flow: number))
+            return number
+        }
+
+        mutating func closes(_ number: UInt32, _ object: UInt32, _ result: UInt64, failed: Bool) {
+            moment = stamp()
+            tell(Record(.closes, moment, flags: failed ? Flags.failed : 0, object: object, a: result, flow: number))
+        }
+
         // MARK: Flows
 
         // A number has 32 bits: of the recorder ten, then what kind, then the count.
@@ -305,7 +342,7 @@ extension RunLoop {
         @inline(__always)
         mutating func queues(request number: UInt64) {
             let flow = flow(ofRequest: number)
-            if lastRequestRecord == next, let ring {
+            if lastRequestRecord == next, next > firstUntold, let ring {
                 let last = ring + Int(truncatingIfNeeded: (next &- 1) & UInt64(Self.capacity - 1))
                 if last.pointee.flow &+ UInt32(truncatingIfNeeded: last.pointee.a) == flow {
                     last.pointee.a &+= 1
@@ -318,10 +355,24 @@ extension RunLoop {
 
         /// Something is sent to another loop, or to oneself. The number is for the receiver's record.
         mutating func sends(_ object: UInt32 = 0) -> UInt32 {
-            lastFlow = (lastFlow + 1) & (Self.counted - 1)
-            let flow = flowBase | max(1, lastFlow)
+            let flow = nextFlow()
             sends(object, flow: flow)
             return flow
+        }
+
+        /// Another loop is woken from this one's thread: see `RunLoop.noteWaking`.
+        mutating func wakes(_ call: Handle.WakingCall) -> UInt64 {
+            var label = wakingLabels[call] ?? 0
+            if label == 0 {
+                label = Self.label(.init("other", "thread \(name) · \(call.rawValue)"))
+                wakingLabels[call] = label
+            }
+            return UInt64(label) << 32 | UInt64(sends())
+        }
+
+        private mutating func nextFlow() -> UInt32 {
+            lastFlow = (lastFlow + 1) & (Self.counted - 1)
+            return flowBase | max(1, lastFlow)
         }
 
         mutating func sends(_ object: UInt32, flow: UInt32) {

@@ -80,12 +80,12 @@ public final class Splice {
         if isDirect, !to.writable { return waitForOutput() }
         let n = Int(net_splice(from.fdToClose, isDirect ? to.fdToClose : inlet, min(limit, 1 << 20)))
         if n > 0 {
-            from.bytesRead += n
+            from.didRead(n)
             guard isDirect else {
                 waiting = n
                 return push()
             }
-            to.bytesWritten += n
+            to.didWrite(n)
             return .moved(n)
         }
         if n == 0 {
@@ -116,7 +116,7 @@ public final class Splice {
         let n = to.writable ? Int(net_splice(outlet, to.fdToClose, waiting)) : -Int(EAGAIN)
         if n > 0 {
             waiting -= n
-            to.bytesWritten += n
+            to.didWrite(n)
             return .moved(n)
         }
         if n == -Int(EAGAIN) || n == 0 { return waitForOutput() }
@@ -138,8 +138,8 @@ public final class Splice {
         if let done = answer {
             answer = nil
             if done > 0 {
-                from.bytesRead += done
-                to.bytesWritten += done
+                from.didRead(done)
+                to.didWrite(done)
                 return .moved(done)
             }
             switch -done {

@@ -149,6 +149,7 @@ extension Stream {
         stopGreeting()
         network.stopDraining(self)
         state = .closed
+        noteEnd()
         input.free()
         output.free()
         tls = nil

@@ -82,7 +82,7 @@ extension Stream {
                 if let inputFailure { return .failed(inputFailure) }
                 continue
             }
-            bytesRead += n
+            didRead(n)
             if wasEmpty {
                 if let outcome = matchFresh(UnsafeRawBufferPointer(start: place, count: n), unit, limit) {
                     return outcome

@@ -101,7 +101,7 @@ extension Stream {
         case .none: return 0
         }
         if n > 0 {
-            bytesWritten += n
+            didWrite(n)
             return n
         }
         if n == -Int(EINTR) { return give(bytes) }

@@ -255,34 +255,6 @@ public final class Stream: RunLoop.EdgePort {
         return fdToClose >= 0 ? "descriptor \(fdToClose)" : "stream"
     }
 
-    /// Who is at the other end of a Unix socket.
-    public func credentials() throws(StreamFailure) -> (process: Int32, user: UInt32, group: UInt32) {
-        guard transport == .socket, state != .closed else {
-            throw StreamFailure("ENOTSOCK", "not a Unix socket (\(subject))")
-        }
-        var process: Int32 = 0
-        var user: UInt32 = 0
-        var group: UInt32 = 0
-        let failure = net_credentials(fdToClose, &process, &user, &group)
-        guard failure == 0 else { throw StreamFailure(errno: -failure, subject) }
-        guard process > 0 else { throw StreamFailure("EOPNOTSUPP", "only Unix sockets know who is there (\(subject))") }
-        return (process, user, group)
-    }
-
-    /// Small writes go out at once rather than when the last was received. On by default.
-    public func setNoDelay(_ on: Bool) throws(StreamFailure) { try set { net_set_no_delay($0, on ? 1 : 0) } }
-
-    /// The kernel asks now and then whether a silent peer is still there. Seconds; 0 leaves what the system has.
-    public func setKeepAlive(_ on: Bool, idle: Int32 = 0, interval: Int32 = 0, count: Int32 = 0) throws(StreamFailure) {
-        try set { net_set_keep_alive($0, on ? 1 : 0, idle, interval, count) }
-    }
-
-    private func set(_ body: (Int32) -> Int32) throws(StreamFailure) {
-        guard state != .closed else { throw closedFailure }
-        let failure = isTCP && fdToClose >= 0 ? body(fdToClose) : -95  // EOPNOTSUPP
-        guard failure == 0 else { throw StreamFailure(errno: -failure, subject) }
-    }
-
     func rememberSubject() {
         guard remote.isNone else { return }
         let text = subject
@@ -328,6 +300,8 @@ public final class Stream: RunLoop.EdgePort {
         outputFailure = outputFailure ?? failure
         readable = true
     }
+
+    public override var title: String { connectionTitle ?? super.title }
 
     /// Out of all modes for good: closed.
     public override func wasInvalidated() { if state != .closed { abort() } }

@@ -18,6 +18,7 @@ struct JSONReader {
         /// A number of things: what is negative is 0, and a fraction is left out.
         var count: UInt64 {
             let text = text
+            if text.hasPrefix("0x") { return UInt64(text.dropFirst(2), radix: 16) ?? 0 }
             return UInt64(text) ?? Double(text).flatMap { $0 > 0 && $0 < 1.8e19 ? UInt64($0) : nil } ?? 0
         }
 

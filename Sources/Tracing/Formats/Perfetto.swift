@@ -60,7 +60,7 @@ enum Perfetto {
     /// Those of names' kinds, and of what is no callback.
     enum Category: String, CaseIterable {
         case timer, source, port, observer, request, task, message, span, collector, stream, program, other
-        case run, pass, sleep, send, receive, mark, bytes, step, lost
+        case run, pass, sleep, send, receive, mark, bytes, step, lost, http
 
         var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
     }
@@ -76,7 +76,7 @@ enum Perfetto {
 
     enum Annotation: String, CaseIterable {
         case due, late, missed, waits, failed, task, result, until, reason, waker = "woken by", bytes, out, step, whole,
-            dropped, lost
+            dropped, lost, status, connection
 
         var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
     }
@@ -84,6 +84,16 @@ enum Perfetto {
     /// The track of a process, and of one of its loops.
     static func track(_ process: Int32, _ thread: UInt16? = nil) -> UInt64 {
         UInt64(max(0, process)) << 17 | (thread.map { UInt64($0) + 1 } ?? 0)
+    }
+
+    /// What lasts has a track of its own, under its loop's: such slices lie side by side.
+    static func track(_ process: Int32, lasting number: UInt32) -> UInt64 {
+        1 << 62 | UInt64(max(0, process)) << 32 | UInt64(number)
+    }
+
+    /// Flows are the whole trace's. Those between the loops of one process are counted in each; see `MessageFrame.flow` for others.
+    static func flow(_ process: Int32, _ flow: UInt32) -> UInt64 {
+        flow >> 31 == 1 ? UInt64(flow) : UInt64(max(0, process)) << 32 | UInt64(flow)
     }
 
     /// A sequence has its own interned texts. 0 would be none.

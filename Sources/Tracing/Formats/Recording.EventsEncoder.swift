@@ -11,6 +11,7 @@ extension Recording {
         private var process: Int32 = 0
         private var names: [UInt32: Name] = [:]
         private var nestings: [UInt16: Nesting] = [:]
+        private var firstTime = UInt64.max
 
         func begin(_ about: About) {
             process = about.process
@@ -46,6 +47,7 @@ extension Recording {
 
         private func add(_ record: Record) {
             guard let kind = Record.Kind(rawValue: record.kind) else { return }
+            firstTime = min(firstTime, record.time)
             switch kind {
             case .begin:
                 open("B", record, categoryOf: record.object)
@@ -96,13 +98,39 @@ extension Recording {
                 arguments { arguments in
                     arguments.add("bytes", record.a)
                     if record.flags & Record.Flags.out != 0 { arguments.add("out", 1) }
-                    shared(record, &arguments)
+                    if let place = names[record.object]?.place, !place.isEmpty { arguments.add("made at", place) }
+                    if record.flow != 0 { arguments.add("connection", UInt64(record.flow)) }
                 }
             case .step:
                 head("i", record, "step", "step")
                 bytes.append(contentsOf: ",\"s\":\"t\"")
                 arguments { $0.add("step", record.a) }
             case .due: break  // never leaves the ring
+            case .opens:
+                nestings[record.thread, default: Nesting()].opens(record.flow)
+                lasting("b", record) { _ in }
+            case .closes:
+                if !nestings[record.thread, default: Nesting()].closes(record.flow) {
+                    // It had begun before the recording.
+                    var beginning = record
+                    beginning.time = firstTime
+                    lasting("b", beginning) { _ in }
+                }
+                lasting("e", record) { arguments in
+                    if record.a > 0 { arguments.add("status", record.a) }
+                    if record.flags & Record.Flags.failed != 0 { arguments.add("failed", 1) }
+                }
+            }
+        }
+
+        /// What Chrome calls asynchronous: it is known by its category and number, and lies beside others.
+        private func lasting(_ phase: String, _ record: Record, _ body: (inout Arguments) -> Void) {
+            open(phase, record, categoryOf: record.object)
+            bytes.append(contentsOf: ",\"id\":")
+            bytes.append(decimal: UInt64(record.flow))
+            arguments { arguments in
+                if let place = names[record.object]?.place, !place.isEmpty { arguments.add("made at", place) }
+                body(&arguments)
             }
         }
 

@@ -84,6 +84,7 @@ extension Recording {
             }
             let phases: [String: Event.Phase] = [
                 "B": .begin, "E": .end, "X": .whole, "i": .instant, "I": .instant, "s": .send, "f": .receive,
+                "b": .opens, "e": .closes,
             ]
             guard let known = phases[phase] else { return }
             // Heads of arrows that the begin of a slice tells anyway.
@@ -102,13 +103,14 @@ extension Recording {
             event.waits = argument("waits") != nil
             event.failed = argument("failed") != nil
             event.task = argument("task")?.count ?? 0
-            event.flow = argument("flow")?.count ?? field("id")?.count ?? 0
+            event.flow = (argument("flow") ?? argument("connection") ?? field("id"))?.count ?? 0
             event.result = argument("result")?.count ?? 0
             event.until = argument("until")?.count ?? 0
             event.reason = argument("reason")?.count ?? 0
             event.waker = argument("woken by").map { other($0, argument) }
             event.bytes = argument("bytes")?.count ?? 0
             event.out = argument("out") != nil
+            event.status = argument("status")?.count ?? 0
             event.step = argument("step")?.count ?? 0
             if known == .send {
                 let by = argument("by").map { other($0, argument) }

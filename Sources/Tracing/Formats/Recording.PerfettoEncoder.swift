@@ -60,11 +60,15 @@ extension Recording {
         }
 
         func thread(_ number: UInt16, _ name: String) {
-            packet { [process] packet in
+            describe(Perfetto.track(process, number), name, under: Perfetto.track(process))
+        }
+
+        private func describe(_ uuid: UInt64, _ name: String, under parent: UInt64) {
+            packet { packet in
                 packet.append(Perfetto.Packet.trackDescriptor) { track in
-                    track.append(Perfetto.Track.uuid, Perfetto.track(process, number))
+                    track.append(Perfetto.Track.uuid, uuid)
                     track.append(Perfetto.Track.name, name)
-                    track.append(Perfetto.Track.parent, Perfetto.track(process))
+                    track.append(Perfetto.Track.parent, parent)
                 }
             }
         }
@@ -84,10 +88,12 @@ extension Recording {
             }
         }
 
+        private var firstTime = UInt64.max
         private var lastTime: UInt64 = 0
 
         private func add(_ record: Record) {
             guard let kind = Record.Kind(rawValue: record.kind) else { return }
+            firstTime = min(firstTime, record.time)
             lastTime = max(lastTime, record.time)
             switch kind {
             case .begin:
@@ -129,16 +135,18 @@ extension Recording {
                         event.append(Perfetto.Event.categories, self.category(record.object).number)
                         self.place(record, &event)
                     }
-                    if record.flow != 0 { event.append(Perfetto.Event.flows, fixed: UInt64(record.flow)) }
+                    if record.flow != 0 {
+                        event.append(Perfetto.Event.flows, fixed: Perfetto.flow(process, record.flow))
+                    }
                 }
             case .out:
                 event(record, .instant, [.send, category(record.object)], number(record.object)) { event in
                     self.place(record, &event)
-                    event.append(Perfetto.Event.flows, fixed: UInt64(record.flow))
+                    event.append(Perfetto.Event.flows, fixed: Perfetto.flow(process, record.flow))
                 }
             case .in:
                 event(record, .instant, [.receive], Perfetto.FixedName.received.rawValue) { event in
-                    event.append(Perfetto.Event.endingFlows, fixed: UInt64(record.flow))
+                    event.append(Perfetto.Event.endingFlows, fixed: Perfetto.flow(process, record.flow))
                 }
             case .mark:
                 event(record, .instant, [.mark, category(record.object)], number(record.object)) {
@@ -149,10 +157,33 @@ extension Recording {
                     self.place(record, &event)
                     event.annotate(.bytes, record.a)
                     if record.flags & Record.Flags.out != 0 { event.annotate(.out, 1) }
+                    if record.flow != 0 { event.annotate(.connection, UInt64(record.flow)) }
                 }
             case .step:
                 event(record, .instant, [.step], Perfetto.FixedName.step.rawValue) { $0.annotate(.step, record.a) }
             case .due: break  // never leaves the ring
+            case .opens:
+                nestings[record.thread, default: Nesting()].opens(record.flow)
+                opens(record)
+            case .closes:
+                if !nestings[record.thread, default: Nesting()].closes(record.flow) {
+                    // It had begun before the recording.
+                    var beginning = record
+                    beginning.time = firstTime
+                    opens(beginning)
+                }
+                event(record, .end, [], nil, on: Perfetto.track(process, lasting: record.flow)) { event in
+                    if record.a > 0 { event.annotate(.status, record.a) }
+                    if record.flags & Record.Flags.failed != 0 { event.annotate(.failed, 1) }
+                }
+            }
+        }
+
+        private func opens(_ record: Record) {
+            let track = Perfetto.track(process, lasting: record.flow)
+            describe(track, names[record.object]?.text ?? "", under: Perfetto.track(process, record.thread))
+            event(record, .begin, [category(record.object)], number(record.object), on: track) {
+                self.place(record, &$0)
             }
         }
 
@@ -161,7 +192,9 @@ extension Recording {
         private func callback(_ record: Record, _ type: Perfetto.EventType, _ body: (inout [UInt8]) -> Void) {
             event(record, type, [category(record.object)], number(record.object)) { event in
                 self.place(record, &event)
-                if record.flow != 0 { event.append(Perfetto.Event.endingFlows, fixed: UInt64(record.flow)) }
+                if record.flow != 0 {
+                    event.append(Perfetto.Event.endingFlows, fixed: Perfetto.flow(process, record.flow))
+                }
                 if record.task != 0 { event.annotate(.task, UInt64(record.task)) }
                 body(&event)
             }
@@ -191,14 +224,14 @@ extension Recording {
 
         private func event(
             _ record: Record, _ type: Perfetto.EventType, _ categories: [Perfetto.Category], _ name: UInt64?,
-            _ body: (inout [UInt8]) -> Void
+            on track: UInt64? = nil, _ body: (inout [UInt8]) -> Void
         ) {
             packet { [process] packet in
                 packet.append(Perfetto.Packet.timestamp, record.time)
                 packet.append(Perfetto.Packet.sequenceFlags, 2)
                 packet.append(Perfetto.Packet.trackEvent) { event in
                     event.append(Perfetto.Event.type, type.rawValue)
-                    event.append(Perfetto.Event.track, Perfetto.track(process, record.thread))
+                    event.append(Perfetto.Event.track, track ?? Perfetto.track(process, record.thread))
                     for category in categories { event.append(Perfetto.Event.categories, category.number) }
                     if let name { event.append(Perfetto.Event.name, name) }
                     body(&event)

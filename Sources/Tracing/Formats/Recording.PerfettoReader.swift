@@ -7,6 +7,8 @@ extension Recording {
         private let retelling: Retelling
         private var sequences: [UInt64: Texts] = [:]
         private var tracks: [UInt64: Event.Track] = [:]
+        /// Of tracks of what lasts, its number.
+        private var lasting: [UInt64: UInt64] = [:]
         /// Ends to come, by track, that belong to what was told as a whole.
         private var told: [Event.Track: Int] = [:]
 
@@ -120,6 +122,13 @@ extension Recording {
                 tracks[uuid] = .init(process: process, number: .max)
                 return try retelling.process(process, title)
             }
+            if let parent, let loop = tracks[parent], let own = Int32(exactly: loop.process),
+                uuid == Perfetto.track(own, lasting: UInt32(truncatingIfNeeded: uuid))
+            {
+                tracks[uuid] = loop
+                lasting[uuid] = uuid & 0xFFFF_FFFF
+                return
+            }
             let owner = process ?? parent.flatMap { tracks[$0]?.process } ?? 0
             // Ours have their loop's number in them.
             let number = parent.map { uuid > $0 && uuid - $0 <= 1 << 16 ? uuid - $0 - 1 : uuid } ?? thread ?? uuid
@@ -134,10 +143,12 @@ extension Recording {
             var event = Event(.instant, .init(process: 0, number: 0))
             event.time = time
             var isWhole = false
+            var lasts: UInt64?
             while let (field, value) = fields.next() {
                 switch field {
                 case Perfetto.Event.type: type = value.number
                 case Perfetto.Event.track:
+                    lasts = lasting[value.number]
                     event.track = tracks[value.number] ?? .init(process: 0, number: value.number)
                 case Perfetto.Event.categories, Perfetto.Event.categoryTexts:
                     let text = field == Perfetto.Event.categories ? texts.categories[value.number] ?? "" : value.text
@@ -150,7 +161,10 @@ extension Recording {
                 default: break
                 }
             }
+            event.flow = lasts ?? event.flow
             switch (type, event.category.split(separator: ",").first) {
+            case (Perfetto.EventType.begin.rawValue, _) where lasts != nil: event.phase = .opens
+            case (Perfetto.EventType.end.rawValue, _) where lasts != nil: event.phase = .closes
             case (Perfetto.EventType.begin.rawValue, _):
                 event.phase = isWhole ? .whole : .begin
                 if isWhole { told[event.track, default: 0] += 1 }
@@ -201,6 +215,8 @@ extension Recording {
             case .reason: event.reason = number
             case .waker: event.waker = Name(kind: .other, text: text)
             case .bytes: event.bytes = number
+            case .status: event.status = number
+            case .connection: event.flow = number
             case .out: event.out = true
             case .step: event.step = number
             case .dropped: event.dropped = number

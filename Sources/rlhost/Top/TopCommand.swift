@@ -56,7 +56,7 @@ enum TopCommand {
                rlhost top [PID|NAME] --once    print it once
           -d SECONDS      how often, and how long each look is about (1)
           --sort=KEY      the loops by awake, passes, callbacks, late, longest or number (awake)
-          --tasks         the script's tasks, and what they wait in
+          --tasks         the tasks of all threads, and what they wait in
         Without a process, the only one that can be attached to is shown. The same rules hold as for 'rlhost attach'.
         exit status: 0 all went well, 64 wrong use, 69 the process cannot be attached to, does not answer or has ended
 

@@ -73,12 +73,101 @@ import Testing
             try server.write(toFile: directory + "/server.lua", atomically: true, encoding: .utf8)
             try client.write(toFile: directory + "/client.lua", atomically: true, encoding: .utf8)
             let run = try Binary.shell(
-                "$RLHOST --trace=s.json server.lua & $RLHOST --trace=c.json client.lua && wait", directory: directory)
+                """
+                $RLHOST --trace=s.pftrace server.lua & $RLHOST --trace=c.pftrace client.lua && wait
+                for one in s c; do $RLHOST trace $one.pftrace -o $one.json; done
+                $RLHOST trace c.pftrace s.pftrace -o both.json && $RLHOST trace c.pftrace s.pftrace -o both.html
+                """, directory: directory)
             #expect(run.status == 0 && run.errors.isEmpty, "\(run)")
-            let sent = try TraceRecording(directory + "/c.json").events.filter { $0.phase == "s" }.compactMap(\.id)
+            let sender = try TraceRecording(directory + "/c.json")
+            let sent = sender.events.filter { $0.phase == "s" }.compactMap(\.id)
             let arrived = try TraceRecording(directory + "/s.json").events.filter { ["f", "t"].contains($0.phase) }
                 .compactMap(\.id)
             #expect(!Set(sent).isDisjoint(with: arrived), "\(sent) arrive as \(arrived)")
+            #expect(
+                sender.events.contains { $0.name == "process_name" && $0.arguments["name"] as? String == "client.lua" })
+            // In one recording the arrow leads from one lane to the other, and no arrow within a process leads out of it.
+            let both = try TraceRecording(directory + "/both.json").events
+            let tails = both.filter { $0.phase == "s" }
+            let arrows = both.filter { $0.phase == "f" }.compactMap { head in
+                tails.first { $0.id == head.id }.map { (from: $0.thread, to: head.thread, id: head.id ?? 0) }
+            }
+            #expect(arrows.contains { $0.from == 0 && $0.to == 1 }, "\(arrows)")
+            #expect(arrows.allSatisfy { $0.from == $0.to || $0.id >> 31 == 1 }, "\(arrows)")
+            #expect(try String(contentsOfFile: directory + "/both.html", encoding: .utf8).count > 40_000)
+        }
+    }
+
+    @Test("connections, programs and requests last, and say what they came to") func whatLasts() throws {
+        try Binary.withDirectory { directory in
+            let recording = try TraceRecording.of(
+                """
+                local rl = require "runloop"
+                local http = require "runloop.http"
+                local net = require "runloop.net"
+                local server = assert(http.serve("127.0.0.1:0", { name = "web" }, function(request)
+                  if request.path == "/bad" then return 503 end
+                  return "hello"
+                end))
+                rl.task(function()
+                  local stream = assert(net.connect(server:address()))
+                  stream:write "GET /good?secret=1 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"
+                  assert(stream:read_until "hello")
+                  stream:write "GET /bad HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"
+                  assert(stream:read(1000))
+                  stream:close()
+                  require "runloop.process".run { "sh", "-c", "exit 3" }
+                  server:stop(1)
+                end)
+                """, in: directory)
+            #expect(recording.faults.isEmpty)
+            func lasting(_ kind: String, _ name: String) -> TraceRecording.Event? {
+                let begins = recording.events.filter { $0.phase == "b" && $0.kind == kind && $0.name == name }
+                let ends = recording.events.filter { $0.phase == "e" && $0.kind == kind && $0.name == name }
+                #expect(begins.count == 1 && ends.map(\.id) == begins.map(\.id), "\(kind) \(name)")
+                return ends.first
+            }
+            #expect(lasting("http", "GET /good")?.arguments["status"] as? Int == 200)
+            let bad = lasting("http", "GET /bad")
+            #expect(bad?.arguments["status"] as? Int == 503 && bad?.arguments["failed"] as? Int == 1)
+            #expect(lasting("program", "program \"sh -c exit 3\"")?.arguments["status"] as? Int == 3)
+            let connection = try #require(lasting("stream", "connection of listener \"web\""))
+            #expect(connection.place == "app.lua:4" && connection.arguments["failed"] == nil)
+            let own = try #require(
+                recording.events.first { $0.phase == "b" && $0.name.hasPrefix("connection to 127.0.0.1:") })
+            #expect(own.place == "app.lua:9")
+            let bytes = recording.events.filter { $0.kind == "bytes,stream" }
+            func count(_ id: Int?, _ out: Int?) -> Int {
+                bytes.filter { $0.arguments["connection"] as? Int == id && $0.arguments["out"] as? Int == out }
+                    .reduce(0) { $0 + ($1.arguments["bytes"] as? Int ?? 0) }
+            }
+            #expect(count(own.id, 1) == 70 && count(connection.id, nil) == 70)
+            #expect(count(own.id, nil) == count(connection.id, 1))
+            #expect(!recording.events.contains { $0.name.contains("secret") })
+        }
+    }
+
+    @Test("a wake-up says which thread it was") func whoWakes() throws {
+        try Binary.withDirectory { directory in
+            let recording = try TraceRecording.of(
+                """
+                local rl = require "runloop"
+                local main = rl.current()
+                rl.after(0.5, function() end)
+                rl.thread { function(main)
+                  local rl = require "runloop"
+                  rl.sleep(0.05)
+                  main:wake_up()
+                  rl.sleep(0.05)
+                  main:perform(function() end)
+                  rl.sleep(0.05)
+                  main:stop()
+                end, main, name = "worker-2" }
+                """, in: directory)
+            let wakers = recording.events.compactMap { $0.arguments["woken by"] as? String }
+            for call in ["wake_up", "perform", "stop"] {
+                #expect(wakers.contains("thread worker-2 · \(call)"), "\(wakers)")
+            }
         }
     }
 

@@ -70,7 +70,7 @@ def boxes(page):
         color = shown.color(ms, lane)
         assert min(color) > 225, f"the loop sleeps at {ms} ms, but there is {color}"
     count = page.evaluate("drawn.length")
-    equal(count, 9, "boxes drawn")
+    equal(count, 11, "boxes drawn")
 
 
 @test("a tail leads from the date to the box")
@@ -135,13 +135,13 @@ def click(page):
     shown.click(51, 0)
     text = details(page)
     for line in ('timer "poll"', "made at\napp.lua:12", "mode\ndefault", "thread\nmain", "(30.50 ms late)", "ran for\n5 ms", "missed\n3 intervals",
-                 'late because\ntimer "save" held the loop for 30 ms', "woke\nrequest on worker", "wrote\n4096 bytes"):
+                 'late because\ntimer "save" held the loop for 30 ms', "woke\nrequest on worker", "wrote\n4096 bytes: connection to example"):
         assert line in text, f"{line!r} is not in {text!r}"
     equal(page.evaluate("document.querySelectorAll('#details ol > li').length"), 10, "steps")
     assert "observers: before timers" in text and "asleep" not in text
     page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'request on worker').click()")
     text = details(page)
-    for line in ("thread\nworker", "woken by\ntimer \"poll\" on main", "then waits", "task\npiece 1 of 2", "the piece after"):
+    for line in ("thread\nworker", "woken by\ntimer \"poll\" on main", "loop woke\nwoken by thread main · perform", "then waits", "task\npiece 1 of 2", "the piece after"):
         assert line in text, f"{line!r} is not in {text!r}"
     page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'the piece after').click()")
     assert "piece 2 of 2" in details(page)
@@ -150,12 +150,31 @@ def click(page):
     assert "What stands out" in details(page), "a click on nothing chooses nothing"
 
 
+@test("what lasts lies below the callbacks, and a click tells how long, in what it began and ended, and what it came to")
+def lasting(page):
+    shown = Shown(page)
+    shown.click(65, 0, 3)
+    text = details(page)
+    for line in ("GET /poll", "kind\nHTTP request", "began in\ntimer \"poll\"", "lasted\n26.40 ms", "ended in\nport \"keyboard\"", "status\n503", "outcome\nfailed"):
+        assert line in text, f"{line!r} is not in {text!r}"
+    page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'port \"keyboard\"').click()")
+    equal(chosen(page), 'port "keyboard" at 73.0')
+    page.key("0")
+    shown.click(65, 0, 2)
+    text = details(page)
+    for line in ("connection to example", "made at\napp.lua:50", "kind\nconnection", "lasts\n99.99 ms, and goes on at the end", "wrote\n4096 bytes"):
+        assert line in text, f"{line!r} is not in {text!r}"
+    assert "began in" not in text and "outcome" not in text, text
+    page.key("t")
+    assert page.evaluate("[...document.querySelectorAll('tbody tr')].map(tr => tr.cells[0].textContent + tr.cells[3].textContent)").count("GET /poll26.40 ms") == 1
+
+
 @test("the steps of a pass have what happened in them")
 def steps(page):
     Shown(page).click(11, 0)
     entries = page.evaluate("[...document.querySelectorAll('#details ol > li')].map(li => li.innerText)")
     assert 'observer "redraw"' in entries[1], entries[1]
-    assert entries[6].startswith("asleep for 9.") and entries[6].endswith("until a timer was due"), entries[6]
+    assert entries[6].startswith("asleep for 9.") and entries[6].endswith('until a timer was due: timer "poll"'), entries[6]
     assert 'timer "poll"' in entries[8], entries[8]
     assert "not in this pass" not in entries[0] and "not in this pass" in entries[9], entries
 
@@ -194,13 +213,13 @@ def search(page):
 def table(page):
     page.key("t")
     cells = lambda: page.evaluate("[...document.querySelectorAll('tbody tr')].map(tr => [...tr.cells].map(c => c.textContent))")
-    poll = next(row for row in cells() if "poll" in row[0])
+    poll = next(row for row in cells() if 'timer "poll"' in row[0])
     equal(poll[:7], ['timer "poll"  app.lua:12', "4", "26 ms", "19 ms", "1 ms", "5 ms", "2"])
     for key in ("name", "count", "total", "longest", "p50", "p99", "late", "worst"):
         page.evaluate(f"document.querySelector('th[data-key={key}]').click()")
         down = page.evaluate(f"document.querySelector('th[data-key={key}]').getAttribute('aria-sort')")
         values = page.evaluate(f"rows.map(r => r['{key}'])")
-        wanted = sorted(values, reverse=down == "descending")
+        wanted = sorted(values, key=lambda value: value.lower() if isinstance(value, str) else value, reverse=down == "descending")
         equal(values, wanted, key)
     page.evaluate("document.querySelector('th[data-key=longest]').click()")
     page.evaluate("document.querySelector('th[data-key=longest]').click()")
@@ -216,7 +235,7 @@ def arrows(page):
     # Between the sender at 51 ms and the receiver at 57 ms there is nothing else.
     count = lambda: page.evaluate("""(() => { const c = canvas.getContext('2d'), y = (lanes()[0].y + lanes()[0].height) | 0, w = canvas.width;
       const data = c.getImageData(112, y + 3, w - 112, 1).data; let n = 0;
-      for (let i = 0; i < data.length; i += 4) if (data[i] < 160 && data[i + 2] > 150) n++; return n; })()""")
+      for (let i = 0; i < data.length; i += 4) if (data[i + 2] - data[i] > 25) n++; return n; })()""")
     equal(count(), 0)
     page.key("e")
     assert count() > 0, "all arrows"
@@ -258,9 +277,10 @@ def mouse(page):
 
 @test("it says how long, how many, and how late")
 def summary(page):
-    equal(page.evaluate("document.getElementById('summary').textContent"), "100 ms · 2 loops · 9 callbacks · 2 late · longest 30 ms")
+    equal(page.evaluate("document.getElementById('summary').textContent"),
+          "100 ms · 2 loops · 9 callbacks · 2 late · longest 30 ms · 1 connection · 1 HTTP request")
     equal(page.evaluate("document.title"), "app.lua – rlhost timeline")
-    equal(page.evaluate("[...document.querySelectorAll('#legend span')].filter(s => !s.hidden).map(s => s.textContent)"), ["timer", "port", "observer", "request"])
+    equal(page.evaluate("[...document.querySelectorAll('#legend span')].filter(s => !s.hidden).map(s => s.textContent)"), ["timer", "port", "observer", "request", "stream", "http"])
     equal(page.evaluate("performance.getEntriesByType('resource').length"), 0, "nothing is loaded from anywhere")
 
 

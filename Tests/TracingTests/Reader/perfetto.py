@@ -84,9 +84,14 @@ def events(trace):
             continue
         event = packet.track_event
         assert packet.sequence_flags & 2, "texts are used, and nobody says so"
-        track = tracks[event.track_uuid]
+        track, lasting = tracks[event.track_uuid], None
+        if not tracks[track.parent_uuid].HasField("process"):
+            # A connection or the like: its track lies under that of its loop.
+            lasting, track = track.uuid & 0xFFFFFFFF, tracks[track.parent_uuid]
         process = tracks[track.parent_uuid].process
         said = {"process": process.pid, "track": track.name, "ts": packet.timestamp, "type": {1: "B", 2: "E", 3: "i"}[event.type]}
+        if lasting is not None:
+            said.update(type=said["type"].lower(), id=lasting)
         if event.category_iids:
             said["cat"] = ",".join(texts["event_categories"][i] for i in event.category_iids)
         if event.name_iid:
@@ -101,6 +106,11 @@ def events(trace):
             name = texts["debug_annotation_names"][annotation.name_iid]
             said[name] = texts["values"][annotation.string_value_iid] if annotation.string_value_iid else annotation.uint_value
         yield said
+
+
+def arrow(process, number):
+    """Arrows within a process are counted in each; those between processes have the highest bit."""
+    return number if number >> 31 else process << 32 | number
 
 
 def expected(path):
@@ -122,16 +132,21 @@ def expected(path):
             continue  # heads that the slice's own "flow" tells
         said = {"process": event["pid"], "track": names[event["pid"], event["tid"]], "ts": nanoseconds(event["ts"]), "type": phase}
         said.update({key: value for key, value in args.items() if key not in ("flow", "at", "by", "kind")})
+        if phase in "be":
+            said.update(id=event["id"], cat=event["cat"], name=event["name"])
+        if phase == "e":
+            for key in ("cat", "name", "made at"):
+                said.pop(key, None)
         if phase in "BiX":
             said.update(cat=event["cat"], name=event["name"])
         if phase == "E" and "kind" in args:
             said["cat"] = args["kind"]
         if "flow" in args:
-            said["flows" if phase == "E" else "ends"] = [args["flow"]]
+            said["flows" if phase == "E" else "ends"] = [arrow(event["pid"], args["flow"])]
         if phase == "s":
-            said.update(type="i", cat="send," + args.get("kind", "other"), name=args["by"], flows=[event["id"]])
+            said.update(type="i", cat="send," + args.get("kind", "other"), name=args["by"], flows=[arrow(event["pid"], event["id"])])
         if phase == "f":
-            said.update(type="i", cat="receive", name="received", ends=[event["id"]])
+            said.update(type="i", cat="receive", name="received", ends=[arrow(event["pid"], event["id"])])
         if phase != "X":
             yield said
             continue

@@ -7,6 +7,7 @@ local misuse = require "runloop.misuse"
 local raise = misuse.raise
 local answers = require "runloop.http.answer"
 local requests = require "runloop.http.request"
+local recording = require "runloop.http.recording"
 
 local M = {}
 
@@ -157,6 +158,7 @@ function Exchange:finish()
   end
   self.transfer:finish()
   self.client.exchanges[self.number] = nil
+  if self.record then recording.ends(self.record, self.status or 0, not self.status or self.status >= 500) end
   pump(self.client)
   rest(self.client)
 end
@@ -221,6 +223,7 @@ local function begin(self, request, name, is_open)
   exchange.drained = exchange.changed
   self.multi = self.multi or curl.multi(self.options.connections or 64, self.options.max_connections or 0, self.options.cookies)
   exchange.transfer, exchange.number = self.multi:start(settings)
+  exchange.record = recording.begins_at(settings.is_head and "HEAD" or settings.method or body ~= nil and "POST" or "GET", settings.url)
   self.exchanges[exchange.number] = exchange
   if settings.is_upload then feed(exchange, body) end
   pump(self)
@@ -251,6 +254,7 @@ local function fetch(self, request, name)
   end
   local _, message, code = failure(exchange)
   local answer = not message and answers.new(transfer:answer())
+  if answer then exchange.status = answer.status end
   if answer then answer.body = transfer:take() end
   exchange:finish()
   if message then return nil, message, code end
@@ -334,7 +338,9 @@ function Client:open(request)
   local is_here, message
   is_here, message, code = await_head(exchange)
   if not is_here then return nil, message, code end
-  return answers.open(exchange, exchange.transfer:answer())
+  local answer = answers.open(exchange, exchange.transfer:answer())
+  exchange.status = answer.status
+  return answer
 end
 
 function Client:close()

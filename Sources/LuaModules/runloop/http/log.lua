@@ -1,5 +1,7 @@
 -- runloop.http.log: a line for each request, in the format that every tool for such logs reads ("combined"), and its seconds.
 
+local now, ends = require("runloop").now, require("runloop.http.recording").ends
+
 local M = {}
 
 local function clean(text)
@@ -38,6 +40,13 @@ function M.open(where)
       referer = request and request.headers.referer, agent = request and request.headers["user-agent"],
     }
   end
+end
+
+-- A request is over: recordings are told, and the log if there is one.
+function M.done(connection, request, status)
+  if request.record then ends(request.record, status or 0, status ~= nil and status >= 499) end
+  local log = connection.server.log
+  if log then log(connection, request, status, request.sent, now() - request.began) end
 end
 
 return M

@@ -3,4 +3,5 @@
 local library = ...
 local native = library.open()
 native.curl = library.curl
+native.label, native.begins, native.ends = library.label, library.begins, library.ends
 return native

@@ -8,7 +8,7 @@ local misuse = require "runloop.misuse"
 local raise = misuse.raise
 local incoming = require "runloop.http.incoming"
 local answering = require "runloop.http.answering"
-local log = require "runloop.http.log"
+local log, begins = require "runloop.http.log", require("runloop.http.recording").begins
 
 local M = {}
 local now, task, condition = rl.now, rl.task, rl.condition
@@ -178,7 +178,7 @@ local function run(connection, request)
   server.active = server.active - 1
   server.counts.bytes = server.counts.bytes + request.sent
   request.is_done = true
-  if server.log then server.log(connection, request, request.status, request.sent, now() - request.began) end
+  log.done(connection, request, request.status)
   keeps_alive = keeps_alive and request.keeps_alive
   -- A connection that is to be closed waits for a client that reads slowly, as long as one that stays.
   if not keeps_alive and not connection.is_over then connection.stream:flush(server.idle_timeout > 0 and server.idle_timeout or nil) end
@@ -196,7 +196,7 @@ local function gone(connection)
     server.counts.cancelled = server.counts.cancelled + 1
     server.counts.bytes = server.counts.bytes + request.sent
     if request.close_body then request.close_body() end
-    if server.log then server.log(connection, request, 499, request.sent, now() - request.began) end
+    log.done(connection, request, 499)
     if request.task then request.task:cancel() end
     if request.arrived then request.arrived:broadcast() end
   end
@@ -229,7 +229,7 @@ function process(connection)
       refuse(connection, 413, ("the body is longer than %d bytes"):format(server.max_body))
       break
     end
-    connection.request = request
+    connection.request, request.record = request, begins(method, request.path)
     server.active = server.active + 1
     server.counts.requests = server.counts.requests + 1
     if server.is_stopping then request.keeps_alive = false end

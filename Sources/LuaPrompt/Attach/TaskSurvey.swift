@@ -1,0 +1,54 @@
+internal import Lua
+internal import LuaRunLoops
+internal import RunLoops
+
+/// Asks the loops of all threads what their tasks wait in. One that is busy does not keep the answer back.
+final class TaskSurvey: @unchecked Sendable {
+    // Sendable: it is used on the thread of the port alone.
+    private static let patience = Duration.milliseconds(500)
+    private let message: RunLoop.MessagePort.Message
+    private let names: [String]
+    private var answers: [String?]
+    private var timer: RunLoop.Timer?
+
+    private init(_ message: RunLoop.MessagePort.Message, _ names: [String]) {
+        self.message = message
+        self.names = names
+        answers = Array(repeating: nil, count: names.count)
+    }
+
+    /// On the thread of the port, whose handle `own` is. Answers the message within half a second.
+    static func begin(for message: RunLoop.MessagePort.Message, _ own: RunLoop.Handle, main: RunLoop.Handle) {
+        let loops = [("main", main)] + LuaHost.threadsByName
+        let survey = TaskSurvey(message, loops.map(\.0))
+        let timer = RunLoop.Timer(fireDate: RunLoop.current.now + patience) { _, _ in survey.finish() }
+        survey.timer = timer
+        RunLoop.current.add(timer, to: .default)
+        for (index, (_, loop)) in loops.enumerated() {
+            let isThere = loop.perform(in: [.common]) { loop in
+                let text = (loop.userInfo as? LuaHost)?.tasksText(orNone: "") ?? ""
+                own.perform(in: [.default]) { _ in survey.tell(index, text) }
+            }
+            if !isThere { survey.tell(index, "") }
+        }
+    }
+
+    private func tell(_ index: Int, _ text: String) {
+        answers[index] = text
+        if !answers.contains(nil) { finish() }
+    }
+
+    private func finish() {
+        guard let timer else { return }
+        timer.invalidate()
+        self.timer = nil
+        var text = ""
+        for (name, answer) in zip(names, answers) {
+            let name = String(name.unicodeScalars.map { $0.value < 0x20 ? "?" : Character($0) })
+            for line in (answer ?? "its loop does not answer: it is busy").split(separator: "\n") {
+                text += "\(name)\t\(line)\n"
+            }
+        }
+        message.answer(text.anyBytes)
+    }
+}

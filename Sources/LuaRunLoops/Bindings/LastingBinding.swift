@@ -1,0 +1,37 @@
+package import Lua
+internal import RunLoops
+
+/// For modules written in Lua: what of theirs recordings tell that lasts longer than a callback, as a request does.
+package enum LastingBinding {
+    package static let ofHTTP: [Library.Entry] = [
+        .init("label") { Call.run($0) { call throws(Misuse) in try label(call, "http") } },
+        .init("begins") { begins(Call($0)) },
+        .init("ends") { ends(Call($0)) },
+    ]
+
+    /// Longer names are cut.
+    private static let longestName = 200
+
+    /// label(name): a number for `begins`.
+    private static func label(_ call: Call, _ kind: String) throws(Misuse) -> Int32 {
+        let name = String(decoding: try call.argument(1, Bytes.self).prefix(longestName), as: UTF8.self)
+        return call.answer(Int(RunLoop.Recorder.label(.init(kind, name), isForeign: true)))
+    }
+
+    /// begins(label): what `ends` wants to know; nil when nothing is recorded, else false without a label.
+    private static func begins(_ call: Call) -> Int32 {
+        let loop = call.luaHost.loop
+        guard loop.isRecording else { return call.answerNil() }
+        guard let label = call.stack.integer(1).flatMap({ UInt32(exactly: $0) }) else { return call.answer(false) }
+        return call.answer(Int(label) << 32 | Int(loop.noteBeginning(label)))
+    }
+
+    /// ends(what begins has answered, its result, whether it has failed)
+    private static func ends(_ call: Call) -> Int32 {
+        guard let number = call.stack.integer(1).map({ UInt64(bitPattern: Int64($0)) }) else { return call.nothing() }
+        call.luaHost.loop.noteEnd(
+            UInt32(truncatingIfNeeded: number), UInt32(truncatingIfNeeded: number >> 32),
+            result: call.stack.integer(2) ?? 0, failed: call.stack.boolean(3))
+        return call.nothing()
+    }
+}

@@ -20,6 +20,10 @@ extension RunLoop {
 
         /// As added: they are performed in order of signals, which is only known when they are.
         private(set) var sources: [Source] = []
+        /// Where each of many is: tasks that wait for other threads are sources, and there may be ten thousand. Then they are in no
+        /// order.
+        private var places: [ObjectIdentifier: Int] = [:]
+        private static let few = 64
         /// How many have left: while it is the same, who was in it still is.
         private(set) var departures = 0
         /// Some source in this mode may be signalled. Set on any thread.
@@ -71,6 +75,7 @@ extension RunLoop {
                 observed.formUnion(observer.activities)
             case let source as Source:
                 sources.append(source)
+                remember(source)
                 if !source.keepsAlive { idleItems += 1 }
             case let port as PortBase:
                 portCount += 1
@@ -86,7 +91,7 @@ extension RunLoop {
                 observers.removeAll { $0 === observer }
                 observed = observers.reduce(into: []) { $0.formUnion($1.activities) }
             case let source as Source:
-                if let place = Self.place(of: source, in: sources) { sources.remove(at: place) }
+                forget(source)
                 departures += 1
                 if !source.keepsAlive { idleItems -= 1 }
             case let port as PortBase:
@@ -98,11 +103,22 @@ extension RunLoop {
             }
         }
 
-        /// Tasks that wait are sources, and there may be ten thousand: a walk along the addresses touches none of them.
-        private static func place(of source: Source, in sources: [Source]) -> Int? {
-            sources.withUnsafeBytes {
-                $0.bindMemory(to: UInt.self).firstIndex(of: UInt(bitPattern: ObjectIdentifier(source)))
+        private func remember(_ source: Source) {
+            guard sources.count > Self.few || !places.isEmpty else { return }
+            if places.isEmpty {
+                for (place, source) in sources.enumerated() { places[ObjectIdentifier(source)] = place }
+            } else {
+                places[ObjectIdentifier(source)] = sources.count - 1
             }
+        }
+
+        private func forget(_ source: Source) {
+            guard !places.isEmpty else { return sources.removeAll { $0 === source } }
+            guard let place = places.removeValue(forKey: ObjectIdentifier(source)), let last = sources.popLast(),
+                last !== source
+            else { return }
+            sources[place] = last
+            places[ObjectIdentifier(last)] = place
         }
 
         /// An item that is in it has begun to keep the loop running, or has ceased to.

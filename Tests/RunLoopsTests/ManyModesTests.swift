@@ -60,6 +60,26 @@ import Testing
         #expect(world.loop.requestQueues.count <= 65)
     }
 
+    @Test("of many sources that come and go, those are left that have not gone") func sourcesThatComeAndGo() {
+        let world = World()
+        var numbers = SystemRandomNumberGenerator()
+        var sources: [RunLoop.Source] = []
+        for round in 0..<2_000 {
+            // Up to many, down to few, and up again.
+            if round % 400 < 200 {
+                sources.append(RunLoop.Source())
+                if let source = sources.last { world.loop.add(source) }
+            } else if let place = sources.indices.randomElement(using: &numbers), sources.count > 10 {
+                sources.remove(at: place).invalidate()
+            }
+            #expect(world.loop.items(in: .default).count == sources.count)
+        }
+        #expect(
+            Set(world.loop.items(in: .default).map(ObjectIdentifier.init)) == Set(sources.map(ObjectIdentifier.init)))
+        for source in sources { source.invalidate() }
+        #expect(world.loop.run(for: .zero) == .finished)
+    }
+
     @Test("requests of many orders run in order") func requestsOfManyOrdersRunInOrder() {
         let world = World()
         let orders = (0..<500).map { ($0 * 37) % 101 - 50 }

@@ -122,7 +122,14 @@ function leaks.find(current, pids)
     known[program:pid()] = true
     program:release()
   end
-  for _, text in pairs(system.scheduled()) do found[#found + 1] = text end
+  local scheduled = system.scheduled()
+  if #scheduled > 0 then
+    -- What nobody can reach any more, such as a stream at its end, is gone when it is collected.
+    collectgarbage()
+    collectgarbage()
+    scheduled = system.scheduled()
+  end
+  for _, text in pairs(scheduled) do found[#found + 1] = text end
   for _, task in pairs(system.waiting()) do
     local place = explain.trim(task.frames)[1]
     found[#found + 1] = format("%s waits in %s%s", task.what or "task", task.place, place and " (" .. place .. ")" or "")

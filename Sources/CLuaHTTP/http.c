@@ -38,18 +38,6 @@ static int escape(lua_State *L) {
   return 1;
 }
 
-// clean_path(text) -> path, or nil: it is bad, or leaves its root
-static int clean_path(lua_State *L) {
-  size_t length;
-  const char *text = luaL_checklstring(L, 1, &length);
-  luaL_Buffer buffer;
-  char *to = luaL_buffinitsize(L, &buffer, length + 1);
-  ptrdiff_t count = http_clean_path(to, text, length);
-  if (count < 0) return lua_pushnil(L), 1;
-  luaL_pushresultsize(&buffer, (size_t)count);
-  return 1;
-}
-
 static int write_date(lua_State *L) {
   char text[30];
   http_write_date(text, luaL_checkinteger(L, 1));
@@ -117,12 +105,13 @@ static int free_output(lua_State *L) {
 
 int http_open_native(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"unescape", unescape},   {"escape", escape},   {"clean_path", clean_path}, {"write_date", write_date},
+      {"unescape", unescape},   {"escape", escape},   {"write_date", write_date},
       {"read_date", read_date}, {"is_token", is_token}, {"is_value", is_value},   {"base64", base64},
       {"chunks", lua_http_chunks}, {"read_frame", lua_http_read_frame}, {"write_frame", lua_http_write_frame},
       {"check_utf8", lua_http_check_utf8}, {"accept_key", lua_http_accept_key}, {"random_key", lua_http_random_key},
       {"deflate", lua_http_deflate}, {"open_file", lua_http_open_file}, {"read_file", lua_http_read_file},
-      {"seek_file", lua_http_seek_file}, {"close_file", lua_http_close_file}, {NULL, NULL}};
+      {"seek_file", lua_http_seek_file}, {"close_file", lua_http_close_file}, {"read_request", lua_http_read_request},
+      {NULL, NULL}};
   luaL_newlib(L, functions);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, find_field);
@@ -130,8 +119,8 @@ int http_open_native(lua_State *L) {
   lua_pushvalue(L, -1);
   lua_setfield(L, -3, "fields");
   lua_pushvalue(L, -1);
-  lua_pushcclosure(L, lua_http_read_request, 1);
-  lua_setfield(L, -3, "read_request");
+  lua_pushcclosure(L, lua_http_read_fields, 1);
+  lua_setfield(L, -3, "read_fields");
   lua_pushcclosure(L, lua_http_read_response, 1);
   lua_setfield(L, -2, "read_response");
   http_bytes *output = lua_newuserdatauv(L, sizeof *output, 0);

@@ -43,12 +43,57 @@ static void push_fields(lua_State *L, const http_head *head, int are_lists) {
   lua_setmetatable(L, -2);
 }
 
-enum { KEEPS_ALIVE = 1, IS_UPGRADE = 2, EXPECTS_CONTINUE = 4 };
+enum { KEEPS_ALIVE = 1, IS_UPGRADE = 2, EXPECTS_CONTINUE = 4, HAS_SLASHES = 8, IS_OLD = 16 };
 
-static void push_framing(lua_State *L, const http_head *head) {
+static void push_framing(lua_State *L, const http_head *head, int flags) {
   lua_pushinteger(L, head->is_chunked ? -2 : head->content_length);
-  lua_pushinteger(L, (head->keeps_alive ? KEEPS_ALIVE : 0) | (head->is_upgrade ? IS_UPGRADE : 0) |
-                         (head->expects_continue ? EXPECTS_CONTINUE : 0));
+  lua_pushinteger(L, flags | (head->keeps_alive ? KEEPS_ALIVE : 0) | (head->is_upgrade ? IS_UPGRADE : 0) |
+                         (head->expects_continue && (head->is_chunked || head->content_length >= 0) ? EXPECTS_CONTINUE : 0) |
+                         (head->minor == 0 ? IS_OLD : 0));
+}
+
+// Where the path of "http://host/path" begins, as proxies are sent it.
+static http_span without_origin(http_span target) {
+  size_t scheme = target.length > 7 && strncasecmp(target.start, "http://", 7) == 0    ? 7
+                  : target.length > 8 && strncasecmp(target.start, "https://", 8) == 0 ? 8
+                                                                                       : 0;
+  if (!scheme) return target;
+  while (scheme < target.length && target.start[scheme] != '/' && target.start[scheme] != '?') scheme++;
+  return (http_span){target.start + scheme, target.length - scheme};
+}
+
+// Pushes target, path and query: nil for a path that is bad. Most targets are their path.
+static int push_target(lua_State *L, http_span target) {
+  lua_pushlstring(L, target.start, target.length);
+  int is_plain = target.start[0] == '/' || (target.length == 1 && target.start[0] == '*');
+  for (size_t i = 0; i < target.length && is_plain; i++) {
+    char c = target.start[i];
+    is_plain = c != '?' && c != '%' && !(c == '/' && i + 1 < target.length && (target.start[i + 1] == '/' || target.start[i + 1] == '.'));
+  }
+  if (is_plain) {
+    lua_pushvalue(L, -1);
+    lua_pushliteral(L, "");
+    return 0;
+  }
+  http_span path = without_origin(target);
+  const char *mark = memchr(path.start, '?', path.length);
+  http_span query = {path.start + path.length, 0};
+  if (mark) {
+    query = (http_span){mark + 1, path.length - (size_t)(mark + 1 - path.start)};
+    path.length = (size_t)(mark - path.start);
+  }
+  if (path.length == 0) path = (http_span){"/", 1};
+  luaL_Buffer buffer;
+  int has_slashes = 0;
+  char *to = luaL_buffinitsize(L, &buffer, path.length + 1);
+  ptrdiff_t count = http_clean_path(to, path.start, path.length, &has_slashes);
+  luaL_pushresultsize(&buffer, count > 0 ? (size_t)count : 0);
+  if (count <= 0) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+  lua_pushlstring(L, query.start, query.length);
+  return has_slashes ? HAS_SLASHES : 0;
 }
 
 static int read_head(lua_State *L, http_head *head, int is_response) {
@@ -69,18 +114,28 @@ static int read_head(lua_State *L, http_head *head, int is_response) {
   return 3;
 }
 
-// read_request(bytes, position, max) -> next position, method, target, minor, fields, length, flags; length: -1 none, -2 chunked;
-// nil: incomplete; false, status, problem: bad
+// read_request(bytes, position, max) -> next position, method, target, path, query, length, flags; length: -1 none, -2 chunked;
+// nil: incomplete; false, status, problem: bad. The fields are for those who ask: read_fields.
 int lua_http_read_request(lua_State *L) {
   http_head head;
   int count = read_head(L, &head, 0);
   if (count >= 0) return count;
   lua_pushlstring(L, head.method.start, head.method.length);
-  lua_pushlstring(L, head.target.start, head.target.length);
-  lua_pushinteger(L, head.minor);
-  push_fields(L, &head, 0);
-  push_framing(L, &head);
+  int flags = push_target(L, head.target);
+  push_framing(L, &head, flags);
   return 7;
+}
+
+// read_fields(bytes, position) -> the fields of a request that was read there
+int lua_http_read_fields(lua_State *L) {
+  size_t length;
+  const char *bytes = luaL_checklstring(L, 1, &length);
+  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
+  if (position > length) position = length;
+  http_head head;
+  http_read_fields(&head, bytes + position, length - position);
+  push_fields(L, &head, 0);
+  return 1;
 }
 
 // read_response(bytes, position, max) -> next position, status, reason, minor, fields, length, flags; or as read_request
@@ -92,7 +147,7 @@ int lua_http_read_response(lua_State *L) {
   lua_pushlstring(L, head.reason.start, head.reason.length);
   lua_pushinteger(L, head.minor);
   push_fields(L, &head, 1);
-  push_framing(L, &head);
+  push_framing(L, &head, 0);
   return 7;
 }
 
@@ -157,9 +212,15 @@ static void put_number(output *out, uint64_t number) {
   put(out, p, (size_t)(text + sizeof text - p));
 }
 
+// Whoever hears of it knows which message it was: no line of ours stands before the text.
+static void complain(lua_State *L, const char *format, const char *name, const char *kind) {
+  lua_pushfstring(L, format, name, kind);
+  lua_error(L);
+}
+
 static void put_field(output *out, const char *name, size_t name_length, const char *value, size_t value_length) {
   if (!http_is_value(value, value_length))
-    luaL_error(out->L, "http: the field '%s' has a control character in its value, which would split the message", name);
+    complain(out->L, "http: the field '%s' has a control character in its value, which would split the message", name, "");
   size_t length = name_length + value_length + 4;
   char *to = reserve(out, length);
   memcpy(to, name, name_length);
@@ -214,7 +275,7 @@ static void put_value(output *out, const char *name, size_t name_length) {
     const char *value = lua_tolstring(L, -1, &length);
     put_field(out, name, name_length, value, length);
   } else {
-    luaL_error(L, "http: the field '%s' must be a string, a number or a list of them, got %s", name, luaL_typename(L, -1));
+    complain(L, "http: the field '%s' must be a string, a number or a list of them, got %s", name, luaL_typename(L, -1));
   }
 }
 
@@ -223,14 +284,14 @@ static int put_fields(output *out, int index, int left_out) {
   lua_State *L = out->L;
   int found = 0;
   if (lua_isnoneornil(L, index)) return 0;
-  if (lua_type(L, index) != LUA_TTABLE) luaL_error(L, "http: headers must be a table, got %s", luaL_typename(L, index));
+  if (lua_type(L, index) != LUA_TTABLE) complain(L, "http: headers must be a table, got %s", luaL_typename(L, index), "");
   lua_pushnil(L);
   while (lua_next(L, index)) {
     size_t length;
     if (lua_type(L, -2) != LUA_TSTRING)
-      luaL_error(L, "http: the name of a field must be a string, got %s", luaL_typename(L, -2));
+      complain(L, "http: the name of a field must be a string, got %s", luaL_typename(L, -2), "");
     const char *name = lua_tolstring(L, -2, &length);
-    if (!http_is_token(name, length)) luaL_error(L, "http: '%s' cannot be the name of a field", name);
+    if (!http_is_token(name, length)) complain(L, "http: '%s' cannot be the name of a field", name, "");
     int known = which_field(name, length);
     found |= known;
     if (!(known & left_out)) {

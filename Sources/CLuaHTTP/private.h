@@ -7,6 +7,7 @@
 #include "CLuaHTTP.h"
 
 int lua_http_read_request(lua_State *L);
+int lua_http_read_fields(lua_State *L);
 int lua_http_read_response(lua_State *L);
 int lua_http_write_response(lua_State *L);
 int lua_http_write_request(lua_State *L);

@@ -246,3 +246,18 @@ int http_read_head(http_head *head, const char *bytes, size_t length, int is_res
   head->status = is_response ? status : 0;
   return 1;
 }
+
+void http_read_fields(http_head *head, const char *bytes, size_t length) {
+  const char *end = bytes + length;
+  head->field_count = 0;
+  while (bytes < end && (*bytes == '\r' || *bytes == '\n')) bytes++;
+  const char *line = memchr(bytes, '\n', (size_t)(end - bytes));
+  while (line && ++line < end && *line != '\r' && head->field_count < HTTP_MAX_FIELDS) {
+    const char *next = memchr(line, '\n', (size_t)(end - line));
+    const char *colon = next ? memchr(line, ':', (size_t)(next - line)) : NULL;
+    if (!colon) break;
+    head->fields[head->field_count++] = (http_field){
+        {line, (size_t)(colon - line)}, trim((http_span){colon + 1, (size_t)(next - 1 - colon - 1)})};
+    line = next;
+  }
+}

@@ -56,29 +56,36 @@ ptrdiff_t http_unescape(char *to, const char *bytes, size_t length, int is_form)
   return p - to;
 }
 
-// Decoded first and taken apart after that, so that %2e%2e and %2f are what a file system takes them for.
-ptrdiff_t http_clean_path(char *to, const char *bytes, size_t length) {
-  ptrdiff_t decoded = http_unescape(to, bytes, length, 0);
-  if (decoded < 1 || to[0] != '/' || memchr(to, 0, (size_t)decoded) || memchr(to, '\\', (size_t)decoded)) return -1;
-  char *from = to, *end = to + decoded, *p = to;
-  while (from < end) {
+// Taken apart first, and each segment decoded after that: %2e%2e is "..", and %2F is a slash within a segment.
+ptrdiff_t http_clean_path(char *to, const char *bytes, size_t length, int *has_slashes) {
+  *has_slashes = 0;
+  if (length == 0 || bytes[0] != '/') return -1;
+  const char *end = bytes + length;
+  char *p = to;
+  while (bytes < end) {
     // At a slash.
-    while (from < end && *from == '/') from++;
-    char *next = memchr(from, '/', (size_t)(end - from));
-    size_t count = (size_t)((next ? next : end) - from);
-    if (count == 2 && from[0] == '.' && from[1] == '.') {
+    while (bytes < end && *bytes == '/') bytes++;
+    const char *next = memchr(bytes, '/', (size_t)(end - bytes));
+    char *segment = p + 1;
+    ptrdiff_t count = http_unescape(segment, bytes, (size_t)((next ? next : end) - bytes), 0);
+    if (count < 0 || memchr(segment, 0, (size_t)count) || memchr(segment, '\\', (size_t)count)) return -1;
+    if (count == 2 && segment[0] == '.' && segment[1] == '.') {
       if (p == to) return -1;
       while (*--p != '/') {}
       if (!next) *p++ = '/';
-    } else if (count == 0 || (count == 1 && from[0] == '.')) {
+    } else if (count == 0 || (count == 1 && segment[0] == '.')) {
       if (!next) *p++ = '/';
     } else {
-      *p++ = '/';
-      memmove(p, from, count);
-      p += count;
+      if (memchr(segment, '/', (size_t)count)) {
+        *has_slashes = 1;
+        for (ptrdiff_t i = 0; i < count; i++)
+          if (segment[i] == '/') segment[i] = 0;
+      }
+      *p = '/';
+      p += count + 1;
     }
     if (!next) break;
-    from = next;
+    bytes = next;
   }
   return p - to;
 }

@@ -8,6 +8,7 @@ extension RunLoop {
     func endTurn() {
         guard wantsTurnEnd else { return }
         wantsTurnEnd = false
+        turnLength = 0
         turnEndHandler?()
     }
 

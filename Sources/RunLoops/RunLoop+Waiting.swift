@@ -27,6 +27,11 @@ extension RunLoop {
         if mode.ready.count > 0 { queueDueTimers(mode) }
         if let event = takeReady(mode) {
             handle.clearWakeUp()
+            if wantsTurnEnd {
+                // There may always be something that is ready.
+                turnLength += 1
+                if turnLength >= 64 { endTurn() }
+            }
             return event
         }
         if wantsTurnEnd {

@@ -29,6 +29,8 @@ public final class RunLoop {
     public var turnEndHandler: (() -> Void)?
     /// Set it when there is something for `turnEndHandler` to do.
     public var wantsTurnEnd = false
+    /// How many events were taken since then.
+    final var turnLength = 0
     package let recorder: UnsafeMutablePointer<Recorder>
     /// Called once, on the loop's thread, when it has first run for a second: the time to begin recording.
     package var whenItLasts: ((RunLoop) -> Void)?

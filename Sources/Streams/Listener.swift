@@ -8,19 +8,6 @@ public import RunLoops
 /// An item of its loop: connections that come while the loop runs in another mode wait in the kernel. Those that it accepts
 /// are in its modes. It belongs to its loop's thread.
 public final class Listener: RunLoop.EdgePort {
-    public struct Options {
-        /// How many connections may wait in the kernel.
-        public var backlog = 4096
-        /// With so many open none is accepted.
-        public var maxConnections = Int.max
-        /// Several listeners, as of several threads, share the port: the kernel deals connections out.
-        public var reusePort = false
-        /// Of a Unix socket's file.
-        public var mode: UInt32 = 0o600
-        public var settings = Stream.Settings.standard
-        public init() {}
-    }
-
     public let network: Network
     public let options: Options
     public let place: Place

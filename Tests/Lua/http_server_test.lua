@@ -94,6 +94,18 @@ t.describe("a handler", function()
     t.equal(told[#told], "request GET /here?x")
   end)
 
+  t.it("whose answer has a field that nobody knows, or one that cannot be sent, is told so in plain words", function()
+    local told = {}
+    local before = rl.on_error(function(problem) told[#told + 1] = tostring(problem) end)
+    local client = t.http(function(request)
+      if request.path == "/field" then return { bdy = "x" } end
+      return { headers = { ["a b"] = "x" }, body = "" }
+    end)
+    t.equal({ client:get("/field").status, client:get("/name").status }, { 500, 500 })
+    rl.on_error(before)
+    t.equal(told, { "the handler's answer has an unknown field 'bdy' (did you mean 'body'?)", "http: 'a b' cannot be the name of a field" })
+  end)
+
   t.it("is cancelled when its client goes", function()
     local ended
     local server = http.serve("memory", function()
@@ -168,6 +180,26 @@ t.describe("routes", function()
     t.equal(client:fetch({ "/items/3", method = "DELETE" }).status, 204)
     local head = client:fetch { "/items", method = "HEAD" }
     t.equal({ head.status, head.body, head.headers["content-length"] }, { 200, "", "4" })
+  end)
+
+  t.it("are not divided by slashes that are encoded", function()
+    local app = http.routes()
+    app:get("/items/:id", function(request) return request.params.id .. "|" .. request.path end)
+    app:get("/items/:id/parts/:part", function(request) return request.params.id .. "+" .. request.params.part end)
+    app:get("/files/*rest", function(request) return request.params.rest end)
+    app:files("/static/*", "/tmp")
+    local client = t.http(app)
+    local function body(path) return client:get(path).body end
+    t.equal(body "/items/a%2Fb", "a/b|/items/a%2Fb")
+    t.equal(body "/items/a%2fb%20c%2525/parts/%2F", "a/b c%25+/")
+    t.equal(body "/items/a%252Fb", "a%2Fb|/items/a%2Fb")
+    t.equal(body "/files/x/a%2Fb", "x/a%2Fb")
+    t.equal(body "http://host/items/x%2Fy?q", "x/y|/items/x%2Fy")
+    t.equal(t.http(function(request) return request.path .. "|" .. request.query_string end):get("/a%2Fb%41?%2F").body, "/a%2FbA|%2F")
+    for _, path in ipairs { "/items/..%2Fb", "/items/a%2F..%2Fb", "/items/a%2F.", "/static/..%2Fetc%2Fpasswd", "/items%2Fa" } do
+      t.equal(client:get(path).status, 404, path)
+    end
+    t.equal(client:get("/items/%2e%2e/%2e%2e/x").status, 400)
   end)
 
   t.it("have functions around them", function()

@@ -127,6 +127,21 @@ t.describe("messages", function()
     t.equal(close_code(frame(0x81, ("x"):rep(1001)), { max_message = 1000 }), 1009)
   end)
 
+  t.it("have one reader at a time", function()
+    local socket = t.http(echo()):websocket "/ws"
+    local task = rl.task(function() return socket:receive() end)
+    rl.sleep(0)
+    t.equal(select(2, pcall(function() local _ = socket:receive(0.01) end)):match "socket:receive: .*",
+      "socket:receive: another task waits for a message already")
+    socket:send "x"
+    t.equal((task:await()), "x")
+    local limited = rl.task(function() return socket:receive(0.01) end)
+    t.equal({ limited:await() }, { nil, "timed out", "ETIMEDOUT" })
+    socket:send "y"
+    t.equal((socket:receive()), "y")
+    socket:close()
+  end)
+
   t.it("wait for who does not read, and are not kept without end", function()
     local client = t.http(function(request)
       local socket = request:websocket { max_message = 1000 }

@@ -82,6 +82,16 @@ t.describe("memory", function()
     b:close()
   end)
 
+  t.it("passes on what is written, also while somebody lets nothing but others have their turn", function()
+    local a, b <close> = net.memory()
+    local got
+    rl.task(function() got = b:read() end)
+    a:write "x"
+    for _ = 1, 200 do rl.sleep(0) end
+    t.equal(got, "x")
+    a:close()
+  end)
+
   t.it("an hour of a server and its clients takes no time", function()
     local start, answers = rl.now(), 0
     for i = 1, 10 do

@@ -318,13 +318,13 @@ function Server:stop(seconds) end
 
 ---@class runloop.http.Incoming
 ---@field method string
----@field path string decoded and clean: it begins with a slash, and no `..` is left in it
+---@field path string decoded and clean: it begins with a slash, and no `..` is left in it; a slash that was encoded is `%2F`
 ---@field target string as it was sent
 ---@field query table<string, string> the first value of each name
 ---@field query_lists table<string, string[]> all of them
 ---@field headers table<string, string> found by any spelling of their names
 ---@field cookies table<string, string>
----@field params table<string, string> of the route
+---@field params table<string, string> of the route, decoded; in what a `*` stands for, an encoded slash is `%2F`
 ---@field version string "1.0" or "1.1"
 ---@field peer string the client's address
 local Incoming = {}

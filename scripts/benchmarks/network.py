@@ -37,6 +37,7 @@ class Network:
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
                         "-subj", "/CN=localhost", *certificate], check=True, stderr=subprocess.DEVNULL)
         programs = {"rlhost": [options.host, HERE + "/server.lua"], "C": [self.compile("server")],
+                    "C+Lua": [self.compile("server_floor", lua()), HERE + "/server_floor.lua"],
                     "luv": ["lua5.4", HERE + "/server_luv.lua"], "cqueues": ["lua5.4", HERE + "/server_cqueues.lua"],
                     "node": ["node", HERE + "/server.mjs"], "nginx": [shutil.which("nginx") or "nginx"]}
         wanted = options.peers.split(",") if options.peers else list(programs)
@@ -52,9 +53,9 @@ class Network:
             else:
                 print(f"skipped {name}: not installed", file=sys.stderr)
 
-    def compile(self, name):
+    def compile(self, name, flags=()):
         out = f"{self.directory}/{name}"
-        subprocess.run(["cc", "-O2", "-w", "-o", out, f"{HERE}/{name}.c"], check=True)
+        subprocess.run(["cc", "-O2", "-w", "-o", out, f"{HERE}/{name}.c", *flags], check=True)
         return out
 
     def start(self, name, workload):
@@ -94,15 +95,17 @@ class Network:
         cells = [f"{value:,.2f}" + (f" ({own / value:.2f})" if own and name != "rlhost" else "") for name, value in medians.items()]
         print(f"| {label}, {unit} | " + " · ".join(f"{name} {cell}" for name, cell in zip(medians, cells)) + " |", flush=True)
 
-    def loaded(self, workload, connections, total, size, scale=1e6, per=None):
-        """The server's processor time for each message."""
+    def loaded(self, workload, connections, total, size, scale=1e6, per=None, wall=False):
+        """The server's processor time for each message; or how long it takes, which is the load's as well."""
         total = max(connections, total // self.share)
 
         def measure(name):
             server = self.start(name, workload)
             try:
-                before = processor_time(server.pid)
+                before, start = processor_time(server.pid), time.monotonic()
                 subprocess.run([self.load, workload, str(self.port), str(connections), str(total), str(size)], check=True, timeout=300)
+                if wall:
+                    return (time.monotonic() - start) / ((per or 1) * total) * scale
                 return (processor_time(server.pid) - before) / ((per or 1) * total) * scale
             finally:
                 stop(server)
@@ -184,12 +187,13 @@ class Network:
         print(out.stdout or out.stderr, end="", flush=True)
 
     def run(self):
-        streams, tls, http = ["rlhost", "C", "luv", "cqueues", "node"], ["rlhost", "node"], ["rlhost", "nginx", "node"]
+        streams, tls, http = ["rlhost", "C", "C+Lua", "luv", "cqueues", "node"], ["rlhost", "node"], ["rlhost", "nginx", "node"]
         print(f"Network, {self.rounds} rounds; in brackets: rlhost's share of it\n\n| workload | |\n|---|---|")
         self.row("echo, 64 bytes, 50 connections", "µs", streams, self.loaded("echo", 50, 200000, 64))
         self.row("echo, 64 bytes, 1,000 connections", "µs", streams, self.loaded("echo", 1000, 200000, 64))
         self.row("lines of 100 bytes, 50 connections", "µs", streams, self.loaded("lines", 50, 200000, 100))
         self.row("bulk, 1 GB", "ms", streams, self.loaded("sink", 1, 1 << 30, 1 << 20, scale=1e3 * (1 << 30) / self.share))
+        self.row("bulk, 1 GB, from beginning to end", "ms", streams, self.loaded("sink", 1, 1 << 30, 1 << 20, 1e3 * (1 << 30) / self.share, wall=True))
         self.row("accepted, answered, closed", "µs", streams, self.loaded("answer", 1, 20000, 10))
         self.row("chat, 1,000 clients, a line to each", "µs", ["rlhost", "luv", "node"], self.loaded("chat", 1000, 200, 100, per=1000))
         self.row("memory of an idle connection in a task", "bytes", streams, self.idle("idle", 5000))
@@ -203,6 +207,11 @@ class Network:
         self.json()
         shutil.rmtree(self.directory)
         return 0
+
+
+def lua():
+    out = subprocess.run(["pkg-config", "--cflags", "--libs", "lua5.4"], capture_output=True, text=True)
+    return out.stdout.split() or ["-I/usr/include/lua5.4", "-llua5.4"]
 
 
 def processor_time(process):

@@ -38,6 +38,9 @@ typedef struct http_head {
 /// it is bad, with `status` and `problem` set. What two servers could read differently is bad.
 int http_read_head(http_head *head, const char *bytes, size_t length, int is_response, size_t max_length);
 
+/// The fields of a request's head that was read and found good, once more.
+void http_read_fields(http_head *head, const char *bytes, size_t length);
+
 /// Where the decoder of a chunked body is. Begins as zeros.
 typedef struct http_chunks {
   int state;
@@ -67,9 +70,10 @@ int64_t http_read_date(const char *bytes, size_t length);
 
 /// Decodes %XX; with `is_form`, + is a blank. Returns the length, at most as many bytes as there were; -1 for a bad escape.
 ptrdiff_t http_unescape(char *to, const char *bytes, size_t length, int is_form);
-/// The path without "." and ".." segments and doubled slashes, decoded: it begins with a slash and cannot leave its root. Returns
-/// its length; -1 if it is bad, or would.
-ptrdiff_t http_clean_path(char *to, const char *bytes, size_t length);
+/// The path without "." and ".." segments and doubled slashes, each segment decoded: it begins with a slash and cannot leave its
+/// root. A slash that was encoded does not end a segment: it is a zero byte in it, which no path has otherwise. Returns the length,
+/// at most one more than there was; -1 if it is bad, or would leave.
+ptrdiff_t http_clean_path(char *to, const char *bytes, size_t length, int *has_slashes);
 
 /// A frame of a WebSocket, but for its payload.
 typedef struct http_frame {

@@ -169,4 +169,15 @@ extension Stream {
         self.listener = nil
         listener.connectionEnded()
     }
+
+    /// Where it is in its network's list of those that drain; -1: it is not. Of a closed stream, which nobody reads.
+    var drainPlace: Int {
+        get { isOpen ? -1 : limit }
+        set { limit = newValue }
+    }
+
+    var drainsUntil: RunLoop.Instant {
+        get { .init(nanoseconds: deadline) }
+        set { deadline = newValue.nanoseconds }
+    }
 }

@@ -117,7 +117,7 @@ public final class Stream: RunLoop.EdgePort {
     var remote = SmallAddress()
     /// For the owner: how long its waits last, in nanoseconds; negative: without limit.
     public var timeout: Int64 = -1
-    private var deadline: Int64 = 0
+    var deadline: Int64 = 0
 
     struct OutputWait {
         let limit: Int
@@ -369,16 +369,5 @@ public final class Stream: RunLoop.EdgePort {
         isActive = active
         isAwaited = active
         teller._withUnsafeGuaranteedRef { $0.changed(self) }
-    }
-
-    /// Where it is in its network's list of those that drain; -1: it is not. Of a closed stream, which nobody reads.
-    var drainPlace: Int {
-        get { isOpen ? -1 : limit }
-        set { limit = newValue }
-    }
-
-    var drainsUntil: RunLoop.Instant {
-        get { .init(nanoseconds: deadline) }
-        set { deadline = newValue.nanoseconds }
     }
 }

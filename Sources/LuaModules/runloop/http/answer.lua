@@ -2,11 +2,34 @@
 
 local native = require "runloop.http.native"
 local misuse = require "runloop.misuse"
+local receiver = misuse.receiver
 local events = require "runloop.http.events"
 
 local M = {}
 
 local function json() return require "runloop.json" end
+
+-- Fields -----------------------------------------------------------------------------------------------------------------------
+
+local function is_value(value) return (type(value) == "string" or type(value) == "number") and native.is_value(tostring(value)) end
+
+-- Raises unless these can be the fields of a message: names without blanks, values of one line, or, of an answer's, lists of them. A
+-- request's may be false: none.
+function M.check_fields(fields, name, is_answer)
+  for field, value in pairs(fields) do
+    if type(field) ~= "string" or not native.is_token(field) then
+      misuse.raise("%s: %s cannot be the name of a field", name, misuse.describe(field))
+    end
+    local is_right = is_value(value) or value == false and not is_answer
+    if type(value) == "table" and is_answer then
+      is_right = true
+      for _, one in ipairs(value) do is_right = is_right and is_value(one) end
+    end
+    if not is_right then
+      misuse.raise("%s: the field '%s' must be a string without control characters%s", name, field, is_answer and ", or a list of such" or "")
+    end
+  end
+end
 
 -- Bodies of requests ----------------------------------------------------------------------------------------------------------
 
@@ -57,7 +80,10 @@ Answer.__index = Answer
 
 function Answer:__tostring() return ("http answer %d of %s"):format(self.status, self.url) end
 
-function Answer:json() return json().decode(self.body) end
+function Answer:json()
+  receiver(self, Answer, "answer:json")
+  return json().decode(self.body)
+end
 
 local VERSIONS = { [1] = "1.0", [2] = "1.1", [3] = "2", [30] = "3" }
 
@@ -121,6 +147,7 @@ local function next_bytes(self, max)
     self.rest = ""
     return bytes
   end
+  if self.is_closed then return nil, ("EBADF: the answer is closed (%s)"):format(self.url), "EBADF" end
   if self.is_over then return nil, self.problem, self.code end
   self.reader = nil
   local bytes, problem, code = self.exchange:next_bytes(max)
@@ -129,6 +156,7 @@ local function next_bytes(self, max)
 end
 
 function Open:read(max)
+  receiver(self, Open, "answer:read")
   if max ~= nil and (math.type(max) ~= "integer" or max < 1) then
     misuse.raise("answer:read: argument #1 must be a number of bytes, 1 or more, got " .. tostring(max))
   end
@@ -137,6 +165,8 @@ end
 
 -- Everything up to the end; with more than `max` bytes (16 MB): nil, message, "EMSGSIZE", and what was read is gone.
 function Open:read_all(max)
+  receiver(self, Open, "answer:read_all")
+  misuse.optional(max, "count", "answer:read_all", 1)
   max = max or 16 << 20
   local pieces, count = {}, 0
   while true do
@@ -155,6 +185,8 @@ function Open:read_all(max)
 end
 
 function Open:json(max)
+  receiver(self, Open, "answer:json")
+  misuse.optional(max, "count", "answer:json", 1)
   local text, problem, code = self:read_all(max)
   if not text then return nil, problem, code end
   return json().decode(text)
@@ -164,6 +196,7 @@ end
 local function raise(problem) error(problem, 0) end
 
 function Open:chunks()
+  receiver(self, Open, "answer:chunks")
   return function()
     local bytes, problem = next_bytes(self)
     if not bytes and problem then raise(problem) end
@@ -171,7 +204,16 @@ function Open:chunks()
   end
 end
 
+local MAX = { max = "count" }
+local function check_max(settings, name)
+  if settings == nil then return end
+  misuse.argument(settings, "table", name, 1)
+  misuse.fields(settings, MAX, name)
+end
+
 function Open:lines(settings)
+  receiver(self, Open, "answer:lines")
+  check_max(settings, "answer:lines")
   local max = settings and settings.max or 1 << 20
   local buffer = ""
   return function()
@@ -199,6 +241,8 @@ end
 
 -- Server-sent events: tables with event, data, id, retry.
 function Open:events(settings)
+  receiver(self, Open, "answer:events")
+  check_max(settings, "answer:events")
   local decode = events.decoder(settings and settings.max)
   local waiting, place = {}, 1
   return function()
@@ -218,6 +262,9 @@ function Open:events(settings)
 end
 
 function Open:close()
+  receiver(self, Open, "answer:close")
+  -- One that was read to its end stays read.
+  if not self.is_over then self.is_closed = true end
   self.is_over, self.rest = true, ""
   self.exchange:finish()
 end

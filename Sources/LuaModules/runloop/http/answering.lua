@@ -3,6 +3,7 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local receiver = misuse.receiver
 local raise = misuse.raise
 local incoming = require "runloop.http.incoming"
 local events = require "runloop.http.events"
@@ -11,6 +12,7 @@ local M = {}
 local Request = incoming.Request
 local write_response = native.write_response
 local KEEPS_ALIVE <const>, WITHOUT_BODY <const>, IS_CHUNKED <const>, IS_OLD <const> = 1, 2, 4, 8
+local EXPECTS_CONTINUE <const>, WAS_OLD <const> = 4, 16
 
 local TEXT <const> = "text/plain; charset=utf-8"
 
@@ -28,14 +30,14 @@ local function flags_of(request, headers)
   local connection = headers and (headers.connection or headers.Connection)
   if type(connection) == "string" and connection:lower() == "close" then request.keeps_alive = false end
   local flags = request.keeps_alive and KEEPS_ALIVE or 0
-  if request.version == "1.0" then flags = flags | IS_OLD end
+  if request.flags & WAS_OLD ~= 0 then flags = flags | IS_OLD end
   if request.method == "HEAD" then flags = flags | WITHOUT_BODY end
   return flags
 end
 
 -- A client that waits for "100 Continue" may send its body now, or not: nobody knows.
 local function settle(request)
-  if request.expects_continue then request.keeps_alive = false end
+  if request.flags & EXPECTS_CONTINUE ~= 0 then request.keeps_alive = false end
 end
 
 -- Responses that are streams ------------------------------------------------------------------------------------------------
@@ -46,10 +48,11 @@ Response.__index = Response
 local RESPOND = { status = "count", headers = "table" }
 
 function Request:respond(settings)
-  if getmetatable(self) ~= Request then raise("request:respond: a request is expected as self; call it with a colon") end
+  receiver(self, Request, "request:respond")
   if settings ~= nil then
     misuse.argument(settings, "table", "request:respond", 1)
     misuse.fields(settings, RESPOND, "request:respond")
+    if settings.headers then require("runloop.http.answer").check_fields(settings.headers, "request:respond", true) end
     if settings.status and (settings.status < 200 or settings.status > 599) then
       raise("request:respond: field 'status' must be from 200 to 599, got " .. settings.status)
     end
@@ -95,17 +98,17 @@ end
 local function gone() return nil, "EPIPE: the client has gone", "EPIPE" end
 
 function Response:flush()
+  receiver(self, Response, "response:flush")
   if self.request.is_gone then return gone() end
   if not self.has_head then return send_head(self) end
   return true
 end
 
-function Response:write(...)
-  if self.is_over then raise("response:write: the response is finished") end
+local function write(self, name, ...)
   for i = 1, select("#", ...) do
     local value = select(i, ...)
     if type(value) ~= "string" and type(value) ~= "number" then
-      raise("response:write: argument #%d must be a string, got %s", i, type(value))
+      raise("%s: argument #%d must be a string, got %s", name, i, value == nil and "nothing" or type(value))
     end
   end
   if self.request.is_gone then return gone() end
@@ -119,15 +122,22 @@ function Response:write(...)
     if self.left < 0 then
       self.request.keeps_alive = false
       self.stream:abort()
-      raise("response:write: the body is longer than its Content-Length")
+      raise("%s: the body is longer than its Content-Length", name)
     end
   end
   return self.stream:write(bytes)
 end
 
+function Response:write(...)
+  receiver(self, Response, "response:write")
+  if self.is_over then raise("response:write: the response is finished") end
+  return write(self, "response:write", ...)
+end
+
 function Response:finish(...)
+  receiver(self, Response, "response:finish")
   if self.is_over then return true end
-  if select("#", ...) > 0 then self:write(...) end
+  if select("#", ...) > 0 then write(self, "response:finish", ...) end
   self.is_over = true
   if self.keeper then self.keeper:invalidate() end
   if self.request.is_gone then return gone() end
@@ -155,11 +165,21 @@ Response.__close = function(self) if not self.request.is_gone then self:finish()
 local Events = { __name = "http events" }
 Events.__index = Events
 
+local EVENTS = { keep_alive = { "seconds", "boolean" } }
+
+local function check_events(settings, name)
+  if settings == nil then return end
+  misuse.argument(settings, "table", name, 1)
+  misuse.fields(settings, EVENTS, name)
+  -- What nobody will live to see has no date.
+  if type(settings.keep_alive) == "number" and settings.keep_alive > 1e9 then raise("%s: field 'keep_alive' is too long", name) end
+end
+
 function Response:events(settings)
+  receiver(self, Response, "response:events")
+  check_events(settings, "response:events")
   settings = settings or {}
-  misuse.argument(settings, "table", "response:events", 1)
-  misuse.fields(settings, { keep_alive = { "seconds", "boolean" } }, "response:events")
-  if self.has_head then raise("response:events: something else has been sent already") end
+  if self.has_head or self.is_over then raise("response:events: something else has been sent already") end
   local headers = { ["cache-control"] = "no-store", ["x-accel-buffering"] = "no" }
   for name, value in pairs(self.headers or {}) do headers[name] = value end
   self.headers = headers
@@ -180,11 +200,17 @@ function Response:events(settings)
   return stream
 end
 
-function Request:events(settings) return self:respond():events(settings) end
+function Request:events(settings)
+  receiver(self, Request, "request:events")
+  check_events(settings, "request:events")
+  if self.response then raise("request:events: the request has been answered already") end
+  return self:respond():events(settings)
+end
 
 local EVENT = { event = "string", data = "any", id = "any", retry = "seconds", comment = "string" }
 
 function Events:send(event)
+  receiver(self, Events, "events:send")
   if type(event) == "string" then event = { data = event } end
   misuse.argument(event, "table", "events:send", 1)
   misuse.fields(event, EVENT, "events:send")
@@ -201,11 +227,13 @@ end
 
 -- Waits until the client goes, or `close`; the task is cancelled then anyway.
 function Events:wait_closed()
+  receiver(self, Events, "events:wait_closed")
   self.closed = self.closed or rl.condition()
   while not self.request.is_gone and not self.response.is_over do self.closed:wait() end
 end
 
 function Events:close()
+  receiver(self, Events, "events:close")
   local done = self.response:finish()
   if self.closed then self.closed:broadcast() end
   return done
@@ -216,18 +244,23 @@ Events.__close = function(self) if not self.request.is_gone then self:close() en
 
 local File = require "runloop.http.files"
 
-local ANSWER = { status = "count", headers = "table", body = "any", json = "any" }
+local ANSWER = { status = true, headers = true, body = true, json = true, file = true, root = true, type = true }
 
 local function send_text(request, status, headers, body, content_type)
   settle(request)
-  request.status, request.sent = status, #body
   if bodiless(status) then body, content_type = nil, nil end
   local bytes = write_response(status, headers, flags_of(request, headers), body, content_type)
-  request.is_out = true
+  -- Its head is out from now on.
+  request.status, request.sent = status, body and #body or 0
   return request.connection.stream:write(bytes)
 end
 
 local function send_table(request, answer)
+  for field in pairs(answer) do
+    if not ANSWER[field] then
+      error(("the handler's answer has an unknown field '%s'%s"):format(tostring(field), misuse.hint(field, ANSWER)), 0)
+    end
+  end
   if answer.file then return File.send(request, answer, flags_of, settle) end
   local body, content_type = answer.body, TEXT
   if answer.json ~= nil then body, content_type = require("runloop.json").encode(answer.json), "application/json" end
@@ -288,12 +321,36 @@ function M.send(request, answer)
     answer == nil and "nothing" or "a " .. kind), 0)
 end
 
+-- A handler's error, with where it happened: for xpcall.
+function M.explain(problem)
+  local text = problem
+  if type(problem) ~= "string" then
+    local metatable = getmetatable(problem)
+    text = type(metatable) == "table" and metatable.__tostring and tostring(problem) or "(error object is a " .. type(problem) .. " value)"
+  end
+  return { value = problem, traceback = debug.traceback(text, 2) }
+end
+
+-- The script is told of it, and goes on.
+function M.report(request, problem)
+  local traceback = type(problem) == "table" and problem.traceback or tostring(problem)
+  local value = type(problem) == "table" and problem.traceback and problem.value or problem
+  local where = ("request %s %s"):format(request.method, request.target)
+  local handler = rl.on_error(nil)
+  rl.on_error(handler)
+  if handler then
+    rl.task(handler, value, { traceback = traceback, where = where })
+  else
+    io.stderr:write("rlhost: ", traceback, "\nin ", where, "\n")
+  end
+end
+
 -- After an error in the handler. Returns whether the connection can go on.
 function M.apologize(request)
   local response = request.response
   local stream = request.connection.stream
   if type(response) == "table" and response.keeper then response.keeper:invalidate() end
-  if request.is_out or type(response) == "table" and response.has_head then
+  if request.status or type(response) == "table" and response.has_head then
     -- Half an answer is out: its end would be a lie.
     request.keeps_alive = false
     stream:abort()

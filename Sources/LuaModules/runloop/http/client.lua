@@ -297,21 +297,21 @@ local function ready(self)
   return true
 end
 
-function Client:get(url, extra)
-  local request = request_of(url, extra, "http.get")
+local function get(self, name, url, extra)
+  local request = request_of(url, extra, name)
   local is_ready, problem, code = ready(self)
   if not is_ready then return nil, problem, code end
-  return fetch(self, request, "http.get")
+  return fetch(self, request, name)
 end
 
-function Client:post(url, body, extra)
-  local request = request_of(url, extra, "http.post")
+local function post(self, name, url, body, extra)
+  local request = request_of(url, extra, name)
   request.method = request.method or "POST"
   if body ~= nil then request.body = body end
   if request.body == nil and request.json == nil and request.form == nil then request.body = "" end
   local is_ready, problem, code = ready(self)
   if not is_ready then return nil, problem, code end
-  return fetch(self, request, "http.post")
+  return fetch(self, request, name)
 end
 
 local function positional(request, name)
@@ -323,18 +323,18 @@ local function positional(request, name)
   return copy
 end
 
-function Client:fetch(request)
-  request = positional(request, "http.fetch")
+local function whole(self, name, request)
+  request = positional(request, name)
   local is_ready, problem, code = ready(self)
   if not is_ready then return nil, problem, code end
-  return fetch(self, request, "http.fetch")
+  return fetch(self, request, name)
 end
 
-function Client:open(request)
-  request = positional(request, "http.open")
+local function open(self, name, request)
+  request = positional(request, name)
   local is_ready, problem, code = ready(self)
   if not is_ready then return nil, problem, code end
-  local exchange = begin(self, request, "http.open", true)
+  local exchange = begin(self, request, name, true)
   local is_here, message
   is_here, message, code = await_head(exchange)
   if not is_here then return nil, message, code end
@@ -343,7 +343,18 @@ function Client:open(request)
   return answer
 end
 
+-- As methods of a client, and as functions of the module, which have one that all share.
+for name, fn in pairs { get = get, post = post, fetch = whole, open = open } do
+  local as_method, as_function = "client:" .. name, "http." .. name
+  Client[name] = function(self, ...) return fn(misuse.receiver(self, Client, as_method), as_method, ...) end
+  M[name] = function(...)
+    default = default or M.client()
+    return fn(default, as_function, ...)
+  end
+end
+
 function Client:close()
+  misuse.receiver(self, Client, "client:close")
   if self.is_closed then return end
   self.is_closed = true
   for _, exchange in pairs(self.exchanges) do
@@ -377,19 +388,9 @@ local function new(settings)
   return self
 end
 
-local function shared()
-  default = default or new({})
-  return default
-end
-
 function M.client(settings)
   if settings ~= nil then misuse.argument(settings, "table", "http.client", 1) end
   return new(settings or {})
 end
-
-function M.get(...) return Client.get(shared(), ...) end
-function M.post(...) return Client.post(shared(), ...) end
-function M.fetch(...) return Client.fetch(shared(), ...) end
-function M.open(...) return Client.open(shared(), ...) end
 
 return M

@@ -55,7 +55,7 @@ end
 
 local function send_short(request, status, headers, flags_of, length)
   local bytes = native.write_response(status, headers, flags_of(request, headers), length, nil)
-  request.status, request.is_out = status, true
+  request.status = status
   return request.connection.stream:write(bytes)
 end
 
@@ -115,16 +115,21 @@ function M.send(request, answer, flags_of, settle)
   end
   local count = last - first + 1
   local flags = flags_of(request, headers)
-  request.status = status
-  if flags & WITHOUT_BODY ~= 0 then return stream:write(native.write_response(status, headers, flags, count, nil)) end
+  if flags & WITHOUT_BODY ~= 0 then
+    request.status = status
+    return stream:write(native.write_response(status, headers, flags, count, nil))
+  end
   request.sent = count
   if count <= 65536 then
     local bytes = native.read_file(fd, first, count)
-    if bytes and #bytes == count then return stream:write(native.write_response(status, headers, flags, bytes, nil)) end
+    if bytes and #bytes == count then
+      request.status = status
+      return stream:write(native.write_response(status, headers, flags, bytes, nil))
+    end
     error(("the file %s changed while it was read"):format(answer.file), 0)
   end
   local head = native.write_response(status, headers, flags, count, nil)
-  request.is_out = true
+  request.status = status
   stream:write(head)
   native.seek_file(fd, first)
   local net = require "runloop.net"

@@ -33,9 +33,8 @@ end
 local SWITCH <const> = 16
 
 function incoming.Request:websocket(settings)
-  settings = settings or {}
-  misuse.argument(settings, "table", "request:websocket", 1)
-  misuse.fields(settings, websocket.KNOWN, "request:websocket")
+  misuse.receiver(self, incoming.Request, "request:websocket")
+  settings = websocket.options(settings, nil, "request:websocket", 1)
   if self.response then raise("request:websocket: the request has been answered already") end
   local headers, stream = self.headers, self.connection.stream
   local key = headers["sec-websocket-key"]
@@ -93,7 +92,7 @@ function M.connect(stream, target, host, settings)
     headers["sec-websocket-extensions"] = "permessage-deflate; client_no_context_takeover; server_no_context_takeover"
   end
   if settings.protocols then headers["sec-websocket-protocol"] = table.concat(settings.protocols, ", ") end
-  for name, value in pairs(settings.headers or {}) do headers[name:lower()] = value end
+  for name, value in pairs(settings.headers or {}) do headers[name:lower()] = value or nil end
   local sent, problem, code = stream:write(native.write_request("GET", target, headers, nil, host))
   if not sent then return nil, problem, code end
   local buffer, following, status, _, fields = "", nil, nil, nil, nil

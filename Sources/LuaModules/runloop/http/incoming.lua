@@ -3,11 +3,12 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
-local raise = misuse.raise
+local raise, receiver = misuse.raise, misuse.receiver
 
 local M = {}
-local setmetatable, now, find, sub = setmetatable, rl.now, string.find, string.sub
-local unescape, clean_path = native.unescape, native.clean_path
+local setmetatable = setmetatable
+local unescape = native.unescape
+local KEEPS_ALIVE <const>, IS_UPGRADE <const>, EXPECTS_CONTINUE <const>, HAS_SLASHES <const>, IS_OLD <const> = 1, 2, 4, 8, 16
 
 local Request = { __name = "http request" }
 M.Request = Request
@@ -26,6 +27,14 @@ M.parse_form = parse_form
 
 -- What is worked out when it is first asked for.
 local LAZY = {
+  headers = function(self)
+    local head = self.head
+    self.head = nil
+    return native.read_fields(head, self.position)
+  end,
+  target = function(self) return self.path end,
+  version = function(self) return self.flags & IS_OLD ~= 0 and "1.0" or "1.1" end,
+  is_upgrade = function(self) return self.flags & IS_UPGRADE ~= 0 end,
   query = function(self) return (parse_form(self.query_string)) end,
   query_lists = function(self) return select(2, parse_form(self.query_string)) end,
   peer = function(self) return self.connection.stream:peer() or "memory" end,
@@ -51,33 +60,19 @@ end
 
 function Request:__tostring() return ("http request %s %s"):format(self.method, self.target) end
 
--- The path of a target, clean and decoded, and what comes behind the question mark. Most have nothing to clean.
-local function split(target)
-  if not find(target, "[?%%]") and not find(target, "//", 1, true) and not find(target, "/.", 1, true) and sub(target, 1, 1) == "/" then
-    return target, ""
-  end
-  if target == "*" then return "*", "" end
-  local rest = target:match "^[hH][tT][tT][pP][sS]?://[^/?]*(.*)$" or target
-  local path, query = rest:match "^([^?]*)%??(.*)$"
-  if path == "" then path = "/" end
-  return clean_path(path), query
-end
-
-local KEEPS_ALIVE <const>, IS_UPGRADE <const>, EXPECTS_CONTINUE <const> = 1, 2, 4
-
--- `length`: of the body, -1 without one, -2 in chunks.
-function M.new(connection, method, target, minor, fields, length, flags)
-  local path, query = split(target)
+-- `length`: of the body, -1 without one, -2 in chunks. As few fields as can be, and none that most never ask for: there is one of these
+-- for each request. `ended`: false, or "done", "late", "gone".
+function M.new(connection, method, target, path, query, length, flags, head, position)
   local request = setmetatable({
-    connection = connection, method = method, target = target, path = path, query_string = query, headers = fields,
-    version = minor == 1 and "1.1" or "1.0", keeps_alive = flags & KEEPS_ALIVE ~= 0, left = length > 0 and length or 0, began = now(),
-    sent = 0,
+    connection = connection, method = method, path = path, query_string = query, keeps_alive = flags & KEEPS_ALIVE ~= 0, flags = flags,
+    left = length > 0 and length or 0, head = head, position = position, response = false, ended = false, sent = 0,
   }, Request)
-  if flags ~= KEEPS_ALIVE then
-    request.is_upgrade = flags & IS_UPGRADE ~= 0
-    request.expects_continue = flags & EXPECTS_CONTINUE ~= 0 and length ~= -1
+  if target ~= path then request.target = target end
+  if flags & HAS_SLASHES ~= 0 then
+    -- Zero bytes stand for slashes that were encoded, and divide nothing: routes decode them.
+    request.coded_path, request.path = path, path:gsub("\0", "%%2F")
   end
-  if length == -2 then request.decoder, request.length = native.chunks(), nil else request.length = length >= 0 and length or nil end
+  if length == -2 then request.left, request.decoder = -1, native.chunks() else request.length = length >= 0 and length or nil end
   return request
 end
 
@@ -121,15 +116,11 @@ local function take(self, max)
   return bytes
 end
 
-local function expect_self(self, name)
-  if getmetatable(self) ~= Request then raise(name .. ": a request is expected as self; call it with a colon") end
-end
-
 local function next_bytes(self, max)
   if self.is_too_large then return nil, self.is_too_large, "EMSGSIZE" end
   local connection = self.connection
-  if self.expects_continue then
-    self.expects_continue = false
+  if self.flags & EXPECTS_CONTINUE ~= 0 then
+    self.flags = self.flags & ~EXPECTS_CONTINUE
     connection.stream:queue "HTTP/1.1 100 Continue\r\n\r\n"
   end
   while true do
@@ -155,7 +146,7 @@ local function next_bytes(self, max)
 end
 
 function Request:read(max)
-  expect_self(self, "request:read")
+  receiver(self, Request, "request:read")
   if max == nil then max = 65536
   elseif math.type(max) ~= "integer" or max < 1 then
     raise("request:read: argument #1 must be a number of bytes, 1 or more, got " .. tostring(max))
@@ -189,19 +180,23 @@ local function whole(self, settings, name)
 end
 
 function Request:body(settings)
-  expect_self(self, "request:body")
+  receiver(self, Request, "request:body")
   return whole(self, settings, "request:body")
 end
 
 function Request:json(settings)
-  expect_self(self, "request:json")
+  receiver(self, Request, "request:json")
   local text, problem, code = whole(self, settings, "request:json")
   if not text then return nil, problem, code end
   return require("runloop.json").decode(text)
 end
 
 function Request:form(settings)
-  expect_self(self, "request:form")
+  receiver(self, Request, "request:form")
+  if settings ~= nil then
+    misuse.argument(settings, "table", "request:form", 1)
+    misuse.fields(settings, { max = "count", max_parts = "count" }, "request:form")
+  end
   local kind = self.headers["content-type"] or ""
   if kind:lower():find "^multipart/form%-data" then
     local values, lists = {}, {}
@@ -215,18 +210,18 @@ function Request:form(settings)
     if type(problem) ~= "string" or problem ~= self.is_malformed and problem ~= self.is_too_large then error(problem, 0) end
     return nil, problem, problem:match "^%u+"
   end
-  local text, problem, code = whole(self, settings, "request:form")
+  local text, problem, code = whole(self, settings and { max = settings.max }, "request:form")
   if not text then return nil, problem, code end
   return parse_form(text)
 end
 
 function Request:parts(settings)
-  expect_self(self, "request:parts")
+  receiver(self, Request, "request:parts")
   return require("runloop.http.multipart").parts(self, settings, next_bytes)
 end
 
 function Request:chunks()
-  expect_self(self, "request:chunks")
+  receiver(self, Request, "request:chunks")
   return function()
     local bytes, problem = next_bytes(self, 65536)
     if not bytes and problem then error(problem, 0) end
@@ -236,8 +231,8 @@ end
 
 -- Throws the rest of the body away: true when that is done, nil while some of it has not come yet, false if it is too much.
 function Request:discard()
-  if self.left == 0 and not self.decoder then return true end
-  if self.expects_continue or self.is_too_large or self.problem or self.left > 262144 then return false end
+  if self.left == 0 then return true end
+  if self.flags & EXPECTS_CONTINUE ~= 0 or self.is_too_large or self.problem or self.left > 262144 then return false end
   self.discarded = self.discarded or 0
   while self.discarded < 262144 do
     local bytes, problem = take(self, 65536)

@@ -46,7 +46,7 @@ end
 function M.done(connection, request, status)
   if request.record then ends(request.record, status or 0, status ~= nil and status >= 499) end
   local log = connection.server.log
-  if log then log(connection, request, status, request.sent, now() - request.began) end
+  if log then log(connection, request, status, request.sent, now() - connection.began) end
 end
 
 return M

@@ -107,15 +107,20 @@ function M.parts(request, settings, next_bytes)
 end
 
 function Part:read()
+  misuse.receiver(self, Part, "part:read")
   if self.is_over then return nil end
   local bytes = self.following()
   if not bytes then self.is_over = true end
   return bytes
 end
 
-function Part:chunks() return function() return self:read() end end
+function Part:chunks()
+  misuse.receiver(self, Part, "part:chunks")
+  return function() return self:read() end
+end
 
 function Part:body()
+  misuse.receiver(self, Part, "part:body")
   local pieces, count = {}, 0
   for bytes in self:chunks() do
     count = count + #bytes

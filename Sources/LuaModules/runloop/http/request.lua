@@ -81,13 +81,8 @@ function M.prepare(defaults, request, name, is_open)
   local settings = { url = answers.url_with(request.url, request.query), headers = {} }
   if request.url:find "[%c ]" then raise("%s: the URL has a blank or a control character: %q", name, request.url) end
   for _, headers in ipairs { defaults.headers or {}, request.headers or {} } do
+    answers.check_fields(headers, name)
     for field, value in pairs(headers) do
-      if type(field) ~= "string" or not native.is_token(field) then
-        raise("%s: '%s' cannot be the name of a field", name, tostring(field))
-      end
-      if type(value) ~= "string" and type(value) ~= "number" and value ~= false or not native.is_value(tostring(value)) then
-        raise("%s: the field '%s' must be a string without control characters", name, field)
-      end
       settings.headers[field:lower()] = value ~= false and tostring(value) or ""
     end
   end

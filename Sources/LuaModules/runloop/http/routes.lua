@@ -15,7 +15,7 @@ local function node() return { fixed = {} } end
 local function add(self, method, path, fn, name)
   misuse.argument(path, "string", name, 1)
   if path:sub(1, 1) ~= "/" then raise("%s: the path must begin with a slash: %q", name, path) end
-  local names, place = {}, self.root
+  local names, place, has_rest = {}, self.root, false
   local rest = path:sub(2)
   while true do
     local segment, following = rest:match "^([^/]*)/?()"
@@ -30,7 +30,7 @@ local function add(self, method, path, fn, name)
       names[#names + 1] = segment == "*" and "rest" or segment:sub(2)
       place.rest = place.rest or node()
       place = place.rest
-      is_last = true
+      is_last, has_rest = true, true
     else
       place.fixed[segment] = place.fixed[segment] or node()
       place = place.fixed[segment]
@@ -40,7 +40,7 @@ local function add(self, method, path, fn, name)
   end
   place.methods = place.methods or {}
   if place.methods[method] then raise("%s: there is a route for %s %s already", name, method, path) end
-  place.methods[method] = { fn = fn, names = names, path = path }
+  place.methods[method] = { fn = fn, names = names, path = path, has_rest = has_rest }
   -- What has no parameters is found by one look.
   if #names == 0 then
     self.exact[path] = place.methods
@@ -56,7 +56,7 @@ end
 for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "options" } do
   Routes[method] = function(self, path, fn)
     local name = "routes:" .. method
-    if getmetatable(self) ~= Routes then raise(name .. ": routes are expected as self; call it with a colon") end
+    misuse.receiver(self, Routes, name)
     handler_argument(fn, name, 2)
     add(self, method:upper(), path, fn, name)
     return self
@@ -64,18 +64,21 @@ for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "opti
 end
 
 function Routes:any(path, fn)
+  misuse.receiver(self, Routes, "routes:any")
   handler_argument(fn, "routes:any", 2)
   add(self, "ANY", path, fn, "routes:any")
   return self
 end
 
 function Routes:use(fn)
+  misuse.receiver(self, Routes, "routes:use")
   handler_argument(fn, "routes:use", 1)
   self.before[#self.before + 1] = fn
   return self
 end
 
 function Routes:files(path, directory, extra)
+  misuse.receiver(self, Routes, "routes:files")
   misuse.argument(directory, "string", "routes:files", 2)
   if type(path) ~= "string" or not path:find "/%*%w*$" then
     raise("routes:files: argument #1 must be a path that ends in '/*', got " .. (type(path) == "string" and ("%q"):format(path) or misuse.describe(path)))
@@ -91,6 +94,7 @@ function Routes:files(path, directory, extra)
 end
 
 function Routes:websocket(path, settings, fn)
+  misuse.receiver(self, Routes, "routes:websocket")
   if fn == nil then settings, fn = nil, settings end
   handler_argument(fn, "routes:websocket", 2)
   add(self, "GET", path, function(request)
@@ -135,6 +139,15 @@ local function allowed(methods)
   return table.concat(list, ", ")
 end
 
+-- Whether a segment would, with its encoded slashes decoded, be a way out of where it is.
+local function leaves(coded)
+  for segment in coded:gmatch "[^/]*%z[^/]*" do
+    for piece in (segment .. "\0"):gmatch "([^%z]*)%z" do
+      if piece == "." or piece == ".." then return true end
+    end
+  end
+end
+
 local function answer(self, request)
   local path = request.path
   local methods, values = self.exact[path], nil
@@ -142,16 +155,22 @@ local function answer(self, request)
   local found = methods and (methods[method] or methods.ANY)
   if not found then
     values = {}
-    local others = find(self.root, path, 2, values)
+    local coded = request.coded_path
+    local others = find(self.root, coded or path, 2, values)
     methods = others or methods
-    if not methods then return { status = 404, body = "Not Found\n" } end
+    if not methods or coded and leaves(coded) then return { status = 404, body = "Not Found\n" } end
     found = methods[method] or method == "HEAD" and methods.GET or methods.ANY
     if not found then
       if method == "OPTIONS" then return { status = 204, headers = { allow = allowed(methods) } } end
       return { status = 405, body = "Method Not Allowed\n", headers = { allow = allowed(methods) } }
     end
-    local params = {}
-    for i, name in ipairs(found.names) do params[name] = values[i] end
+    local params, names = {}, found.names
+    for i = 1, #names do
+      local value = values[i]
+      -- A slash that was encoded is one in a parameter; the rest of a path can be taken apart further, as the path itself.
+      if coded then value = value:gsub("\0", found.has_rest and i == #names and "%%2F" or "/") end
+      params[names[i]] = value
+    end
     request.params = params
   end
   request.route = found.path

@@ -5,6 +5,7 @@ local native = require "runloop.http.native"
 local rl = require "runloop"
 local net = require "runloop.net"
 local misuse = require "runloop.misuse"
+local receiver = misuse.receiver
 local raise = misuse.raise
 local incoming = require "runloop.http.incoming"
 local answering = require "runloop.http.answering"
@@ -12,7 +13,7 @@ local log, begins = require "runloop.http.log", require("runloop.http.recording"
 
 local M = {}
 local now, task, condition = rl.now, rl.task, rl.condition
-local read_request, write_response = native.read_request, native.write_response
+local read_request, write_response, new_request = native.read_request, native.write_response, incoming.new
 
 local KNOWN = {
   tls = { "table", "boolean" }, header_timeout = "seconds", request_timeout = "seconds", idle_timeout = "seconds",
@@ -37,8 +38,9 @@ local function schedule(self, date)
   self.loop:add(self.sweeper, "common")
 end
 
-local function set_deadline(connection, seconds)
-  local date = seconds and seconds > 0 and now() + seconds or math.huge
+-- From `time` on, which is now if it is not given.
+local function set_deadline(connection, seconds, time)
+  local date = seconds and seconds > 0 and (time or now()) + seconds or math.huge
   connection.deadline = date
   if date < connection.server.next_sweep then
     connection.server.next_sweep = date
@@ -94,7 +96,7 @@ function expire(connection)
   if request and (server.request_timeout == 0 or request.is_left) and not is_stalled(connection, request) then
     return set_deadline(connection, server.idle_timeout)
   elseif request then
-    request.is_late = true
+    request.ended = "late"
     if not request.response then
       request.response = true
       refuse(connection, request.is_reading and 408 or 503, "the request took too long")
@@ -116,7 +118,7 @@ local process
 local function finished(connection, request, keeps_alive)
   if connection.request ~= request then return end
   local server = connection.server
-  local is_through = keeps_alive and not server.is_stopping and not connection.is_over and request:discard()
+  local is_through = keeps_alive and not server.is_stopping and not connection.is_over and (request.left == 0 or request:discard())
   if is_through == nil then
     -- The next request comes behind what is still on its way.
     request.is_left = true
@@ -128,56 +130,38 @@ local function finished(connection, request, keeps_alive)
     connection.stream:close()
     return
   end
-  connection.request = nil
-  set_deadline(connection, server.idle_timeout)
+  local time = now()
+  connection.request, connection.began = nil, time
+  set_deadline(connection, server.idle_timeout, time)
   if connection.buffer ~= "" then
     if not connection.is_processing then process(connection) end
     connection:drained()
   end
 end
 
--- An error of the handler: the client gets 500, and the script is told.
-local function failed(connection, request, problem)
-  local server = connection.server
-  server.counts.errors = server.counts.errors + 1
-  local traceback = type(problem) == "table" and problem.traceback or tostring(problem)
-  local value = type(problem) == "table" and problem.traceback and problem.value or problem
-  local where = ("request %s %s"):format(request.method, request.target)
-  local handler = rl.on_error(nil)
-  rl.on_error(handler)
-  if handler then
-    task(handler, value, { traceback = traceback, where = where })
-  else
-    io.stderr:write("rlhost: ", traceback, "\nin ", where, "\n")
-  end
-end
+local send, explain = answering.send, answering.explain
 
-local function explain(problem)
-  local text = problem
-  if type(problem) ~= "string" then
-    local metatable = getmetatable(problem)
-    text = type(metatable) == "table" and metatable.__tostring and tostring(problem) or "(error object is a " .. type(problem) .. " value)"
-  end
-  return { value = problem, traceback = debug.traceback(text, 2) }
+local function handle(handler, request)
+  local answer = handler(request)
+  if not request.ended then send(request, answer) end
 end
 
 -- In the request's task.
 local function run(connection, request)
   local server = connection.server
-  local is_good, answer = xpcall(server.handler, explain, request)
-  if request.is_gone or request.is_late then return end
-  if is_good then
-    is_good, answer = xpcall(answering.send, explain, request, answer)
-    if request.is_gone or request.is_late then return end
-  end
+  local is_good, problem = xpcall(handle, explain, server.handler, request)
+  if request.ended then return end
   local keeps_alive = request.keeps_alive
   if not is_good then
     keeps_alive = answering.apologize(request)
-    if not (request.is_too_large or request.is_malformed or request.problem) then failed(connection, request, answer) end
+    if not (request.is_too_large or request.is_malformed or request.problem) then
+      server.counts.errors = server.counts.errors + 1
+      answering.report(request, problem)
+    end
   end
   server.active = server.active - 1
   server.counts.bytes = server.counts.bytes + request.sent
-  request.is_done = true
+  request.ended = "done"
   log.done(connection, request, request.status)
   keeps_alive = keeps_alive and request.keeps_alive
   -- A connection that is to be closed waits for a client that reads slowly, as long as one that stays.
@@ -190,7 +174,8 @@ local function gone(connection)
   connection.request = nil
   if not request then return end
   request.is_gone = true
-  if not request.is_done then
+  if request.ended ~= "done" then
+    request.ended = "gone"
     local server = connection.server
     server.active = server.active - 1
     server.counts.cancelled = server.counts.cancelled + 1
@@ -209,7 +194,8 @@ function process(connection)
   while not connection.request and not connection.is_over do
     local buffer = connection.buffer
     if buffer == "" then break end
-    local following, method, target, minor, fields, length, flags = read_request(buffer, connection.position, server.max_header)
+    local position = connection.position
+    local following, method, target, path, query, length, flags = read_request(buffer, position, server.max_header)
     if not following then
       if following == false then
         refuse(connection, method, target)
@@ -221,20 +207,21 @@ function process(connection)
     end
     connection.has_begun = false
     if following > #buffer then connection.buffer, connection.position = "", 1 else connection.position = following end
-    local request = incoming.new(connection, method, target, minor, fields, length, flags)
-    if not request.path then
+    if not path then
       refuse(connection, 400, "a path that leaves its root, or with a bad escape")
       break
     elseif length > server.max_body then
       refuse(connection, 413, ("the body is longer than %d bytes"):format(server.max_body))
       break
     end
-    connection.request, request.record = request, begins(method, request.path)
+    local request = new_request(connection, method, target, path, query, length, flags, buffer, position)
+    connection.request, request.record = request, begins(method, path) or false
     server.active = server.active + 1
-    server.counts.requests = server.counts.requests + 1
+    local counts, time = server.counts, connection.began
+    counts.requests = counts.requests + 1
     if server.is_stopping then request.keeps_alive = false end
     if length ~= -1 then is_stalled(connection, request) end
-    set_deadline(connection, server.request_timeout > 0 and server.request_timeout or server.idle_timeout)
+    set_deadline(connection, server.request_timeout > 0 and server.request_timeout or server.idle_timeout, time)
     local running = task(run, connection, request)
     if connection.request == request then request.task = running end
   end
@@ -256,6 +243,7 @@ local function read_on(connection, stream)
     local bytes = stream:read(65536)
     if not bytes then break end
     local position = connection.position
+    if not connection.request then connection.began = now() end
     if connection.buffer == "" then connection.buffer, connection.position = bytes, 1
     else connection.buffer, connection.position = connection.buffer:sub(position) .. bytes, 1 end
     local request = connection.request
@@ -278,7 +266,7 @@ end
 
 -- The task of a connection.
 local function serve(self, stream)
-  local connection = setmetatable({ server = self, stream = stream, buffer = "", position = 1, deadline = math.huge }, Connection)
+  local connection = setmetatable({ server = self, stream = stream, buffer = "", position = 1, deadline = math.huge, began = now() }, Connection)
   self.connections[connection] = true
   self.count = self.count + 1
   self.counts.connections = self.counts.connections + 1
@@ -298,10 +286,17 @@ end
 
 -- The server ------------------------------------------------------------------------------------------------------------------
 
-function Server:address() return self.listener and self.listener:address() or "memory" end
+function Server:address()
+  receiver(self, Server, "server:address")
+  return self.listener and self.listener:address() or "memory"
+end
 
 -- A stream from elsewhere becomes a connection of this server: for tests, and for listeners of one's own.
 function Server:accept(stream)
+  receiver(self, Server, "server:accept")
+  if type(stream) ~= "userdata" or not tostring(stream):find "^stream" then
+    raise("server:accept: argument #1 must be a stream, got %s", misuse.describe(stream))
+  end
   return task(function()
     serve(self, stream)
     stream:close()
@@ -309,6 +304,7 @@ function Server:accept(stream)
 end
 
 function Server:statistics()
+  receiver(self, Server, "server:statistics")
   local counts = {}
   for name, count in pairs(self.counts) do counts[name] = count end
   counts.open, counts.active = self.count, self.active
@@ -316,6 +312,7 @@ function Server:statistics()
 end
 
 function Server:close()
+  receiver(self, Server, "server:close")
   if self.is_stopping then return end
   self.is_stopping = true
   if self.listener then self.listener:close() end
@@ -332,6 +329,7 @@ function Server:close()
 end
 
 function Server:stop(seconds)
+  receiver(self, Server, "server:stop")
   if seconds ~= nil then misuse.argument(seconds, "seconds", "server:stop", 1) end
   self:close()
   for connection in pairs(self.connections) do

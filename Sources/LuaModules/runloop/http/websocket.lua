@@ -3,6 +3,7 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local receiver = misuse.receiver
 local raise = misuse.raise
 
 local M = {}
@@ -13,6 +14,20 @@ local Socket = { __name = "websocket" }
 Socket.__index = Socket
 
 local KNOWN = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds" }
+
+-- The options of a WebSocket: checked, and never nil.
+function M.options(settings, known, name, number)
+  if settings == nil then return {} end
+  misuse.argument(settings, "table", name, number)
+  misuse.fields(settings, known or KNOWN, name)
+  for _, protocol in ipairs(settings.protocols or {}) do
+    if type(protocol) ~= "string" or not native.is_token(protocol) then
+      raise("%s: field 'protocols' must be a list of names, got %s in it", name, misuse.describe(protocol))
+    end
+  end
+  if settings.headers then require("runloop.http.answer").check_fields(settings.headers, name) end
+  return settings
+end
 
 -- Messages do not refer to each other, so one compressor is enough for all sockets of a thread.
 local shared = {}
@@ -54,6 +69,7 @@ local function closed(self)
 end
 
 function Socket:send(text, kind)
+  receiver(self, Socket, "socket:send")
   if type(text) ~= "string" then
     if type(text) ~= "number" then raise("socket:send: argument #1 must be a string, got " .. misuse.describe(text)) end
     text = tostring(text)
@@ -70,6 +86,7 @@ function Socket:send(text, kind)
 end
 
 function Socket:ping(text)
+  receiver(self, Socket, "socket:ping")
   text = text or ""
   if type(text) ~= "string" or #text > 125 then raise("socket:ping: argument #1 must be a string of at most 125 bytes") end
   if self.close_sent or self.is_over then return closed(self) end
@@ -228,8 +245,12 @@ function Socket:read_on(stream, connection)
 end
 
 function Socket:receive(timeout)
+  receiver(self, Socket, "socket:receive")
   if timeout ~= nil then misuse.argument(timeout, "seconds", "socket:receive", 1) end
+  if self.is_received then raise("socket:receive: another task waits for a message already") end
   local date = timeout and rl.now() + timeout
+  local waiting <close> = self.first > self.last and setmetatable({}, { __close = function() self.is_received = false end }) or nil
+  if waiting then self.is_received = true end
   while self.first > self.last do
     if self.is_over then
       if self.problem then return nil, self.problem, self.problem_code end
@@ -247,6 +268,7 @@ function Socket:receive(timeout)
 end
 
 function Socket:messages(settings)
+  receiver(self, Socket, "socket:messages")
   if settings ~= nil then
     misuse.argument(settings, "table", "socket:messages", 1)
     misuse.fields(settings, { max = "count" }, "socket:messages")
@@ -260,6 +282,7 @@ end
 
 -- Says good-bye, and waits for the other side to do so, a few seconds.
 function Socket:close(code, reason)
+  receiver(self, Socket, "socket:close")
   if code ~= nil and (math.type(code) ~= "integer" or not is_close_code(code)) then
     raise("socket:close: argument #1 must be a close code (1000, or 3000 to 4999), got " .. tostring(code))
   end
@@ -291,8 +314,11 @@ Socket.__close = function(self)
   self.stream:close()
 end
 
-function Socket:is_open() return not self.is_over and not self.close_sent end
+function Socket:is_open()
+  receiver(self, Socket, "socket:is_open")
+  return not self.is_over and not self.close_sent
+end
 
-M.new, M.take_all, M.KNOWN = new, take_all, KNOWN
+M.new, M.take_all = new, take_all
 
 return M

@@ -4,6 +4,7 @@ local native = require "runloop.http.native"
 local rl = require "runloop"
 local net = require "runloop.net"
 local misuse = require "runloop.misuse"
+local receiver = misuse.receiver
 local raise = misuse.raise
 local answers = require "runloop.http.answer"
 
@@ -86,6 +87,9 @@ local function read_head(self)
   end
 end
 
+local WEBSOCKET = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds", headers = "table",
+  timeout = "seconds", tls = { "table", "boolean" }, unix = "string" }
+
 local Client = { __name = "http test client" }
 Client.__index = Client
 
@@ -115,7 +119,9 @@ local function begin(self, request, name)
   local body, content_type = answers.body_of(request, name)
   local headers = { ["user-agent"] = "rlhost", connection = "close" }
   if content_type then headers["content-type"] = content_type end
-  for field, value in pairs(request.headers or {}) do headers[field:lower()] = value end
+  answers.check_fields(request.headers or {}, name)
+  for field, value in pairs(request.headers or {}) do headers[field:lower()] = value or nil end
+  if request.method and not native.is_token(request.method) then raise(name .. ": field 'method' is no method") end
   local method = request.method or body ~= nil and "POST" or "GET"
   local stream, far = net.memory(self.network)
   self.server:accept(far)
@@ -151,6 +157,7 @@ end
 
 local function copy(url, extra, name)
   misuse.argument(url, "string", name, 1)
+  if extra ~= nil then misuse.argument(extra, "table", name, name:find "post" and 3 or 2) end
   local request = {}
   for field, value in pairs(extra or {}) do request[field] = value end
   request.url = url
@@ -166,24 +173,38 @@ local function positional(request, name)
   return whole
 end
 
-function Client:get(url, extra) return fetch(self, copy(url, extra, "client:get"), "client:get") end
+function Client:get(url, extra)
+  receiver(self, Client, "client:get")
+  return fetch(self, copy(url, extra, "client:get"), "client:get")
+end
 
 function Client:post(url, body, extra)
+  receiver(self, Client, "client:post")
   local request = copy(url, extra, "client:post")
   request.method = request.method or "POST"
   if body ~= nil then request.body = body end
   return fetch(self, request, "client:post")
 end
 
-function Client:fetch(request) return fetch(self, positional(request, "client:fetch"), "client:fetch") end
+function Client:fetch(request)
+  receiver(self, Client, "client:fetch")
+  return fetch(self, positional(request, "client:fetch"), "client:fetch")
+end
 
-function Client:open(request) return opened(begin(self, positional(request, "client:open"), "client:open")) end
+function Client:open(request)
+  receiver(self, Client, "client:open")
+  return opened(begin(self, positional(request, "client:open"), "client:open"))
+end
 
 function Client:websocket(url, settings)
+  receiver(self, Client, "client:websocket")
   misuse.argument(url, "string", "client:websocket", 1)
+  settings = require("runloop.http.websocket").options(settings, WEBSOCKET, "client:websocket", 2)
+  local target = url:gsub("^%a+://[^/]*", "")
+  if target == "" or target:find "[%c ]" then raise("client:websocket: argument #1 is no URL: %q", url) end
   local stream, far = net.memory(self.network)
   self.server:accept(far)
-  return require("runloop.http.handshake").connect(stream, url:gsub("^%a+://[^/]*", ""), "test", settings or {})
+  return require("runloop.http.handshake").connect(stream, target, "test", settings)
 end
 
 -- A client of a server, or of a handler, over streams in memory: `network` as net.memory takes it.
@@ -197,20 +218,16 @@ function M.client(server, network)
   return setmetatable({ server = server, network = network }, Client)
 end
 
-local WEBSOCKET = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds", headers = "table",
-  timeout = "seconds", tls = { "table", "boolean" }, unix = "string" }
-
 function M.websocket(url, settings)
   misuse.argument(url, "string", "http.websocket", 1)
-  settings = settings or {}
-  misuse.argument(settings, "table", "http.websocket", 2)
-  misuse.fields(settings, WEBSOCKET, "http.websocket")
+  settings = require("runloop.http.websocket").options(settings, WEBSOCKET, "http.websocket", 2)
   local scheme, authority, target = url:match "^(%a+)://([^/?#]+)([^#]*)"
   local is_secure = scheme == "wss" or scheme == "https"
   if not scheme or not is_secure and scheme ~= "ws" and scheme ~= "http" then
     raise("http.websocket: argument #1 must be a URL that begins with ws:// or wss://, got %q", url)
   end
   if target:sub(1, 1) ~= "/" then target = "/" .. target end
+  if url:find "[%c ]" then raise("http.websocket: the URL has a blank or a control character: %q", url) end
   local host = authority:gsub("^.*@", "")
   local where = settings.unix and "unix:" .. settings.unix or host:find ":%d+$" and host or host .. (is_secure and ":443" or ":80")
   local stream, problem, code = net.connect(where, { timeout = settings.timeout or 30, tls = settings.tls or is_secure or nil })

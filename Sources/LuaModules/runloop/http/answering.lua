@@ -321,30 +321,6 @@ function M.send(request, answer)
     answer == nil and "nothing" or "a " .. kind), 0)
 end
 
--- A handler's error, with where it happened: for xpcall.
-function M.explain(problem)
-  local text = problem
-  if type(problem) ~= "string" then
-    local metatable = getmetatable(problem)
-    text = type(metatable) == "table" and metatable.__tostring and tostring(problem) or "(error object is a " .. type(problem) .. " value)"
-  end
-  return { value = problem, traceback = debug.traceback(text, 2) }
-end
-
--- The script is told of it, and goes on.
-function M.report(request, problem)
-  local traceback = type(problem) == "table" and problem.traceback or tostring(problem)
-  local value = type(problem) == "table" and problem.traceback and problem.value or problem
-  local where = ("request %s %s"):format(request.method, request.target)
-  local handler = rl.on_error(nil)
-  rl.on_error(handler)
-  if handler then
-    rl.task(handler, value, { traceback = traceback, where = where })
-  else
-    io.stderr:write("rlhost: ", traceback, "\nin ", where, "\n")
-  end
-end
-
 -- After an error in the handler. Returns whether the connection can go on.
 function M.apologize(request)
   local response = request.response
@@ -372,18 +348,31 @@ local function text_answer(status, default)
   end
 end
 
+local function check_status(status, name, number, first, last)
+  if status ~= nil and (math.type(status) ~= "integer" or status < first or status > last) then
+    raise("%s: argument #%d must be a status from %d to %d, got %s", name, number, first, last, misuse.describe(status))
+  end
+end
+
 M.makers = {
   not_found = text_answer(404, "Not Found"), bad_request = text_answer(400, "Bad Request"),
   unauthorized = text_answer(401, "Unauthorized"), forbidden = text_answer(403, "Forbidden"),
   -- A second value of whoever has made the first, as of `request:form`, is no status.
   json = function(value, status, headers)
     if type(status) == "table" then status = nil end
+    check_status(status, "http.json", 2, 200, 599)
+    misuse.optional(headers, "table", "http.json", 3)
     return { status = status or 200, json = value == nil and require("runloop.json").null or value, headers = headers }
   end,
-  html = function(text, status) return { status = status or 200, body = text, headers = { ["content-type"] = "text/html; charset=utf-8" } } end,
+  html = function(text, status)
+    misuse.argument(text, "string", "http.html", 1)
+    check_status(status, "http.html", 2, 200, 599)
+    return { status = status or 200, body = text, headers = { ["content-type"] = "text/html; charset=utf-8" } }
+  end,
   redirect = function(url, status)
     misuse.argument(url, "string", "http.redirect", 1)
     if not native.is_value(url) then raise("http.redirect: argument #1 has a control character") end
+    if status ~= 201 then check_status(status, "http.redirect", 2, 300, 399) end
     return { status = status or 302, headers = { location = url } }
   end,
   no_content = function() return { status = 204 } end,

@@ -1,6 +1,7 @@
 -- runloop.http.log: a line for each request, in the format that every tool for such logs reads ("combined"), and its seconds.
 
-local now, ends = require("runloop").now, require("runloop.http.recording").ends
+local rl = require "runloop"
+local now, ends = rl.now, require("runloop.http.recording").ends
 
 local M = {}
 
@@ -47,6 +48,30 @@ function M.done(connection, request, status)
   if request.record then ends(request.record, status or 0, status ~= nil and status >= 499) end
   local log = connection.server.log
   if log then log(connection, request, status, request.sent, now() - connection.began) end
+end
+
+-- A handler's error, with where it happened: for xpcall.
+function M.explain(problem)
+  local text = problem
+  if type(problem) ~= "string" then
+    local metatable = getmetatable(problem)
+    text = type(metatable) == "table" and metatable.__tostring and tostring(problem) or "(error object is a " .. type(problem) .. " value)"
+  end
+  return { value = problem, traceback = debug.traceback(text, 2) }
+end
+
+-- The script is told of it, and goes on.
+function M.report(request, problem)
+  local traceback = type(problem) == "table" and problem.traceback or tostring(problem)
+  local value = type(problem) == "table" and problem.traceback and problem.value or problem
+  local where = ("request %s %s"):format(request.method, request.target)
+  local handler = rl.on_error(nil)
+  rl.on_error(handler)
+  if handler then
+    rl.task(handler, value, { traceback = traceback, where = where })
+  else
+    io.stderr:write("rlhost: ", traceback, "\nin ", where, "\n")
+  end
 end
 
 return M

@@ -139,7 +139,7 @@ local function finished(connection, request, keeps_alive)
   end
 end
 
-local send, explain = answering.send, answering.explain
+local send, explain = answering.send, log.explain
 
 local function handle(handler, request)
   local answer = handler(request)
@@ -156,7 +156,7 @@ local function run(connection, request)
     keeps_alive = answering.apologize(request)
     if not (request.is_too_large or request.is_malformed or request.problem) then
       server.counts.errors = server.counts.errors + 1
-      answering.report(request, problem)
+      log.report(request, problem)
     end
   end
   server.active = server.active - 1

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -16,9 +17,14 @@
 
 static int kept;
 
+// What tells a process that it is about to be killed; by default it ends it.
+static int warning(void) { return SIGRTMIN + 6; }
+enum { PATIENCE = 3 };
+
+// It has some seconds to say its last words, if it wants to.
 static void on_end(int number) {
-  (void)number;
-  kill(kept, SIGKILL);
+  kill(kept, number == SIGALRM ? SIGKILL : warning());
+  alarm(PATIENCE);
 }
 
 // Ends whatever is left; returns when all have gone, or after some seconds.
@@ -65,8 +71,8 @@ static void get_keeper(void) {
   kept = fork();
   if (kept > 0) {
     struct sigaction action = {.sa_handler = on_end};
-    int numbers[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT};
-    for (int i = 0; i < 4; i++) sigaction(numbers[i], &action, NULL);
+    int numbers[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGALRM};
+    for (int i = 0; i < 5; i++) sigaction(numbers[i], &action, NULL);
     sigprocmask(SIG_SETMASK, &before, NULL);
     keep();
   }
@@ -77,6 +83,38 @@ static void get_keeper(void) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != above) _exit(1);
   linux_set_keeper(above);
+}
+
+// Its last words ----------------------------------------------------------------------------------------------------------
+
+static void (*last_words)(void);
+
+static void on_death(int number) {
+  void (*words)(void) = last_words;
+  last_words = NULL;
+  if (words) words();
+  // The handler is gone, and what was to be done by default is done.
+  sigset_t own;
+  sigemptyset(&own);
+  sigaddset(&own, number);
+  sigprocmask(SIG_UNBLOCK, &own, NULL);
+  kill(getpid(), number);
+}
+
+void linux_set_last_words(void (*words)(void)) {
+  static int is_ready;
+  last_words = words;
+  if (is_ready) return;
+  is_ready = 1;
+  // A stack may be what it dies of.
+  enum { SIZE = 1 << 20 };
+  stack_t stack = {.ss_size = SIZE};
+  stack.ss_sp = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (stack.ss_sp != MAP_FAILED) sigaltstack(&stack, NULL);
+  struct sigaction action = {.sa_handler = on_death, .sa_flags = SA_ONSTACK | SA_RESETHAND};
+  sigemptyset(&action.sa_mask);
+  int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, warning()};
+  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) sigaction(numbers[i], &action, NULL);
 }
 
 // Its addresses ----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,10 @@ package enum WorkerProcess {
     /// What its standard output was at the beginning.
     package static var output: Int32 { linux_worker_output() }
 
+    /// Has a function called when a fault, or the runner, is about to end the process: in the middle of anything, so what it does is worth
+    /// a try and no more. nil: no longer.
+    package static func setLastWords(_ words: (@convention(c) () -> Void)?) { linux_set_last_words(words) }
+
     /// Makes descriptor 1 the standard output again; returns whether it was something else.
     package static func restoreOutput() -> Bool { linux_restore_output() != 0 }
 

@@ -198,6 +198,9 @@ static const char test_phase_lua[] = {
 static const char test_property_lua[] = {
 #embed "runloop/test/property.lua"
 };
+static const char test_recordings_lua[] = {
+#embed "runloop/test/recordings.lua"
+};
 static const char test_report_lua[] = {
 #embed "runloop/test/report.lua"
 };
@@ -337,6 +340,7 @@ static const lua_module modules[] = {
     MODULE("runloop.test.order", test_order_lua),
     MODULE("runloop.test.phase", test_phase_lua),
     MODULE("runloop.test.property", test_property_lua),
+    MODULE("runloop.test.recordings", test_recordings_lua),
     MODULE("runloop.test.report", test_report_lua),
     MODULE("runloop.test.rlclock", test_rlclock_lua),
     MODULE("runloop.test.run", test_run_lua),

@@ -6,11 +6,7 @@ internal import LuaTracing
 /// The recordings of tests, for the runner.
 enum RecordingBinding {
     static let functions: [Library.Entry] = [
-        .init("begin_recording") {
-            let call = Call($0)
-            TestRecording.begin(call.luaHost)
-            return call.nothing()
-        },
+        .init("begin_recording") { begin(Call($0)) },
         .init("end_recording") {
             let call = Call($0)
             TestRecording.end(call.luaHost)
@@ -18,6 +14,15 @@ enum RecordingBinding {
         },
         .init("write_recording") { write(Call($0)) },
     ]
+
+    /// begin_recording(path, title): what it is called if it is written because the process dies.
+    private static func begin(_ call: Call) -> Int32 {
+        guard let path = call.string(1), let title = call.string(2) else {
+            return call.raise("begin_recording: wrong arguments")
+        }
+        TestRecording.begin(call.luaHost, path: path, title: title)
+        return call.nothing()
+    }
 
     /// write_recording(path, title): true, or nil and why not.
     private static func write(_ call: Call) -> Int32 {

@@ -7,10 +7,20 @@ internal import Tracing
 public enum TestRecording {
     /// The loop's time when it began. Used on the main thread only.
     nonisolated(unsafe) private static var beginning: Int64 = 0
+    /// Of the test that runs: where its recording goes if it ends the process.
+    nonisolated(unsafe) private static var place: (path: String, title: String)?
 
     /// Begins anew, with this state's loop, and those of threads to come.
-    public static func begin(_ host: LuaHost) {
+    ///
+    /// - Parameter path: where it is written if the process is ended in the middle of the test.
+    public static func begin(_ host: LuaHost, path: String, title: String) {
         end(host)
+        place = (path, title)
+        WorkerProcess.setLastWords {
+            guard let (path, title) = TestRecording.place else { return }
+            // Whoever reads the report is told by the file.
+            do throws(SystemError) { try TestRecording.write(to: path, title: title) } catch {}
+        }
         RunLoop.keepEnded(true)
         LuaHost.whenItLasts = { host, isNew in if isNew { host.record() } }
         host.loop.recorder.pointee.empty()
@@ -19,7 +29,11 @@ public enum TestRecording {
     }
 
     /// What follows is not the test's any more.
-    public static func end(_ host: LuaHost) { host.loop.stopRecording() }
+    public static func end(_ host: LuaHost) {
+        host.loop.stopRecording()
+        WorkerProcess.setLastWords(nil)
+        place = nil
+    }
 
     /// Writes it down.
     ///

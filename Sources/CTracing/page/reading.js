@@ -185,16 +185,39 @@ async function unpack(text) {
   return [mark[1], bytes];
 }
 
+// A browser has room for so many records; of a larger recording the last ones are shown.
+const MOST_RECORDS = 6e6;
+
+// How many bytes a chunk has when it is unpacked, as its end says.
+function sizeOf(text) {
+  if (text[0] !== "z") return Math.floor((text.length - 2) * 3 / 4);
+  const end = atob(text.slice(-8)), at = end.length - 4;
+  return (end.charCodeAt(at) | end.charCodeAt(at + 1) << 8 | end.charCodeAt(at + 2) << 16 | end.charCodeAt(at + 3) << 24) >>> 0;
+}
+
 async function load() {
   const pieces = [...document.querySelectorAll('script[type="text/x-rlhost"]')].map(s => s.textContent.trim());
-  const chunks = await Promise.all(pieces.map(async (text, n) => {
+  const read = async text => {
     try { return await unpack(text); } catch (error) {
       // A program that is killed leaves the last chunk unfinished.
-      if (n < pieces.length - 1) throw error;
+      if (text !== pieces[pieces.length - 1]) throw error;
       about.cut = true;
       return ["", null];
     }
-  }));
+  };
+  const told = pieces.filter(text => text[1] !== "e"), recorded = pieces.filter(text => text[1] === "e");
+  const chunks = await Promise.all(told.map(read));
+  // From the end on, some at a time: their memory is given back meanwhile.
+  const parts = [];
+  while (recorded.length && records < MOST_RECORDS) {
+    for (const [, bytes] of (await Promise.all(recorded.splice(-64).map(read))).reverse()) {
+      if (!bytes || bytes.byteLength < 32) continue;
+      parts.push(new Uint32Array(bytes.buffer, 0, bytes.byteLength >> 2));
+      records += bytes.byteLength >> 5;
+    }
+  }
+  parts.reverse();
+  about.left = recorded.reduce((sum, text) => sum + (sizeOf(text) >> 5), 0);
   for (const [kind, bytes] of chunks) {
     if (kind !== "n") continue;
     const told = JSON.parse(new TextDecoder().decode(bytes));
@@ -206,8 +229,7 @@ async function load() {
     for (const [number, name] of told.threads || []) lane(number).name = name;
     Object.assign(about, told.about || {});
   }
-  const parts = chunks.filter(([kind, bytes]) => kind === "e" && bytes.byteLength >= 32).map(([, bytes]) => new Uint32Array(bytes.buffer, 0, bytes.byteLength >> 2));
-  for (const words of parts) { count(words); records += words.length >> 3; }
+  for (const words of parts) count(words);
   if (parts.length) base = { low: parts[0][0], high: parts[0][1] };
   for (const words of parts) take(words);
   if (first === Infinity) first = last = 0;

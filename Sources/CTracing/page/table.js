@@ -2,18 +2,19 @@
 
 let sorting = { key: "total", down: true }, rows = null;
 function collect() {
-  const groups = new Map();
+  // A connection and its callbacks have one name.
+  const callbacks = new Map(), lasting = new Map();
   for (const l of lanes()) for (let i = 0; i < l.start.length; i++) {
-    const n = l.object[i], key = names.get(n) || n;
+    const n = l.object[i], key = names.get(n) || n, lasts = l.state[i] & LASTS, groups = lasts ? lasting : callbacks;
     let g = groups.get(key);
-    if (!g) groups.set(key, g = { name: label(n).text, place: label(n).place, kind: label(n).kind, times: [], late: 0, worst: 0, longest: 0, total: 0, at: null });
+    if (!g) groups.set(key, g = { name: label(n).text + (lasts && label(n).kind === "stream" ? ", from open to close" : ""), place: label(n).place, kind: label(n).kind, times: [], late: 0, worst: 0, longest: 0, total: 0, at: null });
     const d = l.end[i] - l.start[i];
     g.times.push(d); g.total += d;
     if (isLate(l, i)) g.late++;
     if (d >= g.longest) { g.longest = d; g.at = [l, i]; }
     g.worst = Math.max(g.worst, lateness(l, i));
   }
-  rows = [...groups.values()];
+  rows = [...callbacks.values(), ...lasting.values()];
   for (const g of rows) { g.times = Float64Array.from(g.times).sort(); g.count = g.times.length; g.p50 = g.times[Math.floor((g.count - 1) * .5)]; g.p99 = g.times[Math.floor((g.count - 1) * .99)]; }
 }
 const COLUMNS = [["name", "callback"], ["count", "count"], ["total", "total"], ["longest", "longest"], ["p50", "p50"], ["p99", "p99"], ["late", "late"], ["worst", "latest"]];

@@ -169,6 +169,7 @@ function summary() {
   $("summary").textContent = [duration(last - first), plural(threads.size, "loop"), plural(callbacks, "callback"), late + " late", "longest " + duration(longest),
     ...Object.entries(lasting).map(([kind, count]) => plural(count, LASTING[kind] || kind))].join(" · ");
   if (about.dropped) $("summary").textContent += ` · ${about.dropped} earlier records are not in it`;
+  if (about.left) $("summary").textContent += ` · the first ${about.left} records are not shown: there are too many for a page`;
   if (about.lost) $("summary").textContent += ` · ${about.lost} later records had no room`;
   if (about.cut) $("summary").textContent += " · it ends early: the program was killed";
   slowLimit = Math.max(1e5, longest / 4);

@@ -218,12 +218,19 @@ end
 --- What its loops did in the last seconds.
 function Process:loops(seconds) return json.decode(self:ask(ACTIVITY, format("%d", floor(seconds * 1e9)))).loops end
 
---- What the tasks of all threads wait in, without the directories of places: what they wait in is to be seen, too. For a loop that is held, the process says so.
+--- What the tasks of all threads wait in, without the directories of places: what they wait in is to be seen, too. For a loop that
+--- is held, the process says so.
 function Process:tasks()
   local tasks = {}
   for thread, text in self:ask(TASKS, ""):gmatch "([^\t\n]*)\t([^\n]*)" do
-    tasks[#tasks + 1] = { thread = thread, text = text:gsub("at %S*/([^/%s]+:%d+)", "at %1") }
+    -- "worker 9" before "worker 10".
+    local place = thread == "main" and "" or thread:gsub("%d+", function(digits) return rep("0", 20 - #digits) .. digits end)
+    tasks[#tasks + 1] = { thread = thread, text = text:gsub("at %S*/([^/%s]+:%d+)", "at %1"), place = place, number = #tasks }
   end
+  table.sort(tasks, function(a, b)
+    if a.place ~= b.place then return a.place < b.place end
+    return a.number < b.number
+  end)
   return tasks
 end
 

@@ -37,6 +37,35 @@ import Testing
         #expect(run.status == 69 && run.errors == "rlhost: trace: there is no process 999999999\n", "\(run)")
     }
 
+    @Test("a test that ends its process, or has to be killed, leaves a recording that the report names")
+    func aTestThatDies() throws {
+        let test = """
+            local function work()
+              rl.timer { name = "tick", interval = 0.1, modes = { "common" }, callback = function() end }
+              rl.sleep(1)
+            end
+            t.it("crashes", function() work() os.execute "kill -SEGV $PPID" rl.sleep(1) end)
+            t.it("spins", { timeout = 0.2 }, function()
+              work()
+              os.execute "sleep 600"
+            end)
+            t.it("goes for good", function() work() os.execute "kill -KILL $PPID" rl.sleep(1) end)
+            t.it("is well", function() end)
+            """
+        let run = try TestRunnerFixture.run(["a_test.lua": test], ["--trace=moments"]) { directory in
+            let files = try FileManager.default.contentsOfDirectory(atPath: directory + "/moments").sorted()
+            #expect(files == ["a_test crashes.html", "a_test spins.html"])
+            for file in files {
+                let page = try String(contentsOfFile: directory + "/moments/" + file, encoding: .utf8)
+                #expect(page.count > 40_000 && page.contains("text/x-rlhost"))
+            }
+        }
+        #expect(run.status == 1)
+        #expect(run.output.contains("recording: moments/a_test crashes.html"), "\(run)")
+        #expect(run.output.contains("recording: moments/a_test spins.html"), "\(run)")
+        #expect(run.output.contains("it has left no recording"), "\(run)")
+    }
+
     @Test("a test that fails leaves a recording, the same each time, and the report names it") func aTestThatFails()
         throws
     {

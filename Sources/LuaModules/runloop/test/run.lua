@@ -2,7 +2,7 @@
 
 local system = ...
 
-local pairs, type, unpack, randomseed = pairs, type, table.unpack, math.randomseed
+local pairs, type, randomseed = pairs, type, math.randomseed
 local format = string.format
 local explain = require "runloop.test.explain"
 local leaks = require "runloop.test.leaks"
@@ -10,10 +10,17 @@ local events = require "runloop.test.events"
 local phase = require "runloop.test.phase"
 local fixtures = require "runloop.test.fixtures"
 local state = require "runloop.test.state"
-local inherited = fixtures.inherited
+local recording_file = require "runloop.test.recordings"
+local inherited, remove = fixtures.inherited, os.remove
 
 local run = {}
 local core, options
+
+-- Of a test's recording: the file from the root on, the title, and the file as the report names it.
+local function recording_of(path)
+  local file = recording_file(options.trace, core.path, path)
+  return options.trace_from and options.trace_from .. "/" .. file or file, path[#path], file
+end
 
 local function hooks_before(node, list)
   if node.parent then hooks_before(node.parent, list) end
@@ -49,7 +56,7 @@ local function body_of(current, node, before)
 end
 
 -- Once, on everything as new. Answers "passed", "failed" or "skipped", the failures, and whether this process can go on.
-local function attempt(node, seed)
+local function attempt(node, seed, path)
   local seconds = inherited(node, "timeout") or options.timeout
   local current = phase.context { body = node.body, node = node, seed = seed }
   current.real_time = options.real_time
@@ -62,7 +69,7 @@ local function attempt(node, seed)
     system.set_wall_clock(inherited(node, "starts_at"))
   end
   system.set_zone(inherited(node, "time_zone") or options.tz)
-  if options.trace then system.begin_recording() end
+  if options.trace then system.begin_recording(recording_of(path)) end
   system.note_state()
   system.real_time(current.real_time)
   randomseed(seed)
@@ -120,11 +127,10 @@ local function attempt(node, seed)
   return failure and not skip and "failed" or skip and "skipped" or "passed", failures, skip, is_clean, number
 end
 
--- Has a test's recording written into a file named after it, and answers what to say of that.
+-- Has a test's recording written, and answers what to say of that.
 local function keep_recording(path)
-  local name = table.concat({ (core.path:gsub("%.lua$", "")), unpack(path) }, " "):gsub("[^%w%-_. ]", "_"):gsub("^[ .]+", "")
-  local file = options.trace .. "/" .. name:sub(1, 200) .. ".html"
-  local done, message = system.write_recording(options.trace_from and options.trace_from .. "/" .. file or file, path[#path])
+  local whole, title, file = recording_of(path)
+  local done, message = system.write_recording(whole, title)
   return done and "recording: " .. file or "the recording cannot be written: " .. message
 end
 
@@ -150,6 +156,8 @@ function run.test(number, test)
   local status, failures, skip, is_clean, mark, expected
   local tries, rounds, first_failures, seed = 0, 0, nil, options.seed
   local flaky, flaky_round
+  -- One that is there afterwards is this run's.
+  if options.trace then remove((recording_of(test.path))) end
   while true do
     if broken then
       status, is_clean = "failed", true
@@ -160,7 +168,7 @@ function run.test(number, test)
       break
     end
     events.emit { k = "start", i = number, l = limit }
-    status, failures, skip, is_clean, mark = attempt(node, seed)
+    status, failures, skip, is_clean, mark = attempt(node, seed, test.path)
     status, failures, expected = turn(node, status, failures)
     local recording = options.trace and status == "failed" and keep_recording(test.path)
     if recording then failures[1].note = (failures[1].note and failures[1].note .. "\n" or "") .. recording end

@@ -6,6 +6,8 @@ local system = ...
 local format, concat, unpack_string, find, sub = string.format, table.concat, string.unpack, string.find, string.sub
 local pairs, ipairs, tostring, tonumber, load = pairs, ipairs, tostring, tonumber, load
 
+local recording_of = require "runloop.test.recordings"
+
 local workers = {}
 
 --- A worker has begun with something that may take so many seconds.
@@ -118,6 +120,15 @@ local function describe_end(how, number)
   return format("the process ended with status %d", number)
 end
 
+-- What a test's process has left of its recording, which it wrote while it died.
+local function recording_note(self, file, test)
+  local path = self.options.trace and file.tests[test] and recording_of(self.options.trace, file.path, file.tests[test].path)
+  if not path then return nil end
+  local found = io.open(path, "rb")
+  if found then found:close() end
+  return found and "recording: " .. path or "it has left no recording"
+end
+
 -- Blames the test that ran. Returns the number of the test to go on with, or nil.
 local function blame(self, worker, file, how, number)
   if worker.is_stopping then return (file.done or 0) < #file.tests and file.done + 1 or nil end
@@ -126,6 +137,7 @@ local function blame(self, worker, file, how, number)
   if file.running then
     local test = file.running
     failure.where = file.tests[test] and file.tests[test].where
+    failure.note = recording_note(self, file, test)
     file.running = nil
     self:outcome(file, test, { s = "failed", failures = { failure },
       t = worker.phase and system.real_clock() - worker.phase.began })

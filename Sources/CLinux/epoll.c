@@ -51,8 +51,8 @@ void linux_lose_loop(void) {
   exit(1);
 }
 
-void linux_poll_both(int a, int b, int64_t timeout) {
-  struct pollfd both[2] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}};
+void linux_poll_all(int a, int b, int c, int64_t timeout) {
+  struct pollfd all[3] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}, {.fd = c, .events = POLLIN}};
   struct timespec t = {.tv_sec = timeout / 1000000000, .tv_nsec = timeout % 1000000000};
-  ppoll(both, 2, timeout < 0 ? NULL : &t, NULL);
+  ppoll(all, 3, timeout < 0 ? NULL : &t, NULL);
 }

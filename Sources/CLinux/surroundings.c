@@ -87,11 +87,20 @@ int linux_programs(int *found, int most) {
   return count;
 }
 
+// Those that live in this process's time tell themselves what may happen to them.
+static int some_strangers_run(void) {
+  int found[1024], count = linux_programs(found, 1024);
+  for (int i = 0; i < count; i++)
+    if (!linux_is_family(found[i])) return 1;
+  return 0;
+}
+
 int linux_programs_run(void) {
   // What children that were waited for have used: unchanged, there were no more of them, and none has left any behind.
   static struct rusage clean;
   static int was_clean;
   siginfo_t info = {0};
+  if (linux_has_family()) return some_strangers_run();
   int has_children = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
   if (has_children && info.si_pid == 0) return 1;
   struct rusage used;
@@ -120,7 +129,7 @@ int linux_thread_rests(int thread, long *switches) {
 
 // One of this process's descriptors, as far as it may be the other end of another one.
 typedef struct {
-  int fd, is_socket, domain, type, listens;
+  int fd, is_socket, is_other, domain, type, listens;  // other: a terminal, or the end of a program
   dev_t device;
   ino_t number;
   int writes, reads;                // a pipe's end
@@ -147,6 +156,15 @@ static int option(int fd, int name) {
   return getsockopt(fd, SOL_SOCKET, name, &value, &size) ? -1 : value;
 }
 
+// A pidfd.
+static int is_program(int fd) {
+  char path[64], target[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(path, target, sizeof target - 1);
+  target[length > 0 ? length : 0] = 0;
+  return strstr(target, "pidfd") != NULL;
+}
+
 static int describe(int fd, descriptor *it) {
   struct stat status;
   if (fstat(fd, &status)) return 0;
@@ -160,6 +178,7 @@ static int describe(int fd, descriptor *it) {
     it->writes = mode != O_RDONLY;
     return 1;
   }
+  if (linux_has_family() && (S_ISCHR(status.st_mode) ? isatty(fd) : is_program(fd))) return it->is_other = 1;
   if (!S_ISSOCK(status.st_mode)) return 0;
   it->is_socket = 1;
   it->domain = option(fd, SO_DOMAIN);
@@ -207,6 +226,8 @@ static int is_on_the_way(int from, int to) {
 }
 
 static int is_outside(const descriptor *it, const descriptor *all, int count) {
+  // At the other end are those who live in the same time; or programs, and these run.
+  if (!it->is_socket && linux_has_family()) return LINUX_INSIDE;
   if (!it->is_socket) {
     for (int i = 0; i < count; i++)
       if (!all[i].is_socket && all[i].fd != it->fd && all[i].number == it->number && all[i].device == it->device &&
@@ -218,8 +239,10 @@ static int is_outside(const descriptor *it, const descriptor *all, int count) {
   if (it->domain == AF_UNIX) {
     struct ucred peer = {0};
     socklen_t size = sizeof peer;
-    return getsockopt(it->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == getpid() ? LINUX_INSIDE
-                                                                                                 : LINUX_OUTSIDE;
+    return getsockopt(it->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+                   (peer.pid == getpid() || linux_is_family(peer.pid))
+               ? LINUX_INSIDE
+               : LINUX_OUTSIDE;
   }
   if (it->peer.sin6_port == 0) return LINUX_OUTSIDE;
   for (int i = 0; i < count; i++) {
@@ -236,6 +259,7 @@ static int is_outside(const descriptor *it, const descriptor *all, int count) {
         (same(&all[i].own, &it->peer) ||
          is_any(&all[i].own) && (is_loopback(&it->peer) || memcmp(&it->own.sin6_addr, &it->peer.sin6_addr, 16) == 0)))
       return LINUX_INSIDE;
+  if (linux_has_family() && it->type == SOCK_STREAM) return linux_family_surroundings(&it->own, &it->peer);
   return LINUX_OUTSIDE;
 }
 

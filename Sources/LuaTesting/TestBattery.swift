@@ -7,7 +7,8 @@ extension Battery {
     public static let testing = Battery(
         "runloop.test",
         functions: Library(
-            VirtualTimeBinding.functions + VirtualTimeSystem.functions + KeepingBinding.functions
+            VirtualTimeBinding.functions + SharedTimeBinding.functions + VirtualTimeSystem.functions
+                + KeepingBinding.functions
                 + ProcessStateBinding.functions + RecordingBinding.functions))
     /// What there is of it for scripts that are not run by it.
     public static let noTesting = Battery(

@@ -70,17 +70,8 @@ public final class TestWorld {
             errors.append((failure, host.uncaughtValue?.anchor(-1) ?? 0))
             loop.stopAll()
         }
-        let clock = clock
         let chance = chance
-        host.threads.world.expectThread = { () throws(SystemError) in
-            let place = try clock.reserve()
-            return {
-                place.begin()
-                let poller = SimulatedPoller(at: place)
-                poller.fireDatesAreExact = true
-                return poller
-            }
-        }
+        host.haveThreadsLive(in: clock)
         host.threads.world.prepare = { host in
             let (seed, number) = chance.withLock { chance in
                 chance.threads += 1

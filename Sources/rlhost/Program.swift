@@ -71,7 +71,12 @@ enum Program {
     /// A state on the main thread's loop; or nil, when that has been reported.
     static func makeHost(batteries: @escaping @Sendable () -> [Battery] = batteries) -> LuaHost? {
         do throws(SystemError) {
-            if let host = LuaHost(loop: try RunLoop.makeCurrent(), batteries: batteries) { return host }
+            if let loop = try SharedTime.makeLoop() {
+                let all: @Sendable () -> [Battery] = { [.testClock] + batteries() }
+                if let host = LuaHost(loop: loop, batteries: all) { return host }
+            } else if let host = LuaHost(loop: try RunLoop.makeCurrent(), batteries: batteries) {
+                return host
+            }
             report("cannot create state: not enough memory")
         } catch {
             report("cannot create the run loop: \(error)")

@@ -3,6 +3,7 @@ import Linux
 import Lua
 import LuaPrompt
 import LuaRunLoops
+import LuaTesting
 import LuaTracing
 import RunLoops
 
@@ -53,6 +54,8 @@ final class Session {
         if options.showsLuaVersion, !isPrompting { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
         if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) { return fail(message) }
         if options.checksSyntax { return checkSyntax() }
+        if let message = SharedTime.adopt(host) { return fail(message) }
+        SharedCoverage.begin(host)
         host.onUncaught = { [unowned self] _, failure in uncaught(failure) }
         host.handleSignals { [unowned self] in handle($0) }
         guard host.setArguments(arguments, script: options.script ?? 0) else { return fail("not enough memory") }

@@ -255,13 +255,14 @@ function Journal:equal(expected, note) end
 ---@field env? table<string, string|number|false> variables to set, or with false to take away; the others are inherited
 ---@field directory? string where it starts
 ---@field name? string for messages, instead of the program's
+---@field virtual_time? boolean for an rlhost: it lives in the time of the test, and so do those that it starts
 
 ---A program that a test has started. `<close>` kills it.
 ---@class runloop.test.Process
 local Process = {}
 
----Starts a program, in a process group of its own. While it runs, time passes as it really does. It must have ended when
----the test is over.
+---Starts a program, in a process group of its own. While it runs, time passes as it really does, unless it lives in the
+---test's. It must have ended when the test is over.
 ---@param options runloop.test.Spawn
 ---@return runloop.test.Process
 function t.spawn(options) end

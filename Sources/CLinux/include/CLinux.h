@@ -6,6 +6,7 @@
 #include "descriptors.h"
 #include "epoll.h"
 #include "errors.h"
+#include "family.h"
 #include "programs.h"
 #include "signals.h"
 #include "sockets.h"

@@ -27,7 +27,7 @@ static inline int linux_epoll_ctl(int epoll, int operation, int fd, struct epoll
 _Noreturn void linux_lose_loop(void);
 
 /// Waits until one of two descriptors is readable, at most so many nanoseconds; negative: without limit.
-void linux_poll_both(int a, int b, int64_t timeout);
+void linux_poll_all(int a, int b, int c, int64_t timeout);
 
 /// What poll(2) says of one descriptor right now: POLLIN, POLLOUT, POLLHUP, POLLERR, POLLRDHUP, POLLNVAL; 0 for nothing.
 static inline short linux_poll_now(int fd, short events) {

@@ -3,16 +3,16 @@ internal import Linux
 
 extension SimulatedClock {
     struct State: Sendable {
-        var time: Int64
-        var wallClock: Double
+        var time: Int64 { didSet { publish() } }
+        var wallClock: Double { didSet { publish() } }
         /// Who is told when that is set.
         var wallClockWatchers: [@Sendable () -> Void] = []
         /// Since when, by the real clock, time passes by itself.
-        var flowsSince: Int64?
+        var flowsSince: Int64? { didSet { publish() } }
         /// Real time that has passed, and does not show yet.
-        var unseen: Int64 = 0
+        var unseen: Int64 = 0 { didSet { publish() } }
         /// What real time shows in: less than that stays unseen, unless somebody's deadline is in it.
-        var grain: Int64 = 1
+        var grain: Int64 = 1 { didSet { publish() } }
         var followsRealTime = false
         var isHeld = false
         /// Up to here it may jump, whatever is outstanding.
@@ -28,6 +28,12 @@ extension SimulatedClock {
         var reasons = Reasons()
         /// How often somebody has asked for the time since a loop last slept.
         var reads = 0
+        /// Other processes that live in this time; or, of one of these, where it finds the time and whom it tells of itself.
+        var family: SimulatedClock.Family?
+        var page: SimulatedClock.Page?
+        var guardian: SimulatedClock.Guardian?
+        /// It has been set by another process, and those who watch it are still to be told.
+        var wallClockHasChanged = false
 
         /// What has passed, to the nanosecond.
         var passed: Int64 {
@@ -36,7 +42,7 @@ extension SimulatedClock {
 
         /// The first date at which somebody wants to wake up.
         var next: Int64 {
-            sleepers.reduce(Int64.max) { $1.status == .sleeping ? min($0, $1.deadline) : $0 }
+            sleepers.reduce(nextOfMembers) { $1.status == .sleeping ? min($0, $1.deadline) : $0 }
         }
 
         /// What it shows. Deadlines show exactly.
@@ -85,6 +91,7 @@ extension SimulatedClock.State {
     /// For the only loop there is, when nothing outside can happen: jumps to its deadline. Returns false when there is more to it.
     mutating func jump(alone number: Int, to deadline: Int64) -> Bool {
         guard sleepers.count == 1, sleepers[0].number == number, flowsSince == nil, settles == nil,
+            guardian == nil, family?.members.isEmpty ?? true,
             deadline < SimulatedClock.end, !isHeld || deadline <= mayJumpTo
         else { return false }
         reads = 0
@@ -97,7 +104,7 @@ extension SimulatedClock.State {
     var isTaken: Bool {
         mutating get {
             let now = linux_monotonic_now()
-            var isTaken = false
+            var isTaken = memberWorks
             for i in sleepers.indices where sleepers[i].status == .running {
                 if now - sleepers[i].runsSince > Self.workLimit || rests(i, now) {
                     sleepers[i].status = .away
@@ -129,9 +136,17 @@ extension SimulatedClock.State {
             sleepers[i].status == .starting
                 || sleepers[i].status == .sleeping && (sleepers[i].deadline <= now || sleepers[i].isReady)
         }
-        guard !able.isEmpty else { return nil }
-        let chosen = able[draw(able.count)]
+        let late = lateMembers(at: now)
+        guard !able.isEmpty || !late.isEmpty else { return nil }
+        let number = draw(able.count + late.count)
         if !followsRealTime { stop() }
+        guard number < able.count else {
+            wake(member: late[number - able.count])
+            return nil
+        }
+        let chosen = able[number]
+        unrest()
+        tellOfWork()
         sleepers[chosen].status = .running
         sleepers[chosen].runsSince = linux_monotonic_now()
         sleepers[chosen].restsSince = nil
@@ -143,8 +158,14 @@ extension SimulatedClock.State {
     mutating func decideAtRest(
         _ own: Int, _ mayStillHappen: Bool, _ surroundings: (Self) -> Int
     ) -> SimulatedClock.Decision {
-        let isBusy = sleepers.contains { $0.status == .away }
-        let around = mayStillHappen || isBusy ? LINUX_INSIDE : surroundings(self)
+        // Not before they are at rest, too.
+        if membersAreBusy() { return .sleep(SimulatedClock.patience, looks: true) }
+        let members = family?.members ?? []
+        let mayStillHappen = mayStillHappen || members.contains { $0.rests && $0.isOutstanding }
+        let isBusy = sleepers.contains { $0.status == .away } || members.contains { !$0.rests }
+        let around = members.reduce(mayStillHappen || isBusy ? LINUX_INSIDE : surroundings(self)) {
+            $1.rests ? max($0, Int($1.surroundings)) : $0
+        }
         if around == LINUX_ON_THE_WAY {
             // A moment later it is there.
             let began = waysSince ?? linux_monotonic_now()
@@ -153,6 +174,7 @@ extension SimulatedClock.State {
         } else {
             waysSince = nil
         }
+        if guardian != nil { return .sleep(tellOfRest(mayStillHappen || isBusy, around), looks: true) }
         if let settler = settles {
             guard let place = index(settler), place != own else {
                 settles = nil
@@ -169,6 +191,7 @@ extension SimulatedClock.State {
             unseen = 0
             guard chance != nil else {
                 for i in sleepers.indices where i != own && sleepers[i].deadline <= next { sleepers[i].bell.ring() }
+                for place in lateMembers(at: next) { wake(member: place) }
                 return sleepers[own].deadline <= next ? .awake : .sleep(-1, looks: true)
             }
             return give() == own ? .awake : .sleep(SimulatedClock.patience, looks: false)

@@ -40,13 +40,19 @@ public final class SimulatedClock: Sendable {
     public var now: RunLoop.Instant {
         .init(
             nanoseconds: state.withLock { state in
+                state.sync()
                 state.reads += 1
                 return state.now
             })
     }
 
     /// Seconds since 1970.
-    public var wallClock: Double { state.withLock { $0.wallClock + Double($0.now) / 1e9 } }
+    public var wallClock: Double {
+        state.withLock { state in
+            state.sync()
+            return state.wallClock + Double(state.now) / 1e9
+        }
+    }
 
     /// How many loops live in this world.
     public var loops: Int { state.withLock { $0.sleepers.count } }
@@ -73,8 +79,12 @@ public final class SimulatedClock: Sendable {
     ) {
         state.withLock { state in
             let sleepers = state.sleepers
+            let family = state.family
             let last = sleepers.reduce(0) { max($0, $1.number) }
             state = State(time: start.nanoseconds, wallClock: wallClock - Double(start.nanoseconds) / 1e9)
+            state.family = family
+            state.unrest()
+            state.publish()
             state.sleepers = sleepers
             state.lastNumber = last
             state.chance = chance
@@ -103,6 +113,8 @@ public final class SimulatedClock: Sendable {
     public func setWallClock(_ seconds: Double) {
         let told = state.withLock { state in
             state.wallClock = seconds - Double(state.now) / 1e9
+            // Members hear of it when they look.
+            for place in state.lateMembers(at: .max) { state.wake(member: place) }
             return state.wallClockWatchers
         }
         for tell in told { tell() }
@@ -200,11 +212,12 @@ public final class SimulatedClock: Sendable {
                     return true
                 }
                 if state.sleepers[own].status != .starting { return true }
+                state.sync()
                 guard !state.isTaken else { return false }
                 return state.give() == own
             }
             if isOver { return setRunning(place) }
-            linux_poll_both(-1, place.bell.number, Self.patience)
+            linux_poll_all(-1, place.bell.number, -1, Self.patience)
         }
     }
 
@@ -214,6 +227,7 @@ public final class SimulatedClock: Sendable {
             state.sleepers[own].status = .running
             state.sleepers[own].runsSince = linux_monotonic_now()
             state.sleepers[own].restsSince = nil
+            state.unrest()
         }
     }
 
@@ -250,7 +264,13 @@ public final class SimulatedClock: Sendable {
             var limit: Int64 = 0
             var looks = true
             var isOver = false
-            switch state.withLock({ decide(&$0, place.number, mayStillHappen) }) {
+            let (decision, company, changes) = state.withLock { state in
+                state.hearMembers()
+                state.hearGuardian()
+                return (decide(&state, place.number, mayStillHappen), state.company, state.takeWatchersToTell())
+            }
+            for tell in changes { tell() }
+            switch decision {
             case .awake: isOver = true
             case .sleep(let timeout, let mayLook): (limit, looks) = (timeout, mayLook)
             case .settled: told?(true)
@@ -267,7 +287,7 @@ public final class SimulatedClock: Sendable {
                 }
             }
             if isOver { break }
-            if limit != 0 { linux_poll_both(looks ? epoll : -1, place.bell.number, limit) }
+            if limit != 0 { linux_poll_all(looks ? epoll : -1, place.bell.number, company, limit) }
             // Side by side, whoever wakes looks for itself.
             if state.withLock({ $0.chance == nil }) { break }
         }
@@ -277,6 +297,7 @@ public final class SimulatedClock: Sendable {
             state.sleepers[own].status = .running
             state.sleepers[own].runsSince = linux_monotonic_now()
             state.sleepers[own].restsSince = nil
+            state.unrest()
         }
     }
 
@@ -288,6 +309,7 @@ public final class SimulatedClock: Sendable {
 
     private func decide(_ state: inout State, _ number: Int, _ mayStillHappen: Bool) -> Decision {
         guard let own = state.index(number) else { return .awake }
+        state.sync()
         if state.chance == nil {
             let now = state.now
             if state.sleepers[own].deadline <= now { return .awake }

@@ -16,6 +16,9 @@ enum TestCommand {
     ///   - options: those before `test`: `-E`, `-W`, `-e` and `-l` hold for the state of each test file.
     ///   - arguments: all of the program's.
     static func run(_ options: Options, _ arguments: [String]) -> Int32 {
+        // A runner, and its tests, have times of their own.
+        unsetenv(SharedTime.variable)
+        unsetenv(SharedCoverage.variable)
         let word = options.script ?? 0
         let own = Array(arguments[(word + 1)...])
         if own.first == "--worker" {

@@ -186,6 +186,32 @@ import Testing
         #expect(slow.contains("\nthe slowest:\n"))
     }
 
+    @Test("coverage counts in the rlhosts that a test starts, wherever they run, and in those that they start")
+    func coverageOfPrograms() throws {
+        let files = [
+            "lib/app.lua": "local function f()\n  return 1\nend\nif arg[1] then\n  f()\nelse\n  print 'none'\nend\n",
+            "lib/outer.lua": """
+            local process = require "runloop.process"
+            process.run { arg[1], "app.lua", "x" }
+            os.exit(0)
+            """,
+            "a_test.lua": """
+            t.it('runs', function()
+              local p <close> = t.spawn { t.rlhost, 'lib/app.lua' }
+              p:wait()
+              local q <close> = t.spawn { t.rlhost, 'outer.lua', t.rlhost, directory = 'lib', virtual_time = true }
+              q:wait { within = 1000 }
+            end)
+            """,
+        ]
+        let run = try Fixture.run(files, ["--coverage"]) { directory in
+            let lcov = try String(contentsOfFile: directory + "/lcov.info", encoding: .utf8)
+            #expect(lcov.contains("SF:lib/app.lua\n") && lcov.contains("SF:lib/outer.lua\n"), "\(lcov)")
+            #expect(lcov.contains("DA:2,1\n") && lcov.contains("DA:4,2\n") && lcov.contains("DA:7,1\n"), "\(lcov)")
+        }
+        #expect(run.status == 0, "\(run.output)")
+    }
+
     @Test("too little coverage fails") func tooLittleCoverageFails() throws {
         let files = [
             "lib.lua": "local m = {}\nfunction m.f()\n  return 1\nend\nreturn m\n",

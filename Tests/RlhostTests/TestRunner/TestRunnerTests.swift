@@ -8,6 +8,7 @@ import Testing
         "the tests of the test library pass",
         arguments: [
             "test_behaviour_test.lua", "test_clock_test.lua", "test_features_test.lua", "test_library_test.lua",
+            "test_spawned_test.lua",
         ]) func theTestsOfThe(_ name: String) throws
     {
         let run = try Binary.run(

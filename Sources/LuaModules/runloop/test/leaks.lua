@@ -73,7 +73,7 @@ function leaks.descriptors(before)
     if after:byte(i) ~= 0 and before:byte(i) == 0 then
       local fd = i - 1
       local target = system.fd_target(fd)
-      if not is_ours(target) then
+      if not is_ours(target) and not system.is_clocks(fd) then
         local site = site_of(fd)
         if site or not is_new then
           found[#found + 1] = format("descriptor %d (%s%s)", fd, target, site and ", opened at " .. site or "")

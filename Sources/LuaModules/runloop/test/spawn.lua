@@ -7,7 +7,7 @@ local system = ...
 
 local spawn = {}
 local error, type, pairs, tostring = error, type, pairs, tostring
-local setmetatable, getmetatable = setmetatable, getmetatable
+local setmetatable, getmetatable, loadfile, os = setmetatable, getmetatable, loadfile, os
 local format, find, sub, concat = string.format, string.find, string.sub, table.concat
 
 local Process = { __name = "process" }
@@ -64,14 +64,40 @@ local function has_ended(self)
     local how, value = program:wait()
     self.how, self.code, self.signalled = how, how == "exit" and value or signals.numbers[value] or signals.number("", value, 1), value
     if program.input and not self.has_terminal then program.input:abort() end
+    if self.lives_here then system.forget_program(program:pid()) end
     self.changed:broadcast()
   end
   return self.how ~= nil
 end
 
+-- Coverage -------------------------------------------------------------------------------------------------------------
+
+-- Where programs leave what they have counted.
+local notes
+local function counted_in()
+  if not notes then
+    notes = os.tmpname()
+    os.remove(notes)
+    system.make_directory(notes)
+  end
+  return notes
+end
+
+--- Calls a function with the counts that each program has left since the last time. At the end nothing stays.
+function spawn.each_count(fn, is_end)
+  if not notes then return end
+  for _, name in pairs(system.entries(notes) or {}) do
+    local path = notes .. "/" .. name
+    local chunk = name:find "%.lua$" and loadfile(path, "t", {})
+    if chunk then fn(chunk()) end
+    if chunk or is_end then os.remove(path) end
+  end
+  if is_end then os.remove(notes) end
+end
+
 -- Starting -------------------------------------------------------------------------------------------------------------
 
-local FIELDS = { terminal = "boolean or table", env = "table", directory = "string", name = "string" }
+local FIELDS = { terminal = "boolean or table", env = "table", directory = "string", name = "string", virtual_time = "boolean" }
 
 -- Whatever can be a variable's value, as text.
 local function variables(changes)
@@ -96,7 +122,7 @@ function spawn.start(options, library)
   for key, value in pairs(options) do
     if math.type(key) ~= "integer" then
       if not FIELDS[key] then
-        misuse(format("t.spawn: unknown field '%s' (there are: directory, env, name, terminal)", tostring(key)))
+        misuse(format("t.spawn: unknown field '%s' (there are: directory, env, name, terminal, virtual_time)", tostring(key)))
       elseif not find(FIELDS[key], type(value), 1, true) then
         misuse(format("t.spawn: field '%s' must be a %s, got a %s", key, FIELDS[key], type(value)))
       end
@@ -115,8 +141,16 @@ function spawn.start(options, library)
     has_terminal = options.terminal and true,
   }, Process)
   if self.has_terminal then self.rows, self.columns = size.rows or 24, size.columns or 80 end
+  local environment = variables(options.env)
+  if core.options.coverage then environment.RLHOST_TEST_COVERAGE = counted_in() end
+  local lives_here = options.virtual_time and not current.real_time
+  if lives_here then
+    local variable, value = system.clock_address()
+    if not variable then fail("no program can live in virtual time here: " .. value) end
+    environment[variable] = value
+  end
   local program, message, code = programs.start("t.spawn", {
-    environment = variables(options.env), directory = options.directory, name = self.title,
+    environment = environment, directory = options.directory, name = self.title,
     terminal = self.has_terminal and { rows = self.rows, columns = self.columns },
     on_output = keep(self, "written"), on_errors = not self.has_terminal and keep(self, "complained") or nil,
     on_exit = function() has_ended(self) end,
@@ -126,6 +160,8 @@ function spawn.start(options, library)
     fail(format("cannot start '%s': %s", words[1], message))
   end
   self.program = program
+  self.lives_here = lives_here
+  if lives_here then system.expect_program(program:pid()) end
   current.programs[#current.programs + 1] = self
   return self
 end

@@ -175,7 +175,9 @@ local function load_tests(path, ...)
 end
 
 -- What has been counted since the last time: a crash must not lose it all.
-local function tell_lines(path)
+local function tell_lines(path, is_end)
+  local spawn = package_loaded["runloop.test.spawn"]
+  if spawn then spawn.each_count(function(found) emit({ k = "lines", files = found }, true) end, is_end) end
   local found = system.take_lines()
   found[path] = nil
   if next(found) then emit({ k = "lines", files = found }, true) end
@@ -276,7 +278,7 @@ function worker.run(path, first, settings, ...)
   local has_stopped = run_file(path, floor(first + 0), ...)
   if options.watch then dependencies() end
   if options.coverage then
-    tell_lines(path)
+    tell_lines(path, true)
     system.count_lines(false)
   end
   if not has_stopped then emit { k = "end" } end

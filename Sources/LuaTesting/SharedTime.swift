@@ -1,0 +1,58 @@
+public import Linux
+internal import Lua
+public import LuaRunLoops
+public import RunLoops
+
+/// The time of a test, in a program that the test has started to live in it: see `t.spawn`.
+public enum SharedTime {
+    /// The variable by which programs, and those that they start, find the test.
+    public static let variable = "RLHOST_TEST_CLOCK"
+    private static let joined = Lock<SimulatedClock?>(nil)
+
+    /// The main thread's loop, in that time; nil: nobody has asked for that.
+    ///
+    /// - Throws: the test is not there any more.
+    public static func makeLoop() throws(SystemError) -> RunLoop? {
+        guard let address = ProcessEnvironment[variable], !address.isEmpty else { return nil }
+        let clock = try SimulatedClock(joining: address)
+        clock.setOutstanding { Program.someRun || WorkPool.someAnswerIsAwaited }
+        joined.withLock { $0 = clock }
+        let poller = SimulatedPoller(at: try clock.reserve())
+        poller.fireDatesAreExact = true
+        let loop = RunLoop(poller: poller)
+        loop.becomeCurrent()
+        return loop
+    }
+
+    /// Has a state, and its threads, tell that time. Returns an error message.
+    public static func adopt(_ host: LuaHost) -> String? {
+        guard let clock = joined.withLock({ $0 }) else { return nil }
+        host.haveThreadsLive(in: clock)
+        host.threads.world.prepare = { host in host.tellSimulatedTime() }
+        return host.tellSimulatedTime()
+    }
+}
+
+extension Battery {
+    /// What `os.time` and its kin are in such a program.
+    public static let testClock = Battery("runloop.test.clock", functions: Library([]))
+}
+
+extension LuaHost {
+    fileprivate func tellSimulatedTime() -> String? {
+        load(.text("require 'runloop.test.clock'", name: "=[rlhost]")) ?? callLoaded([])
+    }
+
+    /// Threads that this state begins share a clock.
+    func haveThreadsLive(in clock: SimulatedClock) {
+        threads.world.expectThread = { () throws(SystemError) in
+            let place = try clock.reserve()
+            return {
+                place.begin()
+                let poller = SimulatedPoller(at: place)
+                poller.fireDatesAreExact = true
+                return poller
+            }
+        }
+    }
+}

@@ -34,7 +34,9 @@ public struct TraceSettings: Sendable {
     }
 
     /// Whether something is to be recorded from the beginning.
-    private var isNeededAtOnce: Bool { beginsAtOnce || file != nil || slow != nil || warningAfter != nil }
+    private var isNeededAtOnce: Bool {
+        beginsAtOnce || file != nil || errorDirectory != nil || slow != nil || warningAfter != nil
+    }
 
     /// Makes it so, for this state and for those of all threads to come. Before the script, and behind `handleSignals`.
     ///

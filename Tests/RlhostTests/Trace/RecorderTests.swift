@@ -230,6 +230,8 @@ import Testing
             #expect(
                 files.count == 2 && files[0].hasSuffix("-error.html") && files[1].hasSuffix("-slow.html"), "\(files)")
             #expect(run.errors.contains("rlhost: the last moments are in "))
+            let early = try Binary.run(["--trace-on-error=early", "-e", "error 'at once'"], directory: directory)
+            #expect(early.errors.contains("rlhost: the last moments are in "), "\(early)")
         }
     }
 

@@ -77,7 +77,7 @@ import Testing
         #expect(
             Set(world.loop.items(in: .default).map(ObjectIdentifier.init)) == Set(sources.map(ObjectIdentifier.init)))
         for source in sources { source.invalidate() }
-        #expect(world.loop.run(for: .zero) == .finished)
+        #expect(world.loop.run(in: .default, for: .zero) == .finished)
     }
 
     @Test("requests of many orders run in order") func requestsOfManyOrdersRunInOrder() {

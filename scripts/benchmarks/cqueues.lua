@@ -185,6 +185,12 @@ function workloads.burst(_, count)
   common.report(count)
 end
 
+function workloads.now(_, count)
+  common.start()
+  for _ = 1, count do cqueues.monotime() end
+  common.report(count)
+end
+
 function workloads.chain(_, count)
   common.start()
   loop:wrap(function() for _ = 1, count do cqueues.sleep(0) end end)

@@ -173,6 +173,12 @@ function workloads.burst(_, count)
   common.report(done)
 end
 
+function workloads.now(_, count)
+  common.start()
+  for _ = 1, count do uv.hrtime() end
+  common.report(count)
+end
+
 function workloads.chain(_, count)
   local done = 0
   local function posted()

@@ -52,9 +52,13 @@ def lua_module(name):
 
 
 class Peer:
-    def __init__(self, command, empty):
+    def __init__(self, command, empty, **variables):
         self.command = command  # WORKLOAD SIZE COUNT is appended
         self.empty = empty  # starts, does nothing, ends
+        self.variables = variables  # of its environment
+
+    def with_variables(self, **variables):
+        return Peer(self.command, self.empty, **self.variables, **variables)
 
 
 def script(name):
@@ -118,10 +122,10 @@ def find(host):
     return peers, missing
 
 
-def environment():
+def environment(peer):
     """The peers' modules come first, the distribution's after; nothing of the caller's Lua set-up."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("LUA_")}
-    return kept | {"LUA_PATH": f"{HERE}/support/?.lua;;", "LUA_CPATH": f"{BUILD}/?.so;;"}
+    return kept | {"LUA_PATH": f"{HERE}/support/?.lua;;", "LUA_CPATH": f"{BUILD}/?.so;;"} | peer.variables
 
 
 def one_core():
@@ -134,7 +138,7 @@ def inherited(peer, workload, size):
     return [peer.fds, pairs[0], str(pairs[1])] if pairs and hasattr(peer, "fds") else []
 
 
-def type_keys(command, count):
+def type_keys(peer, command, count):
     """Types so many keys into the peer's terminal, each when it has said that it has seen the one before."""
     master, slave = os.openpty()
 
@@ -142,7 +146,7 @@ def type_keys(command, count):
         os.setsid()
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
-    child = subprocess.Popen(command, cwd=BUILD, env=environment(), stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    child = subprocess.Popen(command, cwd=BUILD, env=environment(peer), stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              pass_fds=(slave,), preexec_fn=take_terminal)
     os.close(slave)
     try:
@@ -174,8 +178,8 @@ def run(peer, workload, size, count, wrapper=()):
     # Two threads on two cores measure the machine's wake-up time more than the loop's.
     pinned = one_core if workload == "wake" else None
     if workload == "keys":
-        return type_keys(command, count)
-    child = subprocess.Popen(command, cwd=BUILD, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        return type_keys(peer, command, count)
+    child = subprocess.Popen(command, cwd=BUILD, env=environment(peer), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True, preexec_fn=pinned)
     load = None
     try:
@@ -204,7 +208,7 @@ def without_debug_information(peer):
     """The program without the debug information of newer compilers, over which an older valgrind breaks off."""
     stripped = BUILD / f"{Path(peer.command[0]).name}.stripped"
     subprocess.run([tool("strip"), "--strip-debug", "-o", str(stripped), peer.command[0]], check=True)
-    return Peer([str(stripped), *peer.command[1:]], peer.empty)
+    return Peer([str(stripped), *peer.command[1:]], peer.empty, **peer.variables)
 
 
 def instructions(peer, workload, size, count):
@@ -215,7 +219,7 @@ def instructions(peer, workload, size, count):
     callgrind = [tool("valgrind"), "--quiet", "--tool=callgrind", f"--callgrind-out-file={out}"]
     if workload == "start":
         command = [*callgrind, peer.command[0], *peer.empty[1:]]
-        if subprocess.run(command, cwd=BUILD, env=environment(), capture_output=True).returncode:
+        if subprocess.run(command, cwd=BUILD, env=environment(peer), capture_output=True).returncode:
             raise Failed("the empty script failed")
     elif run(peer, workload, size, count, wrapper=callgrind) is None:
         return None

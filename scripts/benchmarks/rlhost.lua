@@ -165,6 +165,13 @@ function workloads.chain(_, count)
 end
 
 -- A custom source that signals itself: one signal and one perform per pass.
+function workloads.now(_, count)
+  local now = rl.now
+  common.start()
+  for _ = 1, count do now() end
+  common.report(count)
+end
+
 function workloads.signal(_, count)
   local done = 0
   local s

@@ -111,6 +111,7 @@ PATHS = [
     Path("posted callback", "burst", (1, 2_000), (1, 12_000), 10_000),
     Path("… one per pass", "chain", (1, 2_000), (1, 12_000), 10_000),
     Path("signal", "signal", (1, 2_000), (1, 12_000), 10_000),
+    Path("the time", "now", (1, 2_000), (1, 12_000), 10_000),
     Path("task switch", "switch", (10, 2_000), (10, 12_000), 10_000),
 ]
 INSTRUCTION_PEERS = ("C", "C+Lua", "luv", "cqueues", "rlhost")

@@ -312,7 +312,7 @@ function Server:close() end
 
 ---The same, and waits until all is finished; what is not after so many seconds is cut off.
 ---@param seconds? number absent: no limit
----@return boolean finished
+---@return true? finished nil when something was cut off
 ---@return string? message
 function Server:stop(seconds) end
 

@@ -129,7 +129,7 @@ end
 local Exchange = { __name = "http exchange" }
 Exchange.__index = Exchange
 
--- Waits until something about it changes. An error that comes to a task while it waits ends the exchange.
+-- Waits until something about it changes, or its time is over: curl's clock is not a test's. An error that comes meanwhile ends it.
 local function wait(exchange)
   local client = exchange.client
   local mode = client.loop:mode()
@@ -140,7 +140,9 @@ local function wait(exchange)
   end
   exchange.waiting = true
   local guard <close> = exchange
-  exchange.changed:wait()
+  local limit = exchange.deadline and math.max(0, exchange.deadline - rl.now())
+  if exchange.idle_timeout and (not limit or exchange.idle_timeout < limit) then limit = exchange.idle_timeout end
+  exchange.is_late = not exchange.changed:wait(limit)
   exchange.waiting = false
 end
 
@@ -172,6 +174,7 @@ local CODES = {
 
 -- nil, message, code, for an exchange that has failed.
 local function failure(exchange)
+  if exchange.is_late then return nil, "timed out", "ETIMEDOUT" end
   local code, message, name, text, is_too_large = exchange.transfer:failure()
   if not code then return nil end
   local url = exchange.url
@@ -219,7 +222,8 @@ end
 local function begin(self, request, name, is_open)
   if self.is_closed then raise(name .. ": the client is closed") end
   local settings, body = requests.prepare(self.options, request, name, is_open)
-  local exchange = setmetatable({ client = self, url = settings.url, changed = rl.condition(), max_body = settings.max_body }, Exchange)
+  local exchange = setmetatable({ client = self, url = settings.url, changed = rl.condition(), max_body = settings.max_body,
+    deadline = (settings.timeout or 0) > 0 and rl.now() + settings.timeout or nil, idle_timeout = settings.idle_timeout }, Exchange)
   exchange.drained = exchange.changed
   self.multi = self.multi or curl.multi(self.options.connections or 64, self.options.max_connections or 0, self.options.cookies)
   exchange.transfer, exchange.number = self.multi:start(settings)
@@ -234,7 +238,7 @@ end
 local function await_head(exchange)
   while true do
     local is_here, is_over = exchange.transfer:state()
-    if is_over and exchange.transfer:failure() then
+    if exchange.is_late or is_over and exchange.transfer:failure() then
       local _, message, code = failure(exchange)
       exchange:finish()
       return nil, message, code
@@ -249,7 +253,7 @@ local function fetch(self, request, name)
   local transfer = exchange.transfer
   while true do
     local _, is_over = transfer:state()
-    if is_over then break end
+    if is_over or exchange.is_late then break end
     wait(exchange)
   end
   local _, message, code = failure(exchange)
@@ -271,7 +275,7 @@ function Exchange:next_bytes(max)
       pump(self.client)
       return bytes
     end
-    if is_over then
+    if is_over or self.is_late then
       local _, message, code = failure(self)
       self:finish()
       return nil, message, code

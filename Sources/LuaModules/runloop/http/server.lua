@@ -347,7 +347,8 @@ function Server:stop(seconds)
   end
   -- Those that are still in their handshake.
   if self.listener then self.listener:stop(0) end
-  return count == 0, count > 0 and ("%d requests were cut off"):format(count) or nil
+  if count == 0 then return true end
+  return nil, ("%d requests were cut off"):format(count)
 end
 Server.__close = function(self) self:stop(0) end
 

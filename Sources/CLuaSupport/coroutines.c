@@ -163,7 +163,13 @@ static int os_exit(lua_State *L) {
     status = code > 255 || (code < 0 && (code & 255) == 0) ? 255 : (int)(code & 255);
   }
   cl_host *host = cl_host_of(L);
-  host->exit(host, status, lua_toboolean(L, 2));
+  int closes = lua_toboolean(L, 2);
+  if (closes && host->closing) {
+    // Called by a finalizer: those that are left run too, as under lua, and nothing of Lua is there behind them.
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    lua_close(lua_tothread(L, -1));
+  }
+  host->exit(host, status, closes);
   return 0;
 }
 

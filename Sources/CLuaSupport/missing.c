@@ -43,27 +43,55 @@ static int tells_calls(lua_State *L) {
   return tells;
 }
 
-// The __index of a kind's methods: (methods, name). Its upvalues: the kind's name, and what makes the message of that and a name.
+// Under this address the registry has what makes the message.
+static const char message = 0;
+
+// The __index of a kind's methods: (methods, name). Its upvalue: the kind's name.
 static int missing(lua_State *L) {
   cl_host *host = cl_host_of(L);
   if (lua_type(L, 2) != LUA_TSTRING) return 0;
   if (!host->tells_calls) host->tells_calls = tells_calls(L) ? 1 : -1;
   if (host->tells_calls < 0 || !is_self_call(L)) return 0;
   luaL_where(L, 1);
-  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &message);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, 2);
-  lua_call(L, 2, 1);
+  lua_pushvalue(L, 1);
+  lua_call(L, 3, 1);
   lua_concat(L, 2);
   return lua_error(L);
 }
 
-int cl_on_missing(lua_State *L) {  // (a kind's methods, its name, what makes a message)
-  lua_settop(L, 3);
+// The methods are on top of the stack.
+static void set_missing(lua_State *L, const char *kind) {
   lua_createtable(L, 0, 1);
-  lua_insert(L, 2);
-  lua_pushcclosure(L, missing, 2);
-  lua_setfield(L, 2, "__index");
-  lua_setmetatable(L, 1);
+  lua_pushstring(L, kind);
+  lua_pushcclosure(L, missing, 1);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
+}
+
+void cl_watch_missing(lua_State *L, const char *kind) {
+  int is_wanted = lua_rawgetp(L, LUA_REGISTRYINDEX, &message) == LUA_TFUNCTION;
+  lua_pop(L, 1);
+  if (is_wanted) set_missing(L, kind);
+}
+
+int cl_on_missing(lua_State *L) {
+  if (lua_istable(L, 1)) {
+    lua_pushvalue(L, 1);
+    cl_watch_missing(L, luaL_checkstring(L, 2));
+    return 0;
+  }
+  lua_settop(L, 1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &message);
+  cl_host *host = cl_host_of(L);
+  for (int i = 0; i < CL_MAX_KINDS; i++) {
+    if (!host->kinds[i]) continue;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, host->metatables[i]);
+    lua_getfield(L, -1, "__index");
+    set_missing(L, host->kinds[i]->name);
+    lua_settop(L, 0);
+  }
   return 0;
 }

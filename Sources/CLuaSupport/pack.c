@@ -7,8 +7,8 @@
 // The way to what is being packed, for messages.
 typedef struct step {
   const struct step *outer;
-  enum { ARGUMENT, RESULT, FIELD, KEY, UPVALUE } what;
-  const char *name;  // UPVALUE; FIELD with a string key
+  enum { ARGUMENT, RESULT, FIELD, FIELD_AT, KEY, UPVALUE } what;
+  const char *name;  // UPVALUE; FIELD with a string key; FIELD_AT: what the key is
   lua_Integer number;  // ARGUMENT, RESULT; FIELD with an integer key
 } step;
 
@@ -83,9 +83,12 @@ static void put_u32(packer *p, uint32_t n) { put(p, &n, 4); }
 static void put_u64(packer *p, uint64_t n) { put(p, &n, 8); }
 static void put_u8(packer *p, uint8_t n) { put(p, &n, 1); }
 
+// What belongs to the function that is to be called is not the first argument's to the script, but the function's own.
+static int is_called(const step *way) { return way->what == ARGUMENT && way->number == 1; }
+
 static void write_way(luaL_Buffer *b, const step *way) {
   char text[96];
-  if (way->outer) {
+  if (way->outer && !(way->what == UPVALUE && is_called(way->outer))) {
     write_way(b, way->outer);
     luaL_addstring(b, " \xE2\x86\x92 ");  // an arrow
   }
@@ -93,6 +96,7 @@ static void write_way(luaL_Buffer *b, const step *way) {
     case ARGUMENT: snprintf(text, sizeof text, "argument #%lld", (long long)way->number); break;
     case RESULT: snprintf(text, sizeof text, "result #%lld", (long long)way->number); break;
     case KEY: snprintf(text, sizeof text, "a key"); break;
+    case FIELD_AT: snprintf(text, sizeof text, "field [a %s]", way->name); break;
     case UPVALUE: snprintf(text, sizeof text, "upvalue '%.60s'", way->name); break;
     case FIELD:
       if (way->name) snprintf(text, sizeof text, "field '%.60s'", way->name);
@@ -108,13 +112,9 @@ static void raise_message(packer *p) {
     cl_push_name(L, p->entry);
     lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), lua_tostring(L, -2));
   }
-  lua_Debug debug;
-  for (int level = 1; level < 4 && lua_getstack(L, level, &debug); level++) {
-    lua_getinfo(L, "Sl", &debug);
-    if (debug.currentline <= 0 || cl_is_hosts(&debug)) continue;
-    lua_pushfstring(L, "%s:%d: %s", debug.short_src, debug.currentline, lua_tostring(L, -1));
-    break;
-  }
+  cl_push_position(L);
+  lua_insert(L, -2);
+  lua_concat(L, 2);
   lua_error(L);
 }
 
@@ -189,6 +189,7 @@ static void pack_table(packer *p, int index, const step *way) {
     step field = {way, FIELD, NULL, 0};
     if (lua_type(L, value - 1) == LUA_TSTRING) field.name = lua_tostring(L, value - 1);
     else if (lua_isinteger(L, value - 1)) field.number = lua_tointeger(L, value - 1);
+    else field = (step){way, FIELD_AT, luaL_typename(L, value - 1), 0};
     pack(p, value, &field);
     put_tag(p, CL_SET);
     lua_pop(L, 1);

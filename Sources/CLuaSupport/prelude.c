@@ -78,9 +78,41 @@ int cl_load_notifications(lua_State *L) { return load_part(L, 1); }
 
 int cl_has_module(const char *name) { return lua_modules_find(name) != NULL; }
 
+// Under this address the registry has what the parts that are loaded later find under the names of Lua's own functions and
+// libraries: what a script makes of its globals is no business of theirs.
+static const char surroundings = 0;
+
+static void keep_surroundings(lua_State *L) {
+  static const char *const names[] = {"_G", "assert", "collectgarbage", "coroutine", "debug", "error", "getmetatable", "io", "ipairs",
+                                      "load", "loadfile", "math", "next", "os", "package", "pairs", "pcall", "print", "rawequal",
+                                      "rawget", "rawlen", "rawset", "require", "select", "setmetatable", "string", "table",
+                                      "tonumber", "tostring", "type", "utf8", "xpcall"};
+  lua_createtable(L, 0, sizeof names / sizeof *names);
+  lua_pushglobaltable(L);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    lua_pushstring(L, names[i]);
+    lua_pushvalue(L, -1);
+    lua_rawget(L, -3);
+    lua_rawset(L, -4);
+  }
+  lua_createtable(L, 0, 2);
+  lua_pushvalue(L, -2);
+  lua_setfield(L, -2, "__index");
+  lua_rotate(L, -2, 1);
+  lua_setfield(L, -2, "__newindex");
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &surroundings);
+}
+
 int cl_load_module(lua_State *L, const char *name) {
   const lua_module *module = lua_modules_find(name);
-  if (module) return cl_load_text(L, module->text, module->length, CL_SOURCE);
+  if (module) {
+    int status = cl_load_text(L, module->text, module->length, CL_SOURCE);
+    if (status != LUA_OK) return status;
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &surroundings) == LUA_TTABLE) lua_setupvalue(L, -2, 1);
+    else lua_pop(L, 1);
+    return LUA_OK;
+  }
   (void)cl_push_text(L, "there is no such module", 23);
   return LUA_ERRERR;
 }
@@ -157,6 +189,7 @@ static int p_push_internals(lua_State *L) {
                                        {"part", in_part}, {"on_missing", cl_on_missing}, {NULL, NULL}};
   // One table for all modules of a state: they may add what others of them need.
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, functions) == LUA_TTABLE) return 1;
+  keep_surroundings(L);
   luaL_newlib(L, functions);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, functions);

@@ -90,10 +90,16 @@ void cl_pass_interrupt(cl_host *host, lua_State *L);
 /// The host is gone: signals have nobody to interrupt.
 void cl_drop_signals(cl_host *host);
 
+/// Pushes the position of the script's innermost line as errors begin with it, or an empty text.
+void cl_push_position(lua_State *L);
+
 // missing.c
-/// For the Lua-written part: (a kind's methods, its name, what makes a message of that and a name) has calls of methods that there
-/// are not answered with that message.
+/// For the Lua-written part. (function) -> from now on calls of methods that there are not are answered with the message that it
+/// makes of a kind's name, the method's, and the kind's methods; for objects of all kinds, also of those made known later.
+/// (methods, name) -> also for those of a kind that is made of tables.
 int cl_on_missing(lua_State *L);
+/// The same for a kind's methods, on top of the stack.
+void cl_watch_missing(lua_State *L, const char *kind);
 
 // guard.c
 /// Calls are looked at, because an interruption was raised inside of what catches errors.

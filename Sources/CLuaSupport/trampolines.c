@@ -28,7 +28,7 @@ static int after_yield(lua_State *L, int status, lua_KContext top) {
   return lua_gettop(L) - (int)top;
 }
 
-static void push_position(lua_State *L) {
+void cl_push_position(lua_State *L) {
   lua_Debug debug;
   for (int level = 1; level < 16 && lua_getstack(L, level, &debug); level++) {
     if (!cl_is_scripts(L, &debug)) continue;
@@ -56,13 +56,13 @@ static int conclude(lua_State *L, int verdict) {
     case CL_RAISE:
       lua_settop(L, 0);
       lua_pushlstring(L, host->scratch, host->length);
-      push_position(L);
+      cl_push_position(L);
       lua_insert(L, 1);
       lua_concat(L, 2);
       return lua_error(L);
     case CL_RAISE_VALUE: return lua_error(L);
     case CL_RAISE_INTERRUPTION:
-      push_position(L);
+      cl_push_position(L);
       lua_pushliteral(L, "interrupted!");
       lua_concat(L, 2);
       cl_note_interruption(L);
@@ -208,13 +208,23 @@ static void push_entry(lua_State *L, const cl_entry *entry) {
 
 // Registering them ---------------------------------------------------------------------------------------------------
 
+// So much of a name is told.
+enum { MOST_OF_NAME = 100 };
+
 // An object that the script has made and then forgotten to put to use. Nobody else would ever hear of it.
-static void warn_of_unused(lua_State *L, const cl_box *box) {
+static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
   int line = 0;
-  const char *name = cl_site(cl_host_of(L), box->site, &line);
-  char text[LUA_IDSIZE + 160];
-  if (!name) return;
-  snprintf(text, sizeof text, "%s made at %s:%d was collected and had never been in a loop", box->kind->name, name, line);
+  const char *source = cl_site(cl_host_of(L), box->site, &line);
+  char text[LUA_IDSIZE + MOST_OF_NAME + 160];
+  if (!source) return;
+  // Some have it in the userdata.
+  for (int n = 0; !*name && n < box->kind->user_values; n++) {
+    if (strcmp(box->kind->value_names[n], "name") != 0) continue;
+    if (lua_getiuservalue(L, 1, n + 1) == LUA_TSTRING) name = lua_tostring(L, -1);
+    break;
+  }
+  snprintf(text, sizeof text, *name ? "%s \"%.*s\" made at %s:%d was collected and had never been in a loop"
+    : "%s%.*s made at %s:%d was collected and had never been in a loop", box->kind->name, MOST_OF_NAME, name, source, line);
   lua_warning(L, text, 0);
 }
 
@@ -222,7 +232,8 @@ static void warn_of_unused(lua_State *L, const cl_box *box) {
 static int collect(lua_State *L) {
   cl_box *box = cl_any_box_at(L, 1);
   if (!box) return 0;
-  if (cl_host_of(L)->warns && box->kind->is_unused && box->kind->is_unused(box)) warn_of_unused(L, box);
+  char name[MOST_OF_NAME + 1] = "";
+  if (cl_host_of(L)->warns && box->kind->is_unused && box->kind->is_unused(box, name, MOST_OF_NAME)) warn_of_unused(L, box, name);
   if (box->kind->collect) box->kind->collect(L);
   return 0;
 }
@@ -252,6 +263,7 @@ static int p_define_kind(lua_State *L) {
     }
     lua_setfield(L, strncmp(methods[i].name, "__", 2) == 0 ? -3 : -2, methods[i].name);
   }
+  cl_watch_missing(L, kind->name);
   lua_setfield(L, -2, "__index");
   return 0;
 }

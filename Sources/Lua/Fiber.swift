@@ -35,7 +35,6 @@ public struct Fiber: Hashable {
         var subjectSite: UInt32 = 0
         var kind: UnsafePointer<cl_kind>?
         var below: Int32 = 1
-        var isErrorHandler = false
         var isToBeCancelled = false
         /// It has had an owner or a way to stop waiting, to be cleared before it is used again.
         var isUsed = false
@@ -109,11 +108,6 @@ public struct Fiber: Hashable {
     /// Tells what it runs from most other things: a number for its kind and the place where it was made.
     public var subjectKey: UInt32 {
         UInt32(memory.pointee.now.kind?.pointee.index ?? 0) << 24 | memory.pointee.now.subjectSite & 0xFF_FFFF
-    }
-    /// It runs the handler for uncaught errors; its own are not handed to that.
-    public var isErrorHandler: Bool {
-        get { memory.pointee.now.isErrorHandler }
-        nonmutating set { memory.pointee.now.isErrorHandler = newValue }
     }
     /// It was cancelled while it ran: its next wait raises.
     public var isToBeCancelled: Bool {

@@ -2,6 +2,9 @@ public import CLuaSupport
 
 /// A kind of userdata.
 public struct Kind: @unchecked Sendable {
+    /// Gets the address of an object's head, and room for the name, of so many bytes and a 0.
+    public typealias IsUnused = @convention(c) (UnsafeMutableRawPointer?, UnsafeMutablePointer<CChar>?, Int) -> Int32
+
     // Sendable: written once, here.
     public let record: UnsafeMutablePointer<cl_kind>
     let methods: @Sendable () -> Library
@@ -11,12 +14,12 @@ public struct Kind: @unchecked Sendable {
     ///   - values: the names of its user values: the Lua-written part finds them by these.
     ///   - methods: its `Library(of:)`. It is asked for when a state gets to know the kind: so methods may construct such objects.
     ///   - collect: called when the userdata is collected; it must not touch Lua. nil: it holds no object.
-    ///   - isUnused: gets the address of the object's head when it is collected: whether it was made for nothing, which those who
-    ///     have Lua's warnings on are told.
+    ///   - isUnused: called when an object is collected: whether it was made for nothing, which those who have Lua's warnings on
+    ///     are told. Writes its name, unless that is its user value "name".
     public init(
         _ name: StaticString, payload: Int = 0, values: [StaticString] = [],
         methods: @escaping @Sendable @autoclosure () -> Library,
-        collect: LuaFunction? = nil, isUnused: (@convention(c) (UnsafeMutableRawPointer?) -> Int32)? = nil
+        collect: LuaFunction? = nil, isUnused: IsUnused? = nil
     ) {
         let index = cl_next_kind()
         let names = UnsafeMutablePointer<UnsafePointer<CChar>?>.allocate(capacity: max(1, values.count))

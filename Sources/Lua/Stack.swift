@@ -263,6 +263,20 @@ public struct Stack: Hashable, @unchecked Sendable {
     @inlinable
     public func length(of table: Int32) -> Int { Int(lua_rawlen(thread, table)) }
 
+    /// Whether a table has elements 1, 2 … and nothing else. Needs room for two values.
+    public func isList(_ table: Int32) -> Bool {
+        let (table, length) = (absolute(table), length(of: table))
+        lua_pushnil(thread)
+        while lua_next(thread, table) != 0 {
+            pop()
+            guard lua_isinteger(thread, -1) != 0, let key = integer(-1), key > 0, key <= length else {
+                pop()
+                return false
+            }
+        }
+        return true
+    }
+
     /// Pushes a user value of an object of ours.
     @inlinable @inline(__always) @discardableResult
     public func pushUserValue(_ number: Int32, of object: Int32) -> ValueType {

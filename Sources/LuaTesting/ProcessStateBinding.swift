@@ -17,8 +17,26 @@ enum ProcessStateBinding {
         .init("make_directory") { makeDirectory(Call($0)) },
         .init("watch_signals") { watchSignals(Call($0)) },
         .init("next_signal") { Call($0).answer(Int(Signals.take(Int32(Call($0).integer(1) ?? -1)) ?? 0)) },
+        .init("note_assertion") { noteAssertion(Call($0)) },
+        .init("is_assertion") { call in
+            let call = Call(call)
+            return call.answer(assertions.withLock { $0.contains(call.string(1) ?? "") })
+        },
         .init("cores") { Call($0).answer(max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))) },
     ]
+
+    /// The texts of assertions that have failed in threads: that is all that arrives of them elsewhere.
+    private static let assertions = Lock<Set<String>>([])
+
+    /// note_assertion(text)
+    private static func noteAssertion(_ call: Call) -> Int32 {
+        guard let text = call.string(1) else { return call.nothing() }
+        assertions.withLock { _ = $0.insert(text) }
+        return call.nothing()
+    }
+
+    /// Nobody is left to ask for them.
+    static func forgetAssertions() { assertions.withLock { $0 = [] } }
 
     /// restore_state(): what has changed since note_state.
     private static func restore(_ call: Call) -> Int32 {

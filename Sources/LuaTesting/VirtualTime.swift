@@ -124,5 +124,8 @@ final class TestPart: HostPart {
     /// Errors that came since the test's outcome is known came for its being ended.
     func forgetErrors() { world?.forgetErrors(host) }
 
-    override func reset() { forgetErrors() }
+    override func reset() {
+        forgetErrors()
+        ProcessStateBinding.forgetAssertions()
+    }
 }

@@ -33,7 +33,13 @@ final class Session {
     func run() -> Int32 {
         var status = perform()
         hasEnded = true
-        if status == nil { status = stopThreads() }
+        // All tasks learn of it, the main chunk as the oldest of them: newest first.
+        if host.endingStatus != nil { host.cancelAllTasks() }
+        if status == nil {
+            status = stopThreads()
+        } else if status == host.endingStatus {
+            _ = LuaHost.stopThreads(within: 1)
+        }
         // A main chunk that will never go on has resources to let go of, as if it had been interrupted.
         main?.unwind()
         host.close()
@@ -241,7 +247,7 @@ final class Session {
             let chunk: LuaHost.Chunk
             switch step {
             case .execute(let text): chunk = .text(text, name: Self.chunkName)
-            case .print(let text): chunk = .text("return \(text)\n", name: Self.chunkName)
+            case .print(let text): chunk = .text("return \(text)", name: Self.chunkName)
             case .require, .warnings: continue
             }
             if let message = host.load(chunk) { return fail(message) }

@@ -105,14 +105,14 @@ print("and not here:", told())
 
 --[[ expected:
 without self:	raises	notifications:post: call it with a colon, as rl.notifications:post
-no name:	raises	notifications:enqueue: argument #1 must be the name of a notification, got nil
-no function:	raises	notifications:observe: argument #2 must be a function, got number
-options:	raises	notifications:enqueue: argument #3 must be an options table, got number
+no name:	raises	notifications:enqueue: argument #1 must be the name of a notification, got nothing
+no function:	raises	notifications:observe: argument #2 must be a function, got 5
+options:	raises	notifications:enqueue: argument #3 must be an options table, got 5
 an unknown field:	raises	notifications:enqueue: unknown field 'styl' (did you mean 'style'?)
-style:	raises	notifications:enqueue: field 'style' must be "now", "asap" or "idle", got later
-modes:	raises	notifications:enqueue: field 'modes' must be the name of a mode, or an array of them, got number
-modes that are none:	raises	notifications:enqueue: field 'modes' must be the name of a mode, or an array of them, got a table with something else in it
-coalesce:	raises	notifications:enqueue: field 'coalesce' must be an array of "name" and "sender", got string
+style:	raises	notifications:enqueue: field 'style' must be "now", "asap" or "idle", got "later"
+modes:	raises	notifications:enqueue: field 'modes' must be the name of a mode, or an array of them, got 5
+modes that are none:	raises	notifications:enqueue: field 'modes' must be the name of a mode, or an array of them, got a table
+coalesce:	raises	notifications:enqueue: field 'coalesce' must be an array of "name" and "sender", got "name"
 coalesce by what:	raises	notifications:enqueue: field 'coalesce' holds "name" and "sender" only, got nam
 coalesce with keys:	raises	notifications:enqueue: field 'coalesce' must be an array, as in { "name" }, got a key name
 nobody as sender:	raises	notifications:enqueue: field 'sender' must not be NaN, which is nobody

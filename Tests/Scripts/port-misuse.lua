@@ -91,12 +91,12 @@ capacity 1e19:	raises	rl.port: field 'capacity' must be an integer, 1 or more, g
 callback:	raises	rl.port: field 'callback' must be a function, got 5
 an unknown field:	raises	rl.port: unknown field 'capcity' (did you mean 'capacity'?)
 send nothing:	raises	port:send: a message table is expected, got nothing
-send without self:	raises	port:send: a port is expected as self, got nil; call it with a colon
+send without self:	raises	port:send: a port is expected as self, got nothing; call it with a colon
 send, an unknown field:	raises	port:send: unknown field 'dta' (did you mean 'data'?)
-send, id:	raises	port:send: field 'id' must be an integer, got x
+send, id:	raises	port:send: field 'id' must be an integer, got "x"
 send, id 1.5:	raises	port:send: field 'id' must be an integer, got 1.5
-send, reply_port:	raises	port:send: field 'reply_port' must be a port, got number
-send, before:	raises	port:send: field 'before' must be a date: a number, as of rl.now(), got x
+send, reply_port:	raises	port:send: field 'reply_port' must be a port, got 5
+send, before:	raises	port:send: field 'before' must be a date: a number, as of rl.now(), got "x"
 refused messages do not count:		0
 one:		true
 two:		true

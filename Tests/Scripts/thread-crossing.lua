@@ -95,6 +95,14 @@ try("handles", function()
   local p, s, l = there(function(...) return ... end, port, source, loop)
   return p == port, s == source, l == loop
 end)
+try("a task", function()
+  local task = rl.task(function() require "runloop".sleep(0.05) return 42 end)
+  local copy, text, asked, awaited = there(function(task)
+    local rl = require "runloop"
+    return task, tostring(task), select(2, pcall(task.status, task)), select(2, pcall(rl.first_of, task))
+  end, task)
+  return copy == task, copy:await(), (text:gsub("[^ ]*:", "")), (asked:gsub("^.*lua:%d+: ", "")), (awaited:gsub("^.*lua:%d+: ", ""))
+end)
 try("the thread itself", function()
   local thread = rl.thread(function() return rl.this_thread() end)
   local _, copy = thread:join()
@@ -115,6 +123,7 @@ local file <close> = io.tmpfile()
 try("a file", rl.thread, function() return file end)
 try("a coroutine", rl.thread, print, { { co = coroutine.create(print) } })
 try("as a key", rl.thread, print, { [coroutine.create(print)] = 1 })
+try("at a key", rl.thread, print, { [{}] = coroutine.create(print) })
 try("a timer", rl.thread, print, rl.timer { delay = 1, callback = print })
 try("a result", there, function() return 1, { x = { y = coroutine.create(print) } } end)
 local port = rl.port {}
@@ -156,17 +165,19 @@ functions of modules:		float | true
 a module that only this thread has:		false | module 'a.module' not found:
 a file that every thread has:		file
 handles:		true | true | true
+a task:		true | 42 | task (of another thread, made at 99) | task:status: this task belongs to another thread, which alone can ask it | rl.first_of: only a task's own thread can wait for it
 the thread itself:		true
 a thread's loop, port and source after its end:		loop "thread" (gone) | nil | false | false | false
-a file:	raises	rl.thread: cannot send argument #1 → upvalue 'file': FILE*
+a file:	raises	rl.thread: cannot send upvalue 'file': FILE*
 a coroutine:	raises	rl.thread: cannot send argument #2 → field [1] → field 'co': a coroutine
 as a key:	raises	rl.thread: cannot send argument #2 → a key: a coroutine
+at a key:	raises	rl.thread: cannot send argument #2 → field [a table]: a coroutine
 a timer:	raises	rl.thread: cannot send argument #2: timer
-a result:	raises	thread "thread 26": cannot send result #2 → field 'x' → field 'y': a coroutine
+a result:	raises	thread "thread 27": cannot send result #2 → field 'x' → field 'y': a coroutine
 in a message:	raises	port:send: cannot send argument #1 → field 'data' → field 'x': a coroutine
 in a command, from afar:	raises	source:post: cannot send argument #2: a coroutine
 in a command, at home:		true
 an error that is a table:		false | table | 7
 an error that is nil:		false | nil
-an error that cannot cross:		false | (error object is a table value) | in thread "thread 30"
+an error that cannot cross:		false | (error object is a table value) | in thread "thread 31"
 ]]

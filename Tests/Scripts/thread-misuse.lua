@@ -70,11 +70,11 @@ try("the same, and wait", loop.perform, loop, { print, wait = true })
 try("stop and wake it", function() loop:stop() loop:wake_up() return loop:is_waiting(), tostring(loop) end)
 
 --[[ expected:
-nothing:	raises	rl.thread: argument #1 must be a function, got nil
-a number:	raises	rl.thread: argument #1 must be a function, got number
-an empty table:	raises	rl.thread: the first element must be a function, got nil
+nothing:	raises	rl.thread: argument #1 must be a function, got nothing
+a number:	raises	rl.thread: argument #1 must be a function, got 5
+an empty table:	raises	rl.thread: the first element must be a function, got nothing
 an unknown field:	raises	rl.thread: unknown field 'nam' (did you mean 'name'?)
-a name that is none:	raises	rl.thread: field 'name' must be a string, got number
+a name that is none:	raises	rl.thread: field 'name' must be a string, got 5
 join, negative:	raises	thread:join: argument #1 must be a number of seconds, 0 or more, got -1
 join, NaN:	raises	thread:join: argument #1 must be a number of seconds, 0 or more, got nan
 join, text:	raises	thread:join: argument #1 must be a number of seconds, 0 or more, got "soon"

@@ -1057,7 +1057,8 @@ local Thread = {}
 
 ---Starts a thread. The function, its upvalues and arguments are copied: tables with cycles and shared parts, without
 ---metatables; what is reachable from `package.loaded` by name; loops, threads, sources, ports and tasks as handles to the same
----object. What cannot be copied raises, and says where it is. While the function waits, its thread runs its loop for it.
+---object (a task's can be compared and sent back; only the task's own thread asks it). What cannot be copied raises, and says where
+---it is. While the function waits, its thread runs its loop for it.
 ---
 ---A thread is like a script: when the function has returned, its loop runs until nothing is left that can call back, unless the
 ---function's own run of it was stopped. The program ends when the main loop is done and all threads have ended. An error that

@@ -68,7 +68,8 @@ typedef struct cl_kind {
   int user_values;
   const char *const *value_names;  ///< of the user values, in order
   cl_function collect;  ///< __gc, or NULL; it must not touch Lua
-  int (*is_unused)(void *box);  ///< whether it was made for nothing, which is worth a warning when it is collected; or NULL
+  /// Whether it was made for nothing, which is worth a warning; or NULL. Writes its name, unless that is a user value, and a 0.
+  int (*is_unused)(void *box, char *name, size_t most);
 } cl_kind;
 
 /// The head of every userdata of ours.

@@ -6,30 +6,30 @@ local conditions = crossing.open_conditions()
 local new, wake, take = conditions.new, conditions.wake, conditions.take
 local wait_to_receive, wait_to_send, wait_for_group =
   conditions["channel:receive"], conditions["channel:send"], conditions["group:wait"]
-local error, pcall, type, select, setmetatable, getmetatable, tostring = error, pcall, type, select, setmetatable, getmetatable, tostring
-local pack, unpack, integer_of, getinfo = table.pack, table.unpack, math.tointeger, debug.getinfo
+local misuse = require "runloop.misuse"
+local raise, describe = misuse.raise, misuse.describe
+local pcall, type, select, setmetatable, getmetatable = pcall, type, select, setmetatable, getmetatable
+local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
 local function expect_self(self, metatable, name)
   if getmetatable(self) == metatable then return end
-  error(("%s: a %s is expected as self, got %s; call it with a colon"):format(name, name:match "^%w+",
-    self == nil and "nothing" or "a " .. type(self)), 3)
+  raise("%s: a %s is expected as self, got %s; call it with a colon", name, name:match "^%w+", describe(self))
 end
 
 local function expect_timeout(timeout, name)
   if timeout == nil or type(timeout) == "number" and timeout >= 0 then return end
-  error(("%s: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got %s"):format(name,
-    tostring(timeout)), 3)
+  raise("%s: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got %s", name, describe(timeout))
 end
 
 local function site()
-  local info = getinfo(3, "Sl")
-  return info and ("made at %s:%d"):format(info.short_src, info.currentline) or "made by the host"
+  local place = crossing.place()
+  return place and "made at " .. place or "made by the host"
 end
 
 -- Conditions ---------------------------------------------------------------------------------------------------------
 
 local function condition(...)
-  if select("#", ...) > 0 then error("rl.condition: no arguments are expected", 2) end
+  if select("#", ...) > 0 then raise "rl.condition: no arguments are expected" end
   return new()
 end
 
@@ -37,6 +37,7 @@ end
 
 local Channel = { __name = "channel" }
 Channel.__index = Channel
+internals.on_missing(Channel, "channel")
 
 -- A value is kept as it is; of several, the others are in `further`, at the same place.
 local function store(self, first, ...)
@@ -56,16 +57,16 @@ end
 local function channel(capacity)
   if capacity == nil then capacity = 0 end
   if type(capacity) ~= "number" or capacity < 0 or capacity ~= math.huge and not integer_of(capacity) then
-    error("rl.channel: argument #1 must be how many values it holds, 0 or more, got " .. tostring(capacity), 2)
+    raise("rl.channel: argument #1 must be how many values it holds, 0 or more, got %s", describe(capacity))
   end
-  return setmetatable({ capacity = capacity, first = 1, last = 0, further = {}, senders = new(), receivers = new(),
+  return setmetatable({ capacity = capacity, first = 1, last = 0, further = {}, senders = new(), receivers = new(), closed = false,
     site = site() }, Channel)
 end
 
 function Channel:send(...)
   expect_self(self, Channel, "channel:send")
   if (...) == nil then
-    error("channel:send: argument #1 must be a value other than nil, which says that the channel is closed", 2)
+    raise "channel:send: argument #1 must be a value other than nil, which says that the channel is closed"
   end
   if self.closed then return nil, "closed" end
   if wake(self.receivers, ...) then return true end
@@ -126,7 +127,7 @@ end
 
 function Channel:is_closed()
   expect_self(self, Channel, "channel:is_closed")
-  return self.closed == true
+  return self.closed
 end
 
 function Channel:__tostring()
@@ -139,10 +140,12 @@ Channel.__close = Channel.close
 
 local Group = { __name = "group" }
 Group.__index = Group
+internals.on_missing(Group, "group")
 
 local function group(...)
-  if select("#", ...) > 0 then error("rl.group: no arguments are expected", 2) end
-  return setmetatable({ count = 0, tasks = {}, ended = new(), site = site() }, Group)
+  if select("#", ...) > 0 then raise "rl.group: no arguments are expected" end
+  return setmetatable({ count = 0, made = 0, tasks = {}, ended = new(), failed = false, failure = false, cancelled = false,
+    site = site() }, Group)
 end
 
 local function cancel(self)
@@ -184,12 +187,12 @@ end
 
 function Group:task(fn, ...)
   expect_self(self, Group, "group:task")
-  if type(fn) ~= "function" then error("group:task: argument #1 must be a function, got " .. type(fn), 2) end
-  if self.failed then error("group:task: a task of this group has failed, which ends them all", 2) end
-  if self.cancelled then error("group:task: this group has been cancelled", 2) end
+  misuse.argument(fn, "function", "group:task", 1)
+  if self.failed then raise "group:task: a task of this group has failed, which ends them all" end
+  if self.cancelled then raise "group:task: this group has been cancelled" end
   local member = setmetatable({ group = self }, Member)
   self.count = self.count + 1
-  self.made = (self.made or 0) + 1
+  self.made = self.made + 1
   local number = self.made
   local task = rl.task(run, member, fn, ...)
   if member.has_ended then

@@ -153,7 +153,7 @@ function log.open(options)
     if not OPTIONS[field] then misuse.unknown_field("log.open", field, OPTIONS) end
   end
   local to = options.to or "stderr"
-  if type(to) ~= "string" then raise("log.open: to must be \"stderr\", \"journal\" or a path, got " .. type(to)) end
+  if type(to) ~= "string" then raise("log.open: to must be \"stderr\", \"journal\" or a path, got %s", describe(to)) end
   if options.format ~= nil and not FORMATS[options.format] then
     raise("log.open: format must be \"text\", \"json\" or \"journal\", got %s", describe(options.format))
   end

@@ -1,29 +1,36 @@
 -- What is said of a method that an object does not have: which one is meant, or which there are.
 
-local rl, internals = ...
 local misuse = require "runloop.misuse"
-local methods_of = internals.methods
+local next, type = next, type
+local sub, sort, concat = string.sub, table.sort, table.concat
 
--- What other libraries call it.
+-- What other libraries call it, the likeliest first.
+local END = { "invalidate", "close", "cancel" }
+local KILL = { "cancel", "invalidate", "close" }
+local START = { "fire", "task", "run" }
+local RESULT = { "await", "join", "wait", "receive" }
+local SEND = { "post", "send", "signal" }
 local meant = {
-  cancel = "invalidate", stop = "invalidate", close = "invalidate", destroy = "invalidate", remove = "invalidate",
-  clear = "invalidate", unref = "invalidate", start = "fire", again = "fire", kill = "cancel", abort = "cancel",
-  wait = "await", get = "await", result = "await", isvalid = "is_valid", send = "post", write = "post",
+  cancel = END, stop = END, close = END, destroy = END, remove = END, clear = END, unref = END, invalidate = END, kill = KILL,
+  abort = KILL, start = START, again = START, spawn = START, wait = RESULT, get = RESULT, result = RESULT, recv = RESULT,
+  send = SEND, write = SEND, put = SEND, push = SEND, notify = SEND, isvalid = { "is_valid" },
 }
 
-local function message(kind, name)
-  local methods = methods_of(kind)
-  local best = meant[name]
-  if best and not methods[best] then best = meant[best] end
-  if not best or not methods[best] then best = misuse.nearest(name, methods) end
-  local there = best and best .. "()"
-  if not there then
-    local names = {}
-    for other in next, methods do names[#names + 1] = other .. "()" end
-    table.sort(names)
-    there = table.concat(names, ", ")
+-- `methods`: those of the kind, beside what its metatable has.
+local function message(kind, name, methods)
+  local there, names = {}, {}
+  for other, method in next, methods do
+    if type(method) == "function" and sub(other, 1, 2) ~= "__" then
+      there[other] = true
+      names[#names + 1] = other .. "()"
+    end
   end
-  return ("%ss have %s, not %s()"):format(kind, there, name)
+  sort(names)
+  local best
+  for _, other in next, meant[name] or {} do best = best or there[other] and other end
+  best = best or misuse.nearest(name, there)
+  local owner = kind == "rl.notifications" and kind .. " has" or kind .. "s have"
+  return ("%s %s, not %s()"):format(owner, best and best .. "()" or concat(names, ", "), name)
 end
 
 return { message = message }

@@ -1,21 +1,23 @@
 -- runloop.misuse: the errors of the modules written in Lua, for calls that make no sense. Each begins with the function's name, and its
--- position is the script's: the first function on the stack that is not the host's own, however many of these lie between.
+-- position is the script's: the first function on the stack that is neither the host's own nor C's, however many of these lie
+-- between, as in `pcall(fs.read)`.
 
-local getinfo = package.loaded.debug.getinfo
-local error, type, tostring, pairs, ipairs, select, math_type = error, type, tostring, pairs, ipairs, select, math.type
+local _, internals = ...
+local getinfo, kind_of = package.loaded.debug.getinfo, internals.kind
+local error, type, tostring, pairs, ipairs, select, math_type, getmetatable, rawget =
+  error, type, tostring, pairs, ipairs, select, math.type, getmetatable, rawget
 local format, byte, concat, sort, min = string.format, string.byte, table.concat, table.sort, math.min
 
 local misuse = {}
 
--- Called by C, as in `pcall(fs.read)`, it has no position, as any function's error has none then.
 function misuse.raise(text, ...)
   if select("#", ...) > 0 then text = format(text, ...) end
   local level, frame = 2, getinfo(2, "Sl")
-  while frame and frame.source == "=[rlhost]" do
+  while frame and (frame.currentline <= 0 or frame.source == "=[rlhost]") do
     level = level + 1
     frame = getinfo(level, "Sl")
   end
-  if frame and frame.currentline > 0 then text = format("%s:%d: %s", frame.short_src, frame.currentline, text) end
+  if frame then text = format("%s:%d: %s", frame.short_src, frame.currentline, text) end
   error(text, 0)
 end
 local raise = misuse.raise
@@ -34,8 +36,10 @@ end
 function misuse.describe(value)
   if value == nil then return "nothing" end
   if type(value) == "string" then return #value <= 100 and format("%q", value) or "a string of " .. #value .. " bytes" end
-  if type(value) == "number" or type(value) == "boolean" then return value ~= value and "NaN" or tostring(value) end
-  return "a " .. type(value)
+  if type(value) == "number" or type(value) == "boolean" then return value ~= value and "nan" or tostring(value) end
+  local meta = getmetatable(value)
+  local name = kind_of(value) or type(meta) == "table" and rawget(meta, "__name")
+  return "a " .. (type(name) == "string" and name or type(value))
 end
 local describe = misuse.describe
 

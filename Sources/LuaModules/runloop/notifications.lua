@@ -1,11 +1,13 @@
 -- Notifications by name, which NSNotificationCenter and NSNotificationQueue have: rl.notifications.
 
-local rl, check_fields = ...
+local rl, internals, check_fields, raise, wrong = ...
 local error, type, pcall, setmetatable, tostring = error, type, pcall, setmetatable, tostring
+local next, ipairs, rawequal = next, ipairs, rawequal
 local integer_of = math.tointeger
 
 local notifications = {}
 rl.notifications = notifications
+internals.on_missing(notifications, "rl.notifications")
 
 local observers = {}  -- by name, in the order in which they were added
 
@@ -15,18 +17,17 @@ local by_name, by_sender = {}, {}
 local NOBODY = {}     -- the sender of those without one
 
 local function check_name(call, name)
-  if type(name) ~= "string" then
-    error(call .. ": argument #1 must be the name of a notification, got " .. type(name), 3)
-  end
+  if type(name) ~= "string" then wrong(call, "argument #1", "the name of a notification", name) end
 end
 
 local function check_self(call, self)
-  if self ~= notifications then error(call .. ": call it with a colon, as rl.notifications:" .. call:match ":(.*)", 3) end
+  if self ~= notifications then raise("%s: call it with a colon, as rl.notifications:%s", call, call:match ":(.*)") end
 end
 
 local Observation = {}
 Observation.__index = Observation
 Observation.__name = "notification_observer"
+internals.on_missing(Observation, "notification_observer")
 
 function Observation:invalidate()
   if not self.valid then return end
@@ -56,7 +57,7 @@ end
 function notifications:observe(name, fn, sender)
   check_self("notifications:observe", self)
   check_name("notifications:observe", name)
-  if type(fn) ~= "function" then error("notifications:observe: argument #2 must be a function, got " .. type(fn), 2) end
+  if type(fn) ~= "function" then wrong("notifications:observe", "argument #2", "a function", fn) end
   local observation = setmetatable({ notification = name, fn = fn, sender = sender, valid = true }, Observation)
   local list = observers[name]
   local longer = {}
@@ -154,38 +155,31 @@ local function includes(modes, mode)
 end
 
 local function check_sender(call, what, sender)
-  if sender ~= sender then error(call .. ": " .. what .. " must not be NaN, which is nobody", 3) end
+  if sender ~= sender then raise("%s: %s must not be NaN, which is nobody", call, what) end
 end
 
 function notifications:enqueue(name, info, options)
   check_self("notifications:enqueue", self)
   check_name("notifications:enqueue", name)
   options = options or {}
-  if type(options) ~= "table" then
-    error("notifications:enqueue: argument #3 must be an options table, got " .. type(options), 2)
-  end
+  if type(options) ~= "table" then wrong("notifications:enqueue", "argument #3", "an options table", options) end
   check_fields("notifications:enqueue", options, ENQUEUE)
   local style, sender, modes = options.style or "asap", options.sender, modes_of(options.modes or "default")
-  if not STYLES[style] then
-    error("notifications:enqueue: field 'style' must be \"now\", \"asap\" or \"idle\", got " .. tostring(style), 2)
-  end
-  if not modes then
-    error("notifications:enqueue: field 'modes' must be the name of a mode, or an array of them, got "
-      .. (type(options.modes) == "table" and "a table with something else in it" or type(options.modes)), 2)
-  end
+  if not STYLES[style] then wrong("notifications:enqueue", "field 'style'", '"now", "asap" or "idle"', style) end
+  if not modes then wrong("notifications:enqueue", "field 'modes'", "the name of a mode, or an array of them", options.modes) end
   check_sender("notifications:enqueue", "field 'sender'", sender)
   local coalesce = options.coalesce
   if coalesce == nil then coalesce = { "name", "sender" } end
   if type(coalesce) ~= "table" then
-    error("notifications:enqueue: field 'coalesce' must be an array of \"name\" and \"sender\", got " .. type(coalesce), 2)
+    wrong("notifications:enqueue", "field 'coalesce'", 'an array of "name" and "sender"', coalesce)
   end
   local is_by_name, is_by_sender = false, false
   for key, what in next, coalesce do
     if integer_of(key) == nil then
-      error("notifications:enqueue: field 'coalesce' must be an array, as in { \"name\" }, got a key " .. tostring(key), 2)
+      raise("notifications:enqueue: field 'coalesce' must be an array, as in { \"name\" }, got a key %s", tostring(key))
     elseif what == "name" then is_by_name = true
     elseif what == "sender" then is_by_sender = true
-    else error("notifications:enqueue: field 'coalesce' holds \"name\" and \"sender\" only, got " .. tostring(what), 2)
+    else raise("notifications:enqueue: field 'coalesce' holds \"name\" and \"sender\" only, got %s", tostring(what))
     end
   end
   local who = sender == nil and NOBODY or sender
@@ -228,7 +222,7 @@ end
 function notifications:dequeue(name, sender)
   check_self("notifications:dequeue", self)
   if name == nil and sender == nil then
-    error("notifications:dequeue: give the name of a notification, or a sender, or both", 2)
+    raise "notifications:dequeue: give the name of a notification, or a sender, or both"
   end
   if name ~= nil then check_name("notifications:dequeue", name) end
   check_sender("notifications:dequeue", "argument #2", sender)

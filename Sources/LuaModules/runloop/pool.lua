@@ -1,27 +1,27 @@
 -- rl.pool and rl.blocking: functions that block, on threads of their own, while the loop goes on.
 
 local rl, internals, crossing = ...
-local raise = require("runloop.misuse").raise
-local type, setmetatable, getmetatable, tostring = type, setmetatable, getmetatable, tostring
-local pack, integer_of, getinfo = table.pack, math.tointeger, debug.getinfo
+local misuse = require "runloop.misuse"
+local raise, describe = misuse.raise, misuse.describe
+local type, select, setmetatable, getmetatable, tostring = type, select, setmetatable, getmetatable, tostring
+local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
 local function site()
-  local info = getinfo(3, "Sl")
-  return info and ("made at %s:%d"):format(info.short_src, info.currentline) or "made by the host"
+  local place = crossing.place()
+  return place and "made at " .. place or "made by the host"
 end
 
 local Pool = { __name = "pool" }
 Pool.__index = Pool
+internals.on_missing(Pool, "pool")
 
 local function expect_self(self, name)
   if getmetatable(self) == Pool then return end
-  raise("%s: a pool is expected as self, got %s; call it with a colon", name,
-    self == nil and "nothing" or "a " .. type(self))
+  raise("%s: a pool is expected as self, got %s; call it with a colon", name, describe(self))
 end
 
--- Runs in the thread: its loop has this port, which keeps it alive until the pool is closed.
+-- Runs in the thread: its loop has this port, which keeps it alive until the pool is closed. Of what it uses, all crosses by name.
 local function serve(name)
-  local rl = require "runloop"
   local port = rl.port { name = name }
   rl.current():add(port, "common")
 end
@@ -32,17 +32,17 @@ end
 
 local function pool(options)
   if options ~= nil and type(options) ~= "table" then
-    raise("rl.pool: an options table is expected, got " .. type(options))
+    raise("rl.pool: an options table is expected, got %s", describe(options))
   end
   local threads, name = 4, "pool"
   for field, value in next, options or {} do
     if field == "threads" then
-      threads = integer_of(value)
+      threads = type(value) == "number" and integer_of(value)
       if not threads or threads < 1 then
-        raise("rl.pool: field 'threads' must be an integer, 1 or more, got " .. tostring(value))
+        raise("rl.pool: field 'threads' must be an integer, 1 or more, got %s", describe(value))
       end
     elseif field == "name" then
-      if type(value) ~= "string" then raise("rl.pool: field 'name' must be a string, got " .. type(value)) end
+      if type(value) ~= "string" then raise("rl.pool: field 'name' must be a string, got %s", describe(value)) end
       name = value
     else
       raise("rl.pool: unknown field '%s' (there are: name, threads)", tostring(field))
@@ -88,23 +88,27 @@ function Use:__close(err)
   end)
 end
 
+-- In the thread: a table, as the request is one, does not tell that it ends with nil.
+local function call_with(fn, count, ...) return fn(unpack({ ... }, 1, count)) end
+
 local function run(self, fn, ...)
   local use <close> = setmetatable({ pool = self, thread = take(self) }, Use)
-  local call = pack(fn, ...)
+  local count = select("#", ...)
+  local call = count > 0 and select(-1, ...) == nil and pack(call_with, fn, count, ...) or pack(fn, ...)
   call.n, call.wait = nil, true
   return use.thread:loop():perform(call)
 end
 
 function Pool:run(fn, ...)
   expect_self(self, "pool:run")
-  if type(fn) ~= "function" then raise("pool:run: argument #1 must be a function, got " .. type(fn)) end
+  misuse.argument(fn, "function", "pool:run", 1)
   return run(self, fn, ...)
 end
 
 function Pool:map(list, fn)
   expect_self(self, "pool:map")
-  if type(list) ~= "table" then raise("pool:map: argument #1 must be a list, got " .. type(list)) end
-  if type(fn) ~= "function" then raise("pool:map: argument #2 must be a function, got " .. type(fn)) end
+  if type(list) ~= "table" then raise("pool:map: argument #1 must be a list, got %s", describe(list)) end
+  misuse.argument(fn, "function", "pool:map", 2)
   local results, next_one, count = {}, 0, #list
   local group <close> = rl.group()
   for _ = 1, math.min(self.limit, count) do
@@ -139,9 +143,7 @@ end
 local shared
 
 local function blocking(fn, ...)
-  if type(fn) ~= "function" then
-    raise("rl.blocking: argument #1 must be a function, got " .. (fn == nil and "nothing" or type(fn)))
-  end
+  misuse.argument(fn, "function", "rl.blocking", 1)
   if not shared then
     shared = new(4, "blocking", "the host's")
     --- Ends the threads that wait for the next call; those that work go on, and end behind it.

@@ -1,10 +1,27 @@
 -- What of the API is written in Lua: called with the table of the functions written in Swift, which it completes and
--- returns, and with the internals it needs for that. Errors have the caller's position: level 3 is the script.
+-- returns, and with the internals it needs for that.
 
 local rl, internals, crossing, make_notifications = ...
-local error, type, select, pcall, setmetatable, tostring = error, type, select, pcall, setmetatable, tostring
-local io_type, integer_of, pack, unpack = io.type, math.tointeger, table.pack, table.unpack
+local error, type, select, pcall, setmetatable, tostring, next = error, type, select, pcall, setmetatable, tostring, next
+local ipairs, rawequal, rawlen, package = ipairs, rawequal, rawlen, package
+local io_type, integer_of, pack, unpack, require = io.type, math.tointeger, table.pack, table.unpack, require
 local value, set_value, kind_of = internals.value, internals.set_value, internals.kind
+
+-- Few scripts ever call anything wrongly: what words that is loaded then.
+local function raise(...) require "runloop.misuse".raise(...) end
+
+-- "rl.after: argument #1 must be a function, got 5"
+local function wrong(name, what, expected, value)
+  raise("%s: %s must be %s, got %s", name, what, expected, require "runloop.misuse".describe(value))
+end
+
+local function wrong_self(name, kind, value)
+  raise("%s: a %s is expected as self, got %s; call it with a colon", name, kind, require "runloop.misuse".describe(value))
+end
+
+local function expect_function(name, number, value)
+  if type(value) ~= "function" then wrong(name, "argument #" .. number, "a function", value) end
+end
 
 rl.modes = {
   default = "default", common = "common", event_tracking = "event_tracking", modal = "modal",
@@ -22,9 +39,7 @@ local source_methods = internals.methods "source"
 local QUEUE = internals.value_number("source", "queue")
 
 local function queue_of(source, name)
-  if kind_of(source) ~= "source" then
-    error(name .. ": a source is expected as self, got " .. type(source) .. "; call it with a colon", 3)
-  end
+  if kind_of(source) ~= "source" then wrong_self(name, "source", source) end
   local queue = value(source, QUEUE)
   if not queue then
     queue = { first = 1, last = 0 }
@@ -35,7 +50,7 @@ end
 
 function source_methods:post(...)
   local queue = queue_of(self, "source:post")
-  if (...) == nil then error("source:post: argument #1 must be a value other than nil: it ends the loop over commands()", 2) end
+  if (...) == nil then raise "source:post: argument #1 must be a value other than nil: it ends the loop over commands()" end
   if crossing.is_foreign(self) then return crossing["source:post"](self, ...) end
   if not self:is_valid() then return false end
   queue.last = queue.last + 1
@@ -47,7 +62,7 @@ end
 
 function source_methods:commands()
   local queue = queue_of(self, "source:commands")
-  if crossing.is_foreign(self) then error("source:commands: this source belongs to another thread", 2) end
+  if crossing.is_foreign(self) then raise "source:commands: this source belongs to another thread" end
   return function()
     local first = queue.first
     local command = queue[first]
@@ -66,12 +81,12 @@ end
 local GETTERS = { "fd", "getfd", "pollfd", "fileno" }
 
 -- The number of a descriptor, a Lua file, or an object with a method that gives either; or nil and what is wrong.
-local function descriptor(object, depth)
+local function find_descriptor(object, depth)
   local kind = type(object)
   if kind == "number" then
     local fd = integer_of(object)
     if fd and fd >= 0 and fd <= 0x7fffffff then return fd end
-    return nil, "must be a descriptor: an integer, 0 or more, got " .. tostring(object)
+    return nil, "must be a descriptor: an integer, 0 or more, got " .. require "runloop.misuse".describe(object)
   end
   if kind == "userdata" then
     local file = io_type(object)
@@ -83,14 +98,20 @@ local function descriptor(object, depth)
       local found, method = pcall(function() return object[GETTERS[i]] end)
       if found and type(method) == "function" then
         local given, reason = method(object)
-        if given ~= nil then return descriptor(given, depth + 1) end
+        if given ~= nil then return find_descriptor(given, depth + 1) end
         return nil, ("must have a descriptor, but its %s() gave nil%s"):format(GETTERS[i],
           reason ~= nil and ": " .. tostring(reason) or "")
       end
     end
   end
   return nil, "must be a descriptor, a file, or an object with fd(), getfd(), pollfd() or fileno(), got "
-    .. (kind == "nil" and "nothing" or kind == "string" and ("%q"):format(object) or "a " .. kind)
+    .. require "runloop.misuse".describe(object)
+end
+
+local function descriptor(name, what, object)
+  local fd, reason = find_descriptor(object, 0)
+  if not fd then raise("%s: %s %s", name, what, reason) end
+  return fd
 end
 
 -- Whether an object has read more than it has handed out, as LuaSocket's do: then it is ready, whatever its descriptor says.
@@ -144,12 +165,11 @@ end
 
 function rl.fd_port(options)
   if type(options) ~= "table" then
-    error("rl.fd_port: an options table is expected, got " .. (options == nil and "nothing" or type(options)), 2)
+    raise("rl.fd_port: an options table is expected, got %s", require "runloop.misuse".describe(options))
   end
   local object = options.fd
   if type(object) == "number" and integer_of(object) then return make_port(options) end
-  local fd, wrong = descriptor(object, 0)
-  if not fd then error("rl.fd_port: field 'fd' " .. wrong, 2) end
+  local fd = descriptor("rl.fd_port", "field 'fd'", object)
   local copy = {}
   for name, field in next, options do copy[name] = field end
   copy.fd = fd
@@ -158,11 +178,8 @@ end
 
 local function watch(name, events)
   return function(object, callback)
-    local fd, wrong = descriptor(object, 0)
-    if not fd then error(name .. ": argument #1 " .. wrong, 2) end
-    if type(callback) ~= "function" then
-      error(name .. ": argument #2 must be a function, got " .. type(callback), 2)
-    end
+    local fd = descriptor(name, "argument #1", object)
+    expect_function(name, 2, callback)
     local port, message, code = make_port({ fd = fd, events = events, callback = callback }, object)
     if not port then return nil, message, code end
     rl.current():add(port, "common")
@@ -198,8 +215,7 @@ local wait_for_timeout, wait_for_first, wait_for_all = crossing["rl.timeout"], c
 local function wait_for(name)
   local wait_for_descriptor = crossing[name]
   return function(object, timeout)
-    local fd, wrong = descriptor(object, 0)
-    if not fd then error(name .. ": argument #1 " .. wrong, 2) end
+    local fd = descriptor(name, "argument #1", object)
     if name == "rl.wait_readable" and is_dirty(object) then return "r" end
     -- Not a tail call: the object must not be collected, and so closed, meanwhile.
     local events, message, code = wait_for_descriptor(fd, timeout)
@@ -214,9 +230,9 @@ rl.wait_writable = wait_for "rl.wait_writable"
 
 function rl.timeout(seconds, fn, ...)
   if type(seconds) ~= "number" or not (seconds >= 0) then
-    error("rl.timeout: argument #1 must be a number of seconds, 0 or more, got " .. tostring(seconds), 2)
+    wrong("rl.timeout", "argument #1", "a number of seconds, 0 or more", seconds)
   end
-  if type(fn) ~= "function" then error("rl.timeout: argument #2 must be a function, got " .. type(fn), 2) end
+  expect_function("rl.timeout", 2, fn)
   -- Closing cancels: when the time is over, and when whoever waits here is cancelled.
   local task <close> = start(fn, ...)
   if wait_for_timeout({ task }, seconds) then return true, task:await() end
@@ -243,14 +259,14 @@ local function tasks_of(name, own, ...)
       own[#own + 1] = value
       tasks[i] = value
     elseif kind_of(value) ~= "task" then
-      error(name .. ": argument #" .. i .. " must be a task or a function, got " .. (value == nil and "nil" or type(value)), 3)
+      wrong(name, "argument #" .. i, "a task or a function", value)
     end
   end
   return tasks
 end
 
 local function first_of(...)
-  if select("#", ...) == 0 then error("rl.first_of: argument #1 must be a task or a function, got nothing", 2) end
+  if select("#", ...) == 0 then wrong("rl.first_of", "argument #1", "a task or a function") end
   local own <close> = setmetatable({}, cancel_all)
   local tasks = tasks_of("rl.first_of", own, ...)
   local first = wait_for_first(tasks)
@@ -279,10 +295,7 @@ local function settled(task, ok, ...)
 end
 
 function rl.settle_all(list)
-  if type(list) ~= "table" then
-    error("rl.settle_all: argument #1 must be a list of tasks and functions, got "
-      .. (list == nil and "nothing" or type(list)), 2)
-  end
+  if type(list) ~= "table" then wrong("rl.settle_all", "argument #1", "a list of tasks and functions", list) end
   local own <close> = setmetatable({}, cancel_all)
   local tasks = tasks_of("rl.settle_all", own, unpack(list, 1, rawlen(list)))
   local results = {}
@@ -307,18 +320,12 @@ rl.at, rl.debounce, rl.throttle = later("timing", "at"), later("timing", "deboun
 local function of_trace(name) return function(...) return require "runloop.trace"[name](...) end end
 rl.trace = { dump = of_trace "dump", start = of_trace "start", stop = of_trace "stop", span = of_trace "span", mark = of_trace "mark" }
 
-local missing = later("missing", "message")
-for _, kind in ipairs { "timer", "source", "fd_port", "observer", "loop", "task", "thread", "port", "message_port",
-    "remote_port" } do
-  internals.on_missing(internals.methods(kind), kind, missing)
-end
+internals.on_missing(later("missing", "message"))
 
 -- Observers ----------------------------------------------------------------------------------------------------------
 
 function rl.observe(activities, callback)
-  if type(callback) ~= "function" then
-    error("rl.observe: argument #2 must be a function, got " .. type(callback), 2)
-  end
+  expect_function("rl.observe", 2, callback)
   local observer = rl.observer { activities = activities, callback = callback }
   rl.current():add(observer, "common")
   return observer
@@ -331,7 +338,7 @@ local function check_fields(name, options, known)
     if integer_of(field) == nil and not known[field] then
       local names = {}
       for other in next, known do names[#names + 1] = other end
-      error(name .. ": " .. crossing.unknown_field(tostring(field), unpack(names)), 3)
+      raise(name .. ": " .. crossing.unknown_field(tostring(field), unpack(names)))
     end
   end
 end
@@ -352,19 +359,15 @@ function rl.thread(fn, ...)
     local options = fn
     check_fields("rl.thread", options, THREAD)
     name = options.name
-    if name ~= nil and type(name) ~= "string" then
-      error("rl.thread: field 'name' must be a string, got " .. type(name), 2)
-    end
-    if type(options[1]) ~= "function" then
-      error("rl.thread: the first element must be a function, got " .. type(options[1]), 2)
-    end
+    if name ~= nil and type(name) ~= "string" then wrong("rl.thread", "field 'name'", "a string", name) end
+    if type(options[1]) ~= "function" then wrong("rl.thread", "the first element", "a function", options[1]) end
     local keeps_alive = options.keeps_alive
     if keeps_alive ~= nil and type(keeps_alive) ~= "boolean" then
-      error("rl.thread: field 'keeps_alive' must be a boolean, got " .. type(keeps_alive), 2)
+      wrong("rl.thread", "field 'keeps_alive'", "a boolean", keeps_alive)
     end
     return crossing["rl.thread"](name, keeps_alive, package.path, package.cpath, unpack(options, 1, positional(options)))
   end
-  if type(fn) ~= "function" then error("rl.thread: argument #1 must be a function, got " .. type(fn), 2) end
+  expect_function("rl.thread", 1, fn)
   return crossing["rl.thread"](name, true, package.path, package.cpath, fn, ...)
 end
 
@@ -375,25 +378,21 @@ local MESSAGE = { id = true, data = true, reply_port = true, before = true }
 local port_methods = internals.methods "port"
 
 function port_methods:send(message)
-  if kind_of(self) ~= "port" then
-    error("port:send: a port is expected as self, got " .. type(self) .. "; call it with a colon", 2)
-  end
+  if kind_of(self) ~= "port" then wrong_self("port:send", "port", self) end
   if type(message) ~= "table" then
-    error("port:send: a message table is expected, got " .. (message == nil and "nothing" or type(message)), 2)
+    raise("port:send: a message table is expected, got %s", require "runloop.misuse".describe(message))
   end
   check_fields("port:send", message, MESSAGE)
   local id, reply_port, before = message.id, message.reply_port, message.before
   if id == nil then id = 0 end
-  if integer_of(id) == nil then error("port:send: field 'id' must be an integer, got " .. tostring(id), 2) end
-  if reply_port ~= nil and kind_of(reply_port) ~= "port" then
-    error("port:send: field 'reply_port' must be a port, got " .. type(reply_port), 2)
-  end
+  if type(id) ~= "number" or not integer_of(id) then wrong("port:send", "field 'id'", "an integer", id) end
+  if reply_port ~= nil and kind_of(reply_port) ~= "port" then wrong("port:send", "field 'reply_port'", "a port", reply_port) end
   if before ~= nil and (type(before) ~= "number" or before ~= before) then
-    error("port:send: field 'before' must be a date: a number, as of rl.now(), got " .. tostring(before), 2)
+    wrong("port:send", "field 'before'", "a date: a number, as of rl.now()", before)
   end
   return crossing["port:send"](self, before, { id = integer_of(id), data = message.data, reply_port = reply_port })
 end
 
-make_notifications(rl, check_fields)
+make_notifications(rl, internals, check_fields, raise, wrong)
 
 return rl

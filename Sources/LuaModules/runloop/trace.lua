@@ -1,7 +1,8 @@
 -- runloop.trace: recordings of what the loops do, and a script's own part in them. Scripts have it as rl.trace.
 
 local native = ...
-local raise = require("runloop.misuse").raise
+local misuse = require "runloop.misuse"
+local raise, describe = misuse.raise, misuse.describe
 local type, tostring, select, setmetatable, concat = type, tostring, select, setmetatable, table.concat
 local begin_span = native.begin_span
 
@@ -10,8 +11,8 @@ local trace = { dump = native.dump, start = native.start, stop = native.stop }
 local span_ends = setmetatable({}, { __close = native.end_span })
 
 function trace.span(name, fn, ...)
-  if type(name) ~= "string" then raise("rl.trace.span: argument #1 must be a name, got " .. type(name)) end
-  if type(fn) ~= "function" then raise("rl.trace.span: argument #2 must be a function, got " .. type(fn)) end
+  if type(name) ~= "string" then raise("rl.trace.span: argument #1 must be a name, got %s", describe(name)) end
+  if type(fn) ~= "function" then raise("rl.trace.span: argument #2 must be a function, got %s", describe(fn)) end
   begin_span(name)
   local _ <close> = span_ends
   -- Not a tail call: the span ends behind it.
@@ -19,7 +20,7 @@ function trace.span(name, fn, ...)
 end
 
 function trace.mark(name, ...)
-  if type(name) ~= "string" then raise("rl.trace.mark: argument #1 must be a name, got " .. type(name)) end
+  if type(name) ~= "string" then raise("rl.trace.mark: argument #1 must be a name, got %s", describe(name)) end
   local count = select("#", ...)
   if count == 0 then return native.mark(name) end
   local parts = { ... }

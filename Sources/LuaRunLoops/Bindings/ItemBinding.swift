@@ -60,13 +60,19 @@ package enum ItemBinding {
     static let wasInLoop: UInt32 = 1
 
     /// Whether it can still call back, and has never been where it could. Those from other threads were made nowhere here.
-    package static let isUnused: @convention(c) (UnsafeMutableRawPointer?) -> Int32 = { head in
+    package static let isUnused: Kind.IsUnused = { head, name, most in
         guard let head else { return 0 }
         let box = Box(head)
         guard box.isFilled, box.site != 0, box.flags & wasInLoop == 0 else { return 0 }
         let object = box.object(as: AnyObject.self)
         let item = (object as? SharedItem)?.item ?? object as? RunLoop.Item
-        return item?.isValid == true ? 1 : 0
+        guard let item, item.isValid else { return 0 }
+        item.name.withAnyBytes { bytes in
+            guard let name else { return }
+            for (i, byte) in bytes.prefix(most).enumerated() { name[i] = CChar(bitPattern: byte) }
+            name[min(most, bytes.count)] = 0
+        }
+        return 1
     }
 
     /// The same, and adds it to the modes that the options give.

@@ -45,6 +45,6 @@ package enum Kinds {
         guard box.is(timer) else { return ItemBinding.item(box, stack)?.item.name ?? box.schedulable?.name ?? "" }
         stack.pushUserValue(TimerBinding.Value.name.number, of: index)
         defer { stack.pop() }
-        return Name.read(stack, -1) ?? ""
+        return Text.read(stack, -1) ?? ""
     }
 }

@@ -30,7 +30,7 @@ enum ObserverBinding {
         let repeats = try options[.repeats, Boolean.self] ?? true
         let order = try options[.order, Integer.self] ?? 0
         let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], nil)
-        let name = try options[.name, Name.self] ?? ""
+        let name = try options[.name, Text.self] ?? ""
         options.keep(.callback, as: ItemBinding.Value.callback)
         let items = call.luaHost.items
         let observer = RunLoop.Observer(activities, repeats: repeats, order: order, name: name, owner: items) {
@@ -67,7 +67,11 @@ enum Activities: Parameter {
 
     static func read(_ stack: Stack, _ index: Int32) throws(Misuse) -> RunLoop.Activity? {
         if let name = stack.string(index) { return try one(name) }
-        guard stack.type(index) == .table, stack.reserve(2) else { return nil }
+        guard stack.type(index) == .table, stack.reserve(4) else { return nil }
+        guard stack.isList(index) else { return nil }
+        guard stack.length(of: index) > 0 else {
+            throw Misuse("field 'activities' must be \(expected), got an empty one")
+        }
         var activities: RunLoop.Activity = []
         for i in 0..<stack.length(of: index) {
             stack.pushElement(i + 1, of: index)

@@ -50,6 +50,9 @@ enum RunloopLibrary {
         .init("script") { Call($0).answer(LuaHost.script) },
         .init("directory_of") { Call.run($0, directory) },
         .init("on_shutdown") { Call.run($0, onShutdown) },
+        .init("site") { Call($0).answer(Int(Call($0).site)) },
+        .init("place") { Call($0).answer(Call($0).luaHost.site(Call($0).site)) },
+        .init("last_task", constructs: Kinds.task) { Call.run($0, TaskBinding.makeLast) },
         .init("begin_shutdown") { call in
             Call(call).luaHost.part(LuaShutdown.self).begins()
             return 0
@@ -157,5 +160,6 @@ func openRunloop(_ call: Call) throws(Misuse) -> Int32 {
         guard call.stack.reserve(8), call.push(battery.functions()) else { throw .noMemory }
         arguments += 1
     }
+    host.hasOpenedRunloop = true
     return call.call(arguments: arguments)
 }

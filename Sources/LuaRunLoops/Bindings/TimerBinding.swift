@@ -59,7 +59,7 @@ enum TimerBinding {
         let interval = try options[.interval, Interval.self] ?? 0
         let tolerance = try options[.tolerance, Seconds.self] ?? 0
         let order = try options[.order, Integer.self] ?? 0
-        _ = try options[.name, Name.self]
+        _ = try options[.name, Text.self]
         let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], options[.keepsAlive, Boolean.self])
         let host = call.luaHost
         let now = host.loop.now.nanoseconds
@@ -92,7 +92,7 @@ enum TimerBinding {
     }
 
     /// Whether it is to fire, and has never been where it could.
-    static let isUnused: @convention(c) (UnsafeMutableRawPointer?) -> Int32 = { head in
+    static let isUnused: Kind.IsUnused = { head, _, _ in
         guard let head else { return 0 }
         let node = node(Box(head))
         return node.pointee.isValid && !node.pointee.wasScheduled ? 1 : 0

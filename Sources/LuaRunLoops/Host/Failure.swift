@@ -42,6 +42,8 @@ public struct Failure: Error {
     /// Where that was made, if it is worth telling.
     public var threadSite: String?
     public var cause: Cause
+    /// It was raised by the function that `rl.on_error` has set: what that was told of. One at most.
+    public var toldOf: [Failure] = []
 
     public init(
         _ message: String, frames: [String]? = nil, subject: Subject? = nil, thread: String? = nil,
@@ -62,10 +64,19 @@ public struct Failure: Error {
         } ?? message
     }
 
+    /// What it was in: `timer "poll" made at app.lua:12`, and the thread, if that is another one.
+    private var surroundings: [String] {
+        (subject.map { [$0.text] } ?? [])
+            + (thread.map { ["thread \"\($0)\"" + (threadSite.map { " made at \($0)" } ?? "")] } ?? [])
+    }
+
+    /// The same in a line, for scripts; nil: it was in none of these.
+    public var place: String? { surroundings.isEmpty ? nil : surroundings.joined(separator: " in ") }
+
     /// The lines in which it says what it was in: "in timer …", "in thread …".
     public var places: [String] {
-        (subject.map { ["in \($0.text)"] } ?? [])
-            + (thread.map { ["in thread \"\($0)\"" + (threadSite.map { " made at \($0)" } ?? "")] } ?? [])
+        surroundings.map { "in \($0)" }
+            + toldOf.flatMap { ["in the function of rl.on_error, which was told of:", $0.text] }
     }
 
     /// For people: the traceback, and what it was in.

@@ -73,7 +73,23 @@ extension LuaHost {
     }
 
     /// An error that is found where no Lua code runs, or in another thread.
-    func report(_ failure: Failure) { report(failure, of: nil) }
+    ///
+    /// - Parameter value: what was raised there, if it can cross.
+    func report(_ failure: Failure, value: Parcel? = nil) {
+        guard let value, stack.reserve(4) else { return report(failure, of: nil) }
+        let top = stack.top
+        report(failure, of: value.unpack(onto: stack) == 1 ? stack : nil)
+        stack.top = top
+    }
+
+    /// What was raised in this state, on top of a coroutine's stack, for other threads; nil if it cannot cross.
+    func pack(errorOn source: Stack?) -> Parcel? {
+        guard let source, source.reserve(1) else { return nil }
+        source.pushCopy(of: -1)
+        if let parcel = Parcel.pack(source, from: source.top) { return parcel }
+        source.pop()
+        return nil
+    }
 
     /// `rl.on_error`: (error value or text, what is known of it). Returns false if there is no such function.
     private func callHandler(_ failure: Failure, of source: Stack?) -> Bool {
@@ -87,18 +103,18 @@ extension LuaHost {
             source.pushCopy(of: -1)
             source.move(1, to: handler.stack)
         } else {
-            push(text: failure.text, onto: handler.stack)
+            push(text: failure.message, onto: handler.stack)
         }
         var info = ValueProgram()
         info.table { info in
-            info.field("traceback") { $0.append(source == nil ? failure.text : failure.traceback) }
-            if source != nil { info.field("where") { $0.append(failure.subject?.text) } }
+            info.field("traceback") { $0.append(failure.traceback) }
+            info.field("where") { $0.append(failure.place) }
         }
         guard handler.stack.push(info) else {
             recycle(handler)
             return false
         }
-        handler.isErrorHandler = true
+        handler.owner = ErrorHandlerRun(self, failure)
         resume(handler, arguments: 2)
         return true
     }

@@ -49,6 +49,7 @@ extension LuaHost {
     /// What a fiber is: "task made at app.lua:3", "the callback of timer "poll" made at app.lua:7".
     func title(of fiber: Fiber) -> String {
         guard let subject = subject(of: fiber)?.text else {
+            if fiber.owner is ErrorHandlerRun { return "the function of rl.on_error" }
             return fiber.owner is MainTask ? "the main chunk, or an entry" : "a callback"
         }
         return fiber.subjectKind == "task" ? subject : "the callback of \(subject)"

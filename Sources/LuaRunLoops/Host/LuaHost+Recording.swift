@@ -101,7 +101,8 @@ extension LuaHost {
     func tellGoingOn(_ fiber: Fiber) -> Bool {
         guard loop.isRecording, let recording = recording?.takeUnretainedValue() else { return false }
         let label = recording.label(fiber.subjectKey) {
-            fiber.subjectKind ?? (fiber.owner is MainTask ? Self.mainChunk : "callback")
+            if fiber.owner is ErrorHandlerRun { return "rl.on_error" }
+            return fiber.subjectKind ?? (fiber.owner is MainTask ? Self.mainChunk : "callback")
         }
         let task = UInt32(truncatingIfNeeded: fiber.number)
         let isPiece = !loop.recorder.pointee.isUnnamed

@@ -30,6 +30,8 @@ public final class LuaHost: Interpreter {
     /// What its recordings need, once there are any.
     // A plain reference would be counted at each callback.
     var recording: Unmanaged<LuaRecording>?
+    /// The module `runloop` has been required.
+    var hasOpenedRunloop = false
     /// What callbacks get.
     var texts = CallbackTexts()
     /// Seconds since 1970.
@@ -128,16 +130,22 @@ public final class LuaHost: Interpreter {
 
     public override func uncaught(_ fiber: Fiber) {
         let failure = failure(of: fiber)
-        // A callback that waits while its thread is cancelled ends so: that is nobody's error.
-        if failure.cause == .cancelled, thread?.isCancelled == true || isClosing { return }
-        if depth > Self.deepestReport, !fiber.isErrorHandler, reportLater(failure, of: fiber) { return }
-        report(failure, of: fiber.stack, mayCallHandler: !fiber.isErrorHandler)
+        if isEnd(failure) { return }
+        if depth > Self.deepestReport, reportLater(failure, of: fiber) { return }
+        report(failure, of: fiber.stack)
+    }
+
+    /// What waits while its thread, or the program, is ended ends so: that is nobody's error.
+    func isEnd(_ failure: Failure) -> Bool {
+        failure.cause == .cancelled && (thread?.isCancelled == true || isClosing || endingStatus != nil)
     }
 
     public override func share(_ object: AnyObject, kind: Int) -> AnyObject? {
         switch object {
         case is RunLoop.Handle, is ThreadRequest, is SharedItem: object
         case let reference as LuaThread.Reference: reference.thread
+        case let task as LuaTask: task.shared
+        case is SharedTask: object
         default: nil
         }
     }

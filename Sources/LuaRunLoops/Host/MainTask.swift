@@ -42,8 +42,8 @@ public final class MainTask: FiberOwner {
             onError(fiber.stack, failure)
         } else if let onFailure {
             onFailure(failure)
-        } else {
-            host.report(failure, of: fiber.stack, mayCallHandler: !fiber.isErrorHandler)
+        } else if !host.isEnd(failure) {
+            host.report(failure, of: fiber.stack)
         }
     }
 

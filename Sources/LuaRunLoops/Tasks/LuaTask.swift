@@ -17,16 +17,21 @@ final class LuaTask: FiberOwner {
     /// Which of the state's tasks it was that ended, counted from 1.
     private(set) var endNumber = 0
     private var isCancelled = false
+    /// Its function is one of `rl.on_shutdown`.
+    private let isLast: Bool
     /// Somebody has seen the error, or will.
     private(set) var isObserved = false
     /// What is to be said if nobody ever asks.
     private(set) var failure: Failure?
+    /// What other threads have of it, if any has.
+    private(set) lazy var shared = SharedTask(site: isEnded ? nil : host.site(fiber.subjectSite))
     /// Anchors the error value.
     private(set) var error: UInt32 = 0
 
-    init(_ host: LuaHost, _ fiber: Fiber) {
+    init(_ host: LuaHost, _ fiber: Fiber, isLast: Bool = false) {
         self.host = host
         self.fiber = fiber
+        self.isLast = isLast
         super.init()
     }
 
@@ -35,6 +40,14 @@ final class LuaTask: FiberOwner {
     deinit {
         guard error != 0, !host.isClosed else { return }
         if let failure { host.retire(failure, error) } else { host.release(error) }
+    }
+
+    /// The task of a userdata; nil: that stands for one of another thread.
+    @inline(__always)
+    static func of(_ box: Box) -> LuaTask? {
+        let object = box.object(as: AnyObject.self)
+        // Compared, and not cast: this is done in every call.
+        return type(of: object) == LuaTask.self ? unsafe unsafeDowncast(object, to: LuaTask.self) : nil
     }
 
     /// Somebody takes care of its error, if there is one.
@@ -81,6 +94,7 @@ final class LuaTask: FiberOwner {
         var failure: Failure?
         if !isObserved {
             failure = host.failure(of: fiber)
+            if isLast { failure?.subject?.kind = "shutdown function" }
         }
         host.unwind(fiber)
         isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)

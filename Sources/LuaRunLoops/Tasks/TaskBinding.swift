@@ -13,7 +13,7 @@ enum TaskBinding {
             .init("invalidate") { task($0).run { task, call in call.answer(task.cancel(from: call.stack)) } },
             .init("is_valid") { task($0).answer { !$0.isEnded } },
             .init("name") { task($0).answer { _ in "" } },
-            .init("__tostring") { task($0).run { task, call in call.answer(text(task, call)) } },
+            .init("__tostring") { text(Call($0)) },
         ])
 
     /// Of the userdata.
@@ -23,11 +23,24 @@ enum TaskBinding {
     }
 
     private static func task(_ thread: OpaquePointer?) -> Receiver<LuaTask> {
-        receiver(thread, LuaTask.self)
+        let call = Call(thread)
+        guard let task = LuaTask.of(call.receiver) else {
+            return Receiver(call, refusal: "this task belongs to another thread, which alone can ask it")
+        }
+        return Receiver(call, task)
     }
 
     /// rl.task(fn, …); the new task is argument 1. It starts at once, and runs until it first waits.
-    static func make(_ call: Call) throws(Misuse) -> Int32 {
+    static func make(_ call: Call) throws(Misuse) -> Int32 { try make(call, site: call.site) }
+
+    /// (site, fn, reason), as the Lua-written part calls it: the same of a function of `rl.on_shutdown`, which was given there.
+    static func makeLast(_ call: Call) throws(Misuse) -> Int32 {
+        let site = try call.argument(2, Integer.self)
+        call.stack.remove(at: 2)
+        return try make(call, site: UInt32(clamping: site), isLast: true)
+    }
+
+    private static func make(_ call: Call, site: UInt32, isLast: Bool = false) throws(Misuse) -> Int32 {
         let box = call.receiver
         let stack = call.stack
         _ = try call.argument(2, Function.self)
@@ -38,8 +51,8 @@ enum TaskBinding {
             host.recycle(fiber)
             throw .noMemory
         }
-        box.site = call.site
-        let task = LuaTask(host, fiber)
+        box.site = site
+        let task = LuaTask(host, fiber, isLast: isLast)
         box.hold(task)
         fiber.owner = task
         fiber.runs(box, slot: 0)
@@ -74,9 +87,13 @@ enum TaskBinding {
         return call.answer(Failure(head, frames: call.luaHost.frames(of: fiber)).traceback)
     }
 
-    private static func text(_ task: LuaTask, _ call: Call) -> String {
+    private static func text(_ call: Call) -> Int32 {
+        guard let task = LuaTask.of(call.receiver) else {
+            let site = call.receiver.object(as: SharedTask.self).site.map { ", made at \($0)" } ?? ""
+            return call.answer("task (of another thread\(site))")
+        }
         let place = task.isEnded || task.fiber.state != .waiting ? "" : " in \(task.fiber.waitsIn)"
         let site = call.luaHost.site(call.receiver.site).map { ", made at \($0)" } ?? ""
-        return "task (\(task.status)\(place)\(site))"
+        return call.answer("task (\(task.status)\(place)\(site))")
     }
 }

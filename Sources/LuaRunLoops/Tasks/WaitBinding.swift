@@ -64,9 +64,10 @@ enum WaitBinding {
         for i in 0..<stack.length(of: 1) {
             stack.pushElement(i + 1, of: 1)
             defer { stack.pop() }
-            guard let task = stack.object(-1, Kinds.task, as: LuaTask.self) else {
+            guard let box = stack.box(-1, Kinds.task), box.isFilled else {
                 throw Misuse("a task is expected, got \(stack.describe(-1))")
             }
+            guard let task = LuaTask.of(box) else { throw Misuse("only a task's own thread can wait for it") }
             guard task.isEnded || task.fiber != host.current else { throw Misuse("a task cannot await itself") }
             tasks.append(task)
         }

@@ -31,6 +31,8 @@ package final class LuaThread: Sendable {
         var waiters: [@Sendable () -> Void] = []
         /// The thread for whose end its function waits.
         var waitsFor: LuaThread?
+        /// How many states have it.
+        var references = 0
     }
 
     /// What a new thread begins with.
@@ -42,7 +44,7 @@ package final class LuaThread: Sendable {
         let warns: Bool
         let batteries: @Sendable () -> [Battery]
         /// Where errors go that nobody in the thread handles.
-        let report: @Sendable (Failure) -> Void
+        let report: @Sendable (Failure, Parcel?) -> Void
         let world: ThreadWorld
     }
 
@@ -64,13 +66,23 @@ package final class LuaThread: Sendable {
         }
     }
 
-    /// A failure that nobody has seen.
-    var unobservedFailure: Failure? {
+    /// A failure that nobody has seen, and what was raised, if that can cross.
+    var unobserved: (failure: Failure, value: Parcel?)? {
         state.withLock { state in
-            guard case .failure(_, let failure)? = state.outcome, !state.isObserved, !state.isCancelled else {
+            guard case .failure(let value, var failure)? = state.outcome, !state.isObserved, !state.isCancelled else {
                 return nil
             }
-            return failure
+            failure.threadSite = site
+            return (failure, value)
+        }
+    }
+
+    /// A state has it from now on, or not any more. Returns how many do.
+    @discardableResult
+    func refers(_ change: Int) -> Int {
+        state.withLock { state in
+            state.references += change
+            return state.references
         }
     }
 
@@ -156,12 +168,12 @@ package final class LuaThread: Sendable {
             host.threads.own = self
             host.threads.world = start.world
             host.ignoresEnvironment = start.ignoresEnvironment
-            host.onUncaught = { [self] _, failure in
+            host.onUncaught = { [self] host, failure in
                 // What ends because the thread is to end has not failed.
                 if failure.cause == .cancelled, isCancelled { return }
                 var failure = failure
                 failure.thread = failure.thread ?? name
-                start.report(failure)
+                start.report(failure, host.pack(errorOn: host.uncaughtValue))
             }
             host.threads.report = start.report
             LuaHost.whenItLasts?(host, true)

@@ -42,10 +42,12 @@ enum ThreadBinding {
         }
         threads.count += 1
         let handle = host.loop.handle
+        let report = host.reportFromThreads()
         thread.whenEnded {
             // A failure that nobody waits for must come to light: see LuaTasks.
-            guard thread.unobservedFailure != nil else { return }
-            handle.perform { loop in (loop.userInfo as? LuaHost)?.tasks.findForgotten() }
+            guard thread.unobserved != nil else { return }
+            let isTaken = handle.perform { loop in (loop.userInfo as? LuaHost)?.hasFailed(thread) }
+            if !isTaken { thread.reportIfForgotten(report) }
         }
         return call.answer(thread, Kinds.thread)
     }
@@ -101,22 +103,33 @@ extension LuaThread {
         init(_ thread: LuaThread, _ host: LuaHost) {
             self.thread = thread
             self.host = host
+            thread.refers(1)
             host.threads.references[ObjectIdentifier(thread)] = WeakReference(reference: self)
         }
 
         deinit {
-            guard !host.isClosed else { return }
+            thread.refers(-1)
+            let threads = host.threads
+            // Those of a thread that ends go on asking in vain: the main thread is told.
+            guard !host.isClosed else {
+                if let report = threads.report { thread.reportIfForgotten(report) }
+                return
+            }
             // Somebody may have made another one since the last reference to this one went.
             let key = ObjectIdentifier(thread)
-            let threads = host.threads
             if threads.references[key]?.reference == nil { threads.references[key] = nil }
-            guard let failure = thread.unobservedFailure else { return }
             // A finalizer may be what brings us here: nothing touches Lua before the next pass.
-            _ = thread.observe()
-            host.loop.perform { [unowned(unsafe) loop = host.loop, site = thread.site] in
-                if let host = loop.userInfo as? LuaHost { host.report(failure.of(threadMadeAt: site)) }
+            thread.reportIfForgotten { [unowned(unsafe) loop = host.loop] failure, value in
+                loop.perform { (loop.userInfo as? LuaHost)?.report(failure, value: value) }
             }
         }
+    }
+
+    /// If it has failed, and nobody has it any more, nobody will ever ask of what.
+    func reportIfForgotten(_ report: (Failure, Parcel?) -> Void) {
+        guard refers(0) == 0, let (failure, value) = unobserved else { return }
+        _ = observe()
+        report(failure, value)
     }
 
     struct WeakReference { weak var reference: Reference? }
@@ -137,7 +150,7 @@ package final class LuaThreads: HostPart {
     /// Entries go with the references, so that no thread's memory outlives all use of it.
     var references: [ObjectIdentifier: LuaThread.WeakReference] = [:]
     /// In a thread: where errors go that nobody handles here.
-    var report: (@Sendable (Failure) -> Void)?
+    var report: (@Sendable (Failure, Parcel?) -> Void)?
     /// That of new threads' loops.
     package var world = ThreadWorld()
 }
@@ -152,10 +165,12 @@ extension LuaHost {
     }
 
     /// The way for the errors that nobody in a thread handles: to the main thread, whose policy decides.
-    func reportFromThreads() -> @Sendable (Failure) -> Void {
+    func reportFromThreads() -> @Sendable (Failure, Parcel?) -> Void {
         if let report = threads.report { return report }
         let handle = loop.handle
-        return { failure in handle.perform { loop in (loop.userInfo as? LuaHost)?.report(failure) } }
+        return { failure, value in
+            handle.perform { loop in (loop.userInfo as? LuaHost)?.report(failure, value: value) }
+        }
     }
 
     func setPaths(_ path: String, _ nativePath: String) {
@@ -168,17 +183,25 @@ extension LuaHost {
     }
 
     func requireRunloop() -> String? {
+        // Also where the script has taken `require` away.
+        if hasOpenedRunloop { return nil }
         if let message = load(.text("require 'runloop'", name: "=[rlhost]")) { return message }
         return stack.call(arguments: 0, results: 0) ? nil : popMessage()
+    }
+
+    /// One of those that this state has started: if somebody has it still, collecting garbage finds out.
+    fileprivate func hasFailed(_ thread: LuaThread) {
+        thread.reportIfForgotten { report($0, value: $1) }
+        if thread.unobserved != nil { tasks.findForgotten() }
     }
 
     /// Failures of threads that somebody might have joined and nobody has.
     func reportThreadFailures() {
         guard let threads = existingPart(LuaThreads.self) else { return }
         for reference in threads.references.values.compactMap(\.reference) {
-            guard let failure = reference.thread.unobservedFailure else { continue }
+            guard let (failure, value) = reference.thread.unobserved else { continue }
             _ = reference.thread.observe()
-            report(failure.of(threadMadeAt: reference.thread.site))
+            report(failure, value: value)
         }
     }
 
@@ -221,14 +244,5 @@ extension LuaHost {
         let deadline = RunLoop.Instant.now + .seconds(seconds)
         while !LuaThread.all.isEmpty, RunLoop.Instant.now < deadline { Linux.Thread.pause(milliseconds: 1) }
         return LuaThread.all.map(\.name)
-    }
-}
-
-extension Failure {
-    /// As it is told where nobody has joined the thread.
-    fileprivate func of(threadMadeAt site: String?) -> Failure {
-        var failure = self
-        failure.threadSite = site
-        return failure
     }
 }

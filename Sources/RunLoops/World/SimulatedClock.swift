@@ -22,7 +22,13 @@ public final class SimulatedClock: Sendable {
 
     let state: Lock<State>
     /// Whether something outside the loops, such as a child process, may still have to happen before time may pass.
-    private let outstanding = Lock<@Sendable () -> Bool>({ false })
+    private let outstanding = Lock(Question { false })
+
+    // Not the function itself: taken out of something generic and put back it is wrapped once more, each time.
+    private struct Question: Sendable {
+        let isOutstanding: @Sendable () -> Bool
+    }
+
     private let knowsOwnDescriptors: Bool
 
     /// - Parameters:
@@ -65,7 +71,7 @@ public final class SimulatedClock: Sendable {
 
     /// Has it ask, before it jumps, whether something that no loop waits for may still happen.
     public func setOutstanding(_ isOutstanding: @escaping @Sendable () -> Bool) {
-        outstanding.withLock { $0 = isOutstanding }
+        outstanding.withLock { $0 = Question(isOutstanding: isOutstanding) }
     }
 
     /// Begins anew. Only while no other loop lives in this world.
@@ -241,7 +247,7 @@ public final class SimulatedClock: Sendable {
         _ place: Place, in epoll: Int32, until deadline: Int64, watched: [CInt], watchesDescriptors: Bool,
         isOutstanding: () -> Bool, told: ((_ isSettled: Bool) -> Void)?
     ) {
-        let everywhere = outstanding.withLock { $0 }
+        let everywhere = outstanding.withLock { $0 }.isOutstanding
         // A loop by itself, as nearly all are.
         if !watchesDescriptors, !isOutstanding(), !everywhere(), linux_poll_now(epoll, Int16(POLLIN)) == 0,
             state.withLock({ $0.jump(alone: place.number, to: deadline) })

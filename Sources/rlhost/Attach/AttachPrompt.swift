@@ -47,7 +47,7 @@ final class AttachPrompt: PromptOwner {
         connection.received = { [unowned self] event, bytes in take(event, bytes) }
         connection.waits = { [unowned self] in
             note(
-                "\(connection.target.text) is busy; it will be done in its turn (Control-C takes it back, .where shows where it is)"
+                "\(connection.target.text) is busy; it will be done in its turn (Control-C takes it back; then .where shows where it is)"
             )
         }
         connection.lost = { [unowned self] in

@@ -264,13 +264,17 @@ final class LocalPrompt: PromptOwner {
         }
     }
 
+    /// Those that scripts have in `rl.modes`, whether anything is in them or not.
+    private static let predefined: Set<RunLoop.Mode> = [.default, "event_tracking", "modal", "connection_reply"]
+
     private func changeMode(_ name: String) {
         if name == "common" {
             prompt.report("\"common\" is not a mode one can run in: it stands for all common modes")
         } else if !name.isEmpty {
             let mode = RunLoop.Mode(rawValue: name)
-            guard host.loop.modeNames.contains(mode) || mode == .default else {
-                let names = host.loop.modeNames.map { "\"\($0)\"" }.sorted().joined(separator: ", ")
+            let all = Set(host.loop.modeNames).union(Self.predefined)
+            guard all.contains(mode) else {
+                let names = all.map { "\"\($0)\"" }.sorted().joined(separator: ", ")
                 return prompt.report("the loop has no mode \"\(name)\"; there are: \(names)")
             }
             currentMode = mode

@@ -73,9 +73,16 @@ final class Prompt {
         Terminal.atExit { Prompt.current?.leave() }
     }
 
+    /// Once of each thing: at the beginning, and when an entry could not be kept.
     func tellOfHistory() {
-        if let notice = display?.edit({ PromptFiles.notice(of: $0.history) }) { report(notice) }
+        guard let notice = display?.edit({ PromptFiles.notice(of: $0.history) }), notice != historyNotice else {
+            return
+        }
+        historyNotice = notice
+        report(notice)
     }
+
+    private var historyNotice: String?
 
     /// Gives the terminal back.
     func leave() {
@@ -130,6 +137,7 @@ final class Prompt {
     }
 
     private func enter(_ text: String) {
+        tellOfHistory()
         let input = read(text)
         latest = nil
         let wasInEditorMode = isInEditorMode

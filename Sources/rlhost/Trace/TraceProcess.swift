@@ -37,14 +37,21 @@ struct TraceProcess {
     /// What runs there. Whatever ends it, the recording does.
     private static func code(_ path: String, _ seconds: Double?) -> String {
         let text = "\"" + path.utf8.map { "\\x" + hex($0 >> 4) + hex($0 & 15) }.joined() + "\""
+        // An error that describes itself has no traceback: how it is done is nobody's business.
+        let check = """
+            local function check(ok, e)
+              if not ok then error(setmetatable({}, { __tostring = function() return "trace: " .. e end })) end
+            end
+
+            """
         guard let seconds else {
-            return "do local ok, e = require 'runloop'.trace.dump(\(text)) if not ok then error(e, 0) end end"
+            return "do \(check) check(require 'runloop'.trace.dump(\(text))) end"
         }
         return """
             do
+              \(check)
               local rl = require "runloop"
-              local ok, e = rl.trace.start(\(text))
-              if not ok then error(e, 0) end
+              check(rl.trace.start(\(text)))
               local _ <close> = setmetatable({}, { __close = function() rl.trace.stop() end })
               rl.sleep(\(seconds))
             end

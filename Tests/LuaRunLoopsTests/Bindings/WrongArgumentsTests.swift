@@ -152,6 +152,56 @@ import Testing
         #expect(try world.run(script, for: .zero) == "")
     }
 
+    @Test("names are strings, whoever has them, and observers observe something") func namesAndActivities() throws {
+        let world = try LuaWorld()
+        let script = """
+            local wrong = {}
+            local function check(text, fn, options)
+              options.callback = options.callback or function() end
+              local ok, message = pcall(fn, options)
+              if ok or not message:find(text, 1, true) then wrong[#wrong + 1] = text .. ": " .. tostring(message) end
+            end
+            check("rl.timer: field 'name' must be a string, got 5", rl.timer, { delay = 1, name = 5 })
+            local fine, problem = pcall(rl.source, { name = 5 })
+            if fine or not problem:find("rl.source: field 'name' must be a string, got 5", 1, true) then wrong[1] = tostring(problem) end
+            check("rl.port: field 'name' must be a string, got 5", rl.port, { name = 5 })
+            check("rl.fd_port: field 'name' must be a string, got 5", rl.fd_port, { fd = 0, name = 5 })
+            check("rl.observer: field 'name' must be a string, got 5", rl.observer, { activities = "all", name = 5 })
+            local list = '"all" or an array of activity names, got '
+            check(list .. "an empty one", rl.observer, { activities = {} })
+            check(list .. "a table", rl.observer, { activities = { all = 1 } })
+            check(list .. "a table", rl.observer, { activities = { "entry", x = 1 } })
+            check("is missing", rl.observer, {})
+            local ok, message = pcall(rl.pool, { threads = "2" })
+            if ok or not message:find('an integer, 1 or more, got "2"', 1, true) then wrong[#wrong + 1] = tostring(message) end
+            ok, message = pcall(function() rl.port():send { id = "5" } end)
+            if ok or not message:find('an integer, got "5"', 1, true) then wrong[#wrong + 1] = tostring(message) end
+            return table.concat(wrong, "\\n")
+            """
+        #expect(try world.run(script, for: .zero) == "")
+    }
+
+    @Test("every error of misuse has the position of the script, also where pcall makes the call")
+    func positions() throws {
+        let world = try LuaWorld()
+        let script = """
+            local wrong = {}
+            for name, call in pairs {
+              fd_port = { rl.fd_port, { fd = "x" } }, on_readable = { rl.on_readable, 0 }, observe = { rl.observe, "all" },
+              timeout = { rl.timeout }, thread = { rl.thread }, wait_readable = { rl.wait_readable, "x" }, after = { rl.after, 1, 2 },
+              send = { rl.port().send, rl.port(), 5 }, channel = { rl.channel, -1 }, crossing = { rl.thread, function() return wrong end },
+              post = { rl.notifications.post, 5 }, all_of = { rl.all_of, 1 },
+            } do
+              if name == "crossing" then wrong.file = io.stdout wrong.co = coroutine.create(function() end) end
+              local ok, message = pcall(table.unpack(call))
+              wrong.file, wrong.co = nil, nil
+              if ok or not message:find "^[^:]+:%d+: %l[%w_.]*[.:][%w_]+: " then wrong[#wrong + 1] = name .. ": " .. tostring(message) end
+            end
+            return table.concat(wrong, "\\n")
+            """
+        #expect(try world.run(script, for: .zero) == "")
+    }
+
     @Test("running with arguments that make no sense") func runningWithArgumentsThatMakeNoSense() throws {
         let world = try LuaWorld()
         let script = """

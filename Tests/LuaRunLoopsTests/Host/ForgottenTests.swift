@@ -4,11 +4,14 @@ import Testing
 /// What nobody would hear of: objects that are never put to use, and observers of the end that want to go on.
 @Suite("Forgotten") struct ForgottenTests {
     private static let objects = [
-        "rl.timer { delay = 1, callback = print }": "timer", "rl.source { name = 's' }": "source",
+        "rl.timer { delay = 1, callback = print }": "timer",
+        "rl.timer { delay = 1, callback = print, name = 'poll' }": "timer \"poll\"",
+        "rl.source { name = 's' }": "source \"s\"",
         "rl.port()": "port", "rl.observer { activities = 'all', callback = print }": "observer",
         "rl.fd_port { fd = 0, callback = print }": "fd_port",
-        "rl.message_port { name = 'com.example.forgotten', callback = print }": "message_port",
-        "require 'runloop.process'.signal { name = 'HUP', callback = print }": "signal",
+        "rl.message_port { name = 'com.example.forgotten', callback = print }":
+            "message_port \"com.example.forgotten\"",
+        "require 'runloop.process'.signal { name = 'HUP', callback = print }": "signal \"HUP\"",
     ]
 
     @Test("with -W, whoever was never in a loop is told of when it is collected", arguments: objects.keys.sorted())

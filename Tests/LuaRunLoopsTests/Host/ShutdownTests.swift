@@ -74,6 +74,7 @@ struct ShutdownTests {
             rl.after(0.01, function() rl.shutdown() end)
             """)
         #expect(run.output == "still\n" && run.status == 1 && run.errors.contains("fails"), "\(run)")
+        #expect(run.errors.contains("\nin shutdown function made at "), "\(run)")
     }
 
     @Test("a second signal ends at once")
@@ -96,8 +97,24 @@ struct ShutdownTests {
             rl.after(0.05, function() kill "TERM" end)
             rl.sleep(60)
             """)
-        #expect(run.output.hasPrefix("closed\tmain") && run.signal == SIGTERM, "\(run)")
-        #expect(run.output.hasSuffix("closed\tcallback\tcancelled\nclosed\tolder\tcancelled\n"), "\(run)")
+        let closed = ["callback", "older", "main"].map { "closed\t\($0)\tcancelled\n" }.joined()
+        #expect(run.output == closed && run.signal == SIGTERM && run.errors == "", "\(run)")
+    }
+
+    @Test("and those of its threads, and nobody takes that for an error")
+    func threads() throws {
+        let run = try Self.run(
+            """
+            rl.on_error(function(err) if rl.is_cancelled(err) then print "told" end end)
+            rl.thread(function()
+              local rl = require "runloop"
+              local thread <close> = setmetatable({}, { __close = function(_, why) print("thread", why) io.stdout:flush() end })
+              rl.sleep(60)
+            end)
+            rl.after(0, function() rl.sleep(60) end)
+            rl.after(0.1, function() kill "TERM" end)
+            """)
+        #expect(run.output == "thread\tcancelled\n" && run.signal == SIGTERM && run.errors == "", "\(run)")
     }
 
     @Test("SIGTERM ends a program that is inside C code as if that were lua, a second later")
@@ -134,10 +151,10 @@ struct ShutdownTests {
             """)
         #expect(
             script.journal == [
-                "rl.on_shutdown: argument #1 must be a function, got number",
-                "rl.on_shutdown: argument #2 must be an options table, got number",
-                "rl.on_shutdown: field 'limit' must be a number of seconds, 0 or more, got -1",
-                "rl.on_shutdown: unknown field 'limits' (there is: limit)",
+                "script:1: rl.on_shutdown: argument #1 must be a function, got 1",
+                "script:1: rl.on_shutdown: argument #2 must be an options table, got 1",
+                "script:1: rl.on_shutdown: field 'limit' must be a number of seconds, 0 or more, got -1",
+                "script:1: rl.on_shutdown: unknown field 'limits' (there is: limit)",
             ])
     }
 }

@@ -200,7 +200,7 @@ struct ChannelTests {
         #expect(
             script.journal == [
                 "second cancelled", "first cancelled", "true true 1.0",
-                "false group:task: a task of this group has failed, which ends them all", "false at once",
+                "false script:7: group:task: a task of this group has failed, which ends them all", "false at once",
             ])
     }
 
@@ -232,7 +232,7 @@ struct ChannelTests {
             """)
         #expect(
             script.journal == [
-                "block cancelled", "waiter cancelled", "false group:task: this group has been cancelled",
+                "block cancelled", "waiter cancelled", "false script:7: group:task: this group has been cancelled",
             ])
     }
 
@@ -273,9 +273,9 @@ struct ChannelTests {
                 "script:3: rl.channel: argument #1 must be how many values it holds, 0 or more, got -1",
                 "script:4: rl.channel: argument #1 must be how many values it holds, 0 or more, got 1.5",
                 "script:5: channel:send: argument #1 must be a value other than nil, which says that the channel is closed",
-                "script:6: channel:send: a channel is expected as self, got a number; call it with a colon",
-                "script:7: channel:receive: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got x",
-                "script:8: group:task: argument #1 must be a function, got number",
+                "script:6: channel:send: a channel is expected as self, got 1; call it with a colon",
+                "script:7: channel:receive: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got \"x\"",
+                "script:8: group:task: argument #1 must be a function, got 1",
                 "script:9: group:wait: a group is expected as self, got nothing; call it with a colon",
                 "script:10: condition:wait: a condition is expected as self, got 1; call it with a colon",
                 "script:11: condition:wait: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got -1",

@@ -67,6 +67,32 @@ struct KeepsAliveTests {
         #expect(script.journal.last?.hasPrefix("script:6: loops have add(), ") == true, "\(script.journal)")
     }
 
+    @Test("so are those of objects that are made of tables, or known later only")
+    func missingElsewhere() throws {
+        let script = try TaskScript(
+            """
+            local function try(f) log((select(2, pcall(f)):gsub("^script:%d: ", ""))) end
+            try(function() rl.channel():stop() end)
+            try(function() rl.channel():poke() end)
+            try(function() rl.group():stop() end)
+            try(function() rl.condition():notify() end)
+            try(function() rl.pool():submit() end)
+            try(function() rl.perform(function() end):stop() end)
+            try(function() rl.notifications:subscribe() end)
+            try(function() rl.notifications:observe("x", print):stop() end)
+            log(rl.channel().poke, rl.notifications.subscribe)
+            """)
+        #expect(
+            script.journal == [
+                "channels have close(), not stop()",
+                "channels have close(), count(), is_closed(), receive(), send(), values(), not poke()",
+                "groups have cancel(), not stop()", "conditions have signal(), not notify()",
+                "pools have close(), map(), run(), not submit()", "requests have invalidate(), not stop()",
+                "rl.notifications has dequeue(), enqueue(), observe(), post(), not subscribe()",
+                "notification_observers have invalidate(), not stop()", "nil nil",
+            ], "\(script.journal)")
+    }
+
     @Test("whether there is a method can be asked, as of anything in Lua")
     func asked() throws {
         let script = try TaskScript(
@@ -112,7 +138,7 @@ struct KeepsAliveTests {
             """)
         #expect(
             script.journal == [
-                "rl.on_readable: argument #1 must have a descriptor, but its fileno() gave nil: EBADF: bad file descriptor"
+                "script:2: rl.on_readable: argument #1 must have a descriptor, but its fileno() gave nil: EBADF: bad file descriptor"
             ])
     }
 
@@ -132,7 +158,7 @@ struct KeepsAliveTests {
         #expect(
             script.journal == [
                 "2 fast 1", "a b", "3 true a 1 false failed failed 2",
-                "cancelled false rl.first_of: argument #1 must be a task or a function, got nothing",
+                "cancelled false script:8: rl.first_of: argument #1 must be a task or a function, got nothing",
             ], "\(script.journal)")
     }
 }

@@ -127,7 +127,7 @@ struct TaskTests {
         #expect(
             script.journal == [
                 "3 x y", "waiting", "false first", "1 mine",
-                "false rl.first_of: argument #1 must be a task or a function, got nothing",
+                "false script:7: rl.first_of: argument #1 must be a task or a function, got nothing",
             ])
         #expect(script.seconds == 3)
     }
@@ -283,8 +283,8 @@ struct TaskTests {
             ("rl.sleep(-1)", "rl.sleep: argument #1 must be a number of seconds, 0 or more, got -1"),
             ("rl.sleep(0/0)", "rl.sleep: argument #1 must be a number of seconds, 0 or more, got nan"),
             ("rl.timeout(-1, print)", "rl.timeout: argument #1 must be a number of seconds, 0 or more, got -1"),
-            ("rl.timeout(1)", "rl.timeout: argument #2 must be a function, got nil"),
-            ("rl.all_of(print, 3)", "rl.all_of: argument #2 must be a task or a function, got number"),
+            ("rl.timeout(1)", "rl.timeout: argument #2 must be a function, got nothing"),
+            ("rl.all_of(print, 3)", "rl.all_of: argument #2 must be a task or a function, got 3"),
             (
                 "rl.wait_readable('x')",
                 "rl.wait_readable: argument #1 must be a descriptor, a file, or an object with fd(), getfd(), "

@@ -85,6 +85,35 @@ struct ThreadLifeTests {
         #expect(handled.output == "lost\n" && handled.status == 0 && handled.errors == "", "\(handled)")
     }
 
+    @Test("rl.on_error gets what was raised in a thread, with the place, and none of several is lost")
+    func values() throws {
+        let run = try Self.run(
+            """
+            local told = {}
+            rl.on_error(function(err, info)
+              told[#told + 1] = ("%s %s %s"):format(type(err), type(err) == "table" and err.code or err, info.where)
+              assert(info.traceback:find "stack traceback:")
+            end)
+            rl.thread { function() error { code = 5 } end, name = "w" }
+            rl.thread { function() require "runloop".sleep(0.05) error("plain", 0) end, name = "x" }
+            rl.thread { function() require "runloop".sleep(0.1) error({ code = print, io.tmpfile() }) end, name = "y" }
+            rl.thread { function()
+              require "runloop".after(0, function() error { code = 7 } end)
+              require "runloop".sleep(0.02)
+            end, name = "z" }
+            rl.thread { function()
+              require "runloop".thread { function() require "runloop".sleep(0.2) error("deep", 0) end, name = "inner" }
+            end, name = "outer" }
+            rl.after(0.5, function() table.sort(told) print(table.concat(told, "\\n")) end)
+            """)
+        #expect(
+            run.output.split(separator: "\n").map(String.init) == [
+                "string (error object is a table value) thread \"y\" made at stdin:8",
+                "string deep thread \"inner\" made at stdin:14", "string plain thread \"x\" made at stdin:7",
+                "table 5 thread \"w\" made at stdin:6", "table 7 timer made at stdin:10 in thread \"z\"",
+            ] && run.errors == "" && run.status == 0, "\(run)")
+    }
+
     @Test("a thread that does not stop when it is asked to is named, and the program ends all the same")
     func hung() throws {
         let run = try Self.run(
@@ -101,7 +130,7 @@ struct ThreadLifeTests {
             local ticks = 0
             local timer = rl.every(0.01, function() ticks = ticks + 1 end)
             print(rl.blocking(function(a, b) os.execute "sleep 0.3" return a + b, "second" end, 1, 2))
-            print(ticks > 5)
+            print(ticks > 5, rl.blocking(function(...) return select("#", ...), nil, nil end, 1, nil, nil))
             timer:invalidate()
             print(pcall(rl.blocking, function() error({ code = 7 }) end))
             local pool <close> = rl.pool { threads = 2, name = "p" }
@@ -112,7 +141,7 @@ struct ThreadLifeTests {
         let lines = run.output.split(separator: "\n").map(String.init)
         #expect(lines.count == 6 && run.status == 0, "\(run)")
         guard lines.count == 6 else { return }
-        #expect(Array(lines[0...1]) == ["3\tsecond", "true"], "\(run)")
+        #expect(Array(lines[0...1]) == ["3\tsecond", "true\t3\tnil\tnil"], "\(run)")
         #expect(lines[2].hasPrefix("false\ttable"), "\(run)")
         #expect(Array(lines[3...]) == ["31 12 23", "pool \"p\" (2 of 2 threads, 2 free", "false\ttwo"], "\(run)")
     }

@@ -95,6 +95,39 @@ struct CommandLineEndTests {
         #expect(result.output == "5\tnil\ttrue\nin it\ttimer made at (command line):2\ttrue\nlater\n")
     }
 
+    @Test("finalizers behind one that calls os.exit run, too")
+    func exitInFinalizer() throws {
+        let script = """
+            for _, name in ipairs { "one", "two", "three" } do
+              setmetatable({}, { __gc = function() print(name) if name == "two" then os.exit(7, true) end end })
+            end
+            """
+        let run = try Binary.run(["-e", script])
+        #expect(run.output == "three\ntwo\none\n" && run.status == 7 && run.errors == "", "\(run)")
+    }
+
+    @Test("of a function of rl.on_error that fails, or is ended, what it was told of is not lost")
+    func failingHandler() throws {
+        let run = try Binary.run([
+            "-e", "rl.on_error(function() error 'second' end) rl.after(0, function() error 'first' end)",
+        ])
+        #expect(
+            run.status == 1 && run.errors.hasPrefix("rlhost: (command line):1: second\nstack traceback:\n"), "\(run)")
+        #expect(
+            run.errors.contains("\nin the function of rl.on_error, which was told of:\n(command line):1: first\n"),
+            "\(run)")
+        #expect(run.errors.hasSuffix("\nin timer made at (command line):1\n"), "\(run)")
+        let ended = try Binary.run([
+            "-e",
+            """
+            rl.on_error(function() rl.sleep(60) end)
+            rl.after(0, function() error 'first' end)
+            rl.after(0.1, function() io.popen("kill -TERM $PPID"):close() end)
+            """,
+        ])
+        #expect(ended.signal == 15 && ended.errors.contains("(command line):2: first"), "\(ended)")
+    }
+
     @Test("a main chunk that nothing can wake ends with 13, and the place where it waits")
     func neverEnded() throws {
         try Binary.withDirectory { directory in

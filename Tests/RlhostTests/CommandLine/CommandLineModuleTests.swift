@@ -25,6 +25,32 @@ struct CommandLineModuleTests {
         "lfs": "assert(m.attributes('/', 'mode') == 'directory')",
     ]
 
+    @Test("what a script makes of its globals is no business of the product's modules")
+    func emptied() throws {
+        let script = """
+            local rl, print, pcall = require "runloop", print, pcall
+            local globals = _G
+            for name in pairs(globals) do globals[name] = nil end
+            local function try(fn, ...)
+              local fine, message = pcall(fn, ...)
+              if not fine then print(message) end
+            end
+            try(rl.blocking, function() return 1 end) try(rl.pool) try(rl.group) try(rl.condition) try(rl.channel)
+            try(rl.at, 0, function() end) try(rl.debounce, 1, print) try(rl.on_shutdown, print)
+            try(rl.trace.span, "x", function() end) try(rl.trace.mark, "x", 1) try(rl.all_of, { function() end })
+            try(rl.settle_all, { function() end }) try(rl.thread, function() end)
+            try(rl.notifications.enqueue, rl.notifications, "x") try(rl.port().send, rl.port(), { id = 1 })
+            try(rl.thread, 5) try(function() rl.channel():x() end) try(rl.thread, { print, nam = 1 })
+            """
+        let run = try Binary.run(["-"], input: script)
+        #expect(
+            run.output.split(separator: "\n").map(String.init) == [
+                "stdin:5: rl.thread: argument #1 must be a function, got 5",
+                "stdin:13: channels have close(), count(), is_closed(), receive(), send(), values(), not x()",
+                "stdin:5: rl.thread: unknown field 'nam' (did you mean 'name'?)",
+            ] && run.status == 0, "\(run)")
+    }
+
     @Test("C modules load and work", arguments: uses.keys.sorted())
     func use(_ name: String) throws {
         let text = "local m = require '\(name)' \(Self.uses[name] ?? "") print 'ok'"

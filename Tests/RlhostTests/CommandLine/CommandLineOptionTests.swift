@@ -80,6 +80,9 @@ struct CommandLineOptionTests {
 
     @Test("-p takes an expression, not what merely becomes one between parentheses")
     func noExpression() throws {
+        let unfinished = try Binary.run(["-p", "1 +"])
+        #expect(unfinished.errors == "rlhost: (command line):1: unexpected symbol near <eof>\n", "\(unfinished)")
+        #expect(try Binary.run(["-p", "1 -- one"]).output == "1\n")
         let result = try Binary.run(["-p", "1) os.exit(7"])
         #expect(result.status == 1 && result.errors.hasPrefix("rlhost: (command line):1: "))
     }

@@ -194,13 +194,27 @@ struct PromptFeatureTests {
         try session.until("the second") { $0.text.contains("> string.reverse|") }
     }
 
+    @Test("a history that cannot be kept is told when the first entry is made, and once")
+    func noHistory() throws {
+        let session = try PromptSession(environment: ["RLHOST_HISTORY": "/proc/nope/history"])
+        try session.untilPrompt()
+        try session.enter("1 + 1", showing: "the history is not kept: mkdir: ")
+        try session.enter("2 + 2", showing: "4")
+        #expect(!session.text.contains { $0.contains("history is not kept") }, "\(session.text)")
+    }
+
     @Test("the mode is one that exists")
     func modes() throws {
         let session = try PromptSession()
         try session.untilPrompt()
         try session.enter(
-            ".mode nonsense", showing: "the loop has no mode \"nonsense\"; there are: \"default\", \"repl\"")
+            ".mode nonsense",
+            showing:
+                "the loop has no mode \"nonsense\"; there are: \"connection_reply\", \"default\", \"event_tracking\", "
+                + "\"modal\", \"repl\"")
         try session.enter("#rl.current():modes()", showing: "2")
+        try session.enter(".mode modal", showing: "the prompt runs the loop in mode \"modal\"")
+        try session.enter(".mode repl", showing: "the prompt runs the loop in mode \"repl\"")
     }
 
     @Test("numbers of entries are in messages, and a recording has no doubled carriage returns")

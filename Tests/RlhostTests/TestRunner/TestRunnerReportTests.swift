@@ -151,7 +151,7 @@ import Testing
     @Test("a time-out says where every task waits") func aTimeOutSays() throws {
         try TestRunnerFixture.expect(
             """
-            local function forever() while true do rl.sleep(1) end end
+            local function forever() while true do rl.sleep(0.001) end end
             t.it("hangs", { timeout = 0.2 }, function()
               local task = rl.task(forever)
               task:await()
@@ -179,6 +179,24 @@ import Testing
 
             0 passed, 2 failed (time)
             """)
+    }
+
+    @Test("a time-out says what is due again and again, and blames the clock only where the script reads it")
+    func whatIsDueAgain() throws {
+        let reads = "the clock was read again and again"
+        let test = """
+            t.it("spins", { timeout = 0.2 }, function()
+              local function again() rl.after(0, again) end
+              again()
+              rl.sleep(1)
+            end)
+            """
+        let spins = try TestRunnerFixture.run(["x_test.lua": test]).output
+        #expect(spins.contains("something is due again and again, and the clock stands still at 0 s:\n"), "\(spins)")
+        #expect(spins.contains("timer made at x_test.lua:2\n") && !spins.contains(reads), "\(spins)")
+        let loop = "t.it('looks', { timeout = 0.2 }, function() repeat until rl.now() >= 5 end)"
+        let looks = try TestRunnerFixture.run(["x_test.lua": loop]).output
+        #expect(looks.contains(reads) && !looks.contains("something is due"), "\(looks)")
     }
 
     @Test("a test that nothing can wake fails at once") func aTestThatNothing() throws {

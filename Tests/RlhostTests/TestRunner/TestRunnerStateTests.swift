@@ -131,6 +131,44 @@ import Testing
         #expect(run.status == 0, "\(run.output)")
     }
 
+    @Test("each test has a shutdown of its own") func shutdownOfItsOwn() throws {
+        let test = """
+            for i = 1, 3 do
+              t.it("x" .. i, function()
+                local reason
+                rl.on_shutdown(function(why) reason = why end)
+                rl.after(1, function() rl.shutdown("r" .. i) end)
+                t.falsy(pcall(rl.sleep, 50))
+                t.equal(rl.now(), 1.0)
+                t.equal(reason, "r" .. i)
+              end)
+            end
+            """
+        let run = try Fixture.run(["a_test.lua": test])
+        #expect(run.output.contains("3 passed (time)") && run.status == 0, "\(run.output)")
+    }
+
+    @Test("a jump of the clock costs as much as the first one, however many there were") func manyJumps() throws {
+        let test = """
+            local function jump() for _ = 1, 4000 do rl.sleep(0.001) end end
+            local first, last
+            local function took() local before = REAL() jump() return REAL() - before end
+            t.it("first", { timeout = 100 }, function() first = took() end)
+            for _ = 1, 4 do t.it("more", { timeout = 100 }, jump) end
+            t.it("last", { timeout = 100 }, function() last = took() assert(last < first * 4 + 0.2, last / first) end)
+            """
+        // The processor time of the process, which no test sees otherwise.
+        let clock = """
+            function REAL()
+              local fields = io.open '/proc/self/stat':read 'a':match '%) (.*)'
+              local user = fields:match('^' .. ('%S+ '):rep(11) .. '(%d+)')
+              return tonumber(user) / 100
+            end
+            """
+        let run = try Fixture.run(["a_test.lua": clock + "\n" + test])
+        #expect(run.output.contains("6 passed (time)") && run.status == 0, "\(run.output)")
+    }
+
     @Test("functions, branches, threads and files that nobody loads are covered") func functionsBranchesThreadsAnd()
         throws
     {

@@ -140,6 +140,30 @@ import Testing
         #expect(run.status == 1)
     }
 
+    @Test("an assertion that failed in a thread is one, whether somebody joins that or not") func inAThread() throws {
+        let test = """
+            t.it("joined", function()
+              assert(rl.thread(function() require "runloop.test".equal({ 1 }, { 2 }) end):join())
+            end)
+            t.it("not", function()
+              rl.thread { function() require "runloop.test".truthy(false) end, name = "w" }
+              rl.sleep(1)
+            end)
+            """
+        let run = try TestRunnerFixture.run(["x_test.lua": test], ["--format", "tap"])
+        #expect(run.output.components(separatedBy: "kind: assertion").count == 3, "\(run.output)")
+        #expect(
+            run.output.contains("at: \"x_test.lua:2\"") && run.output.contains("at: \"x_test.lua:5\""), "\(run.output)")
+        #expect(!run.output.contains("x_test.lua:2: x_test.lua:2"), "\(run.output)")
+        #expect(run.output.contains("in thread \"w\" made at x_test.lua:5"), "\(run.output)")
+    }
+
+    @Test("places are paths to click on, however long, of what is left behind, too") func longPaths() throws {
+        let path = "a/very/long/path/that/is/longer/than/sixty/characters/integration/tests/x_test.lua"
+        let run = try TestRunnerFixture.run([path: "t.it('leaves', function() rl.every(5, print) end)"])
+        #expect(run.output.contains("timer (every 5 s, made at \(path):1)"), "\(run.output)")
+    }
+
     @Test("JUnit") func junit() throws {
         let run = try TestRunnerFixture.run(Self.mixed, ["--format", "junit"])
         #expect(

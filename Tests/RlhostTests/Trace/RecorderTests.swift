@@ -235,6 +235,17 @@ import Testing
         }
     }
 
+    @Test("also those of a program that has hardly begun") func ofAProgramThatHasHardlyBegun() throws {
+        try Binary.withDirectory { directory in
+            let run = try Binary.run(
+                ["--trace-on-error=moments", "-e", "rl.after(0, function() error 'no' end)"], directory: directory)
+            let files = try FileManager.default.contentsOfDirectory(atPath: directory + "/moments")
+            #expect(
+                files.count == 1 && run.status == 1 && run.errors.contains("rlhost: the last moments are in "), "\(run)"
+            )
+        }
+    }
+
     @Test("wrong options say what is meant") func wrongOptionsSayWhat() throws {
         for (option, message) in [
             ("--trace=x.txt", "a recording's file ends in .html, .pftrace or .json, not as 'x.txt'"),
@@ -272,7 +283,7 @@ import Testing
                   end
                 end
                 assert(select(2, pcall(rl.trace.mark)):find "rl.trace.mark: argument #1 must be a name, got no value" or true)
-                assert(select(2, pcall(rl.trace.span, "x")):find "rl.trace.span: argument #2 must be a function, got nil")
+                assert(select(2, pcall(rl.trace.span, "x")):find "rl.trace.span: argument #2 must be a function, got nothing")
                 assert(select(2, pcall(rl.trace.start, "x.html", { limit = 5 })):find "field 'limit' must be a number of bytes")
                 """
             try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)

@@ -158,7 +158,7 @@ end
 function Open:read(max)
   receiver(self, Open, "answer:read")
   if max ~= nil and (math.type(max) ~= "integer" or max < 1) then
-    misuse.raise("answer:read: argument #1 must be a number of bytes, 1 or more, got " .. tostring(max))
+    misuse.raise("answer:read: argument #1 must be a number of bytes, 1 or more, got %s", misuse.describe(max))
   end
   return next_bytes(self, max)
 end

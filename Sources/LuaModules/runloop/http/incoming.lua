@@ -149,7 +149,7 @@ function Request:read(max)
   receiver(self, Request, "request:read")
   if max == nil then max = 65536
   elseif math.type(max) ~= "integer" or max < 1 then
-    raise("request:read: argument #1 must be a number of bytes, 1 or more, got " .. tostring(max))
+    raise("request:read: argument #1 must be a number of bytes, 1 or more, got %s", misuse.describe(max))
   end
   return next_bytes(self, max)
 end

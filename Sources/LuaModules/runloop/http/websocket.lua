@@ -76,7 +76,7 @@ function Socket:send(text, kind)
   end
   if kind == nil then kind = "text" end
   if kind ~= "text" and kind ~= "binary" then
-    raise("socket:send: argument #2 must be \"text\" or \"binary\", got " .. tostring(kind))
+    raise("socket:send: argument #2 must be \"text\" or \"binary\", got %s", misuse.describe(kind))
   end
   if kind == "text" and check_utf8(0, text) ~= 0 then
     raise("socket:send: argument #1 is not UTF-8; send it as \"binary\"")
@@ -284,7 +284,7 @@ end
 function Socket:close(code, reason)
   receiver(self, Socket, "socket:close")
   if code ~= nil and (math.type(code) ~= "integer" or not is_close_code(code)) then
-    raise("socket:close: argument #1 must be a close code (1000, or 3000 to 4999), got " .. tostring(code))
+    raise("socket:close: argument #1 must be a close code (1000, or 3000 to 4999), got %s", misuse.describe(code))
   end
   if reason ~= nil and (type(reason) ~= "string" or #reason > 123 or check_utf8(0, reason) ~= 0) then
     raise("socket:close: argument #2 must be at most 123 bytes of text")

@@ -202,12 +202,30 @@ local function text_of(value)
   return fine and text .. ": " .. values.show(value) or text
 end
 
+-- An assertion that has failed in another thread is a text by the time it arrives; one that `assert` has raised again has one more
+-- position. Answers the text as it was, or nil.
+local function from_thread(text)
+  if system.is_assertion(text) then return text end
+  text = text:match "^[^\n:]+:%d+: (.*)$"
+  return text and system.is_assertion(text) and text or nil
+end
+
 -- The failure of a value that was raised. `frames`: the way there.
 local function failure_of(value, frames)
   local meta = getmetatable(value)
   if core and meta == core.Skip then return { skip = value.reason } end
   if core and meta == core.Failure then
     return { kind = "assertion", message = value.message, where = value.where, details = value.details,
+      frames = #frames > 1 and frames or nil }
+  end
+  local assertion = type(value) == "string" and from_thread(value)
+  if assertion then
+    local lines = {}
+    for line in (assertion .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
+    local head = table.remove(lines, 1)
+    local where, rest = head:match "^([^:]+:%d+): (.*)$"
+    for i = 1, #lines do lines[i] = lines[i]:gsub("^  ", "") end
+    return { kind = "assertion", message = rest or head, where = where, details = #lines > 0 and lines or nil,
       frames = #frames > 1 and frames or nil }
   end
   local text = whole(text_of(value))

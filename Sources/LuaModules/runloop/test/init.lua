@@ -46,8 +46,11 @@ local is_thread = require "runloop".this_thread() ~= nil
 function core.fail(message, details, note)
   if note ~= nil then message = tostring(note) .. ": " .. message end
   local failure = setmetatable({ message = message, details = details, where = here() }, Failure)
-  -- Only what a metatable does not matter for arrives in another thread.
-  error(is_thread and tostring(failure) or failure, 0)
+  if not is_thread then error(failure, 0) end
+  -- Only what a metatable does not matter for arrives in another thread; there it is known by its text.
+  local text = tostring(failure)
+  system.note_assertion(text)
+  error(text, 0)
 end
 
 function core.misuse(text)

@@ -1,6 +1,6 @@
 -- A phase of a test, or of a group: a function that is run as a task, and what becomes of it.
 
-local system = ...
+local system, internals = ...
 
 local pairs, xpcall, type, tostring, getmetatable = pairs, xpcall, type, tostring, getmetatable
 local format, concat = string.format, table.concat
@@ -80,7 +80,7 @@ local function too_late(current, name, seconds, failure)
     end
     if #again > 0 then
       details[#details + 1] = format("something is due again and again, and the clock stands still at %g s:", rl.now())
-      for i = 1, #again do details[#details + 1] = "  " .. again[i] end
+      for i = 1, #again do details[#details + 1] = "  " .. explain.whole(again[i]) end
     end
   end
   return late
@@ -154,6 +154,7 @@ function phase.clean_up(current, pids)
   system.cancel_waiting()
   handler = nil
   leaks.forget_observers()
+  if internals.forget_shutdown then internals.forget_shutdown() end
   system.reset(options.seed, options.real_time and false or nil)
   return is_clean
 end

@@ -63,8 +63,8 @@ function Readable:begin_file() self.shown = {} end
 
 -- Files without a test that was wanted are not mentioned.
 function Readable:mention(file)
-  if file.is_mentioned then return end
-  file.is_mentioned = true
+  if self.mentioned == file then return end
+  self.mentioned = file
   self:write(self:paint("bold", file.path) .. "\n")
 end
 

@@ -256,8 +256,9 @@ int linux_program_ended(int pid, int *number) {
 
 int linux_watch_program(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
+// Above what a program gets: see `out_of_the_way`.
 static int lift(int fd) {
-  if (fd < 0 || fd >= 10) return fd;
+  if (fd < 0 || fd > 3) return fd;
   int higher = fcntl(fd, F_DUPFD_CLOEXEC, 10);
   close(fd);
   return higher;

@@ -74,6 +74,13 @@ public struct Box: Hashable {
         return unsafe Unmanaged<T>.fromOpaque(object).takeUnretainedValue()
     }
 
+    /// The same, not counted meanwhile.
+    @inlinable @inline(__always)
+    public func with<T: AnyObject>(_: T.Type, _ body: (T) -> Void) {
+        guard let object = head.pointee.object else { preconditionFailure("trampolines let no empty object pass") }
+        unsafe Unmanaged<T>.fromOpaque(object)._withUnsafeGuaranteedRef(body)
+    }
+
     /// Gives up what it holds, for a kind's `collect`. The head is cleared first: a finalizer may be called twice.
     public func drop() {
         guard let object = head.pointee.object else { return }

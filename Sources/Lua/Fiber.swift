@@ -114,11 +114,9 @@ public struct Fiber: Hashable {
         get { memory.pointee.now.isToBeCancelled }
         nonmutating set { memory.pointee.now.isToBeCancelled = newValue }
     }
-    /// For the host's use; stays when the fiber is used again.
-    public var sleeper: AnyObject? {
-        get { memory.pointee.sleeper }
-        nonmutating set { memory.pointee.sleeper = newValue }
-    }
+    /// For the host's use; stays when the fiber is used again, as long as the interpreter lives. Not counted.
+    public var sleeper: Unmanaged<AnyObject>? { memory.pointee.sleeper.map { .passUnretained($0) } }
+    public func setSleeper(_ object: AnyObject) { memory.pointee.sleeper = object }
     /// For the host's use; cleared when the fiber goes back to the pool.
     public var owner: FiberOwner? {
         // Most callbacks have none: then nothing is counted.
@@ -127,6 +125,11 @@ public struct Fiber: Hashable {
             memory.pointee.owner = newValue
             memory.pointee.now.isUsed = true
         }
+    }
+
+    /// The same, not counted: it stays while the fiber runs.
+    var ownerWhileRunning: Unmanaged<FiberOwner>? {
+        memory.pointee.now.isUsed ? memory.pointee.owner.map { .passUnretained($0) } : nil
     }
 
     /// The handle as a number, for an engine object's context. Never 0.
@@ -225,19 +228,19 @@ extension Interpreter {
         host.pointee.resumption = nil
         depth += 1
         fiber.depth = depth
-        let owner = fiber.owner
+        let owner = fiber.ownerWhileRunning
         let hasWaited = fiber.state == .waiting
         if hasWaited { fiber.cancelWait = nil }
         let isTold = tells && (hasWaited || owner != nil) && goesOn(fiber)
         fiber.state = .running
         var results: Int32 = 0
-        owner?.runs(true)
+        owner?._withUnsafeGuaranteedRef { if $0.watchesRunning { $0.runs(true) } }
         let status = lua_resume(fiber.thread, stack?.thread ?? outerThread ?? main, arguments, &results)
         running = outer
         depth -= 1
         host.pointee.running = outerThread
         host.pointee.resumption = outerResumption
-        owner?.runs(false)
+        owner?._withUnsafeGuaranteedRef { if $0.watchesRunning { $0.runs(false) } }
         if status == LUA_OK {
             fiber.state = .ended
             results -= fiber.below  // Lua counts all that is on the stack

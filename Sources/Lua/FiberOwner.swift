@@ -2,6 +2,8 @@
 /// answers a message or a connection.
 open class FiberOwner {
     public init() {}
+    /// On: `runs` is called. For those who need it: a task goes on often.
+    public final var watchesRunning = false
     /// It begins or goes on, or it has waited or ended.
     open func runs(_ isRunning: Bool) {}
     /// Ended, with `results` values on its stack, or, if that is -1, an error value. The fiber is used again as soon as this

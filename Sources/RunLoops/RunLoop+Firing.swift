@@ -7,8 +7,9 @@ extension RunLoop {
         let now = poller.now()
         let start = batch.count
         if mode.timers.count == 1 {
-            let queue = mode.timers[0]
-            while queue.heap.firstDate <= now, let node = queue.heap.popFirst() { batch.append(node) }
+            mode.timers.base[0]._withUnsafeGuaranteedRef { queue in
+                while queue.heap.firstDate <= now, let node = queue.heap.popFirst() { batch.append(node) }
+            }
         } else {
             while let queue = queueOfNextTimer(mode), queue.heap.firstDate <= now, let node = queue.heap.popFirst() {
                 batch.append(node)
@@ -17,7 +18,7 @@ extension RunLoop {
         let end = batch.count
         // For a nested run, those left are due before whatever becomes ready from now on.
         if end - start > 1 { queueTimersBehindPorts(mode) }
-        var moment = isRecording ? 0 : linux_monotonic_coarse()
+        var moment = isRecording ? 0 : quietSince != 0 ? quietSince : linux_monotonic_coarse()
         for index in start..<end {
             batch.prefetch(index + 2)
             // Empty when a callback before has removed or invalidated the timer.
@@ -37,13 +38,14 @@ extension RunLoop {
             // The recorder has a better clock, and has looked at it.
             if !isRecording { moment = counters.pointee.note(callbackSince: moment) }
         }
+        quietSince = moment
         batch.truncate(to: start)
         if mode.ready.holdsTimers, !timersAreDue(mode) { mode.ready.removeTimers() }
     }
 
     private func queueOfNextTimer(_ mode: ModeState) -> TimerQueue? {
         var best: TimerQueue?
-        for queue in mode.timers where queue.heap.count > 0 {
+        for queue in mode.timers.elements.map({ $0.takeUnretainedValue() }) where queue.heap.count > 0 {
             guard let other = best else {
                 best = queue
                 continue
@@ -86,7 +88,8 @@ extension RunLoop {
         node.pointee.outerFiring = outer
         innermostFiring = node
         if recorder.pointee.isOn {
-            recorder.pointee.begin(label(of: node), due: node.pointee.fireDate)
+            let label = node.pointee.label
+            recorder.pointee.begin(label != 0 ? label : makeLabel(node), due: node.pointee.fireDate)
             node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
             recorder.pointee.end(missed: missed)
         } else {

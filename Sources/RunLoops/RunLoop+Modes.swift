@@ -19,7 +19,7 @@ extension RunLoop {
         for item in items where isCommon(item) { enter(item, mode) }
         for queue in queues where !queue.serves(mode) {
             queue.modes.append(mode)
-            mode.timers.append(queue)
+            mode.timers.append(.passUnretained(queue))
             noteDueTimers(queue)
         }
         commonQueue = timerQueues.first { queue in
@@ -34,7 +34,7 @@ extension RunLoop {
         guard mode != .common, let mode = existingState(of: mode) else { return nil }
         spillBatch()
         var date = Int64.max
-        for queue in mode.timers { date = min(date, queue.heap.firstDate) }
+        for queue in mode.timers.elements { date = min(date, queue._withUnsafeGuaranteedRef { $0.heap.firstDate }) }
         for node in firingTimers where node.pointee.queue?.takeUnretainedValue().serves(mode) ?? false {
             date = min(date, node.pointee.fireDate)
         }
@@ -80,7 +80,8 @@ extension RunLoop {
     func isEmpty(_ mode: ModeState) -> Bool {
         if mode.holdsItems { return false }
         if handle.mayHaveMail { takeMail() }
-        return requestCount == 0
-            || !requestQueues.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > 0 && $0.serves(mode) } }
+        if requestCount == 0 { return true }
+        if mode.isCommon, let commonRequests, commonRequests._withUnsafeGuaranteedRef({ $0.count > 0 }) { return false }
+        return !requestQueues.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > 0 && $0.serves(mode) } }
     }
 }

@@ -5,7 +5,7 @@ internal import Synchronization
 // The loop's recorder: when it is on, and how what it records is named.
 
 extension RunLoop {
-    package var isRecording: Bool { recorder.pointee.isOn }
+    @inlinable package var isRecording: Bool { @inline(__always) get { recorder.pointee.isOn } }
 
     /// Begins to record, if it is not done already. Returns false when there is no memory.
     ///
@@ -111,9 +111,9 @@ extension RunLoop {
     }
 
     /// 0 for a timer whose owner says what it is when it fires.
-    func label(of node: NodePointer) -> UInt32 {
-        if node.pointee.label == 0, let timer = Timer.of(node) {
-            node.pointee.label = Recorder.label(.init("timer", name: timer.name))
+    func makeLabel(_ node: NodePointer) -> UInt32 {
+        node.pointee.owner._withUnsafeGuaranteedRef { owner in
+            if let title = owner.title(of: node) { node.pointee.label = Recorder.label(title) }
         }
         return node.pointee.label
     }
@@ -123,13 +123,24 @@ extension RunLoop {
     /// Something is sent by the calling thread, whose loop may be recorded. The number is for what it brings about; 0: none.
     @inline(__always)
     static func noteSend() -> UInt32 {
-        Recorder.someAreOn.load(ordering: .relaxed) == 0 ? 0 : sendOfThisThread()
+        Recorder.someAreOn.load(ordering: .relaxed) == 0 ? 0 : sendOfThisThread(to: nil)
+    }
+
+    /// The same to the loop of a mode, and no other.
+    @inline(__always)
+    static func noteSend(to mode: Unmanaged<ModeState>?) -> UInt32 {
+        Recorder.someAreOn.load(ordering: .relaxed) == 0 ? 0 : sendOfThisThread(to: mode)
     }
 
     @inline(never)
-    private static func sendOfThisThread() -> UInt32 {
-        guard let recorder = existing?.recorder, recorder.pointee.isOn else { return 0 }
-        return recorder.pointee.sends()
+    private static func sendOfThisThread(to mode: Unmanaged<ModeState>?) -> UInt32 {
+        guard let pointer = linux_thread_value() else { return 0 }
+        // Not retained: it lives as long as the thread.
+        return Unmanaged<RunLoop>.fromOpaque(pointer)._withUnsafeGuaranteedRef { loop in
+            guard loop.isRecording else { return 0 }
+            let isOwn = mode?._withUnsafeGuaranteedRef { $0.loop === loop } ?? false
+            return loop.recorder.pointee.sends(isOwn: isOwn)
+        }
     }
 
     /// The calling thread wakes another loop. Answers a label that says who it is, and in the lower half the flow of a send.
@@ -151,7 +162,7 @@ extension RunLoop {
     /// What the callback that runs was brought about by.
     @inline(__always)
     package func noteCause(_ flow: UInt32) {
-        if flow != 0, recorder.pointee.isOn { recorder.pointee.call.flow = flow }
+        if flow != 0, recorder.pointee.isOn { recorder.pointee.call.record.flow = flow }
     }
 }
 

@@ -34,6 +34,7 @@ extension RunLoop {
         return perform(owner, context, requestQueue(modes, order), retains: retains)
     }
 
+    @inline(__always)
     private func perform(
         _ owner: RequestOwner, _ context: Int, _ queue: Unmanaged<RequestQueue>, retains: Bool
     ) -> RequestToken {
@@ -49,6 +50,7 @@ extension RunLoop {
         return RequestToken(number: lastRequest)
     }
 
+    @inline(__always)
     private func enqueue(
         _ owner: RequestOwner, _ context: Int, _ queue: Unmanaged<RequestQueue>, retains: Bool
     ) {
@@ -130,27 +132,50 @@ extension RunLoop {
     /// Runs the queued requests that are for this mode. Those that they queue wait for the next time, but nested runs find
     /// them. Returns whether there were any.
     @discardableResult
+    @inline(__always)
     func performRequests(_ mode: ModeState) -> Bool {
         if handle.mayHaveMail { takeMail() }
-        guard requestCount > 0 else { return false }
+        return requestCount > 0 && performQueued(mode)
+    }
+
+    private func performQueued(_ mode: ModeState) -> Bool {
         let limit = lastRequest
         var ran = false
         // One walk along the queue: what was passed over, because the mode was not yet a common one, waits for the next.
         var last = (order: Int.min, number: UInt64(0))
+        // Nearly always there is one queue; those that are made meanwhile hold nothing that is this walk's.
+        while requestQueues.count == 1 {
+            let next = requestQueues.base[0]._withUnsafeGuaranteedRef { queue in
+                last.order = queue.order
+                return queue.serves(mode) ? queue.takeFirst(upTo: limit) : nil
+            }
+            guard let (request, number) = next else { return endPerforming(ran) }
+            last.number = number
+            ran = true
+            perform(request, number)
+        }
         while let (queue, order, number) = nextRequest(mode, limit, after: last),
             let request = queue._withUnsafeGuaranteedRef({ $0.take(number) })
         {
             last = (order, number)
-            requestCount -= 1
-            counters.pointee.requests += 1
             ran = true
-            recording(recorder.pointee.requestLabel, flow: recorder.pointee.flow(ofRequest: number)) {
-                request.perform()
-            }
-            dispatches += 1
+            perform(request, number)
         }
+        return endPerforming(ran)
+    }
+
+    private func endPerforming(_ ran: Bool) -> Bool {
+        if ran { quietSince = 0 }
         if requestQueues.count > requestQueueLimit { dropEmptyRequestQueues() }
         return ran
+    }
+
+    @inline(__always)
+    private func perform(_ request: RequestQueue.Request, _ number: UInt64) {
+        requestCount -= 1
+        counters.pointee.requests += 1
+        recording(recorder.pointee.requestLabel, flow: recorder.pointee.flow(ofRequest: number)) { request.perform() }
+        dispatches += 1
     }
 
     private func nextRequest(

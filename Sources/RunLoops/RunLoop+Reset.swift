@@ -27,7 +27,7 @@ extension RunLoop {
         dropRequests()
         // Modes and queues hold each other, and modes themselves.
         for mode in modes {
-            mode.timers = []
+            mode.timers.count = 0
             mode.alone = []
         }
         timerQueues = []

@@ -10,15 +10,25 @@ extension RunLoop {
         wantsTurnEnd = false
         turnLength = 0
         turnEndHandler?()
+        noteForeignCode()
+    }
+
+    /// Something else than a callback has run, and may have taken time.
+    @inline(__always)
+    private func noteForeignCode() {
+        quietSince = 0
+        recorder.pointee.moment = 0
     }
 
     func heed() {
         attentionHandler?(self)
+        noteForeignCode()
         dispatches += 1
     }
 
     func begin(_ run: Run) {
         dispatches += 1  // whatever has run since the last
+        quietSince = 0
         if runs.isEmpty { handle.clearWakeUp() }
         spillBatch()
         runs.append(run)
@@ -53,7 +63,10 @@ extension RunLoop {
     }
 
     func tell(_ activity: Activity, _ mode: ModeState) {
-        defer { dispatches += 1 }
+        defer {
+            dispatches += 1
+            quietSince = 0
+        }
         if isRecording { recorder.pointee.reach(step: activity.step) }
         // A snapshot: an observer may add and remove others, and itself.
         for observer in mode.observers where observer.activities.contains(activity) && !observer.isFiring {
@@ -70,21 +83,32 @@ extension RunLoop {
         guard mode.hasSignals.load(ordering: .relaxed), mode.hasSignals.exchange(false, ordering: .acquiring) else {
             return false
         }
-        var first: (source: Source, number: UInt64)?
-        var others: [(source: Source, number: UInt64)] = []  // rarely any: then nothing is allocated
-        for source in mode.sources {
-            guard let number = source.signalNumber else { continue }
-            if first == nil { first = (source, number) } else { others.append((source, number)) }
+        var first: Unmanaged<Source>?
+        var areMore = false
+        for source in mode.sources.elements where source._withUnsafeGuaranteedRef({ $0.isSignalled }) {
+            if first == nil { first = source } else { areMore = true }
         }
         guard let first else { return false }
+        if areMore { return performSeveral(run) }
+        // Its callback may take it out of everything that holds it.
+        _ = first.retain()
+        defer { first.release() }
+        return first._withUnsafeGuaranteedRef { perform($0, in: mode, since: mode.departures) }
+    }
+
+    @inline(never)
+    private func performSeveral(_ run: Run) -> Bool {
+        let mode = run.mode
         let departures = mode.departures
-        if others.isEmpty { return perform(first.source, in: mode, since: departures) }
+        var signalled = mode.sources.elements.compactMap { source in
+            let source = source.takeUnretainedValue()
+            return source.signalNumber.map { (source: source, number: $0) }
+        }
         // For those that this pass does not get to, because it returns after one or a nested run comes first.
         mode.hasSignals.store(true, ordering: .releasing)
-        others.append(first)
-        others.sort { ($0.source.order, $0.number) < ($1.source.order, $1.number) }
+        signalled.sort { ($0.source.order, $0.number) < ($1.source.order, $1.number) }
         var handled = false
-        for (source, _) in others {
+        for (source, _) in signalled {
             if handled, run.returnsAfterSource { break }
             if perform(source, in: mode, since: departures) { handled = true }
         }
@@ -103,9 +127,9 @@ extension RunLoop {
 
     /// A callback that is no timer's, recorded if anything is.
     @inline(__always)
-    func recording(_ label: @autoclosure () -> UInt32, flow: UInt32 = 0, _ body: () -> Void) {
+    func recording(_ label: @autoclosure () -> UInt32, flow: @autoclosure () -> UInt32 = 0, _ body: () -> Void) {
         guard recorder.pointee.isOn else { return body() }
-        recorder.pointee.begin(label(), flow: flow)
+        recorder.pointee.begin(label(), flow: flow())
         body()
         recorder.pointee.end()
     }
@@ -118,9 +142,9 @@ extension RunLoop {
             body()
             recorder.pointee.end()
         } else {
-            let start = linux_monotonic_coarse()
+            let start = quietSince != 0 ? quietSince : linux_monotonic_coarse()
             body()
-            counters.pointee.note(callbackSince: start)
+            quietSince = counters.pointee.note(callbackSince: start)
         }
         dispatches += 1
     }

@@ -53,7 +53,7 @@ extension RunLoop {
         guard let mode = existingState(of: mode) else { return [] }
         spillBatch()
         var nodes = firingTimers.filter { $0.pointee.queue?.takeUnretainedValue().serves(mode) ?? false }
-        for queue in mode.timers {
+        for queue in mode.timers.elements.map({ $0.takeUnretainedValue() }) {
             for index in 0..<queue.heap.count { nodes.append(queue.heap[index]) }
         }
         return nodes
@@ -86,8 +86,8 @@ extension RunLoop {
     }
 
     private func queue(_ modes: [ModeState], isCommon: Bool) -> TimerQueue {
-        for queue in modes.first?.timers ?? timerQueues
-        where queue.isCommon == isCommon && queue.modes.count == modes.count {
+        let queues = modes.first.map { $0.timers.elements.map { $0.takeUnretainedValue() } } ?? timerQueues
+        for queue in queues where queue.isCommon == isCommon && queue.modes.count == modes.count {
             if modes.allSatisfy(queue.serves) { return queue }
         }
         if timerQueues.count >= timerQueueLimit { dropEmptyTimerQueues() }
@@ -96,7 +96,7 @@ extension RunLoop {
         if isCommon, modes.count == commonModes.count, modes.allSatisfy(\.isCommon) {
             commonQueue = Unmanaged.passUnretained(queue)
         }
-        for mode in modes { mode.timers.append(queue) }
+        for mode in modes { mode.timers.append(.passUnretained(queue)) }
         return queue
     }
 
@@ -105,7 +105,8 @@ extension RunLoop {
         let common = commonQueue?.takeUnretainedValue()
         timerQueues.removeAll { queue in
             guard queue.count == 0, queue !== common else { return false }
-            for mode in queue.modes { mode.timers.removeAll { $0 === queue } }
+            let opaque = Unmanaged.passUnretained(queue).toOpaque()
+            for mode in queue.modes { mode.timers.removeAll { $0.toOpaque() == opaque } }
             return true
         }
         timerQueueLimit = max(64, timerQueues.count * 2)

@@ -41,11 +41,12 @@ extension RunLoop {
         let mayWait = waits && !run.wakeIsPending && !isStopped(run)
         while true {
             var timeout: Int64 = 0
+            var deadline = Int64.max
             if mayWait {
-                let deadline = min(run.deadline, mode.timersAreTaken ? .max : wakingDate(mode))
+                deadline = min(run.deadline, mode.timersAreTaken ? .max : wakingDate(mode))
                 timeout = deadline == .max ? -1 : max(0, deadline.addingSaturating(-poller.now()))
             }
-            let woken = wait(mode, timeout: timeout)
+            let woken = wait(mode, timeout: timeout, until: deadline)
             if handle.mayHaveMail { takeMail() }  // messages for ports are events, too
             queueDueTimers(mode)
             if let event = takeReady(mode) { return event }
@@ -58,21 +59,25 @@ extension RunLoop {
     /// due by then. So timers that are due close together share a wake-up, and one that is alone is on time.
     func wakingDate(_ mode: ModeState) -> Int64 {
         var first = Int64.max
-        for queue in mode.timers { first = min(first, queue.heap.firstDate) }
+        for queue in mode.timers.elements { first = min(first, queue._withUnsafeGuaranteedRef { $0.heap.firstDate }) }
         guard first != .max, !poller.ignoresTolerance else { return first }
         var limit = Int64.max
-        for queue in mode.timers { limit = min(limit, queue.heap.latestStart()) }
+        for queue in mode.timers.elements {
+            limit = min(limit, queue._withUnsafeGuaranteedRef { $0.heap.latestStart() })
+        }
         guard limit > first else { return first }
         var date = first
-        for queue in mode.timers { date = max(date, queue.heap.latestDate(upTo: limit)) }
+        for queue in mode.timers.elements {
+            date = max(date, queue._withUnsafeGuaranteedRef { $0.heap.latestDate(upTo: limit) })
+        }
         return date
     }
 
-    /// Queues what is ready, waiting for it as long as `timeout` says. Returns whether another thread woke the loop, which is
-    /// forgotten with that.
-    func wait(_ mode: ModeState, timeout: Int64) -> Bool {
-        // Not retained: a mode keeps the set that it has.
-        Unmanaged.passUnretained(mode.descriptors ?? wakeOnly)._withUnsafeGuaranteedRef { descriptors in
+    /// Queues what is ready, waiting for it as long as `timeout` says, which is until `date`. Returns whether another thread woke
+    /// the loop, which is forgotten with that.
+    func wait(_ mode: ModeState, timeout: Int64, until date: Int64) -> Bool {
+        // Not retained: a mode that runs keeps the set that it has.
+        mode.sleepsWith._withUnsafeGuaranteedRef { descriptors in
             guard timeout != 0, !descriptors.hasAlwaysReady, handle.beginSleep() else {
                 look(mode)
                 return handle.clearWakeUp()
@@ -80,7 +85,7 @@ extension RunLoop {
             let start = poller.coarseNow()
             if isRecording {
                 recorder.pointee.beSeen(start)
-                recorder.pointee.sleep(until: timeout < 0 ? 0 : poller.now().addingSaturating(timeout))
+                recorder.pointee.sleep(until: timeout < 0 ? 0 : date)
             } else if start >= recorder.pointee.beginsAt {
                 considerRecording(start)
             }
@@ -92,7 +97,9 @@ extension RunLoop {
                 recorder.pointee.wake(reasonToWake(mode, woken, count, start, timeout), woken ? handle.takeWaker() : 0)
             }
             counters.pointee.sleeps += 1
-            counters.pointee.asleep += poller.coarseNow() - start
+            let end = poller.coarseNow()
+            counters.pointee.asleep += end - start
+            quietSince = poller.isReal ? end : 0
             queueReady(mode, descriptors, count)
             return woken
         }
@@ -110,8 +117,8 @@ extension RunLoop {
 
     /// Queues what is ready now. It leaves wake-ups alone: they are for the wait, which may be still to come.
     func look(_ mode: ModeState) {
-        // Not retained: a mode keeps the set that it has.
-        mode.descriptors.map { Unmanaged.passUnretained($0) }?._withUnsafeGuaranteedRef { descriptors in
+        guard mode.portCount > 0 else { return }
+        mode.sleepsWith._withUnsafeGuaranteedRef { descriptors in
             guard descriptors.watching > 0 else { return }
             recorder.pointee.moment = 0
             let count = poller.wait(
@@ -148,7 +155,7 @@ extension RunLoop {
 
     func timersAreDue(_ mode: ModeState) -> Bool {
         var date = Int64.max
-        for queue in mode.timers { date = min(date, queue.heap.firstDate) }
+        for queue in mode.timers.elements { date = min(date, queue._withUnsafeGuaranteedRef { $0.heap.firstDate }) }
         return date != .max && date <= poller.now()
     }
 

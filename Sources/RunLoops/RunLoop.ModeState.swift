@@ -18,11 +18,11 @@ extension RunLoop {
         /// All activities any of them wants: most passes find here that nobody listens.
         private(set) var observed: Activity = []
 
-        /// As added: they are performed in order of signals, which is only known when they are.
-        private(set) var sources: [Source] = []
-        /// Where each of many is: tasks that wait for other threads are sources, and there may be ten thousand. Then they are in no
-        /// order.
-        private var places: [ObjectIdentifier: Int] = [:]
+        /// As added, while they are few: they are performed in order of signals, which is only known when they are. Retained; in raw
+        /// memory, as passes look here.
+        let sources = RawBuffer<Unmanaged<Source>>(capacity: 1)
+        /// Where each of many is: tasks that wait for other threads are sources, and there may be ten thousand.
+        private var places: [UnsafeMutableRawPointer: Int] = [:]
         private static let few = 64
         /// How many have left: while it is the same, who was in it still is.
         private(set) var departures = 0
@@ -36,23 +36,33 @@ extension RunLoop {
         /// What is ready, first come first served.
         let ready = ReadyQueue()
         /// The descriptors of its ports; made with the first.
-        private(set) var descriptors: DescriptorSet?
+        private(set) var descriptors: DescriptorSet? { didSet { noteDescriptors() } }
+        /// The same, or the loop's `wakeOnly`: what a run in it sleeps with. A reference would be counted in each pass.
+        private(set) var sleepsWith: Unmanaged<DescriptorSet>
 
         /// The timers' turn has come, and an observer still has to hear of the end of the wait: runs inside it leave them alone.
         var timersAreTaken = false
-        /// The timer queues that serve this mode.
-        var timers: [TimerQueue] = []
+        /// The timer queues that serve this mode. The loop has them; in raw memory, as passes look here.
+        let timers = RawBuffer<Unmanaged<TimerQueue>>(capacity: 1)
 
         init(name: Mode, loop: RunLoop) {
             self.name = name
             self.loop = loop
+            sleepsWith = .passUnretained(loop.wakeOnly)
         }
+
+        deinit {
+            for source in sources.elements { source.release() }
+            sources.free()
+            timers.free()
+        }
+
+        private func noteDescriptors() { sleepsWith = .passUnretained(descriptors ?? loop.wakeOnly) }
 
         /// Whether anything in it could happen, pending perform requests aside. Observers do not count.
         var holdsItems: Bool {
             if portCount + sources.count > idleItems { return true }
-            for queue in timers where queue.count > queue.idle { return true }
-            return false
+            return timers.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > $0.idle } }
         }
 
         /// For a port to be watched; nil when there are too many descriptors.
@@ -74,7 +84,7 @@ extension RunLoop {
                 observers.insert(observer, at: place)
                 observed.formUnion(observer.activities)
             case let source as Source:
-                sources.append(source)
+                sources.append(.passRetained(source))
                 remember(source)
                 if !source.keepsAlive { idleItems += 1 }
             case let port as PortBase:
@@ -94,6 +104,7 @@ extension RunLoop {
                 forget(source)
                 departures += 1
                 if !source.keepsAlive { idleItems -= 1 }
+                Unmanaged.passUnretained(source).release()
             case let port as PortBase:
                 portCount -= 1
                 if !port.keepsAlive { idleItems -= 1 }
@@ -106,19 +117,21 @@ extension RunLoop {
         private func remember(_ source: Source) {
             guard sources.count > Self.few || !places.isEmpty else { return }
             if places.isEmpty {
-                for (place, source) in sources.enumerated() { places[ObjectIdentifier(source)] = place }
+                for place in 0..<sources.count { places[sources.base[place].toOpaque()] = place }
             } else {
-                places[ObjectIdentifier(source)] = sources.count - 1
+                places[Unmanaged.passUnretained(source).toOpaque()] = sources.count - 1
             }
         }
 
         private func forget(_ source: Source) {
-            guard !places.isEmpty else { return sources.removeAll { $0 === source } }
-            guard let place = places.removeValue(forKey: ObjectIdentifier(source)), let last = sources.popLast(),
-                last !== source
-            else { return }
-            sources[place] = last
-            places[ObjectIdentifier(last)] = place
+            let opaque = Unmanaged.passUnretained(source).toOpaque()
+            guard !places.isEmpty else { return sources.removeAll { $0.toOpaque() == opaque } }
+            guard let place = places.removeValue(forKey: opaque) else { return }
+            sources.count -= 1
+            let last = sources.base[sources.count]
+            guard last.toOpaque() != opaque else { return }
+            sources.base[place] = last
+            places[last.toOpaque()] = place
         }
 
         /// An item that is in it has begun to keep the loop running, or has ceased to.
@@ -128,6 +141,7 @@ extension RunLoop {
 
         var items: [Item] {
             let ports = loop.ports.elements.map { $0.takeUnretainedValue() }.filter(contains)
+            let sources = sources.elements.map { $0.takeUnretainedValue() }
             return sources + ports.sorted { $0.order < $1.order } + observers
         }
     }

@@ -23,6 +23,9 @@ public final class RunLoop {
         return statistics
     }
     let counters: UnsafeMutablePointer<Statistics>
+    /// Since when nobody has been called, by the coarse clock: the next callback begins about now, without another look at the clock.
+    /// 0: that is not known.
+    var quietSince: Int64 = 0
     /// Called once, after `wantsTurnEnd` was set, when nothing that is ready is left to be handled and the loop is about to ask
     /// the kernel for more, or a run ends: the place for what is cheaper done once for many callbacks. It must call nothing that
     /// is not its own; it may `signal` ports.
@@ -31,7 +34,7 @@ public final class RunLoop {
     public var wantsTurnEnd = false
     /// How many events were taken since then.
     final var turnLength = 0
-    package let recorder: UnsafeMutablePointer<Recorder>
+    @usableFromInline package let recorder: UnsafeMutablePointer<Recorder>
     /// Called once, on the loop's thread, when it has first run for a second: the time to begin recording.
     package var whenItLasts: ((RunLoop) -> Void)?
     /// What recordings are to call an item, or nil if that is told when it calls back. Without it: its kind and name.
@@ -245,6 +248,9 @@ public final class RunLoop {
 
     /// The mode of the innermost run; nil when it does not run. CFRunLoopCopyCurrentMode.
     public var currentMode: Mode? { runs.last?.mode.name }
+
+    /// The innermost run is in a common mode, or there is none.
+    package var runsInCommonMode: Bool { innermostRun.map { $0._withUnsafeGuaranteedRef { $0.mode.isCommon } } ?? true }
 
     /// How many runs are in progress, one inside the other.
     public var depth: Int { runs.count }

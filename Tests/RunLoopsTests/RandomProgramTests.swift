@@ -166,7 +166,7 @@ private final class RandomProgram {
             for item in mode.items where !item.isValid || !mode.contains(item) {
                 complain("\(mode.name) holds an item that is invalid or does not know of it")
             }
-            for queue in mode.timers where !queue.serves(mode) {
+            for queue in mode.timers.elements.map({ $0.takeUnretainedValue() }) where !queue.serves(mode) {
                 complain("\(mode.name) has a queue that is not its own")
             }
         }

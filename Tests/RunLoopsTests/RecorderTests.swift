@@ -45,6 +45,52 @@ import Testing
             ])
     }
 
+    @Test("what is sent in a callback lies inside it, and a pass begins with what is first in it")
+    func whatIsSentLiesInside() {
+        let world = World()
+        world.loop.record(as: "main")
+        var position = RunLoop.Recorder.Position(now: world.loop.recorder)
+        var pieces: [RunLoop.Recorder.Record] = []
+        let second = world.source("second")
+        var sources = [second]
+        let first = world.source("first") { _ in
+            second.signal()
+            // What follows has no record yet: a reader that has come so far finds the sending with its callback, later.
+            pieces += RunLoop.Recorder.read(world.loop.recorder, &position)
+            world.work(2)
+            world.loop.perform {
+                for source in sources { source.invalidate() }
+            }
+        }
+        sources.append(first)
+        world.loop.add(RunLoop.Timer(fireDate: world.date(5), name: "go") { _, _ in first.signal() })
+        world.loop.run()
+        pieces += RunLoop.Recorder.read(world.loop.recorder, &position)
+        let whole = Self.text(RunLoop.Recorder.copy(world.loop.recorder).records)
+        #expect(
+            whole == [
+                "0 run default", "0 pass default", "0 sleep 5000000", "5 wake 1", "5 begin timer \"go\" 5000000",
+                "5 out",
+                "5 end timer \"go\"", "5 passEnd", "5 pass default", "5 begin source \"first\"", "5 out", "5 out",
+                "7 end source \"first\"", "7 whole request", "7 passEnd", "7 runEnd default 1",
+            ])
+        #expect(Self.text(pieces) == whole)
+    }
+
+    @Test("a callback that takes seconds is told of in full") func aCallbackThatTakes() {
+        let world = World()
+        world.loop.record(as: "main")
+        world.loop.add(RunLoop.Timer(fireDate: world.date(5), name: "long") { _, _ in world.work(10_000) })
+        world.loop.perform { world.work(20_000) }
+        world.loop.run()
+        #expect(
+            Self.text(RunLoop.Recorder.copy(world.loop.recorder).records) == [
+                "0 run default", "0 pass default", "0 begin request", "20000 end request",
+                "20000 begin timer \"long\" 5000000",
+                "30000 end timer \"long\"", "30000 passEnd", "30000 runEnd default 1",
+            ])
+    }
+
     @Test("what was overwritten is counted, and what was in progress then begins with the rest")
     func whatWasOverwrittenIs() throws {
         let world = World()

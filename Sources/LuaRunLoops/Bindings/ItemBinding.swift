@@ -34,6 +34,16 @@ package enum ItemBinding {
         return Receiver(call, unsafe unsafeDowncast(call.receiver.object(as: SharedItem.self).item, to: Item.self))
     }
 
+    /// The same for what is done often: nothing is counted.
+    @inline(__always)
+    static func act<Item: RunLoop.Item>(_ thread: OpaquePointer?, _: Item.Type, _ body: (Item) -> Void) -> Int32 {
+        Call(thread).receiver.with(SharedItem.self) { shared in
+            // The userdata holds it, and its function is running.
+            Unmanaged<Item>.fromOpaque(Unmanaged.passUnretained(shared.item).toOpaque())._withUnsafeGuaranteedRef(body)
+        }
+        return 0
+    }
+
     private static func crosses(_ box: Box) -> Bool { box.is(Kinds.source) || box.is(Kinds.port) }
 
     /// What options say of an item's place in the loop.

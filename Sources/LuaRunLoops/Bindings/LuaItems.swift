@@ -36,6 +36,8 @@ package final class LuaItems: RunLoop.ItemOwner {
         }
     }
 
+    package override func perform(_ source: RunLoop.Source) { call(source) { _, _ in 0 } }
+
     package override func forget(_ context: Int) { LiveObjects.note(-1) }
 
     /// Anchors the userdata of an item, at an index, if it is not. Returns false when memory is out.

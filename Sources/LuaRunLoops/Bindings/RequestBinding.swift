@@ -53,6 +53,7 @@ enum RequestBinding {
         let stack = call.stack
         let first = loop + (loop == 0 ? 2 : 1)
         let isAfar = box.is(Kinds.threadRequest)
+        if !isAfar, stack.type(first) == .function { return try performSoon(call, box, first) }
         let parcel = isAfar ? call.takeParcel() : nil
         var wishes = Wishes()
         if stack.type(first) == .table {
@@ -80,15 +81,27 @@ enum RequestBinding {
         guard slot != 0 else { throw .noMemory }
         box.slot = slot
         call.withHost { host in
+            let modes = wishes.modes ?? [.common]
             if let delay = wishes.delay {
-                host.performLater(slot, after: delay, modes: wishes.modes ?? [.common], order: wishes.order)
-            } else if let modes = wishes.modes {
+                host.performLater(slot, after: delay, modes: modes, order: wishes.order)
+            } else {
                 let token = host.loop.perform(host.requests, Int(slot), in: modes, order: wishes.order)
                 number(box).pointee = token?.number ?? 0
-            } else {
-                number(box).pointee = host.loop.perform(host.requests, Int(slot)).number
             }
         }
+        return call.answerArgument(1)
+    }
+
+    /// Without options: in the next pass in a common mode. Nearly all are so.
+    private static func performSoon(_ call: Call, _ box: Box, _ function: Int32) throws(Misuse) -> Int32 {
+        let stack = call.stack
+        stack.pushCopy(of: function)
+        stack.setUserValue(callback, of: 1)
+        box.site = call.site
+        let slot = stack.anchor(1)
+        guard slot != 0 else { throw .noMemory }
+        box.slot = slot
+        number(box).pointee = call.withHost { $0.loop.perform($0.requests, Int(slot)).number }
         return call.answerArgument(1)
     }
 

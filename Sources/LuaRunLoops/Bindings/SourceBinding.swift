@@ -8,7 +8,7 @@ enum SourceBinding {
         of: Kinds.source,
         [
             ItemBinding.invalidate, ItemBinding.isValid, ItemBinding.name, ItemBinding.order,
-            .init("signal") { source($0).act { $0.signal() } },
+            .init("signal") { ItemBinding.act($0, RunLoop.Source.self) { $0.signal() } },
             .init("is_signalled") { source($0).answer { $0.isSignalled } },
             .init("wake_loops") { source($0).run { source, call in wakeLoops(source, call) } },
             .init("__tostring") {
@@ -57,8 +57,7 @@ enum SourceBinding {
             }
         }
         let source = RunLoop.Source(
-            order: order, name: name, schedule: tells(.schedule), cancel: tells(.cancel), owner: items
-        ) { source in items.call(source) { _, _ in 0 } }
+            order: order, name: name, schedule: tells(.schedule), cancel: tells(.cancel), owner: items)
         return try ItemBinding.fill(call, box, source, stay)
     }
 

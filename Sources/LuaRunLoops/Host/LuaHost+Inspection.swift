@@ -63,7 +63,9 @@ extension LuaHost {
     /// "waits in rl.sleep at app.lua:9, 1.8 s to go"
     func waitText(_ fiber: Fiber) -> String {
         var text = placeOfWait(fiber)
-        if let waiter = fiber.sleeper as? Waiter, let more = waiter.detail(loop.now.nanoseconds, self) {
+        if let waiter = fiber.sleeper?.takeUnretainedValue() as? Waiter,
+            let more = waiter.detail(loop.now.nanoseconds, self)
+        {
             text += ", \(more)"
         }
         return text

@@ -72,69 +72,64 @@ extension LuaHost {
     @inline(__always)
     func tellSubject(_ box: Box, _ fiber: Fiber) {
         guard loop.isRecording, let recording else { return }
-        loop.recorder.pointee.call.object = recording._withUnsafeGuaranteedRef {
-            $0.label(box.subjectKey) { box.kindName }
-        }
-        loop.recorder.pointee.call.fiber = UInt32(truncatingIfNeeded: fiber.number)
+        let label = recording._withUnsafeGuaranteedRef { $0.label(box.subjectKey) { box.kindName } }
+        loop.recorder.pointee.name(label, fiber: fiber.number)
     }
 
-    /// The same of a timer's, which may have a name.
+    /// The same of a timer's, which may have a name. One that has fired before has told it.
     @inline(__always)
     func tellSubject(_ box: Box, _ node: UnsafeMutablePointer<RunLoop.TimerNode>, _ fiber: Fiber) {
         guard loop.isRecording else { return }
-        guard box.flags & TimerBinding.named != 0 else { return tellSubject(box, fiber) }
-        if node.pointee.label == 0 {
-            node.pointee.label = label(
-                "timer", name: nameOfAnchored(UInt32(node.pointee.context)) ?? "", site: box.site)
-        }
-        loop.recorder.pointee.call.object = node.pointee.label
-        loop.recorder.pointee.call.fiber = UInt32(truncatingIfNeeded: fiber.number)
+        if node.pointee.label == 0 { findLabel(box, node) }
+        loop.recorder.pointee.name(node.pointee.label, fiber: fiber.number)
+    }
+
+    private func findLabel(_ box: Box, _ node: UnsafeMutablePointer<RunLoop.TimerNode>) {
+        guard let recording else { return }
+        node.pointee.label =
+            box.flags & TimerBinding.named == 0
+            ? recording._withUnsafeGuaranteedRef { $0.label(box.subjectKey) { box.kindName } }
+            : label("timer", name: nameOfAnchored(UInt32(node.pointee.context)) ?? "", site: box.site)
     }
 
     /// What of a callback, whose item is named already, may go on later.
     @inline(__always)
     func tellSubject(_ fiber: Fiber) {
-        if loop.isRecording { loop.recorder.pointee.call.fiber = UInt32(truncatingIfNeeded: fiber.number) }
+        if loop.isRecording { loop.recorder.pointee.name(fiber: fiber.number) }
     }
 
     /// See `Interpreter.goesOn`.
     func tellGoingOn(_ fiber: Fiber) -> Bool {
-        guard loop.isRecording, let recording = recording?.takeUnretainedValue() else { return false }
+        guard loop.isRecording, let recording else { return false }
+        return recording._withUnsafeGuaranteedRef { tellGoingOn(fiber, $0) }
+    }
+
+    private func tellGoingOn(_ fiber: Fiber, _ recording: LuaRecording) -> Bool {
         let label = recording.label(fiber.subjectKey) {
             if fiber.owner is ErrorHandlerRun { return "rl.on_error" }
             return fiber.subjectKind ?? (fiber.owner is MainTask ? Self.mainChunk : "callback")
         }
-        let task = UInt32(truncatingIfNeeded: fiber.number)
-        let isPiece = !loop.recorder.pointee.isUnnamed
-        if isPiece {
-            loop.recorder.pointee.beginNow(label, task: task)
-        } else {
-            loop.recorder.pointee.call.object = label
-            loop.recorder.pointee.call.task = task
-        }
+        let isPiece = loop.recorder.pointee.goesOn(label, task: fiber.number)
+        guard !recording.spans.isEmpty else { return isPiece }
         for span in recording.spans where span.fiber == fiber.context {
-            loop.recorder.pointee.beginNow(span.label, task: task)
+            loop.recorder.pointee.beginNow(span.label, task: UInt32(truncatingIfNeeded: fiber.number))
         }
         return isPiece
     }
 
     func tellWaiting(_ fiber: Fiber) {
-        guard loop.isRecording, let recording = recording?.takeUnretainedValue(), loop.recorder.pointee.isInCallback
-        else { return }
-        for span in recording.spans where span.fiber == fiber.context {
-            loop.recorder.pointee.call.flags |= RunLoop.Recorder.Flags.waits
-            loop.recorder.pointee.call.task = UInt32(truncatingIfNeeded: fiber.number)
-            loop.recorder.pointee.end()
-        }
-        loop.recorder.pointee.call.flags |= RunLoop.Recorder.Flags.waits
-        if loop.recorder.pointee.call.task == 0 {
-            loop.recorder.pointee.call.task = UInt32(truncatingIfNeeded: fiber.number)
+        guard loop.isRecording, let recording else { return }
+        recording._withUnsafeGuaranteedRef { if !$0.spans.isEmpty { tellSpansEnd(fiber, $0.spans) } }
+        loop.recorder.pointee.waits(fiber.number)
+    }
+
+    private func tellSpansEnd(_ fiber: Fiber, _ spans: [(fiber: Int, label: UInt32)]) {
+        for span in spans where span.fiber == fiber.context {
+            loop.recorder.pointee.endWaiting(fiber.number)
         }
     }
 
-    func tellFailing() {
-        if loop.recorder.pointee.isInCallback { loop.recorder.pointee.call.flags |= RunLoop.Recorder.Flags.failed }
-    }
+    func tellFailing() { loop.recorder.pointee.fails() }
 
     func tellResting() { if loop.isRecording { loop.recorder.pointee.end() } }
 
@@ -146,7 +141,7 @@ extension LuaHost {
         let label = RunLoop.Recorder.label(title)
         recording.spans.append((current?.context ?? 0, label))
         loop.recorder.pointee.beginNow(label)
-        loop.recorder.pointee.call.fiber = current.map { UInt32(truncatingIfNeeded: $0.number) } ?? 0
+        loop.recorder.pointee.name(fiber: current?.number ?? 0)
     }
 
     /// The latest one of the task that runs ends.
@@ -157,6 +152,6 @@ extension LuaHost {
         else { return }
         let span = recording.spans.remove(at: place)
         // A task that is cancelled where it waits has no piece in progress.
-        if loop.isRecording, loop.recorder.pointee.call.object == span.label { loop.recorder.pointee.end() }
+        if loop.isRecording { loop.recorder.pointee.end(span.label) }
     }
 }

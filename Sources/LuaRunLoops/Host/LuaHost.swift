@@ -56,7 +56,7 @@ public final class LuaHost: Interpreter {
         wallTimers.host = .passUnretained(self)
         requests.host = .passUnretained(self)
         items.host = .passUnretained(self)
-        sleepers.host = self
+        sleepers.owner = .passUnretained(self)
         loop.userInfo = self
         loop.whenItLasts = { loop in (loop.userInfo as? LuaHost)?.lasts() }
         setHome(loop.handle)

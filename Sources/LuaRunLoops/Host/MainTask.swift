@@ -18,7 +18,7 @@ public final class MainTask: FiberOwner {
     public var onEnd: (() -> Void)?
 
     /// Called with true when it begins or goes on, and with false when it waits or has ended.
-    public var onRunning: ((Bool) -> Void)?
+    public var onRunning: ((Bool) -> Void)? { didSet { watchesRunning = onRunning != nil } }
 
     init(_ host: LuaHost) {
         self.host = host

@@ -7,12 +7,14 @@ enum WaitBinding {
     /// rl.sleep(seconds)
     static func sleep(_ call: Call) throws(Misuse) -> Int32 {
         let duration = try call.argument(1, Seconds.self)
-        let host = call.luaHost
-        switch call.beginWait(in: "rl.sleep", cancel: Waiter.cancel) {
-        case .refused(let answer): return answer
-        case .begun(let fiber):
-            Waiter.of(fiber, host).sleep(until: host.loop.now.nanoseconds + duration, host)
-            return call.yield()
+        return call.withHost { host in
+            switch call.beginWait(in: "rl.sleep", host, cancel: Waiter.cancel) {
+            case .refused(let answer): return answer
+            case .begun(let fiber):
+                let date = host.loop.now.nanoseconds + duration
+                Waiter.use(fiber, host) { $0.sleep(until: date, host) }
+                return call.yield()
+            }
         }
     }
 
@@ -98,8 +100,12 @@ extension Call {
     ///   - name: the function that waits, for messages.
     ///   - cancel: called if the task is cancelled meanwhile. Let it capture nothing: then it costs nothing.
     package func beginWait(in name: StaticString, cancel: @escaping (Fiber) -> Void) -> WaitStart {
-        if let refusal = refusalToWait(in: name) { return .refused(refusal) }
-        let host = luaHost
+        withHost { beginWait(in: name, $0, cancel: cancel) }
+    }
+
+    @inline(__always)
+    func beginWait(in name: StaticString, _ host: LuaHost, cancel: @escaping (Fiber) -> Void) -> WaitStart {
+        if let refusal = refusalToWait(in: name, host) { return .refused(refusal) }
         guard let fiber = host.beginWait(in: name, cancel: cancel) else { return .refused(raiseOutOfMemory()) }
         fiber.waitsSince = host.loop.latestDate.nanoseconds
         return .begun(fiber)
@@ -109,8 +115,9 @@ extension Call {
     package var mayWait: Bool { withHost { $0.reason(notToWaitIn: stack) == nil } }
 
     /// What to return if the running task must not wait, or has been cancelled while it ran; nil if it may.
-    package func refusalToWait(in name: StaticString) -> Int32? {
-        let host = luaHost
+    package func refusalToWait(in name: StaticString) -> Int32? { withHost { refusalToWait(in: name, $0) } }
+
+    private func refusalToWait(in name: StaticString, _ host: LuaHost) -> Int32? {
         if let reason = host.reason(notToWaitIn: stack) { return raise("\(name): \(reason)") }
         guard let fiber = host.current, fiber.isToBeCancelled else { return nil }
         fiber.isToBeCancelled = false

@@ -51,15 +51,25 @@ package final class Waiter: RunLoop.ItemOwner {
     /// The fiber's own.
     package static func of(_ fiber: Fiber, _ host: LuaHost) -> Waiter {
         // Nobody else puts anything there.
-        if let waiter = fiber.sleeper { return unsafe unsafeDowncast(waiter, to: Waiter.self) }
+        if let waiter = existing(fiber) { return waiter.takeUnretainedValue() }
         let waiter = Waiter(host.sleepers, fiber)
-        fiber.sleeper = waiter
+        fiber.setSleeper(waiter)
         return waiter
     }
 
+    /// Does something with it, which is not counted meanwhile.
+    @inline(__always)
+    static func use(_ fiber: Fiber, _ host: LuaHost, _ body: (Waiter) -> Void) {
+        if let waiter = existing(fiber) { waiter._withUnsafeGuaranteedRef(body) } else { body(of(fiber, host)) }
+    }
+
+    /// The same, not counted; nil if it has never waited.
+    @inline(__always)
+    static func existing(_ fiber: Fiber) -> Unmanaged<Waiter>? { fiber.sleeper.map { .fromOpaque($0.toOpaque()) } }
+
     /// Ends a wait without letting the fiber go on: for `Interpreter.beginWait`.
     package static func cancel(_ fiber: Fiber) {
-        fiber.sleeper.map { unsafe unsafeDowncast($0, to: Waiter.self).stop() }
+        existing(fiber)?._withUnsafeGuaranteedRef { $0.stop() }
     }
 
     // MARK: What it waits for
@@ -110,8 +120,7 @@ package final class Waiter: RunLoop.ItemOwner {
 
     /// Whether the fiber, which waits, has been given what it waited for and will go on.
     static func isWoken(_ fiber: Fiber) -> Bool {
-        guard let waiter = fiber.sleeper else { return false }
-        return unsafe unsafeDowncast(waiter, to: Waiter.self).given >= 0
+        existing(fiber)?._withUnsafeGuaranteedRef { $0.given >= 0 } ?? false
     }
 
     /// Wakes the fiber at the first of the events.
@@ -124,7 +133,8 @@ package final class Waiter: RunLoop.ItemOwner {
 
     package override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) {
         stop()
-        guard let host = sleepers.host, !host.isClosed, fiber.stack.reserve(4) else { return }
+        let host = sleepers.host
+        guard !host.isClosed, fiber.stack.reserve(4) else { return }
         // Index 1 is not the table of anchors here: the stack's frame is that of the function that waits.
         host.push(fiber.stack, slot: host.texts.slot(of: events))
         host.resume(fiber, arguments: 1)
@@ -176,12 +186,12 @@ package final class Waiter: RunLoop.ItemOwner {
             given = -1
             condition = nil
             self.purpose = .time
-            sleepers.host?.resume(fiber, arguments: count)
+            sleepers.host.resume(fiber, arguments: count)
             return
         }
         stop()
         let stack = fiber.stack
-        guard let host = sleepers.host else { return }
+        let host = sleepers.host
         if purpose == .results, let task = tasks.first {
             guard stack.reserve(8) else { return }
             // Index 1 is the task's userdata, on which `await` was called.
@@ -226,25 +236,25 @@ package final class Waiter: RunLoop.ItemOwner {
 
 /// The timers and requests of waiters.
 final class Sleepers: RunLoop.TimerOwner {
-    // It owns us, and outlives us. `unowned` would count references at each callback.
-    unowned(unsafe) var host: LuaHost! = nil
+    // It owns us, and outlives us. Not a plain reference; see `LuaRequests`.
+    var owner: Unmanaged<LuaHost>! = nil
+    var host: LuaHost { owner.takeUnretainedValue() }
 
-    static func waiter(_ context: Int) -> Waiter? {
-        Fiber(context: context)?.sleeper.map { unsafe unsafeDowncast($0, to: Waiter.self) }
-    }
+    static func waiter(_ context: Int) -> Unmanaged<Waiter>? { Fiber(context: context).flatMap(Waiter.existing) }
 
     override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
-        guard !host.isClosed else { return }
-        // First: the task may run the loop now, and that run must not go on for the sake of a sleep that is over.
-        node.invalidate()
-        Self.waiter(node.pointee.context)?.timeIsOver(host)
+        owner._withUnsafeGuaranteedRef { host in
+            guard !host.isClosed else { return }
+            // First: the task may run the loop now, and that run must not go on for the sake of a sleep that is over.
+            node.invalidate()
+            Self.waiter(node.pointee.context)?._withUnsafeGuaranteedRef { $0.timeIsOver(host) }
+        }
     }
 
     /// Lets a fiber go on, whose task has ended.
     final class Request: RunLoop.RequestOwner {
         override func perform(_ context: Int) {
-            guard let waiter = Sleepers.waiter(context), waiter.fiber.state == .waiting else { return }
-            waiter.deliver()
+            Sleepers.waiter(context)?._withUnsafeGuaranteedRef { if $0.fiber.state == .waiting { $0.deliver() } }
         }
     }
 
@@ -253,17 +263,14 @@ final class Sleepers: RunLoop.TimerOwner {
 
 extension LuaHost {
     /// The mode that runs now, unless it is a common one.
-    private var uncommonMode: RunLoop.Mode? {
-        guard let mode = loop.currentMode, !loop.commonModeNames.contains(mode) else { return nil }
-        return mode
-    }
+    private var uncommonMode: RunLoop.Mode? { loop.runsInCommonMode ? nil : loop.currentMode }
 
     /// The modes in which a wait that begins now can end.
     var waitingModes: [RunLoop.Mode] { uncommonMode.map { [.common, $0] } ?? [.common] }
 
     /// A wait is over in every common mode, and in the mode that runs now.
     func addToWaitingModes(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) {
-        loop.add(node, to: .common)
+        loop.addToCommonModes(node)
         if let mode = uncommonMode { loop.add(node, to: mode) }
     }
 

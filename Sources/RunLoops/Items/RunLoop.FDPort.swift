@@ -121,10 +121,14 @@ extension RunLoop {
 
         override func isStillReady(inFrontOf queue: borrowing ReadyQueue, _ dispatches: UInt64) -> Bool {
             // One system call instead of two: the next one's turn would begin with the same question.
-            guard asksKernel, let next = queue.firstFDPort, next.asksKernel else { return isStillReady() }
-            let now = linux_poll_two_now(fd, interest.pollMask, next.fd, next.interest.pollMask)
-            if next.isReady(now.second) { next.foundAt = dispatches } else { queue.removeFirst() }
-            return isReady(now.first)
+            guard asksKernel, let next = queue.firstFDPort else { return isStillReady() }
+            let now: linux_two_answers? = next._withUnsafeGuaranteedRef { next in
+                guard next.asksKernel else { return nil }
+                let now = linux_poll_two_now(fd, interest.pollMask, next.fd, next.interest.pollMask)
+                if next.isReady(now.second) { next.foundAt = dispatches } else { queue.removeFirst() }
+                return now
+            }
+            return now.map { isReady($0.first) } ?? isStillReady()
         }
 
         /// Takes note of what poll(2) said.

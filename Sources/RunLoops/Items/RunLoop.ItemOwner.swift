@@ -5,6 +5,8 @@ extension RunLoop {
         public init() {}
         /// A descriptor of the port's is ready.
         open func deliver(_ events: FDPort.Events, of port: FDPort) {}
+        /// The source has been signalled.
+        open func perform(_ source: Source) {}
         /// The item has left its last mode, and no loop holds it any more.
         open func letGo(of item: Item) {}
         /// The item is gone. On any thread.

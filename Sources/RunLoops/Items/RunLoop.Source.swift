@@ -12,6 +12,8 @@ extension RunLoop {
         private let onSchedule: ((Source, RunLoop, Mode) -> Void)?
         private let onPerform: ((Source) -> Void)?
         private let onCancel: ((Source, RunLoop, Mode) -> Void)?
+        /// The same as `modes`, guarded by the same lock: signals are frequent, and count no references.
+        private let entered = RawBuffer<Unmanaged<ModeState>>(capacity: 1)
         // Not of Void: ThreadSanitizer takes the address of a value without size for that of its neighbour.
         private let lock = Lock(false)
         /// When it was first signalled, as a running number; 0 while it is not.
@@ -23,6 +25,7 @@ extension RunLoop {
         /// - Parameters:
         ///   - schedule: called on the loop's thread for each mode the source enters.
         ///   - cancel: called on the loop's thread for each mode it leaves.
+        ///   - owner: is told to perform, if there is no `perform`.
         ///   - perform: called on the loop's thread, once for any number of signals since it last was.
         public init(
             order: Int = 0, name: String = "", schedule: ((Source, RunLoop, Mode) -> Void)? = nil,
@@ -35,16 +38,20 @@ extension RunLoop {
             super.init(name: name, order: order, owner: owner)
         }
 
+        deinit { entered.free() }
+
         /// Marks the source. It does not wake a loop that sleeps: call `wakeLoops()` too. Any thread; does nothing when
         /// the source is invalid. CFRunLoopSourceSignal.
         public func signal() {
             lock.withLock { _ in
                 guard isValid, signalled.load(ordering: .relaxed) == 0 else { return }
                 let number = Source.signals.wrappingAdd(1, ordering: .relaxed).newValue
-                let flow = RunLoop.noteSend()
+                let flow = RunLoop.noteSend(to: entered.count == 1 ? entered.base[0] : nil)
                 if flow != 0 { self.flow.store(flow, ordering: .relaxed) }
                 signalled.store(number, ordering: .releasing)
-                for mode in modes { mode.hasSignals.store(true, ordering: .releasing) }
+                for mode in entered.elements {
+                    mode._withUnsafeGuaranteedRef { $0.hasSignals.store(true, ordering: .releasing) }
+                }
             }
         }
 
@@ -63,12 +70,14 @@ extension RunLoop {
             return number == 0 ? nil : number
         }
 
-        func takeFlow() -> UInt32 { flow.exchange(0, ordering: .relaxed) }
+        func takeFlow() -> UInt32 {
+            flow.load(ordering: .relaxed) == 0 ? 0 : flow.exchange(0, ordering: .relaxed)
+        }
 
         /// Clears the mark first, so that a signal during the callback counts for the next pass.
         func perform() {
             signalled.store(0, ordering: .sequentiallyConsistent)
-            onPerform?(self)
+            if let onPerform { onPerform(self) } else { owner?.perform(self) }
         }
 
         override var enteredModes: [ModeState] { lock.withLock { _ in modes } }
@@ -80,26 +89,31 @@ extension RunLoop {
         override func belongsElsewhere(than loop: RunLoop) -> Bool { false }
 
         public override func invalidate() {
-            let entered: [ModeState]? = lock.withLock { _ in
+            let left: [ModeState]? = lock.withLock { _ in
                 guard isValid else { return nil }
                 isValid = false
                 signalled.store(0, ordering: .releasing)
                 return modes
             }
-            for mode in entered ?? [] { mode.loop.remove(self, from: mode) }
+            for mode in left ?? [] { mode.loop.remove(self, from: mode) }
             forgetCommonModes()
         }
 
         override func didEnter(_ mode: ModeState) {
             lock.withLock { _ in
                 modes.append(mode)
+                entered.append(.passUnretained(mode))
                 if signalled.load(ordering: .relaxed) != 0 { mode.hasSignals.store(true, ordering: .releasing) }
             }
             onSchedule?(self, mode.loop, mode.name)
         }
 
         override func didLeave(_ mode: ModeState) {
-            lock.withLock { _ in modes.removeAll { $0 === mode } }
+            lock.withLock { _ in
+                modes.removeAll { $0 === mode }
+                entered.count = 0
+                for mode in modes { entered.append(.passUnretained(mode)) }
+            }
             onCancel?(self, mode.loop, mode.name)
         }
     }

@@ -65,14 +65,6 @@ extension RunLoop {
         /// Takes it out of all modes. Its callback never runs afterwards. CFRunLoopTimerInvalidate.
         public func invalidate() { node.invalidate() }
 
-        /// The one that a node belongs to; nil if it is a host's own.
-        static func of(_ node: NodePointer) -> Timer? {
-            guard node.pointee.owner(is: SwiftTimers.owner) else { return nil }
-            return UnsafeRawPointer(bitPattern: node.pointee.context).map {
-                Unmanaged.fromOpaque($0).takeUnretainedValue()
-            }
-        }
-
         private final class SwiftTimers: TimerOwner {
             // Shared by all threads; it has no state.
             nonisolated(unsafe) static let owner: TimerOwner = SwiftTimers()
@@ -86,6 +78,9 @@ extension RunLoop {
             }
             override func retain(_ node: NodePointer) { _ = timer(node)?.retain() }
             override func release(_ node: NodePointer) { timer(node)?.release() }
+            override func title(of node: NodePointer) -> Recorder.Title? {
+                .init("timer", name: timer(node)?.takeUnretainedValue().name ?? "")
+            }
         }
     }
 

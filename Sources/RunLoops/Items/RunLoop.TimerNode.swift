@@ -45,13 +45,13 @@ extension RunLoop {
         ///   - interval: nanoseconds; 0 or less: it fires once.
         ///   - owner: not retained.
         public init(
-            fireDate: Int64, interval: Int64 = 0, tolerance: Int64 = 0, order: Int = 0, owner: TimerOwner,
+            fireDate: Int64, interval: Int64 = 0, tolerance: Int64 = 0, order: Int = 0, owner: borrowing TimerOwner,
             context: Int = 0
         ) {
             self.fireDate = fireDate
             self.interval = max(0, interval)
             self.order = order
-            self.owner = Unmanaged.passUnretained(owner)
+            self.owner = Unmanaged.passUnretained(copy owner)
             self.context = context
             self.tolerance = 0
             setTolerance(tolerance)
@@ -81,6 +81,8 @@ extension RunLoop {
         open func retain(_ node: UnsafeMutablePointer<TimerNode>) {}
         /// The node has left its last mode, and does not fire: the engine will not touch it again.
         open func release(_ node: UnsafeMutablePointer<TimerNode>) {}
+        /// What recordings are to call the timer; nil if that is told when it fires.
+        package func title(of node: UnsafeMutablePointer<TimerNode>) -> Recorder.Title? { nil }
     }
 }
 

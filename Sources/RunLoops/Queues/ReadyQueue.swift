@@ -23,12 +23,12 @@ struct ReadyQueue: ~Copyable {
     var holdsTimers: Bool { timers.pointee }
     var first: Entry { ring.front.pointee }
 
-    /// The first entry, if it is a descriptor's port. Not retained.
-    var firstFDPort: RunLoop.FDPort? {
+    /// The first entry, if it is a descriptor's port.
+    var firstFDPort: Unmanaged<RunLoop.FDPort>? {
         guard count > 0, let first else { return nil }
         return first._withUnsafeGuaranteedRef { port in
             // A cast would cost more than the rest of a pass does.
-            type(of: port) == RunLoop.FDPort.self ? unsafe unsafeDowncast(port, to: RunLoop.FDPort.self) : nil
+            type(of: port) == RunLoop.FDPort.self ? .fromOpaque(first.toOpaque()) : nil
         }
     }
 

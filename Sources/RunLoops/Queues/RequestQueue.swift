@@ -89,6 +89,20 @@ final class RequestQueue {
         return request
     }
 
+    /// The first request whose number is not greater, and that. O(1) but for cancelled ones.
+    @inline(__always)
+    func takeFirst(upTo limit: UInt64) -> (request: Request, number: UInt64)? {
+        while ring.count > 0, ring.front.pointee.number <= limit {
+            let number = ring.front.pointee.number
+            let request = ring.front.pointee.take()
+            ring.dropFirst()
+            guard let request else { continue }
+            count -= 1
+            return (request, number)
+        }
+        return nil
+    }
+
     /// How far from the head the first request is whose number is not less. O(1) for the head, else O(log n).
     private func index(of number: UInt64) -> Int {
         if ring.count > 0, ring.front.pointee.number >= number { return 0 }

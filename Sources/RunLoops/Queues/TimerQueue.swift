@@ -3,7 +3,9 @@ final class TimerQueue {
     let loop: Unmanaged<RunLoop>  // it owns its queues
     /// Its timers were added to the common modes: a mode that becomes common joins `modes`.
     let isCommon: Bool
-    var modes: [RunLoop.ModeState]
+    var modes: [RunLoop.ModeState] { didSet { noteModes() } }
+    /// The only one of them, as nearly always; not retained.
+    private var onlyMode: UnsafeMutableRawPointer?
     /// How many timers are in these modes, in the heap or about to fire.
     var count = 0
     /// How many of them do not keep the loop running.
@@ -14,6 +16,11 @@ final class TimerQueue {
         self.loop = loop
         self.modes = modes
         self.isCommon = isCommon
+        noteModes()
+    }
+
+    private func noteModes() {
+        onlyMode = modes.count == 1 ? Unmanaged.passUnretained(modes[0]).toOpaque() : nil
     }
 
     /// A timer has entered these modes.
@@ -33,7 +40,6 @@ final class TimerQueue {
     func isOf(_ other: RunLoop) -> Bool { loop.toOpaque() == Unmanaged.passUnretained(other).toOpaque() }
 
     func serves(_ mode: RunLoop.ModeState) -> Bool {
-        // Nearly always there is one.
-        modes.count == 1 ? modes[0] === mode : modes.contains { $0 === mode }
+        onlyMode.map { $0 == Unmanaged.passUnretained(mode).toOpaque() } ?? modes.contains { $0 === mode }
     }
 }

@@ -29,8 +29,9 @@ extension RunLoop.Recorder {
         var first = end > capacity ? end - capacity : 0
         var raw = (first..<end).map { ring[Int(truncatingIfNeeded: $0 & (capacity - 1))] }
         var open = levels(recorder)
-        let (begin, due) = (recorder.pointee.call.begin, recorder.pointee.call.due)
-        let (object, isPending) = (recorder.pointee.call.object, recorder.pointee.call.state == .pending)
+        let (begin, due) = (recorder.pointee.call.record.time, recorder.pointee.call.due)
+        let (object, isPending) = (recorder.pointee.call.record.object, recorder.pointee.call.state == .pending)
+        let (pass, passBegin) = (recorder.pointee.pass, recorder.pointee.passBegin)
         // Those that were written meanwhile have taken the places of the oldest.
         let now = linux_published(&recorder.pointee.next)
         if now + 1 > capacity, now + 1 - capacity > first {
@@ -49,6 +50,7 @@ extension RunLoop.Recorder {
         }
         if let first = raw.first { translation.add(open, at: first.time) }
         for record in raw { translation.add(record) }
+        if pass != 0 { translation.add(Record(.pass, passBegin, object: pass)) }
         if isPending { translation.add(Record(.begin, begin, object: object, a: UInt64(max(0, due)))) }
         return (translation.records, Int(first))
     }
@@ -63,6 +65,8 @@ extension RunLoop.Recorder {
         fileprivate var anchor: Anchor
         /// For each run in progress at that point, whether a pass was; nil before anything is read.
         fileprivate var passes: [Bool]?
+        /// What was sent in a callback of which there is no record yet.
+        fileprivate var inside: [Record] = []
 
         /// From where the recorder was turned on.
         package init(start recorder: UnsafeMutablePointer<RunLoop.Recorder>) {
@@ -84,6 +88,7 @@ extension RunLoop.Recorder {
         guard let ring = recorder.pointee.ring else { return [] }
         let end = linux_published(&recorder.pointee.next)
         var translation = Translation(recorder, position.anchor, passes: position.passes ?? [false])
+        translation.inside = position.inside
         if position.passes == nil {
             let open =
                 position.next == recorder.pointee.start
@@ -97,6 +102,7 @@ extension RunLoop.Recorder {
             position.next += 1
         }
         position.passes = translation.passes
+        position.inside = translation.inside
         // The nearer to what is measured, the better.
         if recorder.pointee.usesTicks { position.anchor = translation.now }
         return translation.records
@@ -112,6 +118,8 @@ extension RunLoop.Recorder {
         private let scale: Double
         /// For each run in progress, whether a pass is.
         private(set) var passes: [Bool]
+        /// What was sent in a callback whose record is still to come.
+        var inside: [Record] = []
 
         init(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>, _ anchor: Anchor, passes: [Bool]) {
             self.anchor = anchor
@@ -142,6 +150,16 @@ extension RunLoop.Recorder {
         mutating func add(_ raw: Record) {
             var record = raw
             record.time = date(raw.time)
+            record.flags &= ~(Flags.inside | Flags.beginsPass)
+            if raw.flags & Flags.beginsPass != 0 {
+                switch Kind(rawValue: raw.kind) {
+                case .sleep:
+                    add(Record(.pass, raw.time &- UInt64(raw.flow), object: raw.object))
+                    (record.object, record.flow) = (0, 0)
+                case .whole: add(Record(.pass, raw.time &- raw.a >> 32, object: UInt32(raw.thread)))
+                default: add(Record(.pass, raw.time, object: UInt32(raw.thread)))
+                }
+            }
             switch Kind(rawValue: raw.kind) {
             case .pass:
                 endPass(record.time)
@@ -150,24 +168,52 @@ extension RunLoop.Recorder {
             case .runEnd:
                 endPass(record.time)
                 if passes.count > 1 { passes.removeLast() }
-            case .whole: record.a = date(raw.time &+ raw.a) - record.time
-            case .due:
-                let taken = UInt64(raw.task) << 32 | UInt64(raw.flow)
-                append(Record(.begin, record.time, object: raw.object, a: raw.a))
-                return append(Record(.end, date(raw.time &+ taken), object: raw.object))
-            case .out:
-                for index in 0..<UInt32(truncatingIfNeeded: raw.a) {
-                    var one = record
-                    one.a = 0
-                    one.flow =
-                        raw.flow & ~(RunLoop.Recorder.counted - 1)
-                        | (raw.flow &+ index) & (RunLoop.Recorder.counted - 1)
-                    append(one)
+            case .begin:
+                append(record)
+                return appendInside()
+            case .whole:
+                let end = raw.time &+ raw.a & 0xFFFF_FFFF
+                guard record.flags == 0, inside.isEmpty else {
+                    return addCallback(record, due: 0, raw.flow, until: end)
                 }
+                record.a = date(end) - record.time
+            case .due: return addCallback(record, due: raw.a, 0, until: raw.time &+ UInt64(raw.flow))
+            case .out where raw.flags & Flags.inside != 0:
+                inside.append(record)
                 return
+            case .out: return addSent(record)
             default: break
             }
             append(record)
+        }
+
+        /// A callback whose record says all of it.
+        private mutating func addCallback(_ record: Record, due: UInt64, _ flow: UInt32, until end: UInt64) {
+            var begin = record
+            begin.kind = Kind.begin.rawValue
+            (begin.flags, begin.a, begin.flow) = (0, due, flow)
+            append(begin)
+            appendInside()
+            append(Record(.end, date(end), flags: record.flags, object: record.object, task: record.task))
+        }
+
+        private mutating func appendInside() {
+            guard !inside.isEmpty else { return }
+            let sent = inside
+            inside = []
+            for record in sent { addSent(record) }
+        }
+
+        /// One for each of those in a row.
+        private mutating func addSent(_ record: Record) {
+            for index in 0..<UInt32(truncatingIfNeeded: record.a) {
+                var one = record
+                one.a = 0
+                one.flow =
+                    record.flow & ~(RunLoop.Recorder.counted - 1)
+                    | (record.flow &+ index) & (RunLoop.Recorder.counted - 1)
+                append(one)
+            }
         }
 
         private mutating func endPass(_ time: UInt64) {

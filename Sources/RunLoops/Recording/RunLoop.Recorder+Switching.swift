@@ -38,6 +38,7 @@ extension RunLoop.Recorder {
 
     mutating func turnOff() {
         guard isOn else { return }
+        if pass != 0 { putPass() }
         isOn = false
         call = Call()
         outer = []
@@ -59,15 +60,9 @@ extension RunLoop.Recorder {
         limit = .max
     }
 
-    /// The callback in progress has no name yet but one of its kind's.
-    package var isUnnamed: Bool {
-        call.state != .none && (call.object == 0 || call.object == requestLabel)
-    }
-
-    package var isInCallback: Bool { call.state != .none }
-
     /// As new, for a recording of its own: between two tests.
     package mutating func empty() {
+        pass = 0
         next = 0
         start = 0
         lastFlow = 0

@@ -1,5 +1,8 @@
 extension RunLoop.Recorder {
     /// One thing that happened, in 32 bytes, which lie in memory, and in recordings, as they are here, little endian.
+    ///
+    /// In the ring, what usually goes together is one record: a pass and the first thing in it, and a callback with its end. What is
+    /// sent in a callback comes before that then. `Translation` takes them apart.
     package struct Record: BitwiseCopyable, Equatable, Sendable {
         /// Nanoseconds of the loop's clock; in the ring, ticks of the recorder's.
         package var time: UInt64
@@ -49,13 +52,14 @@ extension RunLoop.Recorder {
         case out, `in`
         /// A moment that a script has marked.
         case mark
-        /// A callback that took `a`, and in which nothing else was recorded.
+        /// A callback that took `a`, and in which nothing else was recorded. In the ring, the upper half of `a` is how much earlier the
+        /// pass had begun, if this begins one.
         case whole
         /// `a`: how many went through a stream, `object`. `flow`: the connection, see `opens`; 0: none.
         case bytes
         /// `a`: which of the chapter's ten steps, where observers are.
         case step
-        /// In the ring only: a callback that was due at `a`, in which nothing else was recorded. `flow` and `task` are what it took.
+        /// In the ring only: a callback that was due at `a`. `flow` is what it took.
         case due
         /// Something begins, and ends, that lasts longer than a callback, among any number of others: a connection, a program, a request
         /// to a server. `flow`: its number; `a`, of its end: what it came to, such as a status.
@@ -70,6 +74,11 @@ extension RunLoop.Recorder {
         package static let failed: UInt8 = 2
         /// Bytes that went out.
         package static let out: UInt8 = 1
+        /// In the ring only: of something that is sent in a callback whose record comes behind.
+        static let inside: UInt8 = 64
+        /// In the ring only: the first thing in a pass; its mode is in `thread`. Of a sleep, the mode is in `object`, and `flow` says
+        /// how much earlier the pass had begun.
+        static let beginsPass: UInt8 = 128
     }
 
     /// Why a loop woke.

@@ -7,10 +7,12 @@ extension RunLoop {
     /// A flight recorder: the last things that happened in one loop, in a ring of its own.
     ///
     /// While it is off, the loop looks at one flag. While it is on, a callback costs one look at the processor's count of ticks and one
-    /// record: where one callback follows the other, the end of the first is the beginning of the second. No memory is allocated, and
-    /// the operating system is not called. Written on the loop's thread; read on any, see `copy`.
-    package struct Recorder {
-        package internal(set) var isOn = false
+    /// record: where one callback follows the other, the end of the first is the beginning of the second, and of the pass that it is
+    /// in; see `Record`. No memory is allocated, and the operating system is not called. Written on the loop's thread; read on any,
+    /// see `copy`.
+    @usableFromInline
+    package struct Recorder: ~Copyable {
+        @usableFromInline package internal(set) var isOn = false
         /// Unlike that of any other in the process.
         package internal(set) var number: UInt16 = 0
         /// What its loop is called: "main", or its thread's name.
@@ -23,6 +25,9 @@ extension RunLoop {
         unowned(unsafe) private var poller: Poller
         /// When somebody last looked at the clock; 0: something may have taken time since.
         var moment: UInt64 = 0
+        /// The mode of a pass that has begun and has no record yet; 0: there is none. And when it has.
+        var pass: UInt32 = 0
+        var passBegin: UInt64 = 0
 
         var ring: UnsafeMutablePointer<Record>?
         /// How many records there ever were.
@@ -47,7 +52,7 @@ extension RunLoop {
         }
 
         /// The callback in progress.
-        package var call = Call()
+        var call = Call()
         var outer: [Call] = []
         /// The runs and the callbacks in progress that were told of, outermost first. In raw memory, for other threads to copy.
         let levels: UnsafeMutablePointer<Level>
@@ -60,6 +65,8 @@ extension RunLoop {
         /// Records before this one are told, and remain as they are.
         var firstUntold: UInt64 = 0
 
+        /// A callback that takes longer is the longest yet, or to be told of.
+        private var notable: UInt64 = 0
         /// The longest callback, in ticks.
         private(set) var longest: UInt64 = 0
         /// The same in nanoseconds.
@@ -67,31 +74,8 @@ extension RunLoop {
             longest == 0 ? 0 : usesTicks ? Int64(Double(longest) / Self.speed()) : Int64(clamping: longest)
         }
         /// Callbacks that take longer are told of.
-        var slow = UInt64.max
+        var slow = UInt64.max { didSet { notable = min(longest, slow) } }
         var slowHandler: ((_ label: UInt32, _ began: Int64, _ nanoseconds: Int64) -> Void)?
-
-        package struct Call {
-            var begin: UInt64 = 0
-            var due: Int64 = 0
-            package var object: UInt32 = 0
-            package var flow: UInt32 = 0
-            /// It is a piece of this task.
-            package var task: UInt32 = 0
-            /// If it should turn out to wait, it is the first piece of this one.
-            package var fiber: UInt32 = 0
-            package var flags: UInt8 = 0
-            var state = State.none
-            /// It began in the middle of another one, with no run in between.
-            var isNested = false
-
-            enum State: UInt8 {
-                case none
-                /// There is no record of it yet.
-                case pending
-                /// Its beginning is recorded.
-                case told
-            }
-        }
 
         struct Level: BitwiseCopyable {
             var object: UInt32
@@ -117,9 +101,13 @@ extension RunLoop {
         }
 
         // MARK: Time
+        // What is called for each record is mutating, whether it changes anything or not: else the compiler copies the whole for it.
 
         @inline(__always)
-        func stamp() -> UInt64 { usesTicks ? linux_ticks() : UInt64(bitPattern: poller.now()) }
+        mutating func stamp() -> UInt64 { usesTicks ? linux_ticks() : stampOfClock() }
+
+        @inline(never)
+        private mutating func stampOfClock() -> UInt64 { UInt64(bitPattern: poller.now()) }
 
         @inline(__always)
         private mutating func freshMoment() -> UInt64 {
@@ -136,11 +124,25 @@ extension RunLoop {
         // MARK: Writing
 
         @inline(__always)
-        private mutating func put(_ record: Record) {
+        private mutating func write(_ record: Record) {
             guard let ring else { return }
             ring[Int(truncatingIfNeeded: next & UInt64(Self.capacity - 1))] = record
             linux_publish(&next, next &+ 1)
             if next >= limit { full() }
+        }
+
+        /// The same of what does not tell of the pass that it is the first in.
+        @inline(__always)
+        private mutating func put(_ record: Record) {
+            if pass != 0 { putPass() }
+            write(record)
+        }
+
+        @inline(never)
+        mutating func putPass() {
+            let mode = pass
+            pass = 0
+            write(Record(.pass, passBegin, object: mode))
         }
 
         @inline(never)
@@ -170,13 +172,25 @@ extension RunLoop {
             put(record)
         }
 
+        /// Something is sent. The callback that does so need not be told of for that: its own record comes behind.
+        @inline(__always)
+        private mutating func tellOut(_ record: Record) {
+            guard call.state == .pending else { return put(record) }
+            var record = record
+            record.flags = Flags.inside
+            write(record)
+        }
+
+        @inline(never)
         private mutating func announce() {
             call.state = .told
-            enter(Level(object: call.object, isRun: false))
-            put(
-                Record(
-                    .begin, call.begin, object: call.object, a: UInt64(max(0, call.due)), flow: call.flow,
-                    task: call.task != 0 ? call.task : call.fiber))
+            enter(Level(object: call.record.object, isRun: false))
+            var record = call.record
+            record.kind = Kind.begin.rawValue
+            record.flags = 0
+            record.a = UInt64(max(0, call.due))
+            if record.task == 0 { record.task = call.fiber }
+            put(record)
         }
 
         mutating func enter(_ level: Level) {
@@ -190,10 +204,9 @@ extension RunLoop {
         @inline(__always)
         package mutating func begin(_ object: UInt32, due: Int64 = 0, flow: UInt32 = 0) {
             if call.state != .none { nest() }
-            call.begin = freshMoment()
+            call.record = Record(.whole, freshMoment(), object: object, flow: flow)
             call.due = due
-            call.object = object
-            call.flow = flow
+            call.fiber = 0
             call.state = .pending
         }
 
@@ -201,9 +214,10 @@ extension RunLoop {
         package mutating func beginNow(_ object: UInt32, task: UInt32 = 0) {
             moment = 0
             begin(object)
-            call.task = task
+            call.record.task = task
         }
 
+        @inline(never)
         private mutating func nest() {
             if call.state == .pending { announce() }
             outer.append(call)
@@ -211,46 +225,70 @@ extension RunLoop {
             call.isNested = true
         }
 
-        @inline(__always)
         package mutating func end(missed: Int = 0) {
             guard call.state != .none else { return }
             let now = stamp()
             moment = now
-            let taken = now &- call.begin
-            if call.state == .pending, call.flags == 0, missed == 0 {
-                if call.due == 0 {
-                    put(Record(.whole, call.begin, object: call.object, a: taken, flow: call.flow, task: call.task))
-                } else if call.task == 0 {
-                    put(
-                        Record(
-                            .due, call.begin, object: call.object, a: UInt64(bitPattern: call.due),
-                            flow: UInt32(truncatingIfNeeded: taken), task: UInt32(truncatingIfNeeded: taken >> 32)))
-                } else {
-                    endTold(now, missed)
-                }
+            let taken = now &- call.record.time
+            // What takes longer is told of by two records.
+            if call.state == .pending, missed == 0, taken >> 32 == 0, call.due == 0 || call.record.flow == 0 {
+                putWhole(taken)
             } else {
                 endTold(now, missed)
             }
-            if taken > longest { longest = taken }
-            if taken > slow { tellSlow(taken) }
+            if taken > notable { note(taken) }
             call.state = .none
-            call.flags = 0
-            call.task = 0
-            call.fiber = 0
-            if call.isNested { call = outer.popLast() ?? Call() }
+            if call.isNested { endNested() }
         }
 
+        @inline(__always)
+        private mutating func putWhole(_ taken: UInt64) {
+            if call.due == 0 {
+                call.record.a = taken
+            } else {
+                call.record.kind = Kind.due.rawValue
+                call.record.a = UInt64(bitPattern: call.due)
+                call.record.flow = UInt32(truncatingIfNeeded: taken)
+            }
+            if pass != 0 { putPassWithCall() }
+            write(call.record)
+        }
+
+        private mutating func putPassWithCall() {
+            let sincePass = call.record.time &- passBegin
+            guard pass >> 16 == 0, sincePass >> (call.due == 0 ? 32 : 0) == 0 else { return putPass() }
+            call.record.flags |= Flags.beginsPass
+            call.record.thread = UInt16(truncatingIfNeeded: pass)
+            if call.due == 0 { call.record.a |= sincePass << 32 }
+            pass = 0
+        }
+
+        @inline(never)
         private mutating func endTold(_ now: UInt64, _ missed: Int) {
             if call.state == .pending { announce() }
             levelCount -= 1
-            put(Record(.end, now, flags: call.flags, object: call.object, a: UInt64(max(0, missed)), task: call.task))
+            put(
+                Record(
+                    .end, now, flags: call.record.flags, object: call.record.object, a: UInt64(max(0, missed)),
+                    task: call.record.task))
+        }
+
+        @inline(never)
+        private mutating func endNested() { call = outer.popLast() ?? Call() }
+
+        @inline(never)
+        private mutating func note(_ taken: UInt64) {
+            longest = max(longest, taken)
+            notable = min(longest, slow)
+            if taken > slow { tellSlow(taken) }
         }
 
         @inline(never)
         private func tellSlow(_ taken: UInt64) {
             let scale = usesTicks ? 1 / Self.speed() : 1
-            let began = usesTicks ? anchor.date(of: call.begin, scale: scale) : Int64(bitPattern: call.begin)
-            slowHandler?(call.object, began, Int64(Double(taken) * scale))
+            let begin = call.record.time
+            let began = usesTicks ? anchor.date(of: begin, scale: scale) : Int64(bitPattern: begin)
+            slowHandler?(call.record.object, began, Int64(Double(taken) * scale))
         }
 
         // MARK: The loop
@@ -271,14 +309,26 @@ extension RunLoop {
             call = outer.popLast() ?? Call()
         }
 
+        /// Its record waits for the first thing that happens in it, which may tell of it as well.
         @inline(__always)
-        mutating func beginPass(_ mode: UInt32) { put(Record(.pass, freshMoment(), object: mode)) }
+        mutating func beginPass(_ mode: UInt32) {
+            if pass != 0 { putPass() }
+            pass = mode
+            passBegin = freshMoment()
+        }
 
         mutating func reach(step: Int) { put(Record(.step, freshMoment(), a: UInt64(step))) }
 
         mutating func sleep(until date: Int64) {
-            moment = 0
-            put(Record(.sleep, freshMoment(), a: UInt64(max(0, date))))
+            var record = Record(.sleep, freshMoment(), a: UInt64(max(0, date)))
+            let sincePass = record.time &- passBegin
+            if pass != 0, sincePass >> 32 == 0 {
+                record.flags = Flags.beginsPass
+                record.object = pass
+                record.flow = UInt32(truncatingIfNeeded: sincePass)
+                pass = 0
+            }
+            put(record)
         }
 
         mutating func wake(_ reason: Wake, _ waker: UInt64) {
@@ -349,14 +399,17 @@ extension RunLoop {
                     return
                 }
             }
-            tell(Record(.out, freshMoment(), a: 1, flow: flow))
+            tellOut(Record(.out, freshMoment(), a: 1, flow: flow))
             lastRequestRecord = next
         }
 
         /// Something is sent to another loop, or to oneself. The number is for the receiver's record.
-        mutating func sends(_ object: UInt32 = 0) -> UInt32 {
+        ///
+        /// - Parameter isOwn: to this loop, which cannot see it before the callback that runs has ended: so it is told as of its
+        ///   beginning, without a look at the clock.
+        mutating func sends(_ object: UInt32 = 0, isOwn: Bool = false) -> UInt32 {
             let flow = nextFlow()
-            sends(object, flow: flow)
+            sends(object, flow: flow, isOwn: isOwn)
             return flow
         }
 
@@ -375,9 +428,9 @@ extension RunLoop {
             return flowBase | max(1, lastFlow)
         }
 
-        mutating func sends(_ object: UInt32, flow: UInt32) {
-            moment = stamp()
-            tell(Record(.out, moment, object: object, a: 1, flow: flow))
+        mutating func sends(_ object: UInt32, flow: UInt32, isOwn: Bool = false) {
+            if !isOwn { moment = stamp() }
+            tellOut(Record(.out, freshMoment(), object: object, a: 1, flow: flow))
         }
     }
 }

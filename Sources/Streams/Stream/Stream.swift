@@ -159,7 +159,9 @@ public final class Stream: RunLoop.EdgePort {
         var isNonblocking: Int32 = 0
         let kind = net_kind_of(descriptor, &isNonblocking)
         guard kind >= 0 else { throw StreamFailure(errno: -kind, "descriptor \(descriptor)") }
-        guard kind != NET_DATAGRAM_SOCKET.rawValue, kind != NET_NONE.rawValue, net_is_listening(descriptor) == 0 else {
+        guard kind != NET_DATAGRAM_SOCKET.rawValue, kind != NET_NONE.rawValue,
+            kind != NET_STREAM_SOCKET.rawValue || net_is_listening(descriptor) == 0
+        else {
             throw StreamFailure("EINVAL", "not a stream of bytes (descriptor \(descriptor))")
         }
         var peer = net_address()
@@ -167,7 +169,7 @@ public final class Stream: RunLoop.EdgePort {
             kind == NET_STREAM_SOCKET.rawValue && net_local_address(descriptor, &peer) == 0
             && net_family_of(&peer) != NET_LOCAL.rawValue
         self.init(network, name: name, order: order, owner: owner, settings: settings, isTCP: isInternet)
-        if net_peer_address(descriptor, &peer) == 0 { remote = SmallAddress(peer) }
+        if kind == NET_STREAM_SOCKET.rawValue, net_peer_address(descriptor, &peer) == 0 { remote = SmallAddress(peer) }
         switch kind {
         case Int32(NET_STREAM_SOCKET.rawValue): attach(descriptor, .socket)
         case Int32(NET_FILE.rawValue), Int32(NET_DEVICE.rawValue):

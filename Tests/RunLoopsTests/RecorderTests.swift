@@ -51,28 +51,27 @@ import Testing
         world.loop.record(as: "main")
         var position = RunLoop.Recorder.Position(now: world.loop.recorder)
         var pieces: [RunLoop.Recorder.Record] = []
-        let second = world.source("second")
-        var sources = [second]
-        let first = world.source("first") { _ in
-            second.signal()
+        let source = world.source("source") { source in
+            world.loop.perform { source.invalidate() }
+            world.loop.perform {}
             // What follows has no record yet: a reader that has come so far finds the sending with its callback, later.
             pieces += RunLoop.Recorder.read(world.loop.recorder, &position)
             world.work(2)
-            world.loop.perform {
-                for source in sources { source.invalidate() }
-            }
         }
-        sources.append(first)
-        world.loop.add(RunLoop.Timer(fireDate: world.date(5), name: "go") { _, _ in first.signal() })
+        world.loop.add(
+            RunLoop.Timer(fireDate: world.date(5), name: "go") { _, _ in
+                world.loop.perform {}
+                source.signal()
+            })
         world.loop.run()
         pieces += RunLoop.Recorder.read(world.loop.recorder, &position)
         let whole = Self.text(RunLoop.Recorder.copy(world.loop.recorder).records)
         #expect(
             whole == [
                 "0 run default", "0 pass default", "0 sleep 5000000", "5 wake 1", "5 begin timer \"go\" 5000000",
-                "5 out",
-                "5 end timer \"go\"", "5 passEnd", "5 pass default", "5 begin source \"first\"", "5 out", "5 out",
-                "7 end source \"first\"", "7 whole request", "7 passEnd", "7 runEnd default 1",
+                "5 out", "5 end timer \"go\"", "5 whole request", "5 passEnd", "5 pass default",
+                "5 begin source \"source\"", "5 out", "5 out", "7 end source \"source\"", "7 whole request",
+                "7 whole request", "7 passEnd", "7 runEnd default 1",
             ])
         #expect(Self.text(pieces) == whole)
     }
@@ -85,7 +84,7 @@ import Testing
         world.loop.run()
         #expect(
             Self.text(RunLoop.Recorder.copy(world.loop.recorder).records) == [
-                "0 run default", "0 pass default", "0 begin request", "20000 end request",
+                "0 out", "0 run default", "0 pass default", "0 begin request", "20000 end request",
                 "20000 begin timer \"long\" 5000000",
                 "30000 end timer \"long\"", "30000 passEnd", "30000 runEnd default 1",
             ])
@@ -95,7 +94,7 @@ import Testing
     func whatWasOverwrittenIs() throws {
         let world = World()
         world.loop.record(as: "main")
-        var left = RunLoop.Recorder.capacity
+        var left = 3 * RunLoop.Recorder.capacity
         let source = world.source("again") { source in
             left -= 1
             if left > 0 { source.signal() } else { source.invalidate() }

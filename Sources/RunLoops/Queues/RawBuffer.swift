@@ -44,6 +44,12 @@ struct RawBuffer<Element: BitwiseCopyable> {
         base[index] = element
     }
 
+    /// O(n), less for one near the end.
+    func remove(at index: Int) {
+        (base + index).update(from: base + index + 1, count: count - 1 - index)
+        count -= 1
+    }
+
     /// O(n).
     func removeAll(where isGone: (Element) -> Bool) {
         var kept = 0

@@ -76,6 +76,7 @@ extension RunLoop.Recorder {
 
         /// From now on. On the loop's thread.
         package init(now recorder: UnsafeMutablePointer<RunLoop.Recorder>) {
+            recorder.pointee.settle()
             next = recorder.pointee.next
             anchor = recorder.pointee.anchor
             if recorder.pointee.usesTicks { anchor = .now() }

@@ -38,7 +38,7 @@ extension RunLoop.Recorder {
 
     mutating func turnOff() {
         guard isOn else { return }
-        if pass != 0 { putPass() }
+        settle()
         isOn = false
         call = Call()
         outer = []

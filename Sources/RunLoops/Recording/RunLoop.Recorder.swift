@@ -148,7 +148,18 @@ extension RunLoop {
         @inline(never)
         private mutating func full() {
             limit = .max
+            settle()
             hasBeenRead(wantsMore: reader?() ?? false)
+        }
+
+        /// What has begun and has no record yet gets one, so that it comes before what somebody reads from now on, whose clock is
+        /// compared anew.
+        mutating func settle() {
+            if call.state == .pending {
+                announce()
+            } else if pass != 0 {
+                putPass()
+            }
         }
 
         mutating func hasBeenRead(wantsMore: Bool) {
@@ -250,6 +261,7 @@ extension RunLoop {
                 call.record.a = UInt64(bitPattern: call.due)
                 call.record.flow = UInt32(truncatingIfNeeded: taken)
             }
+            call.state = .none
             if pass != 0 { putPassWithCall() }
             write(call.record)
         }

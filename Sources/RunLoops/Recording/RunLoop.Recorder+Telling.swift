@@ -1,0 +1,97 @@
+// What a recorder is told by others than the loop itself: sends and their numbers, marks, and what features have to say.
+
+extension RunLoop.Recorder {
+    // MARK: What a script, or a feature, says
+
+    package mutating func mark(_ object: UInt32) {
+        moment = stamp()
+        tell(Record(.mark, moment, object: object))
+    }
+
+    /// Bytes went through a stream. Of many pieces in a row there is one record.
+    ///
+    /// - Parameter number: of the connection; 0: it is none.
+    mutating func bytes(_ object: UInt32, _ count: Int, out: Bool, of number: UInt32) {
+        let flags = out ? Flags.out : 0
+        let count = UInt64(max(0, count))
+        if lastBytesRecord == next, next > firstUntold, let ring {
+            let last = ring + Int(truncatingIfNeeded: (next &- 1) & UInt64(Self.capacity - 1))
+            if last.pointee.object == object, last.pointee.flags == flags, last.pointee.flow == number {
+                last.pointee.a &+= count
+                return
+            }
+        }
+        tell(Record(.bytes, freshMoment(), flags: flags, object: object, a: count, flow: number))
+        lastBytesRecord = next
+    }
+
+    /// Something begins that lasts. The number is for `closes`.
+    mutating func opens(_ object: UInt32) -> UInt32 {
+        let number = nextFlow()
+        moment = stamp()
+        tell(Record(.opens, moment, object: object, flow: number))
+        return number
+    }
+
+    mutating func closes(_ number: UInt32, _ object: UInt32, _ result: UInt64, failed: Bool) {
+        moment = stamp()
+        tell(Record(.closes, moment, flags: failed ? Flags.failed : 0, object: object, a: result, flow: number))
+    }
+
+    // MARK: Flows
+
+    // A number has 32 bits: of the recorder ten, then what kind, then the count.
+    static let counted: UInt32 = 1 << 21
+    private var flowBase: UInt32 { UInt32(number & 1023) << 22 }
+
+    /// The flow of one of the loop's own requests.
+    @inline(__always)
+    func flow(ofRequest number: UInt64) -> UInt32 {
+        flowBase | Self.counted | UInt32(truncatingIfNeeded: number) & (Self.counted - 1)
+    }
+
+    /// A request is queued on this thread, for this loop. Of many in a row there is one record.
+    @inline(__always)
+    mutating func queues(request number: UInt64) {
+        let flow = flow(ofRequest: number)
+        if lastRequestRecord == next, next > firstUntold, let ring {
+            let last = ring + Int(truncatingIfNeeded: (next &- 1) & UInt64(Self.capacity - 1))
+            if last.pointee.flow &+ UInt32(truncatingIfNeeded: last.pointee.a) == flow {
+                last.pointee.a &+= 1
+                return
+            }
+        }
+        tellOut(Record(.out, freshMoment(), a: 1, flow: flow))
+        lastRequestRecord = next
+    }
+
+    /// Something is sent to another loop, or to oneself. The number is for the receiver's record.
+    ///
+    /// - Parameter isOwn: to this loop, which cannot see it before the callback that runs has ended: so it is told as of its
+    ///   beginning, without a look at the clock.
+    mutating func sends(_ object: UInt32 = 0, isOwn: Bool = false) -> UInt32 {
+        let flow = nextFlow()
+        sends(object, flow: flow, isOwn: isOwn)
+        return flow
+    }
+
+    /// Another loop is woken from this one's thread: see `RunLoop.noteWaking`.
+    mutating func wakes(_ call: RunLoop.Handle.WakingCall) -> UInt64 {
+        var label = wakingLabels[call] ?? 0
+        if label == 0 {
+            label = Self.label(.init("other", "thread \(name) · \(call.rawValue)"))
+            wakingLabels[call] = label
+        }
+        return UInt64(label) << 32 | UInt64(sends())
+    }
+
+    private mutating func nextFlow() -> UInt32 {
+        lastFlow = (lastFlow + 1) & (Self.counted - 1)
+        return flowBase | max(1, lastFlow)
+    }
+
+    mutating func sends(_ object: UInt32, flow: UInt32, isOwn: Bool = false) {
+        if !isOwn { moment = stamp() }
+        tellOut(Record(.out, freshMoment(), object: object, a: 1, flow: flow))
+    }
+}

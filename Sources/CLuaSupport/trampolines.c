@@ -28,16 +28,6 @@ static int after_yield(lua_State *L, int status, lua_KContext top) {
   return lua_gettop(L) - (int)top;
 }
 
-void cl_push_position(lua_State *L) {
-  lua_Debug debug;
-  for (int level = 1; level < 16 && lua_getstack(L, level, &debug); level++) {
-    if (!cl_is_scripts(L, &debug)) continue;
-    lua_pushfstring(L, "%s:%d: ", debug.short_src, debug.currentline);
-    return;
-  }
-  lua_pushliteral(L, "");
-}
-
 static int after_call(lua_State *L, int status, lua_KContext base) {
   (void)status;
   return lua_gettop(L) - (int)base;

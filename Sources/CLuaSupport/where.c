@@ -16,6 +16,16 @@ int cl_place(lua_State *thread, char *source) {
   return 0;
 }
 
+void cl_push_position(lua_State *L) {
+  lua_Debug debug;
+  for (int level = 1; level < 16 && lua_getstack(L, level, &debug); level++) {
+    if (!cl_is_scripts(L, &debug)) continue;
+    lua_pushfstring(L, "%s:%d: ", debug.short_src, debug.currentline);
+    return;
+  }
+  lua_pushliteral(L, "");
+}
+
 lua_State *cl_innermost(cl_host *host) {
   // The main coroutine is for code that runs outside tasks.
   return host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main;

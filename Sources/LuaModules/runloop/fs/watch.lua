@@ -386,7 +386,7 @@ end
 Watcher.__close = Watcher.invalidate
 function Watcher:is_valid() return self_of(self, "is_valid")._valid end
 function Watcher:name() return self_of(self, "name")._port:name() end
-function Watcher:__tostring() 
+function Watcher:__tostring()
   return format("watcher of %q%s (%s%s)", self._path, self._recursive and " and all below" or "", self._valid and "" or "invalid, ", self._made_at)
 end
 -- What `loop:add` takes for it.

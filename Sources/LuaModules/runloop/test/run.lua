@@ -3,7 +3,7 @@
 local system = ...
 
 local pairs, type, randomseed = pairs, type, math.randomseed
-local format = string.format
+local format, unpack = string.format, table.unpack
 local explain = require "runloop.test.explain"
 local leaks = require "runloop.test.leaks"
 local events = require "runloop.test.events"

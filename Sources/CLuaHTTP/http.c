@@ -4,6 +4,35 @@
 
 #include "private.h"
 
+// chunks(bytes, position) -> data, next position, is done; or nil: bad
+static int read_chunks(lua_State *L) {
+  http_chunks *chunks = lua_touserdata(L, lua_upvalueindex(1));
+  size_t length;
+  const char *bytes = luaL_checklstring(L, 1, &length);
+  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
+  luaL_Buffer data;
+  luaL_buffinit(L, &data);
+  int is_done = 0;
+  while (!is_done && position < length) {
+    http_span piece;
+    position += http_read_chunk(chunks, bytes + position, length - position, &piece, &is_done);
+    luaL_addlstring(&data, piece.start, piece.length);
+  }
+  luaL_pushresult(&data);
+  if (is_done < 0) return 0;
+  lua_pushinteger(L, (lua_Integer)position + 1);
+  lua_pushboolean(L, is_done);
+  return 3;
+}
+
+// chunks() -> a function
+static int make_chunks(lua_State *L) {
+  http_chunks *chunks = lua_newuserdatauv(L, sizeof *chunks, 0);
+  *chunks = (http_chunks){0};
+  lua_pushcclosure(L, read_chunks, 1);
+  return 1;
+}
+
 // unescape(text, is_form) -> text, or nil
 static int unescape(lua_State *L) {
   size_t length;
@@ -107,7 +136,7 @@ int http_open_native(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"unescape", unescape},   {"escape", escape},   {"write_date", write_date},
       {"read_date", read_date}, {"is_token", is_token}, {"is_value", is_value},   {"base64", base64},
-      {"chunks", lua_http_chunks}, {"read_frame", lua_http_read_frame}, {"write_frame", lua_http_write_frame},
+      {"chunks", make_chunks}, {"read_frame", lua_http_read_frame}, {"write_frame", lua_http_write_frame},
       {"check_utf8", lua_http_check_utf8}, {"accept_key", lua_http_accept_key}, {"random_key", lua_http_random_key},
       {"deflate", lua_http_deflate}, {"open_file", lua_http_open_file}, {"read_file", lua_http_read_file},
       {"seek_file", lua_http_seek_file}, {"close_file", lua_http_close_file}, {"read_request", lua_http_read_request},

@@ -372,34 +372,3 @@ int lua_http_write_request(lua_State *L) {
   if (body) put(&out, body, length);
   return finish_output(&out);
 }
-
-// The decoder of a chunked body ---------------------------------------------------------------------------------------------
-
-// chunks(bytes, position) -> data, next position, is done; or nil: bad
-static int read_chunks(lua_State *L) {
-  http_chunks *chunks = lua_touserdata(L, lua_upvalueindex(1));
-  size_t length;
-  const char *bytes = luaL_checklstring(L, 1, &length);
-  size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
-  luaL_Buffer data;
-  luaL_buffinit(L, &data);
-  int is_done = 0;
-  while (!is_done && position < length) {
-    http_span piece;
-    position += http_read_chunk(chunks, bytes + position, length - position, &piece, &is_done);
-    luaL_addlstring(&data, piece.start, piece.length);
-  }
-  luaL_pushresult(&data);
-  if (is_done < 0) return 0;
-  lua_pushinteger(L, (lua_Integer)position + 1);
-  lua_pushboolean(L, is_done);
-  return 3;
-}
-
-// chunks() -> a function
-int lua_http_chunks(lua_State *L) {
-  http_chunks *chunks = lua_newuserdatauv(L, sizeof *chunks, 0);
-  *chunks = (http_chunks){0};
-  lua_pushcclosure(L, read_chunks, 1);
-  return 1;
-}

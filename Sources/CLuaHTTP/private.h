@@ -11,7 +11,6 @@ int lua_http_read_fields(lua_State *L);
 int lua_http_read_response(lua_State *L);
 int lua_http_write_response(lua_State *L);
 int lua_http_write_request(lua_State *L);
-int lua_http_chunks(lua_State *L);
 
 int lua_http_read_frame(lua_State *L);
 int lua_http_write_frame(lua_State *L);

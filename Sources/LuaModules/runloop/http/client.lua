@@ -385,9 +385,7 @@ local function new(settings)
     is_in = {}, name = settings.name or "http" }, Client)
   for _, mode in ipairs(modes) do
     self.is_in[mode] = true
-    if mode == "common" then
-      for _, common in ipairs(self.loop:inspect().common_modes) do self.is_in[common] = true end
-    end
+    for _, common in ipairs(mode == "common" and self.loop:inspect().common_modes or {}) do self.is_in[common] = true end
   end
   return self
 end

@@ -42,6 +42,17 @@ public enum Bytes: Parameter {
     public static func read(_ stack: Stack, _ index: Int32) -> UnsafeRawBufferPointer? { stack.bytes(index) }
 }
 
+/// The name of an object. It may be a number, as nearly everywhere in Lua where a string is expected.
+public enum Name: Parameter {
+    public static var expected: String { "a string" }
+    @inlinable
+    public static func read(_ stack: Stack, _ index: Int32) -> String? {
+        if let text = stack.string(index) { return text }
+        if let integer = stack.integer(index) { return "\(integer)" }
+        return stack.number(index).map { "\($0)" }
+    }
+}
+
 extension Call {
     /// An argument that there has to be.
     @inlinable

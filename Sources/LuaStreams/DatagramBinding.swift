@@ -68,7 +68,7 @@ enum DatagramBinding {
         let fields = try call.fields(4, Option.self)
         let callback = try fields[.onMessage, Function.self]
         let reusesPort = try fields[.reusePort, Boolean.self] ?? false
-        let name = try fields[.name, Text.self] ?? ""
+        let name = try fields[.name, Name.self] ?? ""
         let order = try fields[.order, Integer.self] ?? 0
         let part = call.luaHost.part(NetPart.self)
         do throws(StreamFailure) {

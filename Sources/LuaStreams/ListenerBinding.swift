@@ -74,7 +74,7 @@ enum ListenerBinding {
         options.mode = try fields[.mode, FileMode.self] ?? 0o600
         options.settings = try NetBinding.settings(
             fields[.highWater, StreamBinding.Positive.self], fields[.maxQueue, StreamBinding.Positive.self])
-        let name = try fields[.name, Text.self] ?? ""
+        let name = try fields[.name, Name.self] ?? ""
         let order = try fields[.order, Integer.self] ?? 0
         let part = call.luaHost.part(NetPart.self)
         do throws(StreamFailure) {

@@ -77,7 +77,7 @@ enum NetBinding {
         options.tls = call.stack.object(5, TLSBinding.kind, as: TLSContext.self)
         options.serverName = try call.optional(6, Text.self)
         if fields.has(.bind) { options.bind = try own(call, fields) }
-        let name = try fields[.name, Text.self] ?? ""
+        let name = try fields[.name, Name.self] ?? ""
         let order = try fields[.order, Integer.self] ?? 0
         let settings = try settings(
             fields[.highWater, StreamBinding.Positive.self], fields[.maxQueue, StreamBinding.Positive.self])
@@ -195,7 +195,7 @@ enum NetBinding {
     private static func open(_ call: Call) throws(Misuse) -> Int32 {
         let number = try call.argument(2, Integer.self)
         let owns = try call.optional(3, Boolean.self) ?? false
-        let name = try call.optional(4, Text.self) ?? ""
+        let name = try call.optional(4, Name.self) ?? ""
         let part = call.luaHost.part(NetPart.self)
         do throws(StreamFailure) {
             guard let fd = Int32(exactly: number) else { throw StreamFailure(errno: 9, "descriptor \(number)") }

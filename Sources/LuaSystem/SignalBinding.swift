@@ -93,7 +93,7 @@ enum SignalBinding {
         let options = try call.fields(2, Option.self)
         let number = try options.required(.number, Integer.self)
         let signal = try options.required(.signal, Text.self)
-        let name = try options[.name, Text.self] ?? signal
+        let name = try options[.name, Name.self] ?? signal
         let order = try options[.order, Integer.self] ?? 0
         _ = try options.required(.callback, Function.self)
         options.keep(.callback, as: ItemBinding.Value.callback)

@@ -46,7 +46,7 @@ enum FDPortBinding {
         let once = try options[.once, Boolean.self] ?? false
         let order = try options[.order, Integer.self] ?? 0
         let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], options[.keepsAlive, Boolean.self])
-        let name = try options[.name, Text.self] ?? ""
+        let name = try options[.name, Name.self] ?? ""
         options.keep(.callback, as: Value.callback)
         let port: RunLoop.FDPort
         do throws(SystemError) {

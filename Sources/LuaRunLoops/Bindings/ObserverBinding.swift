@@ -30,7 +30,7 @@ enum ObserverBinding {
         let repeats = try options[.repeats, Boolean.self] ?? true
         let order = try options[.order, Integer.self] ?? 0
         let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], nil)
-        let name = try options[.name, Text.self] ?? ""
+        let name = try options[.name, Name.self] ?? ""
         options.keep(.callback, as: ItemBinding.Value.callback)
         let items = call.luaHost.items
         let observer = RunLoop.Observer(activities, repeats: repeats, order: order, name: name, owner: items) {

@@ -34,7 +34,7 @@ enum PortBinding {
         let capacity = try options?[.capacity, Capacity.self] ?? 1024
         let order = try options?[.order, Integer.self] ?? 0
         let stay = try ItemBinding.Stay(options?[.modes, ModeNames.self], options?[.keepsAlive, Boolean.self])
-        let name = try options?[.name, Text.self] ?? ""
+        let name = try options?[.name, Name.self] ?? ""
         options?.keep(.callback, as: ItemBinding.Value.callback)
         let items = call.luaHost.items
         let receive: (RunLoop.Port, any Sendable) -> Void = { port, message in

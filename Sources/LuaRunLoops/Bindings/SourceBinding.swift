@@ -40,7 +40,7 @@ enum SourceBinding {
         for field in [Option.perform, .schedule, .cancel] { _ = try options[field, Function.self] }
         let order = try options[.order, Integer.self] ?? 0
         let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], options[.keepsAlive, Boolean.self])
-        let name = try options[.name, Text.self] ?? ""
+        let name = try options[.name, Name.self] ?? ""
         options.keep(.perform, as: Value.perform)
         options.keep(.schedule, as: Value.schedule)
         options.keep(.cancel, as: Value.cancel)

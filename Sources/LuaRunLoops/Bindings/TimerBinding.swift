@@ -59,7 +59,7 @@ enum TimerBinding {
         let interval = try options[.interval, Interval.self] ?? 0
         let tolerance = try options[.tolerance, Seconds.self] ?? 0
         let order = try options[.order, Integer.self] ?? 0
-        _ = try options[.name, Text.self]
+        _ = try options[.name, Name.self]
         let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], options[.keepsAlive, Boolean.self])
         let host = call.luaHost
         let now = host.loop.now.nanoseconds

@@ -36,7 +36,7 @@ final class WallTimers: LuaTimers {
         let tolerance = try options?[.tolerance, Seconds.self] ?? 0
         let stay = try ItemBinding.Stay(
             options?[.modes, ModeNames.self] ?? [.common], options?[.keepsAlive, Boolean.self])
-        _ = try options?[.name, Text.self]
+        _ = try options?[.name, Name.self]
         options?.keep(.name, as: TimerBinding.Value.name)
         let timers = host.wallTimers
         do throws(SystemError) {

@@ -67,6 +67,7 @@ extension RunLoop.Recorder {
         fileprivate var passes: [Bool]?
         /// What was sent in a callback of which there is no record yet.
         fileprivate var inside: [Record] = []
+        fileprivate var latest: UInt64 = 0
 
         /// From where the recorder was turned on.
         package init(start recorder: UnsafeMutablePointer<RunLoop.Recorder>) {
@@ -90,6 +91,7 @@ extension RunLoop.Recorder {
         let end = linux_published(&recorder.pointee.next)
         var translation = Translation(recorder, position.anchor, passes: position.passes ?? [false])
         translation.inside = position.inside
+        translation.latest = position.latest
         if position.passes == nil {
             let open =
                 position.next == recorder.pointee.start
@@ -104,6 +106,7 @@ extension RunLoop.Recorder {
         }
         position.passes = translation.passes
         position.inside = translation.inside
+        position.latest = translation.latest
         // The nearer to what is measured, the better.
         if recorder.pointee.usesTicks { position.anchor = translation.now }
         return translation.records
@@ -121,6 +124,8 @@ extension RunLoop.Recorder {
         private(set) var passes: [Bool]
         /// What was sent in a callback whose record is still to come.
         var inside: [Record] = []
+        /// When the last one ended. What comes next is no earlier, though the clocks are compared anew between two readings.
+        var latest: UInt64 = 0
 
         init(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>, _ anchor: Anchor, passes: [Bool]) {
             self.anchor = anchor
@@ -144,6 +149,9 @@ extension RunLoop.Recorder {
         private mutating func append(_ record: Record) {
             var record = record
             record.thread = number
+            record.time = max(record.time, latest)
+            latest = record.time
+            if record.kind == Kind.whole.rawValue { latest += record.a }
             if record.task != 0 { record.task = UInt32(number & 1023) << 22 | record.task & (1 << 22 - 1) }
             records.append(record)
         }

@@ -109,13 +109,8 @@ enum DatagramBinding {
     private static func close(_ socket: Datagram) {
         let address = socket.address ?? ""
         socket.close()
-        guard socket.receiver != 0, let part = (socket.network.owner as? LuaStreamOwner)?.part else { return }
-        part.host.loop.perform {
-            guard let fiber = Fiber(context: socket.receiver) else { return }
-            socket.receiver = 0
-            Waiter.cancel(fiber)
-            part.resume(fiber, StreamFailure("ECANCELED", "the socket was closed (\(address))"))
-        }
+        let part = (socket.network.owner as? LuaStreamOwner)?.part
+        part?.endWait(in: socket, \.receiver, "the socket was closed (\(address))")
     }
 
     // MARK: Waiting

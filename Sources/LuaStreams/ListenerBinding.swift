@@ -98,15 +98,8 @@ enum ListenerBinding {
 
     private static func close(_ listener: Listener) {
         listener.close()
-        guard listener.accepter != 0, let part = part(listener) else { return }
-        part.host.loop.perform {
-            guard let fiber = Fiber(context: listener.accepter) else { return }
-            listener.accepter = 0
-            Waiter.cancel(fiber)
-            part.resume(
-                fiber,
-                StreamFailure("ECANCELED", "the listener was closed (\(listener.address ?? listener.place.text))"))
-        }
+        part(listener)?.endWait(
+            in: listener, \.accepter, "the listener was closed (\(listener.address ?? listener.place.text))")
     }
 
     private static func part(_ listener: Listener) -> NetPart? { (listener.network.owner as? LuaStreamOwner)?.part }

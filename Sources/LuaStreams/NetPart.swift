@@ -33,6 +33,17 @@ final class NetPart: HostPart {
         }
     }
 
+    /// What a task waits in was closed: it is told so, in a turn of its own.
+    func endWait<Item: AnyObject>(in item: Item, _ waiter: ReferenceWritableKeyPath<Item, Int>, _ text: String) {
+        guard item[keyPath: waiter] != 0 else { return }
+        host.loop.perform { [self] in
+            guard let fiber = Fiber(context: item[keyPath: waiter]) else { return }
+            item[keyPath: waiter] = 0
+            Waiter.cancel(fiber)
+            resume(fiber, StreamFailure("ECANCELED", text))
+        }
+    }
+
     /// Streams that are closed may still wait for their peers to be so, too.
     override func settle() {
         network.flush()

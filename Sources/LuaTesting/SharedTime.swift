@@ -7,7 +7,8 @@ public import RunLoops
 public enum SharedTime {
     /// The variable by which programs, and those that they start, find the test.
     public static let variable = "RLHOST_TEST_CLOCK"
-    private static let joined = Lock<SimulatedClock?>(nil)
+    // Of the main thread alone. Without a lock, which each program would make at its start.
+    nonisolated(unsafe) private static var joined: SimulatedClock?
 
     /// The main thread's loop, in that time; nil: nobody has asked for that.
     ///
@@ -15,18 +16,16 @@ public enum SharedTime {
     public static func makeLoop() throws(SystemError) -> RunLoop? {
         guard let address = ProcessEnvironment[variable], !address.isEmpty else { return nil }
         let clock = try SimulatedClock(joining: address)
-        clock.setOutstanding { Program.someRun || WorkPool.someAnswerIsAwaited }
-        joined.withLock { $0 = clock }
-        let poller = SimulatedPoller(at: try clock.reserve())
-        poller.fireDatesAreExact = true
-        let loop = RunLoop(poller: poller)
+        clock.waitForWorkOutside()
+        joined = clock
+        let loop = RunLoop(poller: try clock.reserve().exactPoller)
         loop.becomeCurrent()
         return loop
     }
 
     /// Has a state, and its threads, tell that time. Returns an error message.
     public static func adopt(_ host: LuaHost) -> String? {
-        guard let clock = joined.withLock({ $0 }) else { return nil }
+        guard let clock = joined else { return nil }
         host.haveThreadsLive(in: clock)
         host.threads.world.prepare = { host in host.tellSimulatedTime() }
         return host.tellSimulatedTime()
@@ -49,10 +48,22 @@ extension LuaHost {
             let place = try clock.reserve()
             return {
                 place.begin()
-                let poller = SimulatedPoller(at: place)
-                poller.fireDatesAreExact = true
-                return poller
+                return place.exactPoller
             }
         }
+    }
+}
+
+extension SimulatedClock {
+    /// Time stands still while a program runs, or a thread of the process owes an answer.
+    func waitForWorkOutside() { setOutstanding { Program.someRun || WorkPool.someAnswerIsAwaited } }
+}
+
+extension SimulatedClock.Place {
+    /// Waits there; timers fire at their dates to the nanosecond, as tests expect them.
+    var exactPoller: SimulatedPoller {
+        let poller = SimulatedPoller(at: self)
+        poller.fireDatesAreExact = true
+        return poller
     }
 }

@@ -43,7 +43,7 @@ public final class TestWorld {
         poller.fireDatesAreExact = true
         loop = RunLoop(poller: poller)
         loop.becomeCurrent()
-        clock.setOutstanding { Program.someRun || WorkPool.someAnswerIsAwaited }
+        clock.waitForWorkOutside()
         poller.stuckHandler = { [unowned self] in
             isStuck = true
             // One that is inside the test's own call of rl.run must not go on as if that had ended well.

@@ -45,7 +45,7 @@ extension RunLoop {
 
     private func queueOfNextTimer(_ mode: ModeState) -> TimerQueue? {
         var best: TimerQueue?
-        for queue in mode.timers.elements.map({ $0.takeUnretainedValue() }) where queue.heap.count > 0 {
+        for queue in mode.timerQueues where queue.heap.count > 0 {
             guard let other = best else {
                 best = queue
                 continue

@@ -121,14 +121,10 @@ extension RunLoop {
     // MARK: Flows
 
     /// Something is sent by the calling thread, whose loop may be recorded. The number is for what it brings about; 0: none.
+    ///
+    /// - Parameter mode: it goes to the loop of this mode, and no other.
     @inline(__always)
-    static func noteSend() -> UInt32 {
-        Recorder.someAreOn.load(ordering: .relaxed) == 0 ? 0 : sendOfThisThread(to: nil)
-    }
-
-    /// The same to the loop of a mode, and no other.
-    @inline(__always)
-    static func noteSend(to mode: Unmanaged<ModeState>?) -> UInt32 {
+    static func noteSend(to mode: Unmanaged<ModeState>? = nil) -> UInt32 {
         Recorder.someAreOn.load(ordering: .relaxed) == 0 ? 0 : sendOfThisThread(to: mode)
     }
 

@@ -53,7 +53,7 @@ extension RunLoop {
         guard let mode = existingState(of: mode) else { return [] }
         spillBatch()
         var nodes = firingTimers.filter { $0.pointee.queue?.takeUnretainedValue().serves(mode) ?? false }
-        for queue in mode.timers.elements.map({ $0.takeUnretainedValue() }) {
+        for queue in mode.timerQueues {
             for index in 0..<queue.heap.count { nodes.append(queue.heap[index]) }
         }
         return nodes
@@ -86,10 +86,11 @@ extension RunLoop {
     }
 
     private func queue(_ modes: [ModeState], isCommon: Bool) -> TimerQueue {
-        let queues = modes.first.map { $0.timers.elements.map { $0.takeUnretainedValue() } } ?? timerQueues
-        for queue in queues where queue.isCommon == isCommon && queue.modes.count == modes.count {
-            if modes.allSatisfy(queue.serves) { return queue }
+        func isIt(_ queue: TimerQueue) -> Bool {
+            queue.isCommon == isCommon && queue.modes.count == modes.count && modes.allSatisfy(queue.serves)
         }
+        let known = modes.first.map { $0.timerQueues.first(where: isIt) } ?? timerQueues.first(where: isIt)
+        if let known { return known }
         if timerQueues.count >= timerQueueLimit { dropEmptyTimerQueues() }
         let queue = TimerQueue(loop: .passUnretained(self), modes: modes, isCommon: isCommon)
         timerQueues.append(queue)

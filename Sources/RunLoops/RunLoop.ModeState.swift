@@ -44,6 +44,8 @@ extension RunLoop {
         var timersAreTaken = false
         /// The timer queues that serve this mode. The loop has them; in raw memory, as passes look here.
         let timers = RawBuffer<Unmanaged<TimerQueue>>(capacity: 1)
+        /// The same, one by one: no array is made.
+        var timerQueues: some Swift.Sequence<TimerQueue> { timers.elements.lazy.map { $0.takeUnretainedValue() } }
 
         init(name: Mode, loop: RunLoop) {
             self.name = name

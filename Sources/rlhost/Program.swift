@@ -26,14 +26,14 @@ enum Program {
     }
 
     /// As messages begin with it: the last part of how it was called, as by a link called lua.
-    nonisolated(unsafe) private(set) static var name = "rlhost"
+    static var name: String {
+        let last = Arguments.all { ProcessText.text($0) }.first?.split(separator: "/").last ?? ""
+        return last.isEmpty ? "rlhost" : String(last)
+    }
 
     static func main() {
         Descriptor.keepStandardOnes()
-        let arguments = Arguments.all { ProcessText.text($0) }
-        // Set once, before anything else runs.
-        if let last = arguments.first?.split(separator: "/").last, !last.isEmpty { name = String(last) }
-        exit(run(arguments))
+        exit(run(Arguments.all { ProcessText.text($0) }))
     }
 
     /// - Parameter arguments: see `String.init(anyBytes:)`; the program's name first.

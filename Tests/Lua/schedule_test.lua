@@ -4,15 +4,7 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local schedule = require "runloop.schedule"
 
-local function utc(text)
-  local year, month, day, hour, minute = text:match "^(%d+)-(%d+)-(%d+) (%d+):(%d+)$"
-  -- Days of the civil calendar, without os.time, which knows the local time only.
-  local y, m = tonumber(year), tonumber(month)
-  if m <= 2 then y = y - 1 end
-  local of_year = (153 * (m + (m > 2 and -3 or 9)) + 2) // 5 + day - 1
-  local days = y // 400 * 146097 + y % 400 * 365 + y % 400 // 4 - y % 400 // 100 + of_year - 719468
-  return days * 86400 + hour * 3600 + minute * 60
-end
+local utc = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua").utc
 
 local function contains(text, part) t.truthy(tostring(text):find(part, 1, true), tostring(text)) end
 

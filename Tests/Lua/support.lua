@@ -38,4 +38,15 @@ end
 
 function support.status_of(answer) return tonumber(answer:match "^HTTP/1%.1 (%d+) ") end
 
+-- "2026-03-29 01:00", of UTC, in seconds since 1970.
+function support.utc(text)
+  local year, month, day, hour, minute = text:match "^(%d+)-(%d+)-(%d+) (%d+):(%d+)$"
+  -- Days of the civil calendar, without os.time, which knows the local time only.
+  local y, m = tonumber(year), tonumber(month)
+  if m <= 2 then y = y - 1 end
+  local of_year = (153 * (m + (m > 2 and -3 or 9)) + 2) // 5 + day - 1
+  local days = y // 400 * 146097 + y % 400 * 365 + y % 400 // 4 - y % 400 // 100 + of_year - 719468
+  return days * 86400 + hour * 3600 + minute * 60
+end
+
 return support

@@ -21,11 +21,6 @@ local function expect_timeout(timeout, name)
   raise("%s: argument #1 must be a number of seconds, 0 or more, or nil for no limit, got %s", name, describe(timeout))
 end
 
-local function site()
-  local place = crossing.place()
-  return place and "made at " .. place or "made by the host"
-end
-
 -- Conditions ---------------------------------------------------------------------------------------------------------
 
 local function condition(...)
@@ -60,7 +55,7 @@ local function channel(capacity)
     raise("rl.channel: argument #1 must be how many values it holds, 0 or more, got %s", describe(capacity))
   end
   return setmetatable({ capacity = capacity, first = 1, last = 0, further = {}, senders = new(), receivers = new(), closed = false,
-    site = site() }, Channel)
+    site = misuse.made_at() }, Channel)
 end
 
 function Channel:send(...)
@@ -145,7 +140,7 @@ internals.on_missing(Group, "group")
 local function group(...)
   if select("#", ...) > 0 then raise "rl.group: no arguments are expected" end
   return setmetatable({ count = 0, made = 0, tasks = {}, ended = new(), failed = false, failure = false, cancelled = false,
-    site = site() }, Group)
+    site = misuse.made_at() }, Group)
 end
 
 local function cancel(self)

@@ -10,26 +10,27 @@ local format, byte, concat, sort, min = string.format, string.byte, table.concat
 
 local misuse = {}
 
-function misuse.raise(text, ...)
-  if select("#", ...) > 0 then text = format(text, ...) end
+-- "app.lua:3": where the script is that calls; nil without any.
+local function place()
   local level, frame = 2, getinfo(2, "Sl")
   while frame and (frame.currentline <= 0 or frame.source == "=[rlhost]") do
     level = level + 1
     frame = getinfo(level, "Sl")
   end
-  if frame then text = format("%s:%d: %s", frame.short_src, frame.currentline, text) end
-  error(text, 0)
+  return frame and format("%s:%d", frame.short_src, frame.currentline)
+end
+
+function misuse.raise(text, ...)
+  if select("#", ...) > 0 then text = format(text, ...) end
+  local here = place()
+  error(here and here .. ": " .. text or text, 0)
 end
 local raise = misuse.raise
 
--- "made at app.lua:3": where the script is that calls.
+-- What objects say of themselves.
 function misuse.made_at()
-  local level, frame = 2, getinfo(2, "Sl")
-  while frame and (frame.source == "=[rlhost]" or frame.currentline <= 0) do
-    level = level + 1
-    frame = getinfo(level, "Sl")
-  end
-  return frame and format("made at %s:%d", frame.short_src, frame.currentline) or "made by the host"
+  local here = place()
+  return here and "made at " .. here or "made by the host"
 end
 
 -- A value as an error message shows it: numbers and texts themselves, of others what they are.

@@ -6,11 +6,6 @@ local raise, describe = misuse.raise, misuse.describe
 local type, select, setmetatable, getmetatable, tostring = type, select, setmetatable, getmetatable, tostring
 local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
-local function site()
-  local place = crossing.place()
-  return place and "made at " .. place or "made by the host"
-end
-
 local Pool = { __name = "pool" }
 Pool.__index = Pool
 internals.on_missing(Pool, "pool")
@@ -48,7 +43,7 @@ local function pool(options)
       raise("rl.pool: unknown field '%s' (there are: name, threads)", tostring(field))
     end
   end
-  return new(threads, name, site())
+  return new(threads, name, misuse.made_at())
 end
 
 -- A thread that nobody uses. While all that there may be are busy it waits for one; who waits longest gets the first.

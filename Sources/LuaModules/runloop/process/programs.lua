@@ -302,5 +302,4 @@ function Program:__tostring()
   return format("program %q (%d, %s, %s)", self._name, self._pid, state, self._made_at)
 end
 
-
 return programs

@@ -27,7 +27,7 @@ struct HTTPLoadTests {
                 curl -s http://$host/big | cmp - big && echo whole
                 tail -c +1000001 big | head -c 1000000 > part
                 curl -s -r 1000000-1999999 http://$host/big | cmp - part && echo part
-                awk '/sendfile\\(/ && $NF > 0 { sent += $NF } / p?read/ && $NF > 65536 { read += $NF } END { print sent, read + 0 }' calls
+                awk '$NF !~ /^[0-9]+$/ { next } /sendfile/ { sent += $NF } / p?read/ && $NF > 65536 { read += $NF } END { print sent, read + 0 }' calls
                 """, environment: ["HOME": directory], directory: directory, timeout: 60)
         }
         #expect(run.output == "whole\npart\n6000000 0\n", "\(run)")

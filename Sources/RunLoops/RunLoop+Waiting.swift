@@ -84,14 +84,16 @@ extension RunLoop {
             }
             let start = poller.coarseNow()
             if isRecording {
-                recorder.pointee.beSeen(start)
                 recorder.pointee.sleep(until: timeout < 0 ? 0 : date)
             } else if start >= recorder.pointee.beginsAt {
                 considerRecording(start)
             }
             if poller.wantsToKnowDescriptors { poller.watched = descriptors.ofInterest }
-            let count = poller.wait(
-                descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
+            let count =
+                isRecording && recorder.pointee.isUnread && poller.isReal
+                ? waitAndBeSeen(descriptors, timeout: timeout)
+                : poller.wait(
+                    descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
             let woken = handle.endSleep()
             if isRecording {
                 recorder.pointee.wake(reasonToWake(mode, woken, count, start, timeout), woken ? handle.takeWaker() : 0)
@@ -103,6 +105,24 @@ extension RunLoop {
             queueReady(mode, descriptors, count)
             return woken
         }
+    }
+
+    /// Waits, and if that lasts has what was recorded before read meanwhile: the process may be killed in its sleep.
+    @inline(never)
+    private func waitAndBeSeen(_ descriptors: DescriptorSet, timeout: Int64) -> Int {
+        func wait(_ timeout: Int64) -> Int {
+            poller.wait(descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
+        }
+        let first = recorder.pointee.timeUntilRead()
+        guard timeout < 0 || timeout > first else { return wait(timeout) }
+        let start = poller.now()
+        if first > 0 {
+            let count = wait(first)
+            // It may have been a signal.
+            guard count == 0, poller.now() >= start + first else { return count }
+        }
+        recorder.pointee.beSeen()
+        return wait(timeout < 0 ? -1 : max(0, timeout - (poller.now() - start)))
     }
 
     private func reasonToWake(

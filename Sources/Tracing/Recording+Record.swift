@@ -5,6 +5,22 @@ extension Recording {
     package typealias Record = RunLoop.Recorder.Record
 }
 
+/// What files say instead of numbers of records: why a loop woke, and what a run came to. The page has words of its own.
+enum RecordWords {
+    static let wakes = ["timer", "descriptor", "wake-up", "signal", "time over"]
+    static let results = ["finished", "stopped", "timed_out", "handled_source"]
+
+    /// nil for a number that means nothing.
+    static func word(_ number: UInt64, of words: [String]) -> String? {
+        number > 0 && number <= words.count ? words[Int(number) - 1] : nil
+    }
+
+    /// Files once had the number.
+    static func number(_ text: String, of words: [String]) -> UInt64 {
+        words.firstIndex(of: text).map { UInt64($0 + 1) } ?? UInt64(text) ?? 0
+    }
+}
+
 extension RunLoop.Recorder.Record {
     package typealias Kind = RunLoop.Recorder.Kind
     package typealias Flags = RunLoop.Recorder.Flags

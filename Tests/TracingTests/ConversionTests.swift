@@ -143,6 +143,21 @@ struct ConversionTests {
         #expect(text.matches(of: /"ph":"X".*"flow":(\d+)/).map { String($0.1) } == ["3", "\(1 << 22 | 3)"])
     }
 
+    @Test("recordings of earlier versions, with bare reasons and times in nanoseconds, are read")
+    func earlier() throws {
+        let source = #"""
+            [{"ph":"B","pid":1,"tid":0,"ts":1.000,"cat":"run","name":"default"},
+            {"ph":"B","pid":1,"tid":0,"ts":1.100,"cat":"sleep","name":"asleep","args":{"until":2500}},
+            {"ph":"E","pid":1,"tid":0,"ts":2.500,"args":{"reason":1}},
+            {"ph":"B","pid":1,"tid":0,"ts":2.600,"cat":"timer","name":"tick","args":{"due":2500,"late":100}},
+            {"ph":"E","pid":1,"tid":0,"ts":2.700},{"ph":"E","pid":1,"tid":0,"ts":2.800,"args":{"result":3}}]
+            """#
+        let text = String(decoding: try Self.converted(Array(source.utf8), "json", "json"), as: UTF8.self)
+        for part in [
+            #""until_us":2.500"#, #""reason":"timer""#, #""due_us":2.500,"late_us":0.100"#, #""result":"timed_out""#,
+        ] { #expect(text.contains(part), "\(text)") }
+    }
+
     @Test("events of other programs are understood as far as they say the same")
     func foreign() throws {
         let source = #"""

@@ -88,10 +88,17 @@ struct WriterTests {
     func events() throws {
         let lines = String(decoding: try Sample.file("json"), as: UTF8.self).split(separator: "\n").map(String.init)
         #expect(lines.first == "[" && lines.last == "]")
-        let due = #""args":{"due":5000001008123,"late":3000000,"made at":"app.lua:12"}},"#
+        let due = #""args":{"due_us":5000001008.123,"late_us":3000.000,"made at":"app.lua:12"}},"#
         #expect(
             lines.contains(
                 #"{"ph":"B","pid":4711,"tid":0,"ts":5000004008.123,"cat":"timer","name":"timer \"poll\"","# + due))
+        // Why it woke and what a run came to, in words.
+        let wake = #"{"ph":"E","pid":4711,"tid":0,"ts":5000004007.123,"args":{"reason":"timer","woken by":"timer"#
+        #expect(lines.contains { $0.hasPrefix(wake) })
+        #expect(lines.contains { $0.contains(#""args":{"until_us":5000001007.123}}"#) })
+        for word in ["stopped", "finished", "timed_out"] {
+            #expect(lines.contains { $0.hasSuffix(#""args":{"result":""# + word + #""}},"#) })
+        }
         #expect(lines.contains { $0.contains(#""ph":"s""#) && $0.contains(#""id":77"#) })
         #expect(lines.contains { $0.contains(#""ph":"f""#) && $0.contains(#""id":77"#) })
     }

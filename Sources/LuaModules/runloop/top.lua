@@ -218,6 +218,18 @@ end
 --- What its loops did in the last seconds.
 function Process:loops(seconds) return json.decode(self:ask(ACTIVITY, format("%d", floor(seconds * 1e9)))).loops end
 
+--- The same of a process that may have begun a moment ago: what is not known yet is waited for.
+function Process:first_loops(seconds)
+  local loops, known = self:loops(seconds), 0
+  for _, l in ipairs(loops) do known = max(known, l.window / 1e9) end
+  if known < 0.9 * seconds then
+    rl.sleep(seconds - known)
+    loops = self:loops(seconds)
+  end
+  if #loops == 0 then failed(self.title .. " records nothing: its recorder is off, or its loop has not turned yet") end
+  return loops
+end
+
 --- What the tasks of all threads wait in, without the directories of places: what they wait in is to be seen, too. For a loop that
 --- is held, the process says so.
 function Process:tasks()
@@ -304,7 +316,7 @@ function top.run(port, title, seconds, how, number, sort, tasks)
   local process = connect(port, title)
   if how == "once" then
     -- What was a moment ago is known already: it is recorded all the time.
-    state.loops = process:loops(seconds)
+    state.loops = process:first_loops(seconds)
     state.tasks = state.shows_tasks and process:tasks() or {}
     for _, line in ipairs(top.lines(state)) do print(line) end
     os.exit(0, true)

@@ -14,8 +14,10 @@ extension Attach {
             if text.last != UInt8(ascii: "[") { text.append(UInt8(ascii: ",")) }
             let (records, lost) = RunLoop.Recorder.copy(recorder)
             let now = UInt64(max(0, RunLoop.Instant.now.nanoseconds))
+            // Before it was turned on nothing is known, and there may have been nothing.
+            let start = max(now - min(now, nanoseconds), UInt64(max(0, recorder.pointee.recordsSince)))
             let activity = records.withUnsafeBytes {
-                Recording.Activity($0, dropped: lost > 0, from: now - min(now, nanoseconds), to: now)
+                Recording.Activity($0, dropped: lost > 0, from: start, to: now)
             }
             activity.append(to: &text, loop: name, number: recorder.pointee.number, places: mostPlaces) { label in
                 let title = RunLoop.Recorder.title(label) ?? .init("other", "")

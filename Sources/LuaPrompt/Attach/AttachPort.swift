@@ -22,6 +22,8 @@ final class AttachPort: @unchecked Sendable {
     private var isEnding = false
     /// Those who want to know where the process is, or to interrupt it.
     private var curious: [Curious] = []
+    /// The loops that were asked to be recorded, kept so that no other can take their place in memory.
+    private var askedToRecord: [ObjectIdentifier: RunLoop.Handle] = [:]
 
     private struct Curious {
         let message: RunLoop.MessagePort.Message
@@ -117,6 +119,7 @@ final class AttachPort: @unchecked Sendable {
         if request == .activity {
             let text = message.data.withUnsafeBytes { String(anyBytes: $0) }
             guard let nanoseconds = UInt64(text) else { return message.fail("this is no number of nanoseconds") }
+            haveLoopsRecorded()
             return message.answer(Attach.activity(nanoseconds))
         }
         if request == .tasks { return TaskSurvey.begin(for: message, handle, main: target) }
@@ -151,6 +154,23 @@ final class AttachPort: @unchecked Sendable {
                 }
             }
         }
+    }
+
+    /// A loop is recorded when it has run for a second; one that somebody looks at, from now on. Each is asked once: that wakes it.
+    private func haveLoopsRecorded() {
+        var recorded = 0
+        RunLoop.forEachRecorder { _, _ in recorded += 1 }
+        let handles = [target] + LuaHost.handlesOfThreads
+        guard recorded < handles.count else { return }
+        var asked: [ObjectIdentifier: RunLoop.Handle] = [:]
+        for handle in handles {
+            asked[ObjectIdentifier(handle)] = handle
+            guard askedToRecord[ObjectIdentifier(handle)] == nil else { continue }
+            handle.perform(in: [.common]) { loop in
+                if let host = loop.userInfo as? LuaHost { LuaHost.whenItLasts?(host, false) }
+            }
+        }
+        askedToRecord = asked
     }
 
     private func withSession(of client: AttachClient, _ body: @escaping @Sendable (AttachSession) -> Void) {

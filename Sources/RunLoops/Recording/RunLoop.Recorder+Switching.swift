@@ -44,20 +44,23 @@ extension RunLoop.Recorder {
         outer = []
         levelCount = 0
         limit = .max
+        readBy = .max
         reader = nil
         Self.someAreOn.wrappingSubtract(1, ordering: .relaxed)
     }
 
-    /// Has `new` called, on the loop's thread, before a record is lost that it has not read, and once a second if the loop sleeps.
+    /// Has `new` called, on the loop's thread, before a record is lost that it has not read, and soon after anything was recorded: within a
+    /// second, and at first sooner.
     /// It returns whether it wants to be called again, and does nothing with the loop.
     package mutating func setReader(_ new: @escaping () -> Bool) {
         reader = new
-        hasBeenRead(wantsMore: true)
+        beginReading()
     }
 
     package mutating func dropReader() {
         reader = nil
         limit = .max
+        readBy = .max
     }
 
     /// As new, for a recording of its own: between two tests.

@@ -8,6 +8,8 @@ extension RunLoop.Recorder {
         /// If it should turn out to wait, it is the first piece of this task.
         var fiber: UInt32 = 0
         var state = State.none
+        /// So much of it does not count as holding the loop: the loop ran in it, or somebody was told already.
+        var excused: UInt64 = 0
         /// It began in the middle of another one, with no run in between.
         var isNested = false
 

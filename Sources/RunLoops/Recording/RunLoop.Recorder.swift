@@ -35,8 +35,13 @@ extension RunLoop {
         /// When there are so many, `reader` is called, on the loop's thread.
         var limit = UInt64.max
         var reader: (() -> Bool)?
-        /// When it was last called, by the loop's coarse clock.
-        private var readAt: Int64 = 0
+        /// When it is next called though nothing is about to be lost, as a stamp.
+        var readBy = UInt64.max
+        /// How long after the last time that is: soon at first, so that a program that is killed early leaves something.
+        private var readInterval = Self.shortestReadInterval
+        private var nextWhenRead: UInt64 = 0
+        private static let shortestReadInterval: Int64 = 100_000_000
+        private static let longestReadInterval: Int64 = 1_000_000_000
         /// The first record since it was last turned on, and the runs that were in progress then.
         var start: UInt64 = 0
         let levelsAtStart: UnsafeMutablePointer<Level>
@@ -50,6 +55,9 @@ extension RunLoop {
             var ticks: UInt64 = 0
             var date: Int64 = 0
         }
+
+        /// Since when there are records, by the monotonic clock: what the ring has lost is not counted.
+        package var recordsSince: Int64 { anchor.date }
 
         /// The callback in progress.
         var call = Call()
@@ -147,7 +155,8 @@ extension RunLoop {
 
         @inline(never)
         private mutating func full() {
-            limit = .max
+            // What the reader itself brings about waits until it is done.
+            (limit, readBy) = (.max, .max)
             settle()
             hasBeenRead(wantsMore: reader?() ?? false)
         }
@@ -165,15 +174,32 @@ extension RunLoop {
         mutating func hasBeenRead(wantsMore: Bool) {
             if !wantsMore { reader = nil }
             firstUntold = next
+            nextWhenRead = next
+            readBy = wantsMore ? stamp() &+ ticks(readInterval) : .max
             // What the reader itself brings about finds room, too.
             limit = wantsMore ? next + UInt64(Self.capacity - 256) : .max
         }
 
-        /// The loop is about to sleep: what was recorded a second ago is read now, whoever has ended the process in the meantime.
-        mutating func beSeen(_ now: Int64) {
-            guard reader != nil, now > readAt + 1_000_000_000 else { return }
-            readAt = now
+        mutating func beginReading() {
+            readInterval = Self.shortestReadInterval
+            hasBeenRead(wantsMore: true)
+        }
+
+        /// What was recorded a while ago is read now, whoever may end the process in the meantime.
+        @inline(never)
+        mutating func beSeen() {
+            readInterval = min(readInterval * 2, Self.longestReadInterval)
             full()
+        }
+
+        /// Somebody reads, and there is something that is not read.
+        var isUnread: Bool { readBy != .max && next != nextWhenRead }
+
+        /// Nanoseconds until that is to be read.
+        mutating func timeUntilRead() -> Int64 {
+            let now = stamp()
+            guard readBy > now else { return 0 }
+            return usesTicks ? Int64(Double(readBy - now) / Self.speed()) : Int64(clamping: readBy - now)
         }
 
         /// Something that is not a leaf of its callback.
@@ -244,10 +270,10 @@ extension RunLoop {
             // What takes longer is told of by two records.
             if call.state == .pending, missed == 0, taken >> 32 == 0, call.due == 0 || call.record.flow == 0 {
                 putWhole(taken)
+                if taken > notable { note(taken) }
             } else {
                 endTold(now, missed)
             }
-            if taken > notable { note(taken) }
             call.state = .none
             if call.isNested { endNested() }
         }
@@ -283,19 +309,31 @@ extension RunLoop {
                 Record(
                     .end, now, flags: call.record.flags, object: call.record.object, a: UInt64(max(0, missed)),
                     task: call.record.task))
+            let taken = now &- call.record.time
+            let own = taken - min(taken, call.excused)
+            if own > notable { note(own) }
+            if !call.isNested { call.excused = 0 }
         }
 
         @inline(never)
-        private mutating func endNested() { call = outer.popLast() ?? Call() }
+        private mutating func endNested() {
+            let excused = call.excused
+            call = outer.popLast() ?? Call()
+            call.excused &+= excused
+        }
 
+        /// - Parameter own: without what is excused.
         @inline(never)
-        private mutating func note(_ taken: UInt64) {
-            longest = max(longest, taken)
+        private mutating func note(_ own: UInt64) {
+            longest = max(longest, own)
             notable = min(longest, slow)
-            if taken > slow { tellSlow(taken) }
+            // A span is the script's own: its callback is told of.
+            guard own > slow, Self.title(call.record.object)?.kind != "span" else { return }
+            tellSlow(own)
+            // What it lies in is not told of once more for that.
+            if call.isNested { call.excused &+= own }
         }
 
-        @inline(never)
         private func tellSlow(_ taken: UInt64) {
             let scale = usesTicks ? 1 / Self.speed() : 1
             let begin = call.record.time
@@ -309,7 +347,8 @@ extension RunLoop {
             moment = 0
             tell(Record(.run, freshMoment(), object: mode))
             enter(Level(object: mode, isRun: true))
-            // Its callbacks are nobody's but its own.
+            // Its callbacks are nobody's but its own, and the callback that it is in does not hold the loop meanwhile.
+            if call.state != .none { call.excused &-= moment }
             outer.append(call)
             call = Call()
         }
@@ -319,6 +358,7 @@ extension RunLoop {
             levelCount -= 1
             put(Record(.runEnd, freshMoment(), object: mode, a: UInt64(result.rawValue)))
             call = outer.popLast() ?? Call()
+            if call.state != .none { call.excused &+= moment }
         }
 
         /// Its record waits for the first thing that happens in it, which may tell of it as well.
@@ -327,6 +367,8 @@ extension RunLoop {
             if pass != 0 { putPass() }
             pass = mode
             passBegin = freshMoment()
+            // One that never sleeps has no other occasion.
+            if passBegin >= readBy { beSeen() }
         }
 
         mutating func reach(step: Int) { put(Record(.step, freshMoment(), a: UInt64(step))) }

@@ -75,11 +75,27 @@ enum Perfetto {
     static let firstName: UInt64 = 16
 
     enum Annotation: String, CaseIterable {
-        case due, late, missed, waits, failed, task, result, until, reason, waker = "woken by", bytes, out, step, whole,
-            dropped, lost, status, connection
+        case due = "due_ns"
+        case late = "late_ns"
+        case missed, waits, failed, task, result
+        case until = "until_ns"
+        case reason
+        case waker = "woken by"
+        case bytes, out, step
+        case whole = "whole_ns"
+        case dropped, lost, status, connection
 
         var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
+
+        /// - Parameter name: files once had times without a unit.
+        init?(name: String) {
+            guard let known = Self(rawValue: name) ?? Self(rawValue: name + "_ns") else { return nil }
+            self = known
+        }
     }
+
+    /// Texts of annotations that are no object's names. Their numbers are smaller than those.
+    static let words = RecordWords.wakes + RecordWords.results
 
     /// The track of a process, and of one of its loops.
     static func track(_ process: Int32, _ thread: UInt16? = nil) -> UInt64 {

@@ -4,7 +4,7 @@ extension Recording {
     /// Chrome's trace events, as an array that need not be closed: a file that ends early can be read.
     ///
     /// Times are microseconds with nanoseconds behind the point. What a record has beyond that is in `args`, so that a page can be made
-    /// from the file: "due" and "late" in nanoseconds, "flow", "task", "missed".
+    /// from the file: "due_us" on the same clock, "late_us", "flow", "task", "missed".
     final class EventsEncoder: Encoder {
         var bytes: [UInt8] = []
         let held = 0
@@ -53,8 +53,8 @@ extension Recording {
                 open("B", record, categoryOf: record.object)
                 arguments { arguments in
                     if record.a > 0 {
-                        arguments.add("due", record.a)
-                        arguments.add("late", record.time > record.a ? record.time - record.a : 0)
+                        arguments.add("due_us", microseconds: record.a)
+                        arguments.add("late_us", microseconds: record.time > record.a ? record.time - record.a : 0)
                     }
                     shared(record, &arguments)
                 }
@@ -67,13 +67,14 @@ extension Recording {
                     if record.flags & Record.Flags.failed != 0 { arguments.add("failed", 1) }
                 }
             case .run: open(record, kind, "run", names[record.object]?.text ?? "run")
-            case .runEnd: close(record, .run) { if record.a > 0 { $0.add("result", record.a) } }
+            case .runEnd: close(record, .run) { $0.add("result", record.a, in: RecordWords.results) }
             case .pass: open(record, kind, "pass", "pass")
             case .passEnd: close(record, .pass) { _ in }
-            case .sleep: open(record, kind, "sleep", "asleep") { if record.a > 0 { $0.add("until", record.a) } }
+            case .sleep:
+                open(record, kind, "sleep", "asleep") { if record.a > 0 { $0.add("until_us", microseconds: record.a) } }
             case .wake:
                 let isOpen = close(record, .sleep) { arguments in
-                    arguments.add("reason", record.a)
+                    arguments.add("reason", record.a, in: RecordWords.wakes)
                     if let waker = names[record.object] { arguments.add("woken by", waker) }
                     if record.flow != 0 { arguments.add("flow", UInt64(record.flow)) }
                 }
@@ -211,6 +212,20 @@ extension Recording {
             mutating func add(_ key: String, _ value: UInt64) {
                 begin(key)
                 bytes.append(decimal: value)
+            }
+
+            mutating func add(_ key: String, microseconds nanoseconds: UInt64) {
+                begin(key)
+                bytes.append(microseconds: nanoseconds)
+            }
+
+            /// By its word; 0: nothing.
+            mutating func add(_ key: String, _ number: UInt64, in words: [String]) {
+                if let word = RecordWords.word(number, of: words) {
+                    add(key, word)
+                } else if number > 0 {
+                    add(key, number)
+                }
             }
 
             mutating func add(_ key: String, _ value: String) {

@@ -97,16 +97,17 @@ extension Recording {
             event.category = field("cat")?.text ?? ""
             event.name = name
             event.place = argument("made at")?.text ?? ""
-            event.due = argument("due")?.count
+            // Once they were nanoseconds.
+            event.due = argument("due_us").map { $0.nanoseconds ?? 0 } ?? argument("due")?.count
             event.duration = field("dur")?.nanoseconds ?? 0
             event.missed = argument("missed")?.count ?? 0
             event.waits = argument("waits") != nil
             event.failed = argument("failed") != nil
             event.task = argument("task")?.count ?? 0
             event.flow = (argument("flow") ?? argument("connection") ?? field("id"))?.count ?? 0
-            event.result = argument("result")?.count ?? 0
-            event.until = argument("until")?.count ?? 0
-            event.reason = argument("reason")?.count ?? 0
+            event.result = argument("result").map { RecordWords.number($0.text, of: RecordWords.results) } ?? 0
+            event.until = argument("until_us")?.nanoseconds ?? argument("until")?.count ?? 0
+            event.reason = argument("reason").map { RecordWords.number($0.text, of: RecordWords.wakes) } ?? 0
             event.waker = argument("woken by").map { other($0, argument) }
             event.bytes = argument("bytes")?.count ?? 0
             event.out = argument("out") != nil

@@ -36,6 +36,9 @@ extension Recording {
                     for (number, annotation) in Perfetto.Annotation.allCases.enumerated() {
                         interned.append(Perfetto.Interned.annotations, UInt64(number + 1), annotation.rawValue)
                     }
+                    for (number, word) in Perfetto.words.enumerated() {
+                        interned.append(Perfetto.Interned.texts, UInt64(number + 1), word)
+                    }
                 }
             }
         }
@@ -117,7 +120,7 @@ extension Recording {
             case .run:
                 nestings[record.thread, default: Nesting()].begin(.run)
                 event(record, .begin, [.run], number(record.object)) { _ in }
-            case .runEnd: close(record, .run) { if record.a > 0 { $0.annotate(.result, record.a) } }
+            case .runEnd: close(record, .run) { $0.annotate(.result, record.a, in: RecordWords.results) }
             case .pass:
                 nestings[record.thread, default: Nesting()].begin(.pass)
                 event(record, .begin, [.pass], Perfetto.FixedName.pass.rawValue) { _ in }
@@ -129,7 +132,7 @@ extension Recording {
                 }
             case .wake:
                 close(record, .sleep) { event in
-                    event.annotate(.reason, record.a)
+                    event.annotate(.reason, record.a, in: RecordWords.wakes)
                     if self.names[record.object] != nil {
                         event.annotate(.waker, text: UInt64(record.object) + Perfetto.firstName)
                         event.append(Perfetto.Event.categories, self.category(record.object).number)
@@ -260,6 +263,15 @@ extension [UInt8] {
         append(Perfetto.Event.annotations) { message in
             message.append(1, annotation.number)
             message.append(3, value)
+        }
+    }
+
+    /// By its word; 0: nothing.
+    fileprivate mutating func annotate(_ annotation: Perfetto.Annotation, _ number: UInt64, in words: [String]) {
+        if let word = RecordWords.word(number, of: words), let place = Perfetto.words.firstIndex(of: word) {
+            annotate(annotation, text: UInt64(place + 1))
+        } else if number > 0 {
+            annotate(annotation, number)
         }
     }
 

@@ -204,15 +204,15 @@ extension Recording {
                 default: break
                 }
             }
-            switch Perfetto.Annotation(rawValue: name) {
+            switch Perfetto.Annotation(name: name) {
             case .due: event.due = number
             case .missed: event.missed = number
             case .waits: event.waits = true
             case .failed: event.failed = true
             case .task: event.task = number
-            case .result: event.result = number
+            case .result: event.result = text.isEmpty ? number : RecordWords.number(text, of: RecordWords.results)
             case .until: event.until = number
-            case .reason: event.reason = number
+            case .reason: event.reason = text.isEmpty ? number : RecordWords.number(text, of: RecordWords.wakes)
             case .waker: event.waker = Name(kind: .other, text: text)
             case .bytes: event.bytes = number
             case .status: event.status = number

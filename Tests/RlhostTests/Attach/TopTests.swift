@@ -36,6 +36,35 @@ struct TopTests {
         #expect(lines.contains { $0.hasPrefix("by kind: timer ") }, "\(run)")
     }
 
+    @Test("of a process that has just begun it shows what runs, and counts nothing from before")
+    func young() throws {
+        let script = """
+            local rl = require "runloop"
+            rl.every(0.02, function() end)
+            rl.thread { function() require "runloop".every(0.02, function() end) end, name = "worker" }
+            print "ready" io.flush()
+            """
+        let target = try AttachedProcess(["--attach"], script)
+        let run = try Binary.run(["top", "\(target.pid)", "--once"], environment: target.environment)
+        let lines = run.output.split(separator: "\n").map(String.init)
+        #expect(lines.first?.hasPrefix("process \(target.pid): 2 loops, ") ?? false, "\(run)")
+        for name in ["main", "worker"] {
+            let cells = lines.first { $0.hasPrefix(name) }?.split(separator: " ").map(String.init) ?? []
+            // 50 timers in a second, each of them short.
+            let (awake, calls) = (
+                Double(cells.dropFirst().first?.dropLast() ?? "") ?? 100,
+                Double(cells.dropFirst(3).first ?? "") ?? 0
+            )
+            #expect(awake < 30 && calls > 20 && calls < 60, "\(run)")
+        }
+        let quiet = try AttachedProcess(
+            ["--attach", "--no-recorder"], "print 'ready' io.flush() require 'runloop'.every(1, print)")
+        let refusal = try Binary.run(["top", "\(quiet.pid)", "--once"], environment: quiet.environment)
+        #expect(
+            refusal.status == 69 && refusal.output.isEmpty && refusal.errors.contains("its recorder is off"),
+            "\(refusal)")
+    }
+
     @Test("shows a loop that is held, and for how long")
     func held() throws {
         let target = try AttachedProcess(

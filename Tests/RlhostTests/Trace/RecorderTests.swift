@@ -192,6 +192,58 @@ import Testing
         }
     }
 
+    @Test("-W tells of each callback that holds the loop once, and of none in which the loop runs") func tellsOnce()
+        throws
+    {
+        try Binary.withDirectory { directory in
+            let script = """
+                local rl = require "runloop"
+                local function compute(seconds) local done = rl.now() + seconds repeat until rl.now() > done end
+                rl.task(function() compute(0.5) end)
+                rl.after(0.01, function()
+                  rl.task(function() compute(0.2) end)
+                  rl.task(function() compute(0.2) end)
+                end)
+                rl.after(0.02, function() rl.trace.span("part", compute, 0.5) end)
+                rl.after(0.03, function() rl.current():run { mode = "default", timeout = 1 } end)
+                rl.after(3, function() end)
+                """
+            try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
+            let run = try Binary.run(["-W", "--slow=0.35", "app.lua"], directory: directory)
+            let places = run.errors.matches(of: /warning: (.*) held the loop/).map { String($0.1) }
+            #expect(
+                places == ["task made at app.lua:3", "timer made at app.lua:4", "timer made at app.lua:8"], "\(run)")
+        }
+    }
+
+    @Test("a recording has what happened up to shortly before the process was killed") func killed() throws {
+        try Binary.withDirectory { directory in
+            let script = """
+                local rl = require "runloop"
+                rl.trace.mark "begun"
+                if ... then
+                  local function again() local done = rl.now() + 0.02 repeat until rl.now() > done rl.after(0, again) end
+                  again()
+                else
+                  rl.after(0.05, function() rl.trace.mark "at last" end)
+                  rl.after(1000, function() end)
+                end
+                """
+            try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
+            // One sleeps for good, one never sleeps. Neither has anything more to say by itself.
+            for (arguments, mark) in [("", "at last"), ("busy", "begun")] {
+                let run = try Binary.shell(
+                    """
+                    $RLHOST --trace=all.json app.lua \(arguments) & process=$!
+                    for n in $(seq 200); do grep -q '\(mark)' all.json && break; sleep 0.05; done
+                    kill -KILL $process
+                    $RLHOST trace all.json -o page.html && grep -o '\(mark)' all.json
+                    """, directory: directory)
+                #expect(run.output == mark + "\n", "\(run)")
+            }
+        }
+    }
+
     @Test("SIGUSR2 has the last moments written, unless the script takes it") func sigusr2HasTheLast() throws {
         try Binary.withDirectory { directory in
             let script = """

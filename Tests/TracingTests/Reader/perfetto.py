@@ -131,7 +131,11 @@ def expected(path):
         if phase == "t" or phase == "f" and args["at"] != "in":
             continue  # heads that the slice's own "flow" tells
         said = {"process": event["pid"], "track": names[event["pid"], event["tid"]], "ts": nanoseconds(event["ts"]), "type": phase}
-        said.update({key: value for key, value in args.items() if key not in ("flow", "at", "by", "kind")})
+        for key, value in args.items():
+            if key.endswith("_us"):
+                said[key[:-3] + "_ns"] = nanoseconds(value)
+            elif key not in ("flow", "at", "by", "kind"):
+                said[key] = value
         if phase in "be":
             said.update(id=event["id"], cat=event["cat"], name=event["name"])
         if phase == "e":
@@ -150,9 +154,9 @@ def expected(path):
         if phase != "X":
             yield said
             continue
-        said.update(type="B", whole=nanoseconds(event["dur"]))
+        said.update(type="B", whole_ns=nanoseconds(event["dur"]))
         yield said
-        yield {key: said[key] for key in ("process", "track")} | {"type": "E", "ts": said["ts"] + said["whole"]}
+        yield {key: said[key] for key in ("process", "track")} | {"type": "E", "ts": said["ts"] + said["whole_ns"]}
 
 
 if __name__ == "__main__":

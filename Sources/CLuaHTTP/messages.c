@@ -43,13 +43,13 @@ static void push_fields(lua_State *L, const http_head *head, int are_lists) {
   lua_setmetatable(L, -2);
 }
 
-enum { KEEPS_ALIVE = 1, IS_UPGRADE = 2, EXPECTS_CONTINUE = 4, HAS_SLASHES = 8, IS_OLD = 16 };
+static int64_t length_of(const http_head *head) { return head->is_chunked ? -2 : head->content_length; }
 
-static void push_framing(lua_State *L, const http_head *head, int flags) {
-  lua_pushinteger(L, head->is_chunked ? -2 : head->content_length);
-  lua_pushinteger(L, flags | (head->keeps_alive ? KEEPS_ALIVE : 0) | (head->is_upgrade ? IS_UPGRADE : 0) |
-                         (head->expects_continue && (head->is_chunked || head->content_length >= 0) ? EXPECTS_CONTINUE : 0) |
-                         (head->minor == 0 ? IS_OLD : 0));
+static int flags_of(const http_head *head) {
+  int has_body = head->is_chunked || head->content_length > 0;
+  return (head->keeps_alive ? HTTP_KEEPS_ALIVE : 0) | (head->is_upgrade ? HTTP_IS_UPGRADE : 0) | (has_body ? HTTP_HAS_BODY : 0) |
+         (head->expects_continue && (has_body || head->content_length == 0) ? HTTP_EXPECTS_CONTINUE : 0) |
+         (head->minor == 0 ? HTTP_IS_OLD : 0) | (http_is(head->method, "HEAD") ? HTTP_IS_HEAD : 0);
 }
 
 // Where the path of "http://host/path" begins, as proxies are sent it.
@@ -62,24 +62,23 @@ static http_span without_origin(http_span target) {
   return (http_span){target.start + scheme, target.length - scheme};
 }
 
-// Pushes target, path and query: nil for a path that is bad. Most targets are their path.
-static int push_target(lua_State *L, http_span target) {
-  lua_pushlstring(L, target.start, target.length);
-  int is_plain = target.start[0] == '/' || (target.length == 1 && target.start[0] == '*');
-  for (size_t i = 0; i < target.length && is_plain; i++) {
+// Whether a target is its path, as most are.
+static int is_plain(http_span target) {
+  if (target.start[0] != '/' && (target.length != 1 || target.start[0] != '*')) return 0;
+  for (size_t i = 0; i < target.length; i++) {
     char c = target.start[i];
-    is_plain = c != '?' && c != '%' && !(c == '/' && i + 1 < target.length && (target.start[i + 1] == '/' || target.start[i + 1] == '.'));
+    if (c == '?' || c == '%' || (c == '/' && i + 1 < target.length && (target.start[i + 1] == '/' || target.start[i + 1] == '.'))) return 0;
   }
-  if (is_plain) {
-    lua_pushvalue(L, -1);
-    lua_pushliteral(L, "");
-    return 0;
-  }
+  return 1;
+}
+
+// Pushes the path, nil for one that is bad, and finds the query.
+static int push_path(lua_State *L, http_span target, http_span *query) {
   http_span path = without_origin(target);
   const char *mark = memchr(path.start, '?', path.length);
-  http_span query = {path.start + path.length, 0};
+  *query = (http_span){path.start + path.length, 0};
   if (mark) {
-    query = (http_span){mark + 1, path.length - (size_t)(mark + 1 - path.start)};
+    *query = (http_span){mark + 1, path.length - (size_t)(mark + 1 - path.start)};
     path.length = (size_t)(mark - path.start);
   }
   if (path.length == 0) path = (http_span){"/", 1};
@@ -92,8 +91,7 @@ static int push_target(lua_State *L, http_span target) {
     lua_pop(L, 1);
     lua_pushnil(L);
   }
-  lua_pushlstring(L, query.start, query.length);
-  return has_slashes ? HAS_SLASHES : 0;
+  return has_slashes ? HTTP_HAS_SLASHES : 0;
 }
 
 static int read_head(lua_State *L, http_head *head, int is_response) {
@@ -114,15 +112,29 @@ static int read_head(lua_State *L, http_head *head, int is_response) {
   return 3;
 }
 
-// read_request(bytes, position, max) -> next position, method, target, path, query, length, flags; length: -1 none, -2 chunked;
-// nil: incomplete; false, status, problem: bad. The fields are for those who ask: read_fields.
+// read_request(bytes, position, max) -> next position, method, path, flags; and, of one that is more than these, length, target, query.
+// length: nil without a body, -2 in chunks. A bad path is nil. nil: incomplete; false, status, problem: bad. The fields are for those who
+// ask: read_fields.
 int lua_http_read_request(lua_State *L) {
   http_head head;
   int count = read_head(L, &head, 0);
   if (count >= 0) return count;
   lua_pushlstring(L, head.method.start, head.method.length);
-  int flags = push_target(L, head.target);
-  push_framing(L, &head, flags);
+  int64_t length = length_of(&head);
+  if (length == -1 && is_plain(head.target)) {
+    lua_pushlstring(L, head.target.start, head.target.length);
+    lua_pushinteger(L, flags_of(&head));
+    return 4;
+  }
+  http_span query = {"", 0};
+  int flags = flags_of(&head);
+  if (is_plain(head.target)) lua_pushlstring(L, head.target.start, head.target.length);
+  else flags |= push_path(L, head.target, &query);
+  lua_pushinteger(L, flags);
+  if (length == -1) lua_pushnil(L);
+  else lua_pushinteger(L, length);
+  lua_pushlstring(L, head.target.start, head.target.length);
+  lua_pushlstring(L, query.start, query.length);
   return 7;
 }
 
@@ -138,7 +150,7 @@ int lua_http_read_fields(lua_State *L) {
   return 1;
 }
 
-// read_response(bytes, position, max) -> next position, status, reason, minor, fields, length, flags; or as read_request
+// read_response(bytes, position, max) -> next position, status, reason, minor, fields, length; or as read_request
 int lua_http_read_response(lua_State *L) {
   http_head head;
   int count = read_head(L, &head, 1);
@@ -147,8 +159,8 @@ int lua_http_read_response(lua_State *L) {
   lua_pushlstring(L, head.reason.start, head.reason.length);
   lua_pushinteger(L, head.minor);
   push_fields(L, &head, 1);
-  push_framing(L, &head, 0);
-  return 7;
+  lua_pushinteger(L, length_of(&head));
+  return 6;
 }
 
 static const char *reason_of(lua_Integer status) {
@@ -239,18 +251,6 @@ static int finish_output(output *out) {
   return 1;
 }
 
-// Seconds pass more slowly than answers.
-static const char *current_date(void) {
-  static _Thread_local time_t latest;
-  static _Thread_local char text[30];
-  time_t now = time(NULL);
-  if (now != latest) {
-    http_write_date(text, now);
-    latest = now;
-  }
-  return text;
-}
-
 enum { HAS_LENGTH = 1, HAS_ENCODING = 2, HAS_CONNECTION = 4, HAS_DATE = 8, HAS_HOST = 16 };
 
 static int which_field(const char *name, size_t length) {
@@ -329,7 +329,7 @@ int lua_http_write_response(lua_State *L) {
   put(&out, reason, strlen(reason));
   put(&out, "\r\n", 2);
   int found = put_fields(&out, 2, HAS_LENGTH | HAS_ENCODING | ((flags & ANSWER_IS_SWITCH) ? 0 : HAS_CONNECTION));
-  if (!(found & HAS_DATE)) put_field(&out, "Date", 4, current_date(), 29);
+  if (!(found & HAS_DATE)) put_field(&out, "Date", 4, lua_http_date(), 29);
   const char *type = lua_tolstring(L, 5, &type_length);
   if (type) put_field(&out, "Content-Type", 12, type, type_length);
   if (flags & ANSWER_IS_CHUNKED) {

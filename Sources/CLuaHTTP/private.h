@@ -6,7 +6,17 @@
 
 #include "CLuaHTTP.h"
 
+/// What Lua is told of a request.
+enum {
+  HTTP_KEEPS_ALIVE = 1, HTTP_IS_UPGRADE = 2, HTTP_EXPECTS_CONTINUE = 4, HTTP_HAS_SLASHES = 8, HTTP_IS_OLD = 16, HTTP_IS_HEAD = 32,
+  HTTP_HAS_BODY = 64
+};
+
+/// The date of an answer that is written now: 29 bytes.
+const char *lua_http_date(void);
+
 int lua_http_read_request(lua_State *L);
+int lua_http_write_text(lua_State *L);
 int lua_http_read_fields(lua_State *L);
 int lua_http_read_response(lua_State *L);
 int lua_http_write_response(lua_State *L);

@@ -7,5 +7,6 @@ extension Battery {
     public static let http = Battery(
         "runloop.http",
         functions: Library(
-            [.native("open", http_open_native), .native("curl", http_open_curl)] + LastingBinding.ofHTTP))
+            [.native("open", http_open_native), .native("curl", http_open_curl)] + LastingBinding.ofHTTP
+                + TaskBinding.forModules))
 }

@@ -45,6 +45,9 @@ static const char http_recording_lua[] = {
 static const char http_routes_lua[] = {
 #embed "runloop/http/routes.lua"
 };
+static const char http_connection_lua[] = {
+#embed "runloop/http/connection.lua"
+};
 static const char http_server_lua[] = {
 #embed "runloop/http/server.lua"
 };
@@ -289,6 +292,7 @@ static const lua_module modules[] = {
     MODULE("runloop.http.multipart", http_multipart_lua),
     MODULE("runloop.http.recording", http_recording_lua),
     MODULE("runloop.http.routes", http_routes_lua),
+    MODULE("runloop.http.connection", http_connection_lua),
     MODULE("runloop.http.server", http_server_lua),
     MODULE("runloop.http.websocket", http_websocket_lua),
     MODULE("runloop.http.wire", http_wire_lua),

@@ -125,6 +125,21 @@ t.describe("a handler", function()
     t.equal(server:statistics().cancelled, 1)
   end)
 
+  t.it("has a task that was made where the server was", function()
+    local line = debug.getinfo(1, "l").currentline + 1
+    local server <close> = http.serve("memory", function() rl.sleep(10) end)
+    local near, far = net.memory()
+    server:accept(far)
+    near:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    rl.sleep(1)
+    local found
+    for _, entry in ipairs(rl.current():inspect().modes.default) do
+      found = found or entry.kind == "task" and entry.made_at and entry.made_at:find(":" .. line .. "$")
+    end
+    t.truthy(found)
+    near:close()
+  end)
+
   t.it("writes its answer in pieces, and waits for a client that reads slowly", function()
     local written = 0
     local client = t.http(function(request)

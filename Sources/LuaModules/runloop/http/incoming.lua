@@ -6,9 +6,8 @@ local misuse = require "runloop.misuse"
 local raise, receiver = misuse.raise, misuse.receiver
 
 local M = {}
-local setmetatable = setmetatable
 local unescape = native.unescape
-local KEEPS_ALIVE <const>, IS_UPGRADE <const>, EXPECTS_CONTINUE <const>, HAS_SLASHES <const>, IS_OLD <const> = 1, 2, 4, 8, 16
+local IS_UPGRADE <const>, EXPECTS_CONTINUE <const>, HAS_SLASHES <const>, IS_OLD <const> = 2, 4, 8, 16
 
 local Request = { __name = "http request" }
 M.Request = Request
@@ -46,6 +45,9 @@ local LAZY = {
     return cookies
   end,
   params = function() return {} end,
+  query_string = function() return "" end,
+  left = function() return 0 end,
+  sent = function() return 0 end,
 }
 
 function Request.__index(self, name)
@@ -60,20 +62,16 @@ end
 
 function Request:__tostring() return ("http request %s %s"):format(self.method, self.target) end
 
--- `length`: of the body, -1 without one, -2 in chunks. As few fields as can be, and none that most never ask for: there is one of these
--- for each request. `ended`: false, or "done", "late", "gone".
-function M.new(connection, method, target, path, query, length, flags, head, position)
-  local request = setmetatable({
-    connection = connection, method = method, path = path, query_string = query, keeps_alive = flags & KEEPS_ALIVE ~= 0, flags = flags,
-    left = length > 0 and length or 0, head = head, position = position, response = false, ended = false, sent = 0,
-  }, Request)
+-- What a request has that most have not. `length`: of the body, nil without one, -2 in chunks.
+function M.complete(request, length, target, query)
+  local path = request.path
   if target ~= path then request.target = target end
-  if flags & HAS_SLASHES ~= 0 then
+  if query ~= "" then request.query_string = query end
+  if request.flags & HAS_SLASHES ~= 0 then
     -- Zero bytes stand for slashes that were encoded, and divide nothing: routes decode them.
     request.coded_path, request.path = path, path:gsub("\0", "%%2F")
   end
-  if length == -2 then request.left, request.decoder = -1, native.chunks() else request.length = length >= 0 and length or nil end
-  return request
+  if length == -2 then request.left, request.decoder = -1, native.chunks() elseif length then request.left, request.length = length, length end
 end
 
 -- Bodies ------------------------------------------------------------------------------------------------------------------------

@@ -43,9 +43,16 @@ function M.open(where)
   end
 end
 
+-- Recordings are told that a request is over.
+local function ended(connection, status)
+  if connection.record then ends(connection.record, status or 0, status ~= nil and status >= 499) end
+  connection.record = nil
+end
+M.ended = ended
+
 -- A request is over: recordings are told, and the log if there is one.
 function M.done(connection, request, status)
-  if request.record then ends(request.record, status or 0, status ~= nil and status >= 499) end
+  ended(connection, status)
   local log = connection.server.log
   if log then log(connection, request, status, request.sent, now() - connection.began) end
 end

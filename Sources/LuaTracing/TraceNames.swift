@@ -39,8 +39,11 @@ enum TraceNames {
 
     /// Writes what the recorders of all loops still have.
     ///
-    /// - Throws: as `Recording.Writer`; ENODATA when nothing is recorded.
+    /// - Throws: as `Recording.Writer`; ENODATA when nothing is recorded; EBUSY when that file is being recorded into.
     static func dump(to path: String) throws(SystemError) {
+        if let file = TraceFile.current, Recording.Conversion.isSameFile(path, file.path) {
+            throw SystemError("trace", path, errno: EBUSY, reason: "what happens is being recorded into \(path)")
+        }
         var copies: [(number: UInt16, name: String, records: [RunLoop.Recorder.Record], lost: Int)] = []
         RunLoop.forEachRecorder { recorder, name in
             let (records, lost) = RunLoop.Recorder.copy(recorder)

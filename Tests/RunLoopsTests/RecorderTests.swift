@@ -76,6 +76,20 @@ import Testing
         #expect(Self.text(pieces) == whole)
     }
 
+    @Test("what a callback sends to its own loop is part of its record") func sentToItself() {
+        let world = World()
+        world.loop.record(as: "main")
+        world.loop.perform { world.loop.perform {} }
+        world.loop.run()
+        // Of the first request, of the run, of each callback with its pass, and of the end.
+        #expect(world.loop.recorder.pointee.next == 5)
+        #expect(
+            Self.text(RunLoop.Recorder.copy(world.loop.recorder).records) == [
+                "0 out", "0 run default", "0 pass default", "0 begin request", "0 out", "0 end request",
+                "0 whole request", "0 passEnd", "0 runEnd default 1",
+            ])
+    }
+
     @Test("a callback that takes seconds is told of in full") func aCallbackThatTakes() {
         let world = World()
         world.loop.record(as: "main")

@@ -94,6 +94,30 @@ struct ConversionTests {
         } throws: { "\($0)" == "EINVAL: a recording is a file, and /tmp is none" }
     }
 
+    @Test("a recording is not written over itself, by whatever name, and a pipe is none", .timeLimit(.minutes(1)))
+    func itself() throws {
+        let bytes = try Sample.inFile("json") { path in
+            try Sample.write(Recording.Writer(path: path, about: Sample.about))
+            let link = "\(path).link.json"
+            defer { unlink(link) }
+            #expect(symlink(path, link) == 0)
+            for target in ["/tmp/../\(path)", link] {
+                #expect {
+                    try Recording.Conversion.convert([path], to: target)
+                } throws: {
+                    "\($0)" == "'\(path)' cannot be read and written at once; name another file than '\(target)'"
+                }
+            }
+        }
+        #expect(try bytes == Sample.file("json"))
+        let pipe = "/tmp/pipe-\(getpid()).json"
+        defer { unlink(pipe) }
+        #expect(mkfifo(pipe, 0o600) == 0)
+        #expect {
+            try Recording.Conversion.convert([pipe], to: "/tmp/x.html")
+        } throws: { "\($0)" == "EINVAL: a recording is a file, and \(pipe) is none" }
+    }
+
     @Test("recordings of two processes become one, with loops told apart and arrows between them")
     func several() throws {
         let (first, second) = ("/tmp/first-\(getpid()).pftrace", "/tmp/second-\(getpid()).json")

@@ -826,7 +826,7 @@ rl.trace = Trace
 ---assert(rl.trace.dump "moments.html")
 ---```
 ---@param path string a file that ends in `.html`, `.pftrace` or `.json`
----@return true? done nil when the file cannot be written, or the recorder is off
+---@return true? done nil when the file cannot be written, or is being recorded into (EBUSY), or the recorder is off
 ---@return string? message
 ---@return string? code
 function Trace.dump(path) end

@@ -36,8 +36,9 @@ const x = time => LABEL + (time - from) / (to - from) * (width - LABEL);
 const timeAt = px => from + (px - LABEL) / (width - LABEL) * (to - from);
 let width = 800, height = 400;
 
+let printing = false;
 function fit(element) {
-  const box = element.getBoundingClientRect(), scale = window.devicePixelRatio || 1;
+  const box = element.getBoundingClientRect(), scale = printing ? 3 : window.devicePixelRatio || 1;
   element.width = Math.max(1, Math.round(box.width * scale)); element.height = Math.max(1, Math.round(box.height * scale));
   const c = element.getContext("2d");
   c.setTransform(scale, 0, 0, scale, 0, 0);
@@ -187,7 +188,8 @@ function drawRow(c, l, row, y) {
       const due = Math.max(LABEL, x(l.due[i]));
       if (a - due > 1) {
         c.fillStyle = late >= LATE ? "#d55e00" : theme.faint; c.globalAlpha = .45;
-        c.fillRect(due, y + ROW / 2 - 3, a - due, 4); c.fillRect(due, y + 3, 2, ROW - 8); c.globalAlpha = 1;
+        c.fillRect(due, y + ROW - 6, a - due, 3);  // below the names of those that it passes
+        c.fillRect(due, y + 3, 2, ROW - 8); c.globalAlpha = 1;
       }
     }
     const dim = found && !found(kind) ? .2 : 1, lasts = l.state[i] & LASTS;
@@ -199,15 +201,23 @@ function drawRow(c, l, row, y) {
       if (b <= width) c.fillRect(Math.max(left, b - 1), y + 2, 1, ROW - 5);
     } else if (w > 5 && left === a) { c.fillStyle = theme.back; c.fillRect(left, y, 1, ROW - 2); }  // one from the next
     if (l.state[i] & FAILED) { c.fillStyle = "#d00000"; c.fillRect(left, y, w, 3); }
-    if (w > 26) { c.fillStyle = "#ffffff"; if (["timer", "span", "task", "observer"].includes(kind.kind)) c.fillStyle = "#000000"; if (lasts) c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(boxText(c, kind.text, l.end[i] - l.start[i], w - 6), left + 3, y + ROW / 2 - 1); }
+    if (w > 26) { c.fillStyle = "#ffffff"; if (["timer", "span", "task", "observer"].includes(kind.kind)) c.fillStyle = "#000000"; if (lasts) c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(boxText(c, kind, l.end[i] - l.start[i], w - 6), left + 3, y + ROW / 2 - 1); }
     c.globalAlpha = 1;
     if (drawn.length < 20000) drawn.push([l, i, left, y, w]);
   }
 }
 
-function boxText(c, text, time, room) {
-  const long = text + "  " + duration(time);
-  return c.measureText(long).width <= room ? long : clip(text, c, room);
+// Of what has no name of its own, the place where it was made tells it from others.
+const UNNAMED = new Set(["timer", "source", "port", "observer", "request", "task", "message"]);
+function boxName({ kind, text, place }) {
+  return UNNAMED.has(kind) && !text.includes('"') && place.includes(":") ? text + " " + place.replace(/.*\//, "") : text;
+}
+
+function boxText(c, what, time, room) {
+  const name = boxName(what), width = c.measureText(name).width;
+  if (width > room) return clip(what.text, c, room);
+  const long = name + "  " + duration(time);
+  return c.measureText(long).width <= room ? long : name;
 }
 
 function drawLevel(c, level, y) {

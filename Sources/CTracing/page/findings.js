@@ -48,6 +48,32 @@ function cause(l, i) {
   return { culprit: [l, best], text: `${label(l.object[best]).text} held the loop for ${duration(l.end[best] - l.start[best])}` };
 }
 
+// For how long a callback held its loop: without the runs in it, in which the loop went on.
+function heldFor(l, i) {
+  const { runs } = l;
+  let time = l.end[i] - l.start[i], after = l.start[i];
+  for (let n = upperOf(runs, l.start[i] - .5, run => run.start); n < runs.length && runs[n].start < l.end[i]; n++) {
+    if (runs[n].row <= l.row[i] || runs[n].start < after) continue;
+    after = Math.min(runs[n].end, l.end[i]);
+    time -= after - runs[n].start;
+  }
+  return time;
+}
+
+// The same without those in it that are told themselves. A span is the script's own: its callback is told.
+function ownTime(l, i) {
+  const inner = l.byRow[l.row[i] + 1];
+  let time = heldFor(l, i);
+  if (!inner || time < HELD) return time;
+  for (let n = upper(inner.start, l.start[i] - .5); n < inner.index.length && inner.start[n] < l.end[i]; n++) {
+    const k = inner.index[n];
+    if (l.end[k] - l.start[k] < HELD || l.state[k] & LASTS || label(l.object[k]).kind === "span" || runAt(l, l.start[k]) !== runAt(l, l.start[i])) continue;
+    const held = heldFor(l, k);
+    if (held >= HELD) time -= held;
+  }
+  return time;
+}
+
 let causes = null;  // findings, computed once
 function findings() {
   if (causes) return causes;
@@ -62,7 +88,8 @@ function findings() {
       const [, k] = why.culprit, key = label(l.object[k]);
       if (!held.has(key)) held.set(key, { count: 0, worst: 0, at: null, longest: 0, culprit: null });
       entry = held.get(key);
-      if (l.end[k] - l.start[k] > entry.longest) { entry.longest = l.end[k] - l.start[k]; entry.culprit = why.culprit; }
+      const own = ownTime(l, k), time = own < NOTABLY_LATE ? l.end[k] - l.start[k] : own;
+      if (time > entry.longest) { entry.longest = time; entry.culprit = why.culprit; }
     } else if (why.mode) {
       const key = label(l.object[i]).text + "\n" + label(why.mode.mode).text;
       if (!starved.has(key)) starved.set(key, { count: 0, worst: 0, at: null, mode: why.mode });
@@ -73,9 +100,8 @@ function findings() {
   }
   for (const l of lanes()) for (let i = 0; i < l.start.length; i++) {
     if (l.end[i] - l.start[i] < HELD || l.state[i] & LASTS) continue;
-    const time = l.end[i] - l.start[i] - asleepBetween(l, l.start[i], l.end[i]);
+    const key = label(l.object[i]), time = key.kind === "span" ? 0 : ownTime(l, i);
     if (time < HELD) continue;
-    const key = label(l.object[i]);
     if (!held.has(key)) held.set(key, { count: 0, worst: 0, at: null, longest: 0, culprit: null });
     const entry = held.get(key);
     if (time > entry.longest) { entry.longest = time; entry.culprit = [l, i]; }

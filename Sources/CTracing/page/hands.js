@@ -97,7 +97,9 @@ addEventListener("keydown", e => {
 });
 addEventListener("resize", () => { strip = null; redraw(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readTheme(); redraw(); });
-addEventListener("beforeprint", () => draw());
+// Paper is white, and so wide.
+addEventListener("beforeprint", () => { printing = true; document.documentElement.classList.add("paper"); strip = null; readTheme(); draw(); });
+addEventListener("afterprint", () => { printing = false; document.documentElement.classList.remove("paper"); strip = null; readTheme(); redraw(); });
 
 addEventListener("DOMContentLoaded", async () => {
   readTheme();

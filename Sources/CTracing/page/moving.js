@@ -40,4 +40,4 @@ function tell(text) { $("summary").textContent = text; clearTimeout(tell.later);
 
 let slowLimit = 1e7;
 const isLate = (l, i) => lateness(l, i) >= LATE;
-const isSlow = (l, i) => l.end[i] - l.start[i] >= slowLimit && !(l.state[i] & LASTS) && label(l.object[i]).kind !== "task";
+const isSlow = (l, i) => l.end[i] - l.start[i] >= slowLimit && !(l.state[i] & LASTS) && heldFor(l, i) >= slowLimit;

@@ -141,12 +141,13 @@ function welcome() {
     <p>Each lane is a thread's run loop. The coloured ground is the <b>mode</b> it runs in; ground on ground is a run inside a run. Where nothing is, the loop
     <b>sleeps</b>. Each box is a <b>callback</b>; a line that leads to it begins at the date when it was due: so <b>late</b> it was. The pale boxes below last
     longer than a callback: <b>connections, programs, requests</b>.</p>
+    <p>The strip above shows all of it: how much of the time the busiest loop was <b>awake</b>. Click there to go to that moment.</p>
     <p>Click a box to see where it was made, who woke it, whom it woke, and the ten steps of its pass.</p>
-    <h2>Keys</h2><dl>
+    <div id="keys"><h2>Keys</h2><dl>
     <dt><kbd>W</kbd> <kbd>S</kbd> <kbd>+</kbd> <kbd>−</kbd> wheel</dt><dd>zoom</dd><dt><kbd>A</kbd> <kbd>D</kbd> <kbd>←</kbd> <kbd>→</kbd> drag</dt><dd>move</dd>
     <dt><kbd>↑</kbd> <kbd>↓</kbd></dt><dd>other lanes</dd><dt><kbd>0</kbd></dt><dd>all</dd><dt><kbd>Tab</kbd> <kbd>⇧Tab</kbd></dt><dd>next, previous callback</dd>
     <dt><kbd>/</kbd></dt><dd>search by name; <kbd>Enter</kbd>: next</dd><dt><kbd>L</kbd></dt><dd>next that is 1 ms late or more</dd><dt><kbd>N</kbd></dt><dd>next slow one</dd>
-    <dt><kbd>E</kbd></dt><dd>all arrows</dd><dt><kbd>T</kbd></dt><dd>table by place</dd><dt><kbd>⇧</kbd> drag, <kbd>M</kbd></dt><dd>ruler</dd><dt><kbd>Esc</kbd></dt><dd>choose nothing</dd></dl>`;
+    <dt><kbd>E</kbd></dt><dd>all arrows</dd><dt><kbd>T</kbd></dt><dd>table by place</dd><dt><kbd>⇧</kbd> drag, <kbd>M</kbd></dt><dd>ruler</dd><dt><kbd>Esc</kbd></dt><dd>choose nothing</dd></dl></div>`;
 }
 
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
@@ -159,9 +160,8 @@ function summary() {
   for (const l of threads.values()) {
     for (let i = 0; i < l.start.length; i++) {
       if (l.state[i] & LASTS) continue;
-      const time = l.end[i] - l.start[i];
       callbacks++;
-      if (time > longest) longest = time;
+      if (l.end[i] - l.start[i] > longest) longest = Math.max(longest, heldFor(l, i));
       if (l.due[i] && l.start[i] - l.due[i] >= LATE) late++;
     }
     for (const { slice } of l.lasts) { const { kind } = label(l.object[slice]); lasting[kind] = (lasting[kind] || 0) + 1; }

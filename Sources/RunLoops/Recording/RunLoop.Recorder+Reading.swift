@@ -31,6 +31,7 @@ extension RunLoop.Recorder {
         var open = levels(recorder)
         let (begin, due) = (recorder.pointee.call.record.time, recorder.pointee.call.due)
         let (object, isPending) = (recorder.pointee.call.record.object, recorder.pointee.call.state == .pending)
+        let ownFlow = recorder.pointee.call.ownFlow
         let (pass, passBegin) = (recorder.pointee.pass, recorder.pointee.passBegin)
         // Those that were written meanwhile have taken the places of the oldest.
         let now = linux_published(&recorder.pointee.next)
@@ -51,7 +52,10 @@ extension RunLoop.Recorder {
         if let first = raw.first { translation.add(open, at: first.time) }
         for record in raw { translation.add(record) }
         if pass != 0 { translation.add(Record(.pass, passBegin, object: pass)) }
-        if isPending { translation.add(Record(.begin, begin, object: object, a: UInt64(max(0, due)))) }
+        if isPending {
+            translation.add(Record(.begin, begin, object: object, a: UInt64(max(0, due))))
+            if ownFlow != 0 { translation.add(Record(.out, begin, a: 1, flow: ownFlow)) }
+        }
         return (translation.records, Int(first))
     }
 
@@ -159,13 +163,14 @@ extension RunLoop.Recorder {
         mutating func add(_ raw: Record) {
             var record = raw
             record.time = date(raw.time)
-            record.flags &= ~(Flags.inside | Flags.beginsPass)
+            record.flags &= ~(Flags.inside | Flags.sends | Flags.beginsPass)
+            let sends = raw.flags & Flags.sends != 0
             if raw.flags & Flags.beginsPass != 0 {
                 switch Kind(rawValue: raw.kind) {
                 case .sleep:
                     add(Record(.pass, raw.time &- UInt64(raw.flow), object: raw.object))
                     (record.object, record.flow) = (0, 0)
-                case .whole: add(Record(.pass, raw.time &- raw.a >> 32, object: UInt32(raw.thread)))
+                case .whole where !sends: add(Record(.pass, raw.time &- raw.a >> 32, object: UInt32(raw.thread)))
                 default: add(Record(.pass, raw.time, object: UInt32(raw.thread)))
                 }
             }
@@ -182,6 +187,11 @@ extension RunLoop.Recorder {
                 return appendInside()
             case .whole:
                 let end = raw.time &+ raw.a & 0xFFFF_FFFF
+                if sends {
+                    // As of its beginning, so it comes first.
+                    inside.insert(
+                        Record(.out, record.time, a: 1, flow: UInt32(truncatingIfNeeded: raw.a >> 32)), at: 0)
+                }
                 guard record.flags == 0, inside.isEmpty else {
                     return addCallback(record, due: 0, raw.flow, until: end)
                 }

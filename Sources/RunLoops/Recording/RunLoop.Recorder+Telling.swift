@@ -54,6 +54,17 @@ extension RunLoop.Recorder {
     @inline(__always)
     mutating func queues(request number: UInt64) {
         let flow = flow(ofRequest: number)
+        if call.state == .pending {
+            if call.ownFlow == 0, lastRequestRecord != next {
+                call.ownFlow = flow
+                return
+            }
+            if call.ownFlow &+ 1 == flow {
+                putOwnFlow(count: 2)
+                lastRequestRecord = next
+                return
+            }
+        }
         if lastRequestRecord == next, next > firstUntold, let ring {
             let last = ring + Int(truncatingIfNeeded: (next &- 1) & UInt64(Self.capacity - 1))
             if last.pointee.flow &+ UInt32(truncatingIfNeeded: last.pointee.a) == flow {
@@ -91,7 +102,12 @@ extension RunLoop.Recorder {
     }
 
     mutating func sends(_ object: UInt32, flow: UInt32, isOwn: Bool = false) {
-        if !isOwn { moment = stamp() }
+        if !isOwn {
+            moment = stamp()
+        } else if call.state == .pending, call.ownFlow == 0, object == 0 {
+            call.ownFlow = flow
+            return
+        }
         tellOut(Record(.out, freshMoment(), object: object, a: 1, flow: flow))
     }
 }

@@ -5,6 +5,8 @@ extension RunLoop.Recorder {
         var record = Record(.whole, 0)
         /// When it was due, or 0.
         var due: Int64 = 0
+        /// The flow of the first thing that it has sent to its own loop, which has no record yet; 0: none.
+        var ownFlow: UInt32 = 0
         /// If it should turn out to wait, it is the first piece of this task.
         var fiber: UInt32 = 0
         var state = State.none

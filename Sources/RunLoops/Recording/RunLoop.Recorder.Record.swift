@@ -52,8 +52,8 @@ extension RunLoop.Recorder {
         case out, `in`
         /// A moment that a script has marked.
         case mark
-        /// A callback that took `a`, and in which nothing else was recorded. In the ring, the upper half of `a` is how much earlier the
-        /// pass had begun, if this begins one.
+        /// A callback that took `a`, and in which nothing else was recorded. In the ring that is the lower half of `a`; the upper one is
+        /// how much earlier the pass had begun, if this begins one, or the flow of what it has sent: see `Flags.sends`.
         case whole
         /// `a`: how many went through a stream, `object`. `flow`: the connection, see `opens`; 0: none.
         case bytes
@@ -74,6 +74,8 @@ extension RunLoop.Recorder {
         package static let failed: UInt8 = 2
         /// Bytes that went out.
         package static let out: UInt8 = 1
+        /// In the ring only: a callback has sent something to its own loop, whose flow stands in the upper half of `a`.
+        static let sends: UInt8 = 32
         /// In the ring only: of something that is sent in a callback whose record comes behind.
         static let inside: UInt8 = 64
         /// In the ring only: the first thing in a pass; its mode is in `thread`. Of a sleep, the mode is in `object`, and `flow` says

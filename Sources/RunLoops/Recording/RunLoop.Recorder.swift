@@ -228,6 +228,9 @@ extension RunLoop {
             record.a = UInt64(max(0, call.due))
             if record.task == 0 { record.task = call.fiber }
             put(record)
+            guard call.ownFlow != 0 else { return }
+            put(Record(.out, record.time, a: 1, flow: call.ownFlow))
+            call.ownFlow = 0
         }
 
         mutating func enter(_ level: Level) {
@@ -243,6 +246,7 @@ extension RunLoop {
             if call.state != .none { nest() }
             call.record = Record(.whole, freshMoment(), object: object, flow: flow)
             call.due = due
+            call.ownFlow = 0
             call.fiber = 0
             call.state = .pending
         }
@@ -278,27 +282,44 @@ extension RunLoop {
             if call.isNested { endNested() }
         }
 
+        /// Field by field into the ring: a record that was put together in memory would be copied in pieces larger than those in which
+        /// it was written, and the processor would wait for these.
         @inline(__always)
         private mutating func putWhole(_ taken: UInt64) {
-            if call.due == 0 {
-                call.record.a = taken
-            } else {
-                call.record.kind = Kind.due.rawValue
-                call.record.a = UInt64(bitPattern: call.due)
-                call.record.flow = UInt32(truncatingIfNeeded: taken)
-            }
+            let due = call.due
+            var record = Record(
+                due == 0 ? .whole : .due, call.record.time, flags: call.record.flags, object: call.record.object,
+                a: due == 0 ? taken : UInt64(bitPattern: due),
+                flow: due == 0 ? call.record.flow : UInt32(truncatingIfNeeded: taken), task: call.record.task)
             call.state = .none
-            if pass != 0 { putPassWithCall() }
-            write(call.record)
+            var upper: UInt64 = 0
+            if pass != 0 {
+                upper = record.time &- passBegin
+                if pass >> 16 == 0, upper >> (due == 0 ? 32 : 0) == 0 {
+                    record.flags |= Flags.beginsPass
+                    record.thread = UInt16(truncatingIfNeeded: pass)
+                    pass = 0
+                } else {
+                    upper = 0
+                    putPass()
+                }
+            }
+            if call.ownFlow != 0 {
+                if upper == 0, due == 0 {
+                    record.flags |= Flags.sends
+                    upper = UInt64(call.ownFlow)
+                } else {
+                    putOwnFlow()
+                }
+            }
+            record.a |= upper << 32
+            write(record)
         }
 
-        private mutating func putPassWithCall() {
-            let sincePass = call.record.time &- passBegin
-            guard pass >> 16 == 0, sincePass >> (call.due == 0 ? 32 : 0) == 0 else { return putPass() }
-            call.record.flags |= Flags.beginsPass
-            call.record.thread = UInt16(truncatingIfNeeded: pass)
-            if call.due == 0 { call.record.a |= sincePass << 32 }
-            pass = 0
+        @inline(never)
+        mutating func putOwnFlow(count: UInt64 = 1) {
+            write(Record(.out, call.record.time, flags: Flags.inside, a: count, flow: call.ownFlow))
+            call.ownFlow = 0
         }
 
         @inline(never)
@@ -339,58 +360,6 @@ extension RunLoop {
             let begin = call.record.time
             let began = usesTicks ? anchor.date(of: begin, scale: scale) : Int64(bitPattern: begin)
             slowHandler?(call.record.object, began, Int64(Double(taken) * scale))
-        }
-
-        // MARK: The loop
-
-        mutating func beginRun(_ mode: UInt32) {
-            moment = 0
-            tell(Record(.run, freshMoment(), object: mode))
-            enter(Level(object: mode, isRun: true))
-            // Its callbacks are nobody's but its own, and the callback that it is in does not hold the loop meanwhile.
-            if call.state != .none { call.excused &-= moment }
-            outer.append(call)
-            call = Call()
-        }
-
-        mutating func endRun(_ mode: UInt32, _ result: RunResult) {
-            moment = 0
-            levelCount -= 1
-            put(Record(.runEnd, freshMoment(), object: mode, a: UInt64(result.rawValue)))
-            call = outer.popLast() ?? Call()
-            if call.state != .none { call.excused &+= moment }
-        }
-
-        /// Its record waits for the first thing that happens in it, which may tell of it as well.
-        @inline(__always)
-        mutating func beginPass(_ mode: UInt32) {
-            if pass != 0 { putPass() }
-            pass = mode
-            passBegin = freshMoment()
-            // One that never sleeps has no other occasion.
-            if passBegin >= readBy { beSeen() }
-        }
-
-        mutating func reach(step: Int) { put(Record(.step, freshMoment(), a: UInt64(step))) }
-
-        mutating func sleep(until date: Int64) {
-            var record = Record(.sleep, freshMoment(), a: UInt64(max(0, date)))
-            let sincePass = record.time &- passBegin
-            if pass != 0, sincePass >> 32 == 0 {
-                record.flags = Flags.beginsPass
-                record.object = pass
-                record.flow = UInt32(truncatingIfNeeded: sincePass)
-                pass = 0
-            }
-            put(record)
-        }
-
-        mutating func wake(_ reason: Wake, _ waker: UInt64) {
-            moment = 0
-            put(
-                Record(
-                    .wake, freshMoment(), object: UInt32(truncatingIfNeeded: waker >> 32), a: reason.rawValue,
-                    flow: UInt32(truncatingIfNeeded: waker)))
         }
     }
 }

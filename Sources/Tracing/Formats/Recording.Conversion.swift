@@ -24,6 +24,10 @@ extension Recording {
         package static func convert(
             _ paths: [String], to target: String, limit: Int = Writer.defaultLimit
         ) throws(Problem) {
+            if let path = paths.first(where: { isSameFile($0, target) }) {
+                throw Problem(
+                    description: "'\(path)' cannot be read and written at once; name another file than '\(target)'")
+            }
             let retelling = Retelling { about throws(SystemError) in
                 try Writer(path: target, about: about, limit: limit)
             }
@@ -53,13 +57,21 @@ extension Recording {
             do throws(SystemError) { try retelling.finish() } catch { throw Problem(description: "\(error)") }
         }
 
+        /// Whether two paths lead to one file that exists, by whatever names.
+        package static func isSameFile(_ first: String, _ second: String) -> Bool {
+            var (one, other) = (stat(), stat())
+            return stat(first, &one) == 0 && stat(second, &other) == 0 && one.st_dev == other.st_dev
+                && one.st_ino == other.st_ino && one.st_mode & S_IFMT == S_IFREG
+        }
+
         private static func mapped(
             _ path: String, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Void
         ) throws(Failure) {
             let file: Descriptor
             var status = stat()
             do throws(SystemError) {
-                file = try Descriptor(open(path, O_RDONLY | O_CLOEXEC), "open", path)
+                // Of what is no file, the opening does not wait for a writer.
+                file = try Descriptor(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), "open", path)
                 guard fstat(file.number, &status) == 0 else { throw SystemError("fstat", path) }
                 guard status.st_mode & S_IFMT == S_IFREG else {
                     throw SystemError("read", path, errno: EINVAL, reason: "a recording is a file, and \(path) is none")

@@ -22,9 +22,22 @@ struct TraceProcess {
             return AttachCommand.Status.unavailable
         }
         let path = absolute(output ?? "\(process.name ?? "rlhost")-\(process.process).html")
+        let before = Self.lastChange(path)
         let status = AttachRunner(connection).run([Self.code(path, seconds)])
-        if status == 0 { Output.write("\(path)\n", to: 1) }
+        if status == 0 {
+            Output.write("\(path)\n", to: 1)
+        } else if seconds != nil, let change = Self.lastChange(path), change != before {
+            // It has ended meanwhile, or was interrupted.
+            Program.report("trace: what was recorded until then is in \(path)")
+        }
         return status
+    }
+
+    /// nil: there is no such file.
+    private static func lastChange(_ path: String) -> Int64? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        return Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
     }
 
     /// It is the process that writes, wherever that is.

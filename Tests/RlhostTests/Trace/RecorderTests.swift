@@ -324,6 +324,7 @@ import Testing
                 assert(select("#", rl.trace.span("both", function(...) rl.sleep(0.01) return ... end, nil, nil)) == 2)
                 assert(not pcall(rl.trace.span, "fails", error, "x"))
                 rl.trace.mark("here", 1, nil)
+                assert(select(3, rl.trace.dump "./part.json") == "EBUSY")
                 assert(rl.trace.stop() == "part.json")
                 rl.trace.mark "later"
                 assert(rl.trace.dump "moments.json")

@@ -1,0 +1,53 @@
+// What the loop itself tells of: runs, passes, and sleep.
+
+extension RunLoop.Recorder {
+    mutating func beginRun(_ mode: UInt32) {
+        moment = 0
+        tell(Record(.run, freshMoment(), object: mode))
+        enter(Level(object: mode, isRun: true))
+        // Its callbacks are nobody's but its own, and the callback that it is in does not hold the loop meanwhile.
+        if call.state != .none { call.excused &-= moment }
+        outer.append(call)
+        call = Call()
+    }
+
+    mutating func endRun(_ mode: UInt32, _ result: RunLoop.RunResult) {
+        moment = 0
+        levelCount -= 1
+        put(Record(.runEnd, freshMoment(), object: mode, a: UInt64(result.rawValue)))
+        call = outer.popLast() ?? Call()
+        if call.state != .none { call.excused &+= moment }
+    }
+
+    /// Its record waits for the first thing that happens in it, which may tell of it as well.
+    @inline(__always)
+    mutating func beginPass(_ mode: UInt32) {
+        if pass != 0 { putPass() }
+        pass = mode
+        passBegin = freshMoment()
+        // One that never sleeps has no other occasion.
+        if passBegin >= readBy { beSeen() }
+    }
+
+    mutating func reach(step: Int) { put(Record(.step, freshMoment(), a: UInt64(step))) }
+
+    mutating func sleep(until date: Int64) {
+        var record = Record(.sleep, freshMoment(), a: UInt64(max(0, date)))
+        let sincePass = record.time &- passBegin
+        if pass != 0, sincePass >> 32 == 0 {
+            record.flags = Flags.beginsPass
+            record.object = pass
+            record.flow = UInt32(truncatingIfNeeded: sincePass)
+            pass = 0
+        }
+        put(record)
+    }
+
+    mutating func wake(_ reason: Wake, _ waker: UInt64) {
+        moment = 0
+        put(
+            Record(
+                .wake, freshMoment(), object: UInt32(truncatingIfNeeded: waker >> 32), a: reason.rawValue,
+                flow: UInt32(truncatingIfNeeded: waker)))
+    }
+}

@@ -112,19 +112,22 @@ static int read_head(lua_State *L, http_head *head, int is_response) {
   return 3;
 }
 
-// read_request(bytes, position, max) -> next position, method, path, flags; and, of one that is more than these, length, target, query.
-// length: nil without a body, -2 in chunks. A bad path is nil. nil: incomplete; false, status, problem: bad. The fields are for those who
-// ask: read_fields.
-int lua_http_read_request(lua_State *L) {
+// read_request(bytes, position, max) -> next position, a table for it, method, path, flags; and, of one that is more than these, length,
+// target, query. length: nil without a body, -2 in chunks. A bad path is nil. nil: incomplete; false, status, problem: bad. The fields are
+// for those who ask: read_fields.
+static int read_request(lua_State *L) {
   http_head head;
   int count = read_head(L, &head, 0);
   if (count >= 0) return count;
+  lua_createtable(L, 0, 8);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_setmetatable(L, -2);
   lua_pushlstring(L, head.method.start, head.method.length);
   int64_t length = length_of(&head);
   if (length == -1 && is_plain(head.target)) {
     lua_pushlstring(L, head.target.start, head.target.length);
     lua_pushinteger(L, flags_of(&head));
-    return 4;
+    return 5;
   }
   http_span query = {"", 0};
   int flags = flags_of(&head);
@@ -135,7 +138,15 @@ int lua_http_read_request(lua_State *L) {
   else lua_pushinteger(L, length);
   lua_pushlstring(L, head.target.start, head.target.length);
   lua_pushlstring(L, query.start, query.length);
-  return 7;
+  return 8;
+}
+
+// read_requests(metatable) -> read_request, whose tables have that.
+int lua_http_read_requests(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  lua_pushcclosure(L, read_request, 1);
+  return 1;
 }
 
 // read_fields(bytes, position) -> the fields of a request that was read there

@@ -15,7 +15,7 @@ enum {
 /// The date of an answer that is written now: 29 bytes.
 const char *lua_http_date(void);
 
-int lua_http_read_request(lua_State *L);
+int lua_http_read_requests(lua_State *L);
 int lua_http_write_text(lua_State *L);
 int lua_http_read_fields(lua_State *L);
 int lua_http_read_response(lua_State *L);

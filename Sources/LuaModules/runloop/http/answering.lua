@@ -326,7 +326,7 @@ function M.apologize(request)
   local response = request.response
   local stream = request.connection.stream
   if type(response) == "table" and response.keeper then response.keeper:invalidate() end
-  if request.status or type(response) == "table" and response.has_head then
+  if request.status or response == "sent" or type(response) == "table" and response.has_head then
     -- Half an answer is out: its end would be a lie.
     request.keeps_alive = false
     stream:abort()

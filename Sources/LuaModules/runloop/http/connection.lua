@@ -9,8 +9,8 @@ local log, begins = require "runloop.http.log", require("runloop.http.recording"
 
 local M = {}
 local now, task, condition = rl.now, native.task, rl.condition
-local read_request, write_response, write_text = native.read_request, native.write_response, native.write_text
-local complete, Request = incoming.complete, incoming.Request
+local read_request, write_response, write_text = native.read_requests(incoming.Request), native.write_response, native.write_text
+local complete = incoming.complete
 local KEEPS_ALIVE <const>, HAS_BODY <const> = 1, 64
 -- The methods of streams.
 local read, write
@@ -104,8 +104,6 @@ function expire(connection)
   end
 end
 
-local process
-
 -- The request is answered: what is left of its body is read and thrown away, unless that is too much.
 local function finished(connection, request, keeps_alive)
   if connection.request ~= request then return end
@@ -130,43 +128,9 @@ local function finished(connection, request, keeps_alive)
     set_deadline(connection, server.idle_timeout)
   end
   if connection.buffer ~= "" then
-    if not connection.is_processing then process(connection) end
+    if not connection.is_processing then server.process(connection) end
     connection:drained()
   end
-end
-
-local send, explain = answering.send, log.explain
-
-local function handle(server, request)
-  local answer = server.handler(request)
-  if request.ended then return end
-  -- What most handlers return is a text.
-  local bytes = not request.response and write_text(answer, request.flags, request.keeps_alive)
-  if not bytes then return send(request, answer) end
-  request.response, request.status, request.sent = true, 200, #answer
-  return write(request.connection.stream, bytes)
-end
-
--- In the request's task.
-local function run(connection, request)
-  local server = connection.server
-  local counts = server.counts
-  local is_good, problem = xpcall(handle, explain, server, request)
-  if request.ended then return end
-  if not is_good then
-    answering.apologize(request)
-    if not (request.is_too_large or request.is_malformed or request.problem) then
-      counts.errors = counts.errors + 1
-      log.report(request, problem)
-    end
-  end
-  counts.bytes = counts.bytes + request.sent
-  request.ended = "done"
-  if connection.record or server.log then log.done(connection, request, request.status) end
-  local keeps_alive = request.keeps_alive
-  -- A connection that is to be closed waits for a client that reads slowly, as long as one that stays.
-  if not keeps_alive and not connection.is_over then connection.stream:flush(server.idle_timeout > 0 and server.idle_timeout or nil) end
-  finished(connection, request, keeps_alive)
 end
 
 local function gone(connection)
@@ -186,48 +150,6 @@ local function gone(connection)
   end
 end
 
--- Takes requests from what has been read, until one is under way or there is no whole one.
-function process(connection)
-  local server = connection.server
-  connection.is_processing = true
-  while not connection.request and not connection.is_over do
-    local buffer, position = connection.buffer, connection.position
-    if buffer == "" then break end
-    local following, method, path, flags, length, target, query = read_request(buffer, position, server.max_header)
-    if not following then
-      if following == false then
-        refuse(connection, method, path)
-      elseif not connection.has_begun then
-        connection.has_begun = true
-        set_deadline(connection, server.header_timeout)
-      end
-      break
-    end
-    connection.has_begun = false
-    if following > #buffer then connection.buffer, connection.position = "", 1 else connection.position = following end
-    if not path then
-      refuse(connection, 400, "a path that leaves its root, or with a bad escape")
-      break
-    elseif length and length > server.max_body then
-      refuse(connection, 413, ("the body is longer than %d bytes"):format(server.max_body))
-      break
-    end
-    -- As few fields as can be: there is one of these for each request. `ended`: false, or "done", "late", "gone".
-    local request = setmetatable({ connection = connection, method = method, path = path, flags = flags, head = buffer,
-      position = position, keeps_alive = flags & KEEPS_ALIVE ~= 0, response = false, ended = false }, Request)
-    if target then complete(request, length, target, query) end
-    connection.request, connection.record = request, begins(method, path)
-    local counts = server.counts
-    counts.requests = counts.requests + 1
-    if server.is_stopping then request.keeps_alive = false end
-    if length then is_stalled(connection, request) end
-    set_date(connection, connection.began + server.patience)
-    local running = task(server.site, run, connection, request)
-    if connection.request == request then connection.task = running end
-  end
-  connection.is_processing = false
-end
-
 local Connection = {}
 Connection.__index = Connection
 
@@ -238,53 +160,139 @@ end
 -- How much is kept for a request that does not read, or before its predecessor is answered.
 local ENOUGH <const> = 262144
 
-local function read_on(connection, stream)
-  while not connection.is_over do
-    local bytes = read(stream, 65536)
-    if not bytes then break end
-    local request, buffer = connection.request, connection.buffer
-    if not request then connection.began = now() end
-    if buffer ~= "" then bytes = buffer:sub(connection.position) .. bytes end
-    connection.buffer, connection.position = bytes, 1
-    if not request then
-      process(connection)
-    elseif request.is_left then
-      finished(connection, request, true)
-    elseif request.arrived then
-      request.arrived:broadcast()
-    end
-    if connection.request then
-      while #connection.buffer - connection.position >= ENOUGH and connection.request and not connection.is_over do
-        connection.room = connection.room or condition()
-        connection.room:wait()
-      end
-      local socket = connection.socket
-      if socket then return socket:read_on(stream, connection) end
-    end
-  end
-  -- What a server that stops has refused to read is nobody's any more.
-end
+local send, explain = answering.send, log.explain
 
--- The task of a connection.
-function M.serve(self, stream)
-  read, write = stream.read, stream.write
-  local connection = setmetatable({ server = self, stream = stream, buffer = "", position = 1, deadline = math.huge, began = now(),
-    is_processing = false, is_over = false, has_begun = false, task = false }, Connection)
-  self.connections[connection] = true
-  self.count = self.count + 1
-  self.counts.connections = self.counts.connections + 1
-  set_deadline(connection, self.header_timeout)
-  local guard <close> = setmetatable({}, { __close = function()
-    self.connections[connection] = nil
-    self.count = self.count - 1
-    gone(connection)
-    if self.count == 0 and self.stopped then self.stopped:broadcast() end
-    if next(self.connections) == nil and self.sweeper then
-      self.sweeper:invalidate()
-      self.sweeper, self.next_sweep = nil, math.huge
+-- The function that is the task of each connection of a server. What it needs for each request is at hand, and not looked for.
+function M.server(self)
+  local handler, counts, site, patience = self.handler, self.counts, self.site, self.patience
+  local max_header, max_body, access_log = self.max_header, self.max_body, self.log
+
+  local function handle(request)
+    local answer = handler(request)
+    if request.ended then return 0 end
+    -- What most handlers return is a text.
+    local bytes = not request.response and write_text(answer, request.flags, request.keeps_alive)
+    if not bytes then
+      send(request, answer)
+      return request.sent
     end
-  end })
-  read_on(connection, stream)
+    request.response = "sent"
+    write(request.connection.stream, bytes)
+    return #answer
+  end
+
+  -- In the request's task.
+  local function run(connection, request)
+    local is_good, sent = xpcall(handle, explain, request)
+    if request.ended then return end
+    if not is_good then
+      answering.apologize(request)
+      if not (request.is_too_large or request.is_malformed or request.problem) then
+        counts.errors = counts.errors + 1
+        log.report(request, sent)
+      end
+      sent = request.sent
+    end
+    counts.bytes = counts.bytes + sent
+    request.ended = "done"
+    if connection.record then log.ended(connection, request.response == "sent" and 200 or request.status) end
+    if access_log then access_log(connection, request, request.response == "sent" and 200 or request.status, sent, now() - connection.began) end
+    local keeps_alive = request.keeps_alive
+    -- A connection that is to be closed waits for a client that reads slowly, as long as one that stays.
+    if not keeps_alive and not connection.is_over then connection.stream:flush(self.idle_timeout > 0 and self.idle_timeout or nil) end
+    finished(connection, request, keeps_alive)
+  end
+
+  -- Takes requests from what has been read, until one is under way or there is no whole one.
+  local function process(connection)
+    connection.is_processing = true
+    while not connection.request and not connection.is_over do
+      local buffer, position = connection.buffer, connection.position
+      if buffer == "" then break end
+      local following, request, method, path, flags, length, target, query = read_request(buffer, position, max_header)
+      if not following then
+        if following == false then
+          refuse(connection, request, method)
+        elseif not connection.has_begun then
+          connection.has_begun = true
+          set_deadline(connection, self.header_timeout)
+        end
+        break
+      end
+      connection.has_begun = false
+      if following > #buffer then connection.buffer = "" else connection.position = following end
+      if not path then
+        refuse(connection, 400, "a path that leaves its root, or with a bad escape")
+        break
+      elseif length and length > max_body then
+        refuse(connection, 413, ("the body is longer than %d bytes"):format(max_body))
+        break
+      end
+      -- There is room for these fields and no more: what few need is worked out when it is asked for. `ended`: false, or "done", "late",
+      -- "gone". `response`: false, true where somebody answers, "sent", or an object.
+      request.connection, request.method, request.path, request.flags, request.head = connection, method, path, flags, buffer
+      request.keeps_alive, request.response, request.ended = flags & KEEPS_ALIVE ~= 0 and not self.is_stopping, false, false
+      if position > 1 then request.position = position end
+      if target then complete(request, length, target, query) end
+      connection.request, connection.record = request, begins(method, path)
+      counts.requests = counts.requests + 1
+      if length then is_stalled(connection, request) end
+      local date = connection.began + patience
+      if date < self.next_sweep then set_date(connection, date) else connection.deadline = date end
+      local running = task(site, run, connection, request)
+      if connection.request == request then connection.task = running end
+    end
+    connection.is_processing = false
+  end
+  self.process = process
+
+  local function read_on(connection, stream)
+    while not connection.is_over do
+      local bytes = read(stream, 65536)
+      if not bytes then break end
+      local request, buffer = connection.request, connection.buffer
+      if not request then connection.began = now() end
+      if buffer ~= "" then bytes = buffer:sub(connection.position) .. bytes end
+      connection.buffer, connection.position = bytes, 1
+      if not request then
+        process(connection)
+      elseif request.is_left then
+        finished(connection, request, true)
+      elseif request.arrived then
+        request.arrived:broadcast()
+      end
+      if connection.request then
+        while #connection.buffer - connection.position >= ENOUGH and connection.request and not connection.is_over do
+          connection.room = connection.room or condition()
+          connection.room:wait()
+        end
+        local socket = connection.socket
+        if socket then return socket:read_on(stream, connection) end
+      end
+    end
+    -- What a server that stops has refused to read is nobody's any more.
+  end
+
+  return function(stream)
+    read, write = stream.read, stream.write
+    local connection = setmetatable({ server = self, stream = stream, buffer = "", position = 1, deadline = math.huge, began = now(),
+      is_processing = false, is_over = false, has_begun = false, task = false }, Connection)
+    self.connections[connection] = true
+    self.count = self.count + 1
+    self.counts.connections = self.counts.connections + 1
+    set_deadline(connection, self.header_timeout)
+    local guard <close> = setmetatable({}, { __close = function()
+      self.connections[connection] = nil
+      self.count = self.count - 1
+      gone(connection)
+      if self.count == 0 and self.stopped then self.stopped:broadcast() end
+      if next(self.connections) == nil and self.sweeper then
+        self.sweeper:invalidate()
+        self.sweeper, self.next_sweep = nil, math.huge
+      end
+    end })
+    read_on(connection, stream)
+  end
 end
 
 return M

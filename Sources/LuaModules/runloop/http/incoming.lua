@@ -48,6 +48,8 @@ local LAZY = {
   query_string = function() return "" end,
   left = function() return 0 end,
   sent = function() return 0 end,
+  position = function() return 1 end,
+  route = function(self) return self.connection.route end,
 }
 
 function Request.__index(self, name)

@@ -173,7 +173,7 @@ local function answer(self, request)
     end
     request.params = params
   end
-  request.route = found.path
+  request.connection.route = found.path
   return found.fn(request)
 end
 

@@ -10,7 +10,6 @@ local log, connections = require "runloop.http.log", require "runloop.http.conne
 
 local M = {}
 local now, task, condition = rl.now, rl.task, rl.condition
-local serve = connections.serve
 
 local KNOWN = {
   tls = { "table", "boolean" }, header_timeout = "seconds", request_timeout = "seconds", idle_timeout = "seconds",
@@ -36,7 +35,7 @@ function Server:accept(stream)
     raise("server:accept: argument #1 must be a stream, got %s", misuse.describe(stream))
   end
   return task(function()
-    serve(self, stream)
+    self.serve(stream)
     stream:close()
   end)
 end
@@ -122,12 +121,13 @@ function M.serve(where, settings, handler)
   local problem, code
   self.log, problem, code = log.open(settings.access_log)
   if problem then return nil, problem, code end
+  self.serve = connections.server(self)
   if where == "memory" then return self end
   local passed = {}
   for _, name in ipairs(PASSED_ON) do passed[name] = settings[name] end
   passed.tls = tls_of(passed.tls)
   local is_good, listener
-  is_good, listener, problem, code = pcall(net.serve, where, passed, function(stream) serve(self, stream) end)
+  is_good, listener, problem, code = pcall(net.serve, where, passed, self.serve)
   if not is_good then
     -- What is wrong is the caller's, under the name that the caller knows.
     if type(listener) ~= "string" then error(listener, 0) end

@@ -157,6 +157,7 @@ void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index) {
   lua_curl.curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   lua_curl.curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   lua_curl.curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 60L);
+  lua_curl_note_certificates(transfer);
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     if (lua_getfield(L, index, options[i].name) != LUA_TNIL) configure(L, transfer, &options[i]);
     lua_pop(L, 1);
@@ -226,25 +227,19 @@ static int state(lua_State *L) {
   return 4;
 }
 
-// transfer:failure() -> nil, or curl's code, its message, the number of the system's error, too large
+// transfer:failure() -> nil, or curl's code, its message, the system's error and its text, too large, the server's certificate
 static int failure(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
   if (!transfer->is_over || transfer->code == CURLE_OK) return 0;
-  long number = 0, verified = 0;
-  char *address = NULL;
-  long port = 0;
-  if (transfer->easy) {
-    lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &number);
-    lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_PRIMARY_IP, &address);
-    lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_PRIMARY_PORT, &port);
-    lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
-  }
+  long number = 0;
+  if (transfer->easy) lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &number);
   lua_pushinteger(L, transfer->code);
   lua_pushstring(L, transfer->error[0] ? transfer->error : lua_curl.curl_easy_strerror(transfer->code));
   if (number) lua_pushstring(L, strerrorname_np((int)number)), lua_pushstring(L, strerror((int)number));
   else lua_pushnil(L), lua_pushnil(L);
   lua_pushboolean(L, transfer->is_too_large);
-  return 5;
+  lua_pushstring(L, transfer->certificate[0] ? transfer->certificate : NULL);
+  return 6;
 }
 
 // transfer:answer() -> status, head, url, version as curl says it, seconds, redirects, address

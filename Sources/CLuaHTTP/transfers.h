@@ -40,6 +40,8 @@ typedef struct lua_transfer {
   int is_changed, is_over, is_too_large;
   CURLcode code;
   char error[CURL_ERROR_SIZE];
+  void *tls;                 ///< OpenSSL's context of its connection, to be compared only
+  char certificate[256];     ///< the one of the server's that was looked at last
 } lua_transfer;
 
 struct lua_multi {
@@ -59,6 +61,8 @@ void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index);
 void lua_curl_changed(lua_transfer *transfer);
 /// Ends it, whatever it was doing.
 void lua_curl_end(lua_transfer *transfer);
+/// Has it note the server's certificate, where it can.
+void lua_curl_note_certificates(lua_transfer *transfer);
 int lua_curl_append(http_bytes *to, const char *bytes, size_t length);
 /// Tells Lua, when it asks next, what to watch a descriptor for.
 void lua_curl_add_event(lua_multi *multi, int fd, int what);

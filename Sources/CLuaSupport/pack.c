@@ -176,7 +176,13 @@ static int pack_reference(packer *p, int index) {
 
 static void pack_table(packer *p, int index, const step *way) {
   lua_State *L = p->L;
-  if (pack_named(p, index) || pack_reference(p, index)) return;
+  if (pack_named(p, index)) return;
+  // An object of a module's is more than its fields: it belongs to its thread.
+  if (luaL_getmetafield(L, index, "__stays") != LUA_TNIL) {
+    if (luaL_getmetafield(L, index, "__name") != LUA_TSTRING) lua_pushliteral(L, "an object that belongs to its thread");
+    refuse(p, way, lua_tostring(L, -1));
+  }
+  if (pack_reference(p, index)) return;
   lua_Unsigned array = lua_rawlen(L, index);
   put_tag(p, CL_TABLE);
   put_u32(p, array > 1000000 ? 1000000 : (uint32_t)array);

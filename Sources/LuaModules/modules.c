@@ -258,6 +258,9 @@ static const char terminal_lua[] = {
 static const char log_lua[] = {
 #embed "runloop/log.lua"
 };
+static const char fs_changes_lua[] = {
+#embed "runloop/fs/changes.lua"
+};
 static const char fs_watch_lua[] = {
 #embed "runloop/fs/watch.lua"
 };
@@ -274,6 +277,7 @@ static const lua_module modules[] = {
     MODULE("runloop.terminal", terminal_lua),
     MODULE("runloop.log", log_lua),
     MODULE("runloop.fs", fs_lua),
+    MODULE("runloop.fs.changes", fs_changes_lua),
     MODULE("runloop.fs.watch", fs_watch_lua),
     MODULE("runloop.process", process_lua),
     MODULE("runloop.process.programs", process_programs_lua),

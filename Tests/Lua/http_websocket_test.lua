@@ -69,6 +69,26 @@ t.describe("the handshake", function()
     t.equal({ socket, problem, code }, { nil, "EPROTO: the server does not speak WebSocket here (200 OK)", "EPROTO" })
   end)
 
+  t.it("is asked for by a URL of either kind, as in browsers", function()
+    local server <close> = http.serve(0, echo())
+    for _, scheme in ipairs { "ws", "http" } do
+      local socket <close> = assert(http.websocket(scheme .. "://" .. server:address() .. "/ws"))
+      socket:send "a"
+      t.equal((socket:receive()), "a")
+      socket:close()
+    end
+    local failed, problem = pcall(http.websocket, "tcp://x")
+    t.equal({ failed, problem:match "http.websocket: .*" }, { false,
+      "http.websocket: argument #1 must be a URL that begins with ws://, wss://, http:// or https://, got \"tcp://x\"" })
+    failed, problem = pcall(http.websocket, "ws://x/", { unix = "" })
+    t.equal({ failed, problem:match "http.websocket: .*" }, { false,
+      "http.websocket: field 'unix' must be the path of a socket, or \"@name\", got \"\"" })
+  end)
+
+  t.it("that takes too long is given up", function()
+    t.equal({ t.http(function() rl.sleep(60) end):websocket("/ws", { timeout = 5 }) }, { nil, "timed out" })
+  end)
+
   t.it("agrees on a protocol", function()
     local socket <close> = t.http(echo { protocols = { "b", "a" } }):websocket("/ws", { protocols = { "a", "b" } })
     t.equal(socket.protocol, "b")
@@ -125,6 +145,19 @@ t.describe("messages", function()
     t.equal(close_code("\x81\xff" .. string.pack(">I8", 1 << 40) .. "mask", { max_message = 1000 }), 1009)
     t.equal(close_code(frame(0x01, ("x"):rep(900)) .. frame(0x80, ("x"):rep(900)), { max_message = 1000 }), 1009)
     t.equal(close_code(frame(0x81, ("x"):rep(1001)), { max_message = 1000 }), 1009)
+    -- However they are sent, whoever waits for them is told the limit.
+    for _, text in ipairs { ("x"):rep(1001), ("y"):rep(100000) } do
+      local answer
+      local client = t.http(function(request)
+        local socket = request:websocket { max_message = 1000 }
+        answer = table.pack(socket:receive())
+      end)
+      local socket = client:websocket "/"
+      socket:send(text)
+      t.equal(socket:receive(), nil)
+      t.equal({ socket.close_code, socket.close_reason }, { 1009, "message longer than 1000 bytes" })
+      t.equal(answer, { nil, "EMSGSIZE: message longer than 1000 bytes", "EMSGSIZE", n = 3 })
+    end
   end)
 
   t.it("have one reader at a time", function()
@@ -136,7 +169,7 @@ t.describe("messages", function()
     socket:send "x"
     t.equal((task:await()), "x")
     local limited = rl.task(function() return socket:receive(0.01) end)
-    t.equal({ limited:await() }, { nil, "timed out", "ETIMEDOUT" })
+    t.equal({ limited:await() }, { nil, "timed out" })
     socket:send "y"
     t.equal((socket:receive()), "y")
     socket:close()

@@ -125,6 +125,8 @@ try("a coroutine", rl.thread, print, { { co = coroutine.create(print) } })
 try("as a key", rl.thread, print, { [coroutine.create(print)] = 1 })
 try("at a key", rl.thread, print, { [{}] = coroutine.create(print) })
 try("a timer", rl.thread, print, rl.timer { delay = 1, callback = print })
+try("a channel", rl.thread, print, { rl.channel() })
+try("a group", rl.thread, print, rl.group())
 try("a result", there, function() return 1, { x = { y = coroutine.create(print) } } end)
 local port = rl.port {}
 try("in a message", port.send, port, { data = { x = coroutine.create(print) } })
@@ -173,6 +175,8 @@ a coroutine:	raises	rl.thread: cannot send argument #2 → field [1] → field '
 as a key:	raises	rl.thread: cannot send argument #2 → a key: a coroutine
 at a key:	raises	rl.thread: cannot send argument #2 → field [a table]: a coroutine
 a timer:	raises	rl.thread: cannot send argument #2: timer
+a channel:	raises	rl.thread: cannot send argument #2 → field [1]: channel
+a group:	raises	rl.thread: cannot send argument #2: group
 a result:	raises	thread "thread 27": cannot send result #2 → field 'x' → field 'y': a coroutine
 in a message:	raises	port:send: cannot send argument #1 → field 'data' → field 'x': a coroutine
 in a command, from afar:	raises	source:post: cannot send argument #2: a coroutine

@@ -20,7 +20,7 @@ local http = {}
 ---@field idle_timeout? number without a byte in either direction; 60 if absent, but none for `http.open`
 ---@field follow? integer how many redirects; 10 if absent
 ---@field proxy? string|boolean its URL; false: none. Absent: as the environment says (`http_proxy`, `no_proxy`)
----@field tls? runloop.http.TLSOptions
+---@field tls? true|runloop.http.TLSOptions
 ---@field unix? string the path of a Unix socket to send it to; `"@name"`: an abstract one
 ---@field bind? string the own address or interface
 ---@field decompress? boolean false: the body as it was sent
@@ -64,7 +64,7 @@ function Answer:json() end
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
 ---@return string? message
----@return string? code "ECONNREFUSED", "ENOTFOUND", "ETIMEDOUT", "TLS_CERTIFICATE", "EMSGSIZE", "ELOOP", …
+---@return string? code "ECONNREFUSED", "ENOTFOUND", "TLS_CERTIFICATE", "EMSGSIZE", "ELOOP", …
 function http.get(url, options) end
 
 ---Posts a body.
@@ -152,7 +152,7 @@ function OpenAnswer:close() end
 ---@field idle_timeout? number
 ---@field follow? integer
 ---@field proxy? string|boolean
----@field tls? runloop.http.TLSOptions
+---@field tls? true|runloop.http.TLSOptions
 ---@field unix? string
 ---@field bind? string
 ---@field decompress? boolean
@@ -211,7 +211,7 @@ function Client:close() end
 ---@field unix? string the path of a Unix socket
 
 ---Opens a WebSocket. Pings are answered by themselves.
----@param url string `"ws://…"` or `"wss://…"`
+---@param url string `"ws://…"` or `"wss://…"`; `"http://…"` and `"https://…"` mean the same
 ---@param options? runloop.http.WebSocketOptions
 ---@return runloop.http.WebSocket? socket
 ---@return string? message

@@ -30,7 +30,7 @@ end
 
 -- Channels -----------------------------------------------------------------------------------------------------------
 
-local Channel = { __name = "channel" }
+local Channel = { __name = "channel", __stays = true }
 Channel.__index = Channel
 internals.on_missing(Channel, "channel")
 
@@ -133,7 +133,7 @@ Channel.__close = Channel.close
 
 -- Groups -------------------------------------------------------------------------------------------------------------
 
-local Group = { __name = "group" }
+local Group = { __name = "group", __stays = true }
 Group.__index = Group
 internals.on_missing(Group, "group")
 

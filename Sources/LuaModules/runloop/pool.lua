@@ -6,7 +6,7 @@ local raise, describe = misuse.raise, misuse.describe
 local type, select, setmetatable, getmetatable, tostring = type, select, setmetatable, getmetatable, tostring
 local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
-local Pool = { __name = "pool" }
+local Pool = { __name = "pool", __stays = true }
 Pool.__index = Pool
 internals.on_missing(Pool, "pool")
 

@@ -19,7 +19,7 @@ local CURSOR_OFF, CURSOR_ON = "\27[?25l", "\27[?25h"
 
 local Terminal = {}
 Terminal.__index = Terminal
-Terminal.__name = "terminal"
+Terminal.__name, Terminal.__stays = "terminal", true
 
 local function self_of(self, name)
   if getmetatable(self) ~= Terminal then raise("terminal:%s: call it with a colon, on a terminal", name) end
@@ -122,7 +122,7 @@ function Terminal:clear() return self:write "\27[H\27[2J" end
 -- A handler of keys, which can be in modes. In a mode with several the newest gets them: a dialogue's, and not the one of who opened it.
 local Handler = {}
 Handler.__index = Handler
-Handler.__name = "key handler"
+Handler.__name, Handler.__stays = "key handler", true
 Handler.__item = "_port"
 function Handler:invalidate()
   if not self._valid then return end

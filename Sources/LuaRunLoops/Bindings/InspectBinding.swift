@@ -54,7 +54,7 @@ public enum InspectBinding {
                 identity: identity, kind: "", name: item.name, order: item.order, keepsAlive: item.keepsAlive)
             switch item {
             case let port as RunLoop.FDPort:
-                entry.kind = "fd_port"
+                entry.kind = ownerKind(port, host) ?? "fd_port"
                 entry.detail = "fd \(port.fd), \"\(Events.text(port.events))\""
             case let source as RunLoop.Source:
                 entry.kind = "source"
@@ -74,6 +74,21 @@ public enum InspectBinding {
             entries.append(entry)
         }
         return entries
+    }
+
+    /// Of a port that serves an object of a module's: what that is.
+    private static func ownerKind(_ port: RunLoop.FDPort, _ host: LuaHost) -> String? {
+        let stack = host.stack
+        guard port.owner === host.items, let box = port.box, box.slot != 0, stack.reserve(8) else { return nil }
+        let top = stack.top
+        defer { stack.top = top }
+        host.push(stack, slot: box.slot)
+        guard stack.pushUserValue(FDPortBinding.Value.object.number, of: -1) == .table, stack.pushMetatable(of: -1)
+        else { return nil }
+        stack.pushCopy(of: -1)
+        guard stack.replaceTop(withField: "__stays"), stack.boolean(-1) else { return nil }
+        stack.pop()
+        return stack.replaceTop(withField: "__name") ? stack.string(-1) : nil
     }
 
     /// loop:inspect()

@@ -1,19 +1,23 @@
 -- runloop.fs.watch: what changes in directories and files.
 
-local native = ...
+local native, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 
+local changes = require "runloop.fs.changes"
+
 local fs = {}
+local make_ignore, take = changes.ignore, changes.take
 local raise, describe = misuse.raise, misuse.describe
-local type, pairs, ipairs, tostring, setmetatable, getmetatable = type, pairs, ipairs, tostring, setmetatable, getmetatable
-local format, match, sub, find, gsub, concat = string.format, string.match, string.sub, string.find, string.gsub, table.concat
+local type, pairs, ipairs, next, setmetatable = type, pairs, ipairs, next, setmetatable
+local format, match, sub, find, gsub = string.format, string.match, string.sub, string.find, string.gsub
 local max = math.max
 
 -- inotify(7).
 local MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
 local OVERFLOW, IGNORED, IS_DIRECTORY = 0x4000, 0x8000, 0x40000000
 local LATENCY, PAIRING = 0.05, 0.02
+local OBJECT = internals.value_number("fd_port", "object")
 
 local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", while_writing = "boolean", name = "string", path = "string",
   callback = "function" }
@@ -30,32 +34,6 @@ end
 
 local function join(directory, name) return directory == "/" and "/" .. name or directory .. "/" .. name end
 
--- "*.o" and "?" against the last part of a path, patterns with "/" against the part below the root.
-local function glob(pattern)
-  local text = gsub(pattern, "[%^%$%(%)%%%.%[%]%*%+%-%?]", function(c) return c == "*" and "[^/]*" or c == "?" and "[^/]" or "%" .. c end)
-  text = gsub(text, "%[%^/%]%*%[%^/%]%*", ".*")
-  return "^" .. gsub(text, "^/", "") .. "$"
-end
-
-local function make_ignore(what, ignore)
-  if ignore == nil then return function() return false end end
-  if type(ignore) == "function" then return function(relative, is_directory) return ignore(relative, is_directory) end end
-  if type(ignore) == "string" then ignore = { ignore } end
-  if type(ignore) ~= "table" then raise("%s: ignore must be a function or a list of patterns, got %s", what, describe(ignore)) end
-  local names, paths = {}, {}
-  for index, pattern in ipairs(ignore) do
-    if type(pattern) ~= "string" then raise("%s: ignore: entry %d must be a string, got %s", what, index, describe(pattern)) end
-    pattern = gsub(pattern, "/$", "")
-    if find(pattern, "/", 1, true) then paths[#paths + 1] = glob(pattern) else names[#names + 1] = glob(pattern) end
-  end
-  return function(relative)
-    local name = match(relative, "[^/]*$")
-    for _, pattern in ipairs(names) do if find(name, pattern) then return true end end
-    for _, pattern in ipairs(paths) do if find(relative, pattern) then return true end end
-    return false
-  end
-end
-
 -- Watching --------------------------------------------------------------------------------------------------------------
 --
 -- Directories are watched, never files: a file's watch dies when an editor puts a new one in its place. What a callback gets is the
@@ -63,7 +41,7 @@ end
 
 local Watcher = {}
 Watcher.__index = Watcher
-Watcher.__name = "watcher"
+Watcher.__name, Watcher.__stays = "watcher", true
 
 local function self_of(self, name)
   misuse.receiver(self, Watcher, "watcher:" .. name)
@@ -173,38 +151,44 @@ function watch_directory(self, path, tells)
   return true
 end
 
--- What a batch of changes comes to.
-local function take(self)
-  local order, known, changes, consumed = self._order, self._known, {}, {}
-  self._order, self._touched, self._armed = {}, {}, false
-  if self._rescan then
-    self._rescan = false
-    changes[1] = { kind = "rescan", path = self._shown(self._root), is_directory = true, message = self._problem }
-    self._problem = nil
-    return changes
-  end
-  for _, entry in ipairs(order) do
-    local path, origin = entry.path, entry.origin
-    if known[path] and origin and origin ~= path and not known[origin] then entry.kind, consumed[origin] = "renamed", true end
-  end
-  for _, entry in ipairs(order) do
-    local path, after = entry.path, known[entry.path] ~= nil
-    local kind = entry.kind
-    if not kind then
-      if after and entry.before then
-        if entry.wrote or entry.replaced and entry.origin ~= path then kind = "changed" end
-      elseif after then
-        kind = "created"
-      elseif entry.before and not consumed[path] then
-        kind = "removed"
-      end
-    end
-    if kind then
-      changes[#changes + 1] = { kind = kind, path = self._shown(path), from = kind == "renamed" and self._shown(entry.origin) or nil,
-        is_directory = entry.is_directory, message = entry.message }
+-- A root that has gone ----------------------------------------------------------------------------------------------------
+
+-- Until it comes again, the nearest directory above it that is there is watched for the name that leads to it.
+local function await_root(self)
+  local path = self._root
+  while self._valid do
+    if native.kind(path) == "directory" then
+      if path == self._root then break end
+      local awaited = self._awaited
+      self._above = native.watch(self._fd, path, MOVED_TO | CREATE | DELETE_SELF | MOVE_SELF)
+      -- It may have come between the two looks.
+      if self._above and native.kind(awaited) ~= "directory" then return end
+      if self._above then native.unwatch(self._fd, self._above) end
+      path = self._root
+    else
+      self._awaited = path
+      local above = match(path, "^(.*)/[^/]+$") or path ~= "." and "." or nil
+      if not above then return end
+      path = above == "" and "/" or above
     end
   end
-  return changes
+  self._above, self._awaited = nil, nil
+  if not self._valid then return end
+  if not self._file then appear(self, self._root, true) end
+  -- Of one that is watched with all below, that was done.
+  if self._file or not self._recursive then watch_directory(self, self._root, true) end
+end
+
+local function lose_root(self)
+  if not self._file then
+    self._known[self._root] = "directory"
+    vanish(self, self._root)
+  elseif self._known[self._file] then
+    vanish(self, self._file)
+  end
+  for number in pairs(self._directories) do native.unwatch(self._fd, number) end
+  self._directories = {}
+  await_root(self)
 end
 
 local arm
@@ -212,8 +196,8 @@ local arm
 local function deliver(self)
   if not self._valid then return end
   if self._busy then return end
-  local changes = take(self)
-  if #changes == 0 then return end
+  local batch = take(self)
+  if #batch == 0 then return end
   if self._callback then
     -- One call at a time: what comes meanwhile comes together, afterwards.
     self._busy = true
@@ -221,9 +205,9 @@ local function deliver(self)
       self._busy = false
       if #self._order > 0 or self._rescan then arm(self, 0) end
     end })
-    self._callback(changes, self)
+    self._callback(batch, self)
   else
-    self._batches[#self._batches + 1] = changes
+    self._batches[#self._batches + 1] = batch
     self._arrived:broadcast()
   end
 end
@@ -243,6 +227,7 @@ local function look_again(self)
   self._directories, self._known, self._touched, self._order = {}, {}, {}, {}
   local fine, message, code = watch_directory(self, self._root, false)
   self._rescan, self._problem = true, not fine and limit_message(message, code) or nil
+  if fine and not next(self._directories) then await_root(self) end
 end
 
 local function on_events(self)
@@ -255,12 +240,15 @@ local function on_events(self)
       if mask & OVERFLOW ~= 0 then
         look_again(self)
         break
+      elseif event.watch == self._above then
+        if not name or match(self._awaited, "[^/]*$") == name then
+          native.unwatch(self._fd, event.watch)
+          await_root(self)
+        end
+      elseif directory == self._root and mask & (DELETE_SELF | MOVE_SELF) ~= 0 then
+        lose_root(self)
       elseif directory and mask & (DELETE_SELF | IGNORED) ~= 0 then
         self._directories[event.watch] = nil
-        if directory == self._root and mask & DELETE_SELF ~= 0 and not self._file then
-          touch(self, directory).before = true
-          vanish(self, directory)
-        end
       elseif directory and name then
         local path, is_directory = join(directory, name), mask & IS_DIRECTORY ~= 0
         if mask & MOVED_FROM ~= 0 then
@@ -335,7 +323,9 @@ local function make(what, options)
     _batches = {}, _arrived = rl.condition(), _valid = true, _path = path, _made_at = misuse.made_at(),
     -- A file named without a directory is told as it was named.
     _shown = kind ~= "directory" and not find(path, "/", 1, true) and function(p) return (gsub(p, "^%./", "")) end or function(p) return p end }, Watcher)
-  self._port = rl.fd_port { fd = fd, owns = true, name = options.name or "watcher of " .. path, callback = function() return on_events(self) end }
+  self._port = rl.fd_port { fd = fd, owns = true, name = options.name or path, callback = function() return on_events(self) end }
+  -- What is said of the port is said of this.
+  internals.set_value(self._port, OBJECT, self)
   local fine
   fine, message, code = watch_directory(self, root, false)
   if not fine then

@@ -121,13 +121,13 @@ function M.new(...) return fill(setmetatable({}, Answer), ...) end
 
 -- Answers whose body comes as it is read -----------------------------------------------------------------------------------------
 
-local Open = { __name = "http answer" }
+local Open = { __name = "http answer", __stays = true }
 Open.__index = Open
-Open.__tostring = Answer.__tostring
+function Open:__tostring() return ("http answer %d of %s (%s%s)"):format(self.status, self.url, self.is_closed and "closed, " or "", self.made_at) end
 
 function M.open(exchange, ...)
   local answer = fill(setmetatable({}, Open), ...)
-  answer.exchange, answer.rest = exchange, ""
+  answer.exchange, answer.rest, answer.made_at = exchange, "", misuse.made_at()
   return answer
 end
 

@@ -42,7 +42,7 @@ end
 
 -- Responses that are streams ------------------------------------------------------------------------------------------------
 
-local Response = { __name = "http response" }
+local Response = { __name = "http response", __stays = true }
 Response.__index = Response
 
 local RESPOND = { status = "count", headers = "table" }
@@ -162,7 +162,7 @@ Response.__close = function(self) if not self.request.is_gone then self:finish()
 
 -- Server-sent events ----------------------------------------------------------------------------------------------------------
 
-local Events = { __name = "http events" }
+local Events = { __name = "http events", __stays = true }
 Events.__index = Events
 
 local EVENTS = { keep_alive = { "seconds", "boolean" } }

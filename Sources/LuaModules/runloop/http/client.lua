@@ -13,7 +13,7 @@ local M = {}
 
 local CLIENT = { modes = { "string", "table" }, connections = "count", max_connections = "count", cookies = "boolean",
   headers = "table", timeout = "seconds", connect_timeout = "seconds", idle_timeout = "seconds", follow = "count",
-  proxy = { "string", "boolean" }, tls = "table", unix = "string", decompress = "boolean", max_body = "count", user = "string",
+  proxy = { "string", "boolean" }, tls = { "table", "boolean" }, unix = "string", decompress = "boolean", max_body = "count", user = "string",
   password = "string", version = "string", name = "string", bind = "string" }
 
 local curl, missing
@@ -30,7 +30,7 @@ end
 -- The client of `http.get` and the others.
 local default
 
-local Client = { __name = "http client" }
+local Client = { __name = "http client", __stays = true }
 Client.__index = Client
 
 -- Driving curl ---------------------------------------------------------------------------------------------------------
@@ -167,26 +167,26 @@ end
 
 -- Names for what curl cannot do, where the system has none.
 local CODES = {
-  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "ECONNREFUSED", [28] = "ETIMEDOUT", [47] = "ELOOP", [35] = "TLS",
+  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "ECONNREFUSED", [47] = "ELOOP", [35] = "TLS",
   [60] = "TLS_CERTIFICATE", [58] = "TLS_CERTIFICATE", [77] = "TLS_CERTIFICATE", [52] = "ECONNRESET", [56] = "ECONNRESET",
   [55] = "EPIPE", [18] = "EOF", [8] = "EBADMSG", [61] = "EBADMSG", [16] = "EPROTO", [92] = "EPROTO", [97] = "EPROXY", [42] = "ECANCELED",
 }
 
 -- nil, message, code, for an exchange that has failed.
 local function failure(exchange)
-  if exchange.is_late then return nil, "timed out", "ETIMEDOUT" end
-  local code, message, name, text, is_too_large = exchange.transfer:failure()
+  if exchange.is_late then return nil, "timed out" end
+  local code, message, name, text, is_too_large, certificate = exchange.transfer:failure()
   if not code then return nil end
   local url = exchange.url
+  if exchange.unix then url = ("unix:%s, %s"):format(exchange.unix, url) end
   if is_too_large then
     return nil, ("EMSGSIZE: the body is longer than %d bytes (%s)"):format(exchange.max_body, url), "EMSGSIZE"
   end
   if exchange.problem then return nil, exchange.problem, "ECANCELED" end
-  if code == 28 then
-    return nil, message:find "Connection time" and "timed out (connecting)" or "timed out", "ETIMEDOUT"
-  end
+  if code == 28 then return nil, "timed out" end
   if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
   name = CODES[code] or "EIO"
+  if name == "TLS_CERTIFICATE" and certificate then url = ("%s, %s"):format(certificate, url) end
   return nil, ("%s: %s (%s)"):format(name, message:gsub("^%u%l", string.lower), url), name
 end
 
@@ -223,6 +223,7 @@ local function begin(self, request, name, is_open)
   if self.is_closed then raise(name .. ": the client is closed") end
   local settings, body = requests.prepare(self.options, request, name, is_open)
   local exchange = setmetatable({ client = self, url = settings.url, changed = rl.condition(), max_body = settings.max_body,
+    unix = settings.unix or settings.abstract and "@" .. settings.abstract,
     deadline = (settings.timeout or 0) > 0 and rl.now() + settings.timeout or nil, idle_timeout = settings.idle_timeout }, Exchange)
   exchange.drained = exchange.changed
   self.multi = self.multi or curl.multi(self.options.connections or 64, self.options.max_connections or 0, self.options.cookies)
@@ -318,24 +319,15 @@ local function post(self, name, url, body, extra)
   return fetch(self, request, name)
 end
 
-local function positional(request, name)
-  misuse.argument(request, "table", name, 1)
-  if request[1] == nil then return request end
-  local copy = {}
-  for field, value in pairs(request) do copy[field] = value end
-  copy.url, copy[1] = copy[1], nil
-  return copy
-end
-
 local function whole(self, name, request)
-  request = positional(request, name)
+  request = requests.positional(request, name)
   local is_ready, problem, code = ready(self)
   if not is_ready then return nil, problem, code end
   return fetch(self, request, name)
 end
 
 local function open(self, name, request)
-  request = positional(request, name)
+  request = requests.positional(request, name)
   local is_ready, problem, code = ready(self)
   if not is_ready then return nil, problem, code end
   local exchange = begin(self, request, name, true)
@@ -375,14 +367,16 @@ end
 Client.__close = Client.close
 Client.__gc = function(self) if self.multi and not self.is_closed then self.multi:close() end end
 
-function Client:__tostring() return ("http client%s"):format(self.name ~= "http" and " \"" .. self.name .. "\"" or "") end
+function Client:__tostring()
+  return ("http client%s (%s%s)"):format(self.name ~= "http" and " \"" .. self.name .. "\"" or "", self.is_closed and "closed, " or "", self.made_at)
+end
 
 local function new(settings)
   misuse.fields(settings, CLIENT, "http.client")
   local modes = settings.modes or "common"
   if type(modes) == "string" then modes = { modes } end
   local self = setmetatable({ options = settings, modes = modes, loop = rl.current(), ports = {}, exchanges = {}, borrowed = {},
-    is_in = {}, name = settings.name or "http" }, Client)
+    is_in = {}, name = settings.name or "http", made_at = misuse.made_at() }, Client)
   for _, mode in ipairs(modes) do
     self.is_in[mode] = true
     for _, common in ipairs(mode == "common" and self.loop:inspect().common_modes or {}) do self.is_in[common] = true end

@@ -99,10 +99,17 @@ function M.connect(stream, target, host, settings)
   while true do
     local bytes
     bytes, problem, code = stream:read(65536, { timeout = settings.timeout or 30 })
-    if not bytes then return nil, problem or "EOF: the server ended the handshake", code or "EOF" end
+    if not bytes then
+      stream:abort()
+      if problem then return nil, problem, code end
+      return nil, "EOF: the server ended the handshake", "EOF"
+    end
     buffer = buffer .. bytes
     following, status, problem, _, fields = native.read_response(buffer, 1, 65536)
-    if following == false then return nil, "EBADMSG: the server's answer is no HTTP: " .. tostring(problem), "EBADMSG" end
+    if following == false then
+      stream:abort()
+      return nil, "EBADMSG: the server's answer is no HTTP: " .. tostring(problem), "EBADMSG"
+    end
     if following then break end
   end
   if status ~= 101 or not list_has(fields.upgrade, "websocket") or fields["sec-websocket-accept"] ~= native.accept_key(key) then

@@ -10,7 +10,7 @@ local M = {}
 local KNOWN = {
   url = "string", method = "string", headers = "table", body = { "string", "function", "table", "any" }, json = "any",
   form = "table", query = "table", timeout = "seconds", connect_timeout = "seconds", idle_timeout = "seconds", follow = "count",
-  proxy = { "string", "boolean" }, tls = "table", unix = "string", decompress = "boolean", max_body = "count", user = "string",
+  proxy = { "string", "boolean" }, tls = { "table", "boolean" }, unix = "string", decompress = "boolean", max_body = "count", user = "string",
   password = "string", version = "string", high_water = "count", bind = "string",
 }
 local TLS = { verify = "boolean", ca = "string", certificate = "string", key = "string", min_version = "string", server_name = "string" }
@@ -19,6 +19,9 @@ local VERSIONS = { ["1.0"] = 1, ["1.1"] = 2, ["2"] = 4, ["2-direct"] = 5 }
 local TLS_VERSIONS = { ["1.0"] = 4, ["1.1"] = 5, ["1.2"] = 6, ["1.3"] = 7 }
 
 local function set_tls(settings, tls, name)
+  if tls == true then return end
+  if tls == false then raise(name .. ": field 'tls' must be true or a table of options; whether there is TLS says the URL: https://") end
+  misuse.fields(tls, TLS, name .. ": tls")
   if tls.certificate then settings.certificate = tls.certificate end
   if tls.key then settings.key = tls.key end
   if tls.verify == false then settings.verify, settings.verify_host = false, 0 end
@@ -73,6 +76,23 @@ local function setting(defaults, request, name)
   return value
 end
 
+-- Raises unless it is nil, or can be the path of a Unix socket, or "@name" of an abstract one.
+function M.check_unix(path, name)
+  if path == nil or path ~= "" and path ~= "@" and not path:find("\0", 1, true) then return end
+  raise("%s: field 'unix' must be the path of a socket, or \"@name\", got %s", name, misuse.describe(path))
+end
+
+-- { url, … } as { url = url, … }
+function M.positional(request, name)
+  misuse.argument(request, "table", name, 1)
+  if request[1] == nil then return request end
+  if request.url ~= nil then raise("%s: the URL is there twice: as the first value, and as field 'url'", name) end
+  local copy = {}
+  for field, value in pairs(request) do copy[field] = value end
+  copy.url, copy[1] = copy[1], nil
+  return copy
+end
+
 function M.prepare(defaults, request, name, is_open)
   misuse.fields(request, KNOWN, name)
   if type(request.url) ~= "string" then
@@ -100,6 +120,7 @@ function M.prepare(defaults, request, name, is_open)
   if proxy == false then proxy = "" end
   settings.proxy = proxy ~= true and proxy or nil
   local unix = setting(defaults, request, "unix")
+  M.check_unix(unix, name)
   if unix and unix:sub(1, 1) == "@" then settings.abstract = unix:sub(2) else settings.unix = unix end
   if setting(defaults, request, "decompress") ~= false then settings.encoding = "" end
   settings.user, settings.password = setting(defaults, request, "user"), setting(defaults, request, "password")
@@ -113,10 +134,8 @@ function M.prepare(defaults, request, name, is_open)
   if defaults.cookies then settings.cookies = "" end
   if not settings.headers["user-agent"] then settings.agent = "rlhost" end
   default_certificates(settings)
-  for _, tls in ipairs { defaults.tls or {}, request.tls or {} } do
-    misuse.fields(tls, TLS, name .. ": tls")
-    set_tls(settings, tls, name)
-  end
+  if defaults.tls ~= nil then set_tls(settings, defaults.tls, name) end
+  if request.tls ~= nil then set_tls(settings, request.tls, name) end
   settings.max_body = setting(defaults, request, "max_body") or (is_open and 0 or 16 << 20)
   settings.high_water = is_open and (request.high_water or 262144) or math.maxinteger
   local list = {}

@@ -18,7 +18,7 @@ local KNOWN = {
 }
 local PASSED_ON = { "tls", "backlog", "max_connections", "reuse_port", "mode", "name", "order" }
 
-local Server = { __name = "http server" }
+local Server = { __name = "http server", __stays = true }
 Server.__index = Server
 
 -- The server ------------------------------------------------------------------------------------------------------------------
@@ -92,7 +92,9 @@ function Server:stop(seconds)
 end
 Server.__close = function(self) self:stop(0) end
 
-function Server:__tostring() return "http server at " .. tostring(self:address()) end
+function Server:__tostring()
+  return ("http server (%s, %s%s)"):format(self:address(), self.is_stopping and "closed, " or "", self.made_at)
+end
 
 local function tls_of(tls)
   if type(tls) ~= "table" or tls.protocols then return tls end
@@ -110,7 +112,7 @@ function M.serve(where, settings, handler)
     raise("http.serve: the handler must be a function or routes, got %s", handler == nil and "nothing" or type(handler))
   end
   local self = setmetatable({
-    handler = handler, connections = {}, count = 0, site = native.site(), next_sweep = math.huge, loop = rl.current(),
+    handler = handler, connections = {}, count = 0, site = native.site(), made_at = misuse.made_at(), next_sweep = math.huge, loop = rl.current(),
     counts = { connections = 0, requests = 0, errors = 0, refused = 0, cancelled = 0, bytes = 0 },
     header_timeout = settings.header_timeout or 10, request_timeout = settings.request_timeout or 0,
     idle_timeout = settings.idle_timeout or 60, max_header = settings.max_header or 32768, max_body = settings.max_body or 8 << 20,

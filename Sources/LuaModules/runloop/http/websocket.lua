@@ -10,7 +10,7 @@ local M = {}
 local read_frame, write_frame, check_utf8 = native.read_frame, native.write_frame, native.check_utf8
 local CONTINUATION <const>, TEXT <const>, BINARY <const>, CLOSE <const>, PING <const>, PONG <const> = 0, 1, 2, 8, 9, 10
 
-local Socket = { __name = "websocket" }
+local Socket = { __name = "websocket", __stays = true }
 Socket.__index = Socket
 
 local KNOWN = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds" }
@@ -109,9 +109,11 @@ local function over(self, problem, code)
 end
 
 local function break_off(self, code, problem)
+  local name = "EPROTO"
+  if code == 1009 then problem, name = ("message longer than %d bytes"):format(self.max), "EMSGSIZE" end
   self.close_code = self.close_code or code
   send_close(self, code, problem)
-  over(self, "EPROTO: " .. problem, "EPROTO")
+  over(self, name .. ": " .. problem, name)
   self.stream:close()
   return false
 end
@@ -256,7 +258,7 @@ function Socket:receive(timeout)
       if self.problem then return nil, self.problem, self.problem_code end
       return nil
     end
-    if date and rl.now() >= date then return nil, "timed out", "ETIMEDOUT" end
+    if date and rl.now() >= date then return nil, "timed out" end
     self.arrived:wait(date and date - rl.now())
   end
   local message = self.queue[self.first]

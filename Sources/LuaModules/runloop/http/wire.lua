@@ -7,6 +7,7 @@ local misuse = require "runloop.misuse"
 local receiver = misuse.receiver
 local raise = misuse.raise
 local answers = require "runloop.http.answer"
+local requests = require "runloop.http.request"
 
 local M = {}
 
@@ -52,7 +53,7 @@ function Exchange:next_bytes(max)
     else
       local bytes, problem, code = self.stream:read(65536, self:remaining())
       if not bytes then
-        if problem then return fail(self, problem, code or "ETIMEDOUT") end
+        if problem then return fail(self, problem, code) end
         if self.left or self.decoder then return fail(self, "EOF: the answer ended too early", "EOF") end
         self.is_over = true
         return nil
@@ -81,7 +82,7 @@ local function read_head(self)
       self.buffer = self.buffer:sub(following)
     else
       local bytes, problem, code = self.stream:read(65536, self:remaining())
-      if not bytes then return fail(self, problem or "ECONNRESET: the server ended the connection without an answer", code or (problem and "ETIMEDOUT" or "ECONNRESET")) end
+      if not bytes then return fail(self, problem or "ECONNRESET: the server ended the connection without an answer", not problem and "ECONNRESET" or code) end
       self.buffer = self.buffer .. bytes
     end
   end
@@ -90,7 +91,7 @@ end
 local WEBSOCKET = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds", headers = "table",
   timeout = "seconds", tls = { "table", "boolean" }, unix = "string" }
 
-local Client = { __name = "http test client" }
+local Client = { __name = "http test client", __stays = true }
 Client.__index = Client
 
 local KNOWN = { url = "string", method = "string", headers = "table", body = "any", json = "any", form = "table", query = "table",
@@ -131,10 +132,7 @@ local function begin(self, request, name)
   stream:write(native.write_request(method, target, headers, streams and -2 or body, url:match "^%a+://([^/?]*)" or "test"))
   if streams then rl.task(send_body, stream, body) end
   local status, minor, code = read_head(exchange)
-  if not status then
-    if minor == "timed out" then code = "ETIMEDOUT" end
-    return nil, minor, code
-  end
+  if not status then return nil, minor, code end
   return exchange, status, exchange.head, url, minor == 1 and 2 or 1, 0, 0, "memory"
 end
 
@@ -164,15 +162,6 @@ local function copy(url, extra, name)
   return request
 end
 
-local function positional(request, name)
-  misuse.argument(request, "table", name, 1)
-  if request[1] == nil then return request end
-  local whole = {}
-  for field, value in pairs(request) do whole[field] = value end
-  whole.url, whole[1] = whole[1], nil
-  return whole
-end
-
 function Client:get(url, extra)
   receiver(self, Client, "client:get")
   return fetch(self, copy(url, extra, "client:get"), "client:get")
@@ -188,12 +177,12 @@ end
 
 function Client:fetch(request)
   receiver(self, Client, "client:fetch")
-  return fetch(self, positional(request, "client:fetch"), "client:fetch")
+  return fetch(self, requests.positional(request, "client:fetch"), "client:fetch")
 end
 
 function Client:open(request)
   receiver(self, Client, "client:open")
-  return opened(begin(self, positional(request, "client:open"), "client:open"))
+  return opened(begin(self, requests.positional(request, "client:open"), "client:open"))
 end
 
 function Client:websocket(url, settings)
@@ -224,8 +213,9 @@ function M.websocket(url, settings)
   local scheme, authority, target = url:match "^(%a+)://([^/?#]+)([^#]*)"
   local is_secure = scheme == "wss" or scheme == "https"
   if not scheme or not is_secure and scheme ~= "ws" and scheme ~= "http" then
-    raise("http.websocket: argument #1 must be a URL that begins with ws:// or wss://, got %q", url)
+    raise("http.websocket: argument #1 must be a URL that begins with ws://, wss://, http:// or https://, got %q", url)
   end
+  requests.check_unix(settings.unix, "http.websocket")
   if target:sub(1, 1) ~= "/" then target = "/" .. target end
   if url:find "[%c ]" then raise("http.websocket: the URL has a blank or a control character: %q", url) end
   local host = authority:gsub("^.*@", "")

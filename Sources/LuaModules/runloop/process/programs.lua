@@ -71,7 +71,7 @@ end
 
 local Program = {}
 Program.__index = Program
-Program.__name = "program"
+Program.__name, Program.__stays = "program", true
 programs.Program = Program
 
 local function self_of(self, name)
@@ -224,10 +224,12 @@ function programs.start(what, options, words, defaults)
   else
     for field, fd in pairs(ours) do self[field] = open_stream(self, fd, field, options["on_" .. field]) end
   end
-  self._port = rl.fd_port { fd = pidfd, owns = true, name = format("program %s (%d)", self._name, pid),
+  self._port = rl.fd_port { fd = pidfd, owns = true, name = format("%s (%d)", self._name, pid),
     callback = function()
       if notice_end(self) and self._on_exit then self._on_exit(self, self._how, self._value) end
     end }
+  -- What is said of the port is said of this.
+  internals.set_value(self._port, internals.value_number("fd_port", "object"), self)
   rl.current():add(self._port, "common")
   return self
 end

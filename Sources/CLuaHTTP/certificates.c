@@ -1,0 +1,77 @@
+// Which certificate it is that is not believed in: libcurl tells only why. OpenSSL is asked, if it is what libcurl uses.
+#include <dlfcn.h>
+#include <openssl/ssl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "transfers.h"
+
+#define OPENSSL_FUNCTIONS(X)                                                                                                     \
+  X(SSL_CTX_set_cert_verify_callback) X(SSL_get_SSL_CTX) X(SSL_get_ex_data_X509_STORE_CTX_idx) X(X509_verify_cert)              \
+  X(X509_STORE_CTX_get_ex_data) X(X509_STORE_CTX_get_error_depth) X(X509_STORE_CTX_get_current_cert) X(X509_STORE_CTX_get0_cert) \
+  X(X509_get_subject_name) X(X509_NAME_print_ex) X(BIO_new) X(BIO_s_mem) X(BIO_read) X(BIO_free)
+
+static struct {
+#define DECLARE(name) __typeof__(name) *name;
+  OPENSSL_FUNCTIONS(DECLARE)
+#undef DECLARE
+} openssl;
+static int is_there;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+// libcurl has loaded it, or uses something else.
+static void find(void) {
+  void *library = dlopen("libssl.so.3", RTLD_NOW | RTLD_NOLOAD);
+  if (!library) return;
+#define FIND(name) \
+  if (!(openssl.name = dlsym(library, #name))) return;
+  OPENSSL_FUNCTIONS(FIND)
+#undef FIND
+  is_there = 1;
+}
+
+static void describe(char *to, size_t size, int depth, X509 *certificate) {
+  char subject[200] = "no subject";
+  BIO *out = certificate ? openssl.BIO_new(openssl.BIO_s_mem()) : NULL;
+  if (out) {
+    openssl.X509_NAME_print_ex(out, openssl.X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
+    int count = openssl.BIO_read(out, subject, sizeof subject - 1);
+    if (count > 0) subject[count] = 0;
+    openssl.BIO_free(out);
+  }
+  snprintf(to, size, "depth %d, %s", depth, subject);
+}
+
+// In place of OpenSSL's own check, which it makes. Connections outlive transfers, but not the multi.
+static int verify(X509_STORE_CTX *store, void *data) {
+  lua_multi *multi = data;
+  int is_good = openssl.X509_verify_cert(store);
+  SSL *session = openssl.X509_STORE_CTX_get_ex_data(store, openssl.SSL_get_ex_data_X509_STORE_CTX_idx());
+  SSL_CTX *context = session ? openssl.SSL_get_SSL_CTX(session) : NULL;
+  for (lua_transfer *transfer = multi->transfers; transfer && context; transfer = transfer->next) {
+    if (transfer->tls != context) continue;
+    // One that is believed in may still be somebody else's.
+    if (is_good > 0) describe(transfer->certificate, sizeof transfer->certificate, 0, openssl.X509_STORE_CTX_get0_cert(store));
+    else describe(transfer->certificate, sizeof transfer->certificate, openssl.X509_STORE_CTX_get_error_depth(store),
+                  openssl.X509_STORE_CTX_get_current_cert(store));
+  }
+  return is_good;
+}
+
+static CURLcode on_context(CURL *easy, void *context, void *data) {
+  (void)easy;
+  lua_transfer *transfer = data;
+  transfer->tls = context;
+  openssl.SSL_CTX_set_cert_verify_callback(context, verify, transfer->multi);
+  return CURLE_OK;
+}
+
+void lua_curl_note_certificates(lua_transfer *transfer) {
+  const char *library = lua_curl.curl_version_info(CURLVERSION_NOW)->ssl_version;
+  if (!library || strncmp(library, "OpenSSL/3", 9) != 0) return;
+  pthread_once(&once, find);
+  if (!is_there) return;
+  lua_curl.curl_easy_setopt(transfer->easy, CURLOPT_SSL_CTX_FUNCTION, on_context);
+  lua_curl.curl_easy_setopt(transfer->easy, CURLOPT_SSL_CTX_DATA, transfer);
+}

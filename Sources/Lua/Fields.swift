@@ -129,9 +129,10 @@ extension StaticString {
     }
 }
 
-/// The name most like a misspelt one, if any is like it at all.
+/// The name most like a misspelt one, if any is like it at all; of several the first in the alphabet. Two letters are like too much.
 public func nearest(to name: String, _ names: [String]) -> String? {
-    let scored = names.map { (name: $0, distance: distance(Array(name.utf8), Array($0.utf8))) }
+    guard name.utf8.count > 2 else { return nil }
+    let scored = names.sorted().map { (name: $0, distance: distance(Array(name.utf8), Array($0.utf8))) }
     guard let best = scored.min(by: { $0.distance < $1.distance }) else { return nil }
     return best.distance <= max(1, min(3, best.name.utf8.count / 2)) ? best.name : nil
 }

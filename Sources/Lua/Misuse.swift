@@ -11,10 +11,14 @@ public struct Misuse: Error {
 
     /// A field that there is not.
     public init(unknown field: String, known: [String]) {
-        let advice =
-            nearest(to: field, known).map { "did you mean '\($0)'?" }
-            ?? "there \(known.count == 1 ? "is" : "are"): \(known.sorted().joined(separator: ", "))"
-        self.init("unknown field '\(field)' (\(advice))")
+        self.init("unknown field '\(field)'\(Self.hint(for: field, known))")
+    }
+
+    /// What is said behind a name that is not known: which one is meant, or which there are.
+    public static func hint(for name: String, _ known: [String]) -> String {
+        if let meant = nearest(to: name, known) { return " (did you mean '\(meant)'?)" }
+        guard !known.isEmpty else { return "" }
+        return " (there \(known.count == 1 ? "is" : "are"): \(known.sorted().joined(separator: ", ")))"
     }
 
     private init() {

@@ -224,7 +224,7 @@ public struct Stack: Hashable, @unchecked Sendable {
             return "\(value)"
         case LUA_TSTRING:
             let text = string(index) ?? ""
-            return text.utf8.count <= 40 ? "\"\(text)\"" : "a string"
+            return text.utf8.count <= 40 ? "\"\(text)\"" : "a string of \(text.anyBytes.count) bytes"
         case LUA_TNIL: return "nil"
         case LUA_TBOOLEAN: return boolean(index) ? "true" : "false"
         case LUA_TUSERDATA: return box(index).map { "a \($0.kindName)" } ?? "a userdata"

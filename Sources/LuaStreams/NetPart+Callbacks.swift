@@ -151,7 +151,14 @@ extension NetPart {
         private unowned(unsafe) let part: NetPart
         private let stream: Streams.Stream
         private let listener: Listener
+        /// What the last read or write of its own stream that was refused has answered or raised.
+        private var refusal: StreamFailure?
         func isOf(_ other: Listener) -> Bool { listener === other }
+
+        /// A call of a fiber's that a stream has refused: it may be what ends the fiber.
+        static func note(_ failure: StreamFailure, _ stream: Streams.Stream, _ fiber: Fiber?) {
+            if let handling = fiber?.owner as? Handling, handling.stream === stream { handling.refusal = failure }
+        }
 
         init(_ part: NetPart, _ stream: Streams.Stream, _ listener: Listener) {
             self.part = part
@@ -162,16 +169,30 @@ extension NetPart {
         override func ended(_ fiber: Fiber, results: Int32) {
             let part = part
             if results < 0 {
-                // What befell the connection itself, as an iterator over it has raised it, is nobody's mistake.
-                let text = fiber.stack.string(-1) ?? ""
-                let isPeers = stream.inputFailure.map { text.hasSuffix($0.description) } ?? false
-                if !isPeers, !part.host.wasCancelled(fiber) { part.host.uncaught(fiber) }
+                if !isOfConnection(fiber.stack.string(-1) ?? ""), !part.host.wasCancelled(fiber) {
+                    part.host.uncaught(fiber)
+                }
                 stream.abort()
             } else if !stream.closesAtEnd {
                 stream.close()
             }
             listener.handlers -= 1
             part.connectionEnded(listener)
+        }
+
+        /// What befell the connection itself, a reset, a peer that is silent for too long, a line without an end, is nobody's
+        /// mistake: an iterator over the stream has raised it, or `assert` what a read has answered.
+        private func isOfConnection(_ text: String) -> Bool {
+            for failure in [stream.inputFailure, refusal] {
+                guard let reason = failure?.description, text.hasSuffix(reason) else { continue }
+                // Alone, or behind a position.
+                let before = text.utf8.dropLast(reason.utf8.count)
+                if before.isEmpty { return true }
+                if before.suffix(2).elementsEqual(": ".utf8), let digit = before.dropLast(2).last {
+                    return (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digit)
+                }
+            }
+            return false
         }
     }
 

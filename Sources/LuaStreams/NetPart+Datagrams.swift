@@ -11,23 +11,9 @@ extension NetPart {
         else { return }
         fiber.stack.pushCopy(of: 2)
         guard fiber.stack.push(bytes), fiber.stack.push(from ?? "") else { return host.recycle(fiber) }
-        let holding = Holding(self, socket)
-        fiber.owner = holding
+        fiber.owner = CallbackEnd(host) { socket.isHeld = false }
         socket.isHeld = true
         host.resume(fiber, arguments: 3)
-    }
-
-    final class Holding: FiberOwner {
-        private unowned(unsafe) let part: NetPart
-        private let socket: Datagram
-        init(_ part: NetPart, _ socket: Datagram) {
-            self.part = part
-            self.socket = socket
-        }
-        override func ended(_ fiber: Fiber, results: Int32) {
-            if results < 0 { part.host.uncaught(fiber) }
-            socket.isHeld = false
-        }
     }
 
     /// For the task that waits in `receive`.

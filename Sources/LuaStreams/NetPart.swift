@@ -108,6 +108,7 @@ final class LuaStreamOwner: StreamOwner {
             stack.pushNil()
             host.resume(fiber, arguments: 1)
         case .failed(let failure):
+            NetPart.Handling.note(failure, stream, fiber)
             if fiber.waitsFor & 1 != 0 {
                 return host.resume(fiber, raising: StreamBinding.placed(failure.description, fiber))
             }
@@ -118,7 +119,10 @@ final class LuaStreamOwner: StreamOwner {
     override func writeEnded(_ stream: Streams.Stream, _ waiter: Int, _ failure: StreamFailure?) {
         guard let (part, host) = home, let fiber = Fiber(context: waiter) else { return }
         Waiter.cancel(fiber)
-        if let failure { return part.resume(fiber, failure) }
+        if let failure {
+            NetPart.Handling.note(failure, stream, fiber)
+            return part.resume(fiber, failure)
+        }
         guard fiber.stack.reserve(4) else { return }
         fiber.stack.push(true)
         host.resume(fiber, arguments: 1)

@@ -112,7 +112,7 @@ extension StreamBinding {
         let isTired = stream.spree >= 16 && stream.buffered == 0 && stream.isOpen && call.mayWait
         if !isTired, let outcome = stream.attempt(unit, limit: limit) {
             stream.spree &+= 1
-            return answer(outcome, call, raises: raises)
+            return answer(outcome, stream, call, raises: raises)
         }
         return wait(stream, call, unit, name, limit, timeout, raises: raises, isTired: isTired)
     }
@@ -132,11 +132,15 @@ extension StreamBinding {
         if stream.isIdle { throw Misuse("it has not begun to connect: add it to a loop first") }
     }
 
-    private static func answer(_ outcome: Streams.Stream.Outcome, _ call: Call, raises: Bool) -> Int32 {
+    private static func answer(
+        _ outcome: Streams.Stream.Outcome, _ stream: Streams.Stream, _ call: Call, raises: Bool
+    ) -> Int32 {
         switch outcome {
         case .bytes(let bytes): return call.answer(bytes)
         case .end, .timedOut: return call.answerNil()
-        case .failed(let failure): return raises ? call.raise(failure.description) : call.fail(failure)
+        case .failed(let failure):
+            call.withHost { NetPart.Handling.note(failure, stream, $0.current) }
+            return raises ? call.raise(failure.description) : call.fail(failure)
         }
     }
 
@@ -144,7 +148,10 @@ extension StreamBinding {
         _ stream: Streams.Stream, _ call: Call, _ unit: Streams.Stream.Unit, _ name: StaticString, _ limit: Int,
         _ timeout: Int64, raises: Bool, isTired: Bool
     ) -> Int32 {
-        if timeout == 0, !isTired { return timedOut(call, raises) }
+        if timeout == 0, !isTired {
+            call.withHost { NetPart.Handling.note(.timedOut, stream, $0.current) }
+            return raises ? call.raise("timed out") : call.refuse("timed out")
+        }
         switch call.beginWait(in: name, cancel: cancelRead) {
         case .refused(let answer): return answer
         case .begun(let fiber):
@@ -158,10 +165,6 @@ extension StreamBinding {
             if isTired { stream.signal() }
             return call.yield()
         }
-    }
-
-    private static func timedOut(_ call: Call, _ raises: Bool) -> Int32 {
-        raises ? call.raise("timed out") : call.refuse("timed out")
     }
 
     /// What a fiber that reads waits for.
@@ -186,6 +189,7 @@ extension StreamBinding {
         let part = host.part(NetPart.self)
         guard let stream = stream(fiber), stream.cancelRead() else { return }
         part.leave(stream)
+        NetPart.Handling.note(.timedOut, stream, fiber)
         if fiber.waitsFor & 1 != 0 { return host.resume(fiber, raising: placed("timed out", fiber)) }
         part.resume(fiber, .timedOut)
     }
@@ -197,7 +201,9 @@ extension StreamBinding {
         let count = try call.argument(2, Positive.self)
         let timeout = try call.optionalFields(3, PeekOption.self)?[.timeout, Seconds.self] ?? stream.timeout
         try checkIsFree(stream, call)
-        if let outcome = stream.attempt(.peek(count), limit: .max) { return answer(outcome, call, raises: false) }
+        if let outcome = stream.attempt(.peek(count), limit: .max) {
+            return answer(outcome, stream, call, raises: false)
+        }
         return wait(stream, call, .peek(count), "stream:peek", .max, timeout, raises: false, isTired: false)
     }
 }

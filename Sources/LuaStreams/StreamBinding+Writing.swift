@@ -45,10 +45,15 @@ extension StreamBinding {
         }
     }
 
+    private static func refuse(_ failure: StreamFailure, _ stream: Streams.Stream, _ call: Call) -> Int32 {
+        call.withHost { NetPart.Handling.note(failure, stream, $0.current) }
+        return call.fail(failure)
+    }
+
     /// stream:write(a, b, …)
     private static func write(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
         if stream.isIdle { throw Misuse("it has not begun to connect: add it to a loop first") }
-        if let failure = try enqueue(stream, call) { return call.fail(failure) }
+        if let failure = try enqueue(stream, call) { return refuse(failure, stream, call) }
         stream.spree &+= stream.isDirty ? 0 : 1
         let isTired = stream.spree >= 16 && call.mayWait
         guard stream.unsent >= stream.settings.highWater || isTired else { return call.answer(true) }
@@ -57,7 +62,7 @@ extension StreamBinding {
 
     /// stream:queue(a, b, …) → bytes waiting
     private static func queue(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
-        if let failure = try enqueue(stream, call) ?? stream.abortIfOverfull() { return call.fail(failure) }
+        if let failure = try enqueue(stream, call) ?? stream.abortIfOverfull() { return refuse(failure, stream, call) }
         return call.answer(stream.unsent)
     }
 
@@ -65,7 +70,7 @@ extension StreamBinding {
     private static func flush(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
         let timeout = try call.optional(2, Seconds.self) ?? stream.timeout
         stream.sendNow()
-        if let failure = stream.outputFailure { return call.fail(failure) }
+        if let failure = stream.outputFailure { return refuse(failure, stream, call) }
         if stream.unsent == 0, !stream.isConnecting { return call.answer(true) }
         if !stream.isOpen { return call.fail(StreamFailure("EBADF", "the stream is closed (\(stream.subject))")) }
         return wait(stream, call, "stream:flush", below: 1, timeout)
@@ -101,7 +106,10 @@ extension StreamBinding {
     }
 
     private static func writeTimedOut(_ fiber: Fiber, _ host: LuaHost) {
-        stream(fiber)?.cancelWrite(fiber.context)
+        if let stream = stream(fiber) {
+            stream.cancelWrite(fiber.context)
+            NetPart.Handling.note(.timedOut, stream, fiber)
+        }
         host.part(NetPart.self).resume(fiber, .timedOut)
     }
 }

@@ -42,22 +42,14 @@ final class SignalPort: RunLoop.EdgePort {
         guard count > 0, !isHeld else { return }
         let count = count
         self.count = 0
-        host.items.call(self, owner: Holding(self)) { _, stack in
+        isHeld = true
+        let end = CallbackEnd(host) {
+            self.isHeld = false
+            if self.count > 0 { self.signal() }
+        }
+        host.items.call(self, owner: end) { _, stack in
             stack.push(count)
             return 1
-        }
-    }
-
-    private final class Holding: FiberOwner {
-        private let port: SignalPort
-        init(_ port: SignalPort) {
-            self.port = port
-            port.isHeld = true
-        }
-        override func ended(_ fiber: Fiber, results: Int32) {
-            if results < 0 { port.host.uncaught(fiber) }
-            port.isHeld = false
-            if port.count > 0 { port.signal() }
         }
     }
 

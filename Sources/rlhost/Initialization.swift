@@ -1,4 +1,5 @@
 import Glibc
+internal import Lua
 import LuaRunLoops
 
 /// What LUA_INIT, or its versioned form, wants run before anything else: a text, or @ and a file's name.
@@ -12,7 +13,7 @@ struct Initialization {
         for name in ["LUA_INIT_5_4", "LUA_INIT"] {
             guard let value = getenv(name) else { continue }
             self.name = name
-            text = ProcessText.text(value)
+            text = String(anyBytes: value)
             return
         }
         return nil

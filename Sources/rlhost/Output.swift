@@ -1,9 +1,10 @@
 import Linux
+internal import Lua
 import LuaRunLoops
 
 enum Output {
     /// Writes all of a text, through the same buffers as Lua's own output, so that the two keep their order.
     static func write(_ text: String, to fd: Int32) {
-        ProcessText.withBytes(of: text) { Descriptor.print($0, to: fd) }
+        text.withAnyBytes { Descriptor.print($0, to: fd) }
     }
 }

@@ -2,6 +2,7 @@
 import CProgram
 import Glibc
 import Linux
+internal import Lua
 import LuaHTTP
 import LuaPrompt
 import LuaRunLoops
@@ -27,13 +28,13 @@ enum Program {
 
     /// As messages begin with it: the last part of how it was called, as by a link called lua.
     static var name: String {
-        let last = Arguments.all { ProcessText.text($0) }.first?.split(separator: "/").last ?? ""
+        let last = Arguments.all { String(anyBytes: $0) }.first?.split(separator: "/").last ?? ""
         return last.isEmpty ? "rlhost" : String(last)
     }
 
     static func main() {
         Descriptor.keepStandardOnes()
-        exit(run(Arguments.all { ProcessText.text($0) }))
+        exit(run(Arguments.all { String(anyBytes: $0) }))
     }
 
     /// - Parameter arguments: see `String.init(anyBytes:)`; the program's name first.

@@ -6,6 +6,81 @@ local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "
 local raises, soon = support.raises, support.soon
 
 t.describe("listeners", function()
+  t.it("a handler that returns closes its stream, one that raises aborts it", function()
+    local errors = {}
+    rl.on_error(function(err) errors[#errors + 1] = tostring(err) end)
+    local server = assert(net.serve("127.0.0.1:0", function(stream)
+      if stream:read_line() == "fail" then error "failed" end
+      stream:write "bye\n"
+    end))
+    local client = assert(net.connect(server:address()))
+    client:write "leave\n"
+    t.equal(client:read_all(), "bye\n")
+    client:close()
+    client = assert(net.connect(server:address()))
+    client:write "fail\n"
+    local _, _, code = client:read()
+    t.equal(code, "ECONNRESET")
+    client:close()
+    t.equal(#errors, 1)
+    t.truthy(errors[1]:find "failed", errors[1])
+    t.equal(server:stop(1), true)
+    rl.on_error(nil)
+  end)
+
+  t.it("a connection that is reset under lines() is nobody's mistake", function()
+    local errors = 0
+    rl.on_error(function() errors = errors + 1 end)
+    local server = assert(net.serve("127.0.0.1:0", function(stream)
+      for _ in stream:lines() do end
+    end))
+    for _ = 1, 20 do
+      local client = assert(net.connect(server:address()))
+      client:write "half a line"
+      client:flush()
+      client:abort()
+    end
+    soon(function() t.equal(server:connections(), 0) end)
+    t.equal(server:stop(1), true)
+    t.equal(errors, 0)
+    rl.on_error(nil)
+  end)
+
+  t.it("a connection that is silent for too long, or says too much, ends alone; what its function adds is told", function()
+    local errors = {}
+    rl.on_error(function(err) errors[#errors + 1] = err end)
+    local handlers = {
+      lines = function(stream) for _ in stream:lines() do end end,
+      short = function(stream) for _ in stream:lines { max = 3 } do end end,
+      chunks = function(stream) for _ in stream:chunks { timeout = 0.02 } do end end,
+      asserted = function(stream) assert(stream:read_line { timeout = 0 }) end,
+      own = function(stream)
+        local _, problem = stream:read_line()
+        error("a greeting: " .. problem)
+      end,
+      other = function(stream)
+        local here = net.pair()
+        assert(here:read { timeout = 0.02 })
+        stream:write "?"
+      end,
+    }
+    local server = assert(net.serve("127.0.0.1:0", function(stream)
+      local handler = handlers[stream:read_line()]
+      stream:set_timeout(0.02)
+      handler(stream)
+    end))
+    for _, name in ipairs { "lines", "short", "chunks", "asserted", "own", "other" } do
+      local client <close> = assert(net.connect(server:address()))
+      client:write(name, "\n", name == "short" and "long" or "")
+      t.equal(select(3, client:read { timeout = 5 }), "ECONNRESET", name)
+    end
+    t.equal(server:stop(1), true)
+    t.equal(#errors, 2)
+    t.truthy(errors[1]:find "a greeting: timed out$", errors[1])
+    t.truthy(errors[2]:find "timed out$", errors[2])
+    rl.on_error(nil)
+  end)
+
   t.it("accept with a time limit", function()
     local listener <close> = assert(net.listener { port = 0 })
     t.equal({ listener:accept(0.05) }, { nil, "timed out" })

@@ -295,46 +295,6 @@ t.describe("callbacks", function()
     b:close()
   end)
 
-  t.it("a handler that returns closes its stream, one that raises aborts it", function()
-    local errors = {}
-    rl.on_error(function(err) errors[#errors + 1] = tostring(err) end)
-    local server = assert(net.serve("127.0.0.1:0", function(stream)
-      if stream:read_line() == "fail" then error "failed" end
-      stream:write "bye\n"
-    end))
-    local client = assert(net.connect(server:address()))
-    client:write "leave\n"
-    t.equal(client:read_all(), "bye\n")
-    client:close()
-    client = assert(net.connect(server:address()))
-    client:write "fail\n"
-    local _, _, code = client:read()
-    t.equal(code, "ECONNRESET")
-    client:close()
-    t.equal(#errors, 1)
-    t.truthy(errors[1]:find "failed", errors[1])
-    t.equal(server:stop(1), true)
-    rl.on_error(nil)
-  end)
-
-  t.it("a connection that is reset under lines() is nobody's mistake", function()
-    local errors = 0
-    rl.on_error(function() errors = errors + 1 end)
-    local server = assert(net.serve("127.0.0.1:0", function(stream)
-      for _ in stream:lines() do end
-    end))
-    for _ = 1, 20 do
-      local client = assert(net.connect(server:address()))
-      client:write "half a line"
-      client:flush()
-      client:abort()
-    end
-    soon(function() t.equal(server:connections(), 0) end)
-    t.equal(server:stop(1), true)
-    t.equal(errors, 0)
-    rl.on_error(nil)
-  end)
-
   t.it("stop aborts what is left when the time is over", function()
     local closed
     local server = assert(net.serve("127.0.0.1:0", function(stream)

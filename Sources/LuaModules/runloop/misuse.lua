@@ -2,11 +2,11 @@
 -- position is the script's: the first function on the stack that is neither the host's own nor C's, however many of these lie
 -- between, as in `pcall(fs.read)`.
 
-local _, internals = ...
-local getinfo, kind_of = package.loaded.debug.getinfo, internals.kind
-local error, type, tostring, pairs, ipairs, select, math_type, getmetatable, rawget =
-  error, type, tostring, pairs, ipairs, select, math.type, getmetatable, rawget
-local format, byte, concat, sort, min = string.format, string.byte, table.concat, table.sort, math.min
+local native = ...
+local getinfo = package.loaded.debug.getinfo
+local error, type, tostring, next, pairs, ipairs, select, math_type, getmetatable, rawget =
+  error, type, tostring, next, pairs, ipairs, select, math.type, getmetatable, rawget
+local format, concat, unpack = string.format, table.concat, table.unpack
 
 local misuse = {}
 
@@ -36,51 +36,25 @@ end
 -- A value as an error message shows it: numbers and texts themselves, of others what they are.
 function misuse.describe(value)
   if value == nil then return "nothing" end
-  if type(value) == "string" then return #value <= 100 and format("%q", value) or "a string of " .. #value .. " bytes" end
-  if type(value) == "number" or type(value) == "boolean" then return value ~= value and "nan" or tostring(value) end
-  local meta = getmetatable(value)
-  local name = kind_of(value) or type(meta) == "table" and rawget(meta, "__name")
-  return "a " .. (type(name) == "string" and name or type(value))
+  local meta = type(value) == "table" and getmetatable(value)
+  local name = type(meta) == "table" and rawget(meta, "__name")
+  return type(name) == "string" and "a " .. name or native.describe(value)
 end
 local describe = misuse.describe
 
--- The least number of insertions, deletions and exchanges of letters: Levenshtein's distance, one row at a time.
-local function distance(a, b)
-  local row = {}
-  for j = 0, #b do row[j] = j end
-  for i = 1, #a do
-    local diagonal = row[0]
-    row[0] = i
-    for j = 1, #b do
-      local cost = byte(a, i) == byte(b, j) and diagonal or 1 + min(diagonal, row[j], row[j - 1])
-      diagonal, row[j] = row[j], cost
-    end
+local function names_of(known)
+  local names = {}
+  for name in next, known do
+    if type(name) == "string" then names[#names + 1] = name end
   end
-  return row[#b]
+  return unpack(names)
 end
 
 -- The one of `known`'s keys that a misspelt name may mean, or nil.
-function misuse.nearest(name, known)
-  if type(name) ~= "string" or #name > 100 then return nil end
-  local best, least = nil, min(#name - 1, 3)
-  for candidate in pairs(known) do
-    if type(candidate) == "string" then
-      local d = distance(name, candidate)
-      if d < least or d == least and best and candidate < best then best, least = candidate, d end
-    end
-  end
-  return best
-end
+function misuse.nearest(name, known) return type(name) == "string" and native.nearest(name, names_of(known)) or nil end
 
 -- What is said behind a name that is not known.
-function misuse.hint(name, known)
-  local meant = misuse.nearest(name, known)
-  if meant then return format(" (did you mean '%s'?)", meant) end
-  local names = {}
-  for candidate in pairs(known) do names[#names + 1] = tostring(candidate) end
-  sort(names)
-  return names[2] and format(" (there are: %s)", concat(names, ", ")) or names[1] and format(" (there is: %s)", names[1]) or ""
-end
+function misuse.hint(name, known) return native.hint(tostring(name), names_of(known)) end
 
 function misuse.unknown_field(what, field, known) raise("%s: unknown field '%s'%s", what, tostring(field), misuse.hint(field, known)) end
 

@@ -85,8 +85,7 @@ enum Activities: Parameter {
     private static func one(_ name: String) throws(Misuse) -> RunLoop.Activity {
         if name == "all" { return .all }
         if let found = names.first(where: { $0.name.description == name }) { return found.activity }
-        let all = names.map(\.name.description)
-        let near = nearest(to: name, all + ["all"]).map { "did you mean \"\($0)\"?" }
-        throw Misuse("unknown activity \"\(name)\" (\(near ?? "there are: all, \(all.joined(separator: ", "))"))")
+        let all = ["all"] + names.map(\.name.description)
+        throw Misuse("unknown activity \"\(name)\"\(Misuse.hint(for: name, all))")
     }
 }

@@ -48,6 +48,8 @@ extension Stream {
             outputEnded = !isBorrowed
             send()
             endOutputIfDue()
+            // A pipe to a program closes itself with its output.
+            guard state == .open else { return }
         }
         isReading = false
         rememberSubject()
@@ -170,9 +172,9 @@ extension Stream {
         listener.connectionEnded()
     }
 
-    /// Where it is in its network's list of those that drain; -1: it is not. Of a closed stream, which nobody reads.
+    /// Where it is in its network's list of those that drain; -1: it is not. In the place of a reader's limit: nobody reads it any more.
     var drainPlace: Int {
-        get { isOpen ? -1 : limit }
+        get { state == .flushing || state == .draining ? limit : -1 }
         set { limit = newValue }
     }
 

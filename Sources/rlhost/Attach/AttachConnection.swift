@@ -1,5 +1,6 @@
 import Glibc
 import Linux
+internal import Lua
 import LuaPrompt
 import LuaRunLoops
 import RunLoops
@@ -102,7 +103,7 @@ final class AttachConnection {
         guard !isLost else { return }
         lastQuestion += 1
         let number = lastQuestion
-        let conversation = remote.request(request.rawValue, ProcessText.withBytes(of: text) { Array($0) })
+        let conversation = remote.request(request.rawValue, text.anyBytes)
         let settle: (Result<[UInt8], RunLoop.RemotePort.Failure>) -> Void = { [weak self] result in
             guard let self, lastQuestion == number, case .success(let bytes) = result else { return }
             busyTimer?.invalidate()
@@ -116,7 +117,7 @@ final class AttachConnection {
     /// The same for what nobody waits for.
     func glance(_ text: String, _ answered: @escaping (String) -> Void) {
         guard !isLost else { return }
-        let conversation = remote.request(Attach.Request.ask.rawValue, ProcessText.withBytes(of: text) { Array($0) })
+        let conversation = remote.request(Attach.Request.ask.rawValue, text.anyBytes)
         let settle: (Result<[UInt8], RunLoop.RemotePort.Failure>) -> Void = { result in
             if case .success(let bytes) = result { answered(String(decoding: bytes, as: UTF8.self)) }
         }
@@ -138,7 +139,7 @@ final class AttachConnection {
         _ request: Attach.Request, _ text: String, seconds: Double
     ) -> Result<String, RunLoop.RemotePort.Failure> {
         remote.request(
-            request.rawValue, ProcessText.withBytes(of: text) { Array($0) }, replyTimeout: .seconds(seconds),
+            request.rawValue, text.anyBytes, replyTimeout: .seconds(seconds),
             runningIn: "rlhost attach"
         ).map { String(decoding: $0, as: UTF8.self) }
     }

@@ -67,7 +67,7 @@ extension TestCommand {
                 if count < 0, errno == EINTR { continue }
                 guard count == 1 else { return nil }
                 // A file's name need not be UTF-8.
-                if byte == UInt8(ascii: "\n") { return bytes.withUnsafeBytes { ProcessText.text($0) } }
+                if byte == UInt8(ascii: "\n") { return bytes.withUnsafeBytes { String(anyBytes: $0) } }
                 bytes.append(byte)
             }
         }

@@ -1,5 +1,6 @@
 import Glibc
 import Linux
+internal import Lua
 import LuaPrompt
 import LuaRunLoops
 
@@ -44,7 +45,7 @@ struct TraceProcess {
     private func absolute(_ path: String) -> String {
         guard path.utf8.first != UInt8(ascii: "/"), let here = getcwd(nil, 0) else { return path }
         defer { free(here) }
-        return "\(ProcessText.text(here))/\(path)"
+        return "\(String(anyBytes: here))/\(path)"
     }
 
     /// What runs there. Whatever ends it, the recording does.

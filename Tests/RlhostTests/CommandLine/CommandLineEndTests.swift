@@ -39,6 +39,17 @@ struct CommandLineEndTests {
             "\(run)")
     }
 
+    @Test(
+        "a program whose input is a pipe is no obstacle to any end",
+        arguments: ["os.exit(7, true)", "rl.shutdown()", "error 'x'"])
+    func openInput(_ end: String) throws {
+        let run = try Binary.run(
+            ["-e", "rl = require 'runloop' p = require 'runloop.process'.start { 'cat', input = 'pipe' } \(end)"])
+        #expect(
+            run.status == (end.hasPrefix("os") ? 7 : end.hasPrefix("error") ? 1 : 0) && !run.errors.contains("inside"),
+            "\(run)")
+    }
+
     @Test("messages begin with the name that it was called by")
     func ownName() throws {
         for (name, word) in [("lua", "lua"), ("/opt/bin/lua5.4", "lua5.4"), ("", "rlhost"), ("/", "rlhost")] {

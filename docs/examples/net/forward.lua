@@ -10,7 +10,8 @@ local function copy(source, target)
 end
 
 local listener = assert(net.serve(from, function(client)
-  local server <close> = assert(net.connect(to))
+  local server <close>, problem = net.connect(to)
+  if not server then return io.stderr:write(problem, "\n") end
   local back = rl.task(copy, server, client)
   copy(client, server)
   back:await()

@@ -1,17 +1,9 @@
-#define _GNU_SOURCE
-// The floor: epoll and nothing else. server WORKLOAD PORT
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
+// The floor in C. server WORKLOAD PORT
+#include "loop.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define MOST 65536
-static char bytes[65536], *rest[MOST];
+static char *rest[MOST];
 static long counts[MOST];
 static int lengths[MOST];
 
@@ -37,44 +29,22 @@ static void lines(int fd, char *at, long left) {
 
 static const char ANSWER[] = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 11\r\n\r\nhello world";
 
-int main(int argc, char **argv) {
-  const char *workload = argv[1];
-  int server = socket(AF_INET, SOCK_STREAM, 0), one = 1, epoll = epoll_create1(0);
-  setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[2])), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  if (bind(server, (struct sockaddr *)&a, sizeof a) || listen(server, 4096)) return 1;
-  struct epoll_event event = {.events = EPOLLIN, .data.fd = server}, events[256];
-  epoll_ctl(epoll, EPOLL_CTL_ADD, server, &event);
-  while (1) {
-    int n = epoll_wait(epoll, events, 256, -1);
-    for (int i = 0; i < n; i++) {
-      int fd = events[i].data.fd;
-      if (fd == server) {
-        int new = accept(server, NULL, NULL);
-        if (new < 0 || new >= MOST) continue;
-        setsockopt(new, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        counts[new] = lengths[new] = 0;
-        event = (struct epoll_event){.events = EPOLLIN, .data.fd = new};
-        epoll_ctl(epoll, EPOLL_CTL_ADD, new, &event);
-        continue;
-      }
-      long got = read(fd, bytes, sizeof bytes);
-      if (got <= 0) {
-        if (!strcmp(workload, "sink")) dprintf(fd, "%ld\n", counts[fd]);
-        close(fd);
-        continue;
-      }
-      counts[fd] += got;
-      switch (workload[0]) {
-        case 'e': write(fd, bytes, got); break;
-        case 'l': lines(fd, bytes, got); break;
-        case 'a':
-          write(fd, "hello\n", 6);
-          close(fd);
-          break;
-        case 'h':
-          for (char *at = bytes; (at = memmem(at, bytes + got - at, "\r\n\r\n", 4)); at += 4) write(fd, ANSWER, sizeof ANSWER - 1);
-      }
-    }
+static int answer(void *workload, int fd, long got) {
+  if (fd >= MOST) return 1;
+  if (!got) {
+    if (!strcmp(workload, "sink")) dprintf(fd, "%ld\n", counts[fd]);
+    counts[fd] = lengths[fd] = 0;
+    return 1;
   }
+  counts[fd] += got;
+  switch (*(char *)workload) {
+    case 'e': write(fd, bytes, got); break;
+    case 'l': lines(fd, bytes, got); break;
+    case 'a': write(fd, "hello\n", 6); counts[fd] = 0; return 1;
+    case 'h':
+      for (char *at = bytes; (at = memmem(at, bytes + got - at, "\r\n\r\n", 4)); at += 4) write(fd, ANSWER, sizeof ANSWER - 1);
+  }
+  return 0;
 }
+
+int main(int argc, char **argv) { return argc < 3 || serve(atoi(argv[2]), answer, argv[1]); }

@@ -1,0 +1,18 @@
+public import Lua
+
+/// Told when a callback has ended, however long it has waited. Its error goes where any goes that nobody handles.
+public final class CallbackEnd: FiberOwner {
+    private unowned let host: LuaHost
+    private let then: () -> Void
+
+    public init(_ host: LuaHost, _ then: @escaping () -> Void) {
+        self.host = host
+        self.then = then
+        super.init()
+    }
+
+    public override func ended(_ fiber: Fiber, results: Int32) {
+        if results < 0 { host.uncaught(fiber) }
+        then()
+    }
+}

@@ -140,7 +140,7 @@ extension RunLoop {
         guard mode.portCount > 0 else { return }
         mode.sleepsWith._withUnsafeGuaranteedRef { descriptors in
             guard descriptors.watching > 0 else { return }
-            recorder.pointee.moment = 0
+            recorder.pointee.looks()
             let count = poller.wait(
                 descriptors.epoll, events, capacity: 64, timeout: 0, watching: descriptors.watching)
             queueReady(mode, descriptors, count)

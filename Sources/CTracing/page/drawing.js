@@ -128,14 +128,32 @@ function drawLane(c, l) {
   c.font = "12px system-ui, sans-serif";
 }
 
+// Of each pixel's time, the share asleep.
+function sharesAsleep(l) {
+  const key = `${from} ${to} ${width}`;
+  if (l.sharesFor === key) return l.shares;
+  const shares = new Float32Array(Math.max(0, Math.ceil(width - LABEL))), time = (to - from) / (width - LABEL);
+  let before = asleepBefore(l, from);
+  for (let n = 0; n < shares.length; n++) {
+    const after = asleepBefore(l, from + (n + 1) * time);
+    shares[n] = Math.max(0, Math.min(1, (after - before) / time));
+    before = after;
+  }
+  l.sharesFor = key;
+  return l.shares = shares;
+}
+
 // Sleep is emptiness: little of the ground is left.
 function drawSleep(c, l) {
   const low = Math.max(0, upper(l.wakes, from) - 1), high = upper(l.sleeps, to), y = l.y + 1, h = l.height - 1;
   c.fillStyle = theme.back;
   if (high - low > 2 * (width - LABEL)) {
-    for (let px = LABEL; px < width; px++) {
-      const a = timeAt(px), b = timeAt(px + 1);
-      c.globalAlpha = .78 * Math.max(0, Math.min(1, (asleepBefore(l, b) - asleepBefore(l, a)) / (b - a))); c.fillRect(px, y, 1, h);
+    // Those side by side that are as pale as each other are one.
+    const shares = sharesAsleep(l), pale = n => Math.round(shares[n] * 16) / 16;
+    for (let n = 0; n < shares.length;) {
+      const share = pale(n), start = n;
+      while (n < shares.length && pale(n) === share) n++;
+      if (share > 0) { c.globalAlpha = .78 * share; c.fillRect(LABEL + start, y, n - start, h); }
     }
   } else {
     c.globalAlpha = .78;
@@ -155,10 +173,8 @@ function drawAwake(c, l, y) {
   if (!l.sleeps.length) { c.globalAlpha = 1; return; }
   const first = Math.max(0, upper(l.wakes, from) - 1), end = upper(l.sleeps, to);
   if (end - first > 3 * (width - LABEL)) {
-    for (let px = LABEL; px < width; px++) {
-      const a = timeAt(px), b = timeAt(px + 1), share = 1 - (asleepBefore(l, b) - asleepBefore(l, a)) / (b - a);
-      if (share > 0) c.fillRect(px, y + 2 - 2 * share, 1, 2 * share);
-    }
+    const shares = sharesAsleep(l);
+    for (let n = 0; n < shares.length; n++) if (shares[n] < 1) c.fillRect(LABEL + n, y + 2 * shares[n], 1, 2 - 2 * shares[n]);
   } else {
     let awake = first > 0 ? l.wakes[first - 1] : l.runs.length ? l.runs[0].start : from;
     for (let i = first; i <= end; i++) {
@@ -177,7 +193,7 @@ function drawRow(c, l, row, y) {
   let low = row === l.callbackRows + MOST_ROWS - 1 ? 0 : Math.max(0, upper(start, from) - 1), high = upper(start, to);
   if (high - low > 2 * (width - LABEL)) {
     let level = 0, n = (high - low) / 4;
-    while (level + 1 < levels.length && n / 4 > 2 * (width - LABEL)) { level++; n /= 4; }
+    while (level + 1 < levels.length && n > 2 * (width - LABEL)) { level++; n /= 4; }
     if (levels[level]) return drawLevel(c, levels[level], y);
   }
   for (let n = low; n < high; n++) {
@@ -222,11 +238,14 @@ function boxText(c, what, time, room) {
 
 function drawLevel(c, level, y) {
   const low = Math.max(0, upper(level.from, from) - 1), high = upper(level.from, to);
+  let object = -1, color = "", alpha = 0;
   for (let i = low; i < high; i++) {
     const a = Math.max(LABEL, x(level.from[i])), b = x(level.to[i]);
     if (b < LABEL) continue;
-    const share = Math.min(1, level.busy[i] / Math.max(1, level.to[i] - level.from[i]));
-    c.fillStyle = COLORS[label(level.kind[i]).kind]; c.globalAlpha = .25 + .75 * share;
+    // To change the brush takes longer than to use it.
+    if (level.kind[i] !== object) { object = level.kind[i]; const wanted = COLORS[label(object).kind]; if (wanted !== color) c.fillStyle = color = wanted; }
+    const share = .25 + .75 * Math.round(16 * Math.min(1, level.busy[i] / Math.max(1, level.to[i] - level.from[i]))) / 16;
+    if (share !== alpha) c.globalAlpha = alpha = share;
     c.fillRect(a, y, Math.max(1, b - a), ROW - 2);
   }
   c.globalAlpha = 1;

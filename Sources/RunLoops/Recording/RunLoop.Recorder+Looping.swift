@@ -19,12 +19,17 @@ extension RunLoop.Recorder {
         if call.state != .none { call.excused &+= moment }
     }
 
+    /// The kernel is asked what is ready, which takes time.
+    @inline(__always)
+    mutating func looks() { if moment != 0 { (beforeLook, moment) = (moment, 0) } }
+
     /// Its record waits for the first thing that happens in it, which may tell of it as well.
     @inline(__always)
     mutating func beginPass(_ mode: UInt32) {
         if pass != 0 { putPass() }
         pass = mode
-        passBegin = freshMoment()
+        // What was asked of the kernel since the last thing ended is the pass's.
+        passBegin = moment != 0 ? moment : beforeLook != 0 ? beforeLook : freshMoment()
         // One that never sleeps has no other occasion.
         if passBegin >= readBy { beSeen() }
     }
@@ -44,7 +49,7 @@ extension RunLoop.Recorder {
     }
 
     mutating func wake(_ reason: Wake, _ waker: UInt64) {
-        moment = 0
+        (moment, beforeLook) = (0, 0)
         put(
             Record(
                 .wake, freshMoment(), object: UInt32(truncatingIfNeeded: waker >> 32), a: reason.rawValue,

@@ -21,7 +21,7 @@ extension RunLoop.Recorder {
         }
         self.usesTicks = usesTicks
         self.anchor = anchor
-        moment = 0
+        (moment, beforeLook) = (0, 0)
         start = next
         if requestLabel == 0 { requestLabel = Self.label(.init("request", "request")) }
         for mode in modes {

@@ -25,6 +25,8 @@ extension RunLoop {
         unowned(unsafe) private var poller: Poller
         /// When somebody last looked at the clock; 0: something may have taken time since.
         var moment: UInt64 = 0
+        /// The same before the kernel was last asked what is ready.
+        var beforeLook: UInt64 = 0
         /// The mode of a pass that has begun and has no record yet; 0: there is none. And when it has.
         var pass: UInt32 = 0
         var passBegin: UInt64 = 0

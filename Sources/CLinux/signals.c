@@ -104,7 +104,7 @@ int linux_open_signal(int number) {
   pthread_mutex_unlock(&lock);
   if (free_one) return fd;
   close(fd);
-  errno = EMFILE;
+  errno = ENOSPC;
   return -1;
 }
 

@@ -73,7 +73,14 @@ static int run(lua_State *L, cl_function function) {
   return verdict >= 0 ? verdict : conclude(L, verdict);
 }
 
-static int closing(lua_State *L) { return luaL_error(L, "rlhost: the state is being closed"); }
+// Modules written in Lua call as well: the position is the script's.
+static int closing(lua_State *L) {
+  char source[LUA_IDSIZE];
+  int line = cl_place(L, source);
+  if (line <= 0) return luaL_error(L, "rlhost: the state is being closed");
+  lua_pushfstring(L, "%s:%d: rlhost: the state is being closed", source, line);
+  return lua_error(L);
+}
 
 static int call_function(lua_State *L) {
   if (cl_host_of(L)->closing) return closing(L);

@@ -7,7 +7,13 @@ package final class SignalListener: Sendable {
     /// - Throws: EINVAL for a signal that cannot be caught; EMFILE when there are too many listeners, or descriptors.
     package init(_ signal: Int32) throws(SystemError) {
         descriptor = linux_open_signal(signal)
-        guard descriptor >= 0 else { throw SystemError("sigaction", "signal \(signal)") }
+        guard descriptor >= 0 else {
+            let error = SystemError("sigaction", "signal \(signal)")
+            guard error.errno == ENOSPC else { throw error }
+            throw SystemError(
+                "sigaction", errno: EMFILE,
+                reason: "there are too many functions for signals already (signal \(signal))")
+        }
     }
 
     deinit { linux_close_signal(descriptor) }

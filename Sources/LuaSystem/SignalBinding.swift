@@ -6,7 +6,8 @@ internal import RunLoops
 /// A signal as a port of the loop: its callback runs as any port's does, never in the middle of another. While it is in a mode the
 /// signal does nothing else, and nobody's loop runs for its sake.
 final class SignalPort: RunLoop.EdgePort {
-    private let listener: SignalListener
+    /// Until it is invalidated: there are not many of them.
+    private var listener: SignalListener?
     private let signal: String
     private var modeCount = 0
     /// How many have come since the last call.
@@ -20,21 +21,21 @@ final class SignalPort: RunLoop.EdgePort {
         self.host = host
         self.signal = signal
         super.init(name: name, order: order, owner: host.items)
-        watch(listener.descriptor)
+        watch(listener?.descriptor ?? -1)
     }
 
     override func didEnter(mode: RunLoop.Mode) {
         modeCount += 1
-        listener.setListening(true)
+        listener?.setListening(true)
     }
 
     override func didLeave(mode: RunLoop.Mode) {
         modeCount -= 1
-        if modeCount == 0 { listener.setListening(false) }
+        if modeCount == 0 { listener?.setListening(false) }
     }
 
     override func note(_ events: RunLoop.FDPort.Events) -> Bool {
-        count += listener.take()
+        count += listener?.take() ?? 0
         return count > 0 && !isHeld
     }
 
@@ -53,7 +54,10 @@ final class SignalPort: RunLoop.EdgePort {
         }
     }
 
-    override func wasInvalidated() { listener.setListening(false) }
+    override func wasInvalidated() {
+        watch(-1)
+        listener = nil
+    }
 }
 
 enum SignalBinding {

@@ -92,10 +92,59 @@ t.describe("a terminal", function()
     local result = process.run { require "runloop.fs".real_path "/proc/self/exe", "-e", script }
     t.equal(result.errors, "copying: 4 of 4 in 0:00\n")
   end)
+
+  t.it("draws progress of any numbers and texts in one line", REAL, function()
+    local program = run [[local p = require "runloop.terminal".progress { text = ("wide "):rep(40) }
+      p:set(1.5) require "runloop".sleep(0.25) p:write "between" p:finish()
+      for _, n in ipairs { 1e-300, -1, 1e308, math.huge } do
+        local q <close> = require "runloop.terminal".progress { total = n == math.huge and n or 30, text = "a\nb" } q:set(n)
+      end print "over"]]
+    local text = assert(program.output:read_until("over", { timeout = 10 }))
+    program:wait(10)
+    t.truthy(text:find("1.5", 1, true), text)
+    t.truthy(text:find("\r\27[Kbetween\r\n", 1, true), text)
+    t.truthy(text:find("a b", 1, true), text)
+    for piece in text:gmatch "[^\r\n]+" do t.truthy(#piece:gsub("\27%[K", "") < 80, piece) end
+  end)
 end)
 
 t.describe("a log", function()
   local log = require "runloop.log"
+
+  t.it("has values with what lies in them, and is JSON whatever it is told", function()
+    local name, json = os.tmpname(), require "runloop.json"
+    local fields = { t = { 1, 2, { a = 1 } }, b = "\255ok", time = "mine", [1] = 2, f = print, n = 0 / 0 }
+    local logger <close> = assert(log.open { to = name, format = "json" })
+    logger:info("\128!", fields)
+    local text <close> = assert(log.open { to = name, time = false })
+    text:info("\128!", fields)
+    local lines = {}
+    for line in io.lines(name) do lines[#lines + 1] = line end
+    local line = assert(json.decode(lines[1]))
+    t.equal({ line.message, line.t, line.b, line.time_, line["1"], line.n }, { "\u{FFFD}!", { 1, 2, { a = 1 } }, "\u{FFFD}ok", "mine", 2, line.n })
+    t.truthy(line.f:find "^builtin" or line.f:find "^function", line.f)
+    t.truthy(line.n == "nan" or line.n == "-nan", line.n)
+    t.truthy(lines[2]:find([[info    \x80! 1=2 b=\xffok f=]], 1, true), lines[2])
+    t.truthy(lines[2]:find([[t=[1,2,{"a":1}] time=mine]], 1, true), lines[2])
+    os.remove(name)
+  end)
+
+  t.it("gives its file back when it is dropped, and takes a mistake in RLHOST_LOG for none", function()
+    local name = os.tmpname()
+    local function count()
+      collectgarbage()
+      collectgarbage()
+      return #require "runloop.fs".list "/proc/self/fd"
+    end
+    local before = count()
+    for _ = 1, 50 do log.open { to = name }:with { a = 1 } end
+    t.equal(count(), before)
+    os.remove(name)
+    local result = process.run { require "runloop.fs".real_path "/proc/self/exe", "-e", [[local log = require "runloop.log" log.debug "no" log.info "one"]],
+      environment = { RLHOST_LOG = "bogus" } }
+    t.truthy(result.errors:find('RLHOST_LOG must be debug, info, warning, error or off, got "bogus"', 1, true), result.errors)
+    t.truthy(result.errors:find "info +one\n", result.errors)
+  end)
 
   t.it("has levels and fields, and keeps a message on one line", function()
     local name = os.tmpname()

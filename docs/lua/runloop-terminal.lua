@@ -45,6 +45,10 @@ function progress:add(more) end
 ---@param text string
 function progress:set_text(text) end
 
+---Writes lines to the standard error, above the bar.
+---@param text string
+function progress:write(text) end
+
 function progress:finish() end
 
 ---One press of a key, one paste, or what a mouse did.

@@ -5,9 +5,9 @@ local misuse = require "runloop.misuse"
 
 local log = {}
 local raise, describe = misuse.raise, misuse.describe
-local type, pairs, tostring, setmetatable, getmetatable, select = type, pairs, tostring, setmetatable, getmetatable, select
-local format, gsub, find, concat, sort, lower = string.format, string.gsub, string.find, table.concat, table.sort, string.lower
-local date, math_type = os.date, math.type
+local type, pairs, tostring, setmetatable, getmetatable, pcall = type, pairs, tostring, setmetatable, getmetatable, pcall
+local format, gsub, find, sub, concat, sort, lower = string.format, string.gsub, string.find, string.sub, table.concat, table.sort, string.lower
+local date, utf8_len, require = os.date, utf8.len, require
 
 local LEVELS = { debug = 1, info = 2, warning = 3, error = 4, off = 5 }
 -- As syslog numbers them, which the journal reads at the beginning of a line.
@@ -28,53 +28,73 @@ local function level_of(what, level)
   return found
 end
 
+-- What is not UTF-8 no reader of a log takes, and no terminal shows.
+local function valid(text, replacement)
+  local parts, at = {}, 1
+  while true do
+    local length, bad = utf8_len(text, at)
+    if length then return at == 1 and text or concat(parts) .. sub(text, at) end
+    parts[#parts + 1] = sub(text, at, bad - 1)
+    parts[#parts + 1] = replacement(sub(text, bad, bad))
+    at = bad + 1
+  end
+end
+
 -- Control characters would let one message look like two.
 local ESCAPES = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"', ["\27"] = "\\x1b" }
 local function escape(c) return ESCAPES[c] or format("\\x%02x", c:byte()) end
-local function plain(text) return (gsub(text, "[%c]", escape)) end
+local function plain(text) return (gsub(valid(text, escape), "[%c]", escape)) end
+
+local json
+local function replaced() return "\u{FFFD}" end
+-- A value with what lies in it; of what JSON does not know, its text.
+local function json_value(value)
+  json = json or require "runloop.json"
+  if type(value) == "string" then return json.encode(valid(value, replaced)) end
+  local is_fine, text = pcall(json.encode, value)
+  return is_fine and text or json.encode(valid(tostring(value), replaced))
+end
 
 local function shown(value)
+  local meta = getmetatable(value)
+  if type(value) == "table" and not (type(meta) == "table" and meta.__tostring) then return plain(json_value(value)) end
   local text = tostring(value)
   if type(value) ~= "string" then return plain(text) end
-  if text ~= "" and not find(text, "[%s%c\"\\=]") then return text end
-  return '"' .. gsub(text, '[%c"\\]', escape) .. '"'
-end
-
-local function json_text(text)
-  return '"' .. gsub(text, '[%c"\\\127]', function(c)
-    return c == "\n" and "\\n" or c == '"' and '\\"' or c == "\\" and "\\\\" or format("\\u%04x", c:byte())
-  end) .. '"'
-end
-local function json_value(value)
-  if type(value) == "boolean" or math_type(value) == "integer" then return tostring(value) end
-  if type(value) == "number" and value == value and value ~= math.huge and value ~= -math.huge then return format("%.17g", value) end
-  return json_text(tostring(value))
+  if text ~= "" and not find(text, "[%s%c\"\\=]") then return plain(text) end
+  return '"' .. gsub(valid(text, escape), '[%c"\\]', escape) .. '"'
 end
 
 -- Fields in an order that does not change: those of the logger, then those of the message, each by name.
 local function each_field(self, fields, visit)
   for _, all in ipairs { self._fields or false, fields or false } do
     if all then
-      local names = {}
-      for name in pairs(all) do names[#names + 1] = tostring(name) end
-      sort(names)
-      for _, name in ipairs(names) do
-        local value = all[name]
-        if not (all == self._fields and fields and fields[name] ~= nil) then visit(name, value) end
+      local names, values = {}, {}
+      for key, value in pairs(all) do
+        local name = tostring(key)
+        if not (all == self._fields and fields and fields[key] ~= nil) and values[name] == nil then
+          names[#names + 1], values[name] = name, value
+        end
       end
+      sort(names)
+      for _, name in ipairs(names) do visit(name, values[name]) end
     end
   end
 end
+
+-- Names that each line has; a field that is called so gets an underscore behind it.
+local TAKEN = { time = true, level = true, logger = true, message = true }
 
 local function compose(self, level, message, fields)
   local sink, parts = self._sink, {}
   local now = native.wall_clock()
   if sink.format == "json" then
-    parts[1] = '{"time":' .. json_text(date("!%Y-%m-%dT%H:%M:%S", now // 1 | 0) .. format(".%03dZ", (now % 1 * 1000) // 1 | 0))
-    parts[2] = '"level":' .. json_text(level)
-    if self._name then parts[3] = '"logger":' .. json_text(self._name) end
-    parts[#parts + 1] = '"message":' .. json_text(message)
-    each_field(self, fields, function(name, value) parts[#parts + 1] = json_text(name) .. ":" .. json_value(value) end)
+    parts[1] = '{"time":' .. json_value(date("!%Y-%m-%dT%H:%M:%S", now // 1 | 0) .. format(".%03dZ", (now % 1 * 1000) // 1 | 0))
+    parts[2] = '"level":' .. json_value(level)
+    if self._name then parts[3] = '"logger":' .. json_value(self._name) end
+    parts[#parts + 1] = '"message":' .. json_value(message)
+    each_field(self, fields, function(name, value)
+      parts[#parts + 1] = json_value(TAKEN[name] and name .. "_" or name) .. ":" .. json_value(value)
+    end)
     return concat(parts, ",") .. "}\n"
   end
   if sink.format == "journal" then
@@ -96,7 +116,10 @@ local function write(self, level, what, message, fields)
     raise("%s: the fields must be a table, got %s", what, describe(fields))
   end
   local sink = self._sink
-  local fine, why = native.write(sink.fd, compose(self, level, message, fields))
+  local text = compose(self, level, message, fields)
+  -- A finalizer may still have something to say behind the sink's own.
+  if sink.path and not sink.fd then sink.fd = native.append(sink.path) end
+  local fine, why = native.write(sink.fd or -1, text)
   if not fine and not sink.failed then
     -- Said once, where it can be seen: a log that is lost without a word is worse than none.
     sink.failed = true
@@ -132,19 +155,36 @@ function Logger:reopen()
   if not sink.path then return true end
   local fd, message, code = native.append(sink.path)
   if not fd then return nil, message, code end
-  native.close(sink.fd)
+  if sink.fd then native.close(sink.fd) end
   sink.fd = fd
   return true
 end
+
+-- The descriptor of a file goes with its last logger.
+local Sink = {}
+function Sink:__gc()
+  if self.path and self.fd then native.close(self.fd) end
+  self.fd = nil
+end
 function Logger:close()
   local sink = self._sink
-  if sink.path and sink.fd >= 0 then native.close(sink.fd) end
   sink.level = LEVELS.off
-  if sink.path then sink.fd = -1 end
+  Sink.__gc(sink)
 end
 Logger.__close = Logger.close
 
 function log.program() return arg and arg[0] and arg[0]:match "[^/]*$" or "rlhost" end
+
+local has_warned = false
+-- A mistake in it is not the script's.
+local function level_from_environment()
+  local level = os.getenv "RLHOST_LOG"
+  if level and not LEVELS[lower(level)] and not has_warned then
+    has_warned = true
+    native.write(2, format("%s: RLHOST_LOG must be debug, info, warning, error or off, got %q; it is taken for info\n", log.program(), level))
+  end
+  return level and LEVELS[lower(level)] or LEVELS.info
+end
 
 function log.open(options)
   options = options or {}
@@ -157,7 +197,8 @@ function log.open(options)
   if options.format ~= nil and not FORMATS[options.format] then
     raise("log.open: format must be \"text\", \"json\" or \"journal\", got %s", describe(options.format))
   end
-  local sink = { level = level_of("log.open", options.level or os.getenv "RLHOST_LOG" or "info"), time = options.time, fd = 2 }
+  local level = options.level and level_of("log.open", options.level)
+  local sink = setmetatable({ level = level or level_from_environment(), time = options.time, fd = 2 }, Sink)
   if to == "journal" or to == "stderr" and not options.format and native.is_journal(2) then
     sink.format = options.format or "journal"
   elseif to == "stderr" then

@@ -3,7 +3,7 @@
 local rl, internals, crossing = ...
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
-local type, select, setmetatable, getmetatable, tostring = type, select, setmetatable, getmetatable, tostring
+local type, select, setmetatable, getmetatable, tostring, pcall = type, select, setmetatable, getmetatable, tostring, pcall
 local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
 local Pool = { __name = "pool", __stays = true }
@@ -21,8 +21,18 @@ local function serve(name)
   rl.current():add(port, "common")
 end
 
+-- The threads of each pool, by a number of its own: they must outlive a pool that is dropped, whose finalizer ends them.
+local threads_of, pools = {}, 0
+
 local function new(threads, name, made_at)
-  return setmetatable({ limit = threads, pool_name = name, site = made_at, count = 0, free = rl.channel(math.huge) }, Pool)
+  pools = pools + 1
+  threads_of[pools] = {}
+  return setmetatable({ limit = threads, pool_name = name, site = made_at, count = 0, free = rl.channel(math.huge), number = pools }, Pool)
+end
+
+local function lose(self, thread)
+  self.count = self.count - 1
+  threads_of[self.number][thread] = nil
 end
 
 local function pool(options)
@@ -56,19 +66,20 @@ local function take(self)
       thread, message = rl.thread { serve, self.pool_name, name = self.pool_name, keeps_alive = false }
       if thread then
         self.count = self.count + 1
+        threads_of[self.number][thread] = true
         return thread
       end
       if self.count == 0 then raise("pool:run: no thread can be had: " .. message) end
     end
     thread = thread or self.free:receive()
     if thread and thread:is_alive() then return thread end
-    if thread then self.count = self.count - 1 end
+    if thread then lose(self, thread) end
   end
 end
 
 local function give_back(self, thread)
   if self.free:send(thread) then return end
-  self.count = self.count - 1
+  lose(self, thread)
   thread:cancel()
 end
 
@@ -123,12 +134,17 @@ function Pool:close()
   expect_self(self, "pool:close")
   self.free:close()
   for thread in self.free:values() do
-    self.count = self.count - 1
+    lose(self, thread)
     thread:cancel()
   end
 end
 
 Pool.__close = Pool.close
+-- Nobody can use its threads any more; those that work have the pool.
+function Pool:__gc()
+  for thread in next, threads_of[self.number] do pcall(thread.cancel, thread) end
+  threads_of[self.number] = nil
+end
 
 function Pool:__tostring()
   return ("pool %q (%d of %d threads, %d free%s, %s)"):format(self.pool_name, self.count, self.limit, self.free:count(),

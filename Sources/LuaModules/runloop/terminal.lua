@@ -7,8 +7,8 @@ local misuse = require "runloop.misuse"
 local terminal = {}
 local raise, describe = misuse.raise, misuse.describe
 local type, pairs, ipairs, tostring, setmetatable, getmetatable = type, pairs, ipairs, tostring, setmetatable, getmetatable
-local format, rep, concat, find, match = string.format, string.rep, table.concat, string.find, string.match
-local max, min = math.max, math.min
+local format, rep, concat, find, match, sub, gsub = string.format, string.rep, table.concat, string.find, string.match, string.sub, string.gsub
+local max, min, utf8_offset = math.max, math.min, utf8.offset
 
 -- How long an Escape waits for what may follow it, before it is the key.
 local ESCAPE = 0.05
@@ -286,9 +286,17 @@ Progress.__index = Progress
 Progress.__name = "progress"
 
 local function span(seconds)
+  if not (seconds >= 0 and seconds < 1e9) then return "?" end
   seconds = seconds // 1 | 0
   if seconds >= 3600 then return format("%d:%02d:%02d", seconds // 3600, seconds // 60 % 60, seconds % 60) end
   return format("%d:%02d", seconds // 60, seconds % 60)
+end
+
+-- As much of a text as so many columns take.
+local function cut(text, columns)
+  text = sub(text, 1, columns * 16)
+  while text ~= "" and native.width(text) > columns do text = sub(text, 1, (utf8_offset(text, -1) or #text) - 1) end
+  return text
 end
 
 local function draw(self)
@@ -296,22 +304,29 @@ local function draw(self)
   local _, columns = native.size(2)
   columns = columns and columns > 0 and columns or 80
   local took = rl.now() - self._began
-  local right
-  if self._total then
-    local share = self._total > 0 and min(1, self._done / self._total) or 1
+  local right, bar = "", ""
+  local total, done = self._total, self._done
+  if total then
+    local share = total > 0 and max(0, min(1, done / total)) or 1
+    if share ~= share then share = 0 end
     right = format(" %3d %%  %s", share * 100 // 1 | 0, self._over and span(took)
       or (share > 0.02 or took > 2) and share > 0 and "-" .. span(took / share - took) or "")
     local room = columns - 1 - native.width(self._text) - #right - 3
     if room >= 8 then
       local filled = share * room // 1 | 0
-      right = " [" .. rep("#", filled) .. rep(" ", room - filled) .. "]" .. right
+      bar = " [" .. rep("#", filled) .. rep(" ", room - filled) .. "]"
     end
   else
-    right = format(" %s %d  %s", ({ "|", "/", "-", "\\" })[self._turn % 4 + 1], self._done, span(took))
+    right = format(" %s %s  %s", ({ "|", "/", "-", "\\" })[self._turn % 4 + 1], done, span(took))
     self._turn = self._turn + 1
   end
-  native.write(2, "\r" .. self._text .. right .. "\27[K" .. (self._over and "\n" or ""))
+  -- A line that wraps could not be drawn over.
+  local text = bar == "" and cut(self._text, max(0, columns - 1 - #right)) or self._text
+  native.write(2, "\r" .. text .. bar .. right .. "\27[K" .. (self._over and "\n" or ""))
 end
+
+-- A line ending or a tabulator would break the line.
+local function one_line(text) return (gsub(text, "[\n\r\t\v\f]", " ")) end
 
 -- Where the standard error is no terminal, one line at the end is all.
 function terminal.progress(options)
@@ -321,7 +336,7 @@ function terminal.progress(options)
     if field == "total" and (type(value) ~= "number" or not (value >= 0)) then raise("terminal.progress: total must be a number, 0 or more, got %s", describe(value)) end
     if field == "text" and type(value) ~= "string" then raise("terminal.progress: text must be a string, got %s", describe(value)) end
   end
-  local self = setmetatable({ _total = options.total, _text = options.text or "", _done = 0, _turn = 0, _began = rl.now(),
+  local self = setmetatable({ _total = options.total, _text = one_line(options.text or ""), _done = 0, _turn = 0, _began = rl.now(),
     _shows = native.is_terminal(2) and os.getenv "TERM" ~= "dumb" }, Progress)
   if self._shows then
     self._timer = rl.timer { delay = 0.1, interval = 0.1, name = "progress", keeps_alive = false, callback = function() draw(self) end }
@@ -338,7 +353,15 @@ function Progress:set(done) self._done = amount("set", done) end
 function Progress:add(more) self._done = self._done + amount("add", more == nil and 1 or more) end
 function Progress:set_text(text)
   misuse.argument(text, "string", "progress:set_text", 1)
-  self._text = text
+  self._text = one_line(text)
+end
+-- Lines for the standard error, above the bar.
+function Progress:write(text)
+  misuse.argument(text, "string", "progress:write", 1)
+  if not match(text, "\n$") then text = text .. "\n" end
+  if not self._shows or self._over then return native.write(2, text) end
+  native.write(2, "\r\27[K" .. text)
+  draw(self)
 end
 function Progress:finish()
   if self._over then return end

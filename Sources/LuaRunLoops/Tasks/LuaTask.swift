@@ -10,7 +10,7 @@ final class LuaTask: FiberOwner {
     private unowned let host: LuaHost
     /// Another's, or nobody's, once the task has ended.
     let fiber: Fiber
-    var awaiters: [Waiter] = []
+    var awaiters = Awaiters()
     /// How many results there are: one is the user value, more are in a table that is. -1: it has failed.
     private(set) var results: Int32 = 0
     private(set) var isEnded = false
@@ -63,16 +63,14 @@ final class LuaTask: FiberOwner {
         return results >= 0 ? "done" : isCancelled ? "cancelled" : "failed"
     }
 
-    func forget(_ awaiter: Waiter) { awaiters.removeAll { $0 === awaiter } }
-
     override func ended(_ fiber: Fiber, results: Int32) {
         // From now on only its userdata holds it.
         fiber.owner = nil
         if results < 0 { hasFailed(fiber) } else { keep(results, fiber.stack) }
         isEnded = true
         endNumber = host.tasks.countEnd()
-        let waiting = awaiters
-        awaiters = []
+        let waiting = awaiters.all
+        awaiters = Awaiters()
         for awaiter in waiting { awaiter.taskEnded(self) }
     }
 
@@ -89,7 +87,7 @@ final class LuaTask: FiberOwner {
 
     private func hasFailed(_ fiber: Fiber) {
         results = -1
-        isObserved = awaiters.contains { $0.purpose == .results }
+        isObserved = awaiters.all.contains { $0.purpose == .results }
         // The stack it died in, before its to-be-closed variables change it.
         var failure: Failure?
         if !isObserved {
@@ -100,7 +98,7 @@ final class LuaTask: FiberOwner {
         isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)
         error = fiber.stack.anchor(-1)
         // Somebody may have begun to await it while it was closing its variables.
-        isObserved = isObserved || awaiters.contains { $0.purpose == .results }
+        isObserved = isObserved || awaiters.all.contains { $0.purpose == .results }
         guard let failure, !isCancelled, !isObserved else { return }
         self.failure = failure
         // If the script has dropped the task, nobody will ever ask: collecting garbage finds out.

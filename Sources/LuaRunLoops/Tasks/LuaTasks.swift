@@ -8,6 +8,13 @@ package final class LuaTasks: HostPart {
     private var ended = 0
     private var failed: [WeakTask] = []
     private var isLooking = false
+    private var waits = 0
+
+    /// Which of the state's waits for tasks it is that begins now, counted from 1.
+    func countWait() -> Int {
+        waits += 1
+        return waits
+    }
 
     /// Which of the state's tasks it is that ends now, counted from 1.
     func countEnd() -> Int {

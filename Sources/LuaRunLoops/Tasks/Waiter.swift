@@ -14,6 +14,8 @@ package final class Waiter: RunLoop.ItemOwner {
     /// What it waits for besides.
     fileprivate(set) var purpose = Purpose.time
     private var tasks: [LuaTask] = []
+    /// Which of the state's waits for tasks it is: those that wait for a task are sorted by it.
+    private(set) var number = 0
     private var port: RunLoop.FDPort?
     private var wakeUp: RunLoop.RequestToken?
     private var condition: LuaCondition?
@@ -94,6 +96,7 @@ package final class Waiter: RunLoop.ItemOwner {
     func wait(for tasks: [LuaTask], _ purpose: Purpose) {
         self.purpose = purpose
         self.tasks = tasks
+        number = sleepers.host.tasks.countWait()
         for task in tasks where !task.isEnded { task.awaiters.append(self) }
     }
 
@@ -161,7 +164,7 @@ package final class Waiter: RunLoop.ItemOwner {
             given = -1
             self.condition = nil
         }
-        for task in tasks where !task.isEnded { task.forget(self) }
+        for task in tasks where !task.isEnded { task.awaiters.remove(self) }
         tasks = []
         port?.invalidate()
         port = nil

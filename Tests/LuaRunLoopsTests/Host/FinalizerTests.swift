@@ -30,6 +30,17 @@ struct FinalizerTests {
         #expect(run.output == "alive\n" && run.status == 0, "\(run)")
     }
 
+    @Test(
+        "what a finalizer calls when the state is closed says so at the script's line, also where the host's Lua is between"
+    )
+    func closing() throws {
+        let run = try Binary.run([
+            "-e",
+            "local c = require 'runloop'.channel(1) setmetatable({}, { __gc = function() print(pcall(c.send, c, 1)) end })",
+        ])
+        #expect(run.output == "false\t(command line):1: rlhost: the state is being closed\n", "\(run)")
+    }
+
     @Test("so it is with threads, their loops, and the loops that a source's functions get")
     func threads() throws {
         let run = try Binary.run([

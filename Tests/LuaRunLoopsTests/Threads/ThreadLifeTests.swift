@@ -146,6 +146,20 @@ struct ThreadLifeTests {
         #expect(Array(lines[3...]) == ["31 12 23", "pool \"p\" (2 of 2 threads, 2 free", "false\ttwo"], "\(run)")
     }
 
+    @Test("a pool that is dropped ends its threads")
+    func droppedPool() throws {
+        let run = try Self.run(
+            """
+            local function threads() local count = 0 for _ in io.popen("ls /proc/" .. pid .. "/task"):lines() do count = count + 1 end return count end
+            pid = io.open("/proc/self/stat"):read "n"
+            for _ = 1, 10 do rl.pool { threads = 1 }:run(function() end) end
+            collectgarbage() collectgarbage()
+            for _ = 1, 500 do if threads() < 5 then break end rl.sleep(0.01) end
+            print(threads() < 5)
+            """)
+        #expect(run.output == "true\n", "\(run)")
+    }
+
     @Test("a task that is cancelled while its function blocks lets the thread finish before the next one gets it")
     func cancelledUse() throws {
         let run = try Self.run(

@@ -1,0 +1,30 @@
+extension LuaTask {
+    /// Who waits for a task, in the order in which they began to. Adding one takes constant time, taking one back O(log n), amortized: a
+    /// crowd that waits for one task may be cancelled one by one.
+    struct Awaiters {
+        private var entries: [(number: Int, waiter: Waiter?)] = []
+        private var gone = 0
+
+        var all: [Waiter] { entries.compactMap(\.waiter) }
+
+        mutating func append(_ waiter: Waiter) { entries.append((waiter.number, waiter)) }
+
+        mutating func remove(_ waiter: Waiter) {
+            var place = 0
+            var end = entries.count
+            while place < end {
+                let middle = (place + end) / 2
+                if entries[middle].number < waiter.number { place = middle + 1 } else { end = middle }
+            }
+            // Who waits for a list may find a task in it twice.
+            while place < entries.count, entries[place].number == waiter.number {
+                if entries[place].waiter != nil { gone += 1 }
+                entries[place].waiter = nil
+                place += 1
+            }
+            guard gone * 2 > entries.count else { return }
+            entries.removeAll { $0.waiter == nil }
+            gone = 0
+        }
+    }
+}

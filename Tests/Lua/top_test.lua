@@ -45,6 +45,24 @@ t.describe("the screen of top", function()
     t.truthy(text:find("and 91 loops more", 1, true))
   end)
 
+  t.it("shows further loops when the arrow keys ask for them", function()
+    local state = { title = "process 7", loops = loops(100), tasks = {}, sort = "awake", skip = 20 }
+    local lines = top.lines(state, 24, 80)
+    t.truthy(lines[5]:find("^worker 79"))
+    t.truthy(table.concat(lines, "\n"):find("and 71 loops more", 1, true))
+    state.skip = 1000000
+    lines = top.lines(state, 24, 80)
+    t.truthy(table.concat(lines, "\n"):find("\nmain "))
+    t.falsy(table.concat(lines, "\n"):find("loops more", 1, true))
+    t.equal(state.skip, 90)
+  end)
+
+  t.it("gives long names the room that they need", function()
+    local list = loops(2)
+    list[2].loop = "a worker with a long name"
+    t.truthy(shown(0, 24, 80, { loops = list })[5]:find("a worker with a long name", 1, true))
+  end)
+
   t.it("sorts loops by what one wants", function()
     local function first(sort) return shown(9, nil, nil, { sort = sort })[4]:match "^%S+ ?%d*" end
     t.equal(first "awake", "worker 8")

@@ -85,9 +85,15 @@ struct PageTests {
         let writer = try Recording.Writer(
             path: path, about: .init(title: "<img src=x onerror=fail()>", process: 7, dropped: 17))
         try writer.name(1, .init(kind: .span, text: "</script><b>\u{2028}\"\\", place: "<i>"))
+        try writer.name(2, .init(kind: .span, text: "load", place: "app.lua:7"))
         let records: [Recording.Record] = [
             .init(time: 30, kind: .whole, object: 1, a: 5), .init(time: 20, kind: .whole, object: 1, a: 20),
             .init(time: 50, kind: .whole, object: 1, a: 5), .init(time: 10, kind: .whole, object: 1, a: 90),
+            // A span in which its task waits, and another that does not.
+            .init(time: 10, kind: .begin, thread: 1, object: 2, task: 9),
+            .init(time: 12, kind: .end, flags: 1, thread: 1, object: 2),
+            .init(time: 80, kind: .whole, thread: 1, object: 2, a: 4, task: 9),
+            .init(time: 90, kind: .whole, thread: 1, object: 2, a: 4, task: 9),
         ]
         try records.withUnsafeBytes { try writer.write($0) }
         try writer.finish()

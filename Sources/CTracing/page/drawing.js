@@ -115,7 +115,9 @@ function drawLane(c, l) {
     if (mark.time < from || mark.time > to) continue;
     const px = x(mark.time);
     c.fillStyle = COLORS.span; c.beginPath(); c.moveTo(px, top + HEAD); c.lineTo(px - 4, top + HEAD - 8); c.lineTo(px + 4, top + HEAD - 8); c.fill();
-    c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(label(mark.object).text, px + 6, top + HEAD - 7);
+    const text = label(mark.object).text.slice(0, 200);  // readable over the mode's name, too
+    c.fillStyle = theme.back; c.globalAlpha = .85; c.fillRect(px + 5, top + HEAD - 14, c.measureText(text).width + 2, 14); c.globalAlpha = 1;
+    c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(text, px + 6, top + HEAD - 7);
   }
   c.restore();
   c.fillStyle = theme.panel; c.fillRect(0, Math.max(RULER, top + 1), LABEL - 4, l.height - 1 - Math.max(0, RULER - top - 1));
@@ -218,9 +220,34 @@ function drawRow(c, l, row, y) {
     } else if (w > 5 && left === a) { c.fillStyle = theme.back; c.fillRect(left, y, 1, ROW - 2); }  // one from the next
     if (l.state[i] & FAILED) { c.fillStyle = "#d00000"; c.fillRect(left, y, w, 3); }
     if (w > 26) { c.fillStyle = "#ffffff"; if (["timer", "span", "task", "observer"].includes(kind.kind)) c.fillStyle = "#000000"; if (lasts) c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(boxText(c, kind, l.end[i] - l.start[i], w - 6), left + 3, y + ROW / 2 - 1); }
+    // A span whose task waited in it goes on in another piece.
+    const rest = kind.kind === "span" && l.state[i] & WAITS ? pieceAfter(l, i) : -1;
+    if (rest >= 0 && x(l.start[rest]) > b) {
+      const start = Math.max(LABEL, b), room = Math.min(width, x(l.start[rest])) - start;
+      c.globalAlpha = dim * .35; c.fillStyle = COLORS.span; c.fillRect(start, y + 2, room, ROW - 5); c.globalAlpha = dim;
+      if (room > 26 && w <= 26) { c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(boxText(c, kind, l.end[rest] - l.start[i], room - 6), start + 3, y + ROW / 2 - 1); }
+    }
     c.globalAlpha = 1;
     if (drawn.length < 20000) drawn.push([l, i, left, y, w]);
   }
+}
+
+// The next piece of a span, which its task's wait has ended; -1: there is none.
+let afterPieces = null;
+function pieceAfter(l, i) {
+  if (!afterPieces) {
+    afterPieces = new Map();
+    for (const pieces of tasks.values()) {
+      const open = new Map();  // by what they are called
+      for (const [own, k] of pieces) {
+        if (label(own.object[k]).kind !== "span") continue;
+        const before = open.get(own.object[k]);
+        if (before !== undefined) { if (!afterPieces.has(own)) afterPieces.set(own, new Map()); afterPieces.get(own).set(before, k); }
+        if (own.state[k] & WAITS) open.set(own.object[k], k); else open.delete(own.object[k]);
+      }
+    }
+  }
+  return afterPieces.get(l)?.get(i) ?? -1;
 }
 
 // Of what has no name of its own, the place where it was made tells it from others.

@@ -93,6 +93,7 @@ addEventListener("keydown", e => {
   if (!key || document.activeElement && ["TH", "TR", "A"].includes(document.activeElement.tagName) && e.key === "Enter") return;
   if (document.activeElement && $("table").contains(document.activeElement) && e.key.startsWith("Arrow")) return;
   e.preventDefault();
+  $("tip").style.display = "none";  // it told of what was there
   key();
 });
 addEventListener("resize", () => { strip = null; redraw(); });

@@ -11,7 +11,7 @@ function item(list, term, text, go) {
 
 function other(end) {
   if (!end) return null;
-  const text = end.slice >= 0 ? label(end.lane.object[end.slice]).text : "the loop";
+  const text = end.slice >= 0 ? boxName(label(end.lane.object[end.slice])) : "the loop";
   return [text + " on " + end.lane.name, end.slice >= 0 ? () => choose(end.lane, end.slice, true) : () => show(end.time - 1e5, end.time + 1e5)];
 }
 
@@ -72,7 +72,7 @@ function describeLasting(aside, l, { slice: i, number, opener, closer }) {
   item(list, "made at", what.place);
   item(list, "thread", l.name);
   item(list, "began", moment(l.start[i]));
-  const inside = slice => [label(l.object[slice]).text, () => choose(l, slice, true)];
+  const inside = slice => [boxName(label(l.object[slice])), () => choose(l, slice, true)];
   if (opener >= 0) item(list, "began in", ...inside(opener));
   item(list, isOpen ? "lasts" : "lasted", duration(l.end[i] - l.start[i]) + (isOpen ? ", and goes on at the end" : ""));
   if (closer >= 0) item(list, "ended in", ...inside(closer));

@@ -152,7 +152,7 @@ function top.lines(state, rows, columns)
   for _, l in ipairs(loops) do awake, late = awake + (l.window > 0 and l.awake / l.window or 0), late + l.late end
   add(format("%s: %d %s, %.1f%% awake in all, %d late", state.title, #loops, #loops == 1 and "loop" or "loops", 100 * awake, late), "bold")
   if rows then
-    add(state.message or (state.paused and "paused; " or "") .. "a p c l g n: sort   space: pause   t: tasks   d: dump   q: quit")
+    add(state.message or (state.paused and "paused; " or "") .. "a p c l g n: sort  arrows: more loops  space: pause  t: tasks  d: dump  q: quit")
   end
   local kinds = kinds_text(loops)
   if kinds ~= "" and (not rows or rows >= 12) then add("by kind: " .. kinds) end
@@ -161,13 +161,17 @@ function top.lines(state, rows, columns)
   -- Half for each, and what one does not need, for the other.
   local below = state.shows_tasks and #state.tasks or #list
   local above = rows and max(min(#loops, room - min(below, room // 2)), 1) or #loops
-  local name = max(8, min(24, wide // 5))
+  local longest = 8
+  for _, l in ipairs(loops) do longest = max(longest, terminal.width((l.loop:gsub("%c", "?")))) end
+  local name = max(8, min(24, wide // 5), min(longest, wide // 3))
+  -- Those that the arrow keys have moved away are above.
+  state.skip = max(0, min(state.skip or 0, #loops - above))
   local left = wide - name - 2 - (7 + 8 + 8 + 5 + 9 + 4)
   add(fit("LOOP", name) .. " " .. row(LOOPS, nil, state.sort) .. " " .. fit("LONGEST IS", max(left, 0)), "reverse")
   for index = 1, min(above, #loops) do
-    local l = loops[index]
+    local l = loops[state.skip + index]
     local cells = fit(l.loop, name) .. " " .. row(LOOPS, l) .. " " .. (left > 4 and fit(now_text(l), left) or "")
-    local rest = #loops - above
+    local rest = #loops - above - state.skip
     if index == above and rest > 0 then cells = fit(format("and %d loops more", rest + 1), wide) end
     add(cells, l.late > 0 and "yellow" or nil)
   end
@@ -248,6 +252,7 @@ end
 
 -- The screen ------------------------------------------------------------------------------------------------------------
 
+local STEPS = { up = -1, down = 1, page_up = -10, page_down = 10, home = -1000000, ["end"] = 1000000 }
 local SORTS = { a = "awake", p = "passes", c = "callbacks", l = "late", g = "longest", n = "loop" }
 
 local function draw(screen, state)
@@ -296,6 +301,8 @@ local function live(process, state, seconds, dump)
     state.message = nil
     if key.name == "q" or key.name == "ctrl-c" or key.name == "escape" then return leave() end
     if SORTS[key.name] then state.sort = SORTS[key.name] end
+    local step = STEPS[key.name]
+    if step then state.skip = max(0, (state.skip or 0) + step) end
     if key.name == "space" then state.paused = not state.paused end
     if key.name == "t" then
       state.shows_tasks = not state.shows_tasks

@@ -28,7 +28,7 @@ enum ThreadRequestBinding {
         guard let handle = call.stack.object(2, Kinds.loop, as: RunLoop.Handle.self) else { throw .noMemory }
         let modes = wishes.modes ?? [.common]
         let (later, order) = (wishes.delay, wishes.order)
-        let request = ThreadRequest()
+        let request = ThreadRequest(label: call.luaHost.labelForOthers(box, at: call.site))
         box.hold(request)
         guard !modes.isEmpty else {
             request.cancel()

@@ -76,6 +76,13 @@ extension LuaHost {
         loop.recorder.pointee.name(label, fiber: fiber.number)
     }
 
+    /// What recordings call an object of a script that another loop calls back; 0 while this one records nothing.
+    func labelForOthers(_ box: Box, at site: @autoclosure () -> UInt32) -> UInt32 {
+        guard loop.isRecording, let recording else { return 0 }
+        box.site = site()
+        return recording._withUnsafeGuaranteedRef { $0.label(box.subjectKey) { box.kindName } }
+    }
+
     /// The same of a timer's, which may have a name. One that has fired before has told it.
     @inline(__always)
     func tellSubject(_ box: Box, _ node: UnsafeMutablePointer<RunLoop.TimerNode>, _ fiber: Fiber) {

@@ -5,6 +5,10 @@ internal import RunLoops
 /// A request to another thread's loop.
 final class ThreadRequest: Sendable {
     private let state = Lock(State())
+    /// What recordings call it; 0: what they call all others.
+    let label: UInt32
+
+    init(label: UInt32) { self.label = label }
 
     private struct State: Sendable {
         var isQueued = true
@@ -92,8 +96,10 @@ extension LuaHost {
         guard let reply else {
             guard let fiber = takeFiber(), fiber.stack.reserve(count + 4) else { return stack.pop(count) }
             stack.move(count, to: fiber.stack)
+            if request.label != 0, loop.isRecording { loop.recorder.pointee.name(request.label, fiber: fiber.number) }
             return resume(fiber, arguments: count - 1)
         }
+        if request.label != 0, loop.isRecording { loop.recorder.pointee.name(request.label, fiber: 0) }
         _ = startPrepared(arguments: count - 1) { task in
             task.onResults = { stack, results in
                 if let parcel = Parcel.pack(stack, from: stack.top - results + 1) {

@@ -134,11 +134,11 @@ def click(page):
     shown.click(51, 0)
     text = details(page)
     for line in ('timer "poll"', "made at\napp.lua:12", "mode\ndefault", "thread\nmain", "(30.50 ms late)", "ran for\n5 ms", "missed\n3 intervals",
-                 'late because\ntimer "save" held the loop for 30 ms', "woke\nrequest on worker", "wrote\n4096 bytes: connection to example"):
+                 'late because\ntimer "save" held the loop for 30 ms', "woke\nrequest app.lua:33 on worker", "wrote\n4096 bytes: connection to example"):
         assert line in text, f"{line!r} is not in {text!r}"
     equal(page.evaluate("document.querySelectorAll('#details ol > li').length"), 10, "steps")
     assert "observers: before timers" in text and "asleep" not in text
-    page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'request on worker').click()")
+    page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'request app.lua:33 on worker').click()")
     text = details(page)
     for line in ("thread\nworker", "woken by\ntimer \"poll\" on main", "loop woke\nwoken by thread main · perform", "then waits", "task\npiece 1 of 2", "the piece after"):
         assert line in text, f"{line!r} is not in {text!r}"
@@ -332,6 +332,11 @@ def odd(page):
     equal(page.evaluate("document.title"), "<img src=x onerror=fail()> – rlhost timeline")
     equal(page.evaluate("document.images.length"), 0)
     equal(page.evaluate("lanes()[0].byRow.map(r => r.index.length)"), [1, 2, 1], "rows")
+    # The two pieces of a span are joined, and the third is another span.
+    equal(page.evaluate("[0, 1, 2].map(i => pieceAfter(lanes()[1], i))"), [1, -1, -1], "pieces")
+    shown = Shown(page)
+    red, green, blue = shown.color(0.000040, 1)
+    assert blue < red - 30 and blue < green - 30, f"between them lies {(red, green, blue)}"
     page.key("t")
     assert page.evaluate("document.querySelector('tbody').textContent.includes('</script><b>')")
     assert "17 earlier records are not in it" in page.evaluate("document.getElementById('summary').textContent")

@@ -100,6 +100,78 @@ t.describe("fs.watch", function()
     t.equal(told(watcher, directory), "removed c/b/file; removed c/b/; removed c/")
   end)
 
+  t.it("looks into what is renamed as soon as it was made, and keeps apart what changes places", { real_time = true }, function()
+    local function run(commands)
+      os.execute("cd " .. directory .. " && " .. commands)
+      return told(watcher, directory)
+    end
+    watch { recursive = true }
+    t.equal(run "mkdir new; touch new/f; mv new new2; touch new2/g", "created new2/; created new2/f; created new2/g")
+    t.equal(run "echo 1 > new2/f; touch new2/h", "changed new2/f; created new2/h")
+    run "mkdir current a b; touch current/f a/fa b/fb"
+    t.equal(run "mkdir next; touch next/f; mv current old2; mv next current", "changed current/; created old2/; changed current/f; created old2/f")
+    t.equal(run "touch current/1", "created current/1")
+    t.equal(run "mv a t; mv b a; mv t b", "changed a/; removed a/fa; changed b/; removed b/fb; created a/fb; created b/fa")
+    t.equal(run "rm -r b; mv a b; mkdir a", "removed b/fa; changed b/; changed a/; removed a/fb; created b/fb")
+    t.equal(run "mv b c; mv c d; mv d b", "")
+    t.equal(run "touch a/1 b/2", "created a/1; created b/2")
+  end)
+
+  t.it("tells the difference between before and after, whatever happens", { real_time = true, timeout = 60 }, function()
+    local function real()
+      local paths = {}
+      for path in fs.walk(directory) do paths[path] = true end
+      paths[directory] = nil
+      return paths
+    end
+    local function names(paths)
+      local list = {}
+      for path in pairs(paths) do list[#list + 1] = path:sub(#directory + 2) end
+      table.sort(list)
+      return table.concat(list, " ")
+    end
+    watch { recursive = true, latency = 0.02 }
+    local model = real()
+    local function listen()
+      while true do
+        local changes = watcher:next(0.15)
+        if not changes then return end
+        for _, change in ipairs(changes) do
+          if change.kind == "created" then model[change.path] = true elseif change.kind == "removed" then model[change.path] = nil end
+          if change.kind == "renamed" then
+            local moved = {}
+            for path in pairs(model) do
+              if path == change.from or path:sub(1, #change.from + 1) == change.from .. "/" then moved[#moved + 1] = path end
+            end
+            for _, path in ipairs(moved) do model[path] = nil end
+            for _, path in ipairs(moved) do model[change.path .. path:sub(#change.from + 1)] = true end
+            model[change.path] = true
+          end
+        end
+      end
+    end
+    for _ = 1, 15 do
+      local log = {}
+      for _ = 1, math.random(1, 12) do
+        local function name() return ("abc"):sub(math.random(3)):sub(1, 1) .. (math.random(2) == 1 and "/" .. ("xy"):sub(math.random(2)):sub(1, 1) or "") end
+        local from, to = name(), name()
+        local what = ({ "mkdir %s", "mkdir -p %s", "touch %s", "rm -rf %s", "mv -T %s %s", "mv -T %s %s" })[math.random(6)]:format(from, to)
+        log[#log + 1] = what
+        if math.random(6) == 1 then log[#log + 1] = "sleep 0.03" end
+      end
+      local commands = table.concat(log, "; ")
+      os.execute("cd " .. directory .. " && { " .. commands .. "; } 2>/dev/null")
+      listen()
+      t.equal(names(model), names(real()), commands)
+      -- And all of it is still watched.
+      for path in pairs(real()) do
+        if fs.stat(path).kind == "directory" then write(path .. "/seen", "x") end
+      end
+      listen()
+      t.equal(names(model), names(real()), commands .. "; then a file in each directory")
+    end
+  end)
+
   t.it("passes over what is to be ignored, by pattern and by function", { real_time = true }, function()
     watch { recursive = true, ignore = { "*.o", "build/*" } }
     os.execute("cd " .. directory .. " && mkdir build && touch x.o build/y x.c")

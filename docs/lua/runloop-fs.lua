@@ -17,7 +17,7 @@ local fs = {}
 
 ---@class runloop.fs.WatchOptions
 ---@field recursive? boolean all directories below, too, those made later included
----@field ignore? string[]|fun(path: string, is_directory: boolean): boolean patterns such as "*.o" and ".git", "build/*" against the path below; or a function
+---@field ignore? string|string[]|fun(path: string, is_directory: boolean): boolean patterns such as "*.o" and ".git", "build/*" against the path below; or a function
 ---@field latency? number changes within so many seconds come together (0.05)
 ---@field while_writing? boolean tells of each write; else when the writer closes the file
 ---@field name? string for messages

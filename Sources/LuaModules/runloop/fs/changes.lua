@@ -2,8 +2,8 @@
 
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
-local type, ipairs = type, ipairs
-local match, find, gsub = string.match, string.find, string.gsub
+local type, ipairs, pairs = type, ipairs, pairs
+local match, find, gsub, sub, byte = string.match, string.find, string.gsub, string.sub, string.byte
 
 local M = {}
 
@@ -33,6 +33,64 @@ function M.ignore(what, ignore)
   end
 end
 
+-- The entry of a path in the batch that is being gathered: whether it was there when the batch began.
+function M.touch(self, path)
+  local entry = self._touched[path]
+  if not entry then
+    local known = self._known[path]
+    entry = { path = path, before = known ~= nil, is_directory = known == "directory" }
+    self._touched[path] = entry
+    self._order[#self._order + 1] = entry
+  end
+  return entry
+end
+local touch = M.touch
+
+-- What is in a directory has moved along with it, without a word of its own. It is told of by itself where the move cannot be told as one
+-- of the directory: when directories change places.
+local function carry(self, source, target, below, kind)
+  local rest = sub(below, #source.path + 1)
+  local left = touch(self, below)
+  left.left = source
+  self._known[below] = nil
+  local entry = touch(self, target.path .. rest)
+  entry.carried, entry.is_directory, entry.wrote = target, kind == "directory", left.wrote
+  -- New is what came within the batch by another way than with this directory.
+  entry.replaced, entry.is_new = left.replaced, left.is_new or not left.before and left.carried ~= source
+  self._known[entry.path] = kind
+end
+
+function M.move(self, from, to, is_directory)
+  local source = touch(self, from)
+  local origin = source.origin or (source.before and not source.replaced and from) or nil
+  local wrote = source.wrote
+  source.origin = nil
+  local target = touch(self, to)
+  if is_directory then
+    local prefix, moved = from .. "/", {}
+    for below, kind in pairs(self._known) do if sub(below, 1, #prefix) == prefix then moved[#moved + 1] = { below, kind } end end
+    for _, each in ipairs(moved) do carry(self, source, target, each[1], each[2]) end
+  end
+  self._known[from] = nil
+  target.replaced, target.origin, target.wrote, target.is_directory = true, origin, wrote, is_directory
+  self._known[to] = is_directory and "directory" or "file"
+end
+
+local function kind_of(entry, known, consumed)
+  local path, after, before, carrier = entry.path, known[entry.path] ~= nil, entry.before, entry.carried
+  local is_along = carrier and carrier.kind == "renamed"
+  if is_along then before = not entry.is_new end
+  if after and before then
+    local is_another = entry.replaced and entry.origin ~= path
+      or carrier and (carrier.kind == "changed" or carrier.kind == "created") and not entry.is_directory
+    if entry.wrote or is_another then return "changed" end
+  elseif after then
+    return "created"
+  elseif before and not consumed[path] and not (entry.left and consumed[entry.left.path]) then
+    return "removed"
+  end
+end
+
 -- What a batch of changes comes to.
 function M.take(self)
   local order, known, changes, consumed = self._order, self._known, {}, {}
@@ -47,20 +105,12 @@ function M.take(self)
     local path, origin = entry.path, entry.origin
     if known[path] and origin and origin ~= path and not known[origin] then entry.kind, consumed[origin] = "renamed", true end
   end
+  for _, entry in ipairs(order) do if not entry.carried then entry.kind = entry.kind or kind_of(entry, known, consumed) end end
   for _, entry in ipairs(order) do
-    local path, after = entry.path, known[entry.path] ~= nil
-    local kind = entry.kind
-    if not kind then
-      if after and entry.before then
-        if entry.wrote or entry.replaced and entry.origin ~= path then kind = "changed" end
-      elseif after then
-        kind = "created"
-      elseif entry.before and not consumed[path] then
-        kind = "removed"
-      end
-    end
-    if kind then
-      changes[#changes + 1] = { kind = kind, path = self._shown(path), from = kind == "renamed" and self._shown(entry.origin) or nil,
+    local kind = entry.kind or entry.carried and kind_of(entry, known, consumed)
+    -- What is on its way has no path.
+    if kind and byte(entry.path) ~= 0 then
+      changes[#changes + 1] = { kind = kind, path = self._shown(entry.path), from = kind == "renamed" and self._shown(entry.origin) or nil,
         is_directory = entry.is_directory, message = entry.message }
     end
   end

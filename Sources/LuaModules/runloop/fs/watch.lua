@@ -7,10 +7,10 @@ local misuse = require "runloop.misuse"
 local changes = require "runloop.fs.changes"
 
 local fs = {}
-local make_ignore, take = changes.ignore, changes.take
+local make_ignore, take, touch = changes.ignore, changes.take, changes.touch
 local raise, describe = misuse.raise, misuse.describe
 local type, pairs, ipairs, next, setmetatable = type, pairs, ipairs, next, setmetatable
-local format, match, sub, find, gsub = string.format, string.match, string.sub, string.find, string.gsub
+local format, match, sub, find, gsub, byte = string.format, string.match, string.sub, string.find, string.gsub, string.byte
 local max = math.max
 
 -- inotify(7).
@@ -50,81 +50,68 @@ end
 
 local function relative(self, path) return path == self._root and "" or sub(path, #self._root + (self._root == "/" and 1 or 2)) end
 
-local function touch(self, path)
-  local entry = self._touched[path]
-  if not entry then
-    local known = self._known[path]
-    entry = { path = path, before = known ~= nil, is_directory = known == "directory" }
-    self._touched[path] = entry
-    self._order[#self._order + 1] = entry
-  end
-  return entry
-end
-
 local function is_wanted(self, path, is_directory)
   if self._file then return path == self._file end
   return not self._ignore(relative(self, path), is_directory)
 end
 
-local watch_directory
-
--- A path that is there now. A directory is looked into: what was put into it before it was watched would else never be told.
-local function appear(self, path, is_directory, origin)
+-- A path that is there now. A directory is looked into when all that has happened was taken: what was put into it before it was watched
+-- would else never be told; and by then it may have another name.
+local function appear(self, path, is_directory)
   local entry = touch(self, path)
-  entry.replaced, entry.origin, entry.is_directory = true, origin, is_directory
+  entry.replaced, entry.origin, entry.is_directory = true, nil, is_directory
   self._known[path] = is_directory and "directory" or "file"
-  if is_directory and self._recursive then
-    local fine, message, code = watch_directory(self, path, true)
-    if not fine then entry.message = limit_message(message, code) end
-  end
+  if is_directory and self._recursive then self._unseen[path] = true end
+end
+
+-- Which directory a watch is of; nil: of none any more.
+local function assign(self, number, path)
+  local before = self._directories[number]
+  if before and self._numbers[before] == number then self._numbers[before] = nil end
+  self._directories[number] = path
+  if path then self._numbers[path] = number end
 end
 
 local function vanish(self, path)
-  local entry = touch(self, path)
-  entry.origin = nil
+  touch(self, path).origin = nil
   local was_directory = self._known[path] == "directory"
   self._known[path] = nil
-  if was_directory then
-    local prefix = path .. "/"
-    for below in pairs(self._known) do
-      if sub(below, 1, #prefix) == prefix then
-        touch(self, below)
-        self._known[below] = nil
-      end
+  if not was_directory then return end
+  local prefix = path .. "/"
+  for below in pairs(self._known) do
+    if sub(below, 1, #prefix) == prefix then
+      touch(self, below)
+      self._known[below] = nil
     end
-    for number, directory in pairs(self._directories) do
-      if directory == path or sub(directory, 1, #prefix) == prefix then
-        native.unwatch(self._fd, number)
-        self._directories[number] = nil
-      end
+  end
+  for number, directory in pairs(self._directories) do
+    if directory == path or sub(directory, 1, #prefix) == prefix then
+      native.unwatch(self._fd, number)
+      assign(self, number, nil)
     end
   end
 end
 
 local function move(self, from, to, is_directory)
-  local source = touch(self, from)
-  local origin = source.origin or (source.before and not source.replaced and from) or nil
-  local wrote = source.wrote
-  self._known[from] = nil
-  source.origin = nil
-  if is_directory then
-    -- What is in it has moved along, without a word of its own.
-    local prefix, moved = from .. "/", {}
-    for below, kind in pairs(self._known) do if sub(below, 1, #prefix) == prefix then moved[below] = kind end end
-    for below, kind in pairs(moved) do
-      self._known[below] = nil
-      self._known[to .. sub(below, #from + 1)] = kind
-    end
-    for number, directory in pairs(self._directories) do
-      if directory == from or sub(directory, 1, #prefix) == prefix then self._directories[number] = to .. sub(directory, #from + 1) end
-    end
+  changes.move(self, from, to, is_directory)
+  if not is_directory then return end
+  local prefix, moved = from .. "/", {}
+  for number, directory in pairs(self._directories) do
+    if directory == from or sub(directory, 1, #prefix) == prefix then moved[number] = to .. sub(directory, #from + 1) end
   end
-  local target = touch(self, to)
-  target.replaced, target.origin, target.wrote, target.is_directory = true, origin, wrote, is_directory
-  self._known[to] = is_directory and "directory" or "file"
+  for number in pairs(moved) do assign(self, number, nil) end
+  for number, path in pairs(moved) do assign(self, number, path) end
+  if not self._recursive then return end
+  local unseen = {}
+  for path in pairs(self._unseen) do
+    unseen[(path == from or sub(path, 1, #prefix) == prefix) and to .. sub(path, #from + 1) or path] = true
+  end
+  -- If it was made a moment ago, nobody has looked into it.
+  unseen[to] = true
+  self._unseen = unseen
 end
 
-function watch_directory(self, path, tells)
+local function watch_directory(self, path, tells)
   if self._root ~= path and not is_wanted(self, path, true) then return true end
   local number, message, code = native.watch(self._fd, path, CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
     | (self._while_writing and MODIFY or 0))
@@ -133,7 +120,11 @@ function watch_directory(self, path, tells)
     if code == "ENOENT" or code == "ENOTDIR" then return true end
     return nil, message, code
   end
-  self._directories[number] = path
+  -- The kernel knows directories whatever they are called. Of one that has changed places since, the name that it had is another's now.
+  local before, other = self._directories[number], self._numbers[path]
+  if before and before ~= path and self._recursive then self._unseen[before] = true end
+  if other and other ~= number then assign(self, other, nil) end
+  assign(self, number, path)
   for _, entry in ipairs(native.list(path) or {}) do
     local below, is_directory = join(path, entry.name), entry.kind == "directory"
     if is_wanted(self, below, is_directory) and not self._known[below] then
@@ -149,6 +140,20 @@ function watch_directory(self, path, tells)
     end
   end
   return true
+end
+
+-- Looks into the directories that are new, or have moved; not yet into one that is on its way.
+local function look(self)
+  while true do
+    local path = next(self._unseen)
+    while path and byte(path) == 0 do path = next(self._unseen, path) end
+    if not path then return end
+    self._unseen[path] = nil
+    if self._known[path] == "directory" then
+      local fine, message, code = watch_directory(self, path, true)
+      if not fine then touch(self, path).message = limit_message(message, code) end
+    end
+  end
 end
 
 -- A root that has gone ----------------------------------------------------------------------------------------------------
@@ -187,15 +192,17 @@ local function lose_root(self)
     vanish(self, self._file)
   end
   for number in pairs(self._directories) do native.unwatch(self._fd, number) end
-  self._directories = {}
+  self._directories, self._numbers, self._unseen = {}, {}, {}
   await_root(self)
 end
 
 local arm
 
 local function deliver(self)
-  if not self._valid then return end
-  if self._busy then return end
+  if not self._valid or self._busy then return end
+  -- What is on its way has until then to arrive.
+  self._armed, self._waits = false, next(self._leaving) and not self._waits
+  if self._waits then return arm(self, 2 * PAIRING) end
   local batch = take(self)
   if #batch == 0 then return end
   if self._callback then
@@ -224,7 +231,8 @@ end
 
 local function look_again(self)
   for number in pairs(self._directories) do native.unwatch(self._fd, number) end
-  self._directories, self._known, self._touched, self._order = {}, {}, {}, {}
+  self._directories, self._numbers, self._unseen = {}, {}, {}
+  self._known, self._touched, self._order = {}, {}, {}
   local fine, message, code = watch_directory(self, self._root, false)
   self._rescan, self._problem = true, not fine and limit_message(message, code) or nil
   if fine and not next(self._directories) then await_root(self) end
@@ -248,7 +256,7 @@ local function on_events(self)
       elseif directory == self._root and mask & (DELETE_SELF | MOVE_SELF) ~= 0 then
         lose_root(self)
       elseif directory and mask & (DELETE_SELF | IGNORED) ~= 0 then
-        self._directories[event.watch] = nil
+        assign(self, event.watch, nil)
       elseif directory and name then
         local path, is_directory = join(directory, name), mask & IS_DIRECTORY ~= 0
         if mask & MOVED_FROM ~= 0 then
@@ -268,9 +276,10 @@ local function on_events(self)
             if target then
               vanish(self, path)
             else
-              -- Its other half may be on its way.
-              self._leaving[event.cookie] = { path = path, is_directory = is_directory, at = rl.now() }
-              touch(self, path)
+              -- The other half may be on its way; meanwhile something else may take the name.
+              local aside = "\0" .. event.cookie
+              move(self, path, aside, is_directory)
+              self._leaving[event.cookie] = { path = aside, at = rl.now() }
               waiting = true
             end
           end
@@ -299,6 +308,7 @@ local function on_events(self)
       waiting = true
     end
   end
+  look(self)
   if waiting then rl.after(PAIRING, function() if self._valid then on_events(self) end end) end
   if #self._order > 0 or self._rescan then arm(self, waiting and max(self._latency, 2 * PAIRING) or self._latency) end
 end
@@ -319,7 +329,7 @@ local function make(what, options)
   if root == "" then root = "/" end
   local self = setmetatable({ _fd = fd, _root = root, _file = kind ~= "directory" and (find(path, "/", 1, true) and path or "./" .. path) or nil,
     _recursive = options.recursive and kind == "directory", _ignore = ignore, _latency = latency,
-    _while_writing = options.while_writing, _callback = options.callback, _known = {}, _directories = {}, _touched = {}, _order = {}, _leaving = {},
+    _while_writing = options.while_writing, _callback = options.callback, _known = {}, _directories = {}, _numbers = {}, _unseen = {}, _touched = {}, _order = {}, _leaving = {},
     _batches = {}, _arrived = rl.condition(), _valid = true, _path = path, _made_at = misuse.made_at(),
     -- A file named without a directory is told as it was named.
     _shown = kind ~= "directory" and not find(path, "/", 1, true) and function(p) return (gsub(p, "^%./", "")) end or function(p) return p end }, Watcher)

@@ -147,6 +147,30 @@ t.describe("answers that are read piece by piece", function()
     t.equal(seen, { "n11", "n22", "n33" })
   end)
 
+  t.it("are ended when they are dropped", { real_time = true }, function()
+    for _ = 1, 3 do assert(http.open { base .. "/drip" }) end
+    t.equal(server:statistics().active, 3)
+    t.eventually(function()
+      collectgarbage()
+      return server:statistics().cancelled == 3
+    end)
+  end)
+
+  t.it("give lines in a time that their number decides", function()
+    local function seconds(count)
+      local many = http.routes():get("/", function() return ("x\n"):rep(count) end)
+      local other <close> = assert(http.serve(0, many))
+      local lines, began = 0, os.clock()
+      local answer <close> = assert(http.open { "http://" .. other:address() .. "/" })
+      for line in answer:lines() do lines = lines + #line end
+      t.equal(lines, count)
+      return os.clock() - began
+    end
+    -- Sixteen times the lines took two hundred times as long.
+    local few = seconds(10000)
+    t.truthy(seconds(160000) < 60 * math.max(few, 0.002))
+  end)
+
   t.it("can be left, and the server notices", { real_time = true }, function()
     local answer = assert(http.open { base .. "/drip" })
     t.equal(answer:read(), "first")

@@ -125,6 +125,34 @@ t.describe("a handler", function()
     t.equal(server:statistics().cancelled, 1)
   end)
 
+  t.it("that raises, or is cancelled, closes its variables with that error", function()
+    local seen, told = {}, {}
+    local before = rl.on_error(function(problem, info) told[#told + 1] = { problem, info.traceback:find "http_server_test.lua" ~= nil } end)
+    local function noting() return setmetatable({}, { __close = function(_, problem) seen[#seen + 1] = problem end }) end
+    local mistake = {}
+    local server = http.serve("memory", function(request)
+      local noted <close> = noting()
+      if request.path == "/wait" then rl.sleep(10) end
+      if request.path == "/half" then
+        local response <close> = request:respond { headers = { ["content-length"] = 10 } }
+        response:write "abc"
+        error "my own"
+      end
+      error(mistake)
+    end)
+    local near, far = net.memory()
+    server:accept(far)
+    near:write "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /wait HTTP/1.1\r\nHost: x\r\n\r\n"
+    rl.sleep(1)
+    near:abort()
+    rl.sleep(1)
+    t.equal({ rawequal(seen[1], mistake), rl.is_cancelled(seen[2]) }, { true, true })
+    t.equal({ rawequal(told[1][1], mistake), told[1][2], #told }, { true, true, 1 })
+    t.equal(t.http(server):get "/half", nil)
+    rl.on_error(before)
+    t.truthy(tostring(told[2][1]):find "my own$")
+  end)
+
   t.it("has a task that was made where the server was", function()
     local line = debug.getinfo(1, "l").currentline + 1
     local server <close> = http.serve("memory", function() rl.sleep(10) end)

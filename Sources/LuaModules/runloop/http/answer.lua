@@ -215,16 +215,18 @@ function Open:lines(settings)
   receiver(self, Open, "answer:lines")
   check_max(settings, "answer:lines")
   local max = settings and settings.max or 1 << 20
-  local buffer = ""
+  -- Lines are taken from `first` on; what is before that goes when more has to be read.
+  local buffer, first = "", 1
   return function()
-    local from = 1
+    local from = first
     while true do
       local place = buffer:find("\n", from, true)
       if place then
-        local line = buffer:sub(1, place - 1)
-        buffer = buffer:sub(place + 1)
+        local line = buffer:sub(first, place - 1)
+        first = place + 1
         return (line:gsub("\r$", ""))
       end
+      buffer, first = buffer:sub(first), 1
       if #buffer > max then raise(("EMSGSIZE: line longer than %d bytes (%s)"):format(max, self.url)) end
       from = #buffer + 1
       local bytes, problem = next_bytes(self)
@@ -269,5 +271,7 @@ function Open:close()
   self.exchange:finish()
 end
 Open.__close = Open.close
+-- One that was dropped is read by nobody any more. While the state is closed, nothing is left to be ended.
+Open.__gc = function(self) pcall(self.exchange.finish, self.exchange) end
 
 return M

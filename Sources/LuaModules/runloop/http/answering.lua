@@ -158,7 +158,8 @@ function Response:finish(...)
   end
   return true
 end
-Response.__close = function(self) if not self.request.is_gone then self:finish() end end
+-- Of an error that ends its block somebody else will tell, and cut off what is half written.
+Response.__close = function(self, problem) if problem == nil and not self.request.is_gone then self:finish() end end
 
 -- Server-sent events ----------------------------------------------------------------------------------------------------------
 

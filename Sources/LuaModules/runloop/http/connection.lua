@@ -184,12 +184,13 @@ function M.server(self)
   -- In the request's task.
   local function run(connection, request)
     local is_good, sent = xpcall(handle, explain, request)
+    local trace = not is_good and log.take_trace()
     if request.ended then return end
     if not is_good then
       answering.apologize(request)
       if not (request.is_too_large or request.is_malformed or request.problem) then
         counts.errors = counts.errors + 1
-        log.report(request, sent)
+        log.report(request, sent, trace)
       end
       sent = request.sent
     end

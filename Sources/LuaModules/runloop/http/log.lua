@@ -57,20 +57,31 @@ function M.done(connection, request, status)
   if log then log(connection, request, status, request.sent, now() - connection.began) end
 end
 
--- A handler's error, with where it happened: for xpcall.
+-- Where the last error of a task happened, by its coroutine.
+local traces = setmetatable({}, { __mode = "k" })
+
+-- For xpcall: the error stays as it is, also for variables that are closed because of it.
 function M.explain(problem)
   local text = problem
   if type(problem) ~= "string" then
     local metatable = getmetatable(problem)
     text = type(metatable) == "table" and metatable.__tostring and tostring(problem) or "(error object is a " .. type(problem) .. " value)"
   end
-  return { value = problem, traceback = debug.traceback(text, 2) }
+  traces[coroutine.running()] = debug.traceback(text, 2)
+  return problem
+end
+
+-- What `explain` has noted of the running task's error.
+function M.take_trace()
+  local running = coroutine.running()
+  local trace = traces[running]
+  traces[running] = nil
+  return trace
 end
 
 -- The script is told of it, and goes on.
-function M.report(request, problem)
-  local traceback = type(problem) == "table" and problem.traceback or tostring(problem)
-  local value = type(problem) == "table" and problem.traceback and problem.value or problem
+function M.report(request, value, traceback)
+  traceback = traceback or tostring(value)
   local where = ("request %s %s"):format(request.method, request.target)
   local handler = rl.on_error(nil)
   rl.on_error(handler)

@@ -213,6 +213,8 @@ static int print(lua_State *L) {
   return 0;
 }
 
+void cl_push_print(lua_State *L) { lua_pushcfunction(L, print); }
+
 void cl_replace_functions(lua_State *L) {
   static const luaL_Reg coroutines[] = {{"running", co_running}, {"isyieldable", co_isyieldable}, {"yield", co_yield},
                                         {"resume", co_resume}, {"close", co_close}, {"wrap", co_wrap}, {"status", co_status},

@@ -125,5 +125,6 @@ int cl_has_wishes(void);
 void cl_note_wish(unsigned wish);
 /// Ends the process if its standard output has failed because nobody reads it any more.
 void cl_end_if_nobody_reads(void);
+void cl_flush_files(void);
 /// Has them granted; returns which those were.
 unsigned cl_fulfil_wishes(cl_host *host);

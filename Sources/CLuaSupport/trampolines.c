@@ -212,7 +212,6 @@ enum { MOST_OF_NAME = 100 };
 static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
   int line = 0;
   const char *source = cl_site(cl_host_of(L), box->site, &line);
-  char text[LUA_IDSIZE + MOST_OF_NAME + 160];
   if (!source) return;
   // Some have it in the userdata.
   for (int n = 0; !*name && n < box->kind->user_values; n++) {
@@ -220,9 +219,9 @@ static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
     if (lua_getiuservalue(L, 1, n + 1) == LUA_TSTRING) name = lua_tostring(L, -1);
     break;
   }
-  snprintf(text, sizeof text, *name ? "%s \"%.*s\" made at %s:%d was collected and had never been in a loop"
-    : "%s%.*s made at %s:%d was collected and had never been in a loop", box->kind->name, MOST_OF_NAME, name, source, line);
-  lua_warning(L, text, 0);
+  fprintf(stderr, *name ? "rlhost: warning: %s \"%.*s\" made at %s:%d was collected and had never been in a loop\n"
+    : "rlhost: warning: %s%.*s made at %s:%d was collected and had never been in a loop\n", box->kind->name, MOST_OF_NAME, name,
+    source, line);
 }
 
 // __gc: never runs code that touches Lua.

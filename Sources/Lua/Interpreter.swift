@@ -172,6 +172,10 @@ open class Interpreter {
     /// Raises `cancelled` in the code that runs there. From any thread, between the two.
     public static func cancelRunning(_ thread: UInt) { cl_cancel_running(thread) }
 
+    /// From now on that has system calls there fail, so that code comes back from one that blocks, and raises nothing twice; or
+    /// no longer.
+    public static func letCallsFail(_ fail: Bool) { cl_let_calls_fail(fail ? 1 : 0) }
+
     // MARK: Anchors
 
     /// Keeps the value at an index alive, under a number other than 0; 0 when memory is out. Cannot raise.

@@ -115,6 +115,9 @@ public struct Stack: Hashable, @unchecked Sendable {
     /// A part of the product that is written in Lua, as a function. May fail.
     public func pushModule(_ name: String) -> Bool { name.withCString { cl_load_module(thread, $0) == LUA_OK } }
 
+    /// `print` as the host has it, whatever the script has made of the global.
+    public func pushPrint() { cl_push_print(thread) }
+
     /// The text of such a part. May fail.
     public func pushModuleText(_ name: String) -> Bool {
         name.withCString { cl_push_module_text(thread, $0) == LUA_OK }
@@ -213,23 +216,44 @@ public struct Stack: Hashable, @unchecked Sendable {
     @inlinable @inline(__always)
     public func isSame(_ index: Int32, _ other: Int32) -> Bool { lua_rawequal(thread, index, other) != 0 }
 
-    /// How to call a value in a message: its kind, and what it is if that fits in.
+    /// How to call a value in a message: its kind, and what it is if that fits in; as `runloop.misuse` does it in Lua.
     public func describe(_ index: Int32) -> String {
         switch lua_type(thread, index) {
-        case LUA_TNONE: return "nothing"
+        case LUA_TNONE, LUA_TNIL: return "nothing"
         case LUA_TNUMBER:
             let value = lua_tonumberx(thread, index, nil)
             if value.isNaN { return "nan" }
-            if let integer = integer(index) { return "\(integer)" }
-            return "\(value)"
+            return withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { place in
+                guard let start = place.baseAddress else { return "a number" }
+                return String(anyBytes: UnsafeRawBufferPointer(start: start, count: text(ofNumber: index, start)))
+            }
         case LUA_TSTRING:
-            let text = string(index) ?? ""
-            return text.utf8.count <= 40 ? "\"\(text)\"" : "a string of \(text.anyBytes.count) bytes"
-        case LUA_TNIL: return "nil"
+            let bytes = bytes(index) ?? UnsafeRawBufferPointer(start: nil, count: 0)
+            return bytes.count <= 100 ? Self.quoted(bytes) : "a string of \(bytes.count) bytes"
         case LUA_TBOOLEAN: return boolean(index) ? "true" : "false"
         case LUA_TUSERDATA: return box(index).map { "a \($0.kindName)" } ?? "a userdata"
         case let type: return "a \(String(cString: lua_typename(thread, type)))"
         }
+    }
+
+    /// As Lua's `%q` writes it, on one line.
+    private static func quoted(_ bytes: UnsafeRawBufferPointer) -> String {
+        var text: [UInt8] = [UInt8(ascii: "\"")]
+        for (place, byte) in bytes.enumerated() {
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"): text += [UInt8(ascii: "\\"), byte]
+            case 10: text += Array("\\n".utf8)
+            case ..<32, 127:
+                // Three digits where another digit would be taken for one of them.
+                let digits = "\(byte)"
+                let isFollowed = place + 1 < bytes.count && (48...57).contains(bytes[place + 1])
+                let zeros = isFollowed ? String(repeating: "0", count: 3 - digits.utf8.count) : ""
+                text += Array("\\\(zeros)\(digits)".utf8)
+            default: text.append(byte)
+            }
+        }
+        text.append(UInt8(ascii: "\""))
+        return text.withUnsafeBytes { String(anyBytes: $0) }
     }
 
     // MARK: Tables and objects

@@ -23,8 +23,10 @@ public final class PromptScript {
             Call(stack.thread).push(Self.library), stack.replaceTop(withField: "part"),
             Call(stack.thread).push(Self.library), stack.replaceTop(withField: "list_directory"),
             stack.pushModuleText("runloop.reference"),
-            stack.pushInternals(), stack.push(guest), stack.call(arguments: 5, results: 1)
+            stack.pushInternals(), stack.push(guest)
         else { return nil }
+        stack.pushPrint()
+        guard stack.call(arguments: 6, results: 1) else { return nil }
         functions = stack.anchor(-1)
         stack.pop()
         guard functions != 0, call("install") != nil else { return nil }

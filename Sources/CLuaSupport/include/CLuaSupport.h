@@ -227,6 +227,8 @@ int cl_open_modules(lua_State *L, const cl_entry *open, cl_function knows, const
 int cl_replace(lua_State *L, const char *library);  ///< pops a library: its functions take the places of a global table's
 /// Pushes the table of functions that the Lua-written part of the API is built on.
 int cl_push_internals(lua_State *L);
+/// Pushes `print` as the host has it.
+void cl_push_print(lua_State *L);
 /// Writes message and traceback of an error value, on top of `from`, into the scratch buffer, from the stack of `from`. Returns the
 /// message's length.
 size_t cl_explain(lua_State *L, lua_State *from);
@@ -335,6 +337,9 @@ void cl_end_cancelling(void);
 /// Any thread may call it while that one accepts it: Lua code that runs there raises what `host->cancelled` anchors, and once more
 /// if it catches that in a loop.
 void cl_cancel_running(uintptr_t thread);
+/// From now on that has system calls of the thread fail with EINTR, so that the code comes back from one that blocks; what has been
+/// cancelled once is not raised again. Or no longer.
+void cl_let_calls_fail(int fail);
 /// The text of a script is being read, or not any more: signals that end the process do so at once.
 void cl_read_script(int reads);
 /// Whether SIGINT and SIGTERM are only noted, and interrupt nothing; a second one ends the process.

@@ -50,7 +50,7 @@ extension LuaHost {
     func title(of fiber: Fiber) -> String {
         guard let subject = subject(of: fiber)?.text else {
             if fiber.owner is ErrorHandlerRun { return "the function of rl.on_error" }
-            return fiber.owner is MainTask ? "the main chunk, or an entry" : "a callback"
+            return (fiber.owner as? MainTask)?.title ?? "a callback"
         }
         return fiber.subjectKind == "task" ? subject : "the callback of \(subject)"
     }

@@ -4,6 +4,8 @@ internal import RunLoops
 /// A chunk that the host itself runs: the script, a `-e` text, a line at the prompt.
 public final class MainTask: FiberOwner {
     private unowned let host: LuaHost
+    /// What it is, for whoever asks what runs.
+    public var title = "the main chunk"
     public private(set) var hasEnded = false
     public private(set) var hasFailed = false
     /// What it waits in, while it does.

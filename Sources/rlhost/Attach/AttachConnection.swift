@@ -14,6 +14,7 @@ final class AttachConnection {
     private(set) var script = ""
     private(set) var release = ""
     private var lastEntry = 0
+    private var questions: Set<Int> = []
     private var lastQuestion = 0
     private(set) var isLost = false
     private var busyTimer: RunLoop.Timer?
@@ -103,21 +104,23 @@ final class AttachConnection {
         guard !isLost else { return }
         lastQuestion += 1
         let number = lastQuestion
+        questions.insert(number)
         let conversation = remote.request(request.rawValue, text.anyBytes)
         let settle: (Result<[UInt8], RunLoop.RemotePort.Failure>) -> Void = { [weak self] result in
-            guard let self, lastQuestion == number, case .success(let bytes) = result else { return }
+            guard let self, questions.remove(number) != nil, case .success(let bytes) = result else { return }
             busyTimer?.invalidate()
             answered(String(decoding: bytes, as: UTF8.self))
         }
         if let result = conversation.result { return settle(result) }
         conversation.completion = settle
-        watchForPatience()
+        // The others are answered by its port, busy or not.
+        if request == .ask { watchForPatience() }
     }
 
     /// The same for what nobody waits for.
-    func glance(_ text: String, _ answered: @escaping (String) -> Void) {
+    func glance(_ request: Attach.Request, _ text: String = "", _ answered: @escaping (String) -> Void) {
         guard !isLost else { return }
-        let conversation = remote.request(Attach.Request.ask.rawValue, text.anyBytes)
+        let conversation = remote.request(request.rawValue, text.anyBytes)
         let settle: (Result<[UInt8], RunLoop.RemotePort.Failure>) -> Void = { result in
             if case .success(let bytes) = result { answered(String(decoding: bytes, as: UTF8.self)) }
         }
@@ -129,9 +132,9 @@ final class AttachConnection {
         }
     }
 
-    /// The answer to the last question is not wanted any more.
+    /// The answers to all questions are not wanted any more.
     func withdraw() {
-        lastQuestion += 1
+        questions = []
         busyTimer?.invalidate()
     }
 

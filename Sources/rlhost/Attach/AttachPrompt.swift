@@ -15,11 +15,12 @@ final class AttachPrompt: PromptOwner {
     private let showsPrompt: Bool
     private var ports: [RunLoop.FDPort] = []
     private var input: RunLoop.FDPort?
-    private var entryRuns = false
-    /// Its values are for the pager.
-    private var isPaged = false
-    /// A command waits for its answer.
-    private var isAsking = false
+    /// Those that have not ended, in the order in which they will.
+    private var entries: [Prompt.Entry] = []
+    /// Commands that wait for their answers.
+    private var questions = 0
+    /// The process is busy: what has been sent waits there for its turn, and one goes on typing here meanwhile.
+    private var isInBackground = false
     private var hasFailed = false
     /// Lua of our own, which says when an entry is complete. It lives until the process ends.
     private lazy var grammar: PromptScript? = {
@@ -47,13 +48,16 @@ final class AttachPrompt: PromptOwner {
         connection.received = { [unowned self] event, bytes in take(event, bytes) }
         connection.waits = { [unowned self] in
             note(
-                "\(connection.target.text) is busy; it will be done in its turn (Control-C takes it back; then .where shows where it is)"
+                "\(connection.target.text) is busy; it will be done in its turn (Control-C takes it back, .where shows where it is)"
             )
+            guard prompt.display != nil else { return }
+            isInBackground = true
+            prompt.proceed()
         }
         connection.lost = { [unowned self] in
             // First: nothing is to be asked of it any more.
             prompt.end(AttachCommand.Status.unavailable)
-            isAsking = false
+            questions = 0
             prompt.report("\(connection.target.text) has ended")
         }
         guard watch() else {
@@ -110,7 +114,7 @@ final class AttachPrompt: PromptOwner {
         var bytes = [UInt8](repeating: 0, count: 1 << 14)
         let count = bytes.withUnsafeMutableBytes { read(0, $0.baseAddress, $0.count) }
         if count < 0, errno == EINTR || errno == EAGAIN { return }
-        guard count > 0 else { return prompt.end(isBusy ? 1 : 0) }  // the terminal is gone
+        guard count > 0 else { return prompt.end(hasWork ? 1 : 0) }  // the terminal is gone
         prompt.feed(bytes[..<count])
     }
 
@@ -132,7 +136,7 @@ final class AttachPrompt: PromptOwner {
 
     /// The process may be busy: its answer is shown when it comes, unless something else was typed meanwhile.
     func hint(_ before: String) -> String? {
-        connection.glance("hint \(before)") { [weak self] answer in
+        connection.glance(.ask, "hint \(before)") { [weak self] answer in
             guard let self, !answer.isEmpty, answer != "?" else { return }
             prompt.display?.edit { $0.show(hint: answer, for: before) }
         }
@@ -158,15 +162,15 @@ final class AttachPrompt: PromptOwner {
 
     // MARK: Entries
 
-    var isBusy: Bool { entryRuns || isAsking }
+    private var hasWork: Bool { !entries.isEmpty || questions > 0 }
+    var isBusy: Bool { hasWork && !isInBackground }
 
     func evaluate(_ entry: Prompt.Entry) {
         let text = entry.text
         let isBlank = text.utf8.allSatisfy { $0 == 0x20 }
         if isBlank { return }
         prompt.accepted.append(text)
-        entryRuns = true
-        isPaged = entry.isPaged
+        entries.append(entry)
         interrupts = 0
         // Its input must wait for it.
         if prompt.display == nil, let input { loop.remove(input, from: .default) }
@@ -177,7 +181,8 @@ final class AttachPrompt: PromptOwner {
 
     private func take(_ event: Attach.Event, _ bytes: [UInt8]) {
         switch event {
-        case .result where isPaged: prompt.page(String(decoding: bytes, as: UTF8.self))
+        case .result where entries.first?.isPaged ?? false && !isInBackground:
+            prompt.page(String(decoding: bytes, as: UTF8.self))
         case .output, .result: bytes.withUnsafeBytes { Descriptor.print($0, to: 1) }
         case .error:
             hasFailed = true
@@ -189,13 +194,15 @@ final class AttachPrompt: PromptOwner {
     }
 
     private func ended() {
-        guard entryRuns else { return }
-        entryRuns = false
+        guard !entries.isEmpty else { return }
+        entries.removeFirst()
         goesOn()
     }
 
     /// What was to be done is done: the next line has its turn.
     private func goesOn() {
+        guard !hasWork else { return }
+        isInBackground = false
         if prompt.display == nil, let input, prompt.status == nil { loop.add(input, to: .default) }
         // Behind the other events that came with this one.
         loop.perform { [weak self] in
@@ -215,23 +222,23 @@ final class AttachPrompt: PromptOwner {
     func answer(_ command: Command) {
         switch command.name {
         case .help, .reload: ask(.ask, "\(command.word) \(command.argument)")
-        case .where: ask(.whereabouts)
+        case .where: explain()
         case .interrupt: ask(.interruptCallback)
         default: ask(.ask, command.word)
         }
     }
 
     private func ask(_ request: Attach.Request, _ text: String = "") {
-        isAsking = true
+        questions += 1
         // Its input must wait for it.
         if prompt.display == nil, let input { loop.remove(input, from: .default) }
         connection.ask(request, text) { [weak self] answer in
             guard let self else { return }
             prompt.say(answer)
-            isAsking = false
+            questions -= 1
             goesOn()
         }
-        if connection.isLost { isAsking = false }
+        if connection.isLost { questions = 0 }
     }
 
     // MARK: Control-C, Control-Z
@@ -239,22 +246,34 @@ final class AttachPrompt: PromptOwner {
     let leavingHint = "; the process goes on"
 
     /// One that sits in a C function, or in another program, does not notice; and this is no reason to stay.
-    func interruptBusy() {
-        if isAsking {
+    func interruptWork() -> Bool {
+        guard hasWork else { return false }
+        if questions > 0 {
             connection.withdraw()
-            isAsking = false
+            questions = 0
             prompt.report("interrupted!")
-            return goesOn()
+            if entries.isEmpty {
+                goesOn()
+                return true
+            }
         }
         interrupts += 1
         connection.interrupt()
         if interrupts == 2 { note("it has not ended yet; a third Control-C leaves it to the process to end it") }
         if interrupts > 2 { prompt.end(130) }
+        return true
     }
 
     func isFarewell(_ text: String) -> Bool { false }
 
-    func explain() { if !isBusy { ask(.whereabouts) } }
+    /// Answered by the process's own port, whatever waits there for its turn.
+    func explain() {
+        if hasWork {
+            connection.glance(.whereabouts) { [weak self] in self?.prompt.say($0) }
+        } else {
+            ask(.whereabouts)
+        }
+    }
 
     func suspendTerminal() { Terminal.setRaw(false) }
     func resumeTerminal() { Terminal.setRaw(true) }

@@ -185,6 +185,7 @@ final class LocalPrompt: PromptOwner {
         var goesOnSince = begin
         interrupts = 0
         let task = host.start { task in
+            task.title = "the entry"
             task.onResults = { [unowned self] thread, count in
                 if let text = script.show(thread, count, width: width, color: prompt.usesColor, deep: entry.isDeep) {
                     if entry.isPaged { prompt.page(text) } else { Output.write(text + "\n", to: 1) }
@@ -304,18 +305,20 @@ final class LocalPrompt: PromptOwner {
     }
 
     /// The first one cancels the entry where it waits. One that goes on all the same is ended for good by the second.
-    func interruptBusy() {
-        guard let task else { return }
+    func interruptWork() -> Bool {
+        guard let task else { return false }
         interrupts += 1
         if interrupts > 1 {
             task.abandon()
             prompt.report("interrupted!")
-            return ended()
+            ended()
+            return true
         }
         task.cancel()
         if self.task === task, !task.hasEnded, prompt.display != nil {
             prompt.say("(the entry goes on; press Control-C again to end it for good)")
         }
+        return true
     }
 
     func explain() {

@@ -286,7 +286,7 @@ final class Prompt {
     // MARK: Control-C, Control-Z, the editor of the user
 
     func interruptKey() {
-        guard !owner.isBusy else { return owner.interruptBusy() }
+        if owner.interruptWork() { return }
         guard display != nil else { return end(130) }
         let now = loop.now
         if let lastInterrupt, now - lastInterrupt < .seconds(1) { return end(130) }

@@ -2,7 +2,7 @@ import LineEditor
 
 /// Who knows where the Lua of a prompt is: in this process, or in another one.
 protocol PromptOwner: AnyObject {
-    /// An entry runs, or waits.
+    /// An entry runs, or waits, and the prompt with it.
     var isBusy: Bool { get }
     /// What leaving does not end, for the hint.
     var leavingHint: String { get }
@@ -26,8 +26,8 @@ protocol PromptOwner: AnyObject {
     func explain()
     /// Plain input is over.
     func inputEnded()
-    /// Control-C while an entry runs or waits.
-    func interruptBusy()
+    /// Control-C on an empty line, or without one: ends what runs or waits. Returns false if nothing does.
+    func interruptWork() -> Bool
     /// The prompt is about to be shown on the terminal.
     func willShow()
     /// Gives the terminal to whoever started this process.

@@ -23,7 +23,7 @@ import Testing
             let environment = ["XDG_RUNTIME_DIR": directory]
             let told = try Binary.run(["-W", "-"], input: script, environment: environment)
             #expect(
-                told.errors == "Lua warning: \(kind) made at stdin:2 was collected and had never been in a loop\n",
+                told.errors == "rlhost: warning: \(kind) made at stdin:2 was collected and had never been in a loop\n",
                 "\(told)")
             let quiet = try Binary.run(["-"], input: script, environment: environment)
             #expect(quiet.errors == "" && quiet.output == "collected\n", "\(quiet)")
@@ -49,7 +49,8 @@ import Testing
             """
         let run = try Binary.run(["-W", "-"], input: script)
         #expect(
-            run.errors == "Lua warning: timer made at stdin:13 was collected and had never been in a loop\n", "\(run)")
+            run.errors == "rlhost: warning: timer made at stdin:13 was collected and had never been in a loop\n",
+            "\(run)")
         #expect(run.status == 0)
     }
 
@@ -65,7 +66,7 @@ import Testing
         let run = try Binary.run(["-W", "-"], input: script)
         #expect(
             run.errors
-                == "Lua warning: timer made at stdin:2 was collected and had never been in a loop\nLua warning: own\n",
+                == "rlhost: warning: timer made at stdin:2 was collected and had never been in a loop\nLua warning: own\n",
             "\(run)")
         #expect(try Binary.run(["-"], input: script).errors.isEmpty)
     }

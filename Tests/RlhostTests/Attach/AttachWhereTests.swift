@@ -104,6 +104,20 @@ struct AttachWhereTests {
         try session.until("the prompt", seconds: 2) {
             $0.picture.last == prompt + "|" && $0.text.contains("interrupted!")
         }
+        // Meanwhile one can look where the process is, by a command and by Control-\, and go on typing.
+        try session.type("\u{0C}first = 'first'\rfirst\r")
+        try session.until("the notice", seconds: 2) { $0.picture.joined().contains("is busy") }
+        try session.type("\u{0C}.where\r")
+        try session.until("where it is", seconds: 2) { $0.picture.contains { $0.contains("timer \"hog\"") } }
+        try session.type("\u{0C}\u{1C}")
+        try session.until("where it is", seconds: 2) { $0.picture.contains { $0.contains("timer \"hog\"") } }
+        try session.type("\u{0C}.interrupt\r")
+        try session.until("what had waited", seconds: 3) {
+            $0.picture.contains("\"first\"") && $0.picture.last == prompt + "|"
+        }
+        try session.type("\u{0C}hang()\r")
+        try session.until("the prompt") { $0.picture.last == prompt + "|" }
+        usleep(100_000)
         // Questions, too; and the keyboard is never dead.
         try session.type("\u{0C}.why\r")
         try session.until("the notice", seconds: 2) { $0.picture.joined().contains("is busy") }
@@ -151,12 +165,33 @@ struct AttachWhereTests {
         #expect(try Binary.run(["attach", "\(target.pid)", "-e", "2"]).output == "2\n")
     }
 
-    @Test("SIGQUIT shows the stack of what runs")
+    @Test("an entry that computes shows where it is at Control-\\")
+    func whereInEntry() throws {
+        let target = try AttachedProcess(["--attach"], Self.script)
+        let session = try target.prompt()
+        try session.until("the prompt") { $0.picture.last == "\(target.pid)> |" }
+        try session.type("while not free do end\r")
+        usleep(200_000)
+        try session.type("\u{1C}")
+        try session.until("where it is", seconds: 2) {
+            $0.picture.contains { $0.hasPrefix("an entry of process ") && $0.contains("runs at ") }
+        }
+        try session.type("\u{03}")
+        try session.until("the prompt") { $0.picture.last == "\(target.pid)> |" }
+        try session.type("\u{04}")
+        #expect(try session.finish() == 0)
+    }
+
+    @Test("SIGQUIT shows the stack of what runs, and says what that is")
     func quit() throws {
         let target = try AttachedProcess([], Self.script + " hang()")
         usleep(100_000)
         target.process.signal(SIGQUIT)
         #expect(target.process.waitForErrors("the callback of timer \"hog\" made at "))
         #expect(target.process.waitForErrors("in upvalue 'inner'"))
+        let chunk = try AttachedProcess([], Self.script + " while true do end")
+        usleep(100_000)
+        chunk.process.signal(SIGQUIT)
+        #expect(chunk.process.waitForErrors("the main chunk runs at "))
     }
 }

@@ -61,6 +61,37 @@ struct PromptTests {
         try session.until(ending: "> f()", "42", "> |")
     }
 
+    @Test("results go through the script's own print, as under lua, and what that raises is told")
+    func ownPrint() throws {
+        let run = try Binary.run(
+            ["-i"],
+            input: """
+                standard = print
+                print = function(...) io.write("<", select("#", ...), ">\\n") end
+                5, nil
+                _1
+                print = standard
+                5
+                print = nil
+                5
+                print = function() error({}) end
+                5
+
+                """)
+        let text = run.output.replacing(/(?m)^(> )+/, with: "")
+        #expect(text.split(separator: "\n").dropFirst() == ["<2>", "<1>", "5"], "\(run)")
+        #expect(
+            run.errors == """
+                error calling 'print' (attempt to call a nil value)
+                error calling 'print' ((error object is a table value))
+
+                """)
+        // One that the script has put there before there was a prompt.
+        let script = "local p = print print = function(x) p('mine', x) end"
+        let early = try Binary.run(["-e", script, "-i"], input: "5\n")
+        #expect(early.output.contains("mine\t5\n"), "\(early)")
+    }
+
     @Test("keeps the locals of earlier entries, as if all stood in one block")
     func locals() throws {
         let run = try Binary.run(

@@ -1,15 +1,15 @@
 -- What the prompt knows about Lua, put together from its parts: compiling entries, showing their values and errors, completion,
 -- help. Called with a function that loads a part, one that lists a directory, the reference text and the internals; returns the
 -- functions that the prompt calls. With the name of a chunk as a fifth argument it is the prompt of a guest: it leaves the
--- globals alone.
+-- globals alone. The last one is `print` as Lua has it.
 
-local part, list_directory, annotations, internals, guest = ...
+local part, list_directory, annotations, internals, guest, print = ...
 local type, select, rawget, next, pcall, ipairs, setmetatable, tonumber, rawequal = type, select, rawget, next, pcall, ipairs,
   setmetatable, tonumber, rawequal
 local find, match, gsub = string.find, string.match, string.gsub
 local concat = table.concat
 local getmetatable = debug.getmetatable
-local globals, package, print = _G, package, print
+local globals, package, stderr = _G, package, io.stderr
 
 local KEYWORDS = part "keywords"()
 local tokens = part "prompt.tokens"(KEYWORDS)
@@ -151,12 +151,22 @@ local function options(width, color, deep)
     fields_of = fields_of }
 end
 
+-- As lua's prompt says it: results go through the script's own `print`, where it has put one in the place of Lua's.
+local function show_by(own_print, ...)
+  local ok, message = pcall(own_print, ...)
+  if ok then return end
+  if type(message) ~= "string" then message = "(error object is a " .. type(message) .. " value)" end
+  stderr:write("error calling 'print' (", message, ")\n")
+end
+
 local function show(width, color, is_plain, ...)
   local count = select("#", ...)
   if count == 0 then return end
   locals.publish("_", (...))
   for i = 1, count > last_count and count or last_count do locals.publish("_" .. i, (select(i, ...))) end
   last_count = count
+  local current_print = rawget(globals, "print")
+  if not guest and not rawequal(current_print, print) then return show_by(current_print, ...) end
   local texts, is_long = {}, false
   for i = 1, count do
     local value = (select(i, ...))

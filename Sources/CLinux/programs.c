@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "programs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -10,6 +11,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -212,8 +214,34 @@ void linux_disown_program(int pid) {
   pthread_mutex_unlock(&owned.lock);
 }
 
-// Whether its leader has ended; it is waited for, so that its group is empty if nobody else is in it.
-static int is_over(int pid) { return waitpid(pid, NULL, WNOHANG) != 0 && kill(-pid, 0) != 0; }
+// Whether somebody is left in a group who could still do something. Those who have ended stay in it until whoever inherits them
+// takes notice, which the first process of a container may never do.
+static int has_living(int group) {
+  DIR *processes = opendir("/proc");
+  if (!processes) return 1;
+  int found = 0;
+  for (struct dirent *entry; !found && (entry = readdir(processes));) {
+    char path[300], text[512], state = 0;
+    int of = 0;
+    if (*entry->d_name < '0' || *entry->d_name > '9') continue;
+    snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t count = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    if (count <= 0) continue;
+    text[count] = 0;
+    // Behind the name, which may have anything in it.
+    const char *end = strrchr(text, ')');
+    found = end && sscanf(end + 1, " %c %*d %d", &state, &of) == 2 && of == group && state != 'Z' && state != 'X';
+  }
+  closedir(processes);
+  return found;
+}
+
+// Whether its leader has ended, who is waited for, and nobody of its group goes on.
+static int is_over(int pid, int looks) {
+  return waitpid(pid, NULL, WNOHANG) != 0 && (kill(-pid, 0) != 0 || (looks && !has_living(pid)));
+}
 
 void linux_end_programs(const void *owner) {
   pthread_mutex_lock(&owned.lock);
@@ -230,8 +258,9 @@ void linux_end_programs(const void *owner) {
     kill(-ending[i].pid, SIGCONT);
   }
   for (int waited = 0; count > 0; waited++) {
+    // A look at all processes costs something: every fortieth of a second will do.
     for (int i = count - 1; i >= 0; i--)
-      if (is_over(ending[i].pid)) ending[i] = ending[--count];
+      if (is_over(ending[i].pid, waited % 12 == 11)) ending[i] = ending[--count];
     if (count == 0) break;
     // Seldom longer than a moment; and what is killed goes at once, but for what hangs in the kernel.
     if (waited == 500) for (int i = 0; i < count; i++) kill(-ending[i].pid, SIGKILL);

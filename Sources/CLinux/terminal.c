@@ -117,7 +117,9 @@ int terminal_capture(void) {
   relay = control;
   copy_size();
   watch_deaths();
-  fflush(NULL);
+  // Not all files: one from which another thread reads is locked.
+  fflush(stdout);
+  fflush(stderr);
   for (int fd = 1; fd <= 2; fd++) {
     if (!isatty(fd)) continue;
     captured[fd] = 1;
@@ -129,7 +131,8 @@ int terminal_capture(void) {
 int terminal_output(void) { return output; }
 
 void terminal_release(void) {
-  fflush(NULL);
+  fflush(stdout);
+  fflush(stderr);
   for (int fd = 1; fd <= 2; fd++) {
     if (captured[fd]) dup2(output, fd);
     captured[fd] = 0;

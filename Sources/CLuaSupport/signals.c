@@ -40,6 +40,9 @@ int cl_take_signal(int number) {
 // Another thread than the one that signals are for, where Lua code can be cancelled.
 static _Thread_local cl_host *cancelled_host;
 static _Thread_local volatile sig_atomic_t cancel_pending;
+// It has been told once, and is not told again while threads are only to come back from where they wait.
+static _Thread_local volatile sig_atomic_t was_cancelled;
+static volatile sig_atomic_t only_wakes;
 
 // The entry that runs has been asked to end and has not noticed yet.
 static volatile sig_atomic_t entry_pending;
@@ -250,7 +253,8 @@ static void on_urgent(int number, siginfo_t *info, void *context) {
   cl_host *host = cancelled_host;
   if (host && info->si_code == SI_TKILL) {
     // Between two callbacks: the loop is told as well.
-    if (host->running) {
+    if (host->running && !(only_wakes && was_cancelled)) {
+      was_cancelled = 1;
       cancel_pending = 1;
       hook(cl_innermost(host));
     }
@@ -291,7 +295,7 @@ void cl_watch_dumps(cl_host *host) {
 
 static void handle_urgent(void) {
   is_urgent_needed = 1;
-  struct sigaction action = {.sa_flags = SA_RESTART | SA_SIGINFO};
+  struct sigaction action = {.sa_flags = (only_wakes ? 0 : SA_RESTART) | SA_SIGINFO};
   action.sa_sigaction = on_urgent;
   sigemptyset(&action.sa_mask);
   sigaction(SIGURG, &action, NULL);
@@ -328,6 +332,11 @@ void cl_end_cancelling(void) {
 }
 
 void cl_cancel_running(uintptr_t thread) { pthread_kill((pthread_t)thread, SIGURG); }
+
+void cl_let_calls_fail(int fail) {
+  only_wakes = fail;
+  handle_urgent();
+}
 
 void cl_read_script(int reads) {
   // A prompt has better things to do than to end when one takes back the reading of a file.

@@ -130,6 +130,12 @@ package final class LuaThread: Sendable {
         handle.stop()
     }
 
+    /// Once it has been cancelled: has it come back from a system call that blocks. See `Interpreter.letCallsFail`.
+    func wakeFromCall() {
+        guard !handle.isWaiting else { return }
+        state.withLock { if $0.code != 0 { Interpreter.cancelRunning($0.code) } }
+    }
+
     var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
     // MARK: Running

@@ -242,7 +242,16 @@ extension LuaHost {
     public static func stopThreads(within seconds: Double) -> [String] {
         for thread in LuaThread.all { thread.cancel() }
         let deadline = RunLoop.Instant.now + .seconds(seconds)
-        while !LuaThread.all.isEmpty, RunLoop.Instant.now < deadline { Linux.Thread.pause(milliseconds: 1) }
+        var pauses = 0
+        while !LuaThread.all.isEmpty, RunLoop.Instant.now < deadline {
+            Linux.Thread.pause(milliseconds: 1)
+            pauses += 1
+            // Those that do not notice sit in a system call, or go to. Not at once, for a call that returns by itself does no harm.
+            guard pauses % 20 == 0 else { continue }
+            Interpreter.letCallsFail(true)
+            for thread in LuaThread.all { thread.wakeFromCall() }
+        }
+        if pauses >= 20 { Interpreter.letCallsFail(false) }
         return LuaThread.all.map(\.name)
     }
 }

@@ -87,4 +87,63 @@ struct StubbornProgramTests {
         let result = process.finish()
         #expect(result.status == 0 && result.output.components(separatedBy: "interrupted!").count == 3, "\(result)")
     }
+
+    /// What threads do that no hook of Lua's reaches, but that a signal ends. A pipe of their own never has anything to read.
+    static let blocked = [
+        "rl.thread(function() local x <close> = closing() io.open('/dev/stdin'):read() end)",
+        "rl.thread(function() local x <close> = closing() io.read() end)",
+        "rl.thread(function() local x <close> = closing() pcall(io.read) io.read() end)",
+        "rl.task(rl.blocking, function() local x <close> = closing() io.read() end)",
+    ]
+
+    @Test("a thread that reads is told of SIGTERM, and lets go of what it holds", arguments: blocked)
+    func reading(_ text: String) throws {
+        let closing = """
+            function closing()
+              return setmetatable({}, { __close = function(_, e) io.stderr:write("closed: ", tostring(e), "\\n") end })
+            end
+            """
+        // A thread takes upvalues with it, and no globals.
+        let local = "local closing = (function() \(closing) return closing end)() "
+        let process = try Binary.Process(["-e", "print 'ready' " + local + text])
+        #expect(process.waitForOutput("ready\n"))
+        usleep(200_000)
+        process.signal(SIGTERM)
+        let result = process.finish(timeout: 30)
+        #expect(!result.timedOut && result.status == 143, "\(result)")
+        #expect(result.errors.hasPrefix("closed: "), "\(result)")
+    }
+
+    @Test("a file that a thread reads from does not hold the end up")
+    func locked() throws {
+        // One that has to be killed: nothing ends what is in C, and the file stays locked.
+        let text =
+            "rl.thread(function() string.rep('a', 60):find(('a-'):rep(60) .. 'b') end) rl.thread(function() io.popen 'sleep 20':read() end)"
+        let process = try Binary.Process(["-e", "print 'ready' " + text])
+        #expect(process.waitForOutput("ready\n"))
+        usleep(200_000)
+        process.signal(SIGTERM)
+        let result = process.finish(timeout: 15)
+        #expect(!result.timedOut && result.status == 143, "\(result)")
+    }
+
+    @Test("when what ignores SIGTERM has been killed, nothing is waited for any more")
+    func killed() throws {
+        // The shell's children outlive it for a moment, and the last of them may stay as a zombie.
+        let text = """
+            require "runloop.process".start { "sh", "-c", "trap '' TERM; while :; do echo; sleep 0.05; done", output = "beats" }
+            rl.sleep(0.3)
+            os.exit(0, true)
+            """
+        let folder = try AttachedProcess.makeFolder()
+        // Another process may be in the way: one try of three has to do.
+        let delays = try (0..<3).map { _ in
+            let run = try Binary.run(["-e", text], directory: folder.url.path)
+            #expect(run.status == 0, "\(run)")
+            let beats = folder.url.appending(path: "beats").path
+            let last = try FileManager.default.attributesOfItem(atPath: beats)[.modificationDate] as? Date
+            return Date().timeIntervalSince(last ?? .distantPast)
+        }
+        #expect(delays.contains { $0 < 0.7 }, "\(delays)")
+    }
 }

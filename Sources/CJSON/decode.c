@@ -275,7 +275,7 @@ static int answer_failure(decoder *d) {
 
 int json_decode(lua_State *L) {
   if (lua_type(L, 1) != LUA_TSTRING)
-    return luaL_error(L, "json.decode: argument #1 must be a string, got %s", luaL_typename(L, 1));
+    return json_refuse(L, 1, "json.decode: argument #1 must be a string");
   lua_settop(L, 1);
   size_t length;
   decoder d = {.L = L, .text = (const unsigned char *)lua_tolstring(L, 1, &length)};

@@ -55,10 +55,7 @@ static int raise_problem(encoder *e, const char *problem) {
   if (shown) luaL_addstring(&text, e->depth > 20 ? "…)" : ")");
   luaL_pushresult(&text);
   json_release(e->buffer);
-  luaL_where(L, 1);
-  lua_insert(L, -2);
-  lua_concat(L, 2);
-  return lua_error(L);
+  return json_refuse(L, 0, "%s", lua_tostring(L, -1));
 }
 
 // 0: as it is; 1: as \u00XX; 2: the beginning of a longer sequence; else: behind a backslash.
@@ -246,34 +243,34 @@ static void read_options(encoder *e) {
   lua_State *L = e->L;
   if (lua_isnoneornil(L, 2)) return;
   if (lua_type(L, 2) != LUA_TTABLE)
-    luaL_error(L, "json.encode: argument #2 must be a table of options, got %s", luaL_typename(L, 2));
+    json_refuse(L, 2, "json.encode: argument #2 must be a table of options");
   lua_pushnil(L);
   while (lua_next(L, 2)) {
     lua_pop(L, 1);
     const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : luaL_tolstring(L, -1, NULL);
-    if (strcmp(name, "indent") != 0) luaL_error(L, "json.encode: unknown field '%s' (there is: indent)", name);
+    if (strcmp(name, "indent") != 0) json_refuse(L, 0, "json.encode: unknown field '%s' (there is: indent)", name);
   }
   static const char blanks[] = "                ";
   int type = lua_getfield(L, 2, "indent");
   if (type == LUA_TNUMBER) {
     lua_Integer count = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : -1;
-    if (count < 0 || count > 16) luaL_error(L, "json.encode: 'indent' must be from 0 to 16 blanks");
+    if (count < 0 || count > 16) json_refuse(L, -1, "json.encode: field 'indent' must be from 0 to 16 blanks");
     e->indent = blanks;
     e->indent_length = (size_t)count;
   } else if (type == LUA_TSTRING) {
     e->indent = lua_tolstring(L, -1, &e->indent_length);
-    if (strspn(e->indent, " \t") != e->indent_length) luaL_error(L, "json.encode: 'indent' must be of blanks and tabs");
+    if (strspn(e->indent, " \t") != e->indent_length) json_refuse(L, -1, "json.encode: field 'indent' must be of blanks and tabs");
   } else if (type == LUA_TBOOLEAN) {
     e->indent = lua_toboolean(L, -1) ? blanks : NULL;
     e->indent_length = 2;
   } else if (type != LUA_TNIL) {
-    luaL_error(L, "json.encode: 'indent' must be a number of blanks or a string, got %s", luaL_typename(L, -1));
+    json_refuse(L, -1, "json.encode: field 'indent' must be a number of blanks or a string");
   }
   lua_pop(L, 1);  // the string stays in the table of options
 }
 
 int json_encode(lua_State *L) {
-  if (lua_gettop(L) == 0) return luaL_error(L, "json.encode: argument #1 is missing");
+  if (lua_gettop(L) == 0) return json_refuse(L, 1, "json.encode: argument #1 must be a value");
   lua_settop(L, 2);
   encoder e = {.L = L, .buffer = lua_touserdata(L, lua_upvalueindex(JSON_BUFFER))};
   read_options(&e);

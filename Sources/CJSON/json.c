@@ -1,4 +1,5 @@
 // The codec's library.
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "private.h"
@@ -10,16 +11,30 @@ static int collect_buffer(lua_State *L) {
   return 0;
 }
 
+int json_refuse(lua_State *L, int index, const char *text, ...) {
+  if (index) lua_pushvalue(L, index);
+  va_list arguments;
+  va_start(arguments, text);
+  lua_pushvalue(L, lua_upvalueindex(JSON_REFUSE));
+  lua_pushvfstring(L, text, arguments);
+  va_end(arguments);
+  lua_pushboolean(L, index != 0);
+  if (index) lua_pushvalue(L, -4);
+  else lua_pushnil(L);
+  lua_call(L, 3, 0);
+  return 0;  // never
+}
+
 static int mark(lua_State *L, int upvalue, const char *name) {
   if (lua_isnoneornil(L, 1)) {
     lua_settop(L, 0);
     lua_newtable(L);
   } else if (lua_type(L, 1) != LUA_TTABLE) {
-    return luaL_error(L, "%s: argument #1 must be a table, got %s", name, luaL_typename(L, 1));
+    return json_refuse(L, 1, "%s: argument #1 must be a table", name);
   }
   if (lua_getmetatable(L, 1)) {
     if (!lua_rawequal(L, -1, lua_upvalueindex(JSON_ARRAY)) && !lua_rawequal(L, -1, lua_upvalueindex(JSON_OBJECT)))
-      return luaL_error(L, "%s: the table has a metatable of its own: copy it into a plain table first", name);
+      return json_refuse(L, 0, "%s: the table has a metatable of its own: copy it into a plain table first", name);
     lua_pop(L, 1);
   }
   lua_pushvalue(L, lua_upvalueindex(upvalue));
@@ -50,7 +65,8 @@ int json_open(lua_State *L) {
   lua_pushcfunction(L, collect_buffer);
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
-  luaL_setfuncs(L, functions, 3);
+  lua_pushvalue(L, 1);
+  luaL_setfuncs(L, functions, 4);
   // One that crosses to other threads and is the same there.
   lua_pushlightuserdata(L, NULL);
   lua_setfield(L, -2, "null");

@@ -9,7 +9,7 @@
 enum { JSON_DEPTH = 1000 };
 
 /// Upvalues of the functions of the codec.
-enum { JSON_ARRAY = 1, JSON_OBJECT = 2, JSON_BUFFER = 3 };
+enum { JSON_ARRAY = 1, JSON_OBJECT = 2, JSON_BUFFER = 3, JSON_REFUSE = 4 };
 
 /// A buffer that a state keeps for its next texts, in a userdata that frees it.
 typedef struct json_buffer {
@@ -27,6 +27,9 @@ void json_release(json_buffer *buffer);
 
 /// The length of the UTF-8 sequence at `p`, which begins with a byte above 127; 0 if it is none.
 int json_utf8_length(const unsigned char *p, const unsigned char *end);
+
+/// Raises a message at the script's position, with the value at `index` behind it as all messages of misuse show one; 0: without any.
+int json_refuse(lua_State *L, int index, const char *text, ...) __attribute__((format(printf, 3, 4)));
 
 int json_decode(lua_State *L);
 int json_encode(lua_State *L);

@@ -4,10 +4,13 @@ local rl = require "runloop"
 
 -- They end the program, or its loop, or leave something behind in the machine.
 local NOT = { ["rl.shutdown"] = true, ["rl.run"] = true, ["rl.stop"] = true, ["rl.attach"] = true, ["log.open"] = true,
-  ["process.set_directory"] = true, ["fs.remove"] = true, ["fs.temporary_directory"] = true, ["arguments.parse"] = true }
+  ["process.set_directory"] = true, ["fs.remove"] = true, ["fs.link"] = true, ["fs.temporary_directory"] = true, ["arguments.parse"] = true }
 local VALUES = table.pack(nil, true, 5, -1, 0 / 0, 1e300, "x\0y", "", {}, { 1, 2, 3 }, { foo = 1 }, function() end, io.stdin, coroutine.create(print), { modes = 5 },
   { timeout = "x" }, nil)
 local ROUNDS = 12
+-- How a message shows a value: "got 5", "got a table"; not by the bare name of its type.
+local TYPES, SHOWN = {}, { nothing = true, ["true"] = true, ["false"] = true, nan = true, inf = true }
+for _, value in ipairs { 1, "x", {}, print, io.stdin, true } do TYPES[type(value)] = true end
 
 math.randomseed(tonumber(arg[1]))
 local calls, odd = 0, {}
@@ -22,6 +25,8 @@ local function try(name, fn)
       end)
       calls = calls + 1
       if good or rl.is_cancelled(message) then return end
+      local got = tostring(message):match ", got (%S+)$"
+      if got and (TYPES[got] or got:find "^[a-z]+$" and not SHOWN[got]) then odd[#odd + 1] = name .. ": " .. message end
       if not tostring(message):find "everything%-wrong%.lua:%d+: [%w_.]+[.:][%w_]+: " then odd[#odd + 1] = name .. ": " .. tostring(message) end
     end)
     pcall(rl.timeout, 0.02, function() task:await() end)

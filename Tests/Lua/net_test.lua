@@ -164,7 +164,7 @@ t.describe("writing", function()
     a:write(1, " ", 1.5, " ", 2.0, " ", math.mininteger, " ", 1e100, " ", 0 / 0 ~= 0 / 0 and "" or "", "\n")
     t.equal(b:read_line(), "1 1.5 2.0 " .. math.mininteger .. " 1e+100 ")
     t.equal(a:write(), true)
-    raises("stream:write: argument #2 must be a string or a number, got nil", a.write, a, "x", nil)
+    raises("stream:write: argument #2 must be a string or a number, got nothing", a.write, a, "x", nil)
     a:close()
   end)
 

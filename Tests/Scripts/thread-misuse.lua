@@ -95,7 +95,7 @@ add its port:		loop:add: this port belongs to another thread, and so do its call
 invalidate its port:		port:invalidate: only the thread that made it can do that
 what may be asked:		port "p" (of another thread), p, true, 1024, 0, source "s" (of another thread)
 perform nothing:	raises	loop:perform: argument #1 must be a function, got nothing
-perform an empty table:	raises	loop:perform: the first element must be a function, got nil
+perform an empty table:	raises	loop:perform: the first element must be a function, got nothing
 perform, an unknown field:	raises	loop:perform: unknown field 'wiat' (did you mean 'wait'?)
 perform, wait:	raises	loop:perform: field 'wait' must be a boolean, got 1
 perform, modes:	raises	loop:perform: field 'modes' must be the name of a mode, or an array of them, got 7

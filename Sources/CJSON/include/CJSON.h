@@ -3,7 +3,8 @@
 
 #include <lua.h>
 
-/// Pushes the table of native functions and values: encode, decode, null, array, object. A lua_CFunction.
+/// Pushes the table of native functions and values: encode, decode, null, array, object. A lua_CFunction, whose argument is a function
+/// that raises what makes no sense: (text, whether a value is to be shown behind it, value).
 int json_open(lua_State *L);
 
 /// The longest text of a number, with room to spare.

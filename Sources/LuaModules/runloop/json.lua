@@ -2,7 +2,11 @@
 
 local native = ...
 local misuse = require "runloop.misuse"
-local json = native.codec()
+local json = native.codec(function(text, shows, value)
+  if shows then text = text .. ", got " .. misuse.describe(value) end
+  -- Not as a format: it may have anything in it.
+  misuse.raise("%s", text)
+end)
 
 -- What source has lines: an iterator over them.
 local function lines_of(source, options)

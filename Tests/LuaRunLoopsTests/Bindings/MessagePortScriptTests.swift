@@ -134,7 +134,7 @@ struct MessagePortScriptTests {
             ("remote:request(1, '', { send_timeout = -1 })", "'send_timeout' must be a number of seconds, 0 or more"),
             ("remote:request(1, '', { reply_mode = 'common' })", "field 'reply_mode' must be the name of one mode"),
             ("remote:request(1, '', { timeout = 1 })", "unknown field 'timeout'"),
-            ("remote:send(1, nil)", "remote_port:send: argument #2 must be a string, got nil"),
+            ("remote:send(1, nil)", "remote_port:send: argument #2 must be a string, got nothing"),
             ("remote:send(1, '', { timeout = 'x' })", "remote_port:send: field 'timeout' must be a number of seconds"),
             ("remote:flush('x')", "remote_port:flush: argument #1 must be a number of seconds, 0 or more"),
             (

@@ -108,7 +108,7 @@ local function write(self, name, ...)
   for i = 1, select("#", ...) do
     local value = select(i, ...)
     if type(value) ~= "string" and type(value) ~= "number" then
-      raise("%s: argument #%d must be a string, got %s", name, i, value == nil and "nothing" or type(value))
+      raise("%s: argument #%d must be a string, got %s", name, i, misuse.describe(value))
     end
   end
   if self.request.is_gone then return gone() end

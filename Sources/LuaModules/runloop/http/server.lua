@@ -109,7 +109,7 @@ function M.serve(where, settings, handler)
   misuse.fields(settings, KNOWN, "http.serve")
   local metatable = getmetatable(handler)
   if type(handler) ~= "function" and not (type(metatable) == "table" and metatable.__call) then
-    raise("http.serve: the handler must be a function or routes, got %s", handler == nil and "nothing" or type(handler))
+    raise("http.serve: the handler must be a function or routes, got %s", misuse.describe(handler))
   end
   local self = setmetatable({
     handler = handler, connections = {}, count = 0, site = native.site(), made_at = misuse.made_at(), next_sweep = math.huge, loop = rl.current(),

@@ -1,5 +1,4 @@
 // The codec's library.
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "private.h"
@@ -9,20 +8,6 @@ static int collect_buffer(lua_State *L) {
   free(buffer->bytes);
   *buffer = (json_buffer){0};
   return 0;
-}
-
-int json_refuse(lua_State *L, int index, const char *text, ...) {
-  if (index) lua_pushvalue(L, index);
-  va_list arguments;
-  va_start(arguments, text);
-  lua_pushvalue(L, lua_upvalueindex(JSON_REFUSE));
-  lua_pushvfstring(L, text, arguments);
-  va_end(arguments);
-  lua_pushboolean(L, index != 0);
-  if (index) lua_pushvalue(L, -4);
-  else lua_pushnil(L);
-  lua_call(L, 3, 0);
-  return 0;  // never
 }
 
 static int mark(lua_State *L, int upvalue, const char *name) {

@@ -1,4 +1,5 @@
-// What both halves of the codec need of bytes: room for them, and whether they are UTF-8.
+// What both halves of the codec need: room for bytes, whether they are UTF-8, and how misuse is told.
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "private.h"
@@ -30,4 +31,18 @@ int json_utf8_length(const unsigned char *p, const unsigned char *end) {
       (first == 0xF4 && p[1] > 0x8F))
     return 0;
   return length;
+}
+
+int json_refuse(lua_State *L, int index, const char *text, ...) {
+  if (index) lua_pushvalue(L, index);
+  va_list arguments;
+  va_start(arguments, text);
+  lua_pushvalue(L, lua_upvalueindex(JSON_REFUSE));
+  lua_pushvfstring(L, text, arguments);
+  va_end(arguments);
+  lua_pushboolean(L, index != 0);
+  if (index) lua_pushvalue(L, -4);
+  else lua_pushnil(L);
+  lua_call(L, 3, 0);
+  return 0;  // never
 }

@@ -39,9 +39,8 @@ int cl_take_signal(int number) {
 
 // Another thread than the one that signals are for, where Lua code can be cancelled.
 static _Thread_local cl_host *cancelled_host;
-static _Thread_local volatile sig_atomic_t cancel_pending;
-// It has been told once, and is not told again while threads are only to come back from where they wait.
-static _Thread_local volatile sig_atomic_t was_cancelled;
+// Who has been told once is not told again while threads are only to come back from where they wait.
+static _Thread_local volatile sig_atomic_t cancel_pending, was_cancelled;
 static volatile sig_atomic_t only_wakes;
 
 // The entry that runs has been asked to end and has not noticed yet.
@@ -191,17 +190,10 @@ static void lose_patience(void) {
   wait_patiently();
 }
 
-static void on_signal(int number, siginfo_t *info, void *context) {
-  (void)context;
-  int saved = errno;
-  if (number == SIGTERM && info->si_code == SI_TIMER) {
-    lose_patience();
-    errno = saved;
-    return;
-  }
+static void heed(int number, const siginfo_t *info) {
+  if (number == SIGTERM && info->si_code == SI_TIMER) return lose_patience();
   if (!pthread_equal(pthread_self(), signal_thread)) {
     pthread_kill(signal_thread, number);  // Lua's own thread is the one to interrupt, and whose system call is to end
-    errno = saved;
     return;
   }
   // Lua goes on reading as if nothing had come; and lua itself has no handler yet.
@@ -219,7 +211,6 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     insistence = 0;
   }
   if (number != SIGPIPE) signal_notify();
-  errno = saved;
 }
 
 static void hook_running(cl_host *host) {
@@ -244,9 +235,9 @@ void cl_interrupt_once(cl_host *host) {
 // SIGURG: one that nobody uses, and that does no harm where nobody handles it.
 static int is_urgent_needed, allows_wishes;
 
-static void on_urgent(int number, siginfo_t *info, void *context) {
-  (void)context;
-  int saved = errno;
+static void heed_urgent(int number, const siginfo_t *info) {
+  // Of the two that programs use as they like, the one by which the last moments are asked for.
+  if (number == SIGUSR2) cl_note_wish(CL_WISH_DUMP);
   // From another process of this user's, which knows the word.
   int is_asked = info->si_code == SI_QUEUE && info->si_value.sival_int == CL_ATTACH_WORD && info->si_uid == geteuid();
   if (is_asked && allows_wishes) cl_note_wish(CL_WISH_ATTACH);
@@ -258,13 +249,11 @@ static void on_urgent(int number, siginfo_t *info, void *context) {
       cancel_pending = 1;
       hook(cl_innermost(host));
     }
-    errno = saved;
     return;
   }
   host = signal_host;
   if (!host || !pthread_equal(pthread_self(), signal_thread)) {
     if (host && cl_has_wishes()) pthread_kill(signal_thread, number);
-    errno = saved;
     return;
   }
   int is_waiting = signal_is_waiting();
@@ -274,21 +263,21 @@ static void on_urgent(int number, siginfo_t *info, void *context) {
   if (has_wishes) signal_notify();
   lua_State *L = cl_innermost(host);
   if ((ends_entry || has_wishes) && !is_waiting && L) hook(L);
-  errno = saved;
 }
 
-// Of the two that programs use as they like, the one by which the last moments are asked for.
-static void on_dump(int number, siginfo_t *info, void *context) {
+// Whatever it interrupts finds the error number as it was.
+static void on_signal(int number, siginfo_t *info, void *context) {
+  (void)context;
   int saved = errno;
-  cl_note_wish(CL_WISH_DUMP);
-  on_urgent(number, info, context);
+  if (number == SIGURG || number == SIGUSR2) heed_urgent(number, info);
+  else heed(number, info);
   errno = saved;
 }
 
 void cl_watch_dumps(cl_host *host) {
   struct sigaction action = {.sa_flags = SA_RESTART | SA_SIGINFO}, inherited;
   if (host != signal_host || sigaction(SIGUSR2, NULL, &inherited) != 0 || inherited.sa_handler != SIG_DFL) return;
-  action.sa_sigaction = on_dump;
+  action.sa_sigaction = on_signal;
   sigemptyset(&action.sa_mask);
   sigaction(SIGUSR2, &action, NULL);
 }
@@ -296,7 +285,7 @@ void cl_watch_dumps(cl_host *host) {
 static void handle_urgent(void) {
   is_urgent_needed = 1;
   struct sigaction action = {.sa_flags = (only_wakes ? 0 : SA_RESTART) | SA_SIGINFO};
-  action.sa_sigaction = on_urgent;
+  action.sa_sigaction = on_signal;
   sigemptyset(&action.sa_mask);
   sigaction(SIGURG, &action, NULL);
 }

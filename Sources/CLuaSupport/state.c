@@ -1,5 +1,4 @@
 // Opening a state, and closing it.
-#define _GNU_SOURCE
 #include "private.h"
 
 #include <pthread.h>
@@ -7,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 static int panic(lua_State *L) {
   const char *message = lua_tostring(L, -1);
@@ -143,35 +141,6 @@ void cl_exit(int status) { exit(status); }
 char *cl_real_path(const char *path) { return realpath(path, NULL); }
 
 void cl_free_text(char *text) { free(text); }
-
-static void *flush_all(void *nothing) {
-  fflush(NULL);
-  return nothing;
-}
-
-// Writes out what files hold. One from which another thread reads at this moment is locked until something comes: it is not waited
-// for, nor are those behind it for long.
-void cl_flush_files(void) {
-  if (ftrylockfile(stdout) == 0) {
-    fflush_unlocked(stdout);
-    funlockfile(stdout);
-  }
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t helper;
-  int failure = pthread_create(&helper, NULL, flush_all, NULL);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (failure) return;
-  struct timespec limit;
-  clock_gettime(CLOCK_REALTIME, &limit);
-  limit.tv_nsec += 200 * 1000 * 1000;
-  if (limit.tv_nsec >= 1000 * 1000 * 1000) {
-    limit.tv_nsec -= 1000 * 1000 * 1000;
-    limit.tv_sec++;
-  }
-  pthread_timedjoin_np(helper, NULL, &limit);
-}
 
 void cl_die(int number) {
   cl_flush_files();

@@ -227,8 +227,7 @@ int cl_open_modules(lua_State *L, const cl_entry *open, cl_function knows, const
 int cl_replace(lua_State *L, const char *library);  ///< pops a library: its functions take the places of a global table's
 /// Pushes the table of functions that the Lua-written part of the API is built on.
 int cl_push_internals(lua_State *L);
-/// Pushes `print` as the host has it.
-void cl_push_print(lua_State *L);
+void cl_push_print(lua_State *L);  ///< As the host has it.
 /// Writes message and traceback of an error value, on top of `from`, into the scratch buffer, from the stack of `from`. Returns the
 /// message's length.
 size_t cl_explain(lua_State *L, lua_State *from);
@@ -291,8 +290,7 @@ int cl_load_prelude(lua_State *L);
 /// The same for its last argument, which makes `rl.notifications`.
 int cl_load_notifications(lua_State *L);
 
-/// Whether there is a module of the product's own of this name.
-int cl_has_module(const char *name);
+int cl_has_module(const char *name);  ///< Whether there is one of the product's own of this name.
 /// Loads a module of the product's own by its name, as a function, or leaves an error. Names and creation sites pass it over.
 int cl_load_module(lua_State *L, const char *name);
 /// Pushes the text of a module of the product's own: the reference of the API is one. Returns a Lua status.
@@ -301,8 +299,7 @@ int cl_push_module_text(lua_State *L, const char *name);
 /// Adds to this thread's count of objects, for tests; returns the count.
 int cl_live_objects(int change);
 
-/// Whether warnings are on.
-int cl_warns(cl_host *host);
+int cl_warns(cl_host *host);  ///< Whether warnings are on.
 
 /// The error number with which `print` could not write what it was given, the last time; 0: it always could. From any thread.
 int cl_print_error(void);
@@ -320,13 +317,12 @@ _Noreturn void cl_die(int signal);
 void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_host *host));
 /// The process ends: Lua code that runs is interrupted, and once more if it catches that.
 void cl_interrupt(cl_host *host);
-/// An interruption has done its work: no more of it.
-void cl_forget_interrupts(void);
+void cl_forget_interrupts(void);  ///< An interruption has done its work: no more of it.
 /// Lua code that runs, or that goes on next, is interrupted once, as if by SIGINT.
 void cl_interrupt_once(cl_host *host);
 /// A signal that has just come, while no Lua code ran, is for the code that runs now.
 void cl_hand_interrupt_over(cl_host *host);
-/// Called on the calling thread before and after a program that `os.execute` runs.
+/// Called on this thread before and after what `os.execute` runs.
 void cl_set_around_program(void (*function)(int begins));
 /// Called in the signal handler before a signal to which nobody listens ends the process.
 void cl_set_last_words(void (*function)(void));
@@ -337,8 +333,7 @@ void cl_end_cancelling(void);
 /// Any thread may call it while that one accepts it: Lua code that runs there raises what `host->cancelled` anchors, and once more
 /// if it catches that in a loop.
 void cl_cancel_running(uintptr_t thread);
-/// From now on that has system calls of the thread fail with EINTR, so that the code comes back from one that blocks; what has been
-/// cancelled once is not raised again. Or no longer.
+/// From now on, or no longer, that has system calls there fail with EINTR, and raises nothing twice.
 void cl_let_calls_fail(int fail);
 /// The text of a script is being read, or not any more: signals that end the process do so at once.
 void cl_read_script(int reads);

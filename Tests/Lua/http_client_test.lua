@@ -229,6 +229,7 @@ t.describe("what goes wrong is an answer", function()
     t.equal(problem_of(http.get, "http://x", { tls = false }),
       "http.get: field 'tls' must be true or a table of options; whether there is TLS says the URL: https://")
     t.equal(http.get(base .. "/hello", { tls = true }).body, "hello")
+    t.equal(http.get(base .. "/hello", { idle_timeout = math.huge, timeout = math.huge }).body, "hello")
     local client = http.client { name = "c" }
     t.truthy(tostring(client):find '^http client "c" %(made at .*http_client_test.lua:%d+%)$')
     t.truthy(tostring(server):find "^http server %(127.0.0.1:%d+, made at .*http_client_test.lua:%d+%)$")

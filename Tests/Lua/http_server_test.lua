@@ -153,6 +153,15 @@ t.describe("a handler", function()
     t.truthy(tostring(told[2][1]):find "my own$")
   end)
 
+  t.it("is told which value cannot be sent as an event", function()
+    local problem
+    t.http(function(request)
+      problem = select(2, pcall(function() request:events():send { data = print } end))
+      return nil
+    end):get "/"
+    t.truthy(problem:find "http_server_test.lua:%d+: events:send: field 'data': a function cannot be written")
+  end)
+
   t.it("has a task that was made where the server was", function()
     local line = debug.getinfo(1, "l").currentline + 1
     local server <close> = http.serve("memory", function() rl.sleep(10) end)

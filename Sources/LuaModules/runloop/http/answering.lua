@@ -216,7 +216,11 @@ function Events:send(event)
   misuse.argument(event, "table", "events:send", 1)
   misuse.fields(event, EVENT, "events:send")
   local data, id = event.data, event.id
-  if data ~= nil and type(data) ~= "string" then data = require("runloop.json").encode(data) end
+  if data ~= nil and type(data) ~= "string" then
+    local is_good, text = pcall(require("runloop.json").encode, data)
+    if not is_good then raise("events:send: field 'data': %s", (text:gsub("^.-json%.encode: ", ""))) end
+    data = text
+  end
   if id ~= nil then id = tostring(id) end
   if event.event and event.event:find "[\r\n]" or id and id:find "[\r\n%z]" then
     raise("events:send: the fields 'event' and 'id' must be one line each")

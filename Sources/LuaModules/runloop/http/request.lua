@@ -113,7 +113,8 @@ function M.prepare(defaults, request, name, is_open)
   settings.connect_timeout = setting(defaults, request, "connect_timeout") or 30
   local idle = setting(defaults, request, "idle_timeout")
   if idle == nil and not is_open then idle = 60 end
-  if idle and idle > 0 then settings.idle_timeout, settings.idle_bytes = math.max(1, math.floor(idle)), 1 end
+  -- What nobody will live to see is no limit.
+  if idle and idle > 0 and idle < 1e9 then settings.idle_timeout, settings.idle_bytes = math.max(1, math.floor(idle)), 1 end
   local follow = setting(defaults, request, "follow") or 10
   settings.follow, settings.max_redirects = follow > 0, follow
   local proxy = setting(defaults, request, "proxy")

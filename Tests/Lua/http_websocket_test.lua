@@ -160,6 +160,25 @@ t.describe("messages", function()
     end
   end)
 
+  t.it("are not waited for by a socket that was dropped", { real_time = true }, function()
+    local server <close> = http.serve(0, echo())
+    for _ = 1, 5 do
+      local socket = assert(http.websocket("ws://" .. server:address() .. "/ws"))
+      socket:send "a"
+      t.equal((socket:receive()), "a")
+    end
+    t.eventually(function()
+      collectgarbage()
+      return server:statistics().open == 0
+    end)
+    -- One that somebody waits in is in use.
+    local task = rl.task(function() return http.websocket("ws://" .. server:address() .. "/ws"):receive(0.1) end)
+    t.eventually(function() return server:statistics().open == 1 end)
+    collectgarbage()
+    collectgarbage()
+    t.equal({ task:await() }, { nil, "timed out" })
+  end)
+
   t.it("have one reader at a time", function()
     local socket = t.http(echo()):websocket "/ws"
     local task = rl.task(function() return socket:receive() end)

@@ -125,7 +125,7 @@ function M.connect(stream, target, host, settings)
   socket.protocol = fields["sec-websocket-protocol"]
   socket.buffer = buffer:sub(following)
   socket.task = rl.task(function() socket:read_on(stream) end)
-  return socket
+  return websocket.handle(socket)
 end
 
 return M

@@ -321,6 +321,31 @@ function Socket:is_open()
   return not self.is_over and not self.close_sent
 end
 
+-- What a client has of its socket: the task that reads has the socket itself, and would keep for ever what nobody else has any more.
+local Handle = { __name = "websocket", __stays = true }
+local methods = {}
+
+-- While a call waits, its handle is in use.
+local function keep(_, ...) return ... end
+
+for _, name in ipairs { "send", "ping", "receive", "close", "is_open" } do
+  local method, called = Socket[name], "socket:" .. name
+  methods[name] = function(self, ...) return keep(self, method(receiver(self, Handle, called).core, ...)) end
+end
+
+function methods:messages(settings)
+  local following = Socket.messages(receiver(self, Handle, "socket:messages").core, settings)
+  return function() return keep(self, following()) end
+end
+
+function Handle:__index(name) return methods[name] or rawget(self, "core")[name] end
+function Handle:__close() Socket.__close(self.core) end
+-- While the state is closed, nothing is left to be ended.
+function Handle:__gc() pcall(Socket.__close, self.core) end
+Handle.__tostring = Socket.__tostring
+
+function M.handle(socket) return setmetatable({ core = socket }, Handle) end
+
 M.new, M.take_all = new, take_all
 
 return M

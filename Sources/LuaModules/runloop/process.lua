@@ -9,7 +9,7 @@ local signals = require "runloop.process.signals"
 
 local process = {}
 local raise, wrong = misuse.raise, programs.wrong
-local type, pairs, ipairs, setmetatable = type, pairs, ipairs, setmetatable
+local type, pairs, ipairs, setmetatable, pcall, error = type, pairs, ipairs, setmetatable, pcall, error
 local concat = table.concat
 
 -- A program that has ended may have left others that hold its output open: these are not waited for any longer.
@@ -62,9 +62,18 @@ local function run(what, options, words)
     -- One that does not read it all is no error.
     tasks[#tasks + 1] = rl.task(function() self.input:write(given) self.input:finish() end)
   end
-  local readers = {}
-  if self.output then readers[#readers + 1] = rl.task(collect, self.output, max, result, "output") end
-  if self.errors then readers[#readers + 1] = rl.task(collect, self.errors, max, result, "errors") end
+  local readers, problem = {}, nil
+  for _, field in ipairs { "output", "errors" } do
+    local stream = self[field]
+    readers[#readers + 1] = stream and rl.task(function()
+      local fine, err = pcall(collect, stream, max, result, field)
+      if fine or rl.is_cancelled(err) then return end
+      -- No memory for it. A program whose output nobody reads would wait for ever, and so would who waits for the program.
+      problem, result[field] = problem or err, nil
+      stream:abort()
+      self:stop(options.grace)
+    end) or nil
+  end
   for _, task in ipairs(readers) do tasks[#tasks + 1] = task end
   local timed_out
   local how, value = self:wait(options.timeout)
@@ -72,6 +81,7 @@ local function run(what, options, words)
     timed_out = true
     how, value = self:stop(options.grace)
   end
+  if problem then error(problem, 0) end
   -- The end of a program is not the end of its output.
   if not rl.timeout(OUTPUT_GRACE, function() for _, task in ipairs(readers) do task:await() end return true end) then
     result.truncated = true

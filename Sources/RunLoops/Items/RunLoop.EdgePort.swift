@@ -1,3 +1,4 @@
+internal import Glibc
 internal import Linux
 
 extension RunLoop {
@@ -67,9 +68,23 @@ extension RunLoop {
 
         private func begin(in mode: ModeState) {
             guard fd >= 0 else { return }
-            guard let descriptors = mode.makeDescriptorSet() else { return loseDescriptor(SystemError("epoll_create")) }
-            let failure = descriptors.watch(self)
-            if failure != 0 { loseDescriptor(SystemError("epoll_ctl", errno: failure)) }
+            let failure = mode.makeDescriptorSet().map { $0.watch(self) } ?? SystemError("epoll_create").errno
+            switch failure {
+            case 0: break
+            case ENOMEM, ENOSPC, EMFILE, ENFILE: tryAgain(fd, in: mode)
+            case let failure: loseDescriptor(SystemError("epoll_ctl", errno: failure))
+            }
+        }
+
+        /// There is no room for it now. Until there is, it is asked now and then what is possible: it is late, but not deaf.
+        private func tryAgain(_ watched: Int32, in mode: ModeState) {
+            let timer = Timer(fireDate: mode.loop.now + .milliseconds(100)) { [weak self, weak mode] _, _ in
+                guard let self, let mode, isValid, fd == watched, mode.contains(self) else { return }
+                begin(in: mode)
+                if find([.read, .write]) { signal() }
+            }
+            timer.keepsAlive = false
+            mode.loop.add(timer, to: mode.name)
         }
 
         override final var interest: FDPort.Events { [.read, .write] }

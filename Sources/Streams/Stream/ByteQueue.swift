@@ -13,8 +13,8 @@ struct ByteQueue {
         UnsafeRawBufferPointer(start: base.map { UnsafeRawPointer($0 + head) }, count: count)
     }
 
-    /// Room for so many bytes behind the last one. O(count) now and then.
-    mutating func reserve(_ more: Int) -> UnsafeMutableRawPointer {
+    /// Room for so many bytes behind the last one; nil: there is no memory. O(count) now and then.
+    mutating func reserve(_ more: Int) -> UnsafeMutableRawPointer? {
         if let base {
             if head + count + more <= capacity { return base + head + count }
             // What was taken from the front leaves room; but not for moving much to gain little.
@@ -26,7 +26,7 @@ struct ByteQueue {
         }
         var size = max(512, capacity)
         while size < count + more { size += size }
-        guard let larger = malloc(size) else { fatalError("not enough memory for \(size) bytes of a stream") }
+        guard let larger = malloc(size) else { return nil }
         if let base {
             memcpy(larger, base + head, count)
             Glibc.free(base)
@@ -40,10 +40,13 @@ struct ByteQueue {
     /// So many bytes were written where `reserve` said.
     mutating func grow(_ more: Int) { count += more }
 
-    mutating func append(_ new: UnsafeRawBufferPointer) {
-        guard let start = new.baseAddress, new.count > 0 else { return }
-        memcpy(reserve(new.count), start, new.count)
+    /// Returns whether there was memory for it; else nothing has happened.
+    mutating func append(_ new: UnsafeRawBufferPointer) -> Bool {
+        guard let start = new.baseAddress, new.count > 0 else { return true }
+        guard let place = reserve(new.count) else { return false }
+        memcpy(place, start, new.count)
         count += new.count
+        return true
     }
 
     /// They stay where they are until the next change.

@@ -73,7 +73,9 @@ extension Stream {
                 n = fill(place, Network.scratchSize)
             } else {
                 let room = roomWanted(unit)
-                place = input.reserve(room)
+                // What is there already may still be read, in smaller pieces.
+                guard let free = input.reserve(room) else { return .failed(StreamFailure(errno: ENOMEM, subject)) }
+                place = free
                 n = fill(place, room)
             }
             guard n > 0 else {
@@ -173,11 +175,16 @@ extension Stream {
         default: break
         }
         guard used > 0 else {
-            input.append(bytes)
+            keep(bytes)
             return match(unit, limit)
         }
-        input.append(UnsafeRawBufferPointer(rebasing: bytes[used...]))
+        keep(UnsafeRawBufferPointer(rebasing: bytes[used...]))
         return .bytes(UnsafeRawBufferPointer(rebasing: bytes[..<taken]))
+    }
+
+    /// For the next read. Where there is no memory for what the kernel has given already, that is lost, and the input with it.
+    private func keep(_ bytes: UnsafeRawBufferPointer) {
+        if !input.append(bytes) { fail(input: StreamFailure(errno: ENOMEM, subject)) }
     }
 
     /// In the buffer. What it finds stays there in place until the next read.

@@ -27,7 +27,12 @@ extension Stream {
             if let outputFailure { return outputFailure }
             if rest.isEmpty { return nil }
         }
-        output.append(rest)
+        guard output.append(rest) else {
+            let failure = StreamFailure(errno: ENOMEM, subject)
+            // A part of the piece is on its way: what follows it would be taken for the rest.
+            if rest.count < bytes.count { failOutput(failure) }
+            return failure
+        }
         guard state == .open else { return nil }
         if output.count >= Self.enough, writable { send() } else { becomeDirty() }
         if !isActive { updateActivity() }
@@ -39,7 +44,10 @@ extension Stream {
     public func enqueue(_ pieces: [UnsafeRawBufferPointer]) -> StreamFailure? {
         if pieces.count == 1 { return enqueue(pieces[0]) }
         if let refusal = refusalToWrite { return refusal }
-        for piece in pieces { output.append(piece) }
+        guard output.reserve(pieces.reduce(0) { $0 + $1.count }) != nil else {
+            return StreamFailure(errno: ENOMEM, subject)
+        }
+        for piece in pieces { _ = output.append(piece) }
         guard state == .open else { return nil }
         if output.count >= Self.enough, writable { send() } else { becomeDirty() }
         if !isActive { updateActivity() }

@@ -42,7 +42,10 @@ final class TLSSession: Filter {
     private static let writer: net_tls_writer = { stream, bytes, count in
         guard let stream else { return }
         let this = Unmanaged<Stream>.fromOpaque(stream).takeUnretainedValue()
-        (this.tls as? TLSSession)?.sealed.append(UnsafeRawBufferPointer(start: bytes, count: count))
+        guard let session = this.tls as? TLSSession else { return }
+        if !session.sealed.append(UnsafeRawBufferPointer(start: bytes, count: count)) {
+            session.failure = session.failure ?? StreamFailure(errno: ENOMEM, "TLS")
+        }
     }
 
     private func receive(_ bytes: UnsafeMutableRawPointer, _ count: Int, _ stream: Stream) -> Int {

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Full disks, and the limits of what can be watched.
+/// Full disks, memory that ends, and the limits of what can be watched.
 @Suite("File faults") struct FileFaultTests {
     /// The compiled library.
     private static let shim = Result {
@@ -76,5 +76,46 @@ import Testing
         // The three that are there, and then no more.
         let result = try run(script, "inotify_add_watch:28:4:99")
         #expect(result.output.contains("max_user_watches") && result.status == 0, "\(result)")
+    }
+
+    @Test("what the kernel has no room to watch is late, and not deaf", arguments: [1, 2, 3, 4])
+    func room(call: Int) throws {
+        let script = """
+            local net = require "runloop.net"
+            local server = assert(net.serve("127.0.0.1:0", function(c) for line in c:lines() do c:write(line, "\\n") end end))
+            for _ = 1, 5 do
+              local client <close> = assert(net.connect(server:address()))
+              client:write "hello\\n"
+              io.write(tostring(client:read_line { timeout = 10 }), " ")
+            end
+            server:stop(1)
+            """
+        for times in [1, 5] {
+            let result = try run(script, "epoll_ctl:28:\(call):\(times)")
+            #expect(result.output == "hello hello hello hello hello " && result.status == 0, "\(times): \(result)")
+        }
+    }
+
+    @Test(
+        "memory that is not there is an answer, or an error of the call, and ends neither the process nor its patience")
+    func memory() throws {
+        let result = try Binary.withDirectory { directory in
+            try """
+            local fs, net, process = require "runloop.fs", require "runloop.net", require "runloop.process"
+            print(select(3, fs.read "large"))
+            local stream = net.open(assert(io.open "large"))
+            print(select(3, stream:read_all { max = 1000000000 }))
+            print(#stream:read(10))
+            print(pcall(process.run, { "cat", "large", max_output = 1000000000 }))
+            local text, a = ("x"):rep(60000000), net.pair()
+            print(pcall(a.queue, a, text, text, text))
+            """.write(toFile: directory + "/script.lua", atomically: true, encoding: .utf8)
+            return try Binary.shell(
+                "truncate -s 400M large; ulimit -v 300000; $RLHOST script.lua", directory: directory, timeout: 60)
+        }
+        #expect(
+            result.output
+                == "ENOMEM\nENOMEM\n10\nfalse\tnot enough memory\nfalse\tnot enough memory\n" && result.status == 0,
+            "\(result)")
     }
 }

@@ -143,6 +143,9 @@ static void configure(lua_State *L, lua_transfer *transfer, const option *option
 void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index) {
   CURL *easy = transfer->easy;
   lua_curl.curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  // The thread that asks a name server which does not answer is left alone when the request ends: to wait for it would hold the loop
+  // for as long as the resolver tries. libcurl has it since 7.87; an older one refuses the option, and waits.
+  lua_curl.curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
   lua_curl.curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->error);
   lua_curl.curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
   lua_curl.curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);

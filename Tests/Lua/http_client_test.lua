@@ -4,6 +4,8 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local net = require "runloop.net"
 local http = require "runloop.http"
+local process = require "runloop.process"
+local fs = require "runloop.fs"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
 local problem_of = support.problem_of
 
@@ -218,6 +220,52 @@ t.describe("what goes wrong is an answer", function()
     t.eventually(function() return server:statistics().cancelled == 1 end)
     t.equal(tostring(select(2, pcall(task.await, task))), "cancelled")
   end)
+
+  t.it("a client that is closed ends the requests that wait", { real_time = true }, function()
+    local client = http.client()
+    local whole, head = rl.task(client.get, client, base .. "/slow"), rl.task(client.open, client, { base .. "/slow" })
+    local answer = client:open { base .. "/drip" }
+    t.equal(answer:read(), "first")
+    local piece = rl.task(answer.read, answer)
+    t.eventually(function() return server:statistics().active == 3 end)
+    client:close()
+    for task, path in pairs { [whole] = "/slow", [head] = "/slow", [piece] = "/drip" } do
+      t.equal(table.pack(task:await()), { nil, ("ECANCELED: the client is closed (%s%s)"):format(base, path), "ECANCELED", n = 3 })
+    end
+    t.eventually(function() return server:statistics().active == 0 end)
+  end)
+
+  -- Needs a name server, which only root can put in the place of the system's, for one process.
+  local hosts = [[
+    local rl, net, http = require "runloop", require "runloop.net", require "runloop.http"
+    local silent = assert(net.datagram { host = "127.77.0.1", port = 53 })
+    local last, worst = rl.now(), 0
+    local ticks = rl.every(0.01, function()
+      local now = rl.now()
+      last, worst = now, math.max(worst, now - last)
+    end)
+    local started = rl.now()
+    local task = rl.task(http.get, "http://example.org/")
+    rl.sleep(0.3)
+    task:cancel()
+    print(http.get("http://example.com/", { timeout = 0.5 }))
+    local many = {}
+    for i = 1, 20 do many[i] = rl.task(http.get, ("http://host%d.example.org/"):format(i)) end
+    rl.sleep(0.1)
+    for _, one in ipairs(many) do one:cancel() end
+    rl.sleep(0.1)
+    ticks:invalidate()
+    print(silent:receive(0) ~= nil, worst < 3, rl.now() - started < 4)
+  ]]
+  local as_if = "echo nameserver 127.77.0.1 > \"$1\" && mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\""
+  local file = os.tmpname()
+  local can_hide = os.execute(("unshare -m sh -c '%s' sh %s true 2>/dev/null"):format(as_if, file))
+  local it = can_hide and t.it or function(name, _, body) t.skip(name .. ": needs root", body) end
+  it("a name server that is silent holds nothing up", { real_time = true, timeout = 60 }, function()
+    local result = assert(process.run { "unshare", "-m", "sh", "-c", as_if, "sh", file, fs.real_path "/proc/self/exe", "-e", hosts, timeout = 50 })
+    t.equal({ result.output, result.errors }, { "nil\ttimed out\tnil\ntrue\ttrue\ttrue\n", "" })
+  end)
+  t.after_all(function() os.remove(file) end)
 
   t.it("other schemes and nonsense", function()
     t.equal(select(3, http.get "ftp://127.0.0.1/"), "EPROTONOSUPPORT")

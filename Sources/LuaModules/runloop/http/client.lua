@@ -114,7 +114,7 @@ end
 
 -- Without a request there is nothing to wait for: connections that are kept do not keep the loop alive.
 local function rest(self)
-  if next(self.exchanges) then return end
+  if self.count > 0 then return end
   for fd in pairs(self.ports) do unwatch(self, fd) end
   set_timer(self, nil)
   -- A test leaves nothing behind. What it has made itself it closes.
@@ -160,6 +160,7 @@ function Exchange:finish()
   end
   self.transfer:finish()
   self.client.exchanges[self.number] = nil
+  self.client.count = self.client.count - 1
   if self.record then recording.ends(self.record, self.status or 0, not self.status or self.status >= 500) end
   pump(self.client)
   rest(self.client)
@@ -174,6 +175,7 @@ local CODES = {
 
 -- nil, message, code, for an exchange that has failed.
 local function failure(exchange)
+  if exchange.is_cut then return nil, ("ECANCELED: the client is closed (%s)"):format(exchange.url), "ECANCELED" end
   if exchange.is_late then return nil, "timed out" end
   local code, message, name, text, is_too_large, certificate = exchange.transfer:failure()
   if not code then return nil end
@@ -230,6 +232,7 @@ local function begin(self, request, name, is_open)
   exchange.transfer, exchange.number = self.multi:start(settings)
   exchange.record = recording.begins_at(settings.is_head and "HEAD" or settings.method or body ~= nil and "POST" or "GET", settings.url)
   self.exchanges[exchange.number] = exchange
+  self.count = self.count + 1
   if settings.is_upload then feed(exchange, body) end
   pump(self)
   return exchange
@@ -239,7 +242,7 @@ end
 local function await_head(exchange)
   while true do
     local is_here, is_over = exchange.transfer:state()
-    if exchange.is_late or is_over and exchange.transfer:failure() then
+    if exchange.is_late or exchange.is_cut or is_over and exchange.transfer:failure() then
       local _, message, code = failure(exchange)
       exchange:finish()
       return nil, message, code
@@ -254,7 +257,7 @@ local function fetch(self, request, name)
   local transfer = exchange.transfer
   while true do
     local _, is_over = transfer:state()
-    if is_over or exchange.is_late then break end
+    if is_over or exchange.is_late or exchange.is_cut then break end
     wait(exchange)
   end
   local _, message, code = failure(exchange)
@@ -276,7 +279,7 @@ function Exchange:next_bytes(max)
       pump(self.client)
       return bytes
     end
-    if is_over or self.is_late then
+    if is_over or self.is_late or self.is_cut then
       local _, message, code = failure(self)
       self:finish()
       return nil, message, code
@@ -354,8 +357,9 @@ function Client:close()
   if self.is_closed then return end
   self.is_closed = true
   for _, exchange in pairs(self.exchanges) do
-    exchange.changed:broadcast()
+    exchange.is_cut = not select(2, exchange.transfer:state())
     exchange:finish()
+    exchange.changed:broadcast()
   end
   for fd in pairs(self.ports) do unwatch(self, fd) end
   set_timer(self, nil)
@@ -375,7 +379,7 @@ local function new(settings)
   misuse.fields(settings, CLIENT, "http.client")
   local modes = settings.modes or "common"
   if type(modes) == "string" then modes = { modes } end
-  local self = setmetatable({ options = settings, modes = modes, loop = rl.current(), ports = {}, exchanges = {}, borrowed = {},
+  local self = setmetatable({ options = settings, modes = modes, loop = rl.current(), ports = {}, exchanges = {}, count = 0, borrowed = {},
     is_in = {}, name = settings.name or "http", made_at = misuse.made_at() }, Client)
   for _, mode in ipairs(modes) do
     self.is_in[mode] = true

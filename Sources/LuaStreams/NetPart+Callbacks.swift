@@ -151,14 +151,7 @@ extension NetPart {
         private unowned(unsafe) let part: NetPart
         private let stream: Streams.Stream
         private let listener: Listener
-        /// What the last read or write of its own stream that was refused has answered or raised.
-        private var refusal: StreamFailure?
         func isOf(_ other: Listener) -> Bool { listener === other }
-
-        /// A call of a fiber's that a stream has refused: it may be what ends the fiber.
-        static func note(_ failure: StreamFailure, _ stream: Streams.Stream, _ fiber: Fiber?) {
-            if let handling = fiber?.owner as? Handling, handling.stream === stream { handling.refusal = failure }
-        }
 
         init(_ part: NetPart, _ stream: Streams.Stream, _ listener: Listener) {
             self.part = part
@@ -183,7 +176,7 @@ extension NetPart {
         /// What befell the connection itself, a reset, a peer that is silent for too long, a line without an end, is nobody's
         /// mistake: an iterator over the stream has raised it, or `assert` what a read has answered.
         private func isOfConnection(_ text: String) -> Bool {
-            for failure in [stream.inputFailure, refusal] {
+            for failure in [stream.inputFailure, stream.refusal] {
                 guard let reason = failure?.description, text.hasSuffix(reason) else { continue }
                 // Alone, or behind a position.
                 let before = text.utf8.dropLast(reason.utf8.count)

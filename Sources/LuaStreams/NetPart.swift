@@ -108,7 +108,7 @@ final class LuaStreamOwner: StreamOwner {
             stack.pushNil()
             host.resume(fiber, arguments: 1)
         case .failed(let failure):
-            NetPart.Handling.note(failure, stream, fiber)
+            stream.refusal = failure
             if fiber.waitsFor & 1 != 0 {
                 return host.resume(fiber, raising: StreamBinding.placed(failure.description, fiber))
             }
@@ -120,7 +120,7 @@ final class LuaStreamOwner: StreamOwner {
         guard let (part, host) = home, let fiber = Fiber(context: waiter) else { return }
         Waiter.cancel(fiber)
         if let failure {
-            NetPart.Handling.note(failure, stream, fiber)
+            stream.refusal = failure
             return part.resume(fiber, failure)
         }
         guard fiber.stack.reserve(4) else { return }

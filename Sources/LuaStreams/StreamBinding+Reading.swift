@@ -139,7 +139,7 @@ extension StreamBinding {
         case .bytes(let bytes): return call.answer(bytes)
         case .end, .timedOut: return call.answerNil()
         case .failed(let failure):
-            call.withHost { NetPart.Handling.note(failure, stream, $0.current) }
+            stream.refusal = failure
             return raises ? call.raise(failure.description) : call.fail(failure)
         }
     }
@@ -149,7 +149,7 @@ extension StreamBinding {
         _ timeout: Int64, raises: Bool, isTired: Bool
     ) -> Int32 {
         if timeout == 0, !isTired {
-            call.withHost { NetPart.Handling.note(.timedOut, stream, $0.current) }
+            stream.refusal = .timedOut
             return raises ? call.raise("timed out") : call.refuse("timed out")
         }
         switch call.beginWait(in: name, cancel: cancelRead) {
@@ -189,7 +189,7 @@ extension StreamBinding {
         let part = host.part(NetPart.self)
         guard let stream = stream(fiber), stream.cancelRead() else { return }
         part.leave(stream)
-        NetPart.Handling.note(.timedOut, stream, fiber)
+        stream.refusal = .timedOut
         if fiber.waitsFor & 1 != 0 { return host.resume(fiber, raising: placed("timed out", fiber)) }
         part.resume(fiber, .timedOut)
     }

@@ -46,7 +46,7 @@ extension StreamBinding {
     }
 
     private static func refuse(_ failure: StreamFailure, _ stream: Streams.Stream, _ call: Call) -> Int32 {
-        call.withHost { NetPart.Handling.note(failure, stream, $0.current) }
+        stream.refusal = failure
         return call.fail(failure)
     }
 
@@ -108,7 +108,7 @@ extension StreamBinding {
     private static func writeTimedOut(_ fiber: Fiber, _ host: LuaHost) {
         if let stream = stream(fiber) {
             stream.cancelWrite(fiber.context)
-            NetPart.Handling.note(.timedOut, stream, fiber)
+            stream.refusal = .timedOut
         }
         host.part(NetPart.self).resume(fiber, .timedOut)
     }

@@ -54,6 +54,11 @@ t.describe("listeners", function()
       short = function(stream) for _ in stream:lines { max = 3 } do end end,
       chunks = function(stream) for _ in stream:chunks { timeout = 0.02 } do end end,
       asserted = function(stream) assert(stream:read_line { timeout = 0 }) end,
+      group = function(stream)
+        local group <close> = rl.group()
+        group:task(function() for _ in stream:lines() do end end)
+        group:wait()
+      end,
       own = function(stream)
         local _, problem = stream:read_line()
         error("a greeting: " .. problem)
@@ -69,7 +74,7 @@ t.describe("listeners", function()
       stream:set_timeout(0.02)
       handler(stream)
     end))
-    for _, name in ipairs { "lines", "short", "chunks", "asserted", "own", "other" } do
+    for _, name in ipairs { "lines", "short", "chunks", "asserted", "group", "own", "other" } do
       local client <close> = assert(net.connect(server:address()))
       client:write(name, "\n", name == "short" and "long" or "")
       t.equal(select(3, client:read { timeout = 5 }), "ECONNRESET", name)

@@ -107,6 +107,24 @@ t.describe("process.start", function()
     t.equal(how, { "exit", 0 })
   end)
 
+  t.it("tells of itself in the modes that it is in", REAL, function()
+    local seen = {}
+    local function told(what) return function(_, value) if value then seen[#seen + 1] = what .. rl.current():mode() end end end
+    local program = assert(process.start { "echo", "x", modes = "dialogue", on_output = told "output in ", on_exit = told "end in " })
+    rl.sleep(0.2)
+    t.equal(seen, {})
+    for _ = 1, 200 do if #seen == 2 then break end rl.current():run { mode = "dialogue", timeout = 0.02 } end
+    t.equal(seen, { "output in dialogue", "end in dialogue" })
+    t.falsy(program:is_running())
+    local other = assert(process.start { "true", modes = { "dialogue" }, on_exit = told "other in " })
+    rl.current():add(other, "default")
+    t.truthy(rl.current():contains(other, "default"))
+    for _ = 1, 200 do if #seen == 3 then break end rl.sleep(0.01) end
+    t.equal(seen[3], "other in default")
+    t.error(function() process.start { "true", modes = { 1 } } end, "process.start: modes: entry 1 must be a mode's name, got 1")
+    t.error(function() process.run { "true", modes = "default" } end, "process.run: unknown field 'modes'")
+  end)
+
   t.it("hands over what it writes as it comes, and all of it before its end is told", REAL, function()
     local seen, over = {}, rl.condition()
     local program = assert(process.start { "sh", "-c", "head -c 300000 /dev/zero; echo wrong >&2; exit 4",

@@ -17,6 +17,7 @@ local process = {}
 ---@field terminal? { rows: integer?, columns: integer? } it gets a terminal of its own (24 by 80), whose keyboard and screen are `input` and `output`
 ---@field detached? boolean it leads a session of its own, and is left running when this process ends
 ---@field dies_with_host? boolean it is killed when this process ends, in whatever way; what it has started is not
+---@field modes? runloop.Modes `start` only: in which `on_exit`, `on_output` and `on_errors` are called; `"common"` if absent. `loop:add(program, mode)` adds its end to another
 ---@field on_exit? fun(program: runloop.process.Program, how: "exit"|"signal", value: integer|string) called when it has ended
 ---@field on_output? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string) `start` only: called with what it writes, as it comes, and with nil at the end of that. Its output is piped then, and what it has written comes before `on_exit`
 ---@field on_errors? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string) the same of its standard error

@@ -19,7 +19,7 @@ local MAX_OUTPUT = 16 << 20
 local RUN = { timeout = "seconds", grace = "seconds", max_output = "number" }
 for field, kind in pairs(programs.options) do RUN[field] = kind end
 -- What it writes is in the result.
-RUN.on_output, RUN.on_errors = nil, nil
+RUN.on_output, RUN.on_errors, RUN.modes = nil, nil, nil
 
 function process.start(options)
   local words = programs.check("process.start", options, programs.options)

@@ -111,6 +111,7 @@ public final class Stream: RunLoop.EdgePort {
         var lastSubject: String?
         /// Ends a handshake that takes too long.
         var patience: RunLoop.Timer?
+        var refusal: StreamFailure?
     }
     /// The listener that has accepted it, as long as that counts it.
     public internal(set) var listener: Listener?
@@ -268,6 +269,12 @@ public final class Stream: RunLoop.EdgePort {
         let new = Rare()
         rare = new
         return new
+    }
+
+    /// For the owner: what the last read or write was refused for, if any was.
+    public var refusal: StreamFailure? {
+        get { rare?.refusal }
+        set { madeRare.refusal = newValue }
     }
 
     var patience: RunLoop.Timer? {

@@ -18,7 +18,8 @@ local KNOWN = {
 }
 local PASSED_ON = { "tls", "backlog", "max_connections", "reuse_port", "mode", "name", "order" }
 
-local Server = { __name = "http server", __stays = true }
+-- Its listener is what `loop:add` takes for it.
+local Server = { __name = "http server", __stays = true, __item = "listener" }
 Server.__index = Server
 
 -- The server ------------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ local STOP_GRACE = 2
 
 programs.options = { environment = "table", clean_environment = "boolean", directory = "string", terminal = "table", detached = "boolean",
   dies_with_host = "boolean", name = "string", on_exit = "function", on_output = "function", on_errors = "function", input = "any",
-  output = "any", errors = "any" }
+  output = "any", errors = "any", modes = { "string", "table" } }
 
 local function wrong(what, text, ...) raise(what .. ": " .. format(text, ...)) end
 programs.wrong = wrong
@@ -72,6 +72,8 @@ end
 local Program = {}
 Program.__index = Program
 Program.__name, Program.__stays = "program", true
+-- What `loop:add` takes for it.
+Program.__item = "_port"
 programs.Program = Program
 
 local function self_of(self, name)
@@ -153,7 +155,7 @@ function programs.forget(self)
 end
 
 -- A stream of ours to one of its descriptors.
-local function open_stream(self, fd, what, fn)
+local function open_stream(self, fd, what, fn, modes)
   local options = { owns = true, name = what .. " of " .. self._name }
   if fn then
     function options.on_data(_, bytes) return fn(self, bytes) end
@@ -164,12 +166,20 @@ local function open_stream(self, fd, what, fn)
     end
     options.on_error = options.on_end
   end
-  return assert(net.open(fd, options))
+  local stream = assert(net.open(fd, options))
+  if fn and modes then
+    rl.current():remove(stream, "common")
+    rl.current():add(stream, modes)
+  end
+  return stream
 end
 
 --- Starts a program; `words` are its own, `defaults` where its input, output and errors go. Returns it, or nil and why not.
 function programs.start(what, options, words, defaults)
   local list = environment(what, options)
+  for index, mode in ipairs(type(options.modes) == "table" and options.modes or {}) do
+    if type(mode) ~= "string" then wrong(what, "modes: entry %d must be a mode's name, got %s", index, describe(mode)) end
+  end
   local spare, ours = {}, {}
   local function give_up(message, code)
     for _, fd in ipairs(spare) do native.close(fd) end
@@ -219,10 +229,10 @@ function programs.start(what, options, words, defaults)
     _on_output = on_output, _on_errors = on_errors, _detached = options.detached, _terminal = terminal and true,
     _slave = slave and rl.fd_port { fd = slave, owns = true, callback = function() end } }, Program)
   if terminal then
-    local stream = open_stream(self, ours.input, "terminal", on_output)
+    local stream = open_stream(self, ours.input, "terminal", on_output, options.modes)
     self.input, self.output = stream, stream
   else
-    for field, fd in pairs(ours) do self[field] = open_stream(self, fd, field, options["on_" .. field]) end
+    for field, fd in pairs(ours) do self[field] = open_stream(self, fd, field, options["on_" .. field], options.modes) end
   end
   self._port = rl.fd_port { fd = pidfd, owns = true, name = format("%s (%d)", self._name, pid),
     callback = function()
@@ -230,7 +240,7 @@ function programs.start(what, options, words, defaults)
     end }
   -- What is said of the port is said of this.
   internals.set_value(self._port, internals.value_number("fd_port", "object"), self)
-  rl.current():add(self._port, "common")
+  rl.current():add(self._port, options.modes or "common")
   return self
 end
 

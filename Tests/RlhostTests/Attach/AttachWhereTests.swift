@@ -136,7 +136,8 @@ struct AttachWhereTests {
     @Test("nothing that -e prints is lost, however slow the reader")
     func whole() throws {
         let target = try AttachedProcess(["--attach"], Self.script)
-        let slow = try target.start("-e", "print 'here' local wide = ('.'):rep(24) for i = 1, 500000 do print(wide, i) end")
+        let slow = try target.start(
+            "-e", "print 'here' local wide = ('.'):rep(24) for i = 1, 500000 do print(wide, i) end")
         #expect(slow.waitForOutput("here"))
         slow.signal(SIGSTOP)
         usleep(1_500_000)

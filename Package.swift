@@ -23,7 +23,7 @@ let package = Package(
         // The engine: run loops for Swift, without Lua.
         .target(name: "RunLoops", dependencies: ["Linux", "CLinux"], swiftSettings: swift),
         // Streams of bytes on run loops, for Swift.
-        .target(name: "CStreams", cSettings: c),
+        .target(name: "CStreams", dependencies: ["CLinux"], cSettings: c),
         .target(name: "Streams", dependencies: ["RunLoops", "Linux", "CStreams"], swiftSettings: swift),
         // Lua for Swift: the library, what has to be C to be safe, and a Swift face.
         .systemLibrary(name: "CLua", pkgConfig: "lua5.4", providers: [.apt(["liblua5.4-dev", "pkg-config"])]),
@@ -33,8 +33,8 @@ let package = Package(
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], swiftSettings: swift),
         // The codec of runloop.json; HTTP as a protocol, over the distribution's parser; and that for Lua, with libcurl.
         .target(name: "CJSON", dependencies: ["CLua"], cSettings: c),
-        .target(name: "HTTP", cSettings: c + [.headerSearchPath("llhttp")]),
-        .target(name: "CLuaHTTP", dependencies: ["CLua", "HTTP"], cSettings: c),
+        .target(name: "HTTP", dependencies: ["CLinux"], cSettings: c + [.headerSearchPath("llhttp")]),
+        .target(name: "CLuaHTTP", dependencies: ["CLua", "HTTP", "CLinux"], cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(
             name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux"], swiftSettings: swift),
@@ -83,7 +83,7 @@ let package = Package(
             name: "TracingTests", dependencies: ["Tracing", "RunLoops", "Linux", "TestSupport"],
             exclude: ["Reader", "Page"],
             swiftSettings: swift),
-        .testTarget(name: "LinuxTests", dependencies: ["Linux"], swiftSettings: swift),
+        .testTarget(name: "LinuxTests", dependencies: ["Linux", "CLinux"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux", "TestSupport"], swiftSettings: swift),
         // Of scripts, in the test's own process or in the built program's.
         .testTarget(

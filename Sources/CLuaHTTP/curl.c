@@ -2,6 +2,7 @@
 // Lua, so that nothing is ever called from inside itself, whatever a script does.
 #include "transfers.h"
 
+#include <errors.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -181,11 +182,13 @@ static void make_metatable(lua_State *L, const char *name, const luaL_Reg *metho
 int http_open_curl(lua_State *L) {
   static const luaL_Reg methods[] = {{"act", act},         {"next", next_event}, {"close_socket", close_socket},
                                      {"start", start},     {"close", close_method}, {NULL, NULL}};
-  const char *problem;
-  if (!lua_curl_load(&problem)) {
+  char problem[512];
+  int error = lua_curl_load(problem, sizeof problem);
+  if (error) {
     lua_pushnil(L);
     lua_pushstring(L, problem);
-    return 2;
+    lua_pushstring(L, linux_error_name(error));
+    return 3;
   }
   luaL_checkstack(L, 10, NULL);
   make_metatable(L, MULTI, methods, collect_multi);

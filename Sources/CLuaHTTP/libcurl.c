@@ -1,6 +1,6 @@
 // libcurl, loaded at its first use; and what transfers and the multis that they belong to have to do with each other.
 #include <dlfcn.h>
-#include <pthread.h>
+#include <libraries.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,31 +8,18 @@
 #include "transfers.h"
 
 struct curl_functions lua_curl;
-static const char *load_problem = "libcurl.so.4 is not installed (apt install libcurl4)";
-static int is_loaded;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void load(void) {
-  void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-  if (!library) return;
+static const char *find_functions(void *library) {
 #define FIND(name) \
-  if (!(lua_curl.name = dlsym(library, #name))) { \
-    load_problem = "libcurl.so.4 has no " #name ": it is too old"; \
-    return; \
-  }
+  if (!(lua_curl.name = dlsym(library, #name))) return "has no " #name ": it is too old";
   CURL_FUNCTIONS(FIND)
 #undef FIND
-  if (lua_curl.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-    load_problem = "libcurl.so.4 cannot be initialized";
-    return;
-  }
-  is_loaded = 1;
+  return lua_curl.curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? NULL : "cannot be initialized";
 }
 
-int lua_curl_load(const char **problem) {
-  pthread_once(&once, load);
-  *problem = load_problem;
-  return is_loaded;
+int lua_curl_load(char *problem, size_t size) {
+  static struct linux_library library = {"libcurl.so.4", "libcurl4", find_functions, 0};
+  return linux_use_library(&library, problem, size);
 }
 
 int lua_curl_append(http_bytes *to, const char *bytes, size_t length) {

@@ -18,8 +18,8 @@ extern struct curl_functions {
 #undef DECLARE
 } lua_curl;
 
-/// 1 if libcurl is there, which then is ready; else 0 and why not.
-int lua_curl_load(const char **problem);
+/// 0 if libcurl is there, which then is ready; else an error number and why not.
+int lua_curl_load(char *problem, size_t size);
 
 typedef struct lua_multi lua_multi;
 

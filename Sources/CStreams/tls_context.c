@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
+#include <libraries.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,24 +13,19 @@
 #include <sys/stat.h>
 
 struct openssl openssl;
-static const char *missing = "libssl.so.3 is not installed (apt install libssl3)";
 
-static void load(void) {
-  void *library = dlopen("libssl.so.3", RTLD_NOW | RTLD_LOCAL);
-  if (!library) return;
+static const char *find_functions(void *library) {
 #define FIND(name) \
-  if (!(*(void **)&openssl.name = dlsym(library, #name))) { missing = "libssl.so.3 has no " #name; return; }
+  if (!(*(void **)&openssl.name = dlsym(library, #name))) return "has no " #name ": it is too old";
   OPENSSL_FUNCTIONS(FIND)
 #undef FIND
   // What it would do when the process ends may meet threads that still use it.
-  if (openssl.OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL) != 1) { missing = "libssl.so.3 cannot be initialised"; return; }
-  missing = NULL;
+  return openssl.OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL) == 1 ? NULL : "cannot be initialized";
 }
 
-const char *net_tls_load(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, load);
-  return missing;
+int net_tls_load(char *problem, size_t size) {
+  static struct linux_library library = {"libssl.so.3", "libssl3", find_functions, 0};
+  return linux_use_library(&library, problem, size);
 }
 
 const char *net_tls_reason(void) {

@@ -1,6 +1,6 @@
 // The system's libz, loaded at its first use: it is in every system, but no program that does not need it should load it.
 #include <dlfcn.h>
-#include <pthread.h>
+#include <libraries.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -17,21 +17,19 @@ static struct {
   __typeof__(inflateReset) *inflateReset;
   __typeof__(inflateEnd) *inflateEnd;
 } zlib;
-static int is_loaded;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void load(void) {
-  void *library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) return;
-  is_loaded = (zlib.deflateInit2_ = dlsym(library, "deflateInit2_")) && (zlib.deflate = dlsym(library, "deflate")) &&
+static const char *find_functions(void *library) {
+  int is_whole = (zlib.deflateInit2_ = dlsym(library, "deflateInit2_")) && (zlib.deflate = dlsym(library, "deflate")) &&
               (zlib.deflateReset = dlsym(library, "deflateReset")) && (zlib.deflateEnd = dlsym(library, "deflateEnd")) &&
               (zlib.inflateInit2_ = dlsym(library, "inflateInit2_")) && (zlib.inflate = dlsym(library, "inflate")) &&
               (zlib.inflateReset = dlsym(library, "inflateReset")) && (zlib.inflateEnd = dlsym(library, "inflateEnd"));
+  return is_whole ? NULL : "is of no use";
 }
 
 int http_has_zlib(void) {
-  pthread_once(&once, load);
-  return is_loaded;
+  static struct linux_library library = {"libz.so.1", "zlib1g", find_functions, 0};
+  char problem[512];
+  return linux_use_library(&library, problem, sizeof problem) == 0;
 }
 
 struct http_deflate {

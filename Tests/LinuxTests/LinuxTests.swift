@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import Linux
 import Testing
@@ -152,6 +153,21 @@ struct LinuxTests {
         thread.join()
         thread.join()
         #expect(found.withLock { $0 } == [true, true, true])
+    }
+
+    @Test("a library that is not there is named with its package, and tried again")
+    func missingLibrary() {
+        for _ in 1...2 {
+            "libnowhere.so.9".withCString { name in
+                "libnowhere9".withCString { package in
+                    var library = linux_library(name: name, package: package, bind: { _ in nil }, is_ready: 0)
+                    var text = [CChar](repeating: 0, count: 200)
+                    #expect(linux_use_library(&library, &text, text.count) == ENOPKG)
+                    #expect(
+                        String(cString: text) == "libnowhere.so.9 is not installed (apt install libnowhere9)")
+                }
+            }
+        }
     }
 
     private func poll(_ descriptor: Descriptor, seconds: Int32) -> Bool {

@@ -7,6 +7,7 @@
 #include "epoll.h"
 #include "errors.h"
 #include "family.h"
+#include "libraries.h"
 #include "programs.h"
 #include "signals.h"
 #include "sockets.h"

@@ -17,8 +17,8 @@ enum net_tls_result {
   NET_TLS_NAME = -3,      ///< the client has said which server it wants: see net_tls_name and net_tls_choose
 };
 
-/// NULL, or why there is no TLS here. Any thread.
-const char *net_tls_load(void);
+/// 0, or an error number and why there is no TLS here: ENOPKG without a usable OpenSSL. It is tried again at each call. Any thread.
+int net_tls_load(char *problem, size_t size);
 
 struct net_tls_settings {
   int is_server;

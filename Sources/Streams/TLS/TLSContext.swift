@@ -1,4 +1,6 @@
 internal import CStreams
+internal import Glibc
+internal import Linux
 
 /// Settings of TLS that connections share: own certificate, whom to believe, protocols. Expensive to make: use it for many.
 ///
@@ -26,12 +28,16 @@ public final class TLSContext: @unchecked Sendable {
         public init() {}
     }
 
-    /// - Throws: what is wrong with a certificate or key, or ENOENT; "TLS_MISSING" when OpenSSL is not installed.
+    /// - Throws: what is wrong with a certificate or key, or ENOENT; "TLS_MISSING" when OpenSSL is not installed; EMFILE, ENFILE or
+    ///   ENOMEM when it cannot be loaded for now.
     public init(_ settings: Settings) throws(StreamFailure) {
-        if let reason = net_tls_load() { throw StreamFailure("TLS_MISSING", String(cString: reason)) }
         isServer = settings.isServer
         var code = [CChar](repeating: 0, count: 32)
         var text = [CChar](repeating: 0, count: 512)
+        let error = net_tls_load(&text, text.count)
+        guard error == 0 else {
+            throw StreamFailure(error == ENOPKG ? "TLS_MISSING" : SystemError.name(of: error), Self.string(text))
+        }
         let protocols = settings.protocols.flatMap { [UInt8(truncatingIfNeeded: $0.utf8.count)] + Array($0.utf8) }
         func with<Result>(_ text: String?, _ body: (UnsafePointer<CChar>?) -> Result) -> Result {
             if let text { text.withCString(body) } else { body(nil) }

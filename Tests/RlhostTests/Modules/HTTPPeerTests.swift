@@ -202,7 +202,7 @@ struct HTTPPeerTests {
         #expect(run.output == "2\t1.1\n", "\(run)")
     }
 
-    @Test("without libcurl the client is an answer that says what to install, and the server goes on")
+    @Test("without libcurl the client is an answer that says why, and the server goes on")
     func missingCurl() throws {
         let run = try shell(
             """
@@ -210,7 +210,8 @@ struct HTTPPeerTests {
             : > lib/libcurl.so.4
             cat > client.lua <<'END'
             local http = require "runloop.http"
-            print(http.get "http://127.0.0.1:1/")
+            local _, message, code = http.get "http://127.0.0.1:1/"
+            print(message:gsub(": /[^:]*/", ": "), code)
             print(select(3, http.open { "http://127.0.0.1:1/" }))
             local server = assert(http.serve(0, function() return "hello" end))
             local net = require "runloop.net"
@@ -224,8 +225,45 @@ struct HTTPPeerTests {
             """)
         #expect(
             run.output
-                == "nil\tmodule 'runloop.http': libcurl.so.4 is not installed (apt install libcurl4)\tENOPKG\nENOPKG\nhello\n",
+                == "module 'runloop.http': libcurl.so.4 cannot be loaded: libcurl.so.4: file too short\t1\tENOPKG\nENOPKG\nhello\n",
             "\(run)")
+    }
+
+    @Test("a library that cannot be opened for want of descriptors is opened when there are some again")
+    func passingWant() throws {
+        let run = try shell(
+            """
+            cat > client.lua <<'END'
+            local http, net = require "runloop.http", require "runloop.net"
+            local server = assert(net.serve(0, function(stream) stream:read() end))
+            local where = server:address()
+            local files = {}
+            repeat files[#files + 1] = io.open "/dev/null" until not io.open "/dev/null"
+            local function try()
+              print(select(3, http.get "http://127.0.0.1:1/"))
+              print(select(3, net.connect(where, { tls = { ca = "/nowhere" } })))
+            end
+            print((select(2, http.get "http://127.0.0.1:1/")))
+            print((select(2, net.connect(where, { tls = true }))))
+            try()
+            for _, file in ipairs(files) do file:close() end
+            collectgarbage()
+            try()
+            server:close()
+            END
+            ulimit -n 64
+            $RLHOST client.lua
+            """)
+        #expect(
+            run.output == """
+                EMFILE: too many open files (libcurl.so.4)
+                EMFILE: too many open files (libssl.so.3)
+                EMFILE
+                EMFILE
+                ECONNREFUSED
+                ENOENT
+
+                """, "\(run)")
     }
 
     @Test(

@@ -16,15 +16,15 @@ local CLIENT = { modes = { "string", "table" }, connections = "count", max_conne
   proxy = { "string", "boolean" }, tls = { "table", "boolean" }, unix = "string", decompress = "boolean", max_body = "count", user = "string",
   password = "string", version = "string", name = "string", bind = "string" }
 
-local curl, missing
+local curl
 
--- libcurl, or nil and why not.
+-- libcurl, or nil and why not, which may be another time.
 local function load_curl()
-  if curl or missing then return curl, missing end
-  local problem
-  curl, problem = native.curl()
-  missing = problem and "module 'runloop.http': " .. problem
-  return curl, missing
+  if curl then return curl end
+  local problem, code
+  curl, problem, code = native.curl()
+  if curl then return curl end
+  return nil, (code == "ENOPKG" and "module 'runloop.http': " or code .. ": ") .. problem, code
 end
 
 -- The client of `http.get` and the others.
@@ -300,9 +300,8 @@ local function request_of(url, extra, name)
 end
 
 local function ready(self)
-  local library, problem = load_curl()
-  if not library then return nil, problem, "ENOPKG" end
-  return true
+  local library, problem, code = load_curl()
+  return library ~= nil, problem, code
 end
 
 local function get(self, name, url, extra)

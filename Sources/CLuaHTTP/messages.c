@@ -304,8 +304,10 @@ static int put_fields(output *out, int index, int left_out) {
     const char *name = lua_tolstring(L, -2, &length);
     if (!http_is_token(name, length)) complain(L, "http: '%s' cannot be the name of a field", name, "");
     int known = which_field(name, length);
-    found |= known;
-    if (!(known & left_out)) {
+    // false: it is not sent, not even if it would be otherwise. Without Host there is no request.
+    int is_none = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+    if (!is_none || known != HAS_HOST) found |= known;
+    if (!(known & left_out) && !is_none) {
       if (lua_type(L, -1) == LUA_TTABLE) {
         lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
         for (lua_Integer i = 1; i <= count; i++) {

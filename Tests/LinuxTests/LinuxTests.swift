@@ -164,7 +164,8 @@ struct LinuxTests {
                     var text = [CChar](repeating: 0, count: 200)
                     #expect(linux_use_library(&library, &text, text.count) == ENOPKG)
                     #expect(
-                        String(cString: text) == "libnowhere.so.9 is not installed (apt install libnowhere9)")
+                        text.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } }
+                            == "libnowhere.so.9 is not installed (apt install libnowhere9)")
                 }
             }
         }

@@ -278,6 +278,8 @@ t.describe("what goes wrong is an answer", function()
       "http.get: field 'tls' must be true or a table of options; whether there is TLS says the URL: https://")
     t.equal(http.get(base .. "/hello", { tls = true }).body, "hello")
     t.equal(http.get(base .. "/hello", { idle_timeout = math.huge, timeout = math.huge }).body, "hello")
+    t.equal(problem_of(http.get, "https://x", { tls = { server_name = "y" } }),
+      "http.get: field 'tls' takes no 'server_name': the name that is asked for, and has to be in the certificate, is the URL's host")
     local client = http.client { name = "c" }
     t.truthy(tostring(client):find '^http client "c" %(made at .*http_client_test.lua:%d+%)$')
     t.truthy(tostring(server):find "^http server %(127.0.0.1:%d+, made at .*http_client_test.lua:%d+%)$")

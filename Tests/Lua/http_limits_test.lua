@@ -17,6 +17,64 @@ local function connect(server, options)
 end
 
 t.describe("clients that stand still", function()
+  for _, kind in ipairs { "events", "WebSockets" } do
+    t.it("hold nobody up whom their server tells the same by " .. kind, { real_time = true, timeout = 60 }, function()
+      local all, count, ended = {}, 0, 0
+      local app = http.routes()
+      local function keep(one)
+        all[one], count = true, count + 1
+        return setmetatable({}, { __close = function()
+          all[one], ended = nil, ended + 1
+        end })
+      end
+      app:get("/events", function(request)
+        local events = request:respond():events()
+        local kept <close> = keep(events)
+        events:wait_closed()
+      end)
+      app:websocket("/socket", function(socket)
+        local kept <close> = keep(socket)
+        for _ in socket:messages() do end
+      end)
+      local server = assert(http.serve(0, { max_queue = 200000 }, app))
+      local request = kind == "events" and "GET /events HTTP/1.1\r\nHost: x\r\n\r\n"
+        or "GET /socket HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+          .. "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+      local deaf, hearing = assert(net.connect(server:address())), assert(net.connect(server:address()))
+      deaf:write(request)
+      hearing:write(request)
+      support.soon(function() t.equal(count, 2) end)
+      local heard = 0
+      local reader = rl.task(function()
+        for bytes in function() return (hearing:read()) end do heard = heard + #bytes end
+      end)
+      local piece, told, refusal = ("x"):rep(60000), 0, nil
+      local is_waiting = false
+      local ticks = rl.every(0.001, function() is_waiting = true end)
+      while not refusal and told < 1000 do
+        told, is_waiting = told + 1, false
+        for one in pairs(all) do
+          local left, problem, code = one:queue(piece)
+          t.falsy(is_waiting, "queue has waited")
+          if not left then refusal = { problem, code } else t.equal(math.type(left), "integer") end
+        end
+        rl.sleep(0.001)
+      end
+      ticks:invalidate()
+      t.equal(refusal[2], "ENOBUFS")
+      t.truthy(refusal[1]:find "^ENOBUFS: ", refusal[1])
+      -- Its handler ends, and the other one goes on and has been told everything.
+      support.soon(function() t.equal(ended, 1) end)
+      support.soon(function() t.truthy(heard >= told * #piece) end)
+      t.equal(table.pack(next(all):queue "good-bye").n, 1)
+      hearing:abort()
+      deaf:abort()
+      support.soon(function() t.equal(ended, 2) end)
+      reader:await()
+      server:stop(1)
+    end)
+  end
+
   t.it("and take nothing of the answer are given up after the idle time-out", function()
     local cancelled
     local server = http.serve("memory", { idle_timeout = 60 }, function(request)

@@ -177,6 +177,18 @@ t.describe("a handler", function()
     near:close()
   end)
 
+  t.it("leaves out the fields that are false", function()
+    for _, answer in ipairs {
+      function(request) request:respond({ headers = { ["Content-Type"] = false } }):write "a" end,
+      function() return { body = "a", headers = { ["content-type"] = false, ["content-length"] = false, ["x-none"] = false } } end,
+    } do
+      local got = t.http(answer):get "/"
+      t.equal({ got.body, got.headers["content-type"], got.headers["x-none"] }, { "a" })
+    end
+    t.equal(t.http(function() return { body = "a", headers = { date = false } } end):get("/").headers.date, nil)
+    t.equal(t.http(function(request) return request.headers.host end):get("/", { headers = { host = false } }).body, "test")
+  end)
+
   t.it("writes its answer in pieces, and waits for a client that reads slowly", function()
     local written = 0
     local client = t.http(function(request)

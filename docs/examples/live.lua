@@ -27,7 +27,8 @@ app:get("/events", function(request)
   -- Whoever was away for a while gets what it has missed.
   for id = (tonumber(events.last_id) or count) + 1, count do events:send { data = items[id], id = id } end
   local observer <close> = rl.notifications:observe("item", function(_, item)
-    events:send { data = item, id = item.id }
+    -- Nobody is to wait for the slowest: whoever does not read loses the connection, and comes again.
+    events:queue { data = item, id = item.id }
   end)
   events:wait_closed()
 end)

@@ -24,7 +24,9 @@ local server = assert(http.serve(tonumber(arg[1]), function(request)
   local answer <close>, problem = client:open { target .. request.target, method = request.method, headers = headers,
     body = has_body and function() return request:read() end or nil }
   if not answer then return { status = 502, body = problem .. "\n" } end
-  local response <close> = request:respond { status = answer.status, headers = others(answer.headers) }
+  headers = others(answer.headers)
+  headers["content-type"] = headers["content-type"] or false  -- or one would be added
+  local response <close> = request:respond { status = answer.status, headers = headers }
   for bytes in answer:chunks() do response:write(bytes) end
 end))
 print("http://" .. server:address() .. "/ -> " .. target)

@@ -244,6 +244,14 @@ function WebSocket:messages(options) end
 ---@return string? code
 function WebSocket:send(text, kind) end
 
+---The same without ever waiting. With more than `max_queue` bytes left to send the connection is aborted: nil, "ENOBUFS: …", "ENOBUFS".
+---@param text string
+---@param kind? "text"|"binary"
+---@return integer? waiting how many bytes are left to send
+---@return string? message
+---@return string? code
+function WebSocket:queue(text, kind) end
+
 ---@param text? string at most 125 bytes
 ---@return true? sent
 ---@return string? message
@@ -269,6 +277,7 @@ function WebSocket:is_open() end
 ---@field max_header? integer bytes; 32768 if absent
 ---@field max_body? integer bytes; 8 MB if absent
 ---@field max_connections? integer no more are accepted before one ends
+---@field max_queue? integer bytes; with more to send than this `events:queue` and `socket:queue` abort the connection; 16 MB if absent
 ---@field access_log? boolean|string|file*|fun(entry: table) true: lines to standard error; or the path of a file, a file, or a function
 ---@field backlog? integer
 ---@field reuse_port? boolean
@@ -382,7 +391,8 @@ function Part:chunks() end
 ---@return string
 function Part:body() end
 
----Answers piece by piece.
+---Answers piece by piece. With a body the answer gets `Content-Type: text/plain; charset=utf-8` unless the headers have one; false takes
+---it, or another field that would be added, away.
 ---@param options? { status?: integer, headers?: table<string, any> }
 ---@return runloop.http.Response response
 function Incoming:respond(options) end
@@ -436,6 +446,13 @@ local Events = {}
 ---@return string? message "EPIPE: the client has gone"
 ---@return string? code
 function Events:send(event) end
+
+---The same without ever waiting. With more than `max_queue` bytes left to send the connection is aborted: nil, "ENOBUFS: …", "ENOBUFS".
+---@param event runloop.http.Event|string
+---@return integer? waiting how many bytes are left to send
+---@return string? message
+---@return string? code
+function Events:queue(event) end
 
 ---Waits until the client goes.
 function Events:wait_closed() end

@@ -225,7 +225,7 @@ struct HTTPPeerTests {
             """)
         #expect(
             run.output
-                == "module 'runloop.http': libcurl.so.4 cannot be loaded: libcurl.so.4: file too short\t1\tENOPKG\nENOPKG\nhello\n",
+                == "module 'runloop.http': libcurl.so.4 cannot be loaded: libcurl.so.4: file too short\tENOPKG\nENOPKG\nhello\n",
             "\(run)")
     }
 
@@ -238,7 +238,7 @@ struct HTTPPeerTests {
             local server = assert(net.serve(0, function(stream) stream:read() end))
             local where = server:address()
             local files = {}
-            repeat files[#files + 1] = io.open "/dev/null" until not io.open "/dev/null"
+            for file in function() return (io.open "/dev/null") end do files[#files + 1] = file end
             local function try()
               print(select(3, http.get "http://127.0.0.1:1/"))
               print(select(3, net.connect(where, { tls = { ca = "/nowhere" } })))

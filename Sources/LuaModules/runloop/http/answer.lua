@@ -13,14 +13,13 @@ local function json() return require "runloop.json" end
 
 local function is_value(value) return (type(value) == "string" or type(value) == "number") and native.is_value(tostring(value)) end
 
--- Raises unless these can be the fields of a message: names without blanks, values of one line, or, of an answer's, lists of them. A
--- request's may be false: none.
+-- Raises unless these can be the fields of a message: names without blanks, values of one line, or, of an answer's, lists of them. False: none.
 function M.check_fields(fields, name, is_answer)
   for field, value in pairs(fields) do
     if type(field) ~= "string" or not native.is_token(field) then
       misuse.raise("%s: %s cannot be the name of a field", name, misuse.describe(field))
     end
-    local is_right = is_value(value) or value == false and not is_answer
+    local is_right = is_value(value) or value == false
     if type(value) == "table" and is_answer then
       is_right = true
       for _, one in ipairs(value) do is_right = is_right and is_value(one) end

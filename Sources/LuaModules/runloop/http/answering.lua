@@ -182,7 +182,7 @@ function Response:events(settings)
   settings = settings or {}
   if self.has_head or self.is_over then raise("response:events: something else has been sent already") end
   local headers = { ["cache-control"] = "no-store", ["x-accel-buffering"] = "no" }
-  for name, value in pairs(self.headers or {}) do headers[name] = value end
+  for name, value in pairs(self.headers or {}) do if name:lower() ~= "content-length" then headers[name] = value end end
   self.headers = headers
   local sent, problem, code = send_head(self, "text/event-stream")
   if not sent then return nil, problem, code end
@@ -210,24 +210,43 @@ end
 
 local EVENT = { event = "string", data = "any", id = "any", retry = "seconds", comment = "string" }
 
-function Events:send(event)
-  receiver(self, Events, "events:send")
+-- The text of what a script has given as an event.
+local function text_of(event, name)
   if type(event) == "string" then event = { data = event } end
-  misuse.argument(event, "table", "events:send", 1)
-  misuse.fields(event, EVENT, "events:send")
+  misuse.argument(event, "table", name, 1)
+  misuse.fields(event, EVENT, name)
   local data, id = event.data, event.id
   if data ~= nil and type(data) ~= "string" then
     local is_good, text = pcall(require("runloop.json").encode, data)
-    if not is_good then raise("events:send: field 'data': %s", (text:gsub("^.-json%.encode: ", ""))) end
+    if not is_good then raise("%s: field 'data': %s", name, (text:gsub("^.-json%.encode: ", ""))) end
     data = text
   end
   if id ~= nil then id = tostring(id) end
   if event.event and event.event:find "[\r\n]" or id and id:find "[\r\n%z]" then
-    raise("events:send: the fields 'event' and 'id' must be one line each")
+    raise("%s: the fields 'event' and 'id' must be one line each", name)
   end
+  return events.encode { event = event.event, data = data, id = id, retry = event.retry, comment = event.comment }
+end
+
+function Events:send(event)
+  receiver(self, Events, "events:send")
+  local text = text_of(event, "events:send")
   if self.request.is_gone or self.response.is_over then return gone() end
   self.has_sent = true
-  return self.response:write(events.encode { event = event.event, data = data, id = id, retry = event.retry, comment = event.comment })
+  return self.response:write(text)
+end
+
+-- The same without ever waiting: stream:queue has the limit, over which it aborts the connection.
+function Events:queue(event)
+  receiver(self, Events, "events:queue")
+  local text = text_of(event, "events:queue")
+  local request, response = self.request, self.response
+  if request.is_gone or response.is_over then return gone() end
+  self.has_sent = true
+  if response.takes_nothing then return 0 end
+  request.sent = request.sent + #text
+  if response.is_chunked then return response.stream:queue(("%x\r\n"):format(#text), text, "\r\n") end
+  return response.stream:queue(text)
 end
 
 -- Waits until the client goes, or `close`; the task is cancelled then anyway.

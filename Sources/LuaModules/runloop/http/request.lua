@@ -22,6 +22,9 @@ local function set_tls(settings, tls, name)
   if tls == true then return end
   if tls == false then raise(name .. ": field 'tls' must be true or a table of options; whether there is TLS says the URL: https://") end
   misuse.fields(tls, TLS, name .. ": tls")
+  if tls.server_name then
+    raise(name .. ": field 'tls' takes no 'server_name': the name that is asked for, and has to be in the certificate, is the URL's host")
+  end
   if tls.certificate then settings.certificate = tls.certificate end
   if tls.key then settings.key = tls.key end
   if tls.verify == false then settings.verify, settings.verify_host = false, 0 end

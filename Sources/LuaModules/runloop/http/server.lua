@@ -13,10 +13,10 @@ local now, task, condition = rl.now, rl.task, rl.condition
 
 local KNOWN = {
   tls = { "table", "boolean" }, header_timeout = "seconds", request_timeout = "seconds", idle_timeout = "seconds",
-  max_header = "count", max_body = "count", max_connections = "count", access_log = { "any" }, backlog = "count",
+  max_header = "count", max_body = "count", max_connections = "count", max_queue = "count", access_log = { "any" }, backlog = "count",
   reuse_port = "boolean", mode = "count", name = "string", order = "any", modes = { "string", "table" },
 }
-local PASSED_ON = { "tls", "backlog", "max_connections", "reuse_port", "mode", "name", "order" }
+local PASSED_ON = { "tls", "backlog", "max_connections", "max_queue", "reuse_port", "mode", "name", "order" }
 
 -- Its listener is what `loop:add` takes for it.
 local Server = { __name = "http server", __stays = true, __item = "listener" }

@@ -43,7 +43,7 @@ end
 local function new(stream, is_client, settings, compresses)
   return setmetatable({
     stream = stream, is_client = is_client, compresses = compresses, max = settings.max_message or 1 << 20, buffer = "", position = 1,
-    first = 1, last = 0, queue = {}, queued = 0, close_timeout = settings.close_timeout or 5, arrived = rl.condition(),
+    first = 1, last = 0, inbox = {}, queued = 0, close_timeout = settings.close_timeout or 5, arrived = rl.condition(),
   }, Socket)
 end
 
@@ -51,7 +51,8 @@ function Socket:__tostring() return "websocket" end
 
 -- Sending ---------------------------------------------------------------------------------------------------------------------
 
-local function send(self, code, payload)
+-- By `write`, which waits while the other side is slow, or by `queue`, which does not.
+local function send(self, code, payload, queues)
   local is_compressed = false
   if self.compresses and code <= BINARY and #payload >= 64 then
     local deflate = zlib(true)
@@ -60,7 +61,9 @@ local function send(self, code, payload)
     -- Without the empty block at the end, as the standard has it.
     if bytes and #bytes - 4 < #payload then payload, is_compressed = bytes:sub(1, -5), true end
   end
-  return self.stream:write(write_frame(code, payload, self.is_client, is_compressed))
+  local stream, frame = self.stream, write_frame(code, payload, self.is_client, is_compressed)
+  if queues then return stream:queue(frame) end
+  return stream:write(frame)
 end
 
 local function closed(self)
@@ -68,22 +71,26 @@ local function closed(self)
   return nil, "EPIPE: the websocket is closed", "EPIPE"
 end
 
-function Socket:send(text, kind)
-  receiver(self, Socket, "socket:send")
+local function send_message(self, text, kind, name, queues)
+  receiver(self, Socket, name)
   if type(text) ~= "string" then
-    if type(text) ~= "number" then raise("socket:send: argument #1 must be a string, got " .. misuse.describe(text)) end
+    if type(text) ~= "number" then raise("%s: argument #1 must be a string, got %s", name, misuse.describe(text)) end
     text = tostring(text)
   end
   if kind == nil then kind = "text" end
   if kind ~= "text" and kind ~= "binary" then
-    raise("socket:send: argument #2 must be \"text\" or \"binary\", got %s", misuse.describe(kind))
+    raise("%s: argument #2 must be \"text\" or \"binary\", got %s", name, misuse.describe(kind))
   end
   if kind == "text" and check_utf8(0, text) ~= 0 then
-    raise("socket:send: argument #1 is not UTF-8; send it as \"binary\"")
+    raise("%s: argument #1 is not UTF-8; send it as \"binary\"", name)
   end
   if self.close_sent or self.is_over then return closed(self) end
-  return send(self, kind == "text" and TEXT or BINARY, text)
+  return send(self, kind == "text" and TEXT or BINARY, text, queues)
 end
+
+function Socket:send(text, kind) return send_message(self, text, kind, "socket:send") end
+
+function Socket:queue(text, kind) return send_message(self, text, kind, "socket:queue", true) end
 
 function Socket:ping(text)
   receiver(self, Socket, "socket:ping")
@@ -120,7 +127,7 @@ end
 
 local function deliver(self, kind, text)
   self.last = self.last + 1
-  self.queue[self.last] = { text, kind }
+  self.inbox[self.last] = { text, kind }
   self.queued = self.queued + #text
   self.arrived:signal()
 end
@@ -261,8 +268,8 @@ function Socket:receive(timeout)
     if date and rl.now() >= date then return nil, "timed out" end
     self.arrived:wait(date and date - rl.now())
   end
-  local message = self.queue[self.first]
-  self.queue[self.first] = nil
+  local message = self.inbox[self.first]
+  self.inbox[self.first] = nil
   self.first = self.first + 1
   self.queued = self.queued - #message[1]
   if self.room then self.room:broadcast() end
@@ -296,7 +303,7 @@ function Socket:close(code, reason)
     local date = rl.now() + self.close_timeout
     while not self.is_over and rl.now() < date do
       -- What still comes is nobody's.
-      self.first, self.last, self.queue, self.queued = 1, 0, {}, 0
+      self.first, self.last, self.inbox, self.queued = 1, 0, {}, 0
       if self.room then self.room:broadcast() end
       self.arrived:wait(date - rl.now())
     end
@@ -328,7 +335,7 @@ local methods = {}
 -- While a call waits, its handle is in use.
 local function keep(_, ...) return ... end
 
-for _, name in ipairs { "send", "ping", "receive", "close", "is_open" } do
+for _, name in ipairs { "send", "queue", "ping", "receive", "close", "is_open" } do
   local method, called = Socket[name], "socket:" .. name
   methods[name] = function(self, ...) return keep(self, method(receiver(self, Handle, called).core, ...)) end
 end

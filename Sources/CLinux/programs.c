@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "terminal.h"
+
 extern char **environ;
 
 // A descriptor from 0 to 3 that another program gets under another number might be overwritten before it is copied.
@@ -68,7 +70,7 @@ static int start(const linux_program *program, int *pid) {
   return failure;
 }
 
-// The same where posix_spawn falls short: nothing in it asks for the parent's death to be told.
+// The same where posix_spawn falls short: nothing in it asks for the parent's death to be told, nor, in older libraries, for the terminal.
 static int start_mortal(const linux_program *program, int *pid) {
   sigset_t all, before, none;
   sigfillset(&all);
@@ -84,7 +86,9 @@ static int start_mortal(const linux_program *program, int *pid) {
     for (int number = 1; number < NSIG; number++) sigaction(number, &standard, NULL);
     if (program->terminal || program->leads_session) setsid();
     else setpgid(0, 0);
-    int refused = prctl(PR_SET_PDEATHSIG, SIGKILL) || (program->directory && chdir(program->directory));
+    // All signals are blocked, and so this does not stop it.
+    if (program->foreground >= 0) tcsetpgrp(program->foreground, getpid());
+    int refused = (program->dies_with_us && prctl(PR_SET_PDEATHSIG, SIGKILL)) || (program->directory && chdir(program->directory));
     for (int i = 0; i < 4 && !refused; i++) {
       int from = program->descriptors[i];
       if (i < 3 && program->terminal) from = i ? 0 : open(program->terminal, O_RDWR);
@@ -167,16 +171,48 @@ int linux_start_program(const linux_program *program, int *pid) {
   linux_program copy = *program;
   int spare[4];
   for (int i = 0; i < 4; i++) copy.descriptors[i] = out_of_the_way(program->descriptors[i], i, &spare[i]);
-  int failure = program->dies_with_us ? start_by_nurse(&copy, pid) : start(&copy, pid);
+  const int is_lent = program->foreground >= 0;
+  int failure = program->dies_with_us ? start_by_nurse(&copy, pid) : is_lent ? start_mortal(&copy, pid) : start(&copy, pid);
+  // It may have got the terminal, and then found no program. Else it has it by now, unless it has ended already.
+  if (is_lent) linux_lend_terminal(failure ? getpgrp() : *pid);
+  if (is_lent && failure) linux_take_terminal_back(0);
   for (int i = 0; i < 4; i++)
     if (spare[i] >= 0) close(spare[i]);
   return failure;
 }
 
+// Whether somebody is left in a group who could still do something. Those who have ended stay in it until whoever inherits them
+// takes notice, which the first process of a container may never do.
+static int has_living(int group) {
+  DIR *processes = opendir("/proc");
+  if (!processes) return 1;
+  const int ours = getsid(0);
+  int found = 0;
+  for (struct dirent *entry; !found && (entry = readdir(processes));) {
+    char path[300], text[512], state = 0;
+    int of = 0, session = 0;
+    if (*entry->d_name < '0' || *entry->d_name > '9') continue;
+    snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t count = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    if (count <= 0) continue;
+    text[count] = 0;
+    // Behind the name, which may have anything in it.
+    const char *end = strrchr(text, ')');
+    found = end && sscanf(end + 1, " %c %*d %d %d", &state, &of, &session) == 3 && of == group && (session == group || session == ours) && state != 'Z' && state != 'X';
+  }
+  closedir(processes);
+  return found;
+}
+
+// As long as somebody is in the group that a process has led, nobody gets its number; so whoever has it is another.
+static int is_left(int pid) { return kill(-pid, 0) == 0 && kill(pid, 0) != 0 && errno == ESRCH && has_living(pid); }
+
 // Programs that are not to outlive their owners.
 static struct {
   pthread_mutex_t lock;
-  struct owned { int pid; const void *owner; } *all;
+  struct owned { int pid, has_ended; const void *owner; } *all;
   int count, capacity;
   pid_t process;  // a child that a C module has forked owns none of them
 } owned = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -187,6 +223,8 @@ static void end_all(void) {
 
 int linux_own_program(int pid, const void *owner) {
   pthread_mutex_lock(&owned.lock);
+  for (int i = owned.count - 1; i >= 0 && owned.count == owned.capacity; i--)
+    if (owned.all[i].has_ended && !is_left(owned.all[i].pid)) owned.all[i] = owned.all[--owned.count];
   int fits = owned.count < owned.capacity;
   if (!fits) {
     const int capacity = owned.capacity ? owned.capacity * 2 : 8;
@@ -199,9 +237,18 @@ int linux_own_program(int pid, const void *owner) {
       fits = 1;
     }
   }
-  if (fits) owned.all[owned.count++] = (struct owned){pid, owner};
+  if (fits) owned.all[owned.count++] = (struct owned){.pid = pid, .owner = owner};
   pthread_mutex_unlock(&owned.lock);
   return fits;
+}
+
+int linux_group_is_left(int pid) {
+  const int left = is_left(pid);
+  pthread_mutex_lock(&owned.lock);
+  for (int i = 0; i < owned.count; i++)
+    if (owned.all[i].pid == pid) owned.all[i].has_ended = 1;
+  pthread_mutex_unlock(&owned.lock);
+  return left;
 }
 
 void linux_disown_program(int pid) {
@@ -212,30 +259,6 @@ void linux_disown_program(int pid) {
       break;
     }
   pthread_mutex_unlock(&owned.lock);
-}
-
-// Whether somebody is left in a group who could still do something. Those who have ended stay in it until whoever inherits them
-// takes notice, which the first process of a container may never do.
-static int has_living(int group) {
-  DIR *processes = opendir("/proc");
-  if (!processes) return 1;
-  int found = 0;
-  for (struct dirent *entry; !found && (entry = readdir(processes));) {
-    char path[300], text[512], state = 0;
-    int of = 0;
-    if (*entry->d_name < '0' || *entry->d_name > '9') continue;
-    snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t count = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) close(fd);
-    if (count <= 0) continue;
-    text[count] = 0;
-    // Behind the name, which may have anything in it.
-    const char *end = strrchr(text, ')');
-    found = end && sscanf(end + 1, " %c %*d %d", &state, &of) == 2 && of == group && state != 'Z' && state != 'X';
-  }
-  closedir(processes);
-  return found;
 }
 
 // Whether its leader has ended, who is waited for, and nobody of its group goes on.
@@ -249,7 +272,7 @@ void linux_end_programs(const void *owner) {
   struct owned *ending = owned.count ? malloc((size_t)owned.count * sizeof *ending) : NULL;
   for (int i = owned.count - 1; i >= 0 && ending; i--) {
     if (owner && owned.all[i].owner != owner) continue;
-    ending[count++] = owned.all[i];
+    if (!owned.all[i].has_ended || is_left(owned.all[i].pid)) ending[count++] = owned.all[i];
     owned.all[i] = owned.all[--owned.count];
   }
   pthread_mutex_unlock(&owned.lock);
@@ -277,6 +300,11 @@ int linux_program_ended(int pid, int *number) {
   if (found < 0) return -1;
   *number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
   return WIFSIGNALED(status) ? 2 : 1;
+}
+
+int linux_program_has_stopped(int pid) {
+  siginfo_t information = {0};
+  return waitid(P_PID, (id_t)pid, &information, WSTOPPED | WNOHANG) == 0 && information.si_pid == pid;
 }
 
 #ifndef SYS_pidfd_open

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "signals.h"
+#include "terminal.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -64,6 +65,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   const int64_t time = now.tv_sec * 1000000000LL + now.tv_nsec;
   const int ends = number == SIGINT || number == SIGTERM || number == SIGQUIT;
   int is_heard = 0, is_stuck = 0;
+  if (number == SIGCONT) linux_take_terminals_up();
   for (int i = 0; i < LISTENERS; i++) {
     struct listener *listener = &listeners[i];
     if (atomic_load(&listener->number) != number || !atomic_load(&listener->hears)) continue;
@@ -118,6 +120,7 @@ static void hear(struct listener *listener, int hears) {
     sigaction(number, &action, &before[number]);
   } else if (!hears && --hearing[number] == 0) {
     sigaction(number, &before[number], NULL);
+    linux_guard_terminals_again();
   }
 }
 

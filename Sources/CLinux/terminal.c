@@ -41,38 +41,12 @@ void terminal_set_mode(enum terminal_mode mode) {
 }
 
 void terminal_say_farewell(void) {
+  linux_cook_terminals();
   if (current == TERMINAL_OWN) return;
   apply(TERMINAL_OWN);
   static const char paste_off[] = "\033[?2004l\r\n";
   ssize_t written = write(output, paste_off, sizeof paste_off - 1);
   (void)written;
-}
-
-// What was to be done at those signals before.
-static struct sigaction before_death[NSIG];
-
-// The process is about to die, and the shell should find its terminal as it was. Whoever else wants to see it die comes next.
-static void on_death(int number) {
-  terminal_say_farewell();
-  sigaction(number, &before_death[number], NULL);
-  raise(number);
-}
-
-static void watch_deaths(void) {
-  static char room[1 << 14];
-  stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
-  stack_t present;
-  // For a stack that has run over.
-  if (sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
-  static const int deaths[] = {SIGHUP, SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
-  struct sigaction action = {.sa_handler = on_death, .sa_flags = SA_NODEFER | SA_ONSTACK};
-  sigemptyset(&action.sa_mask);
-  for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
-    struct sigaction *before = &before_death[deaths[i]];
-    // Who ignores it, or handles what is no crash, has a reason.
-    if (sigaction(deaths[i], NULL, before) != 0 || before->sa_handler == SIG_IGN) continue;
-    if (deaths[i] != SIGHUP || before->sa_handler == SIG_DFL) sigaction(deaths[i], &action, NULL);
-  }
 }
 
 int terminal_adds_returns(void) {
@@ -116,7 +90,7 @@ int terminal_capture(void) {
   fcntl(slave, F_SETFD, FD_CLOEXEC);
   relay = control;
   copy_size();
-  watch_deaths();
+  linux_guard_terminals();
   // Not all files: one from which another thread reads is locked.
   fflush(stdout);
   fflush(stderr);
@@ -149,7 +123,10 @@ static volatile sig_atomic_t continued;
 // The process goes on after having been stopped, and a shell had the terminal; or the size has changed.
 static void on_change(int number) {
   int saved = errno;
-  if (number == SIGCONT) continued = 1;
+  if (number == SIGCONT) {
+    continued = 1;
+    linux_take_terminals_up();
+  }
   copy_size();
   uint64_t one = 1;
   ssize_t written = write(changes, &one, sizeof one);
@@ -196,85 +173,4 @@ char *terminal_read_line(size_t *length) {
   if (n > 0 && line[n - 1] == '\n') n--;
   *length = (size_t)n;
   return line;
-}
-
-// Terminals of scripts --------------------------------------------------------------------------------------------------
-
-static struct raw {
-  volatile sig_atomic_t is_raw;
-  int fd;
-  struct termios own;
-  char farewell[256];
-} raws[8];
-
-static struct raw *raw_of(int fd) {
-  for (size_t i = 0; i < sizeof raws / sizeof *raws; i++)
-    if (raws[i].is_raw && raws[i].fd == fd) return &raws[i];
-  return NULL;
-}
-
-static void cook(struct raw *raw) {
-  const char *rest = raw->farewell;
-  size_t left = strlen(rest);
-  while (left > 0) {
-    ssize_t written = write(raw->fd, rest, left);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) break;
-    rest += written;
-    left -= (size_t)written;
-  }
-  while (tcsetattr(raw->fd, TCSANOW, &raw->own) != 0 && errno == EINTR) {}
-  raw->is_raw = 0;
-}
-
-int linux_raw_terminal(int fd, int signals) {
-  struct raw *raw = raw_of(fd);
-  if (!raw) {
-    static int is_told;
-    for (size_t i = 0; i < sizeof raws / sizeof *raws && !raw; i++)
-      if (!raws[i].is_raw) raw = &raws[i];
-    if (!raw) {
-      errno = EMFILE;
-      return -1;
-    }
-    if (tcgetattr(fd, &raw->own) != 0) return -1;
-    raw->fd = fd;
-    raw->farewell[0] = 0;
-    if (!is_told) atexit(linux_cook_terminals);
-    is_told = 1;
-    raw->is_raw = 1;
-  }
-  struct termios settings = raw->own;
-  settings.c_iflag &= ~(tcflag_t)(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
-  settings.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN | (signals ? 0 : ISIG));
-  settings.c_cc[VMIN] = 1;
-  settings.c_cc[VTIME] = 0;
-  int failure;
-  while ((failure = tcsetattr(fd, TCSANOW, &settings)) != 0 && errno == EINTR) {}
-  return failure;
-}
-
-void linux_set_farewell(int fd, const char *text) {
-  struct raw *raw = raw_of(fd);
-  if (!raw) return;
-  raw->farewell[0] = 0;
-  if (text && strlen(text) < sizeof raw->farewell) strcpy(raw->farewell, text);
-}
-
-void linux_cook_terminal(int fd) {
-  struct raw *raw = raw_of(fd);
-  if (raw) cook(raw);
-}
-
-void linux_cook_terminals(void) {
-  for (size_t i = 0; i < sizeof raws / sizeof *raws; i++)
-    if (raws[i].is_raw) cook(&raws[i]);
-}
-
-int linux_terminal_size(int fd, int *rows, int *columns) {
-  struct winsize size = {0};
-  if (ioctl(fd, TIOCGWINSZ, &size) != 0) return -1;
-  *rows = size.ws_row;
-  *columns = size.ws_col;
-  return 0;
 }

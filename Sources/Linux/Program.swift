@@ -30,11 +30,12 @@ package final class Program: Sendable {
     ///   - terminalPath: it leads a session with this terminal, which it gets as 0 to 2; a `PseudoTerminal` has one.
     ///   - leadsSession: it has no terminal, and is not told when ours goes.
     ///   - diesWithUs: it is killed when this process ends, in whatever way; its children are not.
+    ///   - foreground: what `RawTerminal.toLend` has answered: its group gets the terminal before it begins.
     /// - Throws: ENOENT, EACCES, E2BIG, EAGAIN, EMFILE and the like.
     package static func start(
         _ arguments: [[UInt8]], environment: [[UInt8]]? = nil, directory: [UInt8]? = nil,
         descriptors: [Int32: Descriptor] = [:], terminalPath: String? = nil, leadsSession: Bool = false,
-        diesWithUs: Bool = false
+        diesWithUs: Bool = false, foreground: Int32? = nil
     ) throws(SystemError) -> Program {
         var process: Int32 = 0
         let failure = withCStrings(arguments) { arguments in
@@ -49,6 +50,7 @@ package final class Program: Sendable {
                     program.terminal = terminalPath == nil ? nil : UnsafePointer(paths[1])
                     program.leads_session = leadsSession ? 1 : 0
                     program.dies_with_us = diesWithUs ? 1 : 0
+                    program.foreground = foreground ?? -1
                     return linux_start_program(&program, &process)
                 }
             }
@@ -59,9 +61,7 @@ package final class Program: Sendable {
             return Program(process, try Descriptor(linux_watch_program(process), "pidfd_open", name))
         } catch {
             // Nobody would ever hear of its end.
-            kill(-process, SIGKILL)
-            var status: Int32 = 0
-            while waitpid(process, &status, 0) < 0, linux_errno() == EINTR {}
+            abandon(process)
             throw error
         }
     }
@@ -78,6 +78,9 @@ package final class Program: Sendable {
         default: return .unknown
         }
     }
+
+    /// Whether a signal has stopped it since this was last asked.
+    package static func hasStopped(_ process: Int32) -> Bool { linux_program_has_stopped(process) != 0 }
 
     /// Sends it a signal; to its whole group, on request.
     ///
@@ -96,7 +99,17 @@ package final class Program: Sendable {
         _ = linux_own_program(process, UnsafeRawPointer(bitPattern: owner))
     }
 
-    /// It has ended, and has been waited for.
+    /// Ends a program with its group, at once, and waits for that.
+    package static func abandon(_ process: Int32) {
+        kill(-process, SIGKILL)
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0, linux_errno() == EINTR {}
+    }
+
+    /// Whether a program that has ended, and has been waited for, has left others in its group. O(processes of the machine) if it seems so.
+    package static func isLeft(_ process: Int32) -> Bool { linux_group_is_left(process) != 0 }
+
+    /// It has ended, has been waited for, and has left nobody.
     package static func disown(_ process: Int32) { linux_disown_program(process) }
 
     /// The groups of an owner's programs get SIGTERM, and SIGKILL if they are there a second later. Waits for their end. At the end of

@@ -80,8 +80,11 @@ package enum RawTerminal {
         guard linux_raw_terminal(fd, signals ? 1 : 0) == 0 else { throw SystemError("tcsetattr", "descriptor \(fd)") }
     }
 
-    /// What is written to it before its settings come back, however the process ends: at most 255 bytes.
-    package static func setFarewell(_ text: String, of fd: Int32) { text.withCString { linux_set_farewell(fd, $0) } }
+    /// What is written to it before its settings come back, however the process ends or is stopped, and what when it goes on: at most 255
+    /// bytes each.
+    package static func setFarewell(_ farewell: String, greeting: String, of fd: Int32) {
+        greeting.withCString { greeting in farewell.withCString { linux_set_farewell(fd, greeting, $0) } }
+    }
 
     /// As it was found. Does nothing if it is not raw.
     package static func end(_ fd: Int32) { linux_cook_terminal(fd) }
@@ -92,6 +95,39 @@ package enum RawTerminal {
         var columns: Int32 = 0
         guard linux_terminal_size(fd, &rows, &columns) == 0 else { throw SystemError("ioctl", "descriptor \(fd)") }
         return (Int(rows), Int(columns))
+    }
+
+    /// A descriptor of the terminal that this process has, for `Program.start` to give its keys to a program; nil when there is none, or
+    /// another group has it. It stays this enum's.
+    ///
+    /// - Throws: EBUSY when a program has it already.
+    package static func toLend() throws(SystemError) -> Int32? {
+        let fd = linux_terminal_to_lend()
+        if fd >= 0 { return fd }
+        if linux_errno() == EBUSY {
+            throw SystemError("tcsetpgrp", errno: EBUSY, reason: "another program has the terminal")
+        }
+        return nil
+    }
+
+    /// The program that has stopped goes on with it, if we have it again.
+    package static func lendAgain(to group: Int32) {
+        if let fd = try? toLend(), fd >= 0 { linux_lend_terminal(group) }
+    }
+
+    /// Takes it back from a program's group, if that has it.
+    package static func takeBack(from group: Int32) { linux_take_terminal_back(group) }
+
+    /// Gives all back and stops this process and its group, until somebody has it go on.
+    package static func suspend() {
+        // The others first: one of our own that came now, and another behind it, would stop us twice.
+        var ignoring = sigaction()
+        var before = sigaction()
+        ignoring.__sigaction_handler.sa_handler = SIG_IGN
+        sigaction(SIGTSTP, &ignoring, &before)
+        kill(0, SIGTSTP)
+        sigaction(SIGTSTP, &before, nil)
+        raise(SIGTSTP)
     }
 
     /// The terminal that this process belongs to, opened anew: that it does not block concerns nobody else.

@@ -12,6 +12,7 @@ enum ProcessBinding {
         [
             SignalBinding.constructor,
             .init("start") { Call.run($0) { call throws(Misuse) in try start(call) } },
+            .init("abandon") { Call.run($0) { call throws(Misuse) in try abandon(call) } },
             .init("outcome") { Call.run($0) { call throws(Misuse) in try outcome(call) } },
             .init("signal") { Call.run($0) { call throws(Misuse) in try signal(call) } },
             .init("has_group") { Call.run($0) { call throws(Misuse) in try hasGroup(call) } },
@@ -20,11 +21,15 @@ enum ProcessBinding {
             .init("open") { Call.run($0) { call throws(Misuse) in try open(call) } },
             .init("close") { Call.run($0) { call throws(Misuse) in try close(call) } },
             .init("terminal") { Call.run($0) { call throws(Misuse) in try terminal(call) } },
+            .init("lend") { Call.run($0) { call throws(Misuse) in try lend(call) } },
+            .init("take_back") { Call.run($0) { call throws(Misuse) in try takeBack(call) } },
+            .init("suspend") { Call.run($0) { call throws(Misuse) in try suspend(call) } },
             .init("resize") { Call.run($0) { call throws(Misuse) in try resize(call) } },
             .init("environment") { Call.run($0) { call in call.answer(environment) } },
             .init("id") { Call.run($0) { call in call.answer(Int(getpid())) } },
             .init("directory") { Call.run($0) { call in directory(call) } },
             .init("set_directory") { Call.run($0) { call throws(Misuse) in try setDirectory(call) } },
+            .init("monotonic") { Call.run($0) { call in call.answer(monotonicMicroseconds) } },
             .init("notify") { Call.run($0) { call throws(Misuse) in try notify(call) } },
         ])
 
@@ -68,7 +73,8 @@ enum ProcessBinding {
         }
     }
 
-    /// start(words, environment or nil, directory or nil, input, output, errors, terminal's path or nil, leads a session, dies with us):
+    /// start(words, environment or nil, directory or nil, input, output, errors, terminal's path or nil, leads a session, dies with us,
+    /// the terminal that it gets from us or nil):
     /// its number and a descriptor that tells its end. Of the descriptors, -1 is /dev/null.
     private static func start(_ call: Call) throws(Misuse) -> Int32 {
         let words = try call.argument(1, Words.self)
@@ -82,6 +88,7 @@ enum ProcessBinding {
         }
         let terminal = try call.optional(7, Text.self)
         let isDetached = call.stack.boolean(8)
+        let lent = try call.optional(10, Integer.self).map { Int32(clamping: $0) }
         let program: Program
         do throws(SystemError) {
             // The directory's error is the same as the program's; which it is, only asking tells.
@@ -92,7 +99,8 @@ enum ProcessBinding {
             }
             program = try Program.start(
                 words, environment: variables, directory: directory, descriptors: descriptors, terminalPath: terminal,
-                leadsSession: isDetached, diesWithUs: call.stack.boolean(9))
+                leadsSession: isDetached, diesWithUs: call.stack.boolean(9),
+                foreground: lent)
         } catch {
             let name = String(decoding: words.first ?? [], as: UTF8.self)
             return error.errno == ENOENT && error.call == "posix_spawn"
@@ -113,11 +121,21 @@ enum ProcessBinding {
         return number
     }
 
+    /// abandon(number): ends a program that has just begun, and waits for that.
+    private static func abandon(_ call: Call) throws(Misuse) -> Int32 {
+        let number = try process(call)
+        Program.abandon(number)
+        Program.disown(number)
+        call.luaHost.part(Part.self).ended(number, status: 128 + SIGKILL)
+        return call.nothing()
+    }
+
     /// outcome(number): "exit" and its status, "signal" and its number; nothing while it runs. The system tells it once.
     private static func outcome(_ call: Call) throws(Misuse) -> Int32 {
         let number = try process(call)
         guard let outcome = Program.outcome(of: number) else { return call.nothing() }
-        Program.disown(number)
+        // What it has started may be left in its group, and is ended with us.
+        if !Program.isLeft(number) { Program.disown(number) }
         let part = call.luaHost.part(Part.self)
         var program = ValueProgram()
         switch outcome {
@@ -152,7 +170,7 @@ enum ProcessBinding {
     /// Whether anybody is left in the group that a program has led.
     private static func hasGroup(_ call: Call) throws(Misuse) -> Int32 {
         let number = try process(call)
-        return call.answer(kill(-number, 0) == 0 || errno == EPERM)
+        return call.answer(Program.isLeft(number))
     }
 
     private static var signals: ValueProgram {
@@ -220,6 +238,32 @@ enum ProcessBinding {
         }
     }
 
+    /// lend(): a descriptor of our terminal for `start`; nil where we have none, and why where a program has it.
+    private static func lend(_ call: Call) throws(Misuse) -> Int32 {
+        do throws(SystemError) {
+            guard let fd = try RawTerminal.toLend() else { return call.answerNil() }
+            return call.answer(Int(fd))
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    private static func takeBack(_ call: Call) throws(Misuse) -> Int32 {
+        RawTerminal.takeBack(from: try process(call))
+        return call.nothing()
+    }
+
+    /// suspend(number): if that program has stopped, so do we; when we go on, so does it.
+    private static func suspend(_ call: Call) throws(Misuse) -> Int32 {
+        let number = try process(call)
+        guard Program.hasStopped(number) else { return call.nothing() }
+        RawTerminal.takeBack(from: number)
+        RawTerminal.suspend()
+        RawTerminal.lendAgain(to: number)
+        kill(-number, SIGCONT)
+        return call.nothing()
+    }
+
     private static func resize(_ call: Call) throws(Misuse) -> Int32 {
         let master = Int32(clamping: try call.argument(1, Integer.self))
         let rows = Int32(clamping: try call.argument(2, Integer.self))
@@ -258,6 +302,13 @@ enum ProcessBinding {
         let path = try call.argument(1, Text.self)
         if path.utf8.contains(0) { throw Misuse("argument #1 has a NUL in it, which no path can have") }
         return path.withAnyCString { chdir($0) } == 0 ? call.answer(true) : call.fail(SystemError("chdir", path))
+    }
+
+    /// Of the clock by which the service manager goes, whatever scripts take for the time.
+    private static var monotonicMicroseconds: Int {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return time.tv_sec * 1_000_000 + time.tv_nsec / 1000
     }
 
     /// Tells the service manager, as sd_notify(3) does, if one has started us: false if not.

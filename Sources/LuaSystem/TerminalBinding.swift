@@ -85,6 +85,7 @@ enum TerminalBinding {
     private static func raw(_ call: Call) throws(Misuse) -> Int32 {
         let fd = try number(call)
         _ = call.luaHost.part(Part.self)
+        LuaHost.setLastWords(Terminal.sayFarewell)
         do throws(SystemError) {
             try RawTerminal.begin(fd, signals: call.stack.boolean(2))
             return call.answer(true)
@@ -98,8 +99,10 @@ enum TerminalBinding {
         return call.nothing()
     }
 
+    /// farewell(descriptor, at the end or a stop, after a stop)
     private static func farewell(_ call: Call) throws(Misuse) -> Int32 {
-        RawTerminal.setFarewell(try call.argument(2, Text.self), of: try number(call))
+        let greeting = try call.argument(3, Text.self)
+        RawTerminal.setFarewell(try call.argument(2, Text.self), greeting: greeting, of: try number(call))
         return call.nothing()
     }
 

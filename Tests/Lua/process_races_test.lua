@@ -22,6 +22,111 @@ local function gone_within(pid, seconds)
   return is_gone(pid)
 end
 
+t.describe("want of descriptors", function()
+  t.it("is an answer, wherever it befalls a program, and leaves nothing behind", REAL, function()
+    local result = process.run { "/bin/sh", "-c", [[ulimit -n 60; exec "$0" -e "$1"]], rlhost, [[
+      local process = require "runloop.process"
+      local options = {
+        function() return process.run { "sh", "-c", "cat", input = "x" } end,
+        function() return process.start { "cat", input = "pipe", output = "pipe", errors = "pipe" } end,
+        function() return process.start { "cat", terminal = {} } end,
+        function() return process.start { "true", on_output = function() end, dies_with_host = true } end,
+      }
+      local function count() local n = 0 for fd = 0, 59 do if io.open("/proc/self/fd/" .. fd) then n = n + 1 end end return n end
+      for number, start in ipairs(options) do
+        local warm = assert(start())
+        if warm.stop then warm:stop() for _, s in pairs { warm.input or false, warm.output or false, warm.errors or false } do if s then s:abort() end end end
+        require "runloop".sleep(0.05)
+        local files, refused = {}, 0
+        while true do
+          local file = io.open "/dev/null"
+          if not file then break end
+          files[#files + 1] = file
+        end
+        for left = 0, 16 do
+          if left > 0 then table.remove(files):close() end
+          local program, message, code = start()
+          if not program then
+            if code ~= "EMFILE" or not message:find "^EMFILE: " then print(number, left, message, code) end
+            refused = refused + 1
+          elseif program.stop then
+            program:stop()
+            for _, s in pairs { program.input or false, program.output or false, program.errors or false } do if s then s:abort() end end
+            require "runloop".sleep(0.02)
+          end
+        end
+        for _, file in ipairs(files) do file:close() end
+        print(number, refused > 1 and refused < 17)
+      end
+      local left = process.run { "sh", "-c", "ls /proc/$PPID/fd | wc -l" }.output
+      print(tonumber(left) < 20 or left) ]] }
+    t.equal(result.output, "1\ttrue\n2\ttrue\n3\ttrue\n4\ttrue\ntrue\n", result.errors)
+  end)
+end)
+
+t.describe("what a program has started", function()
+  t.it("is ended by stop when the program itself has ended before, and by the end of the host", REAL, function()
+    local result = process.run { rlhost, "-e", [[
+      local rl, process = require "runloop", require "runloop.process"
+      local function start(text)
+        local program = process.start { "sh", "-c", text, output = "pipe" }
+        local pid = program.output:read_line()
+        program:wait()
+        return program, pid
+      end
+      local program, pid = start "sleep 1001 & echo $!; exit 4"
+      print(program:stop(1), pid)
+      -- One that does not listen, and that nobody stops.
+      program, pid = start "(trap '' TERM; sleep 1002; sleep 1003) & echo $!"
+      print(program:stop(0.1), pid)
+      print(0, select(2, start "sleep 1004 & echo $!"))
+      local detached = process.start { "sh", "-c", "sleep 1005 & echo $!", output = "pipe", detached = true }
+      print(1, detached.output:read_line()) ]] }
+    local pids = {}
+    for pid in result.output:gmatch "(%d+)\n" do pids[#pids + 1] = tonumber(pid) end
+    t.equal(#pids, 4, result.output .. result.errors)
+    for index = 1, 3 do t.truthy(gone_within(pids[index], 5), index) end
+    t.falsy(is_gone(pids[4]))
+    process.run { "kill", tostring(pids[4]) }
+  end)
+end)
+
+t.describe("the service manager", function()
+  t.it("is told when settings are read anew, with the time that it wants to know", REAL, function()
+    local path = os.tmpname()
+    os.remove(path)
+    local socket <close> = assert(require "runloop.net".datagram { path = path })
+    local result = process.run { rlhost, "-e", [[local process = require "runloop.process" print(process.notify "reloading", process.notify "ready")]],
+      environment = { NOTIFY_SOCKET = path } }
+    t.equal(result.output, "true\ttrue\n", result.errors)
+    local uptime = tonumber(io.open("/proc/uptime"):read "n")
+    local micros = tonumber(socket:receive(5):match "^RELOADING=1\nMONOTONIC_USEC=(%d+)$")
+    -- Both say how long the machine has been up, one of them without the time that it slept.
+    t.truthy(micros and micros > 0 and micros < (uptime + 5) * 1e6, micros)
+    t.equal(socket:receive(5), "READY=1")
+    os.remove(path)
+  end)
+end)
+
+t.describe("pools", function()
+  t.it("name the function that was called where something cannot cross", REAL, function()
+    local pool <close> = rl.pool { threads = 1 }
+    local coroutine_here = coroutine.create(print)
+    local function bad() return coroutine_here end
+    for name, call in pairs {
+      ["pool:run: cannot send upvalue 'coroutine_here'"] = function() pool:run(bad) end,
+      ["pool:map: cannot send upvalue 'coroutine_here'"] = function() pool:map({ 1 }, bad) end,
+      ["rl.blocking: cannot send upvalue 'coroutine_here'"] = function() rl.blocking(bad) end,
+      ["rl.blocking: cannot send result #1"] = function() rl.blocking(function() return coroutine.create(print) end) end,
+      ["rl.blocking: cannot send argument #2"] = function() rl.blocking(print, coroutine_here) end,
+    } do t.error(call, name) end
+    -- Errors of the function itself stay what they are.
+    local value = select(2, pcall(rl.blocking, function() error { 5 } end))
+    t.equal(value, { 5 })
+    t.equal(select(2, pcall(rl.blocking, function() error("mine", 0) end)), "mine")
+  end)
+end)
+
 t.describe("output and the end of a program", function()
   t.it("all of the output is there, however soon the program ends behind it", REAL, function()
     for _ = 1, 10 do

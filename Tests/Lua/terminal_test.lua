@@ -63,6 +63,88 @@ t.describe("a terminal", function()
     end
   end)
 
+  t.it("is given back whatever signal ends the script", { real_time = true, timeout = 60 }, function()
+    local own = require "runloop.fs".real_path "/proc/self/exe"
+    for _, name in ipairs { "HUP", "QUIT", "ABRT", "SEGV", "BUS", "USR1", "PIPE", "ALRM", "XCPU" } do
+      -- A handler that has come and gone changes nothing. QUIT and PIPE are the host's own: it tells what it does, and goes on.
+      local ends = name ~= "QUIT" and name ~= "PIPE"
+      local program = assert(process.start { "/bin/sh", "-c", [["$0" -e "$1"; echo "status $?;"; stty -a; echo over]], own, ([[
+        local rl, process, t = require "runloop", require "runloop.process", require "runloop.terminal".open()
+        if %q ~= "SEGV" and %q ~= "BUS" then process.on_signal(%q, print):invalidate() end
+        t:raw { mouse = true } t:alternate_screen() t:hide_cursor() t:write "begun;"
+        os.execute("kill -%s " .. process.id())
+        rl.sleep(%s)]]):format(name, name, name, name, ends and 20 or 0.3), terminal = {},
+        -- Swift's own report of a crash would ask on the terminal what to do.
+        environment = { SWIFT_BACKTRACE = "enable=no" } })
+      local text = assert(program.output:read_until("over", { timeout = 20 }), name)
+      program:wait(10)
+      program.input:close()
+      local _, begun = text:find("begun;", 1, true)
+      for _, sequence in ipairs { "\27[?25h", "\27[?1049l", "\27[?1006l", "\27[?2004l" } do
+        t.truthy(text:find(sequence, begun, true), name .. ": " .. text:gsub("\27", "^["))
+      end
+      t.truthy(text:find(" icanon", begun, true) and text:find(" echo ", begun, true), name .. ": " .. text)
+      t.equal(text:find("status 0;", 1, true) == nil, ends, name .. ": " .. text)
+    end
+  end)
+
+  t.it("is given back while the script is stopped, and drawn anew when it goes on", REAL, function()
+    local own = require "runloop.fs".real_path "/proc/self/exe"
+    local program = assert(process.start { "/bin/bash", "-c", [[set -m; "$0" -e "$1"; echo stopped; stty -a; echo over; read -r x; fg; echo "end $?;"]], own, [[
+      local rl, t = require "runloop", require "runloop.terminal".open()
+      t:raw { signals = true } t:alternate_screen() t:hide_cursor()
+      t:on_resize(function() t:write "drawn;" end)
+      t:write "begun;"
+      t:write("key ", t:read_key(20).name, ";")
+      os.exit(5) ]], terminal = {} })
+    t.truthy(program.output:read_until("begun;", { timeout = 10 }))
+    program.input:write "\26"
+    local text = assert(program.output:read_until("over", { timeout = 10 }))
+    local stopped = assert(text:find("stopped", 1, true))
+    t.truthy(text:find("\27[?1049l", 1, true) < stopped and text:find("\27[?25h", 1, true) < stopped, text)
+    t.truthy(text:find(" icanon", stopped, true), text)
+    program.input:write "\n"
+    text = assert(program.output:read_until("drawn;", { timeout = 10 }))
+    t.truthy(text:find("\27[?1049h", 1, true) and text:find("\27[?25l", 1, true), text)
+    program.input:write "k"
+    t.truthy(program.output:read_until("key k;", { timeout = 10 }), "it is raw again")
+    t.truthy(program.output:read_until("end 5;", { timeout = 10 }))
+    program:wait(10)
+    program.input:close()
+  end)
+
+  t.it("can be lent to a program, and comes back", { real_time = true, timeout = 60 }, function()
+    local own = require "runloop.fs".real_path "/proc/self/exe"
+    local program = assert(process.start { "/bin/bash", "-c", [[set -m; "$0" -e "$1"; echo stopped; read -r x; fg; echo "end $?;"]], own, [[
+      local rl, process = require "runloop", require "runloop.process"
+      local p = assert(process.start { "sh", "-c", "echo asking; read x; echo hello $x; read y; echo and $y", foreground = true })
+      print(select(3, process.start { "true", foreground = true }))
+      print(p:wait(20))
+      print(select(3, process.start { "frobnicate", foreground = true }))
+      p = assert(process.start { "sh", "-c", "trap '' TERM; stty -echo; read x", foreground = true })
+      rl.sleep(0.2)
+      print(p:stop(0.1))
+      print("mine", io.read()) ]], terminal = {} })
+    t.truthy(program.output:read_until("asking", { timeout = 10 }))
+    t.truthy(program.output:read_until("EBUSY", { timeout = 10 }))
+    program.input:write "ada\n"
+    t.truthy(program.output:read_until("hello ada", { timeout = 10 }))
+    program.input:write "\26"
+    t.truthy(program.output:read_until("stopped", { timeout = 10 }), "Control-Z shows the shell")
+    program.input:write "\n"
+    program.input:write "bob\n"
+    t.truthy(program.output:read_until("and bob", { timeout = 10 }))
+    t.truthy(program.output:read_until("exit\t0", { timeout = 10 }))
+    t.truthy(program.output:read_until("ENOENT", { timeout = 10 }))
+    t.truthy(program.output:read_until("signal\tKILL", { timeout = 10 }))
+    program.input:write "line\n"
+    t.truthy(program.output:read_until("line\r\nmine\tline", { timeout = 10 }), "with its echo")
+    t.truthy(program.output:read_until("end 0;", { timeout = 10 }))
+    program:wait(10)
+    program.input:close()
+    t.error(function() process.start { "cat", foreground = true, detached = true } end, "process.start: foreground: ")
+  end)
+
   t.it("cannot be had where there is none", REAL, function()
     local words = { require "runloop.fs".real_path "/proc/self/exe", "-e", "print(require 'runloop.terminal'.open())" }
     local result = process.run { "setsid", "-w", words[1], words[2], words[3] }

@@ -1,23 +1,27 @@
 -- supervisor.lua [Procfile]: runs the programs of a Procfile ("name: command" lines), starts those anew that end, and ends all with itself.
 local rl, process = require "runloop", require "runloop.process"
-local colors, running, ending = { 36, 33, 32, 35, 34 }, {}, false
+local colors, running, ending, number = { 36, 33, 32, 35, 34 }, {}, false, 0
 
-local function say(name, color, line) print(("\27[%dm%-8s|\27[0m %s"):format(color, name, line)) end
+-- What would move the cursor, or colour more than its line, is shown by its number.
+local function say(name, color, line)
+  print(("\27[%dm%-8s|\27[0m %s"):format(color, name, line:gsub("[\0-\8\11-\31\127]", function(c) return ("\\%d"):format(c:byte()) end)))
+end
 
 local function supervise(name, command, color)
-  local pause = 1
+  local pause, rest = 1, ""
+  local function hear(_, bytes)
+    rest = (rest .. (bytes or "")):gsub("[^\n]*\n?", function(line) return line:find "\n" and (say(name, color, line:sub(1, -2)) or "") end)
+    -- The last line may have no end, and one that does not end comes in pieces.
+    if #rest > (bytes and 4096 or 0) then say(name, color, rest) rest = "" end
+  end
   while not ending do
     local began = rl.now()
-    local program = assert(process.start { "/bin/sh", "-c", command, output = "pipe", errors = "output", name = name })
-    running[name] = program
-    for line in program.output:lines { max = 1 << 20 } do say(name, color, line) end
-    local how, value = program:wait()
-    running[name] = nil
+    running[name] = assert(process.start { "/bin/sh", "-c", command, errors = "output", name = name, on_output = hear })
+    local how, value = running[name]:wait()
+    running[name]:stop(5) -- what it has started, too: the next one could not have its ports
     say(name, color, ("has ended: %s %s"):format(how, value))
-    if ending then return end
-    -- One that ends at once again and again is started more and more seldom.
-    pause = rl.now() - began > 10 and 1 or math.min(pause * 2, 30)
-    rl.sleep(pause)
+    pause = rl.now() - began > 10 and 1 or math.min(pause * 2, 30) -- for one that ends at once again and again
+    if not ending then rl.sleep(pause) end
   end
 end
 
@@ -28,12 +32,8 @@ rl.on_shutdown(function()
   all:wait()
 end, { limit = 10 })
 
-local number = 0
 for line in io.lines(arg[1] or "Procfile") do
   local name, command = line:match "^([%w_-]+):%s*(.+)$"
-  if name then
-    number = number + 1
-    rl.task(supervise, name, command, colors[(number - 1) % #colors + 1])
-  end
+  if name then number = number + 1 rl.task(supervise, name, command, colors[(number - 1) % #colors + 1]) end
 end
 print(number .. " programs")

@@ -18,6 +18,7 @@ local process = {}
 ---@field detached? boolean it leads a session of its own, and is left running when this process ends
 ---@field dies_with_host? boolean it is killed when this process ends, in whatever way; what it has started is not
 ---@field modes? runloop.Modes `start` only: in which `on_exit`, `on_output` and `on_errors` are called; `"common"` if absent. `loop:add(program, mode)` adds its end to another
+---@field foreground? boolean it has the terminal of this process until it ends: for what reads keys. No effect where there is none, or this process is in the background; nil, "EBUSY: …" while another program has it
 ---@field on_exit? fun(program: runloop.process.Program, how: "exit"|"signal", value: integer|string) called when it has ended
 ---@field on_output? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string) `start` only: called with what it writes, as it comes, and with nil at the end of that. Its output is piped then, and what it has written comes before `on_exit`
 ---@field on_errors? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string) the same of its standard error
@@ -54,7 +55,7 @@ function process.run(options) end
 function process.shell(text, options) end
 
 ---Starts a program that goes on beside the script. It keeps the loop running until it has ended, and gets SIGTERM when this process
----ends, SIGKILL a second later; unless it is `detached`.
+---ends, SIGKILL a second later, with all that it has started and left in its group; unless it is `detached`.
 ---@param options runloop.process.Options|string[]
 ---@return runloop.process.Program? program
 ---@return string? problem
@@ -107,7 +108,8 @@ function process.directory() end
 function process.set_directory(path) end
 
 ---Tells the service manager that has started this process, as sd_notify(3) does: "ready", "stopping", "reloading", an assignment such as
----"MAINPID=12", or any other text as the status that people see. False where there is none.
+---"MAINPID=12", or any other text as the status that people see. False where there is none. "reloading" comes with the time, as
+---`Type=notify-reload` wants it.
 ---@param state string
 ---@return boolean? told
 ---@return string? problem
@@ -138,7 +140,8 @@ function program:wait(timeout) end
 ---@return string? code
 function program:signal(name) end
 
----Ends it and its group: SIGTERM, and SIGKILL after so many seconds (2). Waits, and answers as `wait`.
+---Ends it and its group, also what is left of that when it has ended itself: SIGTERM, and SIGKILL after so many seconds (2). Waits, and
+---answers as `wait`.
 ---@param grace? number
 ---@return "exit"|"signal" how
 ---@return integer|string value

@@ -70,12 +70,13 @@ local screen = {}
 ---@return string? code
 function screen:size() end
 
----Calls a function when the size has changed.
+---Calls a function when the size has changed, and when the process goes on after having been stopped: the screen is to be drawn.
 ---@param fn fun(rows: integer, columns: integer, terminal: runloop.terminal.Terminal)
 ---@return runloop.process.Signal? handler
 function screen:on_resize(fn) end
 
----Keys come one by one, without an echo, until what is returned is closed; or the process ends, in whatever way but by SIGKILL.
+---Keys come one by one, without an echo, until what is returned is closed; or the process ends, in whatever way but by SIGKILL. While the
+---process is stopped, the terminal is as it was.
 ---@param options? { mouse: boolean?, paste: boolean?, signals: boolean? } `mouse`: it tells of a mouse; `paste = false`: pastes come as keys; `signals`: Control-C is a signal still
 ---@return { close: function }? raw closable
 ---@return string? problem

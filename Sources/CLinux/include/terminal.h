@@ -53,11 +53,27 @@ char *terminal_read_line(size_t *length);
 /// Each byte comes as it is typed, without an echo; with `signals`, Control-C and its kin still are signals. Its settings are kept, and
 /// come back with `linux_cook_terminal`, or when the process exits. -1 and errno: it is no terminal, or there are too many.
 int linux_raw_terminal(int fd, int signals);
-/// What is written to it before its settings come back; NULL or "": nothing. At most 255 bytes. Only while it is raw.
-void linux_set_farewell(int fd, const char *text);
+/// What is written to it after a stop, when it becomes raw again, and before its settings come back. At most 255 bytes each. Only while it
+/// is raw.
+void linux_set_farewell(int fd, const char *greeting, const char *farewell);
 /// Gives it back as it was found. Does nothing if it is not raw.
 void linux_cook_terminal(int fd);
-/// The same for all. Safe in a signal handler.
+/// The same for all, after the one that is lent was taken back. Safe in a signal handler.
 void linux_cook_terminals(void);
+/// Has terminals given back at signals that end or stop the process, unless these are ignored or handled; crashes go on to who handled them.
+void linux_guard_terminals(void);
+/// The same if that was asked for before: a handler of a signal is gone.
+void linux_guard_terminals_again(void);
+/// The process goes on after a stop: what was raw is raw again, and SIGWINCH has scripts draw. Safe in a signal handler.
+void linux_take_terminals_up(void);
 /// -1 and errno: it has none.
 int linux_terminal_size(int fd, int *rows, int *columns);
+
+// A terminal that is lent to a program: the program's group is the one whose keys it gives.
+
+/// A descriptor of the terminal, if this process's group is the one that has it. -1: EBUSY, it is lent already; ENOTTY, there is none to lend.
+int linux_terminal_to_lend(void);
+/// The group has it from now on. It is taken back at the end of this process.
+void linux_lend_terminal(int group);
+/// Takes it back, with the settings that it had, if that group has it (0: whichever). Safe in a signal handler.
+void linux_take_terminal_back(int group);

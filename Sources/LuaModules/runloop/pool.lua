@@ -3,7 +3,8 @@
 local rl, internals, crossing = ...
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
-local type, select, setmetatable, getmetatable, tostring, pcall = type, select, setmetatable, getmetatable, tostring, pcall
+local type, select, setmetatable, getmetatable, tostring, pcall, error = type, select, setmetatable, getmetatable, tostring, pcall, error
+local match = string.match
 local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
 local Pool = { __name = "pool", __stays = true }
@@ -97,18 +98,28 @@ end
 -- In the thread: a table, as the request is one, does not tell that it ends with nil.
 local function call_with(fn, count, ...) return fn(unpack({ ... }, 1, count)) end
 
-local function run(self, fn, ...)
+-- What it says is raised where it stands; but that something cannot cross is the caller's mistake, in the function that was called.
+local function pass_on(what, fine, ...)
+  if fine then return ... end
+  local err = ...
+  local problem = type(err) == "string" and match(err, "^%[?[^%s]-%]?:?%d*:? ?loop:perform: (cannot send .*)$")
+  if problem then raise("%s: %s", what, problem) end
+  error(err, 0)
+end
+
+local function run(what, self, fn, ...)
   local use <close> = setmetatable({ pool = self, thread = take(self) }, Use)
   local count = select("#", ...)
   local call = count > 0 and select(-1, ...) == nil and pack(call_with, fn, count, ...) or pack(fn, ...)
   call.n, call.wait = nil, true
-  return use.thread:loop():perform(call)
+  local loop = use.thread:loop()
+  return pass_on(what, pcall(loop.perform, loop, call))
 end
 
 function Pool:run(fn, ...)
   expect_self(self, "pool:run")
   misuse.argument(fn, "function", "pool:run", 1)
-  return run(self, fn, ...)
+  return run("pool:run", self, fn, ...)
 end
 
 function Pool:map(list, fn)
@@ -122,7 +133,7 @@ function Pool:map(list, fn)
       while next_one < count do
         next_one = next_one + 1
         local i = next_one
-        results[i] = (run(self, fn, list[i], i))
+        results[i] = (run("pool:map", self, fn, list[i], i))
       end
     end)
   end
@@ -163,7 +174,7 @@ local function blocking(fn, ...)
       shared = nil
     end
   end
-  return run(shared, fn, ...)
+  return run("rl.blocking", shared, fn, ...)
 end
 
 return { pool = pool, blocking = blocking }

@@ -57,20 +57,21 @@ end
 Guard.__close = Guard.close
 
 local function farewell(self)
-  local texts = {}
-  for index = #self._undo, 1, -1 do texts[#texts + 1] = self._undo[index] end
-  native.farewell(self._fd, concat(texts))
+  local texts, greetings = {}, {}
+  for index = #self._undo, 1, -1 do texts[#texts + 1] = self._undo[index].off end
+  for index, mark in ipairs(self._undo) do greetings[index] = mark.on end
+  native.farewell(self._fd, concat(texts), concat(greetings))
 end
 
 -- Writes a sequence now, and another at the end.
 local function switch(self, on, off)
-  local mark = { off }
+  local mark = { on = on, off = off }
   native.write(self._fd, on)
-  self._undo[#self._undo + 1] = off
+  self._undo[#self._undo + 1] = mark
   farewell(self)
   return setmetatable({ undo = function()
     for index = #self._undo, 1, -1 do
-      if self._undo[index] == mark[1] then
+      if self._undo[index] == mark then
         table.remove(self._undo, index)
         break
       end

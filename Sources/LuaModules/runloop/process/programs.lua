@@ -19,8 +19,8 @@ local STOP_GRACE = 2
 -- Options ---------------------------------------------------------------------------------------------------------------
 
 programs.options = { environment = "table", clean_environment = "boolean", directory = "string", terminal = "table", detached = "boolean",
-  dies_with_host = "boolean", name = "string", on_exit = "function", on_output = "function", on_errors = "function", input = "any",
-  output = "any", errors = "any", modes = { "string", "table" } }
+  dies_with_host = "boolean", foreground = "boolean", name = "string", on_exit = "function", on_output = "function", on_errors = "function",
+  input = "any", output = "any", errors = "any", modes = { "string", "table" } }
 
 local function wrong(what, text, ...) raise(what .. ": " .. format(text, ...)) end
 programs.wrong = wrong
@@ -130,6 +130,8 @@ local function notice_end(self)
   if not how then return false end
   self._how, self._value = how, how == "signal" and signal_name(value) or value
   self._port:invalidate()
+  if self._stops then self._stops:invalidate() end
+  if self._lent then native.take_back(self._pid) end
   if self._slave then self._slave:invalidate() end
   if self._killer then self._killer:invalidate() end
   -- What it has written is there by now, and comes before its end.
@@ -166,12 +168,12 @@ local function open_stream(self, fd, what, fn, modes)
     end
     options.on_error = options.on_end
   end
-  local stream = assert(net.open(fd, options))
-  if fn and modes then
+  local stream, message, code = net.open(fd, options)
+  if stream and fn and modes then
     rl.current():remove(stream, "common")
     rl.current():add(stream, modes)
   end
-  return stream
+  return stream, message, code
 end
 
 --- Starts a program; `words` are its own, `defaults` where its input, output and errors go. Returns it, or nil and why not.
@@ -181,8 +183,8 @@ function programs.start(what, options, words, defaults)
     if type(mode) ~= "string" then wrong(what, "modes: entry %d must be a mode's name, got %s", index, describe(mode)) end
   end
   local spare, ours = {}, {}
-  local function give_up(message, code)
-    for _, fd in ipairs(spare) do native.close(fd) end
+  local function give_up(message, code, has_started)
+    for _, fd in ipairs(has_started and {} or spare) do native.close(fd) end
     for _, fd in pairs(ours) do native.close(fd) end
     return nil, message, code
   end
@@ -201,6 +203,9 @@ function programs.start(what, options, words, defaults)
       wrong(what, "%s must be \"pipe\", \"inherit\", \"null\", a path, a stream or a file%s, got %s", field,
         field == "errors" and ", or \"output\"" or "", describe(value))
     end
+  end
+  if options.foreground and (terminal or options.detached) then
+    wrong(what, "foreground: a program that is detached, or has a terminal of its own, cannot have this one")
   end
   if terminal then
     for field, value in pairs(terminal) do
@@ -221,26 +226,53 @@ function programs.start(what, options, words, defaults)
     end
     if fds[3] == -2 then fds[3] = fds[2] end
   end
+  local lent, busy, busy_code
+  if options.foreground then lent, busy, busy_code = native.lend() end
+  if busy then return give_up(busy, busy_code) end
+  local slave_port
+  if slave then
+    local message, code
+    slave_port, message, code = rl.fd_port { fd = slave, owns = true, callback = function() end }
+    if not slave_port then return give_up(message, code) end
+    ours.slave = nil
+  end
   local pid, pidfd, code = native.start(words, list, options.directory, fds[1], fds[2], fds[3], path, options.detached or false,
-    options.dies_with_host or false)
-  if not pid then return give_up(pidfd, code) end
+    options.dies_with_host or false, lent)
+  if not pid then
+    if slave_port then slave_port:invalidate() end
+    return give_up(pidfd, code)
+  end
   for _, fd in ipairs(spare) do native.close(fd) end
   local self = setmetatable({ _pid = pid, _made_at = misuse.made_at(), _changed = rl.condition(), _name = options.name or programs.words_of(words), _on_exit = options.on_exit,
     _on_output = on_output, _on_errors = on_errors, _detached = options.detached, _terminal = terminal and true,
-    _slave = slave and rl.fd_port { fd = slave, owns = true, callback = function() end } }, Program)
-  if terminal then
-    local stream = open_stream(self, ours.input, "terminal", on_output, options.modes)
-    self.input, self.output = stream, stream
-  else
-    for field, fd in pairs(ours) do self[field] = open_stream(self, fd, field, options["on_" .. field], options.modes) end
-  end
-  self._port = rl.fd_port { fd = pidfd, owns = true, name = format("%s (%d)", self._name, pid),
+    _slave = slave_port, _lent = lent and true }, Program)
+  local message
+  self._port, message, code = rl.fd_port { fd = pidfd, owns = true, name = format("%s (%d)", self._name, pid),
     callback = function()
       if notice_end(self) and self._on_exit then self._on_exit(self, self._how, self._value) end
     end }
+  if not self._port then ours.process = pidfd end
+  for _, field in ipairs { "input", "output", "errors" } do
+    local fd = ours[field]
+    if self._port and not message and fd then
+      local fn = terminal and on_output or options["on_" .. field]
+      self[field], message, code = open_stream(self, fd, terminal and "terminal" or field, fn, options.modes)
+      if self[field] then ours[field] = nil end
+    end
+  end
+  if message then
+    -- There is no room for what is to be known of it.
+    native.abandon(pid)
+    if lent then native.take_back(pid) end
+    if self._port then programs.forget(self) elseif slave_port then slave_port:invalidate() end
+    return give_up(message, code, true)
+  end
+  if terminal then self.output = self.input end
   -- What is said of the port is said of this.
   internals.set_value(self._port, internals.value_number("fd_port", "object"), self)
   rl.current():add(self._port, options.modes or "common")
+  -- Control-Z stops the program. Whoever typed it is to see a shell then, and so we stop, too.
+  if lent then self._stops = signals.on_signal("CHLD", function() native.suspend(pid) end) end
   return self
 end
 
@@ -273,11 +305,26 @@ function Program:signal(name)
   return send(self_of(self, "signal"), signal_number("program:signal", name, 1))
 end
 
+-- What it has started, and left in its group.
+local function end_rest(self, grace)
+  if not send(self, NUMBERS.TERM) then return end
+  send(self, NUMBERS.CONT)
+  local limit, pause = rl.now() + grace, 0.002
+  while native.has_group(self._pid) and rl.now() < limit do
+    rl.sleep(pause)
+    pause = math.min(pause * 2, 0.1)
+  end
+  send(self, NUMBERS.KILL)
+end
+
 function Program:stop(grace)
   self_of(self, "stop")
   if grace == nil then grace = STOP_GRACE end
   misuse.argument(grace, "seconds", "program:stop", 1)
-  if self._how then return self._how, self._value end
+  if self._how then
+    end_rest(self, grace)
+    return self._how, self._value
+  end
   send(self, NUMBERS.TERM)
   -- One that is stopped would not hear of it.
   send(self, NUMBERS.CONT)

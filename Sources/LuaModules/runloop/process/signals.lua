@@ -76,7 +76,7 @@ end
 -- "ready", "stopping", "reloading", or any text of sd_notify(3)'s. False where no service manager has started us.
 function process.notify(state)
   misuse.argument(state, "string", "process.notify", 1)
-  local known = { ready = "READY=1", stopping = "STOPPING=1", reloading = "RELOADING=1" }
+  local known = { ready = "READY=1", stopping = "STOPPING=1", reloading = "RELOADING=1\nMONOTONIC_USEC=" .. native.monotonic() }
   return native.notify(known[state] or find(state, "=", 1, true) and state or "STATUS=" .. state)
 end
 

@@ -1,0 +1,252 @@
+#define _GNU_SOURCE
+#include "terminal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+// What a process does to terminals, and how they are given back: those that scripts have made raw, and the one that it has lent to a program.
+
+static struct raw {
+  volatile sig_atomic_t is_raw;
+  volatile sig_atomic_t is_put_down;  // it is as it was found, for the time of a stop
+  int fd;
+  struct termios own, settings;
+  char greeting[256], farewell[256];
+} raws[8];
+
+// A child that a C module has forked has done nothing to them.
+static pid_t owner;
+
+static struct raw *raw_of(int fd) {
+  for (size_t i = 0; i < sizeof raws / sizeof *raws; i++)
+    if (raws[i].is_raw && raws[i].fd == fd) return &raws[i];
+  return NULL;
+}
+
+// What another group has now is not to be changed.
+static int is_in_front(int fd) {
+  const pid_t front = tcgetpgrp(fd);
+  return front < 0 || front == getpgrp();
+}
+
+static void write_all(int fd, const char *rest) {
+  size_t left = strlen(rest);
+  while (left > 0) {
+    ssize_t written = write(fd, rest, left);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    rest += written;
+    left -= (size_t)written;
+  }
+}
+
+static void put_down(struct raw *raw) {
+  if (raw->is_put_down || !is_in_front(raw->fd)) return;
+  write_all(raw->fd, raw->farewell);
+  while (tcsetattr(raw->fd, TCSANOW, &raw->own) != 0 && errno == EINTR) {}
+}
+
+static void cook(struct raw *raw) {
+  put_down(raw);
+  raw->is_put_down = raw->is_raw = 0;
+}
+
+void linux_take_terminals_up(void) {
+  if (owner != getpid()) return;
+  int some = 0;
+  for (size_t i = 0; i < sizeof raws / sizeof *raws; i++) {
+    struct raw *raw = &raws[i];
+    if (!raw->is_raw || !is_in_front(raw->fd)) continue;
+    while (tcsetattr(raw->fd, TCSANOW, &raw->settings) != 0 && errno == EINTR) {}
+    write_all(raw->fd, raw->greeting);
+    raw->is_put_down = 0;
+    some = 1;
+  }
+  // Whoever draws when the size has changed draws now.
+  if (some) kill(owner, SIGWINCH);
+}
+
+static void on_continue(int number) {
+  (void)number;
+  const int saved = errno;
+  linux_take_terminals_up();
+  errno = saved;
+}
+
+// A shell has the terminal while we stand still, and its user has it as it was.
+static void on_stop(int number) {
+  const int saved = errno;
+  struct sigaction standard = {.sa_handler = SIG_DFL}, before;
+  if (owner == getpid())
+    for (size_t i = 0; i < sizeof raws / sizeof *raws; i++) {
+      if (!raws[i].is_raw || raws[i].is_put_down) continue;
+      put_down(&raws[i]);
+      raws[i].is_put_down = 1;
+    }
+  sigaction(number, &standard, &before);
+  raise(number);
+  // SIGCONT has come, or it was not to stop: nobody could have it go on.
+  sigaction(number, &before, NULL);
+  linux_take_terminals_up();
+  errno = saved;
+}
+
+// What was to be done at those signals before.
+static struct sigaction before_death[NSIG];
+
+// The process is about to die, and the shell should find its terminal as it was. Whoever else wants to see it die comes next.
+static void on_death(int number) {
+  terminal_say_farewell();
+  sigaction(number, &before_death[number], NULL);
+  raise(number);
+}
+
+// Who ignores a signal, or handles one that is no crash, has a reason.
+static void guard(int number, int is_crash, void (*handler)(int)) {
+  struct sigaction present;
+  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_NODEFER | SA_ONSTACK | SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  if (sigaction(number, NULL, &present) != 0 || present.sa_handler == handler) return;
+  if (present.sa_handler == SIG_IGN || (present.sa_handler != SIG_DFL && !is_crash)) return;
+  before_death[number] = present;
+  sigaction(number, &action, NULL);
+}
+
+void linux_guard_terminals(void) {
+  static char room[1 << 14];
+  static int has_stack;
+  stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
+  stack_t present;
+  // For a stack that has run over.
+  if (!has_stack && sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
+  has_stack = 1;
+  owner = getpid();
+  static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+  static const int deaths[] = {SIGHUP,  SIGINT,    SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM,
+                               SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGIO,   SIGPWR};
+  for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) guard(crashes[i], 1, on_death);
+  for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) guard(deaths[i], 0, on_death);
+  guard(SIGTSTP, 0, on_stop);
+  guard(SIGCONT, 0, on_continue);
+}
+
+void linux_guard_terminals_again(void) {
+  if (owner == getpid()) linux_guard_terminals();
+}
+
+int linux_raw_terminal(int fd, int signals) {
+  struct raw *raw = raw_of(fd);
+  if (!raw) {
+    static int is_told;
+    for (size_t i = 0; i < sizeof raws / sizeof *raws && !raw; i++)
+      if (!raws[i].is_raw) raw = &raws[i];
+    if (!raw) {
+      errno = EMFILE;
+      return -1;
+    }
+    if (tcgetattr(fd, &raw->own) != 0) return -1;
+    raw->fd = fd;
+    raw->greeting[0] = raw->farewell[0] = 0;
+    raw->settings = raw->own;
+    if (!is_told) atexit(linux_cook_terminals);
+    is_told = 1;
+    linux_guard_terminals();
+    raw->is_raw = 1;
+  }
+  struct termios settings = raw->own;
+  settings.c_iflag &= ~(tcflag_t)(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
+  settings.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN | (signals ? 0 : ISIG));
+  settings.c_cc[VMIN] = 1;
+  settings.c_cc[VTIME] = 0;
+  raw->settings = settings;
+  int failure;
+  while ((failure = tcsetattr(fd, TCSANOW, &settings)) != 0 && errno == EINTR) {}
+  return failure;
+}
+
+static void set_text(char *room, const char *text) {
+  room[0] = 0;
+  if (strlen(text) < sizeof raws->farewell) strcpy(room, text);
+}
+
+void linux_set_farewell(int fd, const char *greeting, const char *farewell) {
+  struct raw *raw = raw_of(fd);
+  if (!raw) return;
+  set_text(raw->greeting, greeting);
+  set_text(raw->farewell, farewell);
+}
+
+void linux_cook_terminal(int fd) {
+  struct raw *raw = raw_of(fd);
+  if (raw) cook(raw);
+}
+
+void linux_cook_terminals(void) {
+  if (owner != getpid()) return;
+  linux_take_terminal_back(0);
+  for (size_t i = 0; i < sizeof raws / sizeof *raws; i++)
+    if (raws[i].is_raw) cook(&raws[i]);
+}
+
+int linux_terminal_size(int fd, int *rows, int *columns) {
+  struct winsize size = {0};
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0) return -1;
+  *rows = size.ws_row;
+  *columns = size.ws_col;
+  return 0;
+}
+
+// Lending ----------------------------------------------------------------------------------------------------------------
+
+static volatile sig_atomic_t lent_to;
+static int lent = -1;
+static struct termios before_lending;
+
+// Whoever is not in front, and says who is, is stopped for it, unless he does not want to hear of that.
+static void put_in_front(int group) {
+  sigset_t output, before;
+  sigemptyset(&output);
+  sigaddset(&output, SIGTTOU);
+  sigprocmask(SIG_BLOCK, &output, &before);
+  tcsetpgrp(lent, group);
+  if (group == getpgrp()) while (tcsetattr(lent, TCSANOW, &before_lending) != 0 && errno == EINTR) {}
+  sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+int linux_terminal_to_lend(void) {
+  if (lent_to) {
+    errno = EBUSY;
+    return -1;
+  }
+  if (lent < 0) lent = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (lent >= 0 && lent <= 3) {
+    // Above what a program gets.
+    const int higher = fcntl(lent, F_DUPFD_CLOEXEC, 10);
+    close(lent);
+    lent = higher;
+  }
+  if (lent >= 0 && tcgetpgrp(lent) == getpgrp() && tcgetattr(lent, &before_lending) == 0) return lent;
+  errno = ENOTTY;
+  return -1;
+}
+
+void linux_lend_terminal(int group) {
+  static int is_told;
+  if (!is_told) atexit(linux_cook_terminals);
+  is_told = 1;
+  linux_guard_terminals();
+  lent_to = group;
+  put_in_front(group);
+}
+
+void linux_take_terminal_back(int group) {
+  if (!lent_to || (group && group != lent_to)) return;
+  lent_to = 0;
+  put_in_front(getpgrp());
+}

@@ -7,15 +7,7 @@ local http = require "runloop.http"
 local process = require "runloop.process"
 local fs = require "runloop.fs"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
-local problem_of = support.problem_of
-
--- A directory for files, which goes with the test.
-local function directory()
-  local path = os.tmpname()
-  os.remove(path)
-  os.execute("mkdir " .. path)
-  return path, setmetatable({}, { __close = function() os.execute("rm -rf " .. path) end })
-end
+local problem_of, directory = support.problem_of, support.directory
 
 local server, base
 
@@ -361,47 +353,5 @@ t.describe("proxies", function()
     client:close()
     listener:stop(0)
     secure:stop(0)
-  end)
-end)
-
-t.describe("files", function()
-  local function tagged(answer) return answer.headers.etag end
-
-  t.it("are sent whole, in part, or not at all", function()
-    local path, guard <close> = directory()
-    os.execute(("cd %s; printf 0123456789 > a.txt; mkdir sub; printf '<p>' > sub/index.html; printf top > index.html; head -c 1000000 /dev/zero > big; ln -s a.txt in; ln -s /etc/passwd out; ln -s / up; printf secret > ../%s.secret"):format(path, path:match "[^/]*$"))
-    local app = http.routes()
-    app:files("/s/*", path)
-    app:get("/one", function() return http.file(path .. "/a.txt", { headers = { ["x-a"] = "b" } }) end)
-    local other <close> = assert(http.serve(0, app))
-    local root = "http://" .. other:address()
-    local function get(url, headers) return http.get(root .. url, { headers = headers, follow = 0 }) end
-    local whole = get "/s/a.txt"
-    t.equal({ whole.status, whole.body, whole.headers["content-type"], whole.headers["accept-ranges"] }, { 200, "0123456789", "text/plain; charset=utf-8", "bytes" })
-    t.equal(get("/one").headers["x-a"], "b")
-    for range, expected in pairs { ["bytes=2-4"] = "234", ["bytes=7-"] = "789", ["bytes=-3"] = "789", ["bytes=0-99"] = "0123456789", ["bytes=9-9"] = "9" } do
-      local part = get("/s/a.txt", { range = range })
-      t.equal({ part.status, part.body }, { 206, expected }, range)
-    end
-    t.equal(get("/s/a.txt", { range = "bytes=2-4" }).headers["content-range"], "bytes 2-4/10")
-    local beyond = get("/s/a.txt", { range = "bytes=10-" })
-    t.equal({ beyond.status, beyond.headers["content-range"] }, { 416, "bytes */10" })
-    t.equal(get("/s/a.txt", { range = "lines=1" }).status, 200)
-    t.equal(get("/s/a.txt", { range = "bytes=2-4", ["if-range"] = '"other"' }).body, "0123456789")
-    t.equal(get("/s/a.txt", { range = "bytes=2-4", ["if-range"] = tagged(whole) }).body, "234")
-    t.equal(get("/s/a.txt", { ["if-none-match"] = 'W/"x", ' .. tagged(whole) }).status, 304)
-    t.equal(get("/s/a.txt", { ["if-none-match"] = '"x"' }).status, 200)
-    t.equal(get("/s/a.txt", { ["if-modified-since"] = whole.headers["last-modified"] }).status, 304)
-    t.equal(get("/s/a.txt", { ["if-match"] = '"x"' }).status, 412)
-    t.equal(#get("/s/big").body, 1000000)
-    t.equal(get("/s/big", { range = "bytes=999990-" }).body, ("\0"):rep(10))
-    local head = http.fetch { root .. "/s/big", method = "HEAD" }
-    t.equal({ head.body, head.headers["content-length"] }, { "", "1000000" })
-    t.equal({ get("/s/").body, get("/s/sub/").body, get("/s/sub").headers.location }, { "top", "<p>", "/s/sub/" })
-    t.equal(get("/s/in").body, "0123456789")
-    for _, escape in ipairs { "/s/out", "/s/up/etc/passwd", "/s/..%2f" .. path:match "[^/]*$" .. ".secret", "/s/%2e%2e/x", "/s/none", "/s/a.txt/x", "/s//etc/passwd" } do
-      t.equal(get(escape).status, 404, escape)
-    end
-    os.remove(path .. ".secret")
   end)
 end)

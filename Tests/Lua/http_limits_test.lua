@@ -1,4 +1,4 @@
--- runloop.http: clients that are slow, silent, many or malicious, over streams in memory and in virtual time. CROWD says how many there
+-- runloop.http: connections, and clients that are slow, silent, many or malicious, over streams in memory and in virtual time. CROWD says how many there
 -- are where there are many (500).
 
 local t = require "runloop.test"
@@ -6,7 +6,7 @@ local rl = require "runloop"
 local net = require "runloop.net"
 local http = require "runloop.http"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
-local status_of = support.status_of
+local status_of, raw = support.status_of, support.raw
 
 local CROWD = tonumber(os.getenv "CROWD") or 500
 
@@ -222,5 +222,48 @@ t.describe("forms with files", function()
     end
     t.truthy(seen[400])
     t.equal(uncaught, 0)
+  end)
+end)
+
+t.describe("connections", function()
+  t.it("are kept, and take requests one behind the other", function()
+    local server = http.serve("memory", function(request)
+      if request.path == "/1" then rl.sleep(1) end
+      return request.path
+    end)
+    local answer = raw(server, "GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\nGET /3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    local bodies = {}
+    for body in answer:gmatch "\r\n\r\n(/%d)" do bodies[#bodies + 1] = body end
+    t.equal(bodies, { "/1", "/2", "/3" })
+    t.equal(server:statistics().requests, 3)
+    t.equal(server:statistics().connections, 1)
+  end)
+
+  t.it("pass over bodies that nobody has read", function()
+    local server = http.serve("memory", function(request) return request.path end)
+    local answer = raw(server, "POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nGET /GET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    t.truthy(answer:find("\r\n\r\n/1HTTP/1.1 200 OK", 1, true) and answer:find("/2", 1, true), answer)
+  end)
+
+  t.it("of HTTP/1.0 are closed, unless they ask otherwise", function()
+    local server = http.serve("memory", function(request)
+      if request.path == "/pieces" then request:respond():write "a" return end
+      return "x"
+    end)
+    t.truthy(raw(server, "GET / HTTP/1.0\r\n\r\n"):find("Connection: close", 1, true))
+    t.truthy(raw(server, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"):find("Connection: keep-alive", 1, true))
+    local pieces = raw(server, "GET /pieces HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+    t.truthy(not pieces:find "chunked" and pieces:find "\r\n\r\na$")
+  end)
+
+  t.it("say that the body may come", function()
+    local server = http.serve("memory", function(request) return request:body() end)
+    local near, far = net.memory()
+    server:accept(far)
+    near:write "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    t.equal(near:read(), "HTTP/1.1 100 Continue\r\n\r\n")
+    near:write "ok"
+    t.truthy(near:read():find "ok$")
+    near:close()
   end)
 end)

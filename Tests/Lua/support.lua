@@ -49,4 +49,12 @@ function support.utc(text)
   return days * 86400 + hour * 3600 + minute * 60
 end
 
+-- A directory for files, which goes with the test.
+function support.directory()
+  local path = os.tmpname()
+  os.remove(path)
+  os.execute("mkdir " .. path)
+  return path, setmetatable({}, { __close = function() os.execute("rm -rf " .. path) end })
+end
+
 return support

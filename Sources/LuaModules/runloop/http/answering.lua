@@ -208,29 +208,9 @@ function Request:events(settings)
   return self:respond():events(settings)
 end
 
-local EVENT = { event = "string", data = "any", id = "any", retry = "seconds", comment = "string" }
-
--- The text of what a script has given as an event.
-local function text_of(event, name)
-  if type(event) == "string" then event = { data = event } end
-  misuse.argument(event, "table", name, 1)
-  misuse.fields(event, EVENT, name)
-  local data, id = event.data, event.id
-  if data ~= nil and type(data) ~= "string" then
-    local is_good, text = pcall(require("runloop.json").encode, data)
-    if not is_good then raise("%s: field 'data': %s", name, (text:gsub("^.-json%.encode: ", ""))) end
-    data = text
-  end
-  if id ~= nil then id = tostring(id) end
-  if event.event and event.event:find "[\r\n]" or id and id:find "[\r\n%z]" then
-    raise("%s: the fields 'event' and 'id' must be one line each", name)
-  end
-  return events.encode { event = event.event, data = data, id = id, retry = event.retry, comment = event.comment }
-end
-
 function Events:send(event)
   receiver(self, Events, "events:send")
-  local text = text_of(event, "events:send")
+  local text = events.text_of(event, "events:send")
   if self.request.is_gone or self.response.is_over then return gone() end
   self.has_sent = true
   return self.response:write(text)
@@ -239,7 +219,7 @@ end
 -- The same without ever waiting: stream:queue has the limit, over which it aborts the connection.
 function Events:queue(event)
   receiver(self, Events, "events:queue")
-  local text = text_of(event, "events:queue")
+  local text = events.text_of(event, "events:queue")
   local request, response = self.request, self.response
   if request.is_gone or response.is_over then return gone() end
   self.has_sent = true

@@ -1,5 +1,7 @@
 -- runloop.http.events: server-sent events, as text and back (WHATWG HTML, 9.2).
 
+local misuse = require "runloop.misuse"
+
 local M = {}
 
 local function lines_of(name, text)
@@ -18,6 +20,26 @@ function M.encode(event)
   if event.retry then text = text .. "retry: " .. math.floor(event.retry * 1000) .. "\n" end
   if event.data then text = text .. lines_of("data", event.data) end
   return text .. "\n"
+end
+
+local EVENT = { event = "string", data = "any", id = "any", retry = "seconds", comment = "string" }
+
+-- The text of what a script has given as an event.
+function M.text_of(event, name)
+  if type(event) == "string" then event = { data = event } end
+  misuse.argument(event, "table", name, 1)
+  misuse.fields(event, EVENT, name)
+  local data, id = event.data, event.id
+  if data ~= nil and type(data) ~= "string" then
+    local is_good, text = pcall(require("runloop.json").encode, data)
+    if not is_good then misuse.raise("%s: field 'data': %s", name, (text:gsub("^.-json%.encode: ", ""))) end
+    data = text
+  end
+  if id ~= nil then id = tostring(id) end
+  if event.event and event.event:find "[\r\n]" or id and id:find "[\r\n%z]" then
+    misuse.raise("%s: the fields 'event' and 'id' must be one line each", name)
+  end
+  return M.encode { event = event.event, data = data, id = id, retry = event.retry, comment = event.comment }
 end
 
 -- A function that is fed bytes and returns the events that they complete. What comes after the last empty line is none yet.

@@ -90,6 +90,7 @@ int terminal_capture(void) {
   fcntl(slave, F_SETFD, FD_CLOEXEC);
   relay = control;
   copy_size();
+  linux_set_last_act(terminal_say_farewell);
   linux_guard_terminals();
   // Not all files: one from which another thread reads is locked.
   fflush(stdout);

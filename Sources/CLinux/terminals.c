@@ -99,10 +99,14 @@ static void on_stop(int number) {
 
 // What was to be done at those signals before.
 static struct sigaction before_death[NSIG];
+// Gives all terminals back, a prompt's with them if there is one.
+static void (*last_act)(void) = linux_cook_terminals;
+
+void linux_set_last_act(void (*function)(void)) { last_act = function; }
 
 // The process is about to die, and the shell should find its terminal as it was. Whoever else wants to see it die comes next.
 static void on_death(int number) {
-  terminal_say_farewell();
+  last_act();
   sigaction(number, &before_death[number], NULL);
   raise(number);
 }

@@ -62,7 +62,9 @@ void linux_cook_terminal(int fd);
 void linux_cook_terminals(void);
 /// Has terminals given back at signals that end or stop the process, unless these are ignored or handled; crashes go on to who handled them.
 void linux_guard_terminals(void);
-/// The same if that was asked for before: a handler of a signal is gone.
+/// What gives all terminals back when a signal ends the process, in place of `linux_cook_terminals`. Async-signal-safe.
+void linux_set_last_act(void (*function)(void));
+/// Guards again if that was asked for before: a handler of a signal is gone.
 void linux_guard_terminals_again(void);
 /// The process goes on after a stop: what was raw is raw again, and SIGWINCH has scripts draw. Safe in a signal handler.
 void linux_take_terminals_up(void);

@@ -2,7 +2,7 @@
 
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
-local type, ipairs, pairs = type, ipairs, pairs
+local type, ipairs, pairs, sort = type, ipairs, pairs, table.sort
 local match, find, gsub, sub, byte = string.match, string.find, string.gsub, string.sub, string.byte
 
 local M = {}
@@ -33,6 +33,13 @@ function M.ignore(what, ignore)
   end
 end
 
+-- Changes are told in the order in which they have happened: of an entry, its last move.
+local function count(self, entry)
+  self._count = self._count + 1
+  entry.at = self._count
+end
+local function earlier(a, b) return a.at < b.at end
+
 -- The entry of a path in the batch that is being gathered: whether it was there when the batch began.
 function M.touch(self, path)
   local entry = self._touched[path]
@@ -41,6 +48,7 @@ function M.touch(self, path)
     entry = { path = path, before = known ~= nil, is_directory = known == "directory" }
     self._touched[path] = entry
     self._order[#self._order + 1] = entry
+    count(self, entry)
   end
   return entry
 end
@@ -54,6 +62,7 @@ local function carry(self, source, target, below, kind)
   left.left = source
   self._known[below] = nil
   local entry = touch(self, target.path .. rest)
+  count(self, entry)
   entry.carried, entry.is_directory, entry.wrote = target, kind == "directory", left.wrote
   -- New is what came within the batch by another way than with this directory.
   entry.replaced, entry.is_new = left.replaced, left.is_new or not left.before and left.carried ~= source
@@ -66,6 +75,7 @@ function M.move(self, from, to, is_directory)
   local wrote = source.wrote
   source.origin = nil
   local target = touch(self, to)
+  count(self, target)
   if is_directory then
     local prefix, moved = from .. "/", {}
     for below, kind in pairs(self._known) do if sub(below, 1, #prefix) == prefix then moved[#moved + 1] = { below, kind } end end
@@ -106,6 +116,7 @@ function M.take(self)
     if known[path] and origin and origin ~= path and not known[origin] then entry.kind, consumed[origin] = "renamed", true end
   end
   for _, entry in ipairs(order) do if not entry.carried then entry.kind = entry.kind or kind_of(entry, known, consumed) end end
+  sort(order, earlier)
   for _, entry in ipairs(order) do
     local kind = entry.kind or entry.carried and kind_of(entry, known, consumed)
     -- What is on its way has no path.

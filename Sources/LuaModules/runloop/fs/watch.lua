@@ -329,7 +329,7 @@ local function make(what, options)
   if root == "" then root = "/" end
   local self = setmetatable({ _fd = fd, _root = root, _file = kind ~= "directory" and (find(path, "/", 1, true) and path or "./" .. path) or nil,
     _recursive = options.recursive and kind == "directory", _ignore = ignore, _latency = latency,
-    _while_writing = options.while_writing, _callback = options.callback, _known = {}, _directories = {}, _numbers = {}, _unseen = {}, _touched = {}, _order = {}, _leaving = {},
+    _while_writing = options.while_writing, _callback = options.callback, _known = {}, _directories = {}, _numbers = {}, _unseen = {}, _touched = {}, _order = {}, _count = 0, _leaving = {},
     _batches = {}, _arrived = rl.condition(), _valid = true, _path = path, _made_at = misuse.made_at(),
     -- A file named without a directory is told as it was named.
     _shown = kind ~= "directory" and not find(path, "/", 1, true) and function(p) return (gsub(p, "^%./", "")) end or function(p) return p end }, Watcher)

@@ -235,6 +235,17 @@ local function shrink(generators, body, best, tries)
         if i > #best.noted - count + 1 then i = #best.noted - count + 1 end
       end
     end
+    -- Some numbers say how many follow: fewer of them, and the number lower by as many.
+    for place = 1, #best.noted do
+      for _, count in pairs { 8, 4, 2, 1 } do
+        local i = place + 1
+        while i + count - 1 <= #best.noted and best.noted[place] >= count and best.noted[place] <= #best.noted do
+          local candidate = without(best.noted, i, count)
+          candidate[place] = candidate[place] - count
+          if better(candidate) then has_changed = true else i = i + 1 end
+        end
+      end
+    end
     local i = 1
     while i <= #best.noted do
       -- The lowest value that still fails, by halving.

@@ -94,7 +94,6 @@ enum Files {
         return errno == EISDIR || errno == EPERM ? rmdir(path) : -1
     }
 
-    /// At most `limit` bytes; a file that is longer is refused, not cut.
     /// An array that finds no memory ends the process. The bytes are here, on their way to Lua, and there.
     private static func hasMemory(for count: Int) -> Bool {
         guard let probe = malloc(3 * count) else { return false }
@@ -102,6 +101,7 @@ enum Files {
         return true
     }
 
+    /// At most `limit` bytes; a file that is longer is refused, not cut.
     static func read(_ path: String, _ limit: Int) -> Result<Answer, SystemError> {
         let fd = path.withAnyCString { open($0, O_RDONLY | O_CLOEXEC | O_NONBLOCK) }
         guard fd >= 0 else { return .failure(SystemError("open", path)) }
@@ -118,10 +118,10 @@ enum Files {
         var bytes = [UInt8](repeating: 0, count: max(4096, min(limit, Int(status.st_size)) + 1))
         var count = 0
         while true {
-            if count == bytes.count, !hasMemory(for: 2 * count) {
-                return .failure(SystemError("read", path, errno: ENOMEM))
+            if count == bytes.count {
+                guard hasMemory(for: 2 * count) else { return .failure(SystemError("read", path, errno: ENOMEM)) }
+                bytes.append(contentsOf: [UInt8](repeating: 0, count: count))
             }
-            if count == bytes.count { bytes.append(contentsOf: [UInt8](repeating: 0, count: bytes.count)) }
             let n = bytes.withUnsafeMutableBytes { buffer in
                 buffer.baseAddress.map { Glibc.read(fd, $0 + count, buffer.count - count) } ?? 0
             }

@@ -9,16 +9,16 @@ internal import CLuaSupport
 /// This is a handle: copying it counts no references, which would cost more than a callback does. The memory belongs to the
 /// interpreter and lives as long as that.
 public struct Fiber: Hashable {
-    private let memory: UnsafeMutablePointer<Memory>
+    @usableFromInline let memory: UnsafeMutablePointer<Memory>
 
-    private struct Memory {
+    @usableFromInline struct Memory {
         var thread: LuaState
         let slot: UInt32
         /// Where it is among the interpreter's.
         var place: Int
-        var now = Moment()
+        fileprivate var now = Moment()
         var cancelWait: ((Fiber) -> Void)?
-        var waitsIn: StaticString = ""
+        @usableFromInline var waitsIn: StaticString = ""
         var waitsFor = 0
         var waitsSince: Int64 = 0
         var sleeper: AnyObject?
@@ -26,7 +26,7 @@ public struct Fiber: Hashable {
     }
 
     /// What begins anew with each use.
-    private struct Moment {
+    fileprivate struct Moment {
         var state = State.idle
         var next: Fiber?
         var number = 0
@@ -84,7 +84,7 @@ public struct Fiber: Hashable {
         }
     }
     /// What it waits in, for messages.
-    public var waitsIn: StaticString {
+    @inlinable public var waitsIn: StaticString {
         get { memory.pointee.waitsIn }
         nonmutating set { memory.pointee.waitsIn = newValue }
     }

@@ -74,12 +74,17 @@ public enum TestRecording {
             return new
         }
 
-        mutating func replace(in record: inout RunLoop.Recorder.Record, _ thread: UInt16, since beginning: Int64) {
+        private mutating func object(_ label: UInt32) -> UInt32 {
             let before = objects.count
-            let label = record.object
-            record.object = Self.number(label, in: &objects)
-            if objects.count > before { newNames.append((label, record.object)) }
-            record.flow = Self.number(record.flow, in: &flows)
+            let object = Self.number(label, in: &objects)
+            if objects.count > before { newNames.append((label, object)) }
+            return object
+        }
+
+        mutating func replace(in record: inout RunLoop.Recorder.Record, _ thread: UInt16, since beginning: Int64) {
+            let wait = record.waitsIn
+            record.object = object(record.object)
+            record.flow = wait != 0 ? object(wait) : Self.number(record.flow, in: &flows)
             record.task = Self.number(record.task, in: &tasks)
             record.thread = thread
             let start = UInt64(max(0, beginning))

@@ -15,8 +15,12 @@ enum TraceNames {
     static var process: Int32 { getpid() }
 
     static func write(_ records: [RunLoop.Recorder.Record], to writer: Recording.Writer) throws(SystemError) {
-        for record in records where record.object != 0 && !writer.knows(record.object) {
-            try writer.name(record.object, name(record.object))
+        for record in records {
+            if record.object != 0, !writer.knows(record.object) {
+                try writer.name(record.object, name(record.object))
+            }
+            let wait = record.waitsIn
+            if wait != 0, !writer.knows(wait) { try writer.name(wait, name(wait)) }
         }
         guard !records.isEmpty else { return }
         var failure: SystemError?

@@ -22,6 +22,8 @@ extension Recording {
         var duration: UInt64 = 0
         var missed: UInt64 = 0
         var waits = false
+        /// Empty where a file does not say it.
+        var waitsIn = ""
         var failed = false
         var task: UInt64 = 0
         var flow: UInt64 = 0

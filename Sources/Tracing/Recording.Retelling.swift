@@ -147,6 +147,9 @@ extension Recording {
                 default:
                     record.kind = Record.Kind.end.rawValue
                     record.a = event.missed
+                    record.flow =
+                        event.waits && !event.waitsIn.isEmpty
+                        ? try number(Name(kind: .other, text: event.waitsIn)) : 0
                     record.flags =
                         (event.waits ? Record.Flags.waits : 0) | (event.failed ? Record.Flags.failed : 0)
                 }

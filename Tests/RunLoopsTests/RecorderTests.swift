@@ -11,6 +11,7 @@ import Testing
             let object = RunLoop.Recorder.title(record.object).map { " \($0.text)" } ?? ""
             return "\(record.time / 1_000_000) \(kind)\(object)" + (record.a == 0 ? "" : " \(record.a)")
                 + (record.flags == 0 ? "" : " flags \(record.flags)")
+                + (RunLoop.Recorder.title(record.waitsIn).map { " in \($0.text)" } ?? "")
         }
     }
 
@@ -88,6 +89,38 @@ import Testing
                 "0 out", "0 run default", "0 pass default", "0 begin request", "0 out", "0 end request",
                 "0 whole request", "0 passEnd", "0 runEnd default 1",
             ])
+    }
+
+    @Test("what ends because its task waits says in what, however it is told of") func waits() {
+        let world = World()
+        world.loop.record(as: "main")
+        var position = RunLoop.Recorder.Position(now: world.loop.recorder)
+        func waits(_ task: Int, in name: StaticString) { world.loop.recorder.pointee.waits(task, in: name) }
+        world.loop.perform { waits(7, in: "stream:read") }
+        world.loop.perform {
+            waits(8, in: "rl.sleep")
+            world.work(5000)
+        }
+        world.loop.add(RunLoop.Timer(fireDate: world.date(10), name: "once") { _, _ in waits(7, in: "stream:read") })
+        world.loop.add(
+            RunLoop.Timer(fireDate: world.date(5010), name: "span") { _, _ in
+                let span = RunLoop.Recorder.label(.init("span", "part"))
+                world.loop.recorder.pointee.beginNow(span)
+                world.loop.recorder.pointee.endWaiting(9, in: "rl.sleep")
+                // More than a record has room for.
+                waits(1 << 22 | 9, in: "rl.sleep")
+            })
+        world.loop.run()
+        let records = RunLoop.Recorder.copy(world.loop.recorder).records
+        #expect(
+            Self.text(records).filter { $0.contains(" end ") } == [
+                "0 end request flags 1 in stream:read", "5000 end request flags 1 in rl.sleep",
+                "5000 end timer \"once\" flags 1 in stream:read", "5010 end part flags 1 in rl.sleep",
+                "5010 end timer \"span\" flags 1 in rl.sleep",
+            ])
+        let tasks = records.filter { $0.flags != 0 }.map { $0.task & (1 << 22 - 1) }
+        #expect(tasks == [7, 8, 7, 9, 9])
+        #expect(Self.text(RunLoop.Recorder.read(world.loop.recorder, &position)) == Self.text(records))
     }
 
     @Test("a callback that takes seconds is told of in full") func aCallbackThatTakes() {

@@ -40,6 +40,7 @@ struct PageTests {
             .init(kind: .observer, text: "observer \"redraw\"", place: "app.lua:40"),
             .init(kind: .stream, text: "connection to example", place: "app.lua:50"),
             .init(kind: .http, text: "GET /poll"), .init(kind: .other, text: "thread main · perform"),
+            .init(kind: .other, text: "stream:read"),
         ]
         for (index, name) in names.enumerated() { try writer.name(UInt32(index + 1), name) }
         func at(_ ms: Double) -> UInt64 { 9_000_000_000_000_000 + UInt64(ms * 1_000_000) }
@@ -70,7 +71,8 @@ struct PageTests {
         let worker = [
             record(0, .run, 1, thread: 1), record(0, .pass, thread: 1), record(0.1, .sleep, thread: 1),
             record(56.9, .wake, 11, a: 3, flow: 4, thread: 1), record(57, .begin, 6, flow: 4, task: 1, thread: 1),
-            record(60, .end, 6, flags: 1, thread: 1), record(60, .passEnd, thread: 1), record(60, .pass, thread: 1),
+            record(60, .end, 6, flags: 1, flow: 12, thread: 1), record(60, .passEnd, thread: 1),
+            record(60, .pass, thread: 1),
             record(60.1, .sleep, thread: 1), record(62, .wake, a: 2, thread: 1),
             record(62, .begin, 6, task: 1, thread: 1),
             record(63, .end, 6, thread: 1), record(63, .passEnd, thread: 1), record(63, .pass, thread: 1),
@@ -86,12 +88,13 @@ struct PageTests {
             path: path, about: .init(title: "<img src=x onerror=fail()>", process: 7, dropped: 17))
         try writer.name(1, .init(kind: .span, text: "</script><b>\u{2028}\"\\", place: "<i>"))
         try writer.name(2, .init(kind: .span, text: "load", place: "app.lua:7"))
+        try writer.name(3, .init(kind: .other, text: "rl.sleep"))
         let records: [Recording.Record] = [
             .init(time: 30, kind: .whole, object: 1, a: 5), .init(time: 20, kind: .whole, object: 1, a: 20),
             .init(time: 50, kind: .whole, object: 1, a: 5), .init(time: 10, kind: .whole, object: 1, a: 90),
             // A span in which its task waits, and another that does not.
             .init(time: 10, kind: .begin, thread: 1, object: 2, task: 9),
-            .init(time: 12, kind: .end, flags: 1, thread: 1, object: 2),
+            .init(time: 12, kind: .end, flags: 1, thread: 1, object: 2, flow: 3),
             .init(time: 80, kind: .whole, thread: 1, object: 2, a: 4, task: 9),
             .init(time: 90, kind: .whole, thread: 1, object: 2, a: 4, task: 9),
         ]

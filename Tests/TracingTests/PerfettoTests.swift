@@ -19,7 +19,7 @@ struct PerfettoTests {
             output == """
                 4711 main -> 4711 worker "é": perform -> request
                 4711 main -> 4711 worker "é": perform -> received
-                38 events, 2 arrows
+                40 events, 2 arrows
 
                 """)
     }

@@ -13,7 +13,7 @@ struct Sample {
         4: .init(kind: .other, text: "perform"), 5: .init(kind: .other, text: "modal"),
         6: .init(kind: .request, text: "request", place: "app.lua:33"),
         7: .init(kind: .span, text: "load\n\\", place: "app.lua:40"),
-        10: .init(kind: .http, text: "GET /poll", place: "app.lua:60"),
+        11: .init(kind: .other, text: "stream:read"), 10: .init(kind: .http, text: "GET /poll", place: "app.lua:60"),
         8: .init(kind: .stream, text: "stream"), 9: .init(kind: .observer, text: "observer", place: "app.lua:50"),
     ]
 
@@ -55,6 +55,8 @@ struct Sample {
             .init(time: at(), kind: .wake, thread: 1, object: 6, a: 3, flow: 77),
             .init(time: at(), kind: .begin, thread: 1, object: 6, flow: 77, task: 9),
             .init(time: at(), kind: .in, thread: 1, flow: 77),
+            .init(time: at(), kind: .end, flags: 1, thread: 1, object: 6, flow: 11),
+            .init(time: at(), kind: .begin, thread: 1, object: 6, task: 9),
             .init(time: at(), kind: .end, flags: 1, thread: 1, object: 6),
             .init(time: at(), kind: .passEnd, thread: 1, object: 1),
             .init(time: at(), kind: .runEnd, thread: 1, object: 1, a: 1),

@@ -47,7 +47,7 @@ function fit(element) {
 
 function redraw() { if (!wanted) { wanted = true; requestAnimationFrame(() => { wanted = false; draw(); }); } }
 
-let drawn = null;
+let drawn = null, gaps = [];  // boxes, and where spans go on below a wait: [lane, slice, the piece after, left, top, width]
 function draw() {
   const [c, w, h] = fit(canvas);
   width = w; height = h;
@@ -55,7 +55,7 @@ function draw() {
   if (scroll > Math.max(0, bottom - h)) { scroll = Math.max(0, bottom - h); layout(); }
   c.fillStyle = theme.back; c.fillRect(0, 0, w, h);
   c.font = "12px system-ui, sans-serif"; c.textBaseline = "middle";
-  drawn = [];
+  drawn = []; gaps = [];
   for (const l of lanes()) if (l.y < h && l.y + l.height > RULER) drawLane(c, l);
   drawRuler(c);
   if (showsArrows) drawAllArrows(c);
@@ -225,6 +225,7 @@ function drawRow(c, l, row, y) {
     if (rest >= 0 && x(l.start[rest]) > b) {
       const start = Math.max(LABEL, b), room = Math.min(width, x(l.start[rest])) - start;
       c.globalAlpha = dim * .35; c.fillStyle = COLORS.span; c.fillRect(start, y + 2, room, ROW - 5); c.globalAlpha = dim;
+      if (gaps.length < 20000) gaps.push([l, i, rest, start, y, room]);
       if (room > 26 && w <= 26) { c.fillStyle = theme.text; c.textAlign = "left"; c.fillText(boxText(c, kind, l.end[rest] - l.start[i], room - 6), start + 3, y + ROW / 2 - 1); }
     }
     c.globalAlpha = 1;

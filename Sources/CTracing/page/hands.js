@@ -9,9 +9,21 @@ function groundText(px, py) {
   const l = lanes().find(l => py >= l.y && py < l.y + l.height), time = timeAt(px);
   if (!l || px < LABEL || time < first || time > last) return "";
   const run = runAt(l, time), n = upper(l.sleeps, time) - 1;
-  const mode = run ? `in mode ${label(run.mode).text}` : "in no run";
-  if (n < 0 || l.wakes[n] < time) return `${l.name} is awake, ${mode}`;
-  return `${l.name} sleeps for ${duration(l.wakes[n] - l.sleeps[n])}, ${mode}, until ${wakeText(l, n) || "the end"}`;
+  const mode = run ? `in mode ${label(run.mode).text}` : "in no run", waits = gapText(l, px, py, time);
+  if (n < 0 || l.wakes[n] < time) return `${l.name} is awake, ${mode}${waits}`;
+  return `${l.name} sleeps for ${duration(l.wakes[n] - l.sleeps[n])}, ${mode}, until ${wakeText(l, n) || "the end"}${waits}`;
+}
+// What waits there between two of its pieces: a span, or else the chosen task.
+function gapText(l, px, py, time) {
+  const gap = gaps.find(([own, , , left, y, w]) => own === l && px >= left && px < left + w && py >= y && py < y + ROW - 1);
+  let before = gap ? gap[1] : -1, after = gap ? gap[2] : -1;
+  const pieces = !gap && chosen && chosen.lane === l && l.task[chosen.slice] && tasks.get(l.task[chosen.slice]);
+  for (const [, i] of pieces || []) {
+    if (l.state[i] & WAITS && l.end[i] <= time && (before < 0 || l.end[i] > l.end[before])) { before = i; after = -1; }
+    else if (before >= 0 && after < 0 && l.start[i] >= l.end[before]) after = i;
+  }
+  if (before < 0 || after >= 0 && l.start[after] <= time) return "";
+  return ` · ${boxName(label(l.object[before]))}${waitText(l, before, " waits")}${after < 0 ? "" : " for " + duration(l.start[after] - l.end[before])}`;
 }
 let drag = null;
 canvas.addEventListener("pointerdown", e => {
@@ -33,7 +45,7 @@ canvas.addEventListener("pointermove", e => {
   tip.style.display = hit || ground ? "block" : "none";
   if (!hit && !ground) return;
   const [l, i] = hit || [], what = hit && label(l.object[i]);
-  tip.textContent = ground || `${what.text} · ${duration(l.end[i] - l.start[i])}${lateness(l, i) ? " · " + duration(lateness(l, i)) + " late" : ""}${what.place ? " · made at " + what.place : ""}`;
+  tip.textContent = ground || `${what.text} · ${duration(l.end[i] - l.start[i])}${waitText(l, i, ", then waits")}${lateness(l, i) ? " · " + duration(lateness(l, i)) + " late" : ""}${what.place ? " · made at " + what.place : ""}`;
   tip.style.left = Math.min(e.clientX + 12, innerWidth - tip.offsetWidth - 4) + "px"; tip.style.top = e.clientY + 16 + "px";
 });
 canvas.addEventListener("pointerleave", () => { $("tip").style.display = "none"; });

@@ -19,7 +19,7 @@ let about = {};
 
 // Of each lane; how many there are is counted before they are filled. A slice is a callback, or what lasts: `state` says it.
 const SLICE = { start: Float64Array, end: Float64Array, due: Float64Array, object: Uint32Array, row: Uint8Array, missed: Float64Array, flow: Uint32Array,
-  task: Uint32Array, mode: Uint32Array, state: Uint8Array };
+  task: Uint32Array, mode: Uint32Array, state: Uint8Array, waits: Uint32Array };
 const PASSES = { passes: Float64Array, passEnds: Float64Array, passRuns: Int32Array };
 const SLEEPS = { sleeps: Float64Array, wakes: Float64Array, reasons: Uint8Array, wakers: Uint32Array, wakeFlows: Uint32Array };
 const STEPS = { stepTimes: Float64Array, stepNumbers: Uint8Array };
@@ -118,7 +118,7 @@ function take(words) {
       case END: {
         while (l.stack.length && l.stack[l.stack.length - 1].run) endRun(l, time, 0);
         const top = l.stack.pop();
-        if (top) { l.depth--; l.end[top.slice] = time; l.missed[top.slice] = low + high * 4294967296; l.state[top.slice] = head >> 8 & 3; }
+        if (top) { l.depth--; l.end[top.slice] = time; l.missed[top.slice] = low + high * 4294967296; if (l.state[top.slice] = head >> 8 & 3) l.waits[top.slice] = head >> 8 & WAITS ? flow : 0; }
         break;
       }
       case RUN: {

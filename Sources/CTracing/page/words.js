@@ -15,6 +15,11 @@ function other(end) {
   return [text + " on " + end.lane.name, end.slice >= 0 ? () => choose(end.lane, end.slice, true) : () => show(end.time - 1e5, end.time + 1e5)];
 }
 
+// In what a piece of a task waits that ends so; older recordings do not say it.
+function waitText(l, i, words) {
+  return l.state[i] & WAITS ? words + (l.waits[i] ? " in " + label(l.waits[i]).text : "") : "";
+}
+
 // Why a loop woke, and by whom.
 function wakeText(l, n) {
   const by = label(l.wakers[n]).text;
@@ -36,7 +41,7 @@ function describe() {
   if (l.due[i]) item(list, "due", moment(l.due[i]));
   item(list, "began", moment(l.start[i]) + (lateness(l, i) > 0 ? "  (" + duration(lateness(l, i)) + " late)" : ""));
   if (lateness(l, i) >= LATE) { const why = cause(l, i); item(list, "late because", why.text, why.culprit ? () => choose(...why.culprit, true) : null); }
-  item(list, "ran for", duration(l.end[i] - l.start[i]) + (l.state[i] & WAITS ? ", then waits" : "") + (l.state[i] & FAILED ? ", and failed" : ""));
+  item(list, "ran for", duration(l.end[i] - l.start[i]) + waitText(l, i, ", then waits") + (l.state[i] & FAILED ? ", and failed" : ""));
   if (l.missed[i]) item(list, "missed", l.missed[i] + (l.missed[i] === 1 ? " interval" : " intervals"));
   const amounts = new Map();
   for (let n = upper(l.byteTimes, l.start[i] - 1); n < l.byteTimes.length && l.byteTimes[n] <= l.end[i]; n++) {

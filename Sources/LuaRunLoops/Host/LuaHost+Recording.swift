@@ -127,12 +127,12 @@ extension LuaHost {
     func tellWaiting(_ fiber: Fiber) {
         guard loop.isRecording, let recording else { return }
         recording._withUnsafeGuaranteedRef { if !$0.spans.isEmpty { tellSpansEnd(fiber, $0.spans) } }
-        loop.recorder.pointee.waits(fiber.number)
+        loop.recorder.pointee.waits(fiber.number, in: fiber.waitsIn)
     }
 
     private func tellSpansEnd(_ fiber: Fiber, _ spans: [(fiber: Int, label: UInt32)]) {
         for span in spans where span.fiber == fiber.context {
-            loop.recorder.pointee.endWaiting(fiber.number)
+            loop.recorder.pointee.endWaiting(fiber.number, in: fiber.waitsIn)
         }
     }
 

@@ -120,6 +120,7 @@ extension RunLoop.Recorder {
     private struct Translation {
         var records: [Record] = []
         private let number: UInt16
+        private let waitNames: WaitNames
         private let anchor: Anchor
         private let usesTicks: Bool
         let now: Anchor
@@ -135,6 +136,7 @@ extension RunLoop.Recorder {
             self.anchor = anchor
             usesTicks = recorder.pointee.usesTicks
             number = recorder.pointee.number
+            waitNames = recorder.pointee.waitNames
             self.passes = passes
             now = Anchor.now()
             // Between two moments that are known by both clocks; too close to each other they tell little.
@@ -156,7 +158,9 @@ extension RunLoop.Recorder {
             record.time = max(record.time, latest)
             latest = record.time
             if record.kind == Kind.whole.rawValue { latest += record.a }
-            if record.task != 0 { record.task = UInt32(number & 1023) << 22 | record.task & (1 << 22 - 1) }
+            if record.task != 0 {
+                record.task = UInt32(number & 1023) << Record.taskBits | record.task & Record.tasks
+            }
             records.append(record)
         }
 
@@ -185,6 +189,7 @@ extension RunLoop.Recorder {
             case .begin:
                 append(record)
                 return appendInside()
+            case .end: record.flow = waitsIn(record)
             case .whole:
                 let end = raw.time &+ raw.a & 0xFFFF_FFFF
                 if sends {
@@ -213,7 +218,14 @@ extension RunLoop.Recorder {
             (begin.flags, begin.a, begin.flow) = (0, due, flow)
             append(begin)
             appendInside()
-            append(Record(.end, date(end), flags: record.flags, object: record.object, task: record.task))
+            append(
+                Record(
+                    .end, date(end), flags: record.flags, object: record.object, flow: waitsIn(record),
+                    task: record.task))
+        }
+
+        private func waitsIn(_ raw: Record) -> UInt32 {
+            raw.flags & Flags.waits == 0 ? 0 : waitNames.label(raw.task >> Record.taskBits)
         }
 
         private mutating func appendInside() {

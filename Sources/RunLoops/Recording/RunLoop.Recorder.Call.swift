@@ -49,19 +49,31 @@ extension RunLoop.Recorder {
         return false
     }
 
-    /// It waits from now on, as this task unless it is one's piece already.
-    package mutating func waits(_ task: Int) {
+    /// It waits from now on, in the function of this name, as this task unless it is one's piece already. O(1).
+    package mutating func waits(_ task: Int, in name: StaticString) {
         guard call.state != .none else { return }
-        call.record.flags |= Flags.waits
-        if call.record.task == 0 { call.record.task = UInt32(truncatingIfNeeded: task) }
+        tellWait(call.record.task == 0 ? UInt32(truncatingIfNeeded: task) : call.record.task, name)
     }
 
     /// What was begun in the middle of it, as a piece of this task, ends because the task waits.
-    package mutating func endWaiting(_ task: Int) {
+    package mutating func endWaiting(_ task: Int, in name: StaticString) {
         guard call.state != .none else { return }
-        call.record.flags |= Flags.waits
-        call.record.task = UInt32(truncatingIfNeeded: task)
+        tellWait(UInt32(truncatingIfNeeded: task), name)
         end()
+    }
+
+    @inline(__always)
+    private mutating func tellWait(_ task: UInt32, _ name: StaticString) {
+        call.record.flags |= Flags.waits
+        let number = waitNames.first(name)
+        guard number != 0 else { return tellNewWait(task, name) }
+        call.record.task = number << Record.taskBits | task & Record.tasks
+    }
+
+    /// Apart, so that the way that is taken nearly always has nothing to save.
+    @inline(never)
+    private mutating func tellNewWait(_ task: UInt32, _ name: StaticString) {
+        call.record.task = waitNames.number(of: name) << Record.taskBits | task & Record.tasks
     }
 
     package mutating func fails() { if call.state != .none { call.record.flags |= Flags.failed } }

@@ -16,8 +16,11 @@ extension RunLoop.Recorder {
         package var a: UInt64 = 0
         /// Joins a send with what it has brought about; 0: nothing.
         package var flow: UInt32 = 0
-        /// Joins the pieces of a task; 0: none.
+        /// Joins the pieces of a task; 0: none. In the ring it has `taskBits`, and above them, where it waits, a number of `WaitNames`.
         package var task: UInt32 = 0
+
+        static let taskBits: UInt32 = 22
+        static let tasks: UInt32 = 1 << taskBits - 1
 
         package init(
             _ kind: Kind, _ time: UInt64, flags: UInt8 = 0, object: UInt32 = 0, a: UInt64 = 0, flow: UInt32 = 0,
@@ -31,12 +34,18 @@ extension RunLoop.Recorder {
             self.flow = flow
             self.task = task
         }
+
+        /// What a callback waits in: a label, or 0. Not in the ring.
+        package var waitsIn: UInt32 {
+            kind == Kind.end.rawValue && flags & Flags.waits != 0 ? flow : 0
+        }
     }
 
     package enum Kind: UInt8, Sendable {
         /// A callback; `a`: when it was due, or 0.
         case begin = 1
-        /// `a`: how many intervals were missed. `object`: what `begin` said. See `Flags`.
+        /// `a`: how many intervals were missed. `object`: what `begin` said. `flow`: what it waits in, see `waitsIn`; in the ring, `task`
+        /// says so. See `Flags`.
         case end
         /// A loop runs in a mode, `object`.
         case run

@@ -18,6 +18,7 @@ extension RunLoop {
         /// What its loop is called: "main", or its thread's name.
         var name = ""
         var wakingLabels: [Handle.WakingCall: UInt32] = [:]
+        var waitNames = WaitNames()
         /// When to begin by itself, by the loop's coarse clock; 0: not known yet.
         var beginsAt: Int64 = 0
         /// Times are ticks of the processor, not nanoseconds.
@@ -108,6 +109,7 @@ extension RunLoop {
             if let ring { munmap(ring, Self.capacity * MemoryLayout<Record>.stride) }
             levels.deallocate()
             levelsAtStart.deallocate()
+            waitNames.free()
         }
 
         // MARK: Time

@@ -77,7 +77,9 @@ enum Perfetto {
     enum Annotation: String, CaseIterable {
         case due = "due_ns"
         case late = "late_ns"
-        case missed, waits, failed, task, result
+        case missed, waits
+        case waitsIn = "waits_in"
+        case failed, task, result
         case until = "until_ns"
         case reason
         case waker = "woken by"

@@ -64,6 +64,7 @@ extension Recording {
                 close(record, .begin) { arguments in
                     if record.a > 0 { arguments.add("missed", record.a) }
                     if record.flags & Record.Flags.waits != 0 { arguments.add("waits", 1) }
+                    if let wait = names[record.waitsIn] { arguments.add("waits_in", wait.text) }
                     if record.flags & Record.Flags.failed != 0 { arguments.add("failed", 1) }
                 }
             case .run: open(record, kind, "run", names[record.object]?.text ?? "run")

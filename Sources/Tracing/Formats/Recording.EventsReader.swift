@@ -102,6 +102,7 @@ extension Recording {
             event.duration = field("dur")?.nanoseconds ?? 0
             event.missed = argument("missed")?.count ?? 0
             event.waits = argument("waits") != nil
+            event.waitsIn = argument("waits_in")?.text ?? ""
             event.failed = argument("failed") != nil
             event.task = argument("task")?.count ?? 0
             event.flow = (argument("flow") ?? argument("connection") ?? field("id"))?.count ?? 0

@@ -115,6 +115,9 @@ extension Recording {
                 close(record, .begin) { event in
                     if record.a > 0 { event.annotate(.missed, record.a) }
                     if record.flags & Record.Flags.waits != 0 { event.annotate(.waits, 1) }
+                    if self.names[record.waitsIn] != nil {
+                        event.annotate(.waitsIn, text: UInt64(record.waitsIn) + Perfetto.firstName)
+                    }
                     if record.flags & Record.Flags.failed != 0 { event.annotate(.failed, 1) }
                 }
             case .run:

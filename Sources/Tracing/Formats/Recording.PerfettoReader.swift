@@ -208,6 +208,7 @@ extension Recording {
             case .due: event.due = number
             case .missed: event.missed = number
             case .waits: event.waits = true
+            case .waitsIn: event.waitsIn = text
             case .failed: event.failed = true
             case .task: event.task = number
             case .result: event.result = text.isEmpty ? number : RecordWords.number(text, of: RecordWords.results)

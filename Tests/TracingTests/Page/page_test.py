@@ -140,10 +140,10 @@ def click(page):
     assert "observers: before timers" in text and "asleep" not in text
     page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'request app.lua:33 on worker').click()")
     text = details(page)
-    for line in ("thread\nworker", "woken by\ntimer \"poll\" on main", "loop woke\nwoken by thread main · perform", "then waits", "task\npiece 1 of 2", "the piece after"):
+    for line in ("thread\nworker", "woken by\ntimer \"poll\" on main", "loop woke\nwoken by thread main · perform", "then waits in stream:read\n", "task\npiece 1 of 2", "the piece after"):
         assert line in text, f"{line!r} is not in {text!r}"
     page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'the piece after').click()")
-    assert "piece 2 of 2" in details(page)
+    assert "piece 2 of 2" in details(page) and "waits" not in details(page)
     page.key("0")
     shown.click(95, 0)
     assert "What stands out" in details(page), "a click on nothing chooses nothing"
@@ -274,6 +274,25 @@ def mouse(page):
     equal(tip, "main sleeps for 9.99 ms, in mode default, until a timer was due: timer \"poll\"")
 
 
+@test("the pointer says in what a piece waits, and between two pieces, what waits there, in what and for how long")
+def waiting(page):
+    shown = Shown(page)
+    left, top = shown.box[:2]
+
+    def tip(ms, lane=1):
+        page.mouse("mouseMoved", left + shown.x(ms), top + shown.y(lane))
+        return page.evaluate("document.getElementById('tip').textContent")
+
+    assert "waits" not in tip(61), "nothing is chosen"
+    equal(tip(58), "request · 3 ms, then waits in stream:read · made at app.lua:33")
+    equal(tip(62.5), "request · 1 ms · made at app.lua:33")
+    for piece in (58, 62.5):
+        shown.click(piece, 1)
+        text = "worker sleeps for 1.90 ms, in mode default, until a descriptor became ready · request app.lua:33 waits in stream:read for 2 ms"
+        equal(tip(61), text)
+        assert "waits" not in tip(30) + tip(90) + tip(55, 0), "it had not begun, or has ended; or it is another loop's"
+
+
 @test("it says how long, how many, and how late")
 def summary(page):
     equal(page.evaluate("document.getElementById('summary').textContent"),
@@ -337,6 +356,9 @@ def odd(page):
     shown = Shown(page)
     red, green, blue = shown.color(0.000040, 1)
     assert blue < red - 30 and blue < green - 30, f"between them lies {(red, green, blue)}"
+    page.mouse("mouseMoved", shown.box[0] + shown.x(0.000040), shown.box[1] + shown.y(1))
+    tip = page.evaluate("document.getElementById('tip').textContent")
+    assert tip.startswith("thread 1 is awake, in no run · load waits in rl.sleep for "), tip
     page.key("t")
     assert page.evaluate("document.querySelector('tbody').textContent.includes('</script><b>')")
     assert "17 earlier records are not in it" in page.evaluate("document.getElementById('summary').textContent")

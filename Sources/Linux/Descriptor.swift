@@ -54,8 +54,8 @@ package final class Descriptor: Sendable {
     /// Has a `wallClockWatch` tell of the next jump.
     package func rearm() { _ = linux_rearm_wall_clock(number) }
 
-    /// A pipe, to read from and to write to, or a pair of connected sockets. They close on exec and have numbers of 10 or more,
-    /// beyond those that programs get.
+    /// A pipe, to read from and to write to, or a pair of connected sockets. They close on exec, and have numbers above 3:
+    /// those up to 3 are what programs get.
     package static func pair(twoWay: Bool = false) throws(SystemError) -> (Descriptor, Descriptor) {
         var ends: [Int32] = [-1, -1]
         guard linux_make_pipe(&ends, twoWay ? 1 : 0) == 0 else { throw SystemError(twoWay ? "socketpair" : "pipe") }

@@ -100,11 +100,6 @@ int cl_get_global(lua_State *L, const char *name) {
   return cl_call_protected(L, p_get_global, 1, 1);
 }
 
-static int p_push_table(lua_State *L) {
-  lua_newtable(L);
-  return 1;
-}
-
 static int p_collect_values(lua_State *L) {
   int count = lua_gettop(L);
   lua_createtable(L, count, 0);
@@ -114,5 +109,3 @@ static int p_collect_values(lua_State *L) {
 }
 
 int cl_collect_values(lua_State *L, int count) { return cl_call_protected(L, p_collect_values, count, 1); }
-
-int cl_push_table(lua_State *L) { return cl_call_protected(L, p_push_table, 0, 1); }

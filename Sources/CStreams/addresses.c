@@ -102,10 +102,6 @@ size_t net_describe(const net_address *a, int with_port, char *out, size_t capac
   return written < 0 ? 0 : (size_t)written < capacity ? (size_t)written : capacity - 1;
 }
 
-int net_is_same(const net_address *a, const net_address *b) {
-  return a->length == b->length && memcmp(&a->of, &b->of, a->length) == 0;
-}
-
 int net_resolve(const char *name, int family, net_address *out, int capacity, int *error) {
   struct addrinfo hints = {
       .ai_family = family == NET_V4 ? AF_INET : family == NET_V6 ? AF_INET6 : AF_UNSPEC, .ai_socktype = SOCK_STREAM};

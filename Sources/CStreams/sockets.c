@@ -86,10 +86,6 @@ int64_t net_write_polled(int fd, const void *bytes, size_t count) {
   return net_is_ready(fd, 1) ? net_write(fd, bytes, count > 4096 ? 4096 : count) : -EAGAIN;
 }
 
-int64_t net_read_at(int fd, void *bytes, size_t count, int64_t offset) {
-  RETRY(int64_t, offset < 0 ? read(fd, bytes, count) : pread(fd, bytes, count, offset));
-}
-
 int64_t net_receive_from(int fd, void *bytes, size_t count, net_address *from) {
   from->length = sizeof from->of;
   RETRY(int64_t, recvfrom(fd, bytes, count, MSG_DONTWAIT | MSG_TRUNC, &from->of.any, &from->length));
@@ -141,8 +137,6 @@ int net_credentials(int fd, int32_t *process, uint32_t *user, uint32_t *group) {
   return 0;
 }
 
-int net_file_mode(int fd, uint32_t mode) { return ANSWER(fchmod(fd, mode)); }
-
 int net_kind_of(int fd, int *is_nonblocking) {
   struct stat status;
   int flags = fcntl(fd, F_GETFL);
@@ -185,9 +179,6 @@ long net_descriptor_limit(void) {
   struct rlimit limit;
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (long)limit.rlim_cur : -1;
 }
-
-int64_t net_position(int fd) { return lseek(fd, 0, SEEK_CUR); }
-void net_set_position(int fd, int64_t position) { lseek(fd, position, SEEK_SET); }
 
 int net_socket_file(const char *path, uint64_t *device, uint64_t *number) {
   struct stat status;

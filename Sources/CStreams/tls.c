@@ -204,8 +204,6 @@ int net_tls_handshake(struct net_tls *tls) {
   return NET_TLS_FAILED;
 }
 
-int net_tls_is_ready(const struct net_tls *tls) { return openssl.SSL_is_init_finished(tls->ssl); }
-
 int64_t net_tls_read(struct net_tls *tls, void *bytes, size_t count) {
   openssl.ERR_clear_error();
   // A record has 16 kB at most, and each call gives one: as many as there is room for save turns.

@@ -8,9 +8,6 @@ package enum Directory {
         package let name: [UInt8]
         /// Of the entry itself: a link is a link, wherever it leads.
         package let kind: Kind
-
-        /// "." before its name: hidden, where that matters.
-        package var isHidden: Bool { name.first == UInt8(ascii: ".") }
     }
 
     package enum Kind: Sendable {

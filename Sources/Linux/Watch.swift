@@ -16,8 +16,6 @@ package final class Watch: Sendable {
         /// The same for the two halves of a move.
         package var cookie: UInt32 = 0
 
-        /// Changes were lost: only another look at everything tells what is there.
-        package var isOverflow: Bool { events & UInt32(IN_Q_OVERFLOW) != 0 }
         /// The directory is no longer watched: it is gone, or its file system is.
         package var isEnd: Bool { events & UInt32(IN_IGNORED) != 0 }
     }

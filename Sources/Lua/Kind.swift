@@ -33,7 +33,6 @@ public struct Kind: @unchecked Sendable {
         self.methods = methods
     }
 
-    public var methodNames: [String] { methods().names }
     public var name: String { String(cString: record.pointee.name) }
     /// Gives up the object that a userdata holds.
     public static let drop: LuaFunction = { thread in

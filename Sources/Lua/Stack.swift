@@ -127,9 +127,6 @@ public struct Stack: Hashable, @unchecked Sendable {
     @inlinable @inline(__always)
     public func pushAnchored(_ slot: UInt32) { lua_rawgeti(thread, 1, lua_Integer(slot)) }
 
-    /// An empty table. May fail.
-    public func pushTable() -> Bool { cl_push_table(thread) == LUA_OK }
-
     /// What `lua_resume` takes for an error: the value pushed next is raised where the coroutine waits.
     @inlinable
     public func pushRaiseMark() { lua_pushlightuserdata(thread, cl_raise_mark()) }

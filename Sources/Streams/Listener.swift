@@ -31,7 +31,6 @@ public final class Listener: RunLoop.EdgePort {
     /// Its sockets: of two families, when it listens at both addresses of localhost.
     private var sockets: [Socket] = []
     private var file: (path: String, device: UInt64, number: UInt64)?
-    private var isAccepting = false
     private var isPaused = false
     private var troubleSince: Int64?
     private var pause: RunLoop.Timer?

@@ -388,12 +388,9 @@ void cl_listen_to_threads(void (*listener)(const void *bytes, size_t length));
 
 // Constants that Swift does not import.
 static const int cl_registry = LUA_REGISTRYINDEX;
-static inline int cl_upvalue(int i) { return lua_upvalueindex(i); }
 static inline void lua_gc_collect(lua_State *L) { lua_gc(L, LUA_GCCOLLECT); }
 /// Puts the top values into a table, which takes their place; on failure the error does. Returns a Lua status.
 int cl_collect_values(lua_State *L, int count);
 /// Gives memory that malloc keeps for later back to the system.
 void cl_trim_memory(void);
-/// Pushes nothing but a table; for Swift, on a stack with room. Raises nothing but "not enough memory".
-int cl_push_table(lua_State *L);
 static inline void cl_pop(lua_State *L, int n) { lua_settop(L, -n - 1); }

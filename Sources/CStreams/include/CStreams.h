@@ -42,7 +42,6 @@ int net_port(const net_address *address);
 size_t net_describe(const net_address *address, int with_port, char *out, size_t capacity);
 /// The path of a local address that is a file's; its length, or 0.
 size_t net_path(const net_address *address, char *out, size_t capacity);
-int net_is_same(const net_address *a, const net_address *b);
 
 /// Blocks. Returns how many addresses were found, at most `capacity`, or -1 with an error number of getaddrinfo's.
 int net_resolve(const char *name, int family, net_address *out, int capacity, int *error);
@@ -77,7 +76,6 @@ int64_t net_write(int fd, const void *bytes, size_t count);
 /// What can be read, or written, without waiting: the descriptor itself may make one wait.
 int64_t net_read_polled(int fd, void *bytes, size_t count);
 int64_t net_write_polled(int fd, const void *bytes, size_t count);
-int64_t net_read_at(int fd, void *bytes, size_t count, int64_t offset);
 int64_t net_receive_from(int fd, void *bytes, size_t count, net_address *from);
 int64_t net_send_to(int fd, const void *bytes, size_t count, const net_address *to);
 
@@ -99,7 +97,6 @@ int net_set_broadcast(int fd, int on);
 int net_set_reset(int fd);
 int net_join(int fd, const net_address *group, const char *interface, int joins);
 int net_credentials(int fd, int32_t *process, uint32_t *user, uint32_t *group);
-int net_file_mode(int fd, uint32_t mode);
 
 enum net_kind { NET_NONE, NET_STREAM_SOCKET, NET_DATAGRAM_SOCKET, NET_PIPE, NET_TERMINAL, NET_FILE, NET_DEVICE };
 /// What a descriptor is; whether it is told not to wait.
@@ -115,8 +112,5 @@ const void *net_find(const void *bytes, size_t count, const void *text, size_t l
 int net_listen_at_path(int fd, const net_address *address, uint32_t mode, int backlog);
 int net_unlink(const char *path);
 long net_descriptor_limit(void);
-/// Where a file's position is; -1 if it has none.
-int64_t net_position(int fd);
-void net_set_position(int fd, int64_t position);
 /// The identity of a file that is a socket; 0 if there is none of that name.
 int net_socket_file(const char *path, uint64_t *device, uint64_t *number);

@@ -46,7 +46,6 @@ void net_tls_free(struct net_tls *tls);
 /// Before each of the following, for the two functions.
 void net_tls_set_stream(struct net_tls *tls, void *stream);
 int net_tls_handshake(struct net_tls *tls);
-int net_tls_is_ready(const struct net_tls *tls);
 /// A number of bytes, or a result.
 int64_t net_tls_read(struct net_tls *tls, void *bytes, size_t count);
 int64_t net_tls_write(struct net_tls *tls, const void *bytes, size_t count);

@@ -1,7 +1,6 @@
 -- runloop.fs: files without blocking the loop. What changes in directories is in runloop.fs.watch.
 
 local native = ...
-local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local watching = require "runloop.fs.watch"
 

@@ -1,6 +1,6 @@
 -- rl.pool and rl.blocking: functions that block, on threads of their own, while the loop goes on.
 
-local rl, internals, crossing = ...
+local rl, internals = ...
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
 local type, select, setmetatable, getmetatable, tostring, pcall, error = type, select, setmetatable, getmetatable, tostring, pcall, error

@@ -130,11 +130,6 @@ function M.open(exchange, ...)
   return answer
 end
 
-local function claim(self, name)
-  if self.reader then misuse.raise(name .. ": another task reads this answer already") end
-  self.reader = true
-end
-
 -- What there is, at most `max` bytes; nil at the end; nil, message, code.
 local function next_bytes(self, max)
   if self.rest ~= "" then
@@ -148,7 +143,6 @@ local function next_bytes(self, max)
   end
   if self.is_closed then return nil, ("EBADF: the answer is closed (%s)"):format(self.url), "EBADF" end
   if self.is_over then return nil, self.problem, self.code end
-  self.reader = nil
   local bytes, problem, code = self.exchange:next_bytes(max)
   if not bytes then self.is_over, self.problem, self.code = true, problem, code end
   return bytes, problem, code

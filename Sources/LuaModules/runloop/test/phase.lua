@@ -4,7 +4,7 @@ local system, internals = ...
 
 local pairs, xpcall, type, tostring, getmetatable = pairs, xpcall, type, tostring, getmetatable
 local format, concat = string.format, table.concat
-local rl, package_loaded = require "runloop", package.loaded
+local rl = require "runloop"
 local explain = require "runloop.test.explain"
 local leaks = require "runloop.test.leaks"
 local events = require "runloop.test.events"

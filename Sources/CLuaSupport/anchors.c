@@ -7,7 +7,7 @@
 
 static int p_add_anchors(lua_State *L) {
   lua_Integer first = lua_tointeger(L, 1), last = lua_tointeger(L, 2);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->anchors);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, cl_state_of(L)->anchors);
   for (lua_Integer i = first; i <= last; i++) {
     lua_pushboolean(L, 0);
     lua_rawseti(L, -2, i);
@@ -17,30 +17,30 @@ static int p_add_anchors(lua_State *L) {
 
 // Doubles them. Where all up to a power of two are there, one more makes Lua double the table's array: from then on, filling a
 // place allocates nothing.
-static int add_anchors(lua_State *L, cl_host *host) {
-  uint32_t count = host->slot_count ? host->slot_count * 2 : FIRST_ANCHORS;
-  uint32_t *slots = realloc(host->free_slots, count * sizeof *slots);
+static int add_anchors(lua_State *L, cl_state *state) {
+  uint32_t count = state->slot_count ? state->slot_count * 2 : FIRST_ANCHORS;
+  uint32_t *slots = realloc(state->free_slots, count * sizeof *slots);
   if (!slots) return 0;
-  host->free_slots = slots;
+  state->free_slots = slots;
   if (!lua_checkstack(L, 24)) return 0;
-  lua_pushinteger(L, host->slot_count + 1);
-  lua_pushinteger(L, host->slot_count ? host->slot_count + 1 : FIRST_ANCHORS);
+  lua_pushinteger(L, state->slot_count + 1);
+  lua_pushinteger(L, state->slot_count ? state->slot_count + 1 : FIRST_ANCHORS);
   if (cl_call_protected(L, p_add_anchors, 2, 0) != LUA_OK) {
     lua_pop(L, 1);
     return 0;
   }
-  host->slot_count = count;
+  state->slot_count = count;
   return 1;
 }
 
 // Used places are handed out before fresh ones, and those from the lowest on, which keeps the table dense.
 uint32_t cl_anchor(lua_State *L, int index) {
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   if (!lua_checkstack(L, 3)) return 0;
-  if (host->free_count == 0 && host->slots_used == host->slot_count && !add_anchors(L, host)) return 0;
-  uint32_t slot = host->free_count > 0 ? host->free_slots[--host->free_count] : ++host->slots_used;
+  if (state->free_count == 0 && state->slots_used == state->slot_count && !add_anchors(L, state)) return 0;
+  uint32_t slot = state->free_count > 0 ? state->free_slots[--state->free_count] : ++state->slots_used;
   index = lua_absindex(L, index);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, host->anchors);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state->anchors);
   lua_pushvalue(L, index);
   lua_rawseti(L, -2, slot);
   lua_pop(L, 1);
@@ -71,12 +71,12 @@ int cl_anchor_texts(lua_State *L, const char *texts, uint32_t *slots, int count)
 }
 
 // `false`, not nil: the place stays, and neither this nor the next use of it can raise.
-void cl_let_go(cl_host *host, uint32_t slot) {
-  lua_State *L = host->main;  // no function runs on its stack: there is room
+void cl_let_go(cl_state *state, uint32_t slot) {
+  lua_State *L = state->main;  // no function runs on its stack: there is room
   if (!L || slot == 0) return;
-  lua_rawgeti(L, LUA_REGISTRYINDEX, host->anchors);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state->anchors);
   lua_pushboolean(L, 0);
   lua_rawseti(L, -2, slot);
   lua_pop(L, 1);
-  host->free_slots[host->free_count++] = slot;
+  state->free_slots[state->free_count++] = slot;
 }

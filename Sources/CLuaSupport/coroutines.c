@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 // A task's coroutine is the host's, not the script's: to the script it looks like the main one, as it would under lua.
-static int is_task(lua_State *L) { return cl_host_of(L)->running == L; }
+static int is_task(lua_State *L) { return cl_state_of(L)->running == L; }
 
 static int co_running(lua_State *L) {
   int is_main = lua_pushthread(L) || is_task(L);
@@ -31,18 +31,18 @@ static int co_yield(lua_State *L) {
 // A signal interrupts the coroutine that runs, not the one that resumed it: so who resumed whom is noted. The record is
 // taken back by everything that ends the resumption, because none of Lua's functions called here raises meanwhile.
 static void enter(cl_resumption *record, lua_State *from, lua_State *coroutine) {
-  cl_host *host = cl_host_of(from);
+  cl_state *state = cl_state_of(from);
   record->coroutine = coroutine;
   record->from = from;
-  record->outer = host->resumption;
-  host->resumption = record;
-  cl_pass_interrupt(host, coroutine);
+  record->outer = state->resumption;
+  state->resumption = record;
+  cl_pass_interrupt(state, coroutine);
 }
 
 static void leave(cl_resumption *record) {
-  cl_host *host = cl_host_of(record->from);
-  host->resumption = record->outer;
-  cl_pass_interrupt(host, record->from);
+  cl_state *state = cl_state_of(record->from);
+  state->resumption = record->outer;
+  cl_pass_interrupt(state, record->from);
 }
 
 // Whether it is a coroutine of the host's in which nothing has begun, or which has ended: one that waits for a task.
@@ -53,7 +53,7 @@ static int is_idle(lua_State *fiber) {
 
 static int co_status(lua_State *L) {
   lua_State *coroutine = lua_tothread(L, 1);
-  if (!coroutine || !cl_is_fiber(coroutine) || !is_idle(coroutine)) return cl_host_of(L)->status_function(L);
+  if (!coroutine || !cl_is_fiber(coroutine) || !is_idle(coroutine)) return cl_state_of(L)->status_function(L);
   lua_pushliteral(L, "dead");
   return 1;
 }
@@ -74,10 +74,10 @@ static int refuse_resume(lua_State *L, lua_State *fiber) {
 static int co_resume(lua_State *L) {
   lua_State *coroutine = lua_tothread(L, 1);
   if (coroutine && cl_is_fiber(coroutine)) return refuse_resume(L, coroutine);
-  if (!coroutine || coroutine == L) return cl_host_of(L)->resume_function(L);  // it raises
+  if (!coroutine || coroutine == L) return cl_state_of(L)->resume_function(L);  // it raises
   cl_resumption record;
   enter(&record, L, coroutine);
-  int count = cl_host_of(L)->resume_function(L);
+  int count = cl_state_of(L)->resume_function(L);
   leave(&record);
   return count;
 }
@@ -94,10 +94,10 @@ static int co_close(lua_State *L) {
     // It runs, or has resumed whoever runs: Lua refuses, in its own words.
   }
   // Any other than a suspended one raises, or has nothing left to run.
-  if (!coroutine || lua_status(coroutine) != LUA_YIELD) return cl_host_of(L)->close_function(L);
+  if (!coroutine || lua_status(coroutine) != LUA_YIELD) return cl_state_of(L)->close_function(L);
   cl_resumption record;
   enter(&record, L, coroutine);
-  int count = cl_host_of(L)->close_function(L);
+  int count = cl_state_of(L)->close_function(L);
   leave(&record);
   return count;
 }
@@ -162,14 +162,14 @@ static int os_exit(lua_State *L) {
     lua_Integer code = luaL_optinteger(L, 1, 0);
     status = code > 255 || (code < 0 && (code & 255) == 0) ? 255 : (int)(code & 255);
   }
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   int closes = lua_toboolean(L, 2);
-  if (closes && host->closing) {
+  if (closes && state->closing) {
     // Called by a finalizer: those that are left run too, as under lua, and nothing of Lua is there behind them.
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     lua_close(lua_tothread(L, -1));
   }
-  host->exit(host, status, closes);
+  state->exit(state, status, closes);
   return 0;
 }
 
@@ -181,7 +181,7 @@ void cl_set_around_program(void (*function)(int begins)) { around_program = func
 // os.execute([command]): as Lua's, but the prompt is told, which has its hands on the terminal.
 static int os_execute(lua_State *L) {
   void (*around)(int begins) = around_program;
-  lua_CFunction execute = cl_host_of(L)->execute_function;
+  lua_CFunction execute = cl_state_of(L)->execute_function;
   if (!around || !luaL_optstring(L, 1, NULL)) return execute(L);
   around(1);
   int count = execute(L);
@@ -219,31 +219,31 @@ void cl_replace_functions(lua_State *L) {
   static const luaL_Reg coroutines[] = {{"running", co_running}, {"isyieldable", co_isyieldable}, {"yield", co_yield},
                                         {"resume", co_resume}, {"close", co_close}, {"wrap", co_wrap}, {"status", co_status},
                                         {NULL, NULL}};
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   lua_getglobal(L, LUA_COLIBNAME);
   lua_getfield(L, -1, "resume");
-  host->resume_function = lua_tocfunction(L, -1);
+  state->resume_function = lua_tocfunction(L, -1);
   lua_getfield(L, -2, "close");
-  host->close_function = lua_tocfunction(L, -1);
+  state->close_function = lua_tocfunction(L, -1);
   lua_getfield(L, -3, "status");
-  host->status_function = lua_tocfunction(L, -1);
+  state->status_function = lua_tocfunction(L, -1);
   lua_pop(L, 3);
   luaL_setfuncs(L, coroutines, 0);
   lua_getglobal(L, LUA_OSLIBNAME);
   lua_pushcfunction(L, os_exit);
   lua_setfield(L, -2, "exit");
   lua_getfield(L, -1, "execute");
-  host->execute_function = lua_tocfunction(L, -1);
+  state->execute_function = lua_tocfunction(L, -1);
   lua_pop(L, 1);
   lua_pushcfunction(L, os_execute);
   lua_setfield(L, -2, "execute");
   lua_pushcfunction(L, print);
   lua_setglobal(L, "print");
   lua_getglobal(L, "pcall");
-  host->catchers[0] = lua_tocfunction(L, -1);
+  state->catchers[0] = lua_tocfunction(L, -1);
   lua_getglobal(L, "xpcall");
-  host->catchers[1] = lua_tocfunction(L, -1);
-  host->catchers[2] = co_resume;
+  state->catchers[1] = lua_tocfunction(L, -1);
+  state->catchers[2] = co_resume;
   lua_pop(L, 4);
   cl_replace_hooks(L);
 }

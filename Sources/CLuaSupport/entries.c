@@ -45,7 +45,7 @@ static int give_back(lua_State *L) {
 // be ended. So each xpcall that is on the way gets another handler, which is its second value.
 void cl_disarm_handlers(lua_State *L) {
   enum { levels = 5000, handler = 2 };
-  lua_CFunction xpcall = cl_host_of(L)->catchers[1];
+  lua_CFunction xpcall = cl_state_of(L)->catchers[1];
   lua_Debug debug;
   if (!lua_checkstack(L, 2)) return;
   for (int level = 0; level < levels && lua_getstack(L, level, &debug); level++) {
@@ -62,20 +62,20 @@ void cl_disarm_handlers(lua_State *L) {
 
 // Bits. They are granted at the next instruction of Lua's, or when the loop wakes up.
 static _Atomic unsigned wishes;
-static void (*grant)(cl_host *host, unsigned wishes);
+static void (*grant)(cl_state *state, unsigned wishes);
 
 int cl_has_wishes(void) { return atomic_load(&wishes) != 0; }
 void cl_note_wish(unsigned wish) { atomic_fetch_or(&wishes, wish); }
 unsigned cl_take_wishes(void) { return atomic_exchange(&wishes, 0); }
 
-void cl_grant_wishes(cl_host *host, void (*function)(cl_host *host, unsigned wishes)) {
-  (void)host;
+void cl_grant_wishes(cl_state *state, void (*function)(cl_state *state, unsigned wishes)) {
+  (void)state;
   grant = function;
 }
 
-unsigned cl_fulfil_wishes(cl_host *host) {
+unsigned cl_fulfil_wishes(cl_state *state) {
   unsigned taken = cl_take_wishes();
-  if (taken && grant) grant(host, taken);
+  if (taken && grant) grant(state, taken);
   return taken;
 }
 

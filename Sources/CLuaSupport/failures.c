@@ -1,33 +1,33 @@
 // Errors that nobody has caught: what they say, the way there, and whether it was the host that raised them.
 #include "private.h"
 
-static void write_to_scratch(lua_State *L, const char *text) { cl_write(cl_host_of(L), text, strlen(text)); }
+static void write_to_scratch(lua_State *L, const char *text) { cl_write(cl_state_of(L), text, strlen(text)); }
 
 static void text_to_scratch(lua_State *L, int index) {
   size_t length;
   const char *text = lua_tolstring(L, index, &length);
-  cl_reset(cl_host_of(L));
-  cl_write(cl_host_of(L), text, length);
+  cl_reset(cl_state_of(L));
+  cl_write(cl_state_of(L), text, length);
 }
 
 static void say_to_scratch(lua_State *L, const char *text) {
-  cl_reset(cl_host_of(L));
+  cl_reset(cl_state_of(L));
   write_to_scratch(L, text);
 }
 
 // What an error value says of itself is the script's to say, and runs on the main coroutine, whichever task has failed: that is where
 // a signal finds it.
 static int call_aside(lua_State *L, lua_CFunction function, int arguments, int results) {
-  cl_host *host = cl_host_of(L);
-  lua_State *running = host->running;
-  cl_resumption *resumption = host->resumption;
-  if (L == host->main) {
-    host->running = NULL;
-    host->resumption = NULL;
+  cl_state *state = cl_state_of(L);
+  lua_State *running = state->running;
+  cl_resumption *resumption = state->resumption;
+  if (L == state->main) {
+    state->running = NULL;
+    state->resumption = NULL;
   }
   int status = cl_call_protected(L, function, arguments, results);
-  host->running = running;
-  host->resumption = resumption;
+  state->running = running;
+  state->resumption = resumption;
   return status;
 }
 
@@ -53,10 +53,10 @@ static int p_explain(lua_State *L) {
 }
 
 size_t cl_explain(lua_State *L, lua_State *from) {
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   if (!lua_checkstack(L, 24) || !lua_checkstack(from, 4)) {
     say_to_scratch(L, "not enough memory");
-    return host->length;
+    return state->length;
   }
   lua_pushvalue(from, -1);
   if (from != L) lua_xmove(from, L, 1);
@@ -64,10 +64,10 @@ size_t cl_explain(lua_State *L, lua_State *from) {
   if (call_aside(L, p_explain, 2, 2) != LUA_OK) {
     say_to_scratch(L, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "error in error handling");
     lua_pop(L, 1);
-    return host->length;
+    return state->length;
   }
   text_to_scratch(L, -2);
-  size_t length = host->length;
+  size_t length = state->length;
   if (lua_type(L, -1) == LUA_TSTRING) {
     write_to_scratch(L, "\n");
     write_to_scratch(L, lua_tostring(L, -1));
@@ -83,7 +83,7 @@ static int p_trace(lua_State *L) {
 }
 
 void cl_trace(lua_State *L, lua_State *from) {
-  cl_reset(cl_host_of(L));
+  cl_reset(cl_state_of(L));
   if (!lua_checkstack(L, 24)) return;
   lua_pushlightuserdata(L, from);
   if (cl_call_protected(L, p_trace, 1, 1) == LUA_OK) text_to_scratch(L, -1);
@@ -109,14 +109,14 @@ void cl_to_text(lua_State *L, int index) {
 }
 
 static int traceback(lua_State *L) {
-  cl_host_of(L)->was_interrupted = cl_is_interruption(L, 1);
+  cl_state_of(L)->was_interrupted = cl_is_interruption(L, 1);
   lua_settop(L, 1);
   if (push_message(L)) luaL_traceback(L, L, lua_tostring(L, -1), 1);
   return 1;
 }
 
 int cl_call_traced(lua_State *L, int arguments, int results) {
-  cl_host_of(L)->was_interrupted = 0;
+  cl_state_of(L)->was_interrupted = 0;
   if (!lua_checkstack(L, 24)) return cl_no_room(L, arguments + 1);
   int base = lua_gettop(L) - arguments;
   lua_pushcfunction(L, traceback);

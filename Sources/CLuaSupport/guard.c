@@ -12,15 +12,15 @@ static int is_catcher(lua_State *L, lua_Debug *debug) {
   lua_getinfo(L, "f", debug);
   lua_CFunction function = lua_tocfunction(L, -1);
   lua_pop(L, 1);
-  lua_CFunction *catchers = cl_host_of(L)->catchers;
+  lua_CFunction *catchers = cl_state_of(L)->catchers;
   return function && (function == catchers[0] || function == catchers[1] || function == catchers[2]);
 }
 
 // The innermost line of Lua code that calls a catching function, from a level of a coroutine outwards. Returns 0 without one,
 // and -1 when it is too far away.
 static int find_guard(lua_State *L, int level, const char **source, int *line) {
-  cl_host *host = cl_host_of(L);
-  cl_resumption *record = host->resumption;
+  cl_state *state = cl_state_of(L);
+  cl_resumption *record = state->resumption;
   lua_Debug debug;
   while (1) {
     int catches = 0;

@@ -39,10 +39,10 @@ static _Atomic(lua_Hook) counter;
 void cl_count_with(lua_Hook hook) { atomic_store(&counter, hook); }
 
 void cl_set_usual_hook(lua_State *L) {
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   lua_Hook counts = atomic_load_explicit(&counter, memory_order_relaxed);
   if (counts) lua_sethook(L, counts, LUA_MASKLINE | LUA_MASKCALL, 0);
-  else if (cl_is_fiber(L) && host->hook_mask) lua_sethook(L, call_hook, host->hook_mask, host->hook_count);
+  else if (cl_is_fiber(L) && state->hook_mask) lua_sethook(L, call_hook, state->hook_mask, state->hook_count);
   else lua_sethook(L, NULL, 0, 0);
 }
 
@@ -82,15 +82,15 @@ static lua_State *target_of(lua_State *L) { return lua_isthread(L, 1) ? lua_toth
 
 // debug.sethook([thread,] hook, mask [, count])
 static int set_hook(lua_State *L) {
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   lua_State *target = target_of(L);
   int function = lua_isthread(L, 1) ? 2 : 1;
-  int count = host->sethook_function(L);
-  host->has_hooks = 1;
+  int count = state->sethook_function(L);
+  state->has_hooks = 1;
   if (runs_chunk(target)) {
-    host->hook_mask = lua_gethookmask(target);
-    host->hook_count = lua_gethookcount(target);
-    if (host->hook_mask) lua_pushvalue(L, function);
+    state->hook_mask = lua_gethookmask(target);
+    state->hook_count = lua_gethookcount(target);
+    if (state->hook_mask) lua_pushvalue(L, function);
     else lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &everywhere);
   }
@@ -100,7 +100,7 @@ static int set_hook(lua_State *L) {
 // debug.gethook([thread])
 static int get_hook(lua_State *L) {
   lua_State *target = target_of(L);
-  if (lua_gethook(target) != call_hook) return cl_host_of(L)->gethook_function(L);
+  if (lua_gethook(target) != call_hook) return cl_state_of(L)->gethook_function(L);
   char mask[4];
   int length = 0, set = lua_gethookmask(target);
   if (set & LUA_MASKCALL) mask[length++] = 'c';
@@ -113,12 +113,12 @@ static int get_hook(lua_State *L) {
 }
 
 void cl_replace_hooks(lua_State *L) {
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   lua_getglobal(L, LUA_DBLIBNAME);
   lua_getfield(L, -1, "sethook");
-  host->sethook_function = lua_tocfunction(L, -1);
+  state->sethook_function = lua_tocfunction(L, -1);
   lua_getfield(L, -2, "gethook");
-  host->gethook_function = lua_tocfunction(L, -1);
+  state->gethook_function = lua_tocfunction(L, -1);
   lua_pop(L, 2);
   static const luaL_Reg functions[] = {{"sethook", set_hook}, {"gethook", get_hook}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);

@@ -13,7 +13,7 @@ cl_box *cl_any_box_at(lua_State *L, int index) {
   // Somebody else's userdata has anything there.
   uintptr_t offset = (uintptr_t)box->kind - (uintptr_t)kind_records;
   if (offset >= sizeof kind_records || offset % sizeof *kind_records) return NULL;
-  return cl_host_of(L)->kinds[offset / sizeof *kind_records] ? box : NULL;
+  return cl_state_of(L)->kinds[offset / sizeof *kind_records] ? box : NULL;
 }
 
 int cl_next_kind(void) {
@@ -34,24 +34,24 @@ void cl_push_name(lua_State *L, const cl_entry *entry) {
 
 // One userdata for each host object: the same object compares equal, and keeps its identity as a table key.
 void cl_push_box(lua_State *L, uint32_t kind, void *object) {
-  cl_host *host = cl_host_of(L);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, host->boxes);
+  cl_state *state = cl_state_of(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state->boxes);
   if (lua_rawgetp(L, -1, object) == LUA_TUSERDATA) {
     lua_remove(L, -2);
     return;
   }
   lua_pop(L, 1);
-  if (!host->kinds[kind])
+  if (!state->kinds[kind])
     luaL_error(L, "a %s cannot come here before its module is required here", cl_kind_record((int)kind)->name);
-  cl_box *box = lua_newuserdatauv(L, host->kinds[kind]->size, host->kinds[kind]->user_values);
-  memset(box, 0, host->kinds[kind]->size);
-  box->kind = host->kinds[kind];
-  lua_rawgeti(L, LUA_REGISTRYINDEX, host->metatables[kind]);
+  cl_box *box = lua_newuserdatauv(L, state->kinds[kind]->size, state->kinds[kind]->user_values);
+  memset(box, 0, state->kinds[kind]->size);
+  box->kind = state->kinds[kind];
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state->metatables[kind]);
   lua_setmetatable(L, -2);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, -3, object);
   lua_remove(L, -2);
-  box->object = host->arrive(host, (int)kind, object);
+  box->object = state->arrive(state, (int)kind, object);
 }
 
 static int p_push_object(lua_State *L) {
@@ -62,7 +62,7 @@ static int p_push_object(lua_State *L) {
 
 int cl_push_object(lua_State *L, const cl_kind *kind, void *object) {
   if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->boxes);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, cl_state_of(L)->boxes);
   if (lua_rawgetp(L, -1, object) == LUA_TUSERDATA) {
     lua_remove(L, -2);
     return LUA_OK;
@@ -78,7 +78,7 @@ static int p_push_new(lua_State *L) {
   cl_box *box = lua_newuserdatauv(L, kind->size, kind->user_values);
   memset(box, 0, kind->size);
   box->kind = kind;
-  lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->metatables[kind->index]);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, cl_state_of(L)->metatables[kind->index]);
   lua_setmetatable(L, -2);
   return 1;
 }

@@ -64,28 +64,28 @@ _Static_assert(sizeof(cl_slab) % STEP == 0 && sizeof(cl_chunk) % STEP == 0, "blo
     else *(list) = (x)->next;                          \
   } while (0)
 
-static uintptr_t mark_of(const cl_host *host) { return (uintptr_t)host ^ 0x9E3779B97F4A7C15u; }
+static uintptr_t mark_of(const cl_state *state) { return (uintptr_t)state ^ 0x9E3779B97F4A7C15u; }
 
 // NULL: it is malloc's. Of those none begins in the page of a slab.
-static cl_slab *slab_of(const cl_host *host, void *block) {
+static cl_slab *slab_of(const cl_state *state, void *block) {
   cl_slab *s = (cl_slab *)((uintptr_t)block & ~(uintptr_t)(PAGE - 1));
-  return POOLS && s->mark == mark_of(host) ? s : NULL;
+  return POOLS && s->mark == mark_of(state) ? s : NULL;
 }
 
 static int has_room(const cl_slab *s) { return s->free || s->fresh + s->size <= s->end; }
 static int has_slabs(const cl_chunk *c) { return c->free || c->fresh < CHUNK; }
 
-static cl_slab **list_of(cl_host *host, size_t size) { return &host->slabs[(size - 1) / STEP]; }
+static cl_slab **list_of(cl_state *state, size_t size) { return &state->slabs[(size - 1) / STEP]; }
 
 static cl_slab *slab_at(cl_chunk *c, unsigned i) { return (cl_slab *)((char *)((cl_slab *)c - 1) + PAGE * i); }
 
-static cl_chunk *new_chunk(cl_host *host) {
+static cl_chunk *new_chunk(cl_state *state) {
   // Malloc needs a little room between two of them: so they lie side by side.
   cl_slab *first = aligned_alloc(PAGE, PAGE * CHUNK - 16);
   if (!first) return NULL;
   cl_chunk *c = (cl_chunk *)(first + 1);
   *c = (cl_chunk){0};
-  LINK(&host->chunks, c);
+  LINK(&state->chunks, c);
   return c;
 }
 
@@ -95,47 +95,47 @@ static void free_chunk(cl_chunk **list, cl_chunk *c) {
   free(slab_at(c, 0));
 }
 
-static cl_slab *new_slab(cl_host *host, size_t size) {
-  cl_chunk *c = host->chunks ? host->chunks : new_chunk(host);
+static cl_slab *new_slab(cl_state *state, size_t size) {
+  cl_chunk *c = state->chunks ? state->chunks : new_chunk(state);
   if (!c) return NULL;
   cl_slab *s = c->free;
   if (s) c->free = s->next;
   else s = slab_at(c, c->fresh++);
   c->used++;
   if (!has_slabs(c)) {
-    UNLINK(&host->chunks, c);
-    LINK(&host->full_chunks, c);
+    UNLINK(&state->chunks, c);
+    LINK(&state->full_chunks, c);
   }
   size = (size + STEP - 1) / STEP * STEP;
   size_t head = sizeof *s + (s == slab_at(c, 0) ? sizeof *c : 0);
   size_t end = s == slab_at(c, CHUNK - 1) ? PAGE - 16 : PAGE;
-  *s = (cl_slab){.mark = mark_of(host), .chunk = c, .size = (uint16_t)size, .fresh = (uint16_t)head, .end = (uint16_t)end};
-  LINK(list_of(host, size), s);
+  *s = (cl_slab){.mark = mark_of(state), .chunk = c, .size = (uint16_t)size, .fresh = (uint16_t)head, .end = (uint16_t)end};
+  LINK(list_of(state, size), s);
   return s;
 }
 
-static void free_slab(cl_host *host, cl_slab *s) {
-  UNLINK(list_of(host, s->size), s);
+static void free_slab(cl_state *state, cl_slab *s) {
+  UNLINK(list_of(state, s->size), s);
   cl_chunk *c = s->chunk;
   if (!has_slabs(c)) {
-    UNLINK(&host->full_chunks, c);
-    LINK(&host->chunks, c);
+    UNLINK(&state->full_chunks, c);
+    LINK(&state->chunks, c);
   }
   s->next = c->free;
   c->free = s;
-  if (--c->used == 0) free_chunk(&host->chunks, c);
+  if (--c->used == 0) free_chunk(&state->chunks, c);
 }
 
 // Blocks that another thread has given back: only the owner of a slab changes it.
-static void take_back(cl_host *host);
+static void take_back(cl_state *state);
 
-static void *take(cl_host *host, size_t size) {
+static void *take(cl_state *state, size_t size) {
   if (!POOLS || size > LARGEST) return malloc(size);
-  cl_slab **list = list_of(host, size);
+  cl_slab **list = list_of(state, size);
   cl_slab *s = *list;
   if (!s) {
-    if (__atomic_load_n(&host->returned, __ATOMIC_RELAXED)) take_back(host);
-    if (!(s = *list) && !(s = new_slab(host, size))) return NULL;
+    if (__atomic_load_n(&state->returned, __ATOMIC_RELAXED)) take_back(state);
+    if (!(s = *list) && !(s = new_slab(state, size))) return NULL;
   }
   void *block = s->free;
   if (block) {
@@ -175,44 +175,44 @@ void cl_free_slot(void *block) { munmap((void *)((uintptr_t)block & ~(SLOT - 1))
 
 static int is_in_slot(const void *block) { return (uintptr_t)block - CL_SLOTS_BEGIN < SLOT * SLOTS; }
 
-static void give_back(cl_host *host, void *block) {
-  cl_slab *s = slab_of(host, block);
+static void give_back(cl_state *state, void *block) {
+  cl_slab *s = slab_of(state, block);
   if (!s) return is_in_slot(block) ? cl_free_slot(block) : free(block);
-  if (!host->main) return;  // the state is being closed: all that is small goes at once
+  if (!state->main) return;  // the state is being closed: all that is small goes at once
   int was_full = !has_room(s);
   *(void **)block = s->free;
   s->free = block;
   s->used--;
-  if (was_full) LINK(list_of(host, s->size), s);
+  if (was_full) LINK(list_of(state, s->size), s);
   // The last one with room is kept: the next block may well be wanted at once.
-  else if (s->used == 0 && (s->next || s->previous)) free_slab(host, s);
+  else if (s->used == 0 && (s->next || s->previous)) free_slab(state, s);
 }
 
-static void *resize(cl_host *host, void *block, size_t size) {
-  const cl_slab *s = slab_of(host, block);
+static void *resize(cl_state *state, void *block, size_t size) {
+  const cl_slab *s = slab_of(state, block);
   if (!s && (!POOLS || size > LARGEST)) return realloc(block, size);
   if (s && size <= s->size && size + STEP > s->size) return block;
-  void *other = take(host, size);
+  void *other = take(state, size);
   if (!other) return NULL;
   size_t held = s ? s->size : malloc_usable_size(block);
   memcpy(other, block, held < size ? held : size);
-  give_back(host, block);
+  give_back(state, block);
   return other;
 }
 
-static void take_back(cl_host *host) {
-  void *block = __atomic_exchange_n(&host->returned, NULL, __ATOMIC_ACQUIRE);
+static void take_back(cl_state *state) {
+  void *block = __atomic_exchange_n(&state->returned, NULL, __ATOMIC_ACQUIRE);
   while (block) {
     void *next = *(void **)block;
-    give_back(host, block);
+    give_back(state, block);
     block = next;
   }
 }
 
 // C modules may use a state's allocator for their own purposes, in threads of their own: Lanes makes whole states with it. Such a
 // thread gets malloc's blocks, and puts those of slabs where the owner finds them. They are not counted: the counts are the owner's.
-static void *allocate_elsewhere(cl_host *host, void *old, size_t new_size) {
-  const cl_slab *s = old ? slab_of(host, old) : NULL;
+static void *allocate_elsewhere(cl_state *state, void *old, size_t new_size) {
+  const cl_slab *s = old ? slab_of(state, old) : NULL;
   if (!s) {
     if (new_size > 0) return realloc(old, new_size);
     free(old);
@@ -223,50 +223,50 @@ static void *allocate_elsewhere(cl_host *host, void *old, size_t new_size) {
     if (!(block = malloc(new_size))) return NULL;
     memcpy(block, old, s->size < new_size ? s->size : new_size);
   }
-  void *first = __atomic_load_n(&host->returned, __ATOMIC_RELAXED);
+  void *first = __atomic_load_n(&state->returned, __ATOMIC_RELAXED);
   do *(void **)old = first;
-  while (!__atomic_compare_exchange_n(&host->returned, &first, old, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+  while (!__atomic_compare_exchange_n(&state->returned, &first, old, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
   return block;
 }
 
 // RLHOST_MALLOC=1: for valgrind, and for whoever suspects the slabs.
 void *cl_allocate_plainly(void *data, void *old, size_t old_size, size_t new_size) {
-  cl_host *host = data;
-  if (host->thread == cl_this_thread()) host->bytes += new_size - (old ? old_size : 0);
+  cl_state *state = data;
+  if (state->thread == cl_this_thread()) state->bytes += new_size - (old ? old_size : 0);
   if (new_size > 0) return realloc(old, new_size);
   free(old);
   return NULL;
 }
 
 void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size) {
-  cl_host *host = data;
-  if (host->thread != cl_this_thread()) return allocate_elsewhere(host, old, new_size);
+  cl_state *state = data;
+  if (state->thread != cl_this_thread()) return allocate_elsewhere(state, old, new_size);
   if (new_size == 0) {
     if (!old) return NULL;
-    host->bytes -= old_size;
-    host->blocks--;
-    give_back(host, old);
+    state->bytes -= old_size;
+    state->blocks--;
+    give_back(state, old);
     return NULL;
   }
   if (!old || new_size > old_size) {  // shrinking never fails: Lua relies on it
-    uint64_t number = ++host->allocations;
-    if (host->fail_at && (number == host->fail_at || (host->fail_on && number > host->fail_at))) return NULL;
+    uint64_t number = ++state->allocations;
+    if (state->fail_at && (number == state->fail_at || (state->fail_on && number > state->fail_at))) return NULL;
   }
-  void *block = old ? resize(host, old, new_size) : take(host, new_size);
+  void *block = old ? resize(state, old, new_size) : take(state, new_size);
   if (!block) return NULL;
   if (old) {
-    host->bytes += new_size - old_size;
+    state->bytes += new_size - old_size;
   } else {
-    host->bytes += new_size;
-    host->blocks++;
+    state->bytes += new_size;
+    state->blocks++;
   }
   return block;
 }
 
 void cl_trim_memory(void) { malloc_trim(0); }
 
-void cl_free_slabs(cl_host *host) {
-  while (host->chunks) free_chunk(&host->chunks, host->chunks);
-  while (host->full_chunks) free_chunk(&host->full_chunks, host->full_chunks);
-  memset(host->slabs, 0, sizeof host->slabs);
+void cl_free_slabs(cl_state *state) {
+  while (state->chunks) free_chunk(&state->chunks, state->chunks);
+  while (state->full_chunks) free_chunk(&state->full_chunks, state->full_chunks);
+  memset(state->slabs, 0, sizeof state->slabs);
 }

@@ -48,10 +48,10 @@ static const char message = 0;
 
 // The __index of a kind's methods: (methods, name). Its upvalue: the kind's name.
 static int missing(lua_State *L) {
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   if (lua_type(L, 2) != LUA_TSTRING) return 0;
-  if (!host->tells_calls) host->tells_calls = tells_calls(L) ? 1 : -1;
-  if (host->tells_calls < 0 || !is_self_call(L)) return 0;
+  if (!state->tells_calls) state->tells_calls = tells_calls(L) ? 1 : -1;
+  if (state->tells_calls < 0 || !is_self_call(L)) return 0;
   luaL_where(L, 1);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &message);
   lua_pushvalue(L, lua_upvalueindex(1));
@@ -85,12 +85,12 @@ int cl_on_missing(lua_State *L) {
   }
   lua_settop(L, 1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &message);
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   for (int i = 0; i < CL_MAX_KINDS; i++) {
-    if (!host->kinds[i]) continue;
-    lua_rawgeti(L, LUA_REGISTRYINDEX, host->metatables[i]);
+    if (!state->kinds[i]) continue;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, state->metatables[i]);
     lua_getfield(L, -1, "__index");
-    set_missing(L, host->kinds[i]->name);
+    set_missing(L, state->kinds[i]->name);
     lua_settop(L, 0);
   }
   return 0;

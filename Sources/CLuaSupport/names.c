@@ -32,7 +32,7 @@ static void name_fields(lua_State *L, int names, char *path, size_t length, int 
 }
 
 static void build_names(lua_State *L) {
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   luaL_checkstack(L, 12, NULL);
   lua_newtable(L);
   lua_createtable(L, 0, 1);
@@ -42,12 +42,12 @@ static void build_names(lua_State *L) {
   int names = lua_gettop(L);
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   int loaded = lua_gettop(L);
-  host->named_modules = 0;
+  state->named_modules = 0;
   // The modules themselves first, so that each is known by its own name.
   for (int round = 0; round < 2; round++) {
     lua_pushnil(L);
     while (lua_next(L, loaded)) {
-      if (round == 0) host->named_modules++;
+      if (round == 0) state->named_modules++;
       size_t length = 0;
       const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &length) : NULL;
       char path[256];
@@ -81,9 +81,9 @@ static void build_names(lua_State *L) {
     }
   }
   lua_pop(L, 1);
-  if (host->names) luaL_unref(L, LUA_REGISTRYINDEX, host->names);
+  if (state->names) luaL_unref(L, LUA_REGISTRYINDEX, state->names);
   lua_pushvalue(L, names);
-  host->names = luaL_ref(L, LUA_REGISTRYINDEX);
+  state->names = luaL_ref(L, LUA_REGISTRYINDEX);
 }
 
 static lua_Integer count_modules(lua_State *L, int loaded) {
@@ -96,7 +96,7 @@ static lua_Integer count_modules(lua_State *L, int loaded) {
 // (package.loaded, name, module): __newindex.
 static int note_module(lua_State *L) {
   lua_settop(L, 3);
-  cl_host_of(L)->names_are_old = 1;
+  cl_state_of(L)->names_are_old = 1;
   lua_rawset(L, 1);
   return 0;
 }
@@ -111,29 +111,29 @@ static void guard_modules(lua_State *L, int loaded) {
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, note_module);
   lua_setfield(L, -2, "__newindex");
-  cl_host_of(L)->modules_guard = lua_topointer(L, -1);
+  cl_state_of(L)->modules_guard = lua_topointer(L, -1);
   lua_setmetatable(L, loaded);
 }
 
 static int are_guarded(lua_State *L, int loaded) {
   if (!lua_getmetatable(L, loaded)) return 0;
-  int are = lua_topointer(L, -1) == cl_host_of(L)->modules_guard;
+  int are = lua_topointer(L, -1) == cl_state_of(L)->modules_guard;
   lua_pop(L, 1);
   return are;
 }
 
 void cl_push_names(lua_State *L) {
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   int loaded = lua_gettop(L);
-  int are_old = !host->names ||
-                (are_guarded(L, loaded) ? host->names_are_old : count_modules(L, loaded) != host->named_modules);
+  int are_old = !state->names ||
+                (are_guarded(L, loaded) ? state->names_are_old : count_modules(L, loaded) != state->named_modules);
   if (are_old) {
     guard_modules(L, loaded);
-    host->names_are_old = 0;
+    state->names_are_old = 0;
     build_names(L);
   } else {
-    lua_rawgeti(L, LUA_REGISTRYINDEX, host->names);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, state->names);
   }
   lua_remove(L, loaded);
 }

@@ -247,11 +247,11 @@ static void pack_function(packer *p, int index, const step *way) {
 
 static void pack_userdata(packer *p, int index, const step *way) {
   lua_State *L = p->L;
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   cl_box *box = cl_any_box_at(L, index);
   if (box) {
     int kind = 0;
-    while (host->kinds[kind] != box->kind) kind++;
+    while (state->kinds[kind] != box->kind) kind++;
     cl_parcel *parcel = p->parcel;
     if (parcel->shared_count == parcel->shared_capacity) {
       uint32_t capacity = parcel->shared_capacity ? parcel->shared_capacity * 2 : 4;
@@ -260,13 +260,13 @@ static void pack_userdata(packer *p, int index, const step *way) {
       parcel->shared = larger;
       parcel->shared_capacity = capacity;
     }
-    void *shared = box->object ? host->share(host, kind, box->object) : NULL;
+    void *shared = box->object ? state->share(state, kind, box->object) : NULL;
     if (shared) {
       parcel->shared[parcel->shared_count].kind = kind;
       parcel->shared[parcel->shared_count++].object = shared;
-      parcel->drop = host->drop;
+      parcel->drop = state->drop;
       // When it comes back, it is this very userdata again.
-      lua_rawgeti(L, LUA_REGISTRYINDEX, host->boxes);
+      lua_rawgeti(L, LUA_REGISTRYINDEX, state->boxes);
       lua_pushvalue(L, index);
       lua_rawsetp(L, -2, shared);
       lua_pop(L, 1);
@@ -357,8 +357,8 @@ cl_parcel *cl_pack(lua_State *L, int first, const cl_entry *entry) {
 }
 
 cl_parcel *cl_take_parcel(lua_State *L) {
-  cl_host *host = cl_host_of(L);
-  cl_parcel *parcel = host->packed;
-  host->packed = NULL;
+  cl_state *state = cl_state_of(L);
+  cl_parcel *parcel = state->packed;
+  state->packed = NULL;
   return parcel;
 }

@@ -125,11 +125,11 @@ int cl_push_module_text(lua_State *L, const char *name) {
 // Functions for the Lua-written part -----------------------------------------------------------------------------------
 
 static int in_methods(lua_State *L) {  // (kind name) -> the table of its methods
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   const char *name = luaL_checkstring(L, 1);
   for (int i = 0; i < CL_MAX_KINDS; i++) {
-    if (!host->kinds[i] || strcmp(host->kinds[i]->name, name) != 0) continue;
-    lua_rawgeti(L, LUA_REGISTRYINDEX, host->metatables[i]);
+    if (!state->kinds[i] || strcmp(state->kinds[i]->name, name) != 0) continue;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, state->metatables[i]);
     lua_getfield(L, -1, "__index");
     return 1;
   }
@@ -144,10 +144,10 @@ static int in_kind(lua_State *L) {  // (value) -> the name of its kind, or nil
 }
 
 static int in_value_number(lua_State *L) {  // (kind name, name of a user value) -> its number
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   const char *name = luaL_checkstring(L, 1), *value = luaL_checkstring(L, 2);
   for (int i = 0; i < CL_MAX_KINDS; i++) {
-    const cl_kind *kind = host->kinds[i];
+    const cl_kind *kind = state->kinds[i];
     if (!kind || strcmp(kind->name, name) != 0) continue;
     for (int n = 0; n < kind->user_values; n++) {
       if (strcmp(kind->value_names[n], value) != 0) continue;

@@ -28,7 +28,7 @@ void *cl_allocate_plainly(void *data, void *old, size_t old_size, size_t new_siz
 /// What tells a thread from all others, for an instruction.
 static inline void *cl_this_thread(void) { return __builtin_thread_pointer(); }
 /// A new state with one of these allocators; with a fixed seed if that was asked for.
-lua_State *cl_new_state(cl_host *host, lua_Alloc allocate);
+lua_State *cl_new_state(cl_state *state, lua_Alloc allocate);
 /// Memory at an address, if it is free there; NULL otherwise.
 void *cl_map_at(uintptr_t address, size_t size);
 /// A block of so many bytes whose address depends only on how many of its kind are in use, and what frees it. From there on, no such
@@ -38,7 +38,7 @@ void *cl_map_at(uintptr_t address, size_t size);
 void *cl_take_slot(void);
 void cl_free_slot(void *block);
 /// Frees what the allocator keeps for more. Nothing is allocated any more.
-void cl_free_slabs(cl_host *host);
+void cl_free_slabs(cl_state *state);
 
 /// Whether a frame is the script's own: no C function, and not of the Lua-written part of the host. Fills in "Sl".
 int cl_is_scripts(lua_State *L, lua_Debug *debug);
@@ -86,9 +86,9 @@ void cl_note_interruption(lua_State *L);
 int cl_raise_interruption(lua_State *L);
 
 /// A coroutine is about to run: a signal that came for another one is for this one.
-void cl_pass_interrupt(cl_host *host, lua_State *L);
+void cl_pass_interrupt(cl_state *state, lua_State *L);
 /// The host is gone: signals have nobody to interrupt.
-void cl_drop_signals(cl_host *host);
+void cl_drop_signals(cl_state *state);
 
 /// Pushes the position of the script's innermost line as errors begin with it, or an empty text.
 void cl_push_position(lua_State *L);
@@ -127,4 +127,4 @@ void cl_note_wish(unsigned wish);
 void cl_end_if_nobody_reads(void);
 void cl_flush_files(void);
 /// Has them granted; returns which those were.
-unsigned cl_fulfil_wishes(cl_host *host);
+unsigned cl_fulfil_wishes(cl_state *state);

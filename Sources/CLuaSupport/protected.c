@@ -5,19 +5,19 @@
 
 // The scratch buffer -------------------------------------------------------------------------------------------------
 
-void cl_reset(cl_host *host) { host->length = 0; }
+void cl_reset(cl_state *state) { state->length = 0; }
 
-int cl_write(cl_host *host, const void *bytes, size_t length) {
-  if (host->length + length > host->capacity) {
-    size_t capacity = host->capacity ? host->capacity : 256;
-    while (capacity < host->length + length) capacity *= 2;
-    char *larger = realloc(host->scratch, capacity);
+int cl_write(cl_state *state, const void *bytes, size_t length) {
+  if (state->length + length > state->capacity) {
+    size_t capacity = state->capacity ? state->capacity : 256;
+    while (capacity < state->length + length) capacity *= 2;
+    char *larger = realloc(state->scratch, capacity);
     if (!larger) return 0;
-    host->scratch = larger;
-    host->capacity = capacity;
+    state->scratch = larger;
+    state->capacity = capacity;
   }
-  memcpy(host->scratch + host->length, bytes, length);
-  host->length += length;
+  memcpy(state->scratch + state->length, bytes, length);
+  state->length += length;
   return 1;
 }
 
@@ -44,7 +44,7 @@ int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int r
 
 static int p_load_file(lua_State *L) {
   int status = luaL_loadfile(L, lua_touserdata(L, 1));
-  cl_host_of(L)->is_unreadable = status == LUA_ERRFILE;
+  cl_state_of(L)->is_unreadable = status == LUA_ERRFILE;
   return status == LUA_OK ? 1 : lua_error(L);
 }
 

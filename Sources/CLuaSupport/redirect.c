@@ -83,8 +83,8 @@ static int find_streams(lua_State *L) {
   return 2;
 }
 
-int cl_open_redirection(cl_host *host, uint32_t slots[2]) {
-  lua_State *L = host->main;
+int cl_open_redirection(cl_state *state, uint32_t slots[2]) {
+  lua_State *L = state->main;
   if (!make_streams()) return 0;
   if (cl_call_protected(L, find_streams, 0, 2) != LUA_OK) {
     lua_pop(L, 1);
@@ -101,11 +101,11 @@ int cl_open_redirection(cl_host *host, uint32_t slots[2]) {
   return 1;
 }
 
-void cl_close_redirection(cl_host *host, const uint32_t slots[2]) {
+void cl_close_redirection(cl_state *state, const uint32_t slots[2]) {
   cl_redirect(NULL);
   for (int i = 0; i < 2; i++) {
     streams[i] = NULL;
-    cl_let_go(host, slots[i]);
+    cl_let_go(state, slots[i]);
   }
 }
 

@@ -34,7 +34,7 @@ void cl_fix_seed(unsigned seed) {
 }
 
 typedef struct {
-  cl_host *host;
+  cl_state *state;
   void *block;  // for the state itself, until it is taken
   lua_State *made;
 } task;
@@ -42,11 +42,11 @@ typedef struct {
 // The first block that Lua asks for is that of the state.
 static void *allocate_first(void *data, void *old, size_t old_size, size_t new_size) {
   task *making = data;
-  if (old || !making->block || new_size > CL_SLOT) return cl_allocate(making->host, old, old_size, new_size);
+  if (old || !making->block || new_size > CL_SLOT) return cl_allocate(making->state, old, old_size, new_size);
   void *block = making->block;
   making->block = NULL;
-  making->host->bytes += new_size;
-  making->host->blocks++;
+  making->state->bytes += new_size;
+  making->state->blocks++;
   return block;
 }
 
@@ -54,7 +54,7 @@ static void *make(void *data) {
   task *task = data;
   is_making = 1;
   // The slabs are this one's meanwhile.
-  task->host->thread = cl_this_thread();
+  task->state->thread = cl_this_thread();
   task->made = lua_newstate(allocate_first, task);
   is_making = 0;
   return NULL;
@@ -78,17 +78,17 @@ static int run(task *task) {
   return !failure;
 }
 
-lua_State *cl_new_state(cl_host *host, lua_Alloc allocate) {
+lua_State *cl_new_state(cl_state *state, lua_Alloc allocate) {
   // malloc has no such addresses.
-  if (!atomic_load(&is_fixed) || allocate != cl_allocate) return lua_newstate(allocate, host);
+  if (!atomic_load(&is_fixed) || allocate != cl_allocate) return lua_newstate(allocate, state);
   pthread_mutex_lock(&making);
   void *slot = cl_take_slot();
-  task task = {.host = host, .block = slot};
+  task task = {.state = state, .block = slot};
   int has_run = slot && run(&task);
-  host->thread = cl_this_thread();
+  state->thread = cl_this_thread();
   if (slot && task.block) cl_free_slot(slot);  // not taken
   pthread_mutex_unlock(&making);
-  if (!has_run) return lua_newstate(allocate, host);
-  if (task.made) lua_setallocf(task.made, allocate, host);
+  if (!has_run) return lua_newstate(allocate, state);
+  if (task.made) lua_setallocf(task.made, allocate, state);
   return task.made;
 }

@@ -12,11 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static cl_host *volatile signal_host;
+static cl_state *volatile signal_host;
 static pthread_t signal_thread;
 static void (*signal_notify)(void);
 static int (*signal_is_waiting)(void);
-static void (*signal_explain)(cl_host *);
+static void (*signal_explain)(cl_state *);
 
 // What has come and nobody has taken.
 static volatile sig_atomic_t noted[32];
@@ -38,7 +38,7 @@ int cl_take_signal(int number) {
 }
 
 // Another thread than the one that signals are for, where Lua code can be cancelled.
-static _Thread_local cl_host *cancelled_host;
+static _Thread_local cl_state *cancelled_host;
 // Who has been told once is not told again while threads are only to come back from where they wait.
 static _Thread_local volatile sig_atomic_t cancel_pending, was_cancelled;
 static volatile sig_atomic_t only_wakes;
@@ -50,23 +50,23 @@ static void hook(lua_State *L);
 // Raises what ends the code that runs.
 static int interrupt(lua_State *L) {
   cl_guard(L, interrupt);
-  cl_host *host = cancelled_host;
-  int pressure = host ? 0 : cl_pressure_on_entry();
+  cl_state *state = cancelled_host;
+  int pressure = state ? 0 : cl_pressure_on_entry();
   if (pressure > 0) cl_disarm_handlers(L);
   if (pressure > 1) {
     entry_pending = 1;
     hook(L);
   }
-  if (!host || !host->cancelled) return cl_raise_interruption(L);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, host->anchors);
-  lua_rawgeti(L, -1, host->cancelled);
+  if (!state || !state->cancelled) return cl_raise_interruption(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state->anchors);
+  lua_rawgeti(L, -1, state->cancelled);
   return lua_error(L);
 }
 
 // Entries that another process has sent ------------------------------------------------------------------------------
 
 // Asked at an instruction of Lua's: whether that is the entry's.
-static int (*is_in_entry)(cl_host *host);
+static int (*is_in_entry)(cl_state *state);
 
 static int take_entry_interrupt(void) {
   // In a callback that the entry's own run of the loop has called: later.
@@ -118,13 +118,13 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
 
 static void hook(lua_State *L) { cl_displace_hook(L, on_hook, cl_on_guarded_call); }
 
-void cl_pass_interrupt(cl_host *host, lua_State *L) {
-  if (host == cancelled_host) {
+void cl_pass_interrupt(cl_state *state, lua_State *L) {
+  if (state == cancelled_host) {
     if (cancel_pending) hook(L);
     else if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
     return;
   }
-  if (host != signal_host) return;  // another thread's: signals are not for it
+  if (state != signal_host) return;  // another thread's: signals are not for it
   if (pending || entry_pending || cl_has_wishes()) hook(L);
   else if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
 }
@@ -172,10 +172,10 @@ static void insist(int number) {
 }
 
 static void lose_patience(void) {
-  cl_host *host = signal_host;
+  cl_state *state = signal_host;
   int number = noted[SIGTERM] ? SIGTERM : insistence > 1 ? insisting : 0;
   if (!number) return;
-  if (!host) return end_by(number);
+  if (!state) return end_by(number);
   // The loop has it: it is told of signals by itself.
   int is_waiting = signal_is_waiting();
   if (is_waiting) insistence = 0;
@@ -185,7 +185,7 @@ static void lose_patience(void) {
   if (++patience >= (insistence > 1 ? INSISTENCE_TIMES : PATIENCE_TIMES)) return end_by(number);
   pending = 1;
   if (number == SIGINT) is_to_interrupt = 1;
-  lua_State *L = cl_innermost(host);
+  lua_State *L = cl_innermost(state);
   if (L) hook(L);
   wait_patiently();
 }
@@ -201,10 +201,10 @@ static void heed(int number, const siginfo_t *info) {
   // Twice, and nobody has listened: as without a handler.
   if (noted[number] && (pending || is_deferring) && (number == SIGINT || number == SIGTERM)) end_by(number);
   noted[number] = 1;
-  cl_host *host = signal_host;
-  if (host && !signal_is_waiting()) {
+  cl_state *state = signal_host;
+  if (state && !signal_is_waiting()) {
     pending = 1;
-    lua_State *L = cl_innermost(host);
+    lua_State *L = cl_innermost(state);
     if (L) hook(L);
     if (number == SIGINT || number == SIGTERM) insist(number);
   } else {
@@ -213,23 +213,23 @@ static void heed(int number, const siginfo_t *info) {
   if (number != SIGPIPE) signal_notify();
 }
 
-static void hook_running(cl_host *host) {
-  if (host != signal_host || !pending) return;
-  hook(cl_innermost(host));
+static void hook_running(cl_state *state) {
+  if (state != signal_host || !pending) return;
+  hook(cl_innermost(state));
 }
 
-void cl_interrupt(cl_host *host) {
-  if (host != signal_host) return;
+void cl_interrupt(cl_state *state) {
+  if (state != signal_host) return;
   is_ending = 1;
   pending = 1;
-  hook_running(host);
+  hook_running(state);
 }
 
-void cl_interrupt_once(cl_host *host) {
-  if (host != signal_host) return;
+void cl_interrupt_once(cl_state *state) {
+  if (state != signal_host) return;
   is_to_interrupt = 1;
   pending = 1;
-  hook_running(host);
+  hook_running(state);
 }
 
 // SIGURG: one that nobody uses, and that does no harm where nobody handles it.
@@ -241,19 +241,19 @@ static void heed_urgent(int number, const siginfo_t *info) {
   // From another process of this user's, which knows the word.
   int is_asked = info->si_code == SI_QUEUE && info->si_value.sival_int == CL_ATTACH_WORD && info->si_uid == geteuid();
   if (is_asked && allows_wishes) cl_note_wish(CL_WISH_ATTACH);
-  cl_host *host = cancelled_host;
-  if (host && info->si_code == SI_TKILL) {
+  cl_state *state = cancelled_host;
+  if (state && info->si_code == SI_TKILL) {
     // Between two callbacks: the loop is told as well.
-    if (host->running && !(only_wakes && was_cancelled)) {
+    if (state->running && !(only_wakes && was_cancelled)) {
       was_cancelled = 1;
       cancel_pending = 1;
-      hook(cl_innermost(host));
+      hook(cl_innermost(state));
     }
     return;
   }
-  host = signal_host;
-  if (!host || !pthread_equal(pthread_self(), signal_thread)) {
-    if (host && cl_has_wishes()) pthread_kill(signal_thread, number);
+  state = signal_host;
+  if (!state || !pthread_equal(pthread_self(), signal_thread)) {
+    if (state && cl_has_wishes()) pthread_kill(signal_thread, number);
     return;
   }
   int is_waiting = signal_is_waiting();
@@ -261,7 +261,7 @@ static void heed_urgent(int number, const siginfo_t *info) {
   if (ends_entry) entry_pending = 1;
   int has_wishes = cl_has_wishes();
   if (has_wishes) signal_notify();
-  lua_State *L = cl_innermost(host);
+  lua_State *L = cl_innermost(state);
   if ((ends_entry || has_wishes) && !is_waiting && L) hook(L);
 }
 
@@ -274,9 +274,9 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   errno = saved;
 }
 
-void cl_watch_dumps(cl_host *host) {
+void cl_watch_dumps(cl_state *state) {
   struct sigaction action = {.sa_flags = SA_RESTART | SA_SIGINFO}, inherited;
-  if (host != signal_host || sigaction(SIGUSR2, NULL, &inherited) != 0 || inherited.sa_handler != SIG_DFL) return;
+  if (state != signal_host || sigaction(SIGUSR2, NULL, &inherited) != 0 || inherited.sa_handler != SIG_DFL) return;
   action.sa_sigaction = on_signal;
   sigemptyset(&action.sa_mask);
   sigaction(SIGUSR2, &action, NULL);
@@ -290,14 +290,14 @@ static void handle_urgent(void) {
   sigaction(SIGURG, &action, NULL);
 }
 
-void cl_watch_entries(cl_host *host, int (*is_in)(cl_host *host)) {
-  if (host != signal_host) return;
+void cl_watch_entries(cl_state *state, int (*is_in)(cl_state *state)) {
+  if (state != signal_host) return;
   is_in_entry = is_in;
   handle_urgent();
 }
 
-void cl_watch_wishes(cl_host *host, int watches) {
-  if (host != signal_host) return;
+void cl_watch_wishes(cl_state *state, int watches) {
+  if (state != signal_host) return;
   int was_needed = is_urgent_needed;
   allows_wishes = watches;
   if (watches) handle_urgent();
@@ -305,12 +305,12 @@ void cl_watch_wishes(cl_host *host, int watches) {
   is_urgent_needed = was_needed;
 }
 
-uintptr_t cl_accept_cancelling(cl_host *host) {
+uintptr_t cl_accept_cancelling(cl_state *state) {
   sigset_t urgent;
   sigemptyset(&urgent);
   sigaddset(&urgent, SIGURG);
   handle_urgent();
-  cancelled_host = host;
+  cancelled_host = state;
   pthread_sigmask(SIG_UNBLOCK, &urgent, NULL);
   return (uintptr_t)pthread_self();
 }
@@ -335,19 +335,19 @@ void cl_read_script(int reads) {
 void cl_defer_signals(int defers) { is_deferring = defers; }
 
 // Any thread may call it: has the host's thread look for what others want. Returns 0 if signals are not for that host.
-static int signal_urgently(cl_host *host) {
-  if (host != signal_host) return 0;
+static int signal_urgently(cl_state *state) {
+  if (state != signal_host) return 0;
   pthread_kill(signal_thread, SIGURG);
   return 1;
 }
 
-int cl_end_entries(cl_host *host, uint64_t first, uint64_t last, int how_hard) {
-  return cl_press_entries(first, last, how_hard) && signal_urgently(host);
+int cl_end_entries(cl_state *state, uint64_t first, uint64_t last, int how_hard) {
+  return cl_press_entries(first, last, how_hard) && signal_urgently(state);
 }
 
-void cl_wish(cl_host *host, unsigned wish) {
+void cl_wish(cl_state *state, unsigned wish) {
   cl_note_wish(wish);
-  (void)signal_urgently(host);
+  (void)signal_urgently(state);
 }
 
 uint64_t cl_entry_runs(uint64_t entry) {
@@ -358,14 +358,14 @@ uint64_t cl_entry_runs(uint64_t entry) {
   return before;
 }
 
-void cl_interrupt_entry(cl_host *host, uint64_t entry) {
+void cl_interrupt_entry(cl_state *state, uint64_t entry) {
   cl_want_end_of_entry(entry);
-  if (host != signal_host || !cl_entry_is_unwanted()) return;
+  if (state != signal_host || !cl_entry_is_unwanted()) return;
   entry_pending = 1;
-  hook(cl_innermost(host));
+  hook(cl_innermost(state));
 }
 
-void cl_hand_interrupt_over(cl_host *host) { hook_running(host); }
+void cl_hand_interrupt_over(cl_state *state) { hook_running(state); }
 
 void cl_forget_interrupts(void) {
   is_ending = is_to_interrupt = 0;
@@ -375,12 +375,12 @@ void cl_forget_interrupts(void) {
   if (signal_host && signal_host->main) cl_prepare_failures(signal_host->main);
 }
 
-void cl_drop_signals(cl_host *host) {
-  if (signal_host == host) signal_host = NULL;
+void cl_drop_signals(cl_state *state) {
+  if (signal_host == state) signal_host = NULL;
 }
 
-void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_host *)) {
-  signal_host = host;
+void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_state *)) {
+  signal_host = state;
   signal_thread = pthread_self();
   signal_notify = notify;
   signal_is_waiting = is_waiting;

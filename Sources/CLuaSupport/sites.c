@@ -45,7 +45,7 @@ uint32_t cl_site_of_caller(lua_State *L) {
   lua_Debug debug;
   for (int level = 1; level < 12 && lua_getstack(L, level, &debug); level++) {
     if (!cl_is_scripts(L, &debug)) continue;
-    cl_sites *s = cl_host_of(L)->sites;
+    cl_sites *s = cl_state_of(L)->sites;
     if (s->count == s->capacity && !grow_sites(s)) return 0;
     uint32_t at = hash_site(debug.source, debug.currentline) & s->mask;
     for (; s->table[at]; at = (at + 1) & s->mask) {
@@ -63,10 +63,10 @@ uint32_t cl_site_of_caller(lua_State *L) {
   return 0;
 }
 
-const char *cl_site(cl_host *host, uint32_t site, int *line) {
-  if (site == 0 || site > host->sites->count) return NULL;
-  *line = host->sites->list[site - 1].line;
-  return host->sites->list[site - 1].name;
+const char *cl_site(cl_state *state, uint32_t site, int *line) {
+  if (site == 0 || site > state->sites->count) return NULL;
+  *line = state->sites->list[site - 1].line;
+  return state->sites->list[site - 1].name;
 }
 
 cl_sites *cl_new_sites(void) { return calloc(1, sizeof(cl_sites)); }

@@ -22,11 +22,11 @@ static int is_control(lua_State *L, const char *message, int to_be_continued) {
   int is_on = strcmp(message, "on") == 0;
   if (!is_on && strcmp(message, "off") != 0) return 1;
   lua_setwarnf(L, is_on ? warn : warn_off, L);
-  cl_host_of(L)->warns = is_on;
+  cl_state_of(L)->warns = is_on;
   return 1;
 }
 
-int cl_warns(cl_host *host) { return host->warns; }
+int cl_warns(cl_state *state) { return state->warns; }
 
 static void warn_off(void *data, const char *message, int to_be_continued) { is_control(data, message, to_be_continued); }
 
@@ -47,7 +47,7 @@ static void warn(void *data, const char *message, int to_be_continued) {
 }
 
 static int p_prepare(lua_State *L) {
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   // Texts that Lua 5.4.4 makes outside any protection, when it can least afford to: from now on they exist.
   static const char *const texts[] = {"error in error handling", "cannot resume non-suspended coroutine",
                                       "cannot resume dead coroutine", "C stack overflow", "not enough memory"};
@@ -57,56 +57,56 @@ static int p_prepare(lua_State *L) {
   }
   cl_prepare_failures(L);
   lua_newtable(L);
-  host->anchors = luaL_ref(L, LUA_REGISTRYINDEX);
+  state->anchors = luaL_ref(L, LUA_REGISTRYINDEX);
   lua_newtable(L);
   lua_createtable(L, 0, 1);
   lua_pushstring(L, "v");
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
-  host->boxes = luaL_ref(L, LUA_REGISTRYINDEX);
+  state->boxes = luaL_ref(L, LUA_REGISTRYINDEX);
   return 0;
 }
 
-cl_host *cl_open(void *swift) {
-  cl_host *host = calloc(1, sizeof *host);
-  if (!host) return NULL;
-  host->sites = cl_new_sites();
-  if (host->sites) {
-    host->swift = swift;
-    host->thread = cl_this_thread();
+cl_state *cl_open(void *swift) {
+  cl_state *state = calloc(1, sizeof *state);
+  if (!state) return NULL;
+  state->sites = cl_new_sites();
+  if (state->sites) {
+    state->swift = swift;
+    state->thread = cl_this_thread();
     const char *plain = getenv("RLHOST_MALLOC");
-    host->main = cl_new_state(host, plain && *plain && strcmp(plain, "0") != 0 ? cl_allocate_plainly : cl_allocate);
-    if (host->main) {
-      *(cl_host **)lua_getextraspace(host->main) = host;
-      lua_atpanic(host->main, panic);
-      lua_setwarnf(host->main, warn_off, host->main);
-      cl_set_usual_hook(host->main);
-      if (cl_call_protected(host->main, p_prepare, 0, 0) == LUA_OK) return host;
-      lua_close(host->main);
+    state->main = cl_new_state(state, plain && *plain && strcmp(plain, "0") != 0 ? cl_allocate_plainly : cl_allocate);
+    if (state->main) {
+      *(cl_state **)lua_getextraspace(state->main) = state;
+      lua_atpanic(state->main, panic);
+      lua_setwarnf(state->main, warn_off, state->main);
+      cl_set_usual_hook(state->main);
+      if (cl_call_protected(state->main, p_prepare, 0, 0) == LUA_OK) return state;
+      lua_close(state->main);
     }
   }
-  cl_free(host);
+  cl_free(state);
   return NULL;
 }
 
-void cl_close(cl_host *host) {
-  lua_State *L = host->main;
-  host->main = NULL;  // finalizers that let go of anchors find none
+void cl_close(cl_state *state) {
+  lua_State *L = state->main;
+  state->main = NULL;  // finalizers that let go of anchors find none
   // Their coroutines are freed before the finalizers have all run.
-  host->running = NULL;
-  host->resumption = NULL;
+  state->running = NULL;
+  state->resumption = NULL;
   if (L) lua_close(L);
-  cl_free_slabs(host);
+  cl_free_slabs(state);
 }
 
-void cl_free(cl_host *host) {
-  cl_free_parcel(host->packed);
-  cl_free_slabs(host);
-  cl_drop_signals(host);
-  cl_free_sites(host->sites);
-  free(host->scratch);
-  free(host->free_slots);
-  free(host);
+void cl_free(cl_state *state) {
+  cl_free_parcel(state->packed);
+  cl_free_slabs(state);
+  cl_drop_signals(state);
+  cl_free_sites(state->sites);
+  free(state->scratch);
+  free(state->free_slots);
+  free(state);
 }
 
 static int p_open_libraries(lua_State *L) {

@@ -12,8 +12,8 @@ void *cl_bytes_mark(void) { return (void *)&bytes_mark; }
 
 // Where the bytes come to lie nobody needs to copy them once more.
 static int answer_bytes(lua_State *L) {
-  cl_host *host = cl_host_of(L);
-  lua_pushlstring(L, host->bytes_start, host->bytes_length);
+  cl_state *state = cl_state_of(L);
+  lua_pushlstring(L, state->bytes_start, state->bytes_length);
   return 1;
 }
 
@@ -34,7 +34,7 @@ static int after_call(lua_State *L, int status, lua_KContext base) {
 }
 
 static int conclude(lua_State *L, int verdict) {
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   int base;
   if (verdict <= CL_CALL) {
     int arguments = CL_CALL - verdict;
@@ -45,7 +45,7 @@ static int conclude(lua_State *L, int verdict) {
   switch (verdict) {
     case CL_RAISE:
       lua_settop(L, 0);
-      lua_pushlstring(L, host->scratch, host->length);
+      lua_pushlstring(L, state->scratch, state->length);
       cl_push_position(L);
       lua_insert(L, 1);
       lua_concat(L, 2);
@@ -63,7 +63,7 @@ static int conclude(lua_State *L, int verdict) {
       cl_decode_scratch(L);
       return lua_gettop(L) - base;
     case CL_BYTES: return answer_bytes(L);
-    case CL_STRING: lua_pushlstring(L, host->scratch, host->length); return 1;
+    case CL_STRING: lua_pushlstring(L, state->scratch, state->length); return 1;
     default: return luaL_error(L, "not enough memory");
   }
 }
@@ -83,22 +83,22 @@ static int closing(lua_State *L) {
 }
 
 static int call_function(lua_State *L) {
-  if (cl_host_of(L)->closing) return closing(L);
+  if (cl_state_of(L)->closing) return closing(L);
   return run(L, cl_running(L)->function);
 }
 
 // Whether argument 1 is what the method is called on, which is then at hand for it. What a finalizer has met holds nothing any more.
-static int has_self(lua_State *L, cl_host *host, const cl_kind *kind) {
+static int has_self(lua_State *L, cl_state *state, const cl_kind *kind) {
   cl_box *box = cl_box_at(L, 1, kind);
-  host->receiver = box;
+  state->receiver = box;
   return box && (box->object || !kind->collect);
 }
 
 static int call_method(lua_State *L) {
   const cl_entry *entry = cl_running(L);
-  cl_host *host = cl_host_of(L);
-  if (host->closing) return closing(L);
-  return run(L, has_self(L, host, entry->self_kind) ? entry->function : host->wrong_self);
+  cl_state *state = cl_state_of(L);
+  if (state->closing) return closing(L);
+  return run(L, has_self(L, state, entry->self_kind) ? entry->function : state->wrong_self);
 }
 
 // The largest integer key of a table, by a raw traversal: the length operator is free to stop at a nil.
@@ -118,7 +118,7 @@ static void pack_arguments(lua_State *L, int first, const cl_entry *entry) {
   if (!parcel && lua_isnil(L, -1)) luaL_error(L, "not enough memory");
   if (!parcel) lua_error(L);
   cl_free_parcel(cl_take_parcel(L));
-  cl_host_of(L)->packed = parcel;
+  cl_state_of(L)->packed = parcel;
 }
 
 // What another thread is to call: the function before the arguments that a constructor keeps, and those; or the array part of the
@@ -141,10 +141,10 @@ static void pack_call(lua_State *L, const cl_entry *entry, int first, int table,
 // The new object is made, and therefore paid for, before Swift owns anything that a raise would leak.
 static int construct(lua_State *L) {
   const cl_entry *entry = cl_running(L);
-  cl_host *host = cl_host_of(L);
-  if (host->closing) return closing(L);
-  if (entry->self_kind && !has_self(L, host, entry->self_kind)) return run(L, host->wrong_self);
-  int is_afar = entry->makes_afar && host->receiver->object != host->home;
+  cl_state *state = cl_state_of(L);
+  if (state->closing) return closing(L);
+  if (entry->self_kind && !has_self(L, state, entry->self_kind)) return run(L, state->wrong_self);
+  int is_afar = entry->makes_afar && state->receiver->object != state->home;
   const cl_kind *kind = is_afar ? entry->makes_afar : entry->makes;
   int first = entry->spread;
   int arguments = lua_gettop(L);
@@ -173,14 +173,14 @@ static int construct(lua_State *L) {
     lua_setiuservalue(L, 1, kind->user_values + 1 + i);
   }
   if (is_afar) pack_call(L, entry, first, table ? table + 1 : 0, spread);
-  host->receiver = box;
+  state->receiver = box;
   return run(L, entry->function);
 }
 
 static int pack_and_call(lua_State *L) {
   const cl_entry *entry = cl_running(L);
-  if (entry->self_kind && !has_self(L, cl_host_of(L), entry->self_kind)) return run(L, cl_host_of(L)->wrong_self);
-  if (cl_host_of(L)->closing) return closing(L);
+  if (entry->self_kind && !has_self(L, cl_state_of(L), entry->self_kind)) return run(L, cl_state_of(L)->wrong_self);
+  if (cl_state_of(L)->closing) return closing(L);
   int first = entry->packs;
   luaL_checkstack(L, first + 20, NULL);
   if (lua_gettop(L) < first - 1) lua_settop(L, first - 1);
@@ -195,8 +195,8 @@ static void push_entry(lua_State *L, const cl_entry *entry) {
   }
   lua_pushlightuserdata(L, (void *)entry);
   if (entry->makes) {
-    lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->metatables[entry->makes->index]);
-    if (entry->makes_afar) lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->metatables[entry->makes_afar->index]);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, cl_state_of(L)->metatables[entry->makes->index]);
+    if (entry->makes_afar) lua_rawgeti(L, LUA_REGISTRYINDEX, cl_state_of(L)->metatables[entry->makes_afar->index]);
     lua_pushcclosure(L, construct, entry->makes_afar ? 3 : 2);
   } else {
     lua_pushcclosure(L, entry->packs ? pack_and_call : entry->self_kind ? call_method : call_function, 1);
@@ -211,7 +211,7 @@ enum { MOST_OF_NAME = 100 };
 // An object that the script has made and then forgotten to put to use. Nobody else would ever hear of it.
 static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
   int line = 0;
-  const char *source = cl_site(cl_host_of(L), box->site, &line);
+  const char *source = cl_site(cl_state_of(L), box->site, &line);
   if (!source) return;
   // Some have it in the userdata.
   for (int n = 0; !*name && n < box->kind->user_values; n++) {
@@ -229,24 +229,24 @@ static int collect(lua_State *L) {
   cl_box *box = cl_any_box_at(L, 1);
   if (!box) return 0;
   char name[MOST_OF_NAME + 1] = "";
-  if (cl_host_of(L)->warns && box->kind->is_unused && box->kind->is_unused(box, name, MOST_OF_NAME)) warn_of_unused(L, box, name);
+  if (cl_state_of(L)->warns && box->kind->is_unused && box->kind->is_unused(box, name, MOST_OF_NAME)) warn_of_unused(L, box, name);
   if (box->kind->collect) box->kind->collect(L);
   return 0;
 }
 
 static int p_define_kind(lua_State *L) {
-  cl_host *host = cl_host_of(L);
+  cl_state *state = cl_state_of(L);
   const cl_kind *kind = lua_touserdata(L, 1);
   const cl_entry *methods = lua_touserdata(L, 2);
   int count = (int)lua_tointeger(L, 3);
   lua_createtable(L, 0, 8);
   lua_pushvalue(L, -1);
-  host->metatables[kind->index] = luaL_ref(L, LUA_REGISTRYINDEX);
+  state->metatables[kind->index] = luaL_ref(L, LUA_REGISTRYINDEX);
   lua_pushstring(L, kind->name);
   lua_setfield(L, -2, "__name");
   lua_pushboolean(L, 0);
   lua_setfield(L, -2, "__metatable");
-  if (kind->collect || (host->warns && kind->is_unused)) {
+  if (kind->collect || (state->warns && kind->is_unused)) {
     lua_pushcfunction(L, collect);
     lua_setfield(L, -2, "__gc");
   }
@@ -266,8 +266,8 @@ static int p_define_kind(lua_State *L) {
 
 int cl_define_kind(lua_State *L, const cl_kind *kind, const cl_entry *methods, int count) {
   if (!lua_checkstack(L, 24)) return cl_no_room(L, 0);
-  cl_host *host = cl_host_of(L);
-  host->kinds[kind->index] = kind;
+  cl_state *state = cl_state_of(L);
+  state->kinds[kind->index] = kind;
   lua_pushlightuserdata(L, (void *)kind);
   lua_pushlightuserdata(L, (void *)methods);
   lua_pushinteger(L, count);
@@ -296,7 +296,7 @@ int cl_new_library(lua_State *L, const cl_entry *entries, int count) {
 static int find_module(lua_State *L) {
   static const char prefix[] = "runloop.";
   if (lua_type(L, 2) != LUA_TSTRING || strncmp(lua_tostring(L, 2), prefix, sizeof prefix - 1) != 0) return 0;
-  if (cl_host_of(L)->closing || !((cl_function)lua_touserdata(L, lua_upvalueindex(1)))(L)) return 0;
+  if (cl_state_of(L)->closing || !((cl_function)lua_touserdata(L, lua_upvalueindex(1)))(L)) return 0;
   lua_pushvalue(L, lua_upvalueindex(2));
   lua_pushcclosure(L, call_function, 1);
   return 1;

@@ -69,7 +69,7 @@ void cl_run_program(lua_State *L, const char *p, const char *end, int objects) {
       case CL_ANCHORED:
         luaL_checkstack(L, 4, NULL);
         memcpy(&a, p, 4); p += 4;
-        lua_rawgeti(L, LUA_REGISTRYINDEX, cl_host_of(L)->anchors);
+        lua_rawgeti(L, LUA_REGISTRYINDEX, cl_state_of(L)->anchors);
         lua_rawgeti(L, -1, a);
         lua_remove(L, -2);
         break;
@@ -135,8 +135,8 @@ int cl_unpack(lua_State *L, const cl_parcel *parcel) {
 
 // A string first, in one step: collecting garbage between two steps may run code that uses the scratch buffer again.
 void cl_decode_scratch(lua_State *L) {
-  cl_host *host = cl_host_of(L);
-  lua_pushlstring(L, host->scratch, host->length);
+  cl_state *state = cl_state_of(L);
+  lua_pushlstring(L, state->scratch, state->length);
   size_t length;
   const char *p = lua_tolstring(L, -1, &length);
   int program = lua_gettop(L);

@@ -10,7 +10,7 @@
 
 // The watchdog -----------------------------------------------------------------------------------------------------------
 
-static cl_host *watched;
+static cl_state *watched;
 static lua_State *hooked;
 static void (*watch_notify)(void);
 static int (*watch_is_waiting)(void);
@@ -28,8 +28,8 @@ static void on_stuck(lua_State *L, lua_Debug *debug) {
   luaL_error(L, "nothing is left that could end this run");
 }
 
-void cl_interrupt_stuck(cl_host *host) {
-  lua_State *L = host->resumption ? host->resumption->coroutine : host->running;
+void cl_interrupt_stuck(cl_state *state) {
+  lua_State *L = state->resumption ? state->resumption->coroutine : state->running;
   if (!L) return;
   hooked = L;
   lua_sethook(L, on_stuck, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
@@ -39,9 +39,9 @@ static void on_alarm(int number) {
   (void)number;
   int saved = errno;
   time_is_over = 1;
-  cl_host *host = watched;
-  if (host && !watch_is_waiting()) {
-    lua_State *L = host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main;
+  cl_state *state = watched;
+  if (state && !watch_is_waiting()) {
+    lua_State *L = state->resumption ? state->resumption->coroutine : state->running ? state->running : state->main;
     hooked = L;
     if (L) lua_sethook(L, on_time_over, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
   }
@@ -51,11 +51,11 @@ static void on_alarm(int number) {
 
 int cl_time_is_over(void) { return time_is_over; }
 
-void cl_watch(cl_host *host, double seconds, void (*notify)(void), int (*is_waiting)(void)) {
+void cl_watch(cl_state *state, double seconds, void (*notify)(void), int (*is_waiting)(void)) {
   static int is_installed;
   struct itimerval timer = {0};
   if (seconds > 0) {
-    watched = host;
+    watched = state;
     watch_notify = notify;
     watch_is_waiting = is_waiting;
     time_is_over = 0;

@@ -26,7 +26,7 @@ void cl_push_position(lua_State *L) {
   lua_pushliteral(L, "");
 }
 
-lua_State *cl_innermost(cl_host *host) {
+lua_State *cl_innermost(cl_state *state) {
   // The main coroutine is for code that runs outside tasks.
-  return host->resumption ? host->resumption->coroutine : host->running ? host->running : host->main;
+  return state->resumption ? state->resumption->coroutine : state->running ? state->running : state->main;
 }

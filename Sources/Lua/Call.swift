@@ -15,13 +15,13 @@ public struct Call {
 
     public var stack: Stack { @inlinable @inline(__always) get { Stack(thread) } }
     public var interpreter: Interpreter { Interpreter.of(thread) }
-    @inlinable var host: UnsafeMutablePointer<cl_host> { @inline(__always) get { cl_host_of(thread) } }
+    @inlinable var state: UnsafeMutablePointer<cl_state> { @inline(__always) get { cl_state_of(thread) } }
 
     /// Calls `body` with the interpreter; references to it are not counted.
     @inlinable @inline(__always)
     public func with<I: Interpreter, Result>(_: I.Type, _ body: (I) -> Result) -> Result {
         // It outlives all calls. Set before any Lua code can run; and a program has one class of interpreters.
-        unsafe Unmanaged<I>.fromOpaque(host.pointee.swift)._withUnsafeGuaranteedRef(body)
+        unsafe Unmanaged<I>.fromOpaque(state.pointee.swift)._withUnsafeGuaranteedRef(body)
     }
 
     // MARK: The function
@@ -39,7 +39,7 @@ public struct Call {
     public var receiver: Box {
         @inlinable @inline(__always)
         get {
-            guard let box = host.pointee.receiver else { preconditionFailure("trampolines call methods on objects") }
+            guard let box = state.pointee.receiver else { preconditionFailure("trampolines call methods on objects") }
             return Box(box)
         }
     }
@@ -105,8 +105,8 @@ public struct Call {
     /// A string of these bytes, which have to be there until this function has returned.
     @inlinable
     public func answer(_ bytes: UnsafeRawBufferPointer) -> Int32 {
-        host.pointee.bytes_start = bytes.assumingMemoryBound(to: CChar.self).baseAddress
-        host.pointee.bytes_length = bytes.count
+        state.pointee.bytes_start = bytes.assumingMemoryBound(to: CChar.self).baseAddress
+        state.pointee.bytes_length = bytes.count
         return CL_BYTES.rawValue
     }
 
@@ -120,8 +120,8 @@ public struct Call {
 
     /// A string of a copy of these bytes, which may be gone when this function has returned.
     public func answer(copyOf bytes: UnsafeRawBufferPointer) -> Int32 {
-        cl_reset(host)
-        return cl_write(host, bytes.baseAddress, bytes.count) != 0 ? CL_STRING.rawValue : CL_NO_MEMORY.rawValue
+        cl_reset(state)
+        return cl_write(state, bytes.baseAddress, bytes.count) != 0 ? CL_STRING.rawValue : CL_NO_MEMORY.rawValue
     }
 
     /// The argument itself, for methods that chain.
@@ -133,8 +133,8 @@ public struct Call {
 
     /// Values that a program describes. It may name no object: nothing would hold that while the values are made.
     public func answer(_ program: ValueProgram) -> Int32 {
-        cl_reset(host)
-        let isWritten = program.bytes.withUnsafeBytes { cl_write(host, $0.baseAddress, $0.count) != 0 }
+        cl_reset(state)
+        let isWritten = program.bytes.withUnsafeBytes { cl_write(state, $0.baseAddress, $0.count) != 0 }
         return isWritten ? CL_RESULTS.rawValue : CL_NO_MEMORY.rawValue
     }
 

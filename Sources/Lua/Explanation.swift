@@ -22,14 +22,14 @@ extension Interpreter {
     public final func explanation(ofChunk stack: Stack, results: Int32) -> Explanation? {
         guard cl_is_failure(stack.thread, results) != 0 else { return nil }
         cl_to_text(stack.thread, -1)
-        let length = stack.integer(-2) ?? host.pointee.length
+        let length = stack.integer(-2) ?? state.pointee.length
         stack.pop(2)
         return explanation(messageLength: length, cl_is_interruption(stack.thread, -1) != 0)
     }
 
     /// Of the scratch buffer: a message, and a traceback behind it if there is more.
     private func explanation(messageLength: Int, _ isInterruption: Bool) -> Explanation {
-        let bytes = UnsafeRawBufferPointer(start: host.pointee.scratch, count: host.pointee.length)
+        let bytes = UnsafeRawBufferPointer(start: state.pointee.scratch, count: state.pointee.length)
         func text(_ part: Slice<UnsafeRawBufferPointer>) -> String {
             String(anyBytes: UnsafeRawBufferPointer(rebasing: part))
         }
@@ -48,7 +48,7 @@ extension Interpreter {
     /// The stack of what runs right now, innermost first, and behind that the stack of the fiber, if that has resumed a coroutine
     /// of the script's own. For the host's thread, in a hook of its own or a function that Lua calls.
     public final func framesOfWhatRuns() -> (frames: [String], around: [String]) {
-        guard let innermost = cl_innermost(host) else { return ([], []) }
+        guard let innermost = cl_innermost(state) else { return ([], []) }
         cl_trace(main, innermost)
         let frames = Self.frames(ofTraceback: scratch)
         guard let running, running.thread != innermost else { return (frames, []) }
@@ -56,7 +56,7 @@ extension Interpreter {
     }
 
     /// The innermost line of the script's that runs right now.
-    public final var placeOfWhatRuns: String? { cl_innermost(host).flatMap { Stack($0).place } }
+    public final var placeOfWhatRuns: String? { cl_innermost(state).flatMap { Stack($0).place } }
 
     /// The lines of what luaL_traceback has made; the first is its heading.
     private static func frames(ofTraceback text: String) -> [String] {

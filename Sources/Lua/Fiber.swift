@@ -220,12 +220,12 @@ extension Interpreter {
     public final func resume(_ fiber: Fiber, arguments: Int32, from stack: Stack? = nil) {
         guard !isClosed else { return }
         let outer = running
-        let outerThread = host.pointee.running
-        let outerResumption = host.pointee.resumption
-        if host.pointee.has_hooks != 0 { cl_hook_task(fiber.thread, fiber.state == .waiting ? 1 : 0) }
+        let outerThread = state.pointee.running
+        let outerResumption = state.pointee.resumption
+        if state.pointee.has_hooks != 0 { cl_hook_task(fiber.thread, fiber.state == .waiting ? 1 : 0) }
         running = fiber
-        host.pointee.running = fiber.thread
-        host.pointee.resumption = nil
+        state.pointee.running = fiber.thread
+        state.pointee.resumption = nil
         depth += 1
         fiber.depth = depth
         let owner = fiber.ownerWhileRunning
@@ -238,8 +238,8 @@ extension Interpreter {
         let status = lua_resume(fiber.thread, stack?.thread ?? outerThread ?? main, arguments, &results)
         running = outer
         depth -= 1
-        host.pointee.running = outerThread
-        host.pointee.resumption = outerResumption
+        state.pointee.running = outerThread
+        state.pointee.resumption = outerResumption
         owner?._withUnsafeGuaranteedRef { if $0.watchesRunning { $0.runs(false) } }
         if status == LUA_OK {
             fiber.state = .ended
@@ -264,7 +264,7 @@ extension Interpreter {
             // close is closed now, for the error value would not outlive that.
             unwind(fiber)
             setScratch("attempt to yield from outside a coroutine")
-            _ = cl_push_text(thread, host.pointee.scratch, host.pointee.length)
+            _ = cl_push_text(thread, state.pointee.scratch, state.pointee.length)
         }
         if let owner = fiber.owner {
             owner.ended(fiber, results: -1)
@@ -278,13 +278,13 @@ extension Interpreter {
     /// that of a variable that failed to close, is all that is left on its stack.
     public final func unwind(_ fiber: Fiber) {
         let outer = running
-        let outerThread = host.pointee.running
+        let outerThread = state.pointee.running
         running = fiber
-        host.pointee.running = fiber.thread
+        state.pointee.running = fiber.thread
         fiber.state = .ended
         lua_resetthread(fiber.thread)
         running = outer
-        host.pointee.running = outerThread
+        state.pointee.running = outerThread
     }
 
     /// Does so with all that run, innermost first, as lua does with its main chunk when the state is closed from within. None
@@ -300,7 +300,7 @@ extension Interpreter {
         unwind(fiber)
         renew(fiber)
         lua_settop(fiber.thread, 0)
-        lua_rawgeti(fiber.thread, cl_registry, lua_Integer(host.pointee.anchors))
+        lua_rawgeti(fiber.thread, cl_registry, lua_Integer(state.pointee.anchors))
         recycle(fiber)
     }
 
@@ -308,7 +308,7 @@ extension Interpreter {
     /// nearly everything for the next use, but not that.
     private func renew(_ fiber: Fiber) {
         guard cl_new_thread(main) == LUA_OK, let thread = lua_tothread(main, -1) else { return cl_pop(main, 1) }
-        lua_rawgeti(main, cl_registry, lua_Integer(host.pointee.anchors))
+        lua_rawgeti(main, cl_registry, lua_Integer(state.pointee.anchors))
         lua_rotate(main, -2, 1)
         lua_rawseti(main, -2, lua_Integer(fiber.slot))
         cl_pop(main, 1)

@@ -10,7 +10,7 @@ extension Interpreter {
 
     /// Leaves a file's code as a function on the main stack; nil: that of standard input.
     public final func pushCode(ofFile path: String?) -> Bool {
-        host.pointee.is_unreadable = 0
+        state.pointee.is_unreadable = 0
         // Lua goes on reading whatever comes; and lua itself has no handler for signals yet.
         cl_read_script(1)
         defer { cl_read_script(0) }
@@ -18,11 +18,11 @@ extension Interpreter {
     }
 
     /// The latest `pushCode(ofFile:)` failed because the file could not be read.
-    public final var fileIsUnreadable: Bool { host.pointee.is_unreadable != 0 }
+    public final var fileIsUnreadable: Bool { state.pointee.is_unreadable != 0 }
 
     /// Leaves a text's code as a function on the main stack.
     public final func pushCode(_ text: String, name: String) -> Bool {
-        host.pointee.is_unreadable = 0
+        state.pointee.is_unreadable = 0
         return name.withAnyCString { name in
             text.withAnyBytes { bytes in
                 let start = bytes.assumingMemoryBound(to: CChar.self).baseAddress ?? name
@@ -45,7 +45,7 @@ extension Interpreter {
     }
 
     /// Whether warnings are told.
-    public final var warns: Bool { cl_warns(host) != 0 }
+    public final var warns: Bool { cl_warns(state) != 0 }
 
     public final func setWarnings(on: Bool) { lua_warning(main, on ? "@on" : "@off", 0) }
 

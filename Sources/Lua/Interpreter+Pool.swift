@@ -21,7 +21,7 @@ extension Interpreter {
         let slot = anchor(main, -1)
         cl_pop(main, 1)
         guard slot != 0 else { return nil }
-        lua_rawgeti(thread, cl_registry, lua_Integer(host.pointee.anchors))
+        lua_rawgeti(thread, cl_registry, lua_Integer(state.pointee.anchors))
         let fiber = Fiber(thread: thread, slot: slot, place: fibers.count)
         fiber.state = .running
         fiber.number = taken

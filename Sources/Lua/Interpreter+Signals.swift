@@ -8,7 +8,7 @@ extension Interpreter {
     public final func handleSignals(
         notify: @convention(c) () -> Void, isWaiting: @convention(c) () -> Int32
     ) {
-        cl_handle_signals(host, notify, isWaiting) { Interpreter.of($0)?.tellWhy() }
+        cl_handle_signals(state, notify, isWaiting) { Interpreter.of($0)?.tellWhy() }
     }
 
     /// The error number with which `print` could not write, the last time, in any state; 0: it always could.
@@ -18,10 +18,10 @@ extension Interpreter {
     public static func takeSignal(_ number: Int32) -> Bool { cl_take_signal(number) != 0 }
 
     /// Code that runs, or that goes on next, is interrupted once, as if by SIGINT.
-    public final func interruptOnce() { cl_interrupt_once(host) }
+    public final func interruptOnce() { cl_interrupt_once(state) }
 
     /// A signal that has just come, while no Lua code ran, is for the code that runs now.
-    public final func handSignalOver() { cl_hand_interrupt_over(host) }
+    public final func handSignalOver() { cl_hand_interrupt_over(state) }
 
     /// No Lua code runs any more that an interruption was meant for. A signal that has met none is still to be taken.
     public static func forgetInterruptions() { cl_forget_interrupts() }
@@ -37,29 +37,29 @@ extension Interpreter {
     /// Has SIGURG handled, from now on, or not any more: it says that another thread, or another process, wants something. To be
     /// called behind `handleSignals`. `grant` is called for what is wanted while Lua code runs; where none does, take it.
     public final func watchWishes(_ watches: Bool) {
-        cl_watch_wishes(host, watches ? 1 : 0)
-        cl_grant_wishes(host) { host, wishes in
-            Interpreter.of(host)?.grant(Wishes(rawValue: wishes), isRunning: true)
+        cl_watch_wishes(state, watches ? 1 : 0)
+        cl_grant_wishes(state) { state, wishes in
+            Interpreter.of(state)?.grant(Wishes(rawValue: wishes), isRunning: true)
         }
     }
 
     /// SIGUSR2 means the wish for a dump from now on, unless it is ignored or handled already. Behind `handleSignals`.
-    public final func watchDumps() { cl_watch_dumps(host) }
+    public final func watchDumps() { cl_watch_dumps(state) }
 
     public static func takeWishes() -> Wishes { Wishes(rawValue: cl_take_wishes()) }
 
     // MARK: Code of somebody who has attached
 
     /// Has an entry that runs interrupted by `Entries.end`. Once, behind `handleSignals`: without that, nothing is interrupted.
-    public final func watchEntries() { cl_watch_entries(host) { Interpreter.of($0)?.isInEntry ?? false ? 1 : 0 } }
+    public final func watchEntries() { cl_watch_entries(state) { Interpreter.of($0)?.isInEntry ?? false ? 1 : 0 } }
 
     /// From now on the code of this entry runs on this thread; 0: no entry's. Returns which it was before.
     public static func entryRuns(_ entry: UInt64) -> UInt64 { cl_entry_runs(entry) }
 
     /// Code of the entry that runs goes on with the error.
-    public final func interruptEntry(_ entry: UInt64) { cl_interrupt_entry(host, entry) }
+    public final func interruptEntry(_ entry: UInt64) { cl_interrupt_entry(state, entry) }
 
-    public final var entries: Entries { Entries(host) }
+    public final var entries: Entries { Entries(state) }
 
     // MARK: A limit to what a test may take
 
@@ -68,13 +68,13 @@ extension Interpreter {
     public final func startWatch(
         seconds: Double, notify: @convention(c) () -> Void, isWaiting: @convention(c) () -> Int32
     ) {
-        cl_watch(host, seconds, notify, isWaiting)
+        cl_watch(state, seconds, notify, isWaiting)
     }
 
-    public final func stopWatch() { cl_watch(host, 0, nil, nil) }
+    public final func stopWatch() { cl_watch(state, 0, nil, nil) }
 
     /// Code that runs gets an error, because nothing can happen any more in the loop that it runs.
-    public final func interruptStuck() { cl_interrupt_stuck(host) }
+    public final func interruptStuck() { cl_interrupt_stuck(state) }
 
     /// Whether the time is over.
     public static var timeIsOver: Bool { cl_time_is_over() != 0 }
@@ -112,15 +112,15 @@ extension Interpreter {
 /// The entries of those who have attached to a state, for any thread.
 public struct Entries: @unchecked Sendable {
     // Sendable: the state is only named.
-    private let host: UnsafeMutablePointer<cl_host>
-    init(_ host: UnsafeMutablePointer<cl_host>) { self.host = host }
+    private let state: UnsafeMutablePointer<cl_state>
+    init(_ state: UnsafeMutablePointer<cl_state>) { self.state = state }
 
     /// If an entry of these runs now it is interrupted, as by SIGINT. That one alone, however late this is.
     ///
     /// - Returns: whether one ran.
     @discardableResult
     public func end(from first: UInt64, to last: UInt64, _ force: Force = .asked) -> Bool {
-        cl_end_entries(host, first, last, force.rawValue) != 0
+        cl_end_entries(state, first, last, force.rawValue) != 0
     }
 
     public enum Force: Int32 {
@@ -133,7 +133,7 @@ public struct Entries: @unchecked Sendable {
     }
 
     /// Wants something of the thread that runs Lua.
-    public func wish(_ wish: Wishes) { cl_wish(host, wish.rawValue) }
+    public func wish(_ wish: Wishes) { cl_wish(state, wish.rawValue) }
 }
 
 /// What others may want of a thread that runs Lua.

@@ -8,7 +8,7 @@ public typealias LuaState = OpaquePointer
 ///
 /// No Lua call that can raise is made from Swift: see CLuaSupport.
 open class Interpreter {
-    @usableFromInline let host: UnsafeMutablePointer<cl_host>
+    @usableFromInline let state: UnsafeMutablePointer<cl_state>
     public var main: LuaState { main_ }
     private let main_: LuaState
     /// That of the main coroutine, in which no script runs: there is room for calls.
@@ -37,30 +37,30 @@ open class Interpreter {
 
     /// nil when there is not enough memory.
     public init?() {
-        guard let host = cl_open(nil), let main = host.pointee.main else { return nil }
-        self.host = host
+        guard let state = cl_open(nil), let main = state.pointee.main else { return nil }
+        self.state = state
         main_ = main
-        host.pointee.swift = Unmanaged.passUnretained(self).toOpaque()
-        host.pointee.share = { host, kind, object in
-            guard let interpreter = Interpreter.of(host), let object else { return nil }
+        state.pointee.swift = Unmanaged.passUnretained(self).toOpaque()
+        state.pointee.share = { state, kind, object in
+            guard let interpreter = Interpreter.of(state), let object else { return nil }
             let shared = interpreter.share(
                 Unmanaged<AnyObject>.fromOpaque(object).takeUnretainedValue(), kind: Int(kind))
             return shared.map { Unmanaged.passRetained($0).toOpaque() }
         }
-        host.pointee.arrive = { host, kind, shared in
-            guard let interpreter = Interpreter.of(host), let shared else { return nil }
+        state.pointee.arrive = { state, kind, shared in
+            guard let interpreter = Interpreter.of(state), let shared else { return nil }
             let object = interpreter.arrive(
                 Unmanaged<AnyObject>.fromOpaque(shared).takeUnretainedValue(), kind: Int(kind))
             return Unmanaged.passRetained(object).toOpaque()
         }
-        host.pointee.exit = { Interpreter.of($0)?.exits($1, closes: $2 != 0) }
-        host.pointee.wrong_self = { thread in
+        state.pointee.exit = { Interpreter.of($0)?.exits($1, closes: $2 != 0) }
+        state.pointee.wrong_self = { thread in
             let call = Call(thread)
             let kind = cl_running(call.thread).pointee.self_kind.map { String(cString: $0.pointee.name) } ?? "object"
             return call.raise(
                 Misuse("a \(kind) is expected as self, got \(call.describe(1)); call it with a colon"))
         }
-        host.pointee.drop = { shared in
+        state.pointee.drop = { shared in
             if let shared { Unmanaged<AnyObject>.fromOpaque(shared).release() }
         }
     }
@@ -71,7 +71,7 @@ open class Interpreter {
             isClosed = true
             return willClose()
         }
-        cl_free(host)
+        cl_free(state)
         for fiber in fibers { fiber.free() }
     }
 
@@ -83,11 +83,11 @@ open class Interpreter {
         isClosing = true
         unwindRunning()
         willClose()
-        host.pointee.closing = 1
+        state.pointee.closing = 1
         // What the callbacks of that have left behind. Nothing can be added any more.
         willClose()
         isClosed = true
-        cl_close(host)
+        cl_close(state)
         for fiber in fibers { fiber.interpreterClosed() }
         pool = nil
     }
@@ -104,11 +104,11 @@ open class Interpreter {
     /// The interpreter of a coroutine.
     public static func of(_ thread: LuaState) -> Interpreter {
         // The host's `swift` is set before any Lua code can run, and the interpreter closes its state before it dies.
-        unsafe Unmanaged<Interpreter>.fromOpaque(cl_host_of(thread).pointee.swift).takeUnretainedValue()
+        unsafe Unmanaged<Interpreter>.fromOpaque(cl_state_of(thread).pointee.swift).takeUnretainedValue()
     }
 
-    static func of(_ host: UnsafeMutablePointer<cl_host>?) -> Interpreter? {
-        host?.pointee.swift.map { Unmanaged<Interpreter>.fromOpaque($0).takeUnretainedValue() }
+    static func of(_ state: UnsafeMutablePointer<cl_state>?) -> Interpreter? {
+        state?.pointee.swift.map { Unmanaged<Interpreter>.fromOpaque($0).takeUnretainedValue() }
     }
 
     /// What of a userdata's object all threads share; nil if objects of the kind cannot cross.
@@ -118,7 +118,7 @@ open class Interpreter {
     open func arrive(_ shared: AnyObject, kind: Int) -> AnyObject { shared }
 
     /// Objects of kinds that are made `orAfar` belong to this state if they hold this object.
-    public final func setHome(_ object: AnyObject) { host.pointee.home = Unmanaged.passUnretained(object).toOpaque() }
+    public final func setHome(_ object: AnyObject) { state.pointee.home = Unmanaged.passUnretained(object).toOpaque() }
 
     // MARK: The whole state
 
@@ -144,12 +144,12 @@ open class Interpreter {
     }
 
     /// The process ends: Lua code that runs is interrupted, and once more if it catches that.
-    public final func interruptToEnd() { cl_interrupt(host) }
+    public final func interruptToEnd() { cl_interrupt(state) }
 
     /// The source's short name and the line of a site.
     public final func place(_ number: UInt32) -> (source: String, line: Int32)? {
         var line: Int32 = 0
-        return cl_site(host, number, &line).map { (String(anyBytes: $0), line) }
+        return cl_site(state, number, &line).map { (String(anyBytes: $0), line) }
     }
 
     /// The same as text: "app.lua:12".
@@ -159,12 +159,12 @@ open class Interpreter {
 
     /// The anchored error value by which code is cancelled, or 0.
     public final var cancelled: UInt32 {
-        get { host.pointee.cancelled }
-        set { host.pointee.cancelled = newValue }
+        get { state.pointee.cancelled }
+        set { state.pointee.cancelled = newValue }
     }
 
     /// From now on Lua code that runs on the calling thread, which is no main thread, can be cancelled by the number returned.
-    public final func acceptCancelling() -> UInt { cl_accept_cancelling(host) }
+    public final func acceptCancelling() -> UInt { cl_accept_cancelling(state) }
 
     /// On the same thread.
     public static func endCancelling() { cl_end_cancelling() }
@@ -188,11 +188,11 @@ open class Interpreter {
     }
 
     /// Lets go of it. Does nothing for 0, and once the state is closed.
-    public final func release(_ slot: UInt32) { cl_let_go(host, slot) }
+    public final func release(_ slot: UInt32) { cl_let_go(state, slot) }
 
     /// Pushes what a slot anchors.
     public final func push(_ stack: Stack, slot: UInt32) {
-        lua_rawgeti(stack.thread, cl_registry, lua_Integer(host.pointee.anchors))
+        lua_rawgeti(stack.thread, cl_registry, lua_Integer(state.pointee.anchors))
         lua_rawgeti(stack.thread, -1, lua_Integer(slot))
         lua_copy(stack.thread, -1, -2)
         stack.pop()
@@ -204,14 +204,14 @@ open class Interpreter {
 
     /// Its text.
     public var scratch: String {
-        guard let bytes = host.pointee.scratch else { return "" }
-        return String(anyBytes: UnsafeRawBufferPointer(start: bytes, count: host.pointee.length))
+        guard let bytes = state.pointee.scratch else { return "" }
+        return String(anyBytes: UnsafeRawBufferPointer(start: bytes, count: state.pointee.length))
     }
 
     @discardableResult
     public func setScratch(_ text: String) -> Bool {
-        cl_reset(host)
-        return text.withAnyBytes { cl_write(host, $0.baseAddress, $0.count) != 0 }
+        cl_reset(state)
+        return text.withAnyBytes { cl_write(state, $0.baseAddress, $0.count) != 0 }
     }
 
     // MARK: For a host to say

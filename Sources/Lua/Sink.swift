@@ -43,9 +43,9 @@ extension Interpreter {
     /// Prepares redirecting what Lua prints on this thread. One state at a time.
     public final func openRedirection() -> Redirection {
         var redirection = Redirection()
-        _ = cl_open_redirection(host, &redirection.slots)
+        _ = cl_open_redirection(state, &redirection.slots)
         return redirection
     }
 
-    public final func close(_ redirection: Redirection) { cl_close_redirection(host, redirection.slots) }
+    public final func close(_ redirection: Redirection) { cl_close_redirection(state, redirection.slots) }
 }

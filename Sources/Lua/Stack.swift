@@ -91,9 +91,9 @@ public struct Stack: Hashable, @unchecked Sendable {
 
     /// The one value that a program describes. May fail.
     public func push(_ program: ValueProgram) -> Bool {
-        guard let host = cl_host_of(thread) else { return false }
-        cl_reset(host)
-        guard program.bytes.withUnsafeBytes({ cl_write(host, $0.baseAddress, $0.count) }) != 0 else {
+        guard let state = cl_state_of(thread) else { return false }
+        cl_reset(state)
+        guard program.bytes.withUnsafeBytes({ cl_write(state, $0.baseAddress, $0.count) }) != 0 else {
             pushNil()
             return false
         }
@@ -135,9 +135,9 @@ public struct Stack: Hashable, @unchecked Sendable {
     /// `Interpreter.resume`, which is to come next. Cannot fail.
     @inlinable
     public func pushBytesMark(_ bytes: UnsafeRawBufferPointer) {
-        let host = cl_host_of(thread)
-        host?.pointee.bytes_start = bytes.assumingMemoryBound(to: CChar.self).baseAddress
-        host?.pointee.bytes_length = bytes.count
+        let state = cl_state_of(thread)
+        state?.pointee.bytes_start = bytes.assumingMemoryBound(to: CChar.self).baseAddress
+        state?.pointee.bytes_length = bytes.count
         lua_pushlightuserdata(thread, cl_bytes_mark())
     }
 
@@ -332,7 +332,7 @@ public struct Stack: Hashable, @unchecked Sendable {
     public func call(arguments: Int32, results: Int32) -> Bool { cl_call_traced(thread, arguments, results) == LUA_OK }
 
     /// Whether the latest `call` of this state failed for being interrupted.
-    public var wasInterrupted: Bool { cl_host_of(thread).pointee.was_interrupted != 0 }
+    public var wasInterrupted: Bool { cl_state_of(thread).pointee.was_interrupted != 0 }
 
     /// Pops a value and answers its text, as `tostring` makes it.
     public func popText() -> String {

@@ -87,19 +87,19 @@ typedef struct cl_box {
 #define CL_MAX_KINDS 64
 
 /// All about one Lua state. A pointer to it is in the extra space of each of its coroutines.
-typedef struct cl_host cl_host;
-struct cl_host {
+typedef struct cl_state cl_state;
+struct cl_state {
   void *swift;         ///< the Swift host, unretained
   /// What of a userdata's object all threads share, with one more reference; NULL if the kind does not cross.
-  void *(*share)(cl_host *host, int kind, void *object);
+  void *(*share)(cl_state *state, int kind, void *object);
   /// An object for this state's userdata, from what is shared.
-  void *(*arrive)(cl_host *host, int kind, void *shared);
+  void *(*arrive)(cl_state *state, int kind, void *shared);
   /// Gives up the reference of `share`.
   void (*drop)(void *shared);
   lua_State *main;
   lua_State *volatile running;  ///< the task's coroutine that runs now, for a signal handler to interrupt
   struct cl_resumption *volatile resumption;  ///< the innermost coroutine of the script's own that runs in it, or NULL
-  void (*exit)(cl_host *host, int status, int close);  ///< os.exit; must not return
+  void (*exit)(cl_state *state, int status, int close);  ///< os.exit; must not return
   lua_CFunction resume_function, close_function, status_function;  ///< Lua's own, of its coroutine library
   lua_CFunction catchers[3];  ///< functions that go on after an error in what they call
   lua_CFunction execute_function;  ///< os.execute as Lua has it
@@ -144,21 +144,21 @@ struct cl_host {
 };
 
 // Hosts.
-cl_host *cl_open(void *swift);
+cl_state *cl_open(void *swift);
 /// States made from now on hash strings with a number that depends on this one alone, in a process whose addresses are not random.
 void cl_fix_seed(unsigned seed);
-void cl_close(cl_host *host);
-void cl_free(cl_host *host);
+void cl_close(cl_state *state);
+void cl_free(cl_state *state);
 // The lowest bit marks the coroutines of the host's own; the next one those of them that run a chunk.
-static inline cl_host *cl_host_of(lua_State *L) {
-  return (cl_host *)(*(uintptr_t *)lua_getextraspace(L) & ~(uintptr_t)3);
+static inline cl_state *cl_state_of(lua_State *L) {
+  return (cl_state *)(*(uintptr_t *)lua_getextraspace(L) & ~(uintptr_t)3);
 }
 /// Whether a coroutine is one in which the host runs tasks and callbacks.
 static inline int cl_is_fiber(lua_State *L) { return (int)(*(uintptr_t *)lua_getextraspace(L) & 1); }
 
 // The scratch buffer. cl_write returns 0 when memory is out.
-void cl_reset(cl_host *host);
-int cl_write(cl_host *host, const void *bytes, size_t length);
+void cl_reset(cl_state *state);
+int cl_write(cl_state *state, const void *bytes, size_t length);
 
 // Registering. All return a Lua status; on failure the error is on the stack. Entries live as long as the state.
 /// A function for Lua. Its trampoline has it as an upvalue: that is where errors find its name.
@@ -246,7 +246,7 @@ uint32_t cl_anchor(lua_State *L, int index);
 /// Makes strings and anchors them: texts that end with a 0 each, one behind the other. Returns 0 when memory is out.
 int cl_anchor_texts(lua_State *L, const char *texts, uint32_t *slots, int count);
 /// Lets go of it. Raises nothing; does nothing for 0, and once the state is closed.
-void cl_let_go(cl_host *host, uint32_t slot);
+void cl_let_go(cl_state *state, uint32_t slot);
 
 /// After CL_YIELD: the coroutine continues with these, pushed before lua_resume: either values to return, or the light
 /// userdata `cl_raise_mark()` and an error value.
@@ -269,11 +269,11 @@ cl_box *cl_any_box_at(lua_State *L, int index);
 // Where objects are made.
 uint32_t cl_site_of_caller(lua_State *L);
 /// The source's short name and the line of a site.
-const char *cl_site(cl_host *host, uint32_t site, int *line);
+const char *cl_site(cl_state *state, uint32_t site, int *line);
 /// The innermost line of a coroutine's that is the script's, and its source, in LUA_IDSIZE bytes; 0: there is none.
 int cl_place(lua_State *thread, char *source);
 /// The coroutine that runs, or would: for a signal handler, too.
-lua_State *cl_innermost(cl_host *host);
+lua_State *cl_innermost(cl_state *state);
 /// Name of the C function, or the kind of metamethod, that keeps a coroutine from waiting, if one can be found. The text is
 /// valid until the next call on the same thread.
 const char *cl_blocker(lua_State *L);
@@ -299,7 +299,7 @@ int cl_push_module_text(lua_State *L, const char *name);
 /// Adds to this thread's count of objects, for tests; returns the count.
 int cl_live_objects(int change);
 
-int cl_warns(cl_host *host);  ///< Whether warnings are on.
+int cl_warns(cl_state *state);  ///< Whether warnings are on.
 
 /// The error number with which `print` could not write what it was given, the last time; 0: it always could. From any thread.
 int cl_print_error(void);
@@ -311,26 +311,26 @@ void cl_free_text(char *text);
 _Noreturn void cl_die(int signal);
 
 // Signals.
-/// Has SIGINT, SIGTERM, SIGQUIT and SIGPIPE noted, and `notify` called in the signal handler. Lua code that runs in `host`
+/// Has SIGINT, SIGTERM, SIGQUIT and SIGPIPE noted, and `notify` called in the signal handler. Lua code that runs in `state`
 /// is interrupted by the first two, `explain` is called in it for the third; the fourth ends the process only if nobody
 /// reads its standard output any more. To be called on the host's thread, once.
-void cl_handle_signals(cl_host *host, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_host *host));
+void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_state *state));
 /// The process ends: Lua code that runs is interrupted, and once more if it catches that.
-void cl_interrupt(cl_host *host);
+void cl_interrupt(cl_state *state);
 void cl_forget_interrupts(void);  ///< An interruption has done its work: no more of it.
 /// Lua code that runs, or that goes on next, is interrupted once, as if by SIGINT.
-void cl_interrupt_once(cl_host *host);
+void cl_interrupt_once(cl_state *state);
 /// A signal that has just come, while no Lua code ran, is for the code that runs now.
-void cl_hand_interrupt_over(cl_host *host);
+void cl_hand_interrupt_over(cl_state *state);
 /// Called on this thread before and after what `os.execute` runs.
 void cl_set_around_program(void (*function)(int begins));
 /// Called in the signal handler before a signal to which nobody listens ends the process.
 void cl_set_last_words(void (*function)(void));
-/// The calling thread's Lua code, that of `host`, can be cancelled from now on, by the number that is returned; until
+/// The calling thread's Lua code, that of `state`, can be cancelled from now on, by the number that is returned; until
 /// cl_end_cancelling.
-uintptr_t cl_accept_cancelling(cl_host *host);
+uintptr_t cl_accept_cancelling(cl_state *state);
 void cl_end_cancelling(void);
-/// Any thread may call it while that one accepts it: Lua code that runs there raises what `host->cancelled` anchors, and once more
+/// Any thread may call it while that one accepts it: Lua code that runs there raises what `state->cancelled` anchors, and once more
 /// if it catches that in a loop.
 void cl_cancel_running(uintptr_t thread);
 /// From now on, or no longer, that has system calls there fail with EINTR, and raises nothing twice.
@@ -353,25 +353,25 @@ enum {
 /// The value with which another process has to send SIGURG, by sigqueue, in order to be heard: it means CL_WISH_ATTACH.
 enum { CL_ATTACH_WORD = 0x726c };
 /// Has SIGURG handled, from now on, or not any more. Once, behind cl_handle_signals.
-void cl_watch_wishes(cl_host *host, int watches);
+void cl_watch_wishes(cl_state *state, int watches);
 /// Has SIGUSR2 handled, which means CL_WISH_DUMP, if it would end the process. Behind cl_handle_signals.
-void cl_watch_dumps(cl_host *host);
+void cl_watch_dumps(cl_state *state);
 /// `function` is called on the host's thread with wishes, where Lua code runs; where it does not, take them when the loop asks.
-void cl_grant_wishes(cl_host *host, void (*function)(cl_host *host, unsigned wishes));
+void cl_grant_wishes(cl_state *state, void (*function)(cl_state *state, unsigned wishes));
 /// Any thread may call it.
-void cl_wish(cl_host *host, unsigned wish);
+void cl_wish(cl_state *state, unsigned wish);
 unsigned cl_take_wishes(void);
 /// Has an entry that runs interrupted by `cl_end_entries`. Once, on the host's thread, behind cl_handle_signals: without that,
 /// nothing is interrupted. `is_in` tells, where Lua code is about to be interrupted, whether that is the entry's.
-void cl_watch_entries(cl_host *host, int (*is_in)(cl_host *host));
+void cl_watch_entries(cl_state *state, int (*is_in)(cl_state *state));
 /// From now on the code of this entry runs on the host's thread; 0: no entry's. Returns which it was before.
 uint64_t cl_entry_runs(uint64_t entry);
 /// Any thread may call it: if an entry of these runs now it is interrupted, as by SIGINT. That one alone, however late this is.
 /// How hard: 0, as Control-C does it; 1, past the message handlers of xpcall; 2, each further instruction of it raises, too.
 /// Returns whether one ran.
-int cl_end_entries(cl_host *host, uint64_t first, uint64_t last, int how_hard);
+int cl_end_entries(cl_state *state, uint64_t first, uint64_t last, int how_hard);
 /// The same, on the host's thread: code of the entry that runs goes on with the error.
-void cl_interrupt_entry(cl_host *host, uint64_t entry);
+void cl_interrupt_entry(cl_state *state, uint64_t entry);
 
 /// Takes what is printed. `write` returns 0 for what is to be printed as ever.
 typedef struct cl_sink {
@@ -379,8 +379,8 @@ typedef struct cl_sink {
   int (*write)(void *context, const char *bytes, size_t length);
 } cl_sink;
 /// Prepares redirecting what Lua of this host prints, on its thread. Returns 0 when memory is out. One host at a time.
-int cl_open_redirection(cl_host *host, uint32_t slots[2]);
-void cl_close_redirection(cl_host *host, const uint32_t slots[2]);
+int cl_open_redirection(cl_state *state, uint32_t slots[2]);
+void cl_close_redirection(cl_state *state, const uint32_t slots[2]);
 /// What is printed goes to the sink, and reading finds the end of input; NULL: as ever. Returns the sink before.
 cl_sink *cl_redirect(cl_sink *sink);
 /// What other threads print while the output is redirected is told to `listener`, on their threads; NULL: to nobody.

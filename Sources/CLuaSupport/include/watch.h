@@ -3,12 +3,12 @@
 
 #include <stdint.h>
 
-struct cl_host;
+struct cl_state;
 /// Code that runs in Lua gets an error, because nothing can happen any more in the loop that it runs.
-void cl_interrupt_stuck(struct cl_host *host);
+void cl_interrupt_stuck(struct cl_state *state);
 /// After so many real seconds, code that runs in Lua gets the error "the test takes too long", again every second, and
 /// `notify` is called in the signal handler. 0 seconds: off.
-void cl_watch(struct cl_host *host, double seconds, void (*notify)(void), int (*is_waiting)(void));
+void cl_watch(struct cl_state *state, double seconds, void (*notify)(void), int (*is_waiting)(void));
 /// Whether the time is over.
 int cl_time_is_over(void);
 

@@ -154,7 +154,7 @@ import Testing
         try #require(host.openLibraries(ignoringEnvironment: true) == nil)
         try #require(
             host.load(.text("local rl = require 'runloop' local l = rl.current() " + script, name: "=test")) == nil)
-        let record = host.host
+        let record = host.state
         record.pointee.allocations = 0
         switch victim {
         case .own:
@@ -162,9 +162,9 @@ import Testing
             record.pointee.fail_on = persistently ? 1 : 0
         case .threads:
             host.threads.world.prepare = { host in
-                host.host.pointee.allocations = 0
-                host.host.pointee.fail_at = number
-                host.host.pointee.fail_on = persistently ? 1 : 0
+                host.state.pointee.allocations = 0
+                host.state.pointee.fail_at = number
+                host.state.pointee.fail_on = persistently ? 1 : 0
                 return nil
             }
         }

@@ -117,6 +117,9 @@ static const char prompt_help_lua[] = {
 static const char prompt_locals_lua[] = {
 #embed "runloop/prompt/locals.lua"
 };
+static const char prompt_names_lua[] = {
+#embed "runloop/prompt/names.lua"
+};
 static const char prompt_reference_lua[] = {
 #embed "runloop/prompt/reference.lua"
 };
@@ -129,8 +132,29 @@ static const char prompt_stdlib_lua[] = {
 static const char prompt_tokens_lua[] = {
 #embed "runloop/prompt/tokens.lua"
 };
+// One after the other: the library, and its modules.
 static const char reference_lua[] = {
 #embed "../../docs/lua/runloop.lua"
+,
+#embed "../../docs/lua/runloop-arguments.lua"
+,
+#embed "../../docs/lua/runloop-fs.lua"
+,
+#embed "../../docs/lua/runloop-http.lua"
+,
+#embed "../../docs/lua/runloop-json.lua"
+,
+#embed "../../docs/lua/runloop-log.lua"
+,
+#embed "../../docs/lua/runloop-net.lua"
+,
+#embed "../../docs/lua/runloop-process.lua"
+,
+#embed "../../docs/lua/runloop-schedule.lua"
+,
+#embed "../../docs/lua/runloop-terminal.lua"
+,
+#embed "../../docs/lua/runloop-test.lua"
 };
 static const char top_lua[] = {
 #embed "runloop/top.lua"
@@ -319,6 +343,7 @@ static const lua_module modules[] = {
     MODULE("runloop.prompt.expressions", prompt_expressions_lua),
     MODULE("runloop.prompt.help", prompt_help_lua),
     MODULE("runloop.prompt.locals", prompt_locals_lua),
+    MODULE("runloop.prompt.names", prompt_names_lua),
     MODULE("runloop.prompt.reference", prompt_reference_lua),
     MODULE("runloop.prompt.sources", prompt_sources_lua),
     MODULE("runloop.prompt.stdlib", prompt_stdlib_lua),

@@ -22,7 +22,7 @@ public final class PromptScript {
             stack.call(arguments: 0, results: 0), stack.pushModule("runloop.prompt.entries"),
             Call(stack.thread).push(Self.library), stack.replaceTop(withField: "part"),
             Call(stack.thread).push(Self.library), stack.replaceTop(withField: "list_directory"),
-            stack.pushModuleText("runloop.reference"),
+            Call(stack.thread).push(Self.library), stack.replaceTop(withField: "text"),
             stack.pushInternals(), stack.push(guest)
         else { return nil }
         stack.pushPrint()
@@ -36,11 +36,20 @@ public final class PromptScript {
 
     private static let library = Library([
         .init("list_directory") { listDirectory(Call($0)) }, .init("part") { loadPart(Call($0)) },
+        .init("text") { loadText(Call($0)) },
     ])
 
     /// (name) -> the function that is a module of ours, without the script's `require`.
     private static func loadPart(_ call: Call) -> Int32 {
         guard let name = call.string(1), call.stack.pushModule("runloop.\(name)") else {
+            return call.raise("there is no such part of the prompt")
+        }
+        return call.values(1)
+    }
+
+    /// (name) -> the text of a module of ours, or of the reference of all of them; empty if there is none.
+    private static func loadText(_ call: Call) -> Int32 {
+        guard let name = call.string(1), call.stack.pushModuleText(name) else {
             return call.raise("there is no such part of the prompt")
         }
         return call.values(1)

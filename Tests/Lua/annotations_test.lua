@@ -16,3 +16,50 @@ for _, name in ipairs(MODULES) do
     t.equal(annotated, existing)
   end)
 end
+
+-- By the name of a class: the annotated methods of its objects.
+local function annotated_methods(path, classes)
+  local class, owners = nil, {}
+  for line in io.lines(path) do
+    class = line:match "^%-%-%-@class ([%w_.]+)" or class
+    local variable = line:match "^local ([%w_]+) = {}"
+    if variable then owners[variable] = class end
+    local owner, name = line:match "^function ([%w_]+):([%w_]+)%("
+    if owner then
+      classes[owners[owner]] = classes[owners[owner]] or {}
+      table.insert(classes[owners[owner]], name)
+    end
+  end
+end
+
+t.it("the objects of the modules have every annotated method, and the prompt's help knows which objects they are", function()
+  local classes = {}
+  for _, name in ipairs { "process", "fs", "arguments", "log", "terminal", "schedule", "net", "http", "json" } do
+    annotated_methods(os.getenv "DOCUMENTS" .. "/runloop-" .. name .. ".lua", classes)
+    require("runloop." .. name)
+  end
+  for _, part in ipairs { "client", "server", "routes", "wire", "handshake", "multipart" } do require("runloop.http." .. part) end
+  local known = {}
+  for _, class in pairs(require "runloop.misuse".classes) do
+    known[class.name] = known[class.name] or {}
+    table.insert(known[class.name], class.methods)
+  end
+  -- Those whose objects are Swift's have their metatables in the registry.
+  local kinds = { stream = "runloop.net.Stream", listener = "runloop.net.Listener", datagram = "runloop.net.Datagram",
+    signal = "runloop.process.Signal" }
+  for _, metatable in pairs(debug.getregistry()) do
+    if type(metatable) == "table" and rawget(metatable, "__metatable") == false and kinds[rawget(metatable, "__name")] then
+      known[kinds[metatable.__name]] = { metatable.__index }
+    end
+  end
+  local missing = {}
+  for class, methods in pairs(classes) do
+    for _, name in ipairs(methods) do
+      local found
+      for _, holder in ipairs(known[class] or {}) do found = found or type(rawget(holder, name)) == "function" end
+      if not found then missing[#missing + 1] = class .. ":" .. name end
+    end
+  end
+  table.sort(missing)
+  t.equal(missing, {})
+end)

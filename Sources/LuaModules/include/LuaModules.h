@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/// One text: a module, or the reference of the API (`runloop.reference`), which the prompt's help shows.
+/// One text: a module, or the reference of the library and all modules (`runloop.reference`), which the prompt's help shows.
 typedef struct lua_module {
   const char *name;   ///< as `require` takes it
   const char *text;   ///< not terminated

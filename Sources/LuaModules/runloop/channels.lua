@@ -32,6 +32,7 @@ end
 
 local Channel = { __name = "channel", __stays = true }
 Channel.__index = Channel
+misuse.class(Channel, "runloop.Channel")
 internals.on_missing(Channel, "channel")
 
 -- A value is kept as it is; of several, the others are in `further`, at the same place.
@@ -135,6 +136,7 @@ Channel.__close = Channel.close
 
 local Group = { __name = "group", __stays = true }
 Group.__index = Group
+misuse.class(Group, "runloop.Group")
 internals.on_missing(Group, "group")
 
 local function group(...)

@@ -19,6 +19,7 @@ local FORMATS = { text = true, json = true, journal = true }
 local Logger = {}
 Logger.__index = Logger
 Logger.__name = "logger"
+misuse.class(Logger, "runloop.log.Logger")
 
 local function level_of(what, level)
   local found = type(level) == "string" and LEVELS[lower(level)]

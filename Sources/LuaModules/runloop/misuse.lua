@@ -101,4 +101,8 @@ function misuse.receiver(self, metatable, what)
   return self
 end
 
+-- What the prompt's help calls objects that are tables: by their metatables, the name of the class in the reference and its methods.
+misuse.classes = {}
+function misuse.class(metatable, name, methods) misuse.classes[metatable] = { name = name, methods = methods or metatable } end
+
 return misuse

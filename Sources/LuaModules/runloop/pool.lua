@@ -9,6 +9,7 @@ local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
 local Pool = { __name = "pool", __stays = true }
 Pool.__index = Pool
+misuse.class(Pool, "runloop.Pool")
 internals.on_missing(Pool, "pool")
 
 local function expect_self(self, name)

@@ -160,6 +160,7 @@ end
 local Job = {}
 Job.__index = Job
 Job.__name, Job.__stays = "runloop.Job", true
+misuse.class(Job, "runloop.schedule.Job")
 
 local function stamp(job, t) return date(job._calendar == UTC and "!%Y-%m-%d %H:%M:%S UTC" or "%Y-%m-%d %H:%M:%S", t) end
 

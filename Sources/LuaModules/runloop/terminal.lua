@@ -20,6 +20,7 @@ local CURSOR_OFF, CURSOR_ON = "\27[?25l", "\27[?25h"
 local Terminal = {}
 Terminal.__index = Terminal
 Terminal.__name, Terminal.__stays = "terminal", true
+misuse.class(Terminal, "runloop.terminal.Terminal")
 
 local function self_of(self, name)
   if getmetatable(self) ~= Terminal then raise("terminal:%s: call it with a colon, on a terminal", name) end
@@ -124,6 +125,7 @@ function Terminal:clear() return self:write "\27[H\27[2J" end
 local Handler = {}
 Handler.__index = Handler
 Handler.__name, Handler.__stays = "key handler", true
+misuse.class(Handler, "runloop.terminal.KeyHandler")
 Handler.__item = "_port"
 function Handler:invalidate()
   if not self._valid then return end
@@ -285,6 +287,7 @@ end
 local Progress = {}
 Progress.__index = Progress
 Progress.__name = "progress"
+misuse.class(Progress, "runloop.terminal.Progress")
 
 local function span(seconds)
   if not (seconds >= 0 and seconds < 1e9) then return "?" end

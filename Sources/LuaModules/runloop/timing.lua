@@ -30,6 +30,7 @@ end
 -- Beside the function, which can go wherever a function can: what one can do with it.
 local Calls = {}
 Calls.__index = Calls
+misuse.class(Calls, "runloop.Calls")
 Calls.__name = "calls"
 
 -- Calls the function with what it was last called with. It gets no second call before it has returned.

@@ -42,6 +42,7 @@ local function join(directory, name) return directory == "/" and "/" .. name or 
 local Watcher = {}
 Watcher.__index = Watcher
 Watcher.__name, Watcher.__stays = "watcher", true
+misuse.class(Watcher, "runloop.fs.Watcher")
 
 local function self_of(self, name)
   misuse.receiver(self, Watcher, "watcher:" .. name)

@@ -76,6 +76,7 @@ end
 
 local Answer = { __name = "http answer" }
 Answer.__index = Answer
+misuse.class(Answer, "runloop.http.Answer")
 
 function Answer:__tostring() return ("http answer %d of %s"):format(self.status, self.url) end
 
@@ -122,6 +123,7 @@ function M.new(...) return fill(setmetatable({}, Answer), ...) end
 
 local Open = { __name = "http answer", __stays = true }
 Open.__index = Open
+misuse.class(Open, "runloop.http.OpenAnswer")
 function Open:__tostring() return ("http answer %d of %s (%s%s)"):format(self.status, self.url, self.is_closed and "closed, " or "", self.made_at) end
 
 function M.open(exchange, ...)

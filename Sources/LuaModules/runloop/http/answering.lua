@@ -44,6 +44,7 @@ end
 
 local Response = { __name = "http response", __stays = true }
 Response.__index = Response
+misuse.class(Response, "runloop.http.Response")
 
 local RESPOND = { status = "count", headers = "table" }
 
@@ -165,6 +166,7 @@ Response.__close = function(self, problem) if problem == nil and not self.reques
 
 local Events = { __name = "http events", __stays = true }
 Events.__index = Events
+misuse.class(Events, "runloop.http.Events")
 
 local EVENTS = { keep_alive = { "seconds", "boolean" } }
 

@@ -32,6 +32,7 @@ local default
 
 local Client = { __name = "http client", __stays = true }
 Client.__index = Client
+misuse.class(Client, "runloop.http.Client")
 
 -- Driving curl ---------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ local unescape = native.unescape
 local IS_UPGRADE <const>, EXPECTS_CONTINUE <const>, HAS_SLASHES <const>, IS_OLD <const> = 2, 4, 8, 16
 
 local Request = { __name = "http request", __stays = true }
+misuse.class(Request, "runloop.http.Incoming")
 M.Request = Request
 
 -- "a=1&b=2": the first value of each name; and, behind it, the lists of all.

@@ -7,6 +7,7 @@ local M = {}
 
 local Part = { __name = "http part" }
 Part.__index = Part
+misuse.class(Part, "runloop.http.Part")
 
 -- "form-data; name=\"a\"; filename=\"b.txt\"": the value and its parameters.
 local function parse_parameters(text)

@@ -8,6 +8,7 @@ local M = {}
 
 local Routes = { __name = "http routes" }
 Routes.__index = Routes
+misuse.class(Routes, "runloop.http.Routes")
 
 -- A tree of segments: { fixed = { name = node }, param = node, rest = node, methods = { GET = { fn, names } } }.
 local function node() return { fixed = {} } end

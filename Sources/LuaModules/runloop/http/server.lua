@@ -21,6 +21,7 @@ local PASSED_ON = { "tls", "backlog", "max_connections", "max_queue", "reuse_por
 -- Its listener is what `loop:add` takes for it.
 local Server = { __name = "http server", __stays = true, __item = "listener" }
 Server.__index = Server
+misuse.class(Server, "runloop.http.Server")
 
 -- The server ------------------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ local CONTINUATION <const>, TEXT <const>, BINARY <const>, CLOSE <const>, PING <c
 
 local Socket = { __name = "websocket", __stays = true }
 Socket.__index = Socket
+misuse.class(Socket, "runloop.http.WebSocket")
 
 local KNOWN = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds" }
 
@@ -331,6 +332,7 @@ end
 -- What a client has of its socket: the task that reads has the socket itself, and would keep for ever what nobody else has any more.
 local Handle = { __name = "websocket", __stays = true }
 local methods = {}
+misuse.class(Handle, "runloop.http.WebSocket", methods)
 
 -- While a call waits, its handle is in use.
 local function keep(_, ...) return ... end

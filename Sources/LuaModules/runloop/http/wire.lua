@@ -93,6 +93,7 @@ local WEBSOCKET = { max_message = "count", compress = "boolean", protocols = "ta
 
 local Client = { __name = "http test client", __stays = true }
 Client.__index = Client
+misuse.class(Client, "runloop.http.Client")
 
 local KNOWN = { url = "string", method = "string", headers = "table", body = "any", json = "any", form = "table", query = "table",
   timeout = "seconds", max_body = "count", follow = "count" }

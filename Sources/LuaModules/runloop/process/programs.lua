@@ -72,6 +72,7 @@ end
 local Program = {}
 Program.__index = Program
 Program.__name, Program.__stays = "program", true
+misuse.class(Program, "runloop.process.Program")
 -- What `loop:add` takes for it.
 Program.__item = "_port"
 programs.Program = Program

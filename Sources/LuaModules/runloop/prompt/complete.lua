@@ -4,7 +4,7 @@ local tokens, expressions, locals, reference, stdlib, names, list_directory, mod
 local scan, KEYWORDS = tokens.scan, tokens.KEYWORDS
 local each_field, substance, resolve, beginning = expressions.each_field, expressions.substance, expressions.resolve,
   expressions.beginning
-local PARTNER, CLOSER = expressions.PARTNER, expressions.CLOSER
+local PARTNER, CLOSER, entry_of = expressions.PARTNER, expressions.CLOSER, expressions.entry_of
 local type, next, ipairs, tostring = type, next, ipairs, tostring
 local find, match, sub, gsub, byte = string.find, string.match, string.sub, string.gsub, string.byte
 local sort, unpack, concat = table.sort, table.unpack, table.concat
@@ -30,31 +30,54 @@ end
 -- The annotated call whose argument a bracket holds, and which of its arguments; nil if it is none.
 local function call_of(found, bracket, last, scope)
   local before = bracket - 1
-  if found[bracket].text == "{" and found[before] and found[before].text == "(" then before = before - 1 end
   local first = found[before] and beginning(found, before)
   if not first then return nil end
   local known, after = resolve(found, first, scope, before)
-  if after <= before or not known or type(known.value) ~= "function" then return nil end
-  local name = names.of(known.value)
+  if after <= before or not known or not known.entry and type(known.value) ~= "function" then return nil end
+  local entry, name = entry_of(known)
   local position, depth = 1, 0
   for at = bracket + 1, last do
     local text = found[at].kind == "operator" and found[at].text
     if CLOSER[text] then depth = depth + 1 elseif PARTNER[text] then depth = depth - 1
     elseif text == "," and depth == 0 then position = position + 1 end
   end
-  return name, name and reference.functions[plain(name)], position, known.value
+  return name, entry, position, known.value
+end
+
+-- The fields of the table that a bracket begins, as far as the call, the field or the list tells that it is written for.
+local function fields_of_table(found, bracket, scope)
+  local before = found[bracket - 1]
+  local text = before and before.kind == "operator" and before.text
+  local outer = open_bracket(found, bracket - 1)
+  if text == "=" or outer and found[outer].text == "{" then
+    if not outer or found[outer].text ~= "{" then return nil end
+    local wanted = text == "=" and found[bracket - 2].kind == "name" and found[bracket - 2].text or "[integer]"
+    for _, field in ipairs(fields_of_table(found, outer, scope) or {}) do
+      if field.name == wanted then return reference.fields_of(field.type) end
+    end
+    return nil
+  end
+  local entry, position, _
+  if text == "(" or text == "," then
+    if not outer then return nil end
+    _, entry, position = call_of(found, outer, bracket - 1, scope)
+  else
+    _, entry, position = call_of(found, bracket, bracket, scope)
+  end
+  return entry and reference.options_of(entry, position)
 end
 
 -- The fields of the table that is being written as an argument, and those that it has already.
 local function options_at(found, last, scope)
   local bracket = open_bracket(found, last)
   if not bracket or found[bracket].text ~= "{" then return nil end
-  local _, entry = call_of(found, bracket, last, scope)
-  local fields = entry and reference.options_of(entry)
+  local fields = fields_of_table(found, bracket, scope)
   if not fields then return nil end
-  local given = {}
+  local given, depth = {}, 0
   for at = bracket + 1, last do
-    if found[at].kind == "name" and found[at + 1] and found[at + 1].text == "=" then given[found[at].text] = true end
+    local text = found[at].kind == "operator" and found[at].text
+    if CLOSER[text] then depth = depth + 1 elseif PARTNER[text] then depth = depth - 1 end
+    if depth == 0 and found[at].kind == "name" and found[at + 1] and found[at + 1].text == "=" then given[found[at].text] = true end
   end
   return fields, given
 end
@@ -64,6 +87,8 @@ local TAKES_MODE = { ["loop:add"] = true, ["loop:remove"] = true, ["loop:contain
   ["loop:add_common_mode"] = true, ["loop:next_fire_date"] = true }
 local TAKES_FILE = { ["io.open"] = true, ["io.lines"] = true, ["io.input"] = true, ["io.output"] = true, dofile = true,
   loadfile = true, ["os.remove"] = true, ["os.rename"] = true }
+-- What arguments and options are called that are paths.
+local IS_PATH = { path = true, directory = true, from = true, to = true, certificate = true, key = true, ca = true, root = true }
 
 -- Files and modules ------------------------------------------------------------------------------------------------------
 
@@ -86,6 +111,10 @@ local function complete_module(partial, add)
     for name in next, known do
       if type(name) == "string" then add(name) end
     end
+  end
+  for _, name in ipairs(reference.modules) do
+    -- Only a test can have that one.
+    if name ~= "test" then add("runloop." .. name) end
   end
   local parents = match(partial, "^(.*%.)[^.]*$") or ""
   for _, path in ipairs { package.path, package.cpath } do
@@ -149,34 +178,41 @@ local function in_string(found, add, scope)
   end
   local bracket = open_bracket(found, at)
   local field = before.text == "=" and found[at - 1] and found[at - 1].kind == "name" and found[at - 1].text
-  if not field and bracket and found[bracket].text == "{" and found[bracket - 1] and found[bracket - 1].text == "=" then
+  local list = bracket and found[bracket].text == "{" and found[bracket - 1] and found[bracket - 1].text
+  if not field and list == "=" then
     field = found[bracket - 2] and found[bracket - 2].text
-    local outer = open_bracket(found, bracket - 1)
-    bracket = outer or bracket
+    bracket = open_bracket(found, bracket - 1) or bracket
   end
-  local callee = before.kind == "name" and before.text
+  local fields = field and bracket and found[bracket].text == "{" and fields_of_table(found, bracket, scope)
   local name, entry, position
-  if callee then
+  if before.kind == "name" then
     local first = beginning(found, at)
-    local known = first and resolve(found, first, scope, at)
-    name = known and type(known.value) == "function" and names.of(known.value)
-    entry, position = name and reference.functions[plain(name)], 1
+    entry, name = entry_of(first and resolve(found, first, scope, at))
+    position = 1
+  elseif bracket and not field and (list == "(" or list == ",") then
+    name, entry, position = call_of(found, open_bracket(found, bracket - 1) or bracket, bracket - 1, scope)
   elseif bracket then
     name, entry, position = call_of(found, bracket, at, scope)
   end
-  if callee == "require" or name == "require" then
+  local param = not field and entry and entry.params[position]
+  -- Those of routes are paths of URLs.
+  local is_path = param and IS_PATH[param.name] and not find(entry.title, "^routes:")
+  if name == "require" or before.kind == "name" and before.text == "require" then
     complete_module(partial, add)
   elseif field and IS_MODE[field] or name and TAKES_MODE[name] then
     for _, mode in ipairs(modes()) do
       if mode ~= "common" or field == "modes" or name == "loop:add" or name == "loop:remove" then add(mode) end
     end
-  elseif field and entry then
-    for _, option in ipairs(reference.options_of(entry) or {}) do
-      if option.name == field then for _, text in ipairs(reference.literals(option.type)) do add(text) end end
+  elseif fields then
+    for _, option in ipairs(fields) do
+      if option.name == field then
+        for _, text in ipairs(reference.literals(option.type)) do add(text) end
+        if IS_PATH[field] then complete_file(partial, add) end
+      end
     end
-  elseif entry and entry.params[position] and #reference.literals(entry.params[position].type) > 0 then
-    for _, text in ipairs(reference.literals(entry.params[position].type)) do add(text) end
-  elseif name and TAKES_FILE[name] or find(partial, "^[~.]*/") or find(partial, "/", 1, true) then
+  elseif param and #reference.literals(param.type) > 0 then
+    for _, text in ipairs(reference.literals(param.type)) do add(text) end
+  elseif name and TAKES_FILE[name] or is_path or find(partial, "^[~.]*/") or find(partial, "/", 1, true) then
     complete_file(partial, add)
   end
   return start, partial
@@ -279,7 +315,7 @@ function complete.hint(text)
     return nil
   end
   local name, entry, position, fn = call_of(found, bracket, #found, scope)
-  if type(fn) ~= "function" then return nil end
+  if not entry and type(fn) ~= "function" then return nil end
   local all = parameters(name, entry, fn)
   for i = position, #all do rest[#rest + 1] = all[i] end
   return (#rest > 0 or position == 1) and concat(rest, ", ") .. ")" or nil

@@ -1,9 +1,9 @@
 -- What the prompt knows about Lua, put together from its parts: compiling entries, showing their values and errors, completion,
--- help. Called with a function that loads a part, one that lists a directory, the reference text and the internals; returns the
--- functions that the prompt calls. With the name of a chunk as a fifth argument it is the prompt of a guest: it leaves the
--- globals alone. The last one is `print` as Lua has it.
+-- help. Called with a function that loads a part, one that lists a directory, one that gives the text of a part, and the internals;
+-- returns the functions that the prompt calls. With the name of a chunk as a fifth argument it is the prompt of a guest: it leaves
+-- the globals alone. The last one is `print` as Lua has it.
 
-local part, list_directory, annotations, internals, guest, print = ...
+local part, list_directory, text_of, internals, guest, print = ...
 local type, select, rawget, next, pcall, ipairs, setmetatable, tonumber, rawequal = type, select, rawget, next, pcall, ipairs,
   setmetatable, tonumber, rawequal
 local find, match, gsub = string.find, string.match, string.gsub
@@ -22,84 +22,30 @@ local repl = { is_incomplete = locals.is_incomplete, close = locals.close }
 
 -- Names ------------------------------------------------------------------------------------------------------------------
 
-local KINDS = { "loop", "timer", "source", "fd_port", "observer", "request", "task", "thread", "port", "message_port",
-  "remote_port" }
-local LIBRARIES = { "string", "table", "math", "os", "io", "debug", "coroutine", "utf8", "package" }
-
-local names = {}
-
 local reference
 local function get_reference()
-  reference = reference or part "prompt.reference"(annotations)
+  reference = reference or part "prompt.reference"(text_of "runloop.reference")
   return reference
 end
 
--- The methods of a kind of objects, by the name without `_` too; nil if there is no such kind.
-function names.methods(kind)
-  if kind == "file" then
-    local methods = getmetatable(io.stdout)
-    return type(methods) == "table" and rawget(methods, "__index") or nil
-  end
-  for _, known in ipairs(KINDS) do
-    if gsub(known, "_", "") == gsub(kind, "_", "") then
-      local found, methods = pcall(internals.methods, known)
-      return found and methods or nil
-    end
-  end
-end
-
-local function in_table(holder, value)
-  if type(holder) ~= "table" then return nil end
-  for key, field in next, holder do
-    -- The last results are no names.
-    if rawequal(field, value) and type(key) == "string" and not find(key, "^_") then return key end
-  end
-end
-
--- The name of a function of ours or of Lua's: "rl.sleep", "task:await", "string.rep".
-local function name_of_function(value)
-  local rl = package.loaded.runloop
-  local key = in_table(rl, value)
-  if key then return "rl." .. key end
-  key = type(rl) == "table" and in_table(rl.notifications, value)
-  if key then return "notifications:" .. key end
-  for _, kind in ipairs(KINDS) do
-    key = in_table(names.methods(kind), value)
-    if key then return kind .. ":" .. key end
-  end
-  for _, library in ipairs(LIBRARIES) do
-    key = in_table(package.loaded[library], value)
-    if key then return library .. "." .. key end
-  end
-  key = in_table(names.methods "file", value)
-  if key then return "file:" .. key end
-  for name in next, stdlib.texts do
-    if rawequal(rawget(globals, name), value) then return name end
-  end
-end
-
--- The same, or the kind of one of our objects; nil: neither.
-function names.of(value)
-  if type(value) == "function" then return name_of_function(value) end
-  return internals.kind(value)
-end
+local names = part "prompt.names"(internals, stdlib, get_reference)
 
 -- What the script calls a function: the name of a global, a kept local, or the field of a loaded module.
 function names.own(value)
   local found
   locals.each(function(name) if not found and rawequal(locals.value(name), value) and not find(name, "^_") then found = name end end)
   if found then return found end
-  local key = in_table(globals, value)
+  local key = names.in_table(globals, value)
   if key then return key end
   for module, loaded in next, package.loaded do
-    key = type(module) == "string" and module ~= "_G" and in_table(loaded, value)
+    key = type(module) == "string" and module ~= "_G" and names.in_table(loaded, value)
     if key then return module .. "." .. key end
   end
 end
 
 -- The name of one of Lua's functions or ours with its arguments; nil for others.
 local function title_of(value)
-  local name = name_of_function(value)
+  local name = names.of(value)
   if not name then return nil end
   if stdlib.texts[name] then return stdlib.title(name) end
   local entry = get_reference().functions[get_reference().plain(name)]
@@ -111,7 +57,7 @@ end
 local last_count = 0
 
 -- What an object says of itself, and what a script has given it.
-local GETTERS = { "name", "is_valid", "interval", "repeats", "fire_date", "tolerance", "order", "status", "is_signalled", "fd",
+local GETTERS = { "name", "is_valid", "is_open", "address", "peer", "interval", "repeats", "fire_date", "tolerance", "order", "status", "is_signalled", "fd",
   "events", "activities", "capacity", "count", "is_alive", "mode", "modes" }
 
 local function modes_of(object)
@@ -229,7 +175,7 @@ local entries_compiled, texts = 0, {}
 local sources
 
 local function get_sources()
-  sources = sources or part "prompt.sources"(texts, inspector.harmless)
+  sources = sources or part "prompt.sources"(texts, inspector.harmless, text_of)
   return sources
 end
 
@@ -238,7 +184,7 @@ local function source(name, value)
   if type(value) ~= "function" then
     return value == nil and name .. " is nil" or name .. " is a " .. type(value) .. ": only functions have a source"
   end
-  local text, message = get_sources().text(value)
+  local text, message = get_sources().text(value, names.of(value))
   return text or name .. ": " .. message
 end
 
@@ -267,7 +213,9 @@ function repl.compile(text, kind)
     if value and find(name, "^[%a_][%w_.]*$") then is_value, found = pcall(value) end
     return function()
       if marks == "??" then return print(source(subject, is_value and found or nil)) end
-      local what = is_value and found ~= nil and (type(found) == "function" or internals.kind(found)) and found or subject
+      local is_known = is_value and found ~= nil
+        and (type(found) == "function" or internals.kind(found) or names.class(found) or names.module(found))
+      local what = is_known and found or subject
       local text, message = repl.help(what)
       print(text or message)
     end
@@ -285,13 +233,16 @@ local function modes()
   return found
 end
 
-local complete
+local complete, expressions
+
+local function get_expressions()
+  expressions = expressions or part "prompt.expressions"(locals, get_reference(), stdlib, names)
+  return expressions
+end
 
 local function get_complete()
-  if not complete then
-    local expressions = part "prompt.expressions"(locals, get_reference(), stdlib, names)
-    complete = part "prompt.complete"(tokens, expressions, locals, get_reference(), stdlib, names, list_directory, modes)
-  end
+  complete = complete
+    or part "prompt.complete"(tokens, get_expressions(), locals, get_reference(), stdlib, names, list_directory, modes)
   return complete
 end
 
@@ -309,8 +260,9 @@ function repl.help(what, width)
     -- The user's own, unless it is a name that the reference knows.
     local text, message = help.text(what, width)
     if text then return text end
-    local value = find(what, "^[%a_][%w_]*$") and locals.value(what)
-    if type(value) == "function" then return help.text(value, width) end
+    local known = find(what, "^%s*[%a_][%w_.:]*%s*$") and get_expressions().resolve(tokens.scan(what), 1)
+    local value = known and known.value
+    if type(value) == "function" or names.class(value) or names.module(value) then return help.text(value, width) end
     return nil, message
   end
   return help.text(what, width)

@@ -7,7 +7,8 @@ local find, match, sub = string.find, string.match, string.sub
 local getmetatable = debug.getmetatable
 local plain = reference.plain
 
--- What is known of an expression is { value = v }, { class = "loop" }, an object of that kind, or nil.
+-- What is known of an expression is { value = v }, { class = "runloop.Loop" }, an object that the reference calls so, { entry = e }, a
+-- call as the reference has it, or nil.
 
 -- Calls visit(key, value) for the fields of a value, those that it has by way of __index tables included.
 local function each_field(value, visit)
@@ -31,32 +32,53 @@ local function each_field(value, visit)
   end
 end
 
--- The methods of what is known, as a table, or the value itself.
+local function method() end
+
+-- The methods and fields of what is known, as a table, or the value itself.
 local function substance(known)
   if not known then return nil end
-  if known.class then return names.methods(known.class) end
-  return known.value
+  if not known.class then return known.value end
+  if known.class == "file" then return names.methods "file" end
+  local members = {}
+  reference.each_member(known.class, function(name, entry) members[name] = entry and method or true end)
+  return members
+end
+
+-- What is known of a value of an annotated type.
+local function of_type(kind)
+  if not kind then return nil end
+  if find(kind, "^string%??$") then return { value = "" } end
+  if kind == "file" then return { class = "file" } end
+  local class = reference.class_of(kind)
+  return class and { class = class }
 end
 
 local function field_of(known, key)
+  if known.class and known.class ~= "file" then
+    local found
+    reference.each_member(known.class, function(name, entry, kind)
+      if name == key then found = entry and { entry = entry } or of_type(kind) end
+    end)
+    return found
+  end
   local value, found = substance(known), nil
   each_field(value, function(other, field) if found == nil and other == key then found = field end end)
   if found == nil then return nil end
   return { value = found }
 end
 
+-- What the reference has about a function, and its name.
+local function entry_of(known)
+  if not known then return nil end
+  if known.entry then return known.entry, match(known.entry.title, "^[^(]+") end
+  local name = type(known.value) == "function" and names.of(known.value)
+  return name and reference.functions[plain(name)], name or nil
+end
+
 -- What a call returns, as far as the annotations say.
 local function result_of(known)
-  if not known or type(known.value) ~= "function" then return nil end
-  local name = names.of(known.value)
-  if not name then return nil end
-  local entry = reference.functions[plain(name)]
-  local kind = entry and entry.returns[1] or stdlib.returns[name]
-  if not kind then return nil end
-  if kind == "string" then return { value = "" } end
-  for word in kind:gmatch "[%a_][%w_.]*" do
-    if names.methods(plain(word)) then return { class = plain(word) } end
-  end
+  local entry, name = entry_of(known)
+  return of_type(entry and entry.returns[1] or name and stdlib.returns[name])
 end
 
 local PARTNER = { [")"] = "(", ["]"] = "[", ["}"] = "{" }
@@ -216,5 +238,5 @@ local function locals_of(found)
   return flat()
 end
 
-return { each_field = each_field, substance = substance, resolve = resolve, beginning = beginning, locals_of = locals_of,
+return { each_field = each_field, entry_of = entry_of, substance = substance, resolve = resolve, beginning = beginning, locals_of = locals_of,
   PARTNER = PARTNER, CLOSER = CLOSER }

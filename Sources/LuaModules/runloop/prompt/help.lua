@@ -76,11 +76,15 @@ local function render(entry, width)
     local result = match(line, "^@return (.*)$")
     if result then out[#out + 1] = wrap(gsub(result, "runloop%.", ""), width, "    ", "  returns ") end
   end
-  local fields, class = reference.options_of(entry)
-  if fields then
-    out[#out + 1] = ""
-    out[#out + 1] = gsub(class, "^runloop%.", "") .. ":"
-    out[#out + 1] = fields_text(fields, width)
+  local shown = {}
+  for _, param in ipairs(entry.params) do
+    local fields, class = reference.fields_of(param.type)
+    if class and #fields > 0 and not shown[class] then
+      shown[class] = true
+      out[#out + 1] = ""
+      out[#out + 1] = gsub(class, "^runloop%.", "") .. ":"
+      out[#out + 1] = fields_text(fields, width)
+    end
   end
   return concat(out, "\n")
 end
@@ -93,7 +97,7 @@ local function meaning(entry)
     first[#first + 1] = line
   end
   local text = concat(first, " ")
-  return match(text, "^(.-[.:;])%s") or text
+  return match(text, "^(.-%.)%s") or text
 end
 
 -- One line for each of some entries.
@@ -110,11 +114,38 @@ local function list(entries, width)
   return concat(out, "\n")
 end
 
-local function class_named(name)
-  local key = plain(name)
-  for class, body in next, classes do
-    if plain(class) == key then return class, body end
+-- Calls that begin, or end, with something.
+local function calls(fits)
+  local found = {}
+  for key, entry in next, functions do
+    if fits(key) then found[#found + 1] = entry end
   end
+  return found
+end
+
+-- What a class is, its fields and its calls.
+local function about_class(class, width)
+  local text, key = concat(classes[class].text, " "), plain(class)
+  local out = { (gsub(class, "^runloop%.", "")) }
+  if text ~= "" then out[#out + 1] = wrap(text, width) end
+  local fields = reference.fields_of(class)
+  if #fields > 0 then out[#out + 1] = fields_text(fields, width) end
+  local found = calls(function(other) return match(other, "^(.*)[.:][^.:]+$") == key end)
+  if #found > 0 then out[#out + 1] = list(found, width) end
+  return concat(out, "\n\n")
+end
+
+-- The functions of a module and its classes, a line each.
+local function about_module(name, width)
+  local found = calls(function(other) return match(other, "^(.*)[.][^.:]+$") == name end)
+  local out, kinds = { "runloop." .. name, list(found, width) }, {}
+  for class, body in next, classes do
+    if starts_with(class, "runloop." .. name .. ".") then
+      kinds[#kinds + 1] = { title = gsub(class, "^runloop%.", ""), text = body.text }
+    end
+  end
+  if #kinds > 0 then out[#out + 1] = list(kinds, width) end
+  return concat(out, "\n\n")
 end
 
 -- The comment above a function in its file.
@@ -154,9 +185,23 @@ local function library(name, width)
   return #found > 0 and list(found, width) or nil
 end
 
--- The text for a name, a function or an object; or nil, and what there is instead.
+-- The call that a name means, `rl.sleep`, `sleep`, `net.connect` or `timer.fire` for example; nil if there is none.
+local function call_named(key)
+  local member = gsub(key, "[.]([^.:]+)$", ":%1")
+  local entry = functions[key] or functions["rl." .. key] or functions[member] or functions[(gsub(key, "^rl[.:]", ""))]
+  if entry or not find(key, "[.:]") then return entry end
+  -- `stream:read` is that of whatever module has it; of several, they are listed.
+  local found = calls(function(other) return sub(other, -#key - 1) == "." .. key or sub(other, -#key - 1) == "." .. member end)
+  return #found == 1 and found[1] or nil, found
+end
+
+-- The text for a name, a function, an object or a module; or nil, and what there is instead.
 function help.text(what, width)
   width = width and width > 20 and width - 1 or 79
+  local class = type(what) ~= "string" and names.class(what)
+  if class then return about_class(class, width) end
+  local module = type(what) ~= "string" and names.module(what)
+  if module then return about_module(module, width) end
   local name = type(what) == "string" and what or names.of(what)
   local rl = package.loaded.runloop
   if what == rl and what ~= nil then name = "rl" end
@@ -166,22 +211,23 @@ function help.text(what, width)
   end
   name = match(name, "^%s*(.-)[%s()]*$")
   local key = plain(name)
-  local entry = functions[key] or functions["rl." .. key] or functions[(gsub(key, "^%w+([.:])", "rl%1"))]
-    or functions[(gsub(key, "%.", ":"))]
+  local entry, several = call_named(key)
   if entry and find(key, "[.:]") then return render(entry, width) end
+  for _, known in ipairs(reference.modules) do
+    if known == key then return about_module(key, width) end
+  end
   local is_standard = standard(name, width) or library(name, width)
   if is_standard and not entry then return is_standard end
-  local found = {}
-  for other, candidate in next, functions do
-    local is_member = starts_with(other, key .. ":") or starts_with(other, key .. ".")
-    if candidate ~= entry and (is_member or match(other, "[.:](.*)$") == key) then found[#found + 1] = candidate end
-  end
+  if several and #several > 0 then return list(several, width) end
+  class = reference.class_named(name)
+  local found = calls(function(other)
+    return functions[other] ~= entry and (starts_with(other, key .. ":") or starts_with(other, key .. ".")
+      or match(other, "([^.:]+)$") == key)
+  end)
   if entry then return render(entry, width) .. (#found > 0 and "\n\n" .. list(found, width) or "") end
-  local class, body = class_named(name)
-  if class and #body.fields > 0 then
-    local text = concat(body.text, " ")
-    return gsub(class, "^runloop%.", "") .. (text ~= "" and "\n\n" .. wrap(text, width) or "") .. "\n\n"
-      .. fields_text(body.fields, width) .. (#found > 0 and "\n\n" .. list(found, width) or "")
+  if class and (find(class, "^runloop%.[^.]+%.") or #classes[class].fields > 0) then
+    local same = calls(function(other) return match(other, "([^.:]+)$") == key end)
+    return about_class(class, width) .. (#same > 0 and "\n\n" .. list(same, width) or "")
   end
   for alias, kind in next, reference.aliases do
     if plain(alias) == key then return gsub(alias, "^runloop%.", "") .. "\n\n" .. wrap(gsub(kind, "|", " | "), width) end
@@ -191,11 +237,15 @@ function help.text(what, width)
   -- A field of some options: `help "rl.timer.tolerance"`, `help "tolerance"`.
   local last = match(name, "([%w_]+)$")
   local owner = match(key, "^(.-)%.?[%w]+$")
-  local out = {}
+  local out, seen = {}, {}
   for other, candidate in next, functions do
-    local fields = (owner == "" or other == owner or other == "rl." .. owner) and reference.options_of(candidate)
-    for _, field in ipairs(fields or {}) do
-      if field.name == last then out[#out + 1] = candidate.title .. ":\n" .. fields_text({ field }, width) end
+    if (owner == "" or other == owner or other == "rl." .. owner) and not seen[candidate] then
+      seen[candidate] = true
+      for _, param in ipairs(candidate.params) do
+        for _, field in ipairs(reference.fields_of(param.type)) do
+          if field.name == last then out[#out + 1] = candidate.title .. ":\n" .. fields_text({ field }, width) end
+        end
+      end
     end
   end
   sort(out)

@@ -1,13 +1,15 @@
 -- Reads annotations: what calls there are, what their arguments and results are, and the fields of tables of options. Called
--- with the texts of annotated files; returns { functions, classes, aliases }.
+-- with the text of the annotated files, one after the other; returns { functions, classes, aliases, modules … }.
 
 local find, match, sub, gsub, gmatch = string.find, string.match, string.sub, string.gsub, string.gmatch
-local concat = table.concat
+local ipairs, next, sort = ipairs, next, table.sort
 
--- By "rl.sleep", "timer:fire": { title, text (lines), params, returns }. Params are { name, type, text }.
+-- By "rl.sleep", "timer:fire", "net.connect", "net.stream:read": { title, text (lines), params, returns }. Params are { name, type, text }.
 local functions = {}
--- By "runloop.TimerOptions": { fields, text (lines) }. Fields are { name, type, text, optional }.
+-- By "runloop.TimerOptions": { fields, text (lines), parents (a type) }. Fields are { name, type, text, optional }.
 local classes = {}
+-- "net" and so on, beside runloop itself.
+local modules = {}
 -- By "runloop.Result": the type that it stands for, alternatives with |.
 local aliases = {}
 
@@ -36,14 +38,46 @@ local function read_field(line)
   return { name = optional and sub(name, 1, -2) or name, type = kind, text = text, optional = optional }
 end
 
+-- What objects of a class are called in code: `fd_port` those of `runloop.FDPort`.
+local function called(class)
+  return (gsub(gsub(match(class, "([^.]+)$"), "^FD", "Fd"), "(%l)(%u)", "%1_%2"):lower())
+end
+
+-- The key of a function that is written as `owner.name` or `owner:name`, and its title. `class`: what the owner is annotated as.
+local function name_of(module, class, owner, rest)
+  if not class or class == "runloop" then return owner .. rest, owner .. rest end
+  if class == module then return class .. rest, owner .. rest end
+  return class .. rest, called(class) .. rest
+end
+
+local function read_function(lines, key, title)
+  local entry = { title = title, text = lines, params = {}, returns = {} }
+  for _, line in ipairs(lines) do
+    local parameter, rest = match(line, "^@param (%S+) (.*)$")
+    local result = match(line, "^@return (.*)$")
+    if parameter then
+      local kind, meaning = split_type(rest)
+      entry.params[#entry.params + 1] = { name = gsub(parameter, "%?$", ""), type = kind, text = meaning }
+    end
+    if result then entry.returns[#entry.returns + 1] = (split_type(result)) end
+  end
+  functions[plain(key)] = entry
+  return entry
+end
+
 local function read(text)
-  local lines, class, alias = {}, nil, nil
+  local lines, class, alias, class_name, module, owners = {}, nil, nil, nil, nil, {}
   for line in (text .. "\n"):gmatch "(.-)\n" do
     local comment = match(line, "^%-%-%-(.*)$")
-    if comment then
+    if comment and find(comment, "^@meta ") then
+      module, owners = match(comment, "^@meta (%S+)"), {}
+      modules[#modules + 1] = match(module, "^runloop%.(.*)$")
+    elseif comment then
       if find(comment, "^@class ") then
-        class = { fields = {}, text = lines }
-        classes[match(comment, "^@class ([%w_.]+)")] = class
+        local parents
+        class_name, parents = match(comment, "^@class ([%w_.]+):?%s*(.*)$")
+        class = { fields = {}, text = lines, parents = parents }
+        classes[class_name] = class
       elseif class and find(comment, "^@field ") then
         class.fields[#class.fields + 1] = read_field(comment)
       elseif find(comment, "^@alias ") then
@@ -57,34 +91,24 @@ local function read(text)
         lines[#lines + 1] = comment
       end
     else
-      local name, arguments = match(line, "^function ([%w_.:]+)(%b())")
-      if name then
-        local entry = { title = name .. arguments, text = {}, params = {}, returns = {} }
-        for i = 1, #lines do
-          local parameter, rest = match(lines[i], "^@param (%S+) (.*)$")
-          local result = match(lines[i], "^@return (.*)$")
-          if parameter then
-            local kind, meaning = split_type(rest)
-            entry.params[#entry.params + 1] = { name = gsub(parameter, "%?$", ""), type = kind, text = meaning }
-          end
-          if result then entry.returns[#entry.returns + 1] = (split_type(result)) end
-          entry.text[i] = lines[i]
-        end
-        local owner, rest = match(name, "^(.-)([.:].*)$")
-        if owner and owner ~= "rl" then
-          name = owner:lower() .. rest
-          entry.title = name .. arguments
-        end
-        functions[plain(name)] = entry
+      local variable = class and match(line, "^local ([%w_]+) = {}")
+      if variable then owners[variable] = class_name end
+      local owner, rest, arguments = match(line, "^function ([%w_]+)([.:][%w_.:]+)(%b())")
+      if owner then
+        local key, title = name_of(module, owners[owner], owner, rest)
+        local entry = read_function(lines, key, title .. arguments)
+        -- `t.equal`, as everybody calls what the module is.
+        if owners[owner] == module then functions[plain(owner .. rest)] = entry end
       end
       lines, class, alias = {}, nil, nil
     end
   end
+  sort(modules)
 end
 
-for i = 1, select("#", ...) do read((select(i, ...))) end
+read((...))
 
-local reference = { functions = functions, classes = classes, aliases = aliases, plain = plain }
+local reference = { functions = functions, classes = classes, aliases = aliases, modules = modules, plain = plain }
 
 -- The classes that a type names, `runloop.Loop?` for example, aliases looked up.
 function reference.classes_in(kind, found)
@@ -106,13 +130,83 @@ function reference.literals(kind, found)
   return found
 end
 
--- The fields of the options that a call takes: those of the class of an argument that is a table, and its name.
-function reference.options_of(entry)
-  for i = 1, #entry.params do
-    for _, name in next, reference.classes_in(entry.params[i].type) do
-      if #classes[name].fields > 0 then return classes[name].fields, name end
+-- A type without what is only inside of it: of functions, lists and maps.
+local function outside(kind) return (gsub(gsub(gsub(kind, "fun%b()[^|]*", ""), "table%b<>", ""), "[%w_.]+%[%]", "")) end
+
+-- The class that a value of a type has, if it is an object.
+function reference.class_of(kind) return reference.classes_in((gsub(outside(kind or ""), "%b{}", "")))[1] end
+
+-- The fields that are written down in a type: `{ rows: integer?, columns?: integer }`.
+local function written_fields(kind, add)
+  for inside in gmatch(kind, "%b{}") do
+    local text = sub(inside, 2, -2)
+    while true do
+      local name, mark, rest = match(text, "^[%s,]*([%a_][%w_]*)(%??):%s*(.*)$")
+      if not name then break end
+      local depth, at = 0, 1
+      while at <= #rest and (depth > 0 or sub(rest, at, at) ~= ",") do
+        depth = depth + (BRACKETS[sub(rest, at, at)] or 0)
+        at = at + 1
+      end
+      local own = gsub(sub(rest, 1, at - 1), "%s+$", "")
+      add { name = name, type = gsub(own, "%?$", ""), text = "", optional = mark == "?" or sub(own, -1) == "?" }
+      text = sub(rest, at)
     end
   end
+end
+
+-- The fields of the tables that a type allows, those that classes inherit and those that are written down in it; and its first class.
+function reference.fields_of(kind)
+  local fields, seen, first = {}, {}, nil
+  local function add(field)
+    if not seen[field.name] then fields[#fields + 1] = field end
+    seen[field.name] = true
+  end
+  local function add_class(name, depth)
+    for _, field in ipairs(classes[name].fields) do add(field) end
+    if depth > 5 then return end
+    for _, parent in ipairs(reference.classes_in(classes[name].parents)) do add_class(parent, depth + 1) end
+  end
+  kind = outside(kind or "")
+  for _, name in ipairs(reference.classes_in(kind)) do
+    first = first or name
+    add_class(name, 0)
+  end
+  written_fields(kind, add)
+  return fields, first
+end
+
+-- The fields of the options that a call takes as one of its arguments, and their class; if that one is none, of the first that is.
+function reference.options_of(entry, position)
+  for pass = position and 0 or 1, #entry.params do
+    local param = entry.params[pass == 0 and position or pass]
+    if param then
+      local fields, class = reference.fields_of(param.type)
+      if #fields > 0 then return fields, class end
+    end
+  end
+end
+
+-- Calls visit(name, entry) for the methods of a class, and visit(name, nil, type) for its fields.
+function reference.each_member(class, visit)
+  local start = plain(class)
+  for key, entry in next, functions do
+    local name = sub(key, 1, #start) == start and match(key, "^[.:]([^.:]+)$", #start + 1)
+    if name then visit(match(entry.title, "([%w_]+)%b()$"), entry) end
+  end
+  for _, field in ipairs(reference.fields_of(class)) do visit(field.name, nil, field.type) end
+end
+
+-- The class that a name means: the whole of it, or its end, as `stream` and `Stream` are that of `runloop.net.Stream`.
+function reference.class_named(name)
+  local key, found = plain(name), nil
+  for class in next, classes do
+    local own = plain(class)
+    if own == key then return class end
+    -- One of the library itself before those of modules, and in one order.
+    if sub(own, -#key - 1) == "." .. key and (not found or class < found) then found = class end
+  end
+  return found
 end
 
 return reference

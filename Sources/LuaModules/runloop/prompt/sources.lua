@@ -1,36 +1,63 @@
 -- The source of functions, and modules that are loaded anew while the program goes on. Called with the texts of entries by the names of
--- their chunks, and what makes texts harmless.
+-- their chunks, what makes texts harmless, and what gives the text of a part of ours.
 
-local entries, harmless = ...
+local entries, harmless, text_of_part = ...
 local type, next, pcall, rawget, rawset, tostring, setmetatable = type, next, pcall, rawget, rawset, tostring, setmetatable
 local getinfo, getupvalue, upvalueid, upvaluejoin = debug.getinfo, debug.getupvalue, debug.upvalueid, debug.upvaluejoin
 local getmetatable, open, loadfile, package = debug.getmetatable, io.open, loadfile, package
-local sub, format, concat = string.sub, string.format, table.concat
+local sub, find, match, format, concat = string.sub, string.find, string.match, string.format, table.concat
 
 local sources = {}
 
 -- Source ----------------------------------------------------------------------------------------------------------------
 
-local function text_of(info)
-  local source = info.source
-  if sub(source, 1, 1) == "@" then
-    local file, message = open(sub(source, 2), "r")
-    if not file then return nil, message end
-    local text = file:read "a"
-    file:close()
-    return text
-  elseif sub(source, 1, 1) == "=" then
-    return entries[sub(source, 2)], "the text of " .. info.short_src .. " is not kept"
+-- What is built in has no file, and all of it has the same name. Its module is the one that has a function of that name in that line:
+-- one of those that are loaded, or a part of the library itself.
+local PARTS = { "prelude", "notifications", "channels", "pool", "shutdown", "timing" }
+
+local function built_in(info, name)
+  local wanted = name and "^function [%w_]+[.:]" .. match(name, "([%w_]+)$") .. "%("
+  local function look(module)
+    local text, number = wanted and text_of_part(module) or "", 0
+    for line in text:gmatch "(.-)\n" do
+      number = number + 1
+      if number == info.linedefined then return find(line, wanted) and text end
+    end
   end
-  return source
+  for i = 1, #PARTS do
+    local text = look("runloop." .. PARTS[i])
+    if text then return text, "runloop" end
+  end
+  for module in next, package.loaded do
+    local text = type(module) == "string" and sub(module, 1, 8) == "runloop." and look(module)
+    if text then return text, module end
+  end
+  return nil, format("it is built in%s", name and ": " .. name .. "? says what it does" or "")
 end
 
---- The source of a function, below its place; or nil, and why there is none.
-function sources.text(fn)
+-- The text that a function is in, and where that is from; or nil, and why it cannot be had.
+local function text_of(info, name)
+  local source = info.source
+  if source == "=[rlhost]" then return built_in(info, name) end
+  if sub(source, 1, 1) == "@" then
+    local file, message = open(sub(source, 2), "r")
+    if not file then return nil, "its source cannot be had: " .. message end
+    local text = file:read "a"
+    file:close()
+    return text, info.short_src
+  elseif sub(source, 1, 1) == "=" then
+    local text = entries[sub(source, 2)]
+    return text, text and info.short_src or "its source cannot be had: the text of " .. info.short_src .. " is not kept"
+  end
+  return source, info.short_src
+end
+
+--- The source of a function, below its place; or nil, and why there is none. `name`: of one of ours.
+function sources.text(fn, name)
   local info = getinfo(fn, "S")
   if info.what == "C" then return nil, "it is a function of C: there is no source here" end
-  local text, message = text_of(info)
-  if not text then return nil, "its source cannot be had: " .. message end
+  local text, place = text_of(info, name)
+  if not text then return nil, place end
   local lines, number = {}, 0
   for line in (text .. "\n"):gmatch "(.-)\r?\n" do
     number = number + 1
@@ -40,7 +67,7 @@ function sources.text(fn)
   end
   while lines[#lines] == "" do lines[#lines] = nil end
   if #lines == 0 then return nil, "its source is not in " .. info.short_src .. " any more" end
-  return format("-- %s:%d\n%s", info.short_src, info.linedefined > 0 and info.linedefined or 1, concat(lines, "\n"))
+  return format("-- %s:%d\n%s", place, info.linedefined > 0 and info.linedefined or 1, concat(lines, "\n"))
 end
 
 -- Loading anew ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,115 @@
+-- What the functions and objects of the library, its modules and of Lua are called. Called with the internals, the texts about Lua's own
+-- library, and what gives the reference.
+
+local internals, stdlib, get_reference = ...
+local type, next, pcall, ipairs, rawget, rawequal = type, next, pcall, ipairs, rawget, rawequal
+local find, gsub = string.find, string.gsub
+local getmetatable = debug.getmetatable
+local globals, package, io = _G, package, io
+
+local KINDS = { "loop", "timer", "source", "fd_port", "observer", "request", "task", "thread", "port", "message_port",
+  "remote_port", "condition" }
+-- Kinds of modules, and what the reference calls them.
+local MODULE_KINDS = { stream = "runloop.net.Stream", listener = "runloop.net.Listener", datagram = "runloop.net.Datagram",
+  signal = "runloop.process.Signal" }
+local LIBRARIES = { "string", "table", "math", "os", "io", "debug", "coroutine", "utf8", "package" }
+
+local names = {}
+
+-- The methods of a kind of objects, by the name without `_` too; nil if there is no such kind.
+function names.methods(kind)
+  if kind == "file" then
+    local methods = getmetatable(io.stdout)
+    return type(methods) == "table" and rawget(methods, "__index") or nil
+  end
+  local known = MODULE_KINDS[kind] and kind
+  for i = 1, #KINDS do
+    if gsub(KINDS[i], "_", "") == gsub(kind, "_", "") then known = KINDS[i] end
+  end
+  if not known then return nil end
+  local found, methods = pcall(internals.methods, known)
+  return found and methods or nil
+end
+
+-- Objects that are tables of Lua: by their metatables, the name of the class and its methods.
+local function written_classes()
+  local misuse = package.loaded["runloop.misuse"]
+  return type(misuse) == "table" and misuse.classes or {}
+end
+
+-- The class of one of our objects that is no part of the library itself, as the reference calls it: "runloop.net.Stream".
+function names.class(value)
+  if type(value) == "userdata" then return MODULE_KINDS[internals.kind(value)] end
+  local metatable = type(value) == "table" and getmetatable(value)
+  local class = metatable and written_classes()[metatable]
+  return class and class.name
+end
+
+-- "net" for the module `runloop.net`; nil for what is none.
+function names.module(value)
+  if type(value) ~= "table" then return nil end
+  for _, name in ipairs(get_reference().modules) do
+    if rawequal(package.loaded["runloop." .. name], value) then return name end
+  end
+end
+
+-- The name of a table's field that has this value.
+local function in_table(holder, value)
+  if type(holder) ~= "table" then return nil end
+  for key, field in next, holder do
+    -- The last results are no names.
+    if rawequal(field, value) and type(key) == "string" and not find(key, "^_") then return key end
+  end
+end
+
+-- The name of a function of a module, or of its objects: "net.connect", "net.stream:read".
+local function name_in_modules(value)
+  for _, name in ipairs(get_reference().modules) do
+    local key = in_table(package.loaded["runloop." .. name], value)
+    if key then return name .. "." .. key end
+  end
+  local plain = get_reference().plain
+  for kind, class in next, MODULE_KINDS do
+    local key = in_table(names.methods(kind), value)
+    if key then return plain(class) .. ":" .. key end
+  end
+  for _, class in next, written_classes() do
+    local key = in_table(class.methods, value)
+    if key then return plain(class.name) .. ":" .. key end
+  end
+end
+
+-- The name of a function of ours or of Lua's: "rl.sleep", "task:await", "string.rep".
+local function name_of_function(value)
+  local rl = package.loaded.runloop
+  local key = in_table(rl, value)
+  if key then return "rl." .. key end
+  key = type(rl) == "table" and in_table(rl.notifications, value)
+  if key then return "notifications:" .. key end
+  key = type(rl) == "table" and in_table(rl.trace, value)
+  if key then return "trace." .. key end
+  for _, kind in ipairs(KINDS) do
+    key = in_table(names.methods(kind), value)
+    if key then return kind .. ":" .. key end
+  end
+  for _, library in ipairs(LIBRARIES) do
+    key = in_table(package.loaded[library], value)
+    if key then return library .. "." .. key end
+  end
+  key = in_table(names.methods "file", value)
+  if key then return "file:" .. key end
+  for name in next, stdlib.texts do
+    if rawequal(rawget(globals, name), value) then return name end
+  end
+  return name_in_modules(value)
+end
+
+-- The same, or the kind of one of our objects; nil: neither.
+function names.of(value)
+  if type(value) == "function" then return name_of_function(value) end
+  return internals.kind(value)
+end
+
+names.in_table = in_table
+
+return names

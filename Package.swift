@@ -65,7 +65,7 @@ let package = Package(
         .target(name: "Tracing", dependencies: ["RunLoops", "Linux", "HTTP", "CTracing"], swiftSettings: swift),
         .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
         // What the program does before Swift's runtime begins.
-        .target(name: "CProgram", cSettings: c),
+        .target(name: "CProgram", dependencies: ["CLinux"], cSettings: c),
         .executableTarget(
             name: "rlhost",
             dependencies: [

@@ -46,6 +46,24 @@ package final class Watch: Sendable {
         return number
     }
 
+    /// What several who share one can each wait for: readable while there are changes, and while it is open.
+    package func gate() throws(SystemError) -> Descriptor {
+        let gate = try Descriptor(epoll_create1(Int32(EPOLL_CLOEXEC)), "epoll_create")
+        var event = epoll_event(events: EPOLLIN.rawValue, data: .init(fd: descriptor.number))
+        guard linux_epoll_ctl(gate.number, EPOLL_CTL_ADD, descriptor.number, &event) == 0 else {
+            throw SystemError("epoll_ctl")
+        }
+        return gate
+    }
+
+    /// Opens or closes a gate.
+    ///
+    /// - Parameter bell: what is always readable.
+    package static func setGate(_ gate: Int32, isOpen: Bool, bell: Descriptor) {
+        var event = epoll_event(events: EPOLLIN.rawValue, data: .init(fd: bell.number))
+        _ = linux_epoll_ctl(gate, isOpen ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, bell.number, &event)
+    }
+
     package func remove(_ number: Int32) { Self.remove(number, from: descriptor.number) }
 
     package static func remove(_ number: Int32, from descriptor: Int32) { inotify_rm_watch(descriptor, number) }

@@ -90,6 +90,9 @@ static const char missing_lua[] = {
 static const char schedule_lua[] = {
 #embed "runloop/schedule.lua"
 };
+static const char text_lua[] = {
+#embed "runloop/text.lua"
+};
 static const char timing_lua[] = {
 #embed "runloop/timing.lua"
 };
@@ -285,6 +288,9 @@ static const char log_lua[] = {
 static const char fs_changes_lua[] = {
 #embed "runloop/fs/changes.lua"
 };
+static const char fs_instance_lua[] = {
+#embed "runloop/fs/instance.lua"
+};
 static const char fs_watch_lua[] = {
 #embed "runloop/fs/watch.lua"
 };
@@ -302,6 +308,7 @@ static const lua_module modules[] = {
     MODULE("runloop.log", log_lua),
     MODULE("runloop.fs", fs_lua),
     MODULE("runloop.fs.changes", fs_changes_lua),
+    MODULE("runloop.fs.instance", fs_instance_lua),
     MODULE("runloop.fs.watch", fs_watch_lua),
     MODULE("runloop.process", process_lua),
     MODULE("runloop.process.programs", process_programs_lua),
@@ -335,6 +342,7 @@ static const lua_module modules[] = {
     MODULE("runloop.missing", missing_lua),
     MODULE("runloop.pool", pool_lua),
     MODULE("runloop.schedule", schedule_lua),
+    MODULE("runloop.text", text_lua),
     MODULE("runloop.timing", timing_lua),
     MODULE("runloop.prelude", prelude_lua),
     MODULE("runloop.prompt.entries", prompt_entries_lua),

@@ -5,7 +5,7 @@ public import LuaRunLoops
 public enum SystemBatteries {
     public static let all: [Battery] = [
         Battery("runloop.process", kinds: [SignalBinding.kind], functions: ProcessBinding.functions),
-        Battery("runloop.fs", functions: FileBinding.functions),
+        Battery("runloop.fs", kinds: [WatchBinding.kind], functions: FileBinding.functions),
         Battery("runloop.terminal", kinds: [TerminalBinding.decoder], functions: TerminalBinding.functions),
         Battery("runloop.log", functions: LogBinding.functions),
         Battery("runloop.schedule", functions: Library([])),

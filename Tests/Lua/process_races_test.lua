@@ -322,4 +322,70 @@ t.describe("watching", function()
     until seen or not changes
     t.equal(seen, "after")
   end)
+
+  -- A user has 128 instances of inotify: those of a thread share one.
+  t.it("any number of watchers watch one directory, each in its own modes and from its own beginning", REAL, function()
+    local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
+      { __close = function(self) fs.remove(self.path, { recursive = true }) end })
+    local told, watchers = {}, {}
+    local function tell(name) return function(changes)
+      for _, change in ipairs(changes) do told[#told + 1] = name .. change.kind .. " " .. change.path:match "[^/]*$" end
+    end end
+    for i = 1, 300 do watchers[i] = assert(fs.watch(directory.path, { latency = 0.01 }, tell "")) end
+    io.open(directory.path .. "/first", "w"):close()
+    rl.sleep(0.3)
+    t.equal({ #told, told[1], told[300] }, { 300, "created first", "created first" })
+    for i = 3, 300 do watchers[i]:invalidate() end
+    told = {}
+    -- One that comes later is told of nothing that was before, one in no mode when it is in one, one that is gone of nothing.
+    local idle <close> = assert(fs.watcher { path = directory.path, latency = 0.01, callback = tell "idle: " })
+    io.open(directory.path .. "/before", "w"):close()
+    local late <close> = assert(fs.watch(directory.path, { latency = 0.01 }, tell "late: "))
+    local writing <close> = assert(fs.watch(directory.path, { latency = 0.01, while_writing = true }, tell "writing: "))
+    watchers[1]:invalidate()
+    local open <close> = assert(io.open(directory.path .. "/before", "a"))
+    open:write "x"
+    open:flush()
+    rl.sleep(0.3)
+    table.sort(told)
+    t.equal(told, { "created before", "writing: changed before" })
+    told = {}
+    rl.current():add(idle, "common")
+    rl.sleep(0.3)
+    t.equal(told, { "idle: created before" })
+    told = {}
+    open:close()
+    rl.sleep(0.3)
+    table.sort(told)
+    t.equal(told, { "changed before", "idle: changed before", "late: changed before", "writing: changed before" })
+    watchers[2]:invalidate()
+  end)
+
+  t.it("each watcher is told that changes were lost, and one that nobody has any more gives back what it has", REAL, function()
+    local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
+      { __close = function(self) fs.remove(self.path, { recursive = true }) end })
+    local limit = tonumber(io.open("/proc/sys/fs/inotify/max_queued_events"):read "a")
+    if limit > 100000 then return end
+    local one <close> = assert(fs.watch(directory.path))
+    local other <close> = assert(fs.watch(directory.path))
+    for i = 1, limit // 2 + 1000 do
+      io.open(directory.path .. "/x" .. i % 100, "w"):close()
+      os.remove(directory.path .. "/x" .. i % 100)
+    end
+    for _, watcher in ipairs { one, other } do
+      local rescans = 0
+      repeat
+        local changes = watcher:next(1)
+        for _, change in ipairs(changes or {}) do if change.kind == "rescan" then rescans = rescans + 1 end end
+      until not changes
+      t.equal(rescans, 1)
+    end
+    local function descriptors() return #fs.list("/proc/self/fd") end
+    local before = descriptors()
+    for _ = 1, 200 do assert(fs.watcher { path = directory.path }) end
+    t.truthy(descriptors() >= before + 200)
+    collectgarbage()
+    collectgarbage()
+    t.truthy(descriptors() <= before + 2)
+  end)
 end)

@@ -6,8 +6,8 @@ local misuse = require "runloop.misuse"
 local log = {}
 local raise, describe = misuse.raise, misuse.describe
 local type, pairs, tostring, setmetatable, getmetatable, pcall = type, pairs, tostring, setmetatable, getmetatable, pcall
-local format, gsub, find, sub, concat, sort, lower = string.format, string.gsub, string.find, string.sub, table.concat, table.sort, string.lower
-local date, utf8_len, require = os.date, utf8.len, require
+local format, gsub, find, concat, sort, lower = string.format, string.gsub, string.find, table.concat, table.sort, string.lower
+local date, require = os.date, require
 
 local LEVELS = { debug = 1, info = 2, warning = 3, error = 4, off = 5 }
 -- As syslog numbers them, which the journal reads at the beginning of a line.
@@ -30,16 +30,7 @@ local function level_of(what, level)
 end
 
 -- What is not UTF-8 no reader of a log takes, and no terminal shows.
-local function valid(text, replacement)
-  local parts, at = {}, 1
-  while true do
-    local length, bad = utf8_len(text, at)
-    if length then return at == 1 and text or concat(parts) .. sub(text, at) end
-    parts[#parts + 1] = sub(text, at, bad - 1)
-    parts[#parts + 1] = replacement(sub(text, bad, bad))
-    at = bad + 1
-  end
-end
+local valid = require "runloop.text".valid
 
 -- Control characters would let one message look like two.
 local ESCAPES = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"', ["\27"] = "\\x1b" }
@@ -47,13 +38,12 @@ local function escape(c) return ESCAPES[c] or format("\\x%02x", c:byte()) end
 local function plain(text) return (gsub(valid(text, escape), "[%c]", escape)) end
 
 local json
-local function replaced() return "\u{FFFD}" end
 -- A value with what lies in it; of what JSON does not know, its text.
 local function json_value(value)
   json = json or require "runloop.json"
-  if type(value) == "string" then return json.encode(valid(value, replaced)) end
+  if type(value) == "string" then return json.encode(valid(value)) end
   local is_fine, text = pcall(json.encode, value)
-  return is_fine and text or json.encode(valid(tostring(value), replaced))
+  return is_fine and text or json.encode(valid(tostring(value)))
 end
 
 local function shown(value)

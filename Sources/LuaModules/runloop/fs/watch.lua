@@ -5,11 +5,12 @@ local rl = require "runloop"
 local misuse = require "runloop.misuse"
 
 local changes = require "runloop.fs.changes"
+local instance = require "runloop.fs.instance"
 
 local fs = {}
 local make_ignore, take, touch = changes.ignore, changes.take, changes.touch
 local raise, describe = misuse.raise, misuse.describe
-local type, pairs, ipairs, next, setmetatable = type, pairs, ipairs, next, setmetatable
+local type, pairs, ipairs, next, pcall, setmetatable = type, pairs, ipairs, next, pcall, setmetatable
 local format, match, sub, find, gsub, byte = string.format, string.match, string.sub, string.find, string.gsub, string.byte
 local max = math.max
 
@@ -87,7 +88,7 @@ local function vanish(self, path)
   end
   for number, directory in pairs(self._directories) do
     if directory == path or sub(directory, 1, #prefix) == prefix then
-      native.unwatch(self._fd, number)
+      instance.unwatch(self, number)
       assign(self, number, nil)
     end
   end
@@ -114,7 +115,7 @@ end
 
 local function watch_directory(self, path, tells)
   if self._root ~= path and not is_wanted(self, path, true) then return true end
-  local number, message, code = native.watch(self._fd, path, CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
+  local number, message, code = instance.watch(self, path, CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
     | (self._while_writing and MODIFY or 0))
   if not number then
     -- It is gone again, and that will be told; or it may not be looked into.
@@ -166,10 +167,10 @@ local function await_root(self)
     if native.kind(path) == "directory" then
       if path == self._root then break end
       local awaited = self._awaited
-      self._above = native.watch(self._fd, path, MOVED_TO | CREATE | DELETE_SELF | MOVE_SELF)
+      self._above = instance.watch(self, path, MOVED_TO | CREATE | DELETE_SELF | MOVE_SELF)
       -- It may have come between the two looks.
       if self._above and native.kind(awaited) ~= "directory" then return end
-      if self._above then native.unwatch(self._fd, self._above) end
+      if self._above then instance.unwatch(self, self._above) end
       path = self._root
     else
       self._awaited = path
@@ -192,7 +193,7 @@ local function lose_root(self)
   elseif self._known[self._file] then
     vanish(self, self._file)
   end
-  for number in pairs(self._directories) do native.unwatch(self._fd, number) end
+  for number in pairs(self._directories) do instance.unwatch(self, number) end
   self._directories, self._numbers, self._unseen = {}, {}, {}
   await_root(self)
 end
@@ -231,7 +232,7 @@ function arm(self, seconds)
 end
 
 local function look_again(self)
-  for number in pairs(self._directories) do native.unwatch(self._fd, number) end
+  for number in pairs(self._directories) do instance.unwatch(self, number) end
   self._directories, self._numbers, self._unseen = {}, {}, {}
   self._known, self._touched, self._order = {}, {}, {}
   local fine, message, code = watch_directory(self, self._root, false)
@@ -242,8 +243,8 @@ end
 local function on_events(self)
   local waiting
   while self._valid do
-    local events = native.take(self._fd)
-    if not events or #events == 0 then break end
+    local events = instance.take(self)
+    if not events then break end
     for index, event in ipairs(events) do
       local directory, mask, name = self._directories[event.watch], event.mask, event.name
       if mask & OVERFLOW ~= 0 then
@@ -251,7 +252,7 @@ local function on_events(self)
         break
       elseif event.watch == self._above then
         if not name or match(self._awaited, "[^/]*$") == name then
-          native.unwatch(self._fd, event.watch)
+          instance.unwatch(self, event.watch)
           await_root(self)
         end
       elseif directory == self._root and mask & (DELETE_SELF | MOVE_SELF) ~= 0 then
@@ -323,27 +324,25 @@ local function make(what, options)
   local ignore = make_ignore(what, options.ignore)
   local kind, message, code = native.kind(path)
   if not kind then return nil, message, code end
-  local fd
-  fd, message, code = native.open_watch()
-  if not fd then return nil, limit_message(message, code), code end
   local root = kind == "directory" and (gsub(path, "(.)/+$", "%1")) or match(path, "^(.*)/[^/]*$") or "."
   if root == "" then root = "/" end
-  local self = setmetatable({ _fd = fd, _root = root, _file = kind ~= "directory" and (find(path, "/", 1, true) and path or "./" .. path) or nil,
+  local self = setmetatable({ _root = root, _file = kind ~= "directory" and (find(path, "/", 1, true) and path or "./" .. path) or nil,
     _recursive = options.recursive and kind == "directory", _ignore = ignore, _latency = latency,
     _while_writing = options.while_writing, _callback = options.callback, _known = {}, _directories = {}, _numbers = {}, _unseen = {}, _touched = {}, _order = {}, _count = 0, _leaving = {},
     _batches = {}, _arrived = rl.condition(), _valid = true, _path = path, _made_at = misuse.made_at(),
     -- A file named without a directory is told as it was named.
     _shown = kind ~= "directory" and not find(path, "/", 1, true) and function(p) return (gsub(p, "^%./", "")) end or function(p) return p end }, Watcher)
-  self._port = rl.fd_port { fd = fd, owns = true, name = options.name or path, callback = function() return on_events(self) end }
+  local gate, is_limit
+  gate, message, code, is_limit = instance.join(self)
+  if not gate then return nil, is_limit and limit_message(message, code) or message, code end
+  self._port = rl.fd_port { fd = gate, owns = true, name = options.name or path, callback = function() return on_events(self) end }
   -- What is said of the port is said of this.
   internals.set_value(self._port, OBJECT, self)
-  local fine
-  fine, message, code = watch_directory(self, root, false)
-  if not fine then
-    self._port:invalidate()
-    return nil, limit_message(message, code), code
-  end
-  return self
+  local fine, why, name = watch_directory(self, root, false)
+  if fine then return self end
+  instance.leave(self)
+  self._port:invalidate()
+  return nil, limit_message(why, name), name
 end
 
 function fs.watcher(options)
@@ -381,10 +380,13 @@ function Watcher:invalidate()
   self_of(self, "invalidate")
   if not self._valid then return end
   self._valid = false
+  instance.leave(self)
   self._port:invalidate()
   self._arrived:broadcast()
 end
 Watcher.__close = Watcher.invalidate
+-- One that nobody has any more.
+function Watcher:__gc() pcall(instance.leave, self) end
 function Watcher:is_valid() return self_of(self, "is_valid")._valid end
 function Watcher:name() return self_of(self, "name")._port:name() end
 function Watcher:__tostring()

@@ -4,7 +4,7 @@
 
 local report = {}
 local format, concat, rep, gsub = string.format, table.concat, string.rep, string.gsub
-local pairs, ipairs, require, select, utf8 = pairs, ipairs, require, select, utf8
+local pairs, ipairs, require = pairs, ipairs, require
 
 -- Failures as text ----------------------------------------------------------------------------------------------------
 
@@ -31,17 +31,7 @@ function report.clean(text) return (gsub(text, "[%c]", function(c) return c == "
 local clean = report.clean
 
 --- The same text, for readers who expect UTF-8: U+FFFD in the place of each byte that is none.
-function report.valid(text)
-  local bad = select(2, utf8.len(text))
-  if not bad then return text end
-  local parts, at = {}, 1
-  while bad do
-    parts[#parts + 1] = text:sub(at, bad - 1)
-    at = bad + 1
-    bad = select(2, utf8.len(text, at))
-  end
-  return concat(parts, "\u{FFFD}") .. "\u{FFFD}" .. text:sub(at)
-end
+report.valid = require "runloop.text".valid
 
 -- For people ----------------------------------------------------------------------------------------------------------
 

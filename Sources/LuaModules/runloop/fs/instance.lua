@@ -1,0 +1,126 @@
+-- runloop.fs.instance: the one instance of inotify that the watchers of a thread share; a user has 128 of them.
+--
+-- Directories that several watch have one number in the kernel. Here each watcher has numbers of its own, and a queue of its own, into
+-- which all events are dealt as soon as anybody looks: before a watcher begins to watch a directory, too, so that it is told of nothing
+-- that was before. A watcher's port watches a gate: it is open when the instance has events, and while the watcher's queue has some.
+
+local native = ...
+local next, pairs, setmetatable, tonumber = next, pairs, setmetatable, tonumber
+
+local instance = {}
+
+-- inotify(7). To what a directory is watched for, more is added; each watcher gets what it has asked for.
+local OVERFLOW, IGNORED, IS_DIRECTORY, ADD = 0x4000, 0x8000, 0x40000000, 0x20000000
+
+-- The open one: the `inotify` itself, the `watchers` that use it, and the `directories` by the kernel's numbers: for each watcher
+-- { number, mask }.
+local open
+local last_number = 0
+local WATCHERS = { __mode = "k" }
+
+local function give(watcher, number, event)
+  local queue = watcher._queue
+  if watcher._is_lost then return end
+  if #queue == 0 then open.inotify:open_gate(watcher._gate) end
+  -- As the kernel does it: who never looks is told that something was lost.
+  if #queue >= open.limit then
+    watcher._is_lost, watcher._queue = true, { { watch = -1, mask = OVERFLOW, cookie = 0 } }
+    return
+  end
+  queue[#queue + 1] = { watch = number, mask = event.mask, cookie = event.cookie, name = event.name }
+end
+
+-- Deals out what has happened.
+local function deal()
+  local events = open and open.inotify:take()
+  while events and #events > 0 do
+    for i = 1, #events do
+      local event = events[i]
+      if event.mask & OVERFLOW ~= 0 then
+        for watcher in pairs(open.watchers) do give(watcher, -1, event) end
+      else
+        for watcher, own in pairs(open.directories[event.watch] or {}) do
+          if event.mask & (own.mask | IGNORED) & ~IS_DIRECTORY ~= 0 then give(watcher, own.number, event) end
+        end
+        if event.mask & IGNORED ~= 0 then open.directories[event.watch] = nil end
+      end
+    end
+    events = open.inotify:take()
+  end
+end
+
+-- Makes a watcher use the instance. Returns the descriptor of its gate, for its port to own; or nil, message, code, and true if it is the
+-- instance that cannot be had.
+function instance.join(watcher)
+  local message, code
+  if not open then
+    local inotify
+    inotify, message, code = native.open_watch()
+    if not inotify then return nil, message, code, true end
+    open = { inotify = inotify, watchers = setmetatable({}, WATCHERS), directories = {},
+      limit = tonumber(native.limit "max_queued_events") or 16384 }
+  end
+  watcher._queue, watcher._numbers_there = {}, {}
+  open.watchers[watcher] = true
+  watcher._gate, message, code = open.inotify:make_gate()
+  if not watcher._gate then
+    instance.leave(watcher)
+    return nil, message, code
+  end
+  return watcher._gate
+end
+
+-- Watches a path. Returns the watcher's number of it, the same for the same directory; or nil, message, code.
+function instance.watch(watcher, path, mask)
+  deal()
+  local there, message, code = open.inotify:watch(path, mask | ADD)
+  if not there then return nil, message, code end
+  local directory = open.directories[there]
+  if not directory then
+    directory = setmetatable({}, WATCHERS)
+    open.directories[there] = directory
+  end
+  local own = directory[watcher]
+  if not own then
+    last_number = last_number + 1
+    own = { number = last_number }
+    directory[watcher] = own
+    watcher._numbers_there[own.number] = there
+  end
+  own.mask = mask
+  return own.number
+end
+
+function instance.unwatch(watcher, number)
+  local there = watcher._numbers_there[number]
+  watcher._numbers_there[number] = nil
+  local directory = open and there and open.directories[there]
+  if not directory or not directory[watcher] or directory[watcher].number ~= number then return end
+  directory[watcher] = nil
+  if next(directory) ~= nil then return end
+  open.directories[there] = nil
+  open.inotify:unwatch(there)
+end
+
+-- What has happened since the last time, in order; nil if nothing has.
+function instance.take(watcher)
+  deal()
+  local queue = watcher._queue
+  if #queue == 0 then return nil end
+  open.inotify:close_gate(watcher._gate)
+  watcher._queue, watcher._is_lost = {}, nil
+  return queue
+end
+
+-- The watcher watches no more. The last one closes the instance.
+function instance.leave(watcher)
+  if not open or not open.watchers[watcher] then return end
+  for number in pairs(watcher._numbers_there) do instance.unwatch(watcher, number) end
+  open.watchers[watcher] = nil
+  if next(open.watchers) == nil then
+    open.inotify:close()
+    open = nil
+  end
+end
+
+return instance

@@ -1,0 +1,104 @@
+internal import Glibc
+internal import Linux
+internal import Lua
+internal import LuaRunLoops
+
+/// The instance of inotify that all watchers of a state share. What it is for is in runloop/fs/instance.lua.
+enum WatchBinding {
+    /// It is closed by `close`, or when nobody has it any more.
+    final class Instance {
+        var watch: Watch?
+        /// Always readable: what a gate is open by.
+        let bell: Descriptor
+
+        init() throws(SystemError) {
+            watch = try Watch()
+            bell = try Descriptor.event()
+            bell.ring()
+        }
+
+        func take() -> ValueProgram {
+            var program = ValueProgram()
+            program.table { table in
+                for change in watch?.take() ?? [] {
+                    table.element { program in
+                        program.table { table in
+                            table.field("watch") { $0.append(Int(change.directory)) }
+                            table.field("mask") { $0.append(Int(change.events)) }
+                            table.field("cookie") { $0.append(Int(change.cookie)) }
+                            if let name = change.name {
+                                table.field("name") { $0.append(name.withUnsafeBytes { String(anyBytes: $0) }) }
+                            }
+                        }
+                    }
+                }
+            }
+            return program
+        }
+    }
+
+    static let kind: Kind = Kind("inotify", methods: methods, collect: Kind.drop)
+
+    private static let methods: Library = Library(
+        of: kind,
+        [
+            // (path, events): its number there.
+            .init("watch") { receiver($0, Instance.self).run { (own, call) throws(Misuse) in try watch(own, call) } },
+            .init("unwatch") {
+                receiver($0, Instance.self).run { (own, call) throws(Misuse) in
+                    own.watch?.remove(Int32(clamping: try call.argument(2, Integer.self)))
+                    return call.nothing()
+                }
+            },
+            // { { watch =, mask =, cookie =, name = }, … }
+            .init("take") { receiver($0, Instance.self).answer { $0.take() } },
+            // A descriptor that is readable while there are events, and while it is open.
+            .init("make_gate") { receiver($0, Instance.self).run { (own, call) in makeGate(own, call) } },
+            .init("open_gate") {
+                receiver($0, Instance.self).run { (own, call) throws(Misuse) in try set(own, call, true) }
+            },
+            .init("close_gate") {
+                receiver($0, Instance.self).run { (own, call) throws(Misuse) in try set(own, call, false) }
+            },
+            .init("close") { receiver($0, Instance.self).act { $0.watch = nil } },
+        ])
+
+    static func open(_ call: Call) -> Int32 {
+        do throws(SystemError) {
+            return call.answerConstructed(try Instance())
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    private static func watch(_ own: Instance, _ call: Call) throws(Misuse) -> Int32 {
+        let path = try call.argument(2, Text.self)
+        let events = UInt32(truncatingIfNeeded: try call.argument(3, Integer.self))
+        var result = Result<Int32, SystemError>.failure(SystemError("inotify_add_watch", errno: EBADF))
+        path.withAnyCString { path in
+            do throws(SystemError) {
+                if let watch = own.watch { result = .success(try watch.add(path, events)) }
+            } catch {
+                result = .failure(error)
+            }
+        }
+        switch result {
+        case .success(let number): return call.answer(Int(number))
+        case .failure(let error): return call.fail(error)
+        }
+    }
+
+    private static func makeGate(_ own: Instance, _ call: Call) -> Int32 {
+        do throws(SystemError) {
+            guard let watch = own.watch else { return call.nothing() }
+            return call.answer(Int(try watch.gate().release()))
+        } catch {
+            return call.fail(error)
+        }
+    }
+
+    private static func set(_ own: Instance, _ call: Call, _ isOpen: Bool) throws(Misuse) -> Int32 {
+        Watch.setGate(Int32(clamping: try call.argument(2, Integer.self)), isOpen: isOpen, bell: own.bell)
+        return call.nothing()
+    }
+}

@@ -1,14 +1,18 @@
 internal import Glibc
 internal import LineEditor
 
-// HistoryWriter PATH NAME LIMIT: appends NAME-0, NAME-1 … until it is killed, and says after each that it is written.
+// HistoryWriter PATH NAME LIMIT LENGTH: appends NAME-0, NAME-1 … until it is killed, and says after each that it is written. Each has a
+// third line of so many letters.
 let arguments = CommandLine.arguments
-guard arguments.count == 4, let limit = Int(arguments[3]) else { fatalError("usage: HistoryWriter path name limit") }
+guard arguments.count == 5, let limit = Int(arguments[3]), let length = Int(arguments[4]) else {
+    fatalError("usage: HistoryWriter path name limit length")
+}
 let file = HistoryFile(path: arguments[1])
+let third = length > 0 ? "\n" + String(repeating: "x", count: length) : ""
 var number = 0
 while true {
     do {
-        try file.append("\(arguments[2])-\(number)\nsecond line \\ of \(number)")
+        try file.append("\(arguments[2])-\(number)\nsecond line \\ of \(number)\(third)")
         let answer = Array("\(number)\n".utf8)
         _ = answer.withUnsafeBytes { write(1, $0.baseAddress, $0.count) }
         if limit > 0, number % 8 == 7 { try file.compact(limit: limit) }

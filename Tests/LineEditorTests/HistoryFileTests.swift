@@ -117,6 +117,34 @@ import Testing
         }
     }
 
+    @Test(
+        "What the kernel leaves of a line whose writer is killed, up to the end of a page, is no entry and is taken away"
+    )
+    func cutByTheKernel() throws {
+        let place = Place()
+        let page = sysconf(Int32(_SC_PAGESIZE))
+        let long = String(repeating: "long ", count: page)
+        for pages in 1...3 {
+            place.write(Array((HistoryCoding.encode("first") + HistoryCoding.encode(long))[..<(pages * page)]))
+            #expect(try place.file().load() == ["first"])
+            try place.file().append("next")
+            #expect(try place.file().load() == ["first", "next"])
+            #expect(place.bytes() == Array("first\nnext\n".utf8))
+            // The first of all.
+            place.write(Array(HistoryCoding.encode(long)[..<(pages * page)]))
+            try place.file().append("next")
+            #expect(try place.file().load() == ["next"])
+        }
+        // A whole line that ends there stays, and so does one that is longer than ours are.
+        place.write(HistoryCoding.encode(String(repeating: "x", count: page - 1)))
+        try place.file().append("next")
+        #expect(try place.file().load().map(\.count) == [page - 1, 4])
+        let foreign = (HistoryFile.longestEntry / page + 1) * page
+        place.write([UInt8](repeating: 0x61, count: foreign))
+        try place.file().append("next")
+        #expect(try place.file().load().map(\.count) == [foreign, 4])
+    }
+
     @Test("Garbage in the file is read as something and stays harmless")
     func garbage() throws {
         var random = Random(seed: 3)

@@ -11,7 +11,7 @@ import Testing
         private var process: pid_t = 0
         private var pipeEnd: Int32 = -1
 
-        init?(_ name: String, path: String, limit: Int) {
+        init?(_ name: String, path: String, limit: Int, length: Int = 0) {
             self.name = name
             var ends: [Int32] = [0, 0]
             guard pipe(&ends) == 0 else { return nil }
@@ -22,7 +22,7 @@ import Testing
             posix_spawn_file_actions_init(&actions)
             defer { posix_spawn_file_actions_destroy(&actions) }
             posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
-            let words = [Self.program, path, name, "\(limit)"]
+            let words = [Self.program, path, name, "\(limit)", "\(length)"]
             var arguments = words.map { strdup($0) } + [nil]
             defer { for argument in arguments { free(argument) } }
             guard posix_spawn(&process, Self.program, &actions, nil, &arguments, environ) == 0 else { return nil }
@@ -60,13 +60,13 @@ import Testing
         }
     }
 
-    @Test("Sessions that are killed at any moment lose and tear no entry", arguments: [0, 1_000_000])
-    func killed(_ limit: Int) throws {
+    @Test("Sessions that are killed at any moment lose and tear no entry", arguments: [0, 1_000_000], [0, 30_000])
+    func killed(_ limit: Int, _ length: Int) throws {
         let place = HistoryFileTests.Place()
         let file = place.file()
         var random = Random(seed: 11)
         for round in 0..<15 {
-            let writers = (0..<3).compactMap { Writer("\(round)w\($0)", path: file.path, limit: limit) }
+            let writers = (0..<3).compactMap { Writer("\(round)w\($0)", path: file.path, limit: limit, length: length) }
             #expect(writers.count == 3)
             usleep(.random(in: 3_000...40_000, using: &random))
             let counts = writers.map { $0.kill() }
@@ -76,7 +76,9 @@ import Testing
             for (writer, count) in zip(writers, counts) {
                 let own = entries.filter { $0.hasPrefix(writer.name + "-") }
                 #expect(own.count >= count)
-                #expect(own == own.indices.map { "\(writer.name)-\($0)\nsecond line \\ of \($0)" })
+                let third = length > 0 ? "\n" + String(repeating: "x", count: length) : ""
+                #expect(own == own.indices.map { "\(writer.name)-\($0)\nsecond line \\ of \($0)\(third)" })
+                #expect(entries.allSatisfy { $0.hasPrefix("after ") || $0.hasSuffix(third) && $0.contains("w") })
             }
         }
     }

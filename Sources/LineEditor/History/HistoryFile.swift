@@ -6,8 +6,9 @@ public import Linux
 /// Appending is one `write` on a descriptor opened with `O_APPEND`, under an exclusive `flock` of the file, so that
 /// nobody appends to a file that is just being replaced. Shortening writes a new file and renames it over the old one.
 /// Whoever has got the lock looks whether the path still names the file that was locked, and starts again if not.
-/// A process may be killed at any moment: what was appended before stays whole, and a line that was cut short is
-/// ended by the next append.
+/// A process may be killed at any moment: what was appended before stays whole. The kernel cuts a `write` of a process
+/// that is killed short, between two pages: what it leaves of a line is no entry, and the next append takes it away. A
+/// last line that ends elsewhere was written by hand, and is ended by the next append.
 ///
 /// `flock` is not reliable on some network file systems; there two sessions that shorten at once may lose entries.
 public struct HistoryFile: Sendable {
@@ -46,14 +47,15 @@ public struct HistoryFile: Sendable {
         try createDirectory()
         let (descriptor, size) = try openLocked(creating: true)
         defer { close(descriptor) }
+        let end = size - (try removeRemains(descriptor, size))
         var last: UInt8 = 0x0A
-        if size > 0, pread(descriptor, &last, 1, off_t(size - 1)) != 1 { throw failure("read") }
+        if end > 0, pread(descriptor, &last, 1, off_t(end - 1)) != 1 { throw failure("read") }
         let bytes = last == 0x0A ? line : [0x0A] + line
         let written = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
         guard written != bytes.count else { return }
         let error = written < 0 ? errno : ENOSPC
         // A full disk takes a part of a line; without the rest it would be read as an entry nobody made.
-        if written > 0 { _ = ftruncate(descriptor, off_t(size)) }
+        if written > 0 { _ = ftruncate(descriptor, off_t(end)) }
         throw SystemError("write", path, errno: error)
     }
 
@@ -84,6 +86,16 @@ extension HistoryFile {
         }
     }
 
+    /// How many bytes at the end of a file are what a killed process has left of a line: 0 unless it ends between two pages.
+    ///
+    /// - Parameter bytes: the end of the file, or all of it.
+    private static func remains(_ bytes: [UInt8], fileSize: Int) -> Int {
+        guard fileSize % sysconf(Int32(_SC_PAGESIZE)) == 0 else { return 0 }
+        let count = bytes.reversed().prefix { $0 != 0x0A }.count
+        // Longer ones are none of ours.
+        return count < longestEntry ? count : 0
+    }
+
     private static func entries(_ bytes: [UInt8]) -> [String] {
         var entries: [String] = []
         for line in bytes.split(separator: 0x0A) {
@@ -91,6 +103,18 @@ extension HistoryFile {
             if entry != entries.last { entries.append(entry) }
         }
         return entries
+    }
+
+    /// Takes away what a killed process has left of a line. Returns how many bytes. The file has to be locked.
+    private func removeRemains(_ descriptor: Int32, _ size: Int) throws(SystemError) -> Int {
+        guard size > 0, size % sysconf(Int32(_SC_PAGESIZE)) == 0 else { return 0 }
+        let start = max(0, size - Self.longestEntry)
+        var bytes = [UInt8](repeating: 0, count: size - start)
+        let count = bytes.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, off_t(start)) }
+        guard count == bytes.count else { throw failure("read") }
+        let remains = Self.remains(bytes, fileSize: size)
+        guard remains == 0 || ftruncate(descriptor, off_t(size - remains)) == 0 else { throw failure("truncate") }
+        return remains
     }
 
     private func load(atLeast count: Int) throws(SystemError) -> Bool {
@@ -115,6 +139,7 @@ extension HistoryFile {
             if count == 0 { break }
             bytes.append(contentsOf: buffer[..<count])
         }
+        bytes.removeLast(Self.remains(bytes, fileSize: start + bytes.count))
         // A line whose beginning was left out is no entry.
         if start > 0, let end = bytes.firstIndex(of: 0x0A) { bytes.removeFirst(end + 1) }
         return bytes

@@ -238,7 +238,10 @@ final class Session {
             if let status = ending { return status }
         }
         host.reportFailures()
-        if let main, !main.hasEnded, result == .finished { return neverEnded(main) }
+        if let main, !main.hasEnded {
+            return neverEnded(
+                main, because: result == .finished ? Self.isStuck : "the loop was stopped while it waited")
+        }
         return nil
     }
 
@@ -317,11 +320,10 @@ final class Session {
         return 1
     }
 
-    private func neverEnded(_ task: MainTask) -> Int32 {
-        fail(
-            "the main chunk never ended: nothing is left that could wake it\n"
-                + (task.whereItWaits ?? "it was stopped"),
-            Status.mainNeverEnded)
+    private static let isStuck = "nothing is left that could wake it"
+
+    private func neverEnded(_ task: MainTask, because reason: String = isStuck) -> Int32 {
+        fail("the main chunk never ended: \(reason)\n\(task.whereItWaits ?? "it was stopped")", Status.mainNeverEnded)
     }
 
     private func fail(_ message: String, _ status: Int32 = 1) -> Int32 {

@@ -74,7 +74,8 @@ function rl.main() end
 ---@return runloop.Result result
 function rl.run(options) end
 
----The same as `rl.current():stop()`.
+---The same as `rl.current():stop()`. A program whose main chunk waits when its loop is stopped ends with status 13, and says where;
+---`rl.shutdown` ends it as it should.
 function rl.stop() end
 
 ---@class runloop.RunOptions
@@ -490,7 +491,8 @@ local FDPort = {}
 ---@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent
 
 ---Makes a port that watches a descriptor. The loop never reads from it: as long as there is something left to read, the
----callback is called again. After a hang-up or error with nothing to read the port rests until `port:set_events()`.
+---callback is called again. After a hang-up or error with nothing to read the port rests until `port:set_events()`. Files and directories
+---are always ready, as poll(2) has it: called in each pass, until it rests or is invalidated.
 ---@param options runloop.FDPortOptions
 ---@return runloop.FDPort? port
 ---@return string? message

@@ -28,6 +28,25 @@ struct TaskProgramTests {
         #expect(sameByOption.status == 13 && sameByOption.errors.contains("\n\t(command line):\(line): in "))
     }
 
+    @Test(
+        "A main chunk that is cut off by rl.stop ends with status 13, and the place is told; one that has ended does not"
+    )
+    func stopped() throws {
+        let result = try Binary.run(
+            ["-"], input: "local rl = require 'runloop'\nrl.after(0.01, rl.stop)\nrl.sleep(100)\nprint 'never printed'")
+        #expect(result.status == 13 && result.output.isEmpty)
+        #expect(result.errors.hasPrefix("rlhost: the main chunk never ended: the loop was stopped while it waited\n"))
+        #expect(result.errors.contains("it still waits in rl.sleep") && result.errors.contains("\n\tstdin:3: in "))
+        for text in [
+            "rl.after(0.01, rl.stop) rl.every(1, print)",
+            "rl.on_shutdown(print) rl.after(0.01, rl.shutdown) rl.sleep(100)",
+            "rl.after(0.01, rl.stop) assert(rl.run { timeout = 100 } == 'stopped')",
+        ] {
+            let other = try Binary.run(["-"], input: "rl = require 'runloop' \(text)")
+            #expect(other.status == 0 && other.errors.isEmpty, "\(text): \(other)")
+        }
+    }
+
     @Test("Waiting for a descriptor tells what it is ready for, that the time is over, or why it cannot be")
     func descriptors() throws {
         let result = try Binary.run(

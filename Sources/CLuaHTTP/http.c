@@ -139,9 +139,7 @@ int http_open_native(lua_State *L) {
       {"chunks", make_chunks}, {"read_frame", lua_http_read_frame}, {"write_frame", lua_http_write_frame},
       {"check_utf8", lua_http_check_utf8}, {"accept_key", lua_http_accept_key}, {"random_key", lua_http_random_key},
       {"deflate", lua_http_deflate}, {"open_file", lua_http_open_file}, {"read_file", lua_http_read_file},
-      {"seek_file", lua_http_seek_file}, {"close_file", lua_http_close_file}, {"read_requests", lua_http_read_requests},
-      {"write_text", lua_http_write_text},
-      {NULL, NULL}};
+      {"seek_file", lua_http_seek_file}, {"close_file", lua_http_close_file}, {"serving", lua_http_serving}, {NULL, NULL}};
   luaL_newlib(L, functions);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, find_field);

@@ -45,61 +45,12 @@ static void push_fields(lua_State *L, const http_head *head, int are_lists) {
 
 static int64_t length_of(const http_head *head) { return head->is_chunked ? -2 : head->content_length; }
 
-static int flags_of(const http_head *head) {
-  int has_body = head->is_chunked || head->content_length > 0;
-  return (head->keeps_alive ? HTTP_KEEPS_ALIVE : 0) | (head->is_upgrade ? HTTP_IS_UPGRADE : 0) | (has_body ? HTTP_HAS_BODY : 0) |
-         (head->expects_continue && (has_body || head->content_length == 0) ? HTTP_EXPECTS_CONTINUE : 0) |
-         (head->minor == 0 ? HTTP_IS_OLD : 0) | (http_is(head->method, "HEAD") ? HTTP_IS_HEAD : 0);
-}
-
-// Where the path of "http://host/path" begins, as proxies are sent it.
-static http_span without_origin(http_span target) {
-  size_t scheme = target.length > 7 && strncasecmp(target.start, "http://", 7) == 0    ? 7
-                  : target.length > 8 && strncasecmp(target.start, "https://", 8) == 0 ? 8
-                                                                                       : 0;
-  if (!scheme) return target;
-  while (scheme < target.length && target.start[scheme] != '/' && target.start[scheme] != '?') scheme++;
-  return (http_span){target.start + scheme, target.length - scheme};
-}
-
-// Whether a target is its path, as most are.
-static int is_plain(http_span target) {
-  if (target.start[0] != '/' && (target.length != 1 || target.start[0] != '*')) return 0;
-  for (size_t i = 0; i < target.length; i++) {
-    char c = target.start[i];
-    if (c == '?' || c == '%' || (c == '/' && i + 1 < target.length && (target.start[i + 1] == '/' || target.start[i + 1] == '.'))) return 0;
-  }
-  return 1;
-}
-
-// Pushes the path, nil for one that is bad, and finds the query.
-static int push_path(lua_State *L, http_span target, http_span *query) {
-  http_span path = without_origin(target);
-  const char *mark = memchr(path.start, '?', path.length);
-  *query = (http_span){path.start + path.length, 0};
-  if (mark) {
-    *query = (http_span){mark + 1, path.length - (size_t)(mark + 1 - path.start)};
-    path.length = (size_t)(mark - path.start);
-  }
-  if (path.length == 0) path = (http_span){"/", 1};
-  luaL_Buffer buffer;
-  int has_slashes = 0;
-  char *to = luaL_buffinitsize(L, &buffer, path.length + 1);
-  ptrdiff_t count = http_clean_path(to, path.start, path.length, &has_slashes);
-  luaL_pushresultsize(&buffer, count > 0 ? (size_t)count : 0);
-  if (count <= 0) {
-    lua_pop(L, 1);
-    lua_pushnil(L);
-  }
-  return has_slashes ? HTTP_HAS_SLASHES : 0;
-}
-
-static int read_head(lua_State *L, http_head *head, int is_response) {
+static int read_head(lua_State *L, http_head *head) {
   size_t length;
   const char *bytes = luaL_checklstring(L, 1, &length);
   size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
   if (position > length) position = length;
-  int found = http_read_head(head, bytes + position, length - position, is_response, (size_t)luaL_checkinteger(L, 3));
+  int found = http_read_head(head, bytes + position, length - position, 1, (size_t)luaL_checkinteger(L, 3));
   if (found > 0) {
     lua_pushinteger(L, (lua_Integer)(position + head->length + 1));
     return -1;
@@ -110,43 +61,6 @@ static int read_head(lua_State *L, http_head *head, int is_response) {
   lua_pushinteger(L, head->status);
   lua_pushstring(L, head->problem);
   return 3;
-}
-
-// read_request(bytes, position, max) -> next position, a table for it, method, path, flags; and, of one that is more than these, length,
-// target, query. length: nil without a body, -2 in chunks. A bad path is nil. nil: incomplete; false, status, problem: bad. The fields are
-// for those who ask: read_fields.
-static int read_request(lua_State *L) {
-  http_head head;
-  int count = read_head(L, &head, 0);
-  if (count >= 0) return count;
-  lua_createtable(L, 0, 8);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_setmetatable(L, -2);
-  lua_pushlstring(L, head.method.start, head.method.length);
-  int64_t length = length_of(&head);
-  if (length == -1 && is_plain(head.target)) {
-    lua_pushlstring(L, head.target.start, head.target.length);
-    lua_pushinteger(L, flags_of(&head));
-    return 5;
-  }
-  http_span query = {"", 0};
-  int flags = flags_of(&head);
-  if (is_plain(head.target)) lua_pushlstring(L, head.target.start, head.target.length);
-  else flags |= push_path(L, head.target, &query);
-  lua_pushinteger(L, flags);
-  if (length == -1) lua_pushnil(L);
-  else lua_pushinteger(L, length);
-  lua_pushlstring(L, head.target.start, head.target.length);
-  lua_pushlstring(L, query.start, query.length);
-  return 8;
-}
-
-// read_requests(metatable) -> read_request, whose tables have that.
-int lua_http_read_requests(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
-  lua_settop(L, 1);
-  lua_pushcclosure(L, read_request, 1);
-  return 1;
 }
 
 // read_fields(bytes, position) -> the fields of a request that was read there
@@ -161,10 +75,11 @@ int lua_http_read_fields(lua_State *L) {
   return 1;
 }
 
-// read_response(bytes, position, max) -> next position, status, reason, minor, fields, length; or as read_request
+// read_response(bytes, position, max) -> next position, status, reason, minor, fields, length: -1 to the end, -2 in chunks. nil: incomplete;
+// false, status, problem: bad
 int lua_http_read_response(lua_State *L) {
   http_head head;
-  int count = read_head(L, &head, 1);
+  int count = read_head(L, &head);
   if (count >= 0) return count;
   lua_pushinteger(L, head.status);
   lua_pushlstring(L, head.reason.start, head.reason.length);
@@ -172,30 +87,6 @@ int lua_http_read_response(lua_State *L) {
   push_fields(L, &head, 1);
   lua_pushinteger(L, length_of(&head));
   return 6;
-}
-
-static const char *reason_of(lua_Integer status) {
-  switch (status) {
-#define STATUS(number, text) case number: return text;
-    STATUS(100, "Continue") STATUS(101, "Switching Protocols") STATUS(103, "Early Hints")
-    STATUS(200, "OK") STATUS(201, "Created") STATUS(202, "Accepted") STATUS(203, "Non-Authoritative Information")
-    STATUS(204, "No Content") STATUS(205, "Reset Content") STATUS(206, "Partial Content") STATUS(207, "Multi-Status")
-    STATUS(300, "Multiple Choices") STATUS(301, "Moved Permanently") STATUS(302, "Found") STATUS(303, "See Other")
-    STATUS(304, "Not Modified") STATUS(307, "Temporary Redirect") STATUS(308, "Permanent Redirect")
-    STATUS(400, "Bad Request") STATUS(401, "Unauthorized") STATUS(402, "Payment Required") STATUS(403, "Forbidden")
-    STATUS(404, "Not Found") STATUS(405, "Method Not Allowed") STATUS(406, "Not Acceptable")
-    STATUS(408, "Request Timeout") STATUS(409, "Conflict") STATUS(410, "Gone") STATUS(411, "Length Required")
-    STATUS(412, "Precondition Failed") STATUS(413, "Content Too Large") STATUS(414, "URI Too Long")
-    STATUS(415, "Unsupported Media Type") STATUS(416, "Range Not Satisfiable") STATUS(417, "Expectation Failed")
-    STATUS(418, "I'm a teapot") STATUS(421, "Misdirected Request") STATUS(422, "Unprocessable Content") STATUS(423, "Locked")
-    STATUS(425, "Too Early") STATUS(426, "Upgrade Required") STATUS(428, "Precondition Required")
-    STATUS(429, "Too Many Requests") STATUS(431, "Request Header Fields Too Large")
-    STATUS(451, "Unavailable For Legal Reasons") STATUS(500, "Internal Server Error") STATUS(501, "Not Implemented")
-    STATUS(502, "Bad Gateway") STATUS(503, "Service Unavailable") STATUS(504, "Gateway Timeout")
-    STATUS(505, "HTTP Version Not Supported") STATUS(507, "Insufficient Storage")
-#undef STATUS
-    default: return "Unknown";
-  }
 }
 
 // What is written goes into a buffer that the state keeps in a userdata, the upvalue.
@@ -333,7 +224,7 @@ int lua_http_write_response(lua_State *L) {
   lua_Integer status = luaL_checkinteger(L, 1), flags = luaL_checkinteger(L, 3);
   size_t length = 0, type_length;
   const char *body = lua_type(L, 4) == LUA_TSTRING ? lua_tolstring(L, 4, &length) : NULL;
-  const char *reason = reason_of(status);
+  const char *reason = lua_http_reason(status);
   char *line = reserve(&out, 64);
   memcpy(line, "HTTP/1.1 ", 9);
   line[9] = (char)('0' + status / 100), line[10] = (char)('0' + status / 10 % 10), line[11] = (char)('0' + status % 10);

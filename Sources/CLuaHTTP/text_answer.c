@@ -1,4 +1,4 @@
-// The answer of a handler that returns a text: nearly all of its head is that of the one before.
+// An answer with a text: nearly all of its head is that of the one before.
 #include <string.h>
 #include <time.h>
 
@@ -16,6 +16,30 @@ const char *lua_http_date(void) {
   return text;
 }
 
+const char *lua_http_reason(lua_Integer status) {
+  switch (status) {
+#define STATUS(number, text) case number: return text;
+    STATUS(100, "Continue") STATUS(101, "Switching Protocols") STATUS(103, "Early Hints")
+    STATUS(200, "OK") STATUS(201, "Created") STATUS(202, "Accepted") STATUS(203, "Non-Authoritative Information")
+    STATUS(204, "No Content") STATUS(205, "Reset Content") STATUS(206, "Partial Content") STATUS(207, "Multi-Status")
+    STATUS(300, "Multiple Choices") STATUS(301, "Moved Permanently") STATUS(302, "Found") STATUS(303, "See Other")
+    STATUS(304, "Not Modified") STATUS(307, "Temporary Redirect") STATUS(308, "Permanent Redirect")
+    STATUS(400, "Bad Request") STATUS(401, "Unauthorized") STATUS(402, "Payment Required") STATUS(403, "Forbidden")
+    STATUS(404, "Not Found") STATUS(405, "Method Not Allowed") STATUS(406, "Not Acceptable")
+    STATUS(408, "Request Timeout") STATUS(409, "Conflict") STATUS(410, "Gone") STATUS(411, "Length Required")
+    STATUS(412, "Precondition Failed") STATUS(413, "Content Too Large") STATUS(414, "URI Too Long")
+    STATUS(415, "Unsupported Media Type") STATUS(416, "Range Not Satisfiable") STATUS(417, "Expectation Failed")
+    STATUS(418, "I'm a teapot") STATUS(421, "Misdirected Request") STATUS(422, "Unprocessable Content") STATUS(423, "Locked")
+    STATUS(425, "Too Early") STATUS(426, "Upgrade Required") STATUS(428, "Precondition Required")
+    STATUS(429, "Too Many Requests") STATUS(431, "Request Header Fields Too Large")
+    STATUS(451, "Unavailable For Legal Reasons") STATUS(500, "Internal Server Error") STATUS(501, "Not Implemented")
+    STATUS(502, "Bad Gateway") STATUS(503, "Service Unavailable") STATUS(504, "Gateway Timeout")
+    STATUS(505, "HTTP Version Not Supported") STATUS(507, "Insufficient Storage")
+#undef STATUS
+    default: return "Unknown";
+  }
+}
+
 // Puts a number before `to`. Returns where it begins.
 static char *put_number(char *to, size_t number) {
   do *--to = (char)('0' + number % 10);
@@ -23,32 +47,39 @@ static char *put_number(char *to, size_t number) {
   return to;
 }
 
-// write_text(answer, flags of the request, whether the connection goes on) -> bytes of a whole response with the status 200; nil for what
-// is no text, and for requests that want something else than this.
-int lua_http_write_text(lua_State *L) {
-  static const char date_field[] = "HTTP/1.1 200 OK\r\nDate: ", length_field[] = "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: ";
-  enum { DATE = sizeof date_field - 1, DATE_LENGTH = 29, LENGTH = sizeof length_field - 1 };
-  lua_Integer flags = lua_tointeger(L, 2);
-  if (lua_type(L, 1) != LUA_TSTRING || (flags & (HTTP_IS_HEAD | HTTP_EXPECTS_CONTINUE))) return 0;
+void lua_http_push_text_answer(lua_State *L, int status, const char *type, int flags) {
+  static const char date_field[] = "HTTP/1.1 200 OK\r\nDate: ", type_field[] = "\r\nContent-Type: ", length_field[] = "\r\nContent-Length: ";
+  enum { DATE = sizeof date_field - 1, DATE_LENGTH = 29, TYPE = sizeof type_field - 1, LENGTH = sizeof length_field - 1, CODE = 9, REASON = 13 };
   size_t length;
-  const char *text = lua_tolstring(L, 1, &length);
+  const char *text = lua_tolstring(L, -1, &length);
   char number[24], *digits = put_number(number + sizeof number, length);
-  size_t digit_count = (size_t)(number + sizeof number - digits);
-  const char *end = !lua_toboolean(L, 3)    ? "\r\nConnection: close\r\n\r\n"
-                    : (flags & HTTP_IS_OLD) ? "\r\nConnection: keep-alive\r\n\r\n"
-                                            : "\r\n\r\n";
-  size_t end_length = strlen(end), head_length = DATE + DATE_LENGTH + LENGTH + digit_count + end_length;
+  size_t digit_count = (size_t)(number + sizeof number - digits), type_length = strlen(type);
+  const char *end = !(flags & HTTP_KEEPS_ALIVE) ? "\r\nConnection: close\r\n\r\n"
+                    : (flags & HTTP_IS_OLD)     ? "\r\nConnection: keep-alive\r\n\r\n"
+                                                : "\r\n\r\n";
+  const char *reason = status == 200 ? "OK" : lua_http_reason(status);
+  size_t end_length = strlen(end), reason_length = strlen(reason);
+  size_t most = DATE + reason_length + DATE_LENGTH + TYPE + type_length + LENGTH + digit_count + end_length + length;
   char small[1024];
   luaL_Buffer buffer;
-  int is_small = head_length + length <= sizeof small;
-  char *to = is_small ? small : luaL_buffinitsize(L, &buffer, head_length + length), *p = to;
-  memcpy(p, date_field, DATE), p += DATE;
+  int is_small = most <= sizeof small;
+  char *to = is_small ? small : luaL_buffinitsize(L, &buffer, most), *p = to;
+  memcpy(p, date_field, DATE);
+  if (status == 200) {
+    p += DATE;
+  } else {
+    p[CODE] = (char)('0' + status / 100), p[CODE + 1] = (char)('0' + status / 10 % 10), p[CODE + 2] = (char)('0' + status % 10);
+    p += REASON;
+    memcpy(p, reason, reason_length), p += reason_length;
+    memcpy(p, date_field + REASON + 2, DATE - REASON - 2), p += DATE - REASON - 2;
+  }
   memcpy(p, lua_http_date(), DATE_LENGTH), p += DATE_LENGTH;
+  memcpy(p, type_field, TYPE), p += TYPE;
+  memcpy(p, type, type_length), p += type_length;
   memcpy(p, length_field, LENGTH), p += LENGTH;
   memcpy(p, digits, digit_count), p += digit_count;
   memcpy(p, end, end_length), p += end_length;
-  memcpy(p, text, length);
-  if (is_small) lua_pushlstring(L, to, head_length + length);
-  else luaL_pushresultsize(&buffer, head_length + length);
-  return 1;
+  memcpy(p, text, length), p += length;
+  if (is_small) lua_pushlstring(L, to, (size_t)(p - to));
+  else luaL_pushresultsize(&buffer, (size_t)(p - to));
 }

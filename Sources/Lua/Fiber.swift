@@ -158,6 +158,12 @@ public struct Fiber: Hashable {
         memory.pointee.now.subjectSite = box.site
     }
 
+    /// It runs something of this kind that no object stands for.
+    public func runs(_ kind: Kind, site: UInt32) {
+        memory.pointee.now.kind = UnsafePointer(kind.record)
+        memory.pointee.now.subjectSite = site
+    }
+
     func clear() {
         if memory.pointee.now.isUsed {
             memory.pointee.owner = nil

@@ -8,5 +8,5 @@ extension Battery {
         "runloop.http",
         functions: Library(
             [.native("open", http_open_native), .native("curl", http_open_curl)] + LastingBinding.ofHTTP
-                + TaskBinding.forModules))
+                + BareTasks.functions))
 }

@@ -9,6 +9,12 @@ static const char http_lua[] = {
 static const char http_answer_lua[] = {
 #embed "runloop/http/answer.lua"
 };
+static const char http_admission_lua[] = {
+#embed "runloop/http/admission.lua"
+};
+static const char http_failures_lua[] = {
+#embed "runloop/http/failures.lua"
+};
 static const char http_client_lua[] = {
 #embed "runloop/http/client.lua"
 };
@@ -315,6 +321,8 @@ static const lua_module modules[] = {
     MODULE("runloop.process.signals", process_signals_lua),
     MODULE("runloop.http", http_lua),
     MODULE("runloop.http.answer", http_answer_lua),
+    MODULE("runloop.http.admission", http_admission_lua),
+    MODULE("runloop.http.failures", http_failures_lua),
     MODULE("runloop.http.client", http_client_lua),
     MODULE("runloop.http.events", http_events_lua),
     MODULE("runloop.http.native", http_native_lua),

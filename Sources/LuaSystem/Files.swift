@@ -36,8 +36,12 @@ enum Files {
         let number = call.integer(3) ?? call.integer(4) ?? 0
         let flags = (call.boolean(5), call.boolean(6))
         return try call.wait(in: "a call of runloop.fs") { answer throws(SystemError) in
-            try pool.run {
-                answer(perform(operation, path, other ?? "", bytes, number, flags).map(\.program))
+            do throws(SystemError) {
+                try pool.run {
+                    answer(perform(operation, path, other ?? "", bytes, number, flags).map(\.program))
+                }
+            } catch {
+                throw SystemError(operation, path, errno: error.errno, reason: "no thread can be started (\(path))")
             }
         }
     }

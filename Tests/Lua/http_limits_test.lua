@@ -267,3 +267,57 @@ t.describe("connections", function()
     near:close()
   end)
 end)
+
+t.describe("a long head", function()
+  t.it("in tiny pieces is looked through a few times, not for each", { real_time = true, timeout = 120 }, function()
+    local server = http.serve("memory", { max_header = 4 << 20 }, function(request) return request.headers["x-last"] end)
+    local function cost(count)
+      local near = connect(server)
+      collectgarbage()
+      local start = os.clock()
+      near:write "GET / HTTP/1.1\r\nHost: x\r\nX-Long: "
+      for _ = 1, count do
+        near:write(("y"):rep(34))
+        near:flush()
+        rl.sleep(0)
+      end
+      near:write "\r\nX-Last: here\r"
+      near:flush()
+      rl.sleep(0)
+      near:write "\n\r"
+      near:flush()
+      rl.sleep(0)
+      near:write "\n"
+      t.equal(near:read_until "\r\n\r\n":match "^HTTP/1.1 (%d+)", "200")
+      t.equal(near:read_exactly(4), "here")
+      near:close()
+      return os.clock() - start
+    end
+    cost(500)
+    local few, many = cost(4000), cost(24000)
+    -- Six times as long: 36 times as much if each piece costs what is there.
+    t.truthy(many < 15 * few, ("%.4f s, %.4f s"):format(few, many))
+  end)
+
+  t.it("is too long as soon as it is, and malformed as soon as it is looked at", function()
+    local server = http.serve("memory", { max_header = 20000 }, function() return "ok" end)
+    local function send(bytes, size)
+      local near = connect(server)
+      for place = 1, #bytes, size do
+        near:write(bytes:sub(place, place + size - 1))
+        near:flush()
+        rl.sleep(0)
+        if near:buffered() > 0 then break end
+      end
+      local line = near:read_line()
+      near:abort()
+      return line
+    end
+    local long = "GET / HTTP/1.1\r\nHost: x\r\nX-Long: " .. ("y"):rep(30000)
+    t.equal(send(long, 100), "HTTP/1.1 431 Request Header Fields Too Large")
+    t.equal(send(long:sub(1, 15000) .. "\r\n\r\n", 100), "HTTP/1.1 200 OK")
+    t.equal(send(long:sub(1, 15000) .. "\nX: y\r\n\r\n", 100), "HTTP/1.1 400 Bad Request")
+    -- One behind the other: what follows the first is there when that is answered.
+    t.equal(send("GET / HTTP/1.1\r\nHost: x\r\n\r\n" .. long:sub(1, 15000) .. "\r\n\r\n", 7000), "HTTP/1.1 200 OK")
+  end)
+end)

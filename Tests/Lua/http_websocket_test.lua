@@ -4,6 +4,7 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local net = require "runloop.net"
 local http = require "runloop.http"
+local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
 
 local function echo(options)
   local app = http.routes()
@@ -287,5 +288,17 @@ t.describe("the end", function()
     rl.sleep(20)
     t.truthy(closed and closed >= 4.9 and closed < 6, closed)
     near:close()
+  end)
+end)
+
+t.describe("the list of protocols", function()
+  t.it("has no gaps, whatever its length is said to be", function()
+    local function check(protocols)
+      t.equal(support.problem_of(http.websocket, "ws://127.0.0.1:1/", { protocols = protocols }),
+        "http.websocket: field 'protocols' must be a list of names without gaps")
+    end
+    check(setmetatable({}, { __len = function() return 3 end }))
+    check(setmetatable({ "a" }, { __len = function() error "none" end }))
+    check(setmetatable({ "a" }, { __len = function() return "many" end }))
   end)
 end)

@@ -231,3 +231,54 @@ t.describe("what others have", function()
     t.equal(journal, { "begin 1", "end", "begin 2", "end" })
   end)
 end)
+
+t.describe("many tasks that wait for the output of one stream", function()
+  for _, way in ipairs { "write", "flush" } do
+    t.it("are cancelled in the same time each, in " .. way, { real_time = true, timeout = 120 }, function()
+      local function cost(count)
+        local a, b = net.pair()
+        a:queue(("x"):rep(4000000))
+        local tasks = {}
+        for i = 1, count do
+          tasks[i] = rl.task(function() if way == "write" then a:write "y" else a:flush() end end)
+        end
+        collectgarbage()
+        local start = os.clock()
+        for _, task in ipairs(tasks) do task:cancel() end
+        local seconds = os.clock() - start
+        a:abort()
+        b:abort()
+        return seconds
+      end
+      cost(200)
+      local few, many = cost(4000), cost(32000)
+      -- Eight times as many: 64 times as long if each costs what there are.
+      t.truthy(many < 24 * few, ("%.4f s, %.4f s"):format(few, many))
+    end)
+  end
+
+  t.it("go on in their order, those that wait for less behind those that wait for more", function()
+    local a, b = net.pair()
+    local order = {}
+    a:queue(("x"):rep(4000000))
+    local tasks = {}
+    local function wait(name, fn) tasks[name] = rl.task(function() fn() order[#order + 1] = name end) end
+    for i = 1, 50 do wait("flush " .. i, function() a:flush() end) end
+    for i = 1, 50 do wait("write " .. i, function() a:write "y" end) end
+    for i = 1, 50 do if i % 5 ~= 0 then tasks["write " .. i]:cancel() tasks["flush " .. i]:cancel() end end
+    b:read_exactly(4000050)
+    for i = 5, 50, 5 do
+      tasks["write " .. i]:await()
+      tasks["flush " .. i]:await()
+    end
+    t.equal({ #order, order[1] }, { 20, "write 5" })
+    local last = { write = 0, flush = 0 }
+    for _, name in ipairs(order) do
+      local way, number = name:match "(%a+) (%d+)"
+      t.equal(tonumber(number), last[way] + 5)
+      last[way] = tonumber(number)
+    end
+    a:close()
+    b:close()
+  end)
+end)

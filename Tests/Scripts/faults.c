@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -53,6 +55,19 @@ int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout) {
   static int (*real)(int, struct epoll_event *, int, int);
   if (!real) real = (int (*)(int, struct epoll_event *, int, int))dlsym(RTLD_NEXT, "epoll_wait");
   return lies(real(epoll, events, count, timeout));
+}
+
+// These answer what is wrong, and only when it is asked for: FAULT="getaddrinfo:-3:1:99".
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument) {
+  static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+  if (!real) real = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
+  return strcmp(wanted, "pthread_create") == 0 && fails("pthread_create", &error, 1) ? error : real(thread, attributes, function, argument);
+}
+
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **found) {
+  static int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+  if (!real) real = (int (*)(const char *, const char *, const struct addrinfo *, struct addrinfo **))dlsym(RTLD_NEXT, "getaddrinfo");
+  return strcmp(wanted, "getaddrinfo") == 0 && fails("getaddrinfo", &error, 1) ? error : real(name, service, hints, found);
 }
 
 #define FAULTY(result, name, parameters, arguments, ...)                                  \

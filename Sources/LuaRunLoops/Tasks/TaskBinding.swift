@@ -1,4 +1,4 @@
-package import Lua
+internal import Lua
 internal import RunLoops
 
 /// `rl.task` and the methods of tasks.
@@ -39,20 +39,6 @@ package enum TaskBinding {
         call.stack.remove(at: 2)
         return try make(call, site: UInt32(clamping: site), isLast: true)
     }
-
-    /// For modules written in Lua that start tasks on a script's behalf: these were made where the script has asked for them, which is
-    /// looked up once.
-    package static let forModules: [Library.Entry] = [
-        .init("site") { Call($0).answer(Int(Call($0).site)) },
-        // (site, fn, …)
-        .init("task", constructs: Kinds.task) {
-            Call.run($0) { call throws(Misuse) in
-                let site = try call.argument(2, Integer.self)
-                call.stack.remove(at: 2)
-                return try make(call, site: UInt32(clamping: site))
-            }
-        },
-    ]
 
     private static func make(_ call: Call, site: UInt32, isLast: Bool = false) throws(Misuse) -> Int32 {
         let box = call.receiver

@@ -5,6 +5,8 @@ class Backing {
     /// As `SystemCalls`: a count, 0 at the end, or a negative error number.
     func receive(_ place: UnsafeMutableRawPointer, _ room: Int) -> Int { 0 }
     func send(_ bytes: UnsafeRawBufferPointer) -> Int { 0 }
+    /// Why the last call could not be made, though the next may be: told once.
+    func takeRefusal() -> StreamFailure? { nil }
     /// No more is sent.
     func finish() {}
     func close(reset: Bool) {}

@@ -18,6 +18,12 @@ final class FileBacking: Backing {
     private var readFailure: Int = 0
     private var writeFailure: Int = 0
     private var isClosed = false
+    private var refusal: StreamFailure?
+
+    override func takeRefusal() -> StreamFailure? {
+        defer { refusal = nil }
+        return refusal
+    }
 
     /// Nothing was read ahead: the file's position is the stream's.
     var isUntouched: Bool { !isReading && taken == ready.count && !isAtEnd && readFailure == 0 && !isWriting }
@@ -57,8 +63,7 @@ final class FileBacking: Backing {
         let descriptor = net_duplicate(fd)
         guard descriptor >= 0 else {
             isReading = false
-            readFailure = Int(descriptor)
-            return
+            return refuse(-descriptor)
         }
         let piece = Piece([UInt8](repeating: 0, count: 65536))
         let failure = network.files.run(
@@ -72,7 +77,15 @@ final class FileBacking: Backing {
         guard failure != 0 else { return }
         net_close(descriptor)
         isReading = false
-        readFailure = -Int(failure)
+        refuse(failure)
+    }
+
+    /// There is no thread for it, or no descriptor: that may pass.
+    private func refuse(_ failure: Int32) {
+        refusal =
+            failure == EAGAIN
+            ? StreamFailure("EAGAIN", "no thread can be started (\(stream.subject))")
+            : StreamFailure(errno: failure, stream.subject)
     }
 
     private func didRead(_ piece: Piece) {
@@ -117,6 +130,7 @@ final class FileBacking: Backing {
         guard failure == 0 else {
             isWriting = false
             net_close(descriptor)
+            refuse(failure)
             return -Int(failure)
         }
         return count

@@ -62,7 +62,7 @@ extension Stream {
     /// What it says is put together only if there is somebody to hear it.
     private func endOperations(_ failure: @autoclosure () -> StreamFailure) {
         stopGreeting()
-        guard connector != nil || isReading || !waits.isEmpty else { return }
+        guard connector != nil || isReading || hasWaits else { return }
         let failure = failure()
         if let connector {
             rememberSubject()
@@ -78,11 +78,10 @@ extension Stream {
 
     /// Tells those that wait for the output, each in a turn of its own. Who is cancelled before that is not told: it may be gone.
     func endWaitsLater(_ failure: StreamFailure) {
-        for wait in waits {
+        for waiter in waits?.all ?? [] {
             network.loop.perform { [self] in
-                guard let place = waits.firstIndex(where: { $0.waiter == wait.waiter }) else { return }
-                waits.remove(at: place)
-                teller._withUnsafeGuaranteedRef { $0.writeEnded(self, wait.waiter, failure) }
+                guard waits?.remove(waiter) ?? false else { return }
+                teller._withUnsafeGuaranteedRef { $0.writeEnded(self, waiter, failure) }
             }
         }
     }

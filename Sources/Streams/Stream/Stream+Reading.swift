@@ -79,6 +79,10 @@ extension Stream {
                 n = fill(place, room)
             }
             guard n > 0 else {
+                if transport == .backed, let refusal = backing?.takeRefusal() {
+                    readable = true
+                    return .failed(refusal)
+                }
                 if n == 0 || n == -Int(EAGAIN) { continue }
                 fail(input: StreamFailure(errno: Int32(clamping: -n), subject))
                 if let inputFailure { return .failed(inputFailure) }

@@ -113,7 +113,9 @@ extension Stream {
             return n
         }
         if n == -Int(EINTR) { return give(bytes) }
-        if n == -Int(EAGAIN) || n == 0 {
+        if transport == .backed, let refusal = backing?.takeRefusal() {
+            failOutput(refusal)
+        } else if n == -Int(EAGAIN) || n == 0 {
             writable = false
         } else if n == -Int(ENOBUFS) || n == -Int(ENOMEM) {
             // The system is short of memory, the stream is as it was: at the next occasion.
@@ -140,14 +142,16 @@ extension Stream {
         outputFailure = failure
         output.free()
         tls?.dropOutput()
-        if !waits.isEmpty || state == .flushing { signal() }
+        if hasWaits || state == .flushing { signal() }
     }
 
     // MARK: Waiting
 
     /// The owner is told when less than so many bytes are left to send.
     public func waitForOutput(below limit: Int, waiter: Int) {
-        waits.append(OutputWait(limit: limit, waiter: waiter))
+        let waits = waits ?? OutputWaits()
+        self.waits = waits
+        waits.append(waiter, below: limit)
         updateActivity()
         // What was written goes out at the end of the turn; that may be all there is to it.
         if unsent < limit || outputFailure != nil { signal() }
@@ -155,18 +159,17 @@ extension Stream {
 
     /// What was written is still sent.
     public func cancelWrite(_ waiter: Int) {
-        waits.removeAll { $0.waiter == waiter }
-        updateActivity()
+        if waits?.remove(waiter) ?? false { updateActivity() }
     }
 
     /// Tells one of those that wait for the output, if there is anything to tell. Returns whether it did.
     func endWaits() -> Bool {
-        guard let place = waits.firstIndex(where: { $0.limit > unsent || outputFailure != nil }) else { return false }
-        let wait = waits.remove(at: place)
+        guard let waits, let waiter = waits.next(above: outputFailure == nil ? unsent : .min) else { return false }
+        waits.remove(waiter)
         updateActivity()
         // The others, and reading, have their turn next.
         signal()
-        teller._withUnsafeGuaranteedRef { $0.writeEnded(self, wait.waiter, outputFailure) }
+        teller._withUnsafeGuaranteedRef { $0.writeEnded(self, waiter, outputFailure) }
         return true
     }
 

@@ -92,7 +92,9 @@ public final class Stream: RunLoop.EdgePort {
     var searched = 0
     /// The reader's own.
     public internal(set) var reader = 0
-    var waits: [OutputWait] = []
+    /// Made when somebody first waits.
+    var waits: OutputWaits?
+    var hasWaits: Bool { waits.map { !$0.isEmpty } ?? false }
     public internal(set) var inputFailure: StreamFailure?
     public internal(set) var outputFailure: StreamFailure?
     public internal(set) var bytesRead = 0
@@ -119,11 +121,6 @@ public final class Stream: RunLoop.EdgePort {
     /// For the owner: how long its waits last, in nanoseconds; negative: without limit.
     public var timeout: Int64 = -1
     var deadline: Int64 = 0
-
-    struct OutputWait {
-        let limit: Int
-        let waiter: Int
-    }
 
     /// Tells the network's owner, or its own, what becomes of it.
     let teller: Unmanaged<StreamOwner>
@@ -346,7 +343,7 @@ public final class Stream: RunLoop.EdgePort {
         spree = 0
         if writable, unsent > 0 { send() }
         if isGreeting { return greet() }
-        if !waits.isEmpty, endWaits() { return }
+        if hasWaits, endWaits() { return }
         if isReading {
             guard let outcome = attempt(unit, limit: limit) else { return }
             endRead(outcome)
@@ -360,7 +357,7 @@ public final class Stream: RunLoop.EdgePort {
         isDirty = false
         guard state == .open || state == .flushing else { return }
         send()
-        if !waits.isEmpty, waits.contains(where: { $0.limit > unsent }) || outputFailure != nil { signal() }
+        if let waits, waits.next(above: unsent) != nil || hasWaits && outputFailure != nil { signal() }
         if state == .flushing { signal() }
         updateActivity()
     }
@@ -370,7 +367,7 @@ public final class Stream: RunLoop.EdgePort {
         switch state {
         case .connecting: active = true
         case .open:
-            active = isReading || delivers && !endWasDelivered || !waits.isEmpty || unsent > 0 || isGreeting
+            active = isReading || delivers && !endWasDelivered || hasWaits || unsent > 0 || isGreeting
         case .flushing: active = unsent > 0 && outputFailure == nil
         case .idle, .draining, .closed: active = false
         }

@@ -96,6 +96,59 @@ import Testing
         }
     }
 
+    @Test("a thread that cannot be had is an answer, which names what was asked for")
+    func threads() throws {
+        let script = """
+            local net = require "runloop.net"
+            local function say(_, problem, code) print(code, (problem:gsub("%(/.*%)$", "(path)"):gsub("%d+", "N"))) end
+            say(fs.read(directory .. "/old"))
+            say(fs.list(directory))
+            local stream = net.open(assert(io.open(directory .. "/old")))
+            say(stream:read_all())
+            local output = net.open(assert(io.open(directory .. "/new", "w")))
+            output:queue "text"
+            say(output:flush())
+            say(output:write "more")
+            """
+        let result = try run(script, "pthread_create:11:1:5")
+        #expect(
+            result.output == """
+                EAGAIN\tEAGAIN: no thread can be started (path)
+                EAGAIN\tEAGAIN: no thread can be started (path)
+                EAGAIN\tEAGAIN: no thread can be started (descriptor N)
+                EAGAIN\tEAGAIN: no thread can be started (descriptor N)
+                EAGAIN\tEAGAIN: no thread can be started (descriptor N)
+
+                """, "\(result)")
+        // It may pass.
+        let again = try run(script + "print(stream:read_all(), fs.read(directory .. '/old'))", "pthread_create:11:1:4")
+        #expect(again.output.hasSuffix("old\told\n"), "\(again)")
+    }
+
+    @Test("a name that does not exist is one thing, name servers that do not answer another")
+    func names() throws {
+        let script = """
+            local net, http = require "runloop.net", require "runloop.http"
+            for _, fn in ipairs { net.resolve, function(name) return net.connect(name .. ":80") end,
+              function(name) return http.get("http://" .. name .. "/") end,
+              function(name) return http.open { "http://" .. name .. "/" } end,
+              function(name) return http.get("http://127.0.0.1/", { proxy = "http://" .. name .. ":3128" }) end,
+              function(name) return http.websocket("ws://" .. name .. "/") end } do
+              local _, problem, code = fn "some.invalid"
+              print(code, problem:match "^%u[%u_]+: ([^(]+)", problem:find("some.invalid", 1, true) ~= nil)
+            end
+            """
+        let unknown = try run(script, "getaddrinfo:-2:1:99")
+        let lines = unknown.output.split(separator: "\n")
+        #expect(
+            lines.count == 6 && lines.allSatisfy { $0.hasPrefix("ENOTFOUND\t") && $0.hasSuffix("\ttrue") }, "\(unknown)"
+        )
+        let silent = try run(script, "getaddrinfo:-3:1:99")
+        #expect(
+            silent.output == String(repeating: "EAI_AGAIN\tthe name servers do not answer \ttrue\n", count: 6),
+            "\(silent)")
+    }
+
     @Test(
         "memory that is not there for what is large is an answer")
     func memory() throws {

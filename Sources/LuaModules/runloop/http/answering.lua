@@ -269,7 +269,12 @@ local function send_table(request, answer)
   end
   if answer.file then return File.send(request, answer, flags_of, settle) end
   local body, content_type = answer.body, TEXT
-  if answer.json ~= nil then body, content_type = require("runloop.json").encode(answer.json), "application/json" end
+  if answer.json ~= nil then
+    local encode = require("runloop.json").encode
+    -- From now on C does this.
+    request.connection.server.note("encode", encode)
+    body, content_type = encode(answer.json), "application/json"
+  end
   local status = answer.status or 200
   if math.type(status) ~= "integer" or status < 200 or status > 599 then
     error("the handler's answer has the status " .. tostring(status) .. "; it must be from 200 to 599", 0)
@@ -367,7 +372,7 @@ M.makers = {
   json = function(value, status, headers)
     if type(status) == "table" then status = nil end
     check_status(status, "http.json", 2, 200, 599)
-    misuse.optional(headers, "table", "http.json", 3)
+    if headers ~= nil then misuse.argument(headers, "table", "http.json", 3) end
     return { status = status or 200, json = value == nil and require("runloop.json").null or value, headers = headers }
   end,
   html = function(text, status)

@@ -8,6 +8,7 @@ local raise = misuse.raise
 local answers = require "runloop.http.answer"
 local requests = require "runloop.http.request"
 local recording = require "runloop.http.recording"
+local admission, failure = require "runloop.http.admission", require("runloop.http.failures").of
 
 local M = {}
 
@@ -142,7 +143,7 @@ local function wait(exchange)
   exchange.waiting = true
   local guard <close> = exchange
   local limit = exchange.deadline and math.max(0, exchange.deadline - rl.now())
-  if exchange.idle_timeout and (not limit or exchange.idle_timeout < limit) then limit = exchange.idle_timeout end
+  if exchange.idle_timeout and exchange.is_admitted and (not limit or exchange.idle_timeout < limit) then limit = exchange.idle_timeout end
   exchange.is_late = not exchange.changed:wait(limit)
   exchange.waiting = false
 end
@@ -160,37 +161,12 @@ function Exchange:finish()
     self.feeder = nil
   end
   self.transfer:finish()
-  self.client.exchanges[self.number] = nil
+  if self.number then self.client.exchanges[self.number] = nil end
   self.client.count = self.client.count - 1
+  self.client.admission:leave(self)
   if self.record then recording.ends(self.record, self.status or 0, not self.status or self.status >= 500) end
   pump(self.client)
   rest(self.client)
-end
-
--- Names for what curl cannot do, where the system has none.
-local CODES = {
-  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "ECONNREFUSED", [47] = "ELOOP", [35] = "TLS",
-  [60] = "TLS_CERTIFICATE", [58] = "TLS_CERTIFICATE", [77] = "TLS_CERTIFICATE", [52] = "ECONNRESET", [56] = "ECONNRESET",
-  [55] = "EPIPE", [18] = "EOF", [8] = "EBADMSG", [61] = "EBADMSG", [16] = "EPROTO", [92] = "EPROTO", [97] = "EPROXY", [42] = "ECANCELED",
-}
-
--- nil, message, code, for an exchange that has failed.
-local function failure(exchange)
-  if exchange.is_cut then return nil, ("ECANCELED: the client is closed (%s)"):format(exchange.url), "ECANCELED" end
-  if exchange.is_late then return nil, "timed out" end
-  local code, message, name, text, is_too_large, certificate = exchange.transfer:failure()
-  if not code then return nil end
-  local url = exchange.url
-  if exchange.unix then url = ("unix:%s, %s"):format(exchange.unix, url) end
-  if is_too_large then
-    return nil, ("EMSGSIZE: the body is longer than %d bytes (%s)"):format(exchange.max_body, url), "EMSGSIZE"
-  end
-  if exchange.problem then return nil, exchange.problem, "ECANCELED" end
-  if code == 28 then return nil, "timed out" end
-  if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
-  name = CODES[code] or "EIO"
-  if name == "TLS_CERTIFICATE" and certificate then url = ("%s, %s"):format(certificate, url) end
-  return nil, ("%s: %s (%s)"):format(name, message:gsub("^%u%l", string.lower), url), name
 end
 
 -- Sends what a function or a stream gives, as fast as it is taken.
@@ -222,28 +198,57 @@ end
 
 -- Making requests -----------------------------------------------------------------------------------------------------------
 
+-- In place of the transfer of a request that has not begun.
+local NOT_YET = { state = function() return false, false, 0, 0 end, failure = function() end, finish = function() end }
+
+-- There is a connection for it.
+local function start(exchange)
+  local self, settings = exchange.client, exchange.settings
+  exchange.settings = nil
+  if exchange.deadline then settings.timeout = math.max(0.001, exchange.deadline - rl.now()) end
+  local is_good, transfer, number = pcall(self.multi.start, self.multi, settings)
+  if is_good then
+    exchange.transfer, exchange.number = transfer, number
+    self.exchanges[number] = exchange
+    if settings.is_upload then feed(exchange, exchange.body) end
+  else
+    exchange.error = transfer
+  end
+  -- Whoever waits for it may have less time from now on.
+  exchange.changed:broadcast()
+end
+
 local function begin(self, request, name, is_open)
   if self.is_closed then raise(name .. ": the client is closed") end
   local settings, body = requests.prepare(self.options, request, name, is_open)
   local exchange = setmetatable({ client = self, url = settings.url, changed = rl.condition(), max_body = settings.max_body,
-    unix = settings.unix or settings.abstract and "@" .. settings.abstract,
+    unix = settings.unix or settings.abstract and "@" .. settings.abstract, settings = settings, body = body, transfer = NOT_YET,
     deadline = (settings.timeout or 0) > 0 and rl.now() + settings.timeout or nil, idle_timeout = settings.idle_timeout }, Exchange)
   exchange.drained = exchange.changed
-  self.multi = self.multi or curl.multi(self.options.connections or 64, self.options.max_connections or 0, self.options.cookies)
-  exchange.transfer, exchange.number = self.multi:start(settings)
+  local connections, in_all = self.options.connections or 64, self.options.max_connections or 0
+  self.multi = self.multi or curl.multi(connections, in_all, self.options.cookies)
+  self.admission = self.admission or admission.new(connections, in_all, start)
   exchange.record = recording.begins_at(settings.is_head and "HEAD" or settings.method or body ~= nil and "POST" or "GET", settings.url)
-  self.exchanges[exchange.number] = exchange
   self.count = self.count + 1
-  if settings.is_upload then feed(exchange, body) end
+  self.admission:enter(exchange, settings.url, exchange.unix)
   pump(self)
   return exchange
+end
+
+-- Whether it is over, one way or another.
+local function has_ended(exchange, is_over)
+  if exchange.error then
+    exchange:finish()
+    error(exchange.error, 0)
+  end
+  return is_over or exchange.is_late or exchange.is_cut
 end
 
 -- Waits for the answer's head; nil, message, code if there is none.
 local function await_head(exchange)
   while true do
     local is_here, is_over = exchange.transfer:state()
-    if exchange.is_late or exchange.is_cut or is_over and exchange.transfer:failure() then
+    if has_ended(exchange, is_over and exchange.transfer:failure()) then
       local _, message, code = failure(exchange)
       exchange:finish()
       return nil, message, code
@@ -255,13 +260,13 @@ end
 
 local function fetch(self, request, name)
   local exchange = begin(self, request, name, false)
-  local transfer = exchange.transfer
   while true do
-    local _, is_over = transfer:state()
-    if is_over or exchange.is_late or exchange.is_cut then break end
+    local _, is_over = exchange.transfer:state()
+    if has_ended(exchange, is_over) then break end
     wait(exchange)
   end
   local _, message, code = failure(exchange)
+  local transfer = exchange.transfer
   local answer = not message and answers.new(transfer:answer())
   if answer then exchange.status = answer.status end
   if answer then answer.body = transfer:take() end
@@ -300,14 +305,9 @@ local function request_of(url, extra, name)
   return request
 end
 
-local function ready(self)
-  local library, problem, code = load_curl()
-  return library ~= nil, problem, code
-end
-
 local function get(self, name, url, extra)
   local request = request_of(url, extra, name)
-  local is_ready, problem, code = ready(self)
+  local is_ready, problem, code = load_curl()
   if not is_ready then return nil, problem, code end
   return fetch(self, request, name)
 end
@@ -317,21 +317,21 @@ local function post(self, name, url, body, extra)
   request.method = request.method or "POST"
   if body ~= nil then request.body = body end
   if request.body == nil and request.json == nil and request.form == nil then request.body = "" end
-  local is_ready, problem, code = ready(self)
+  local is_ready, problem, code = load_curl()
   if not is_ready then return nil, problem, code end
   return fetch(self, request, name)
 end
 
 local function whole(self, name, request)
   request = requests.positional(request, name)
-  local is_ready, problem, code = ready(self)
+  local is_ready, problem, code = load_curl()
   if not is_ready then return nil, problem, code end
   return fetch(self, request, name)
 end
 
 local function open(self, name, request)
   request = requests.positional(request, name)
-  local is_ready, problem, code = ready(self)
+  local is_ready, problem, code = load_curl()
   if not is_ready then return nil, problem, code end
   local exchange = begin(self, request, name, true)
   local is_here, message
@@ -356,11 +356,13 @@ function Client:close()
   misuse.receiver(self, Client, "client:close")
   if self.is_closed then return end
   self.is_closed = true
-  for _, exchange in pairs(self.exchanges) do
+  local function cut(exchange)
     exchange.is_cut = not select(2, exchange.transfer:state())
     exchange:finish()
     exchange.changed:broadcast()
   end
+  if self.admission then self.admission:each_waiting(cut) end
+  for _, exchange in pairs(self.exchanges) do cut(exchange) end
   for fd in pairs(self.ports) do unwatch(self, fd) end
   set_timer(self, nil)
   if self.multi then

@@ -1,23 +1,26 @@
 -- runloop.http.connection: a connection of a server. Its task reads, and takes requests apart; each request has a task of its own, which
--- is cancelled when its client goes. What runs for every request asks for nothing that most of them do not need.
+-- is cancelled when its client goes. What every request needs is C: serving.c. This is the rest of it.
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local incoming = require "runloop.http.incoming"
 local answering = require "runloop.http.answering"
-local log, begins = require "runloop.http.log", require("runloop.http.recording").begins
+local routes = require "runloop.http.routes"
+local log, recording = require "runloop.http.log", require "runloop.http.recording"
 
 local M = {}
-local now, task, condition = rl.now, native.task, rl.condition
-local read_request, write_response, write_text = native.read_requests(incoming.Request), native.write_response, native.write_text
-local complete = incoming.complete
-local KEEPS_ALIVE <const>, HAS_BODY <const> = 1, 64
--- The methods of streams.
-local read, write
+local now, condition = rl.now, rl.condition
+local write_response = native.write_response
+local HAS_BODY <const> = 64
 
 -- Deadlines: one timer for all connections of a server. ---------------------------------------------------------------------
 
 local sweep
+
+local function set_next(self, date)
+  self.next_sweep = date
+  self.note("next_sweep", date)
+end
 
 local function schedule(self, date)
   if self.sweeper then
@@ -31,13 +34,18 @@ end
 local function set_date(connection, date)
   connection.deadline = date
   if date < connection.server.next_sweep then
-    connection.server.next_sweep = date
+    set_next(connection.server, date)
     schedule(connection.server, date)
   end
 end
 
 -- 0: there is no limit.
 local function set_deadline(connection, seconds) set_date(connection, seconds > 0 and now() + seconds or math.huge) end
+
+-- Where a request waits it has a number; one that is answered at once has none.
+local function cancel(connection)
+  if connection.task then native.cancel(connection.task) end
+end
 
 local expire
 
@@ -53,7 +61,7 @@ function sweep(self)
       earliest = deadline
     end
   end
-  self.next_sweep = earliest
+  set_next(self, earliest)
   if earliest < math.huge then schedule(self, earliest) end
   for _, connection in ipairs(late or {}) do expire(connection) end
 end
@@ -95,7 +103,7 @@ function expire(connection)
     else
       connection.stream:abort()
     end
-    if connection.task then connection.task:cancel() end
+    cancel(connection)
   elseif connection.buffer ~= "" then
     refuse(connection, 408, "the head of the request took too long")
   else
@@ -108,6 +116,8 @@ end
 local function finished(connection, request, keeps_alive)
   if connection.request ~= request then return end
   local server = connection.server
+  local was_at_once = not connection.task
+  connection.task = false
   local is_through = keeps_alive and not server.is_stopping and not connection.is_over
     and (request.flags & HAS_BODY == 0 or request:discard())
   if is_through == nil then
@@ -116,26 +126,24 @@ local function finished(connection, request, keeps_alive)
     is_stalled(connection, request)
     return set_deadline(connection, server.idle_timeout)
   elseif not is_through then
-    connection.request = nil
+    connection.request = false
     connection.is_over = true
     connection.stream:close()
     return
   end
-  connection.request = nil
-  -- One that was answered at once has the deadline already that it had when it came.
-  if not connection.is_processing or server.request_timeout > 0 or server.log then
-    connection.began = now()
-    set_deadline(connection, server.idle_timeout)
-  end
+  connection.request, connection.record = false, false
+  connection.began = now()
+  set_deadline(connection, server.idle_timeout)
   if connection.buffer ~= "" then
-    if not connection.is_processing then server.process(connection) end
+    -- Of one that was answered at once, whoever has begun with it goes on.
+    if not was_at_once then server.process(connection) end
     connection:drained()
   end
 end
 
 local function gone(connection)
   local request = connection.request
-  connection.request = nil
+  connection.request = false
   if not request then return end
   request.is_gone = true
   if request.ended ~= "done" then
@@ -145,7 +153,7 @@ local function gone(connection)
     server.counts.bytes = server.counts.bytes + request.sent
     if request.close_body then request.close_body() end
     log.done(connection, request, 499)
-    if connection.task then connection.task:cancel() end
+    cancel(connection)
     if request.arrived then request.arrived:broadcast() end
   end
 end
@@ -160,30 +168,77 @@ end
 -- How much is kept for a request that does not read, or before its predecessor is answered.
 local ENOUGH <const> = 262144
 
+-- Of a head in tiny pieces so much is looked through anew for each.
+local LITTLE <const> = 4096
+
+-- What has come so far, or nil: a long head is put together when it has grown by half, or may be whole, and not for each piece.
+local function gathered(connection, bytes)
+  local pieces, tail = connection.pieces, nil
+  if pieces then
+    tail = pieces.tail .. bytes
+    pieces[#pieces + 1] = bytes
+    pieces.count = pieces.count + #bytes
+  else
+    local buffer = connection.buffer:sub(connection.position)
+    tail = buffer:sub(-3) .. bytes
+    pieces = { buffer, bytes, count = #bytes }
+    connection.pieces = pieces
+  end
+  pieces.tail = tail:sub(-3)
+  local known = #pieces[1]
+  if known >= LITTLE and pieces.count < known // 2 and known + pieces.count <= connection.server.max_header
+    and not tail:find("\n\r\n", 1, true) then
+    return nil
+  end
+  connection.pieces = nil
+  return table.concat(pieces)
+end
+
 local send, explain = answering.send, log.explain
 
 -- The function that is the task of each connection of a server. What it needs for each request is at hand, and not looked for.
 function M.server(self)
-  local handler, counts, site, patience = self.handler, self.counts, self.site, self.patience
-  local max_header, max_body, access_log = self.max_header, self.max_body, self.log
+  local counts, max_body, access_log = self.counts, self.max_body, self.log
+  local serving = native.serving(self.max_header, self.patience, self.idle_timeout > 0 and self.idle_timeout or math.huge, access_log ~= nil)
+  local quick, take, note = serving.quick, serving.take, serving.note
+  self.note, self.served = note, serving.counts
 
-  local function handle(request)
-    local answer = handler(request)
-    if request.ended then return 0 end
-    -- What most handlers return is a text.
-    local bytes = not request.response and write_text(answer, request.flags, request.keeps_alive)
-    if not bytes then
-      send(request, answer)
-      return request.sent
+  -- What a request has beyond method and path. Whether it may be answered.
+  note("completed", function(connection, request, length, target, query)
+    if not request.path then
+      refuse(connection, 400, "a path that leaves its root, or with a bad escape")
+      return false
+    elseif length and length > max_body then
+      refuse(connection, 413, ("the body is longer than %d bytes"):format(max_body))
+      return false
     end
-    request.response = "sent"
-    write(request.connection.stream, bytes)
-    return #answer
+    incoming.complete(request, length, target, query)
+    if length then is_stalled(connection, request) end
+    return true
+  end)
+
+  -- The answer is sent.
+  local function done(connection, request, status, sent)
+    if request.ended then return end
+    counts.bytes = counts.bytes + sent
+    request.ended = "done"
+    if access_log then access_log(connection, request, status, sent, now() - connection.began) end
+    local keeps_alive = request.keeps_alive
+    -- A connection that is to be closed waits for a client that reads slowly, as long as one that stays.
+    if not keeps_alive and not connection.is_over then connection.stream:flush(self.idle_timeout > 0 and self.idle_timeout or nil) end
+    finished(connection, request, keeps_alive)
+    return status
   end
 
-  -- In the request's task.
-  local function run(connection, request)
-    local is_good, sent = xpcall(handle, explain, request)
+  local function respond(request, answer)
+    if request.ended then return 0 end
+    send(request, answer)
+    return request.sent
+  end
+
+  -- In the request's task, for what is no text: the handler has answered something else, or failed.
+  local function conclude(connection, request, is_good, sent)
+    if is_good then is_good, sent = xpcall(respond, explain, request, sent) end
     local trace = not is_good and log.take_trace()
     if request.ended then return end
     if not is_good then
@@ -194,74 +249,70 @@ function M.server(self)
       end
       sent = request.sent
     end
-    counts.bytes = counts.bytes + sent
-    request.ended = "done"
-    if connection.record then log.ended(connection, request.response == "sent" and 200 or request.status) end
-    if access_log then access_log(connection, request, request.response == "sent" and 200 or request.status, sent, now() - connection.began) end
-    local keeps_alive = request.keeps_alive
-    -- A connection that is to be closed waits for a client that reads slowly, as long as one that stays.
-    if not keeps_alive and not connection.is_over then connection.stream:flush(self.idle_timeout > 0 and self.idle_timeout or nil) end
-    finished(connection, request, keeps_alive)
+    return done(connection, request, request.status, sent)
   end
+
+  note("start", native.start)
+  note("site", self.site)
+  note("run", serving.run)
+  note("request", incoming.Request)
+  note("labels", recording.labels)
+  note("label", recording.label)
+  note("set_date", set_date)
+  note("conclude", conclude)
+  note("done", done)
+  note("handler", self.handler)
+  -- Routes without parameters are found there, unless `use` has put something before them.
+  if getmetatable(self.handler) == routes.Routes then
+    note("exact", self.handler.exact)
+    note("before", self.handler.before)
+  end
+  note("explain", explain)
+  note("now", now)
 
   -- Takes requests from what has been read, until one is under way or there is no whole one.
   local function process(connection)
-    connection.is_processing = true
-    while not connection.request and not connection.is_over do
-      local buffer, position = connection.buffer, connection.position
-      if buffer == "" then break end
-      local following, request, method, path, flags, length, target, query = read_request(buffer, position, max_header)
-      if not following then
-        if following == false then
-          refuse(connection, request, method)
+    while not connection.request and not connection.is_over and connection.buffer ~= "" do
+      local is_taken, status, problem = take(connection)
+      if not is_taken then
+        if is_taken == false then
+          refuse(connection, status, problem)
         elseif not connection.has_begun then
           connection.has_begun = true
           set_deadline(connection, self.header_timeout)
         end
-        break
+        return
       end
       connection.has_begun = false
-      if following > #buffer then connection.buffer = "" else connection.position = following end
-      if not path then
-        refuse(connection, 400, "a path that leaves its root, or with a bad escape")
-        break
-      elseif length and length > max_body then
-        refuse(connection, 413, ("the body is longer than %d bytes"):format(max_body))
-        break
-      end
-      -- There is room for these fields and no more: what few need is worked out when it is asked for. `ended`: false, or "done", "late",
-      -- "gone". `response`: false, true where somebody answers, "sent", or an object.
-      request.connection, request.method, request.path, request.flags, request.head = connection, method, path, flags, buffer
-      request.keeps_alive, request.response, request.ended = flags & KEEPS_ALIVE ~= 0 and not self.is_stopping, false, false
-      if position > 1 then request.position = position end
-      if target then complete(request, length, target, query) end
-      connection.request, connection.record = request, begins(method, path)
-      counts.requests = counts.requests + 1
-      if length then is_stalled(connection, request) end
-      local date = connection.began + patience
-      if date < self.next_sweep then set_date(connection, date) else connection.deadline = date end
-      local running = task(site, run, connection, request)
-      if connection.request == request then connection.task = running end
     end
-    connection.is_processing = false
   end
   self.process = process
 
+  -- What is no whole request that comes alone.
+  local function arrived(connection, bytes)
+    local request = connection.request
+    if connection.buffer ~= "" then
+      if request then bytes = connection.buffer:sub(connection.position) .. bytes else bytes = gathered(connection, bytes) end
+      if not bytes then return end
+    end
+    connection.buffer, connection.position = bytes, 1
+    if not request then
+      process(connection)
+    elseif request.is_left then
+      finished(connection, request, true)
+      process(connection)
+    elseif request.arrived then
+      request.arrived:broadcast()
+    end
+  end
+
   local function read_on(connection, stream)
     while not connection.is_over do
-      local bytes = read(stream, 65536)
+      local is_idle = not connection.request and connection.buffer == ""
+      local bytes = is_idle and quick(connection, stream) or not is_idle and stream:read(65536)
       if not bytes then break end
-      local request, buffer = connection.request, connection.buffer
-      if not request then connection.began = now() end
-      if buffer ~= "" then bytes = buffer:sub(connection.position) .. bytes end
-      connection.buffer, connection.position = bytes, 1
-      if not request then
-        process(connection)
-      elseif request.is_left then
-        finished(connection, request, true)
-      elseif request.arrived then
-        request.arrived:broadcast()
-      end
+      if bytes ~= true then arrived(connection, bytes)
+      else process(connection) end
       if connection.request then
         while #connection.buffer - connection.position >= ENOUGH and connection.request and not connection.is_over do
           connection.room = connection.room or condition()
@@ -275,9 +326,10 @@ function M.server(self)
   end
 
   return function(stream)
-    read, write = stream.read, stream.write
+    note("read", stream.read)
+    note("write", stream.write)
     local connection = setmetatable({ server = self, stream = stream, buffer = "", position = 1, deadline = math.huge, began = now(),
-      is_processing = false, is_over = false, has_begun = false, task = false }, Connection)
+      request = false, is_over = false, has_begun = false, task = false, record = false }, Connection)
     self.connections[connection] = true
     self.count = self.count + 1
     self.counts.connections = self.counts.connections + 1
@@ -289,7 +341,8 @@ function M.server(self)
       if self.count == 0 and self.stopped then self.stopped:broadcast() end
       if next(self.connections) == nil and self.sweeper then
         self.sweeper:invalidate()
-        self.sweeper, self.next_sweep = nil, math.huge
+        self.sweeper = nil
+        set_next(self, math.huge)
       end
     end })
     read_on(connection, stream)

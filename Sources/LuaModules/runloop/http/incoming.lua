@@ -7,7 +7,7 @@ local raise, receiver = misuse.raise, misuse.receiver
 
 local M = {}
 local unescape = native.unescape
-local IS_UPGRADE <const>, EXPECTS_CONTINUE <const>, HAS_SLASHES <const>, IS_OLD <const> = 2, 4, 8, 16
+local KEEPS_ALIVE <const>, IS_UPGRADE <const>, EXPECTS_CONTINUE <const>, HAS_SLASHES <const>, IS_OLD <const> = 1, 2, 4, 8, 16
 
 local Request = { __name = "http request", __stays = true }
 misuse.class(Request, "runloop.http.Incoming")
@@ -25,13 +25,20 @@ local function parse_form(text)
 end
 M.parse_form = parse_form
 
+-- What a request keeps without a name until somebody asks for it: as serving.c has it.
+local CONNECTION <const>, FLAGS <const>, HEAD <const>, ROUTE <const>, RESPONSE <const> = 1, 2, 3, 4, 5
+
 -- What is worked out when it is first asked for.
 local LAZY = {
+  connection = function(self) return self[CONNECTION] end,
+  flags = function(self) return self[FLAGS] end,
+  response = function(self) return self[RESPONSE] end,
   headers = function(self)
-    local head = self.head
-    self.head = nil
+    local head = self[HEAD]
+    self[HEAD] = nil
     return native.read_fields(head, self.position)
   end,
+  keeps_alive = function(self) return self.flags & KEEPS_ALIVE ~= 0 and not self.connection.server.is_stopping end,
   target = function(self) return self.path end,
   version = function(self) return self.flags & IS_OLD ~= 0 and "1.0" or "1.1" end,
   is_upgrade = function(self) return self.flags & IS_UPGRADE ~= 0 end,
@@ -50,7 +57,7 @@ local LAZY = {
   left = function() return 0 end,
   sent = function() return 0 end,
   position = function() return 1 end,
-  route = function(self) return self.connection.route end,
+  route = function(self) return self[ROUTE] and self[ROUTE].path end,
 }
 
 function Request.__index(self, name)

@@ -46,7 +46,7 @@ end
 -- Recordings are told that a request is over.
 local function ended(connection, status)
   if connection.record then ends(connection.record, status or 0, status ~= nil and status >= 499) end
-  connection.record = nil
+  connection.record = false
 end
 M.ended = ended
 

@@ -3,6 +3,6 @@
 local library = ...
 local native = library.open()
 native.curl = library.curl
-native.task, native.site = library.task, library.site
+native.start, native.cancel, native.site = library.start, library.cancel, library.site
 native.label, native.begins, native.ends = library.label, library.begins, library.ends
 return native

@@ -4,26 +4,34 @@
 local native = require "runloop.http.native"
 local label, begins = native.label, native.begins
 
-local M = { ends = native.ends }
-
 -- The labels of what was recorded lately, by method and path.
 local labels, count = {}, 0
 local MOST <const> = 1000
 
--- Returns what `ends` gets; nil when nothing is recorded.
-function M.begins(method, path)
+local M = { ends = native.ends, labels = labels }
+
+-- What stands for a method and a path in recordings.
+function M.label(method, path)
+  if count >= MOST then
+    count = 0
+    for of in pairs(labels) do labels[of] = nil end
+  end
   local of = labels[method]
-  local number = begins(of and of[path])
-  if number ~= false then return number end
-  if count >= MOST then labels, count, of = {}, 0, nil end
   if not of then
     of = {}
     labels[method] = of
   end
-  of[path] = label(method .. " " .. path)
-  count = count + 1
-  return begins(of[path])
+  local number = of[path]
+  if not number then
+    number = label(method .. " " .. path)
+    of[path] = number
+    count = count + 1
+  end
+  return number
 end
+
+-- Returns what `ends` gets; nil when nothing is recorded.
+function M.begins(method, path) return begins(M.label(method, path)) end
 
 -- The same for an address: without names and passwords in it.
 function M.begins_at(method, url)

@@ -4,9 +4,8 @@ local misuse = require "runloop.misuse"
 local raise = misuse.raise
 local files = require "runloop.http.files"
 
-local M = {}
-
 local Routes = { __name = "http routes" }
+local M = { Routes = Routes }
 Routes.__index = Routes
 misuse.class(Routes, "runloop.http.Routes")
 
@@ -174,7 +173,7 @@ local function answer(self, request)
     end
     request.params = params
   end
-  request.connection.route = found.path
+  request.route = found.path
   return found.fn(request)
 end
 

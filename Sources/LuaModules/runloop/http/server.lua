@@ -46,6 +46,8 @@ function Server:statistics()
   receiver(self, Server, "server:statistics")
   local counts = {}
   for name, count in pairs(self.counts) do counts[name] = count end
+  local requests, bytes = self.served()
+  counts.requests, counts.bytes = requests, counts.bytes + bytes
   counts.open, counts.active = self.count, 0
   for connection in pairs(self.connections) do
     if connection.request then counts.active = counts.active + 1 end
@@ -57,6 +59,7 @@ function Server:close()
   receiver(self, Server, "server:close")
   if self.is_stopping then return end
   self.is_stopping = true
+  self.note "stopping"
   if self.listener then self.listener:close() end
   -- Those between two requests have nothing to finish.
   for connection in pairs(self.connections) do
@@ -115,7 +118,7 @@ function M.serve(where, settings, handler)
   end
   local self = setmetatable({
     handler = handler, connections = {}, count = 0, site = native.site(), made_at = misuse.made_at(), next_sweep = math.huge, loop = rl.current(),
-    counts = { connections = 0, requests = 0, errors = 0, refused = 0, cancelled = 0, bytes = 0 },
+    counts = { connections = 0, errors = 0, refused = 0, cancelled = 0, bytes = 0 },
     header_timeout = settings.header_timeout or 10, request_timeout = settings.request_timeout or 0,
     idle_timeout = settings.idle_timeout or 60, max_header = settings.max_header or 32768, max_body = settings.max_body or 8 << 20,
   }, Server)

@@ -21,11 +21,15 @@ function M.options(settings, known, name, number)
   if settings == nil then return {} end
   misuse.argument(settings, "table", name, number)
   misuse.fields(settings, known or KNOWN, name)
-  for _, protocol in ipairs(settings.protocols or {}) do
+  local protocols, count = settings.protocols or {}, 0
+  for _, protocol in ipairs(protocols) do
+    count = count + 1
     if type(protocol) ~= "string" or not native.is_token(protocol) then
       raise("%s: field 'protocols' must be a list of names, got %s in it", name, misuse.describe(protocol))
     end
   end
+  local has_length, length = pcall(function() return #protocols end)
+  if not has_length or length ~= count then raise("%s: field 'protocols' must be a list of names without gaps", name) end
   if settings.headers then require("runloop.http.answer").check_fields(settings.headers, name) end
   return settings
 end

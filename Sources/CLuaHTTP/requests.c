@@ -1,0 +1,65 @@
+// What a server is told of a request.
+#include <string.h>
+#include <strings.h>
+
+#include "private.h"
+
+static int flags_of(const http_head *head) {
+  int has_body = head->is_chunked || head->content_length > 0;
+  return (head->keeps_alive ? HTTP_KEEPS_ALIVE : 0) | (head->is_upgrade ? HTTP_IS_UPGRADE : 0) | (has_body ? HTTP_HAS_BODY : 0) |
+         (head->expects_continue && (has_body || head->content_length == 0) ? HTTP_EXPECTS_CONTINUE : 0) |
+         (head->minor == 0 ? HTTP_IS_OLD : 0) | (http_is(head->method, "HEAD") ? HTTP_IS_HEAD : 0);
+}
+
+// Where the path of "http://host/path" begins, as proxies are sent it.
+static http_span without_origin(http_span target) {
+  size_t scheme = target.length > 7 && strncasecmp(target.start, "http://", 7) == 0    ? 7
+                  : target.length > 8 && strncasecmp(target.start, "https://", 8) == 0 ? 8
+                                                                                       : 0;
+  if (!scheme) return target;
+  while (scheme < target.length && target.start[scheme] != '/' && target.start[scheme] != '?') scheme++;
+  return (http_span){target.start + scheme, target.length - scheme};
+}
+
+// Whether a target is its path, as most are.
+static int is_plain(http_span target) {
+  if (target.start[0] != '/' && (target.length != 1 || target.start[0] != '*')) return 0;
+  for (size_t i = 0; i < target.length; i++) {
+    char c = target.start[i];
+    if (c == '?' || c == '%' || (c == '/' && i + 1 < target.length && (target.start[i + 1] == '/' || target.start[i + 1] == '.'))) return 0;
+  }
+  return 1;
+}
+
+// Pushes the path, nil for one that is bad, and finds the query.
+static int push_path(lua_State *L, http_span target, http_span *query) {
+  http_span path = without_origin(target);
+  const char *mark = memchr(path.start, '?', path.length);
+  if (mark) {
+    *query = (http_span){mark + 1, path.length - (size_t)(mark + 1 - path.start)};
+    path.length = (size_t)(mark - path.start);
+  }
+  if (path.length == 0) path = (http_span){"/", 1};
+  luaL_Buffer buffer;
+  int has_slashes = 0;
+  char *to = luaL_buffinitsize(L, &buffer, path.length + 1);
+  ptrdiff_t count = http_clean_path(to, path.start, path.length, &has_slashes);
+  luaL_pushresultsize(&buffer, count > 0 ? (size_t)count : 0);
+  if (count <= 0) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+  return has_slashes ? HTTP_HAS_SLASHES : 0;
+}
+
+int lua_http_push_request(lua_State *L, const http_head *head, int *flags, http_span *query) {
+  *flags = flags_of(head);
+  *query = (http_span){"", 0};
+  lua_pushlstring(L, head->method.start, head->method.length);
+  if (is_plain(head->target)) {
+    lua_pushlstring(L, head->target.start, head->target.length);
+    return head->content_length >= 0 || head->is_chunked;
+  }
+  *flags |= push_path(L, head->target, query);
+  return 1;
+}

@@ -1,0 +1,55 @@
+-- runloop.http.failures: why a request of a client has failed, in the words of this module.
+
+local rl = require "runloop"
+
+local M = {}
+
+-- Names for what curl cannot do, where the system has none.
+local CODES = {
+  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "ECONNREFUSED", [47] = "ELOOP", [35] = "TLS",
+  [60] = "TLS_CERTIFICATE", [58] = "TLS_CERTIFICATE", [77] = "TLS_CERTIFICATE", [52] = "ECONNRESET", [56] = "ECONNRESET",
+  [55] = "EPIPE", [18] = "EOF", [8] = "EBADMSG", [61] = "EBADMSG", [16] = "EPROTO", [92] = "EPROTO", [97] = "EPROXY", [42] = "ECANCELED",
+}
+
+-- libcurl tells only that it has found no address. Whether there is no such name, or nobody who would know, the system is asked once
+-- more: it answers at once if it knows.
+local PATIENCE <const> = 2
+
+local function why_unknown(exchange, message)
+  local name = message:match "resolve %a+: ([^%s]+)"
+  if not name then return nil end
+  local time = exchange.deadline and math.min(PATIENCE, math.max(0, exchange.deadline - rl.now())) or PATIENCE
+  -- Who is cancelled here gives it back.
+  exchange.waiting = true
+  local guard <close> = exchange
+  local _, problem, code = require("runloop.net").resolve(name, { timeout = time })
+  exchange.waiting = false
+  if code == "ENOTFOUND" then return nil end
+  if code == "EAI_AGAIN" or not code then code, problem = "EAI_AGAIN", "the name servers do not answer" end
+  return ("%s: %s (%s, %s)"):format(code, problem:gsub("^%u+_?%u*: ", ""):gsub(" %(.*", ""), name, exchange.url), code
+end
+
+-- nil, message, code, for an exchange that has failed.
+function M.of(exchange)
+  if exchange.is_cut then return nil, ("ECANCELED: the client is closed (%s)"):format(exchange.url), "ECANCELED" end
+  if exchange.is_late then return nil, "timed out" end
+  local code, message, name, text, is_too_large, certificate = exchange.transfer:failure()
+  if not code then return nil end
+  local url = exchange.url
+  if exchange.unix then url = ("unix:%s, %s"):format(exchange.unix, url) end
+  if is_too_large then
+    return nil, ("EMSGSIZE: the body is longer than %d bytes (%s)"):format(exchange.max_body, url), "EMSGSIZE"
+  end
+  if exchange.problem then return nil, exchange.problem, "ECANCELED" end
+  if code == 28 then return nil, "timed out" end
+  if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
+  name = CODES[code] or "EIO"
+  if name == "ENOTFOUND" then
+    local unknown, reason = why_unknown(exchange, message)
+    if unknown then return nil, unknown, reason end
+  end
+  if name == "TLS_CERTIFICATE" and certificate then url = ("%s, %s"):format(certificate, url) end
+  return nil, ("%s: %s (%s)"):format(name, message:gsub("^%u%l", string.lower), url), name
+end
+
+return M

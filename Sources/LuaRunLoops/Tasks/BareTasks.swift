@@ -1,0 +1,88 @@
+package import Lua
+internal import RunLoops
+
+/// Tasks that no script can hold, as an HTTP server has one for each request: they cost no object. Messages and recordings call them
+/// tasks that were made where the script has asked for them. Whoever starts one can cancel it by its number.
+package final class BareTasks: HostPart {
+    private var waiting: [Int: Waiting] = [:]
+    private struct Waiting {
+        let fiber: Fiber
+        let record: UInt32
+        let label: UInt32
+    }
+    private lazy var owner = Owner(self)
+    /// What the one that ended last has answered.
+    private var result = 0
+
+    override package func reset() { waiting = [:] }
+
+    /// For modules written in Lua.
+    package static let functions: [Library.Entry] = [
+        .init("site") { Call($0).answer(Int(Call($0).site)) },
+        .init("start") { Call.run($0) { call throws(Misuse) in try start(call) } },
+        .init("cancel") { thread in
+            let call = Call(thread)
+            let host = call.luaHost
+            guard let number = call.integer(1), let fiber = host.part(BareTasks.self).waiting[number]?.fiber else {
+                return call.answer(false)
+            }
+            return call.answer(host.cancel(fiber, from: call.stack))
+        },
+    ]
+
+    /// start(site, label, fn, …): calls the function in a task of its own. Recordings are told that this lasts, what it is called, which
+    /// `label` has answered, and the integer that the function answers, which has failed from 499 on. If it answers none, somebody has
+    /// told them already, by `ends`.
+    ///
+    /// Returns when that began, in seconds of the loop's clock; and if it waits, its number for `cancel`, and what `ends` is to be told.
+    private static func start(_ call: Call) throws(Misuse) -> Int32 {
+        let stack = call.stack
+        let host = call.luaHost
+        let count = call.count - 2
+        guard let site = stack.integer(1), let label = stack.integer(2), count > 0, stack.type(3) == .function else {
+            throw Misuse("a site, a label and a function are expected")
+        }
+        guard let fiber = host.takeFiber() else { throw .noMemory }
+        guard stack.reserve(4), fiber.stack.reserve(count + 4) else {
+            host.recycle(fiber)
+            throw .noMemory
+        }
+        let part = host.part(BareTasks.self)
+        let loop = host.loop
+        let number = fiber.number
+        let subject = UInt32(truncatingIfNeeded: label)
+        fiber.owner = part.owner
+        fiber.runs(Kinds.task, site: UInt32(truncatingIfNeeded: site))
+        stack.move(count, to: fiber.stack)
+        let beginning = loop.now.nanoseconds
+        let record = loop.isRecording ? loop.noteBeginning(subject) : 0
+        host.resume(fiber, arguments: count - 1, from: stack)
+        stack.push(Time.seconds(beginning))
+        guard fiber.state == .waiting, fiber.number == number else {
+            part.noteEnd(record, subject)
+            return 1
+        }
+        part.waiting[number] = Waiting(fiber: fiber, record: record, label: subject)
+        stack.push(number)
+        stack.push(Int(subject) << 32 | Int(record))
+        return 3
+    }
+
+    private func noteEnd(_ record: UInt32, _ label: UInt32) {
+        host.loop.noteEnd(record, label, result: result, failed: result >= 499)
+    }
+
+    private final class Owner: FiberOwner {
+        // It owns us.
+        private unowned(unsafe) let part: BareTasks
+        init(_ part: BareTasks) { self.part = part }
+
+        override func ended(_ fiber: Fiber, results: Int32) {
+            part.result = results > 0 ? fiber.stack.integer(-1) ?? 0 : 0
+            if !part.waiting.isEmpty, let waiting = part.waiting.removeValue(forKey: fiber.number), part.result > 0 {
+                part.noteEnd(waiting.record, waiting.label)
+            }
+            if results < 0, !part.host.wasCancelled(fiber) { part.host.uncaught(fiber) }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+/// Who waits for a stream's output, each until less than so many bytes are left to send. They keep their order; to come, to go and to be
+/// found takes the same time however many they are.
+final class OutputWaits {
+    /// Those with the same limit, of which there are few.
+    private struct Line {
+        let limit: Int
+        /// Who has gone leaves a gap, which is closed when it comes to the front, or when most are gaps.
+        var entries: [(number: Int, waiter: Int)] = []
+        var first = 0
+        var count = 0
+        var front: (number: Int, waiter: Int)? { first < entries.count ? entries[first] : nil }
+    }
+
+    private var lines: [Line] = []
+    private var places: [Int: (number: Int, limit: Int)] = [:]
+    private var latest = 0
+
+    var isEmpty: Bool { places.isEmpty }
+
+    func append(_ waiter: Int, below limit: Int) {
+        latest += 1
+        places[waiter] = (latest, limit)
+        let line = lines.firstIndex { $0.limit == limit } ?? lines.count
+        if line == lines.count { lines.append(Line(limit: limit)) }
+        lines[line].entries.append((latest, waiter))
+        lines[line].count += 1
+    }
+
+    /// Returns whether it was there.
+    @discardableResult
+    func remove(_ waiter: Int) -> Bool {
+        guard let place = places.removeValue(forKey: waiter) else { return false }
+        guard let line = lines.firstIndex(where: { $0.limit == place.limit }) else { return true }
+        lines[line].count -= 1
+        if lines[line].count == 0 {
+            lines.remove(at: line)
+        } else if lines[line].entries.count > 32, lines[line].entries.count > 2 * lines[line].count {
+            lines[line].entries.removeAll { places[$0.waiter]?.number != $0.number }
+            lines[line].first = 0
+        }
+        return true
+    }
+
+    /// Of those whose limit is above this, the one that came first.
+    func next(above unsent: Int) -> Int? {
+        var found: (number: Int, waiter: Int)?
+        for line in lines.indices where lines[line].limit > unsent {
+            while let entry = lines[line].front, places[entry.waiter]?.number != entry.number { lines[line].first += 1 }
+            guard let entry = lines[line].front, entry.number < found?.number ?? .max else { continue }
+            found = entry
+        }
+        return found?.waiter
+    }
+
+    /// In their order.
+    var all: [Int] { places.sorted { $0.value.number < $1.value.number }.map(\.key) }
+}

@@ -3,7 +3,11 @@
 local http = {}
 
 local function client() return require "runloop.http.client" end
-local function makers() return require("runloop.http.answering").makers end
+local made
+local function makers()
+  made = made or require("runloop.http.answering").makers
+  return made
+end
 
 -- Client ------------------------------------------------------------------------------------------------------------------------
 

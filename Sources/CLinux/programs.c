@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "programs.h"
+#include "death.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -217,8 +218,42 @@ static struct {
   pid_t process;  // a child that a C module has forked owns none of them
 } owned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+// Whether its leader has ended, who is waited for, and nobody of its group goes on.
+static int is_over(int pid, int looks) {
+  return waitpid(pid, NULL, WNOHANG) != 0 && (kill(-pid, 0) != 0 || (looks && !has_living(pid)));
+}
+
+static void signal_all(const struct owned *all, int count, int number) {
+  for (int i = 0; i < count; i++) {
+    kill(-all[i].pid, number);
+    // One that stands still hears of it, too.
+    if (number != SIGKILL) kill(-all[i].pid, SIGCONT);
+  }
+}
+
 static void end_all(void) {
   if (owned.process == getpid()) linux_end_programs(NULL);
+}
+
+// The same when a signal ends the process: without memory, and without the lock if whoever has it was interrupted.
+static void end_all_at_death(void) {
+  if (owned.process != getpid()) return;
+  int is_locked = 0;
+  for (int i = 0; i < 20 && !is_locked; i++) {
+    is_locked = pthread_mutex_trylock(&owned.lock) == 0;
+    if (!is_locked) poll(NULL, 0, 2);
+  }
+  if (!is_locked) return;
+  for (int i = 0; i < owned.count; i++)
+    if (owned.all[i].has_ended && (kill(-owned.all[i].pid, 0) != 0 || kill(owned.all[i].pid, 0) == 0)) owned.all[i--] = owned.all[--owned.count];
+  signal_all(owned.all, owned.count, SIGTERM);
+  for (int waited = 0; owned.count > 0 && waited <= 1000; waited++) {
+    for (int i = owned.count - 1; i >= 0; i--)
+      if (is_over(owned.all[i].pid, 0)) owned.all[i] = owned.all[--owned.count];
+    if (waited == 500) signal_all(owned.all, owned.count, SIGKILL);
+    if (owned.count > 0) poll(NULL, 0, 2);
+  }
+  pthread_mutex_unlock(&owned.lock);
 }
 
 int linux_own_program(int pid, const void *owner) {
@@ -232,6 +267,7 @@ int linux_own_program(int pid, const void *owner) {
     if (larger) {
       if (!owned.all) atexit(end_all);
       owned.process = getpid();
+      linux_at_death(LINUX_END_PROGRAMS, end_all_at_death);
       owned.all = larger;
       owned.capacity = capacity;
       fits = 1;
@@ -261,11 +297,6 @@ void linux_disown_program(int pid) {
   pthread_mutex_unlock(&owned.lock);
 }
 
-// Whether its leader has ended, who is waited for, and nobody of its group goes on.
-static int is_over(int pid, int looks) {
-  return waitpid(pid, NULL, WNOHANG) != 0 && (kill(-pid, 0) != 0 || (looks && !has_living(pid)));
-}
-
 void linux_end_programs(const void *owner) {
   pthread_mutex_lock(&owned.lock);
   int count = 0;
@@ -276,19 +307,17 @@ void linux_end_programs(const void *owner) {
     owned.all[i] = owned.all[--owned.count];
   }
   pthread_mutex_unlock(&owned.lock);
-  for (int i = 0; i < count; i++) {
-    kill(-ending[i].pid, SIGTERM);
-    kill(-ending[i].pid, SIGCONT);
-  }
+  signal_all(ending, count, SIGTERM);
   for (int waited = 0; count > 0; waited++) {
     // A look at all processes costs something: every fortieth of a second will do.
-    for (int i = count - 1; i >= 0; i--)
-      if (is_over(ending[i].pid, waited % 12 == 11)) ending[i] = ending[--count];
-    if (count == 0) break;
+    for (int i = count - 1; i >= 0; i--) {
+      if (waited < 1000 && !is_over(ending[i].pid, waited % 12 == 11)) continue;
+      linux_take_terminal_back(ending[i].pid);
+      ending[i] = ending[--count];
+    }
     // Seldom longer than a moment; and what is killed goes at once, but for what hangs in the kernel.
-    if (waited == 500) for (int i = 0; i < count; i++) kill(-ending[i].pid, SIGKILL);
-    if (waited == 1000) break;
-    poll(NULL, 0, 2);
+    if (waited == 500) signal_all(ending, count, SIGKILL);
+    if (count > 0) poll(NULL, 0, 2);
   }
   free(ending);
 }

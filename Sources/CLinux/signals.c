@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "signals.h"
+#include "death.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -49,6 +50,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
   if (old->sa_flags & SA_SIGINFO) {
     old->sa_sigaction(number, info, context);
   } else if (old->sa_handler == SIG_DFL) {
+    if (number != SIGTSTP && number != SIGCONT) linux_do_last_acts();
     // It cannot be had back from here: the signal is blocked until we return, and then it ends the process.
     signal(number, SIG_DFL);
     raise(number);
@@ -120,7 +122,7 @@ static void hear(struct listener *listener, int hears) {
     sigaction(number, &action, &before[number]);
   } else if (!hears && --hearing[number] == 0) {
     sigaction(number, &before[number], NULL);
-    linux_guard_terminals_again();
+    linux_guard_signal_again(number);
   }
 }
 

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "terminal.h"
+#include "death.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,15 +73,16 @@ void linux_take_terminals_up(void) {
   if (some) kill(owner, SIGWINCH);
 }
 
-static void on_continue(int number) {
-  (void)number;
+static void on_continue(int number, siginfo_t *information, void *context) {
+  (void)number, (void)information, (void)context;
   const int saved = errno;
   linux_take_terminals_up();
   errno = saved;
 }
 
 // A shell has the terminal while we stand still, and its user has it as it was.
-static void on_stop(int number) {
+static void on_stop(int number, siginfo_t *information, void *context) {
+  (void)information, (void)context;
   const int saved = errno;
   struct sigaction standard = {.sa_handler = SIG_DFL}, before;
   if (owner == getpid())
@@ -97,51 +99,18 @@ static void on_stop(int number) {
   errno = saved;
 }
 
-// What was to be done at those signals before.
-static struct sigaction before_death[NSIG];
 // Gives all terminals back, a prompt's with them if there is one.
 static void (*last_act)(void) = linux_cook_terminals;
 
+static void give_back(void) { last_act(); }
+
 void linux_set_last_act(void (*function)(void)) { last_act = function; }
 
-// The process is about to die, and the shell should find its terminal as it was. Whoever else wants to see it die comes next.
-static void on_death(int number) {
-  last_act();
-  sigaction(number, &before_death[number], NULL);
-  raise(number);
-}
-
-// Who ignores a signal, or handles one that is no crash, has a reason.
-static void guard(int number, int is_crash, void (*handler)(int)) {
-  struct sigaction present;
-  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_NODEFER | SA_ONSTACK | SA_RESTART};
-  sigemptyset(&action.sa_mask);
-  if (sigaction(number, NULL, &present) != 0 || present.sa_handler == handler) return;
-  if (present.sa_handler == SIG_IGN || (present.sa_handler != SIG_DFL && !is_crash)) return;
-  before_death[number] = present;
-  sigaction(number, &action, NULL);
-}
-
 void linux_guard_terminals(void) {
-  static char room[1 << 14];
-  static int has_stack;
-  stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
-  stack_t present;
-  // For a stack that has run over.
-  if (!has_stack && sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
-  has_stack = 1;
   owner = getpid();
-  static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
-  static const int deaths[] = {SIGHUP,  SIGINT,    SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM,
-                               SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGIO,   SIGPWR};
-  for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) guard(crashes[i], 1, on_death);
-  for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) guard(deaths[i], 0, on_death);
-  guard(SIGTSTP, 0, on_stop);
-  guard(SIGCONT, 0, on_continue);
-}
-
-void linux_guard_terminals_again(void) {
-  if (owner == getpid()) linux_guard_terminals();
+  linux_at_death(LINUX_GIVE_TERMINALS_BACK, give_back);
+  linux_guard_signal(SIGTSTP, 0, on_stop);
+  linux_guard_signal(SIGCONT, 0, on_continue);
 }
 
 int linux_raw_terminal(int fd, int signals) {

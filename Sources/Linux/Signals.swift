@@ -12,4 +12,8 @@ package enum Signals {
         let number = linux_take_watched_signal(descriptor)
         return number == 0 ? nil : number
     }
+
+    /// What is to be done before a signal ends this process: programs are ended, and terminals given back. Whoever calls it ends the
+    /// process. Safe in a signal handler.
+    package static let doLastActs: @convention(c) () -> Void = linux_do_last_acts
 }

@@ -49,9 +49,6 @@ package enum Terminal {
     /// Takes note of the change, and sets the terminal's mode again after a stop. Returns whether there was one.
     package static func takeChange() -> Bool { terminal_take_change() != 0 }
 
-    /// Gives the terminal back: for a signal handler that is about to end the process.
-    package static let sayFarewell: @convention(c) () -> Void = terminal_say_farewell
-
     /// Has a function called when the process exits, however that comes about.
     package static func atExit(_ function: @convention(c) () -> Void) { terminal_at_exit(function) }
 

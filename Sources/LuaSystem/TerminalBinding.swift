@@ -85,7 +85,6 @@ enum TerminalBinding {
     private static func raw(_ call: Call) throws(Misuse) -> Int32 {
         let fd = try number(call)
         _ = call.luaHost.part(Part.self)
-        LuaHost.setLastWords(Terminal.sayFarewell)
         do throws(SystemError) {
             try RawTerminal.begin(fd, signals: call.stack.boolean(2))
             return call.answer(true)

@@ -64,6 +64,7 @@ final class Session {
         SharedCoverage.begin(host)
         host.onUncaught = { [unowned self] _, failure in uncaught(failure) }
         host.handleSignals { [unowned self] in handle($0) }
+        LuaHost.setLastWords(Signals.doLastActs)
         guard host.setArguments(arguments, script: options.script ?? 0) else { return fail("not enough memory") }
         if let failure = beAttachable() ?? beRecorded() { return failure }
         if !options.ignoresEnvironment, let chunk = Initialization()?.chunk, let status = complete(chunk) {
@@ -305,6 +306,7 @@ final class Session {
             host.loop.stopAll()
             return
         }
+        giveTerminalsBack()
         Program.report(failure.text)
         TraceSettings.noteError(host)
         host.close()
@@ -326,9 +328,13 @@ final class Session {
         fail("the main chunk never ended: \(reason)\n\(task.whereItWaits ?? "it was stopped")", Status.mainNeverEnded)
     }
 
+    /// What is said at the end is not to be written to a screen that goes with it.
+    private func giveTerminalsBack() { RawTerminal.endAll() }
+
     private func fail(_ message: String, _ status: Int32 = 1) -> Int32 {
         // What a signal has interrupted has not failed by itself.
         if let ending { return ending }
+        giveTerminalsBack()
         Program.report(message)
         return status
     }

@@ -280,13 +280,14 @@ t.describe("dies_with_host", function()
 
   t.it("nothing is left, whatever way the host ends", REAL, function()
     for how, status in pairs { ["os.exit(3)"] = 3, ["os.exit(4, true)"] = 4, ["error 'x'"] = 1, ["rl.stop()"] = 0, ["rl.shutdown()"] = 0,
-      ["process.run { 'kill', tostring(process.id()) }"] = "TERM" } do
+      ["process.run { 'kill', tostring(process.id()) }"] = "TERM", ["process.run { 'kill', '-HUP', tostring(process.id()) }"] = "HUP",
+      ["process.run { 'kill', '-ABRT', tostring(process.id()) }"] = "ABRT", ["process.run { 'kill', '-RTMIN', tostring(process.id()) }"] = "34" } do
       local program, pid = host(([[
         local a = process.start { "sleep", "1000" }
         print(a:pid()) io.stdout:flush()
         rl.after(0.1, function() %s end) ]]):format(how))
       local kind, value = program:wait(20)
-      t.equal({ kind, value }, { status == "TERM" and "signal" or "exit", status }, how)
+      t.equal({ kind, value }, { how:find "kill" and "signal" or "exit", status }, how)
       t.truthy(gone_within(pid, 20), how)
       program.output:abort()
     end

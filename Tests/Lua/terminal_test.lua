@@ -65,15 +65,15 @@ t.describe("a terminal", function()
 
   t.it("is given back whatever signal ends the script", { real_time = true, timeout = 60 }, function()
     local own = require "runloop.fs".real_path "/proc/self/exe"
-    for _, name in ipairs { "HUP", "QUIT", "ABRT", "SEGV", "BUS", "USR1", "PIPE", "ALRM", "XCPU" } do
+    for _, name in ipairs { "HUP", "QUIT", "ABRT", "SEGV", "BUS", "USR1", "PIPE", "ALRM", "XCPU", "16", "34", "64" } do
       -- A handler that has come and gone changes nothing. QUIT and PIPE are the host's own: it tells what it does, and goes on.
       local ends = name ~= "QUIT" and name ~= "PIPE"
       local program = assert(process.start { "/bin/sh", "-c", [["$0" -e "$1"; echo "status $?;"; stty -a; echo over]], own, ([[
         local rl, process, t = require "runloop", require "runloop.process", require "runloop.terminal".open()
-        if %q ~= "SEGV" and %q ~= "BUS" then process.on_signal(%q, print):invalidate() end
+        if not ("SEGV BUS 16 34 64"):find(%q, 1, true) then process.on_signal(%q, print):invalidate() end
         t:raw { mouse = true } t:alternate_screen() t:hide_cursor() t:write "begun;"
         os.execute("kill -%s " .. process.id())
-        rl.sleep(%s)]]):format(name, name, name, name, ends and 20 or 0.3), terminal = {},
+        rl.sleep(%s)]]):format(name, name, name, ends and 20 or 0.3), terminal = {},
         -- Swift's own report of a crash would ask on the terminal what to do.
         environment = { SWIFT_BACKTRACE = "enable=no" } })
       local text = assert(program.output:read_until("over", { timeout = 20 }), name)
@@ -85,6 +85,34 @@ t.describe("a terminal", function()
       end
       t.truthy(text:find(" icanon", begun, true) and text:find(" echo ", begun, true), name .. ": " .. text)
       t.equal(text:find("status 0;", 1, true) == nil, ends, name .. ": " .. text)
+    end
+  end)
+
+  t.it("is given back before it is said why the script fails", REAL, function()
+    for _, ending in ipairs { "local rl = require 'runloop' rl.after(0, function() error 'the reason' end) rl.run()", "error 'the reason'" } do
+      local program = run("local t = require 'runloop.terminal'.open() t:raw() t:alternate_screen() t:write 'begun;' " .. ending)
+      local text = program.output:read_all()
+      t.truthy(text:find("\27[?1049l", 1, true) < text:find("the reason", 1, true), text)
+      program:wait(10)
+      program.input:close()
+    end
+  end)
+
+  t.it("is taken back from a program when a signal ends the host, with its settings", { real_time = true, timeout = 60 }, function()
+    local own = require "runloop.fs".real_path "/proc/self/exe"
+    for _, name in ipairs { "TERM", "INT", "HUP", "USR1" } do
+      local program = assert(process.start { "/bin/sh", "-c", [[trap : INT; "$0" -e "$1"; stty -a; read -r x; echo "got $x;"]], own, ([[
+        local rl, process = require "runloop", require "runloop.process"
+        local p = assert(process.start { "sh", "-c", "stty raw -echo; echo begun; exec sleep 77", foreground = true })
+        rl.sleep(0.3)
+        process.run { "kill", "-%s", tostring(process.id()) }
+        p:wait()]]):format(name), terminal = {} })
+      local text = assert(program.output:read_until("echoke", { timeout = 20 }), name)
+      t.truthy(text:find(" icanon", 1, true) and text:find(" echo ", 1, true), name .. ": " .. text)
+      program.input:write "line\n"
+      t.truthy(program.output:read_until("got line;", { timeout = 10 }), name)
+      program:wait(10)
+      program.input:close()
     end
   end)
 
@@ -117,7 +145,7 @@ t.describe("a terminal", function()
     local own = require "runloop.fs".real_path "/proc/self/exe"
     local program = assert(process.start { "/bin/bash", "-c", [[set -m; "$0" -e "$1"; echo stopped; read -r x; fg; echo "end $?;"]], own, [[
       local rl, process = require "runloop", require "runloop.process"
-      local p = assert(process.start { "sh", "-c", "echo asking; read x; echo hello $x; read y; echo and $y", foreground = true })
+      local p = assert(process.start { "sh", "-c", "read go; echo asking; read x; echo hello $x; read y; echo and $y", foreground = true })
       print(select(3, process.start { "true", foreground = true }))
       print(p:wait(20))
       print(select(3, process.start { "frobnicate", foreground = true }))
@@ -125,8 +153,9 @@ t.describe("a terminal", function()
       rl.sleep(0.2)
       print(p:stop(0.1))
       print("mine", io.read()) ]], terminal = {} })
-    t.truthy(program.output:read_until("asking", { timeout = 10 }))
     t.truthy(program.output:read_until("EBUSY", { timeout = 10 }))
+    program.input:write "\n"
+    t.truthy(program.output:read_until("asking", { timeout = 10 }))
     program.input:write "ada\n"
     t.truthy(program.output:read_until("hello ada", { timeout = 10 }))
     program.input:write "\26"

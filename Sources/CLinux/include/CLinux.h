@@ -3,6 +3,7 @@
 
 #include "arguments.h"
 #include "clock.h"
+#include "death.h"
 #include "descriptors.h"
 #include "epoll.h"
 #include "errors.h"

@@ -64,8 +64,6 @@ void linux_cook_terminals(void);
 void linux_guard_terminals(void);
 /// What gives all terminals back when a signal ends the process, in place of `linux_cook_terminals`. Async-signal-safe.
 void linux_set_last_act(void (*function)(void));
-/// Guards again if that was asked for before: a handler of a signal is gone.
-void linux_guard_terminals_again(void);
 /// The process goes on after a stop: what was raw is raw again, and SIGWINCH has scripts draw. Safe in a signal handler.
 void linux_take_terminals_up(void);
 /// -1 and errno: it has none.

@@ -49,7 +49,6 @@ final class LocalPrompt: PromptOwner {
             if taskRuns, failure.cause == .interrupted { return interruptEntry() }
             report(host.uncaughtValue, failure)
         }
-        LuaHost.setLastWords(Terminal.sayFarewell)
         LuaHost.setAroundProgram { begins in
             guard Linux.Thread.isMain, let prompt = LocalPrompt.current else { return }
             prompt.lendTerminal(begins != 0)

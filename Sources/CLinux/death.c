@@ -1,0 +1,75 @@
+#define _GNU_SOURCE
+#include "death.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <unistd.h>
+
+static void (*volatile acts[LINUX_LAST_ACTS])(void);
+
+// Who has asked for a signal, and what was to be done at it before.
+static struct guarded {
+  void (*handler)(int, siginfo_t *, void *);
+  int is_crash;
+  struct sigaction before;
+} guarded[NSIG];
+// A child that a C module has forked has other things to do, and none of these.
+static pid_t owner;
+
+void linux_do_last_acts(void) {
+  if (owner != getpid()) return;
+  const int saved = errno;
+  for (int i = 0; i < LINUX_LAST_ACTS; i++) {
+    void (*act)(void) = acts[i];
+    acts[i] = NULL;
+    if (act) act();
+  }
+  errno = saved;
+}
+
+static void on_death(int number, siginfo_t *information, void *context) {
+  (void)context;
+  linux_do_last_acts();
+  sigaction(number, &guarded[number].before, NULL);
+  raise(number);
+  // Who reports a crash comes back, and what was no fault does not come again by itself.
+  if (information->si_code > 0 && guarded[number].is_crash) return;
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+void linux_guard_signal(int number, int is_crash, void (*handler)(int, siginfo_t *, void *)) {
+  struct guarded *one = &guarded[number];
+  struct sigaction present;
+  struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK | SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  one->handler = handler;
+  one->is_crash = is_crash;
+  if (sigaction(number, NULL, &present) != 0 || present.sa_sigaction == handler) return;
+  if (present.sa_handler == SIG_IGN || (present.sa_handler != SIG_DFL && !is_crash)) return;
+  one->before = present;
+  sigaction(number, &action, NULL);
+}
+
+void linux_guard_signal_again(int number) {
+  const struct guarded *one = &guarded[number];
+  if (one->handler && owner == getpid()) linux_guard_signal(number, one->is_crash, one->handler);
+}
+
+void linux_at_death(enum linux_last_act act, void (*function)(void)) {
+  static char room[1 << 14];
+  stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
+  stack_t present;
+  const int is_first = owner != getpid();
+  acts[act] = function;
+  if (!is_first) return;
+  owner = getpid();
+  // For a stack that has run over.
+  if (sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
+  static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+  static const int ends[] = {SIGHUP,    SIGINT,  SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE,  SIGALRM,
+                             SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGIO,   SIGPWR,  SIGSTKFLT};
+  for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) linux_guard_signal(crashes[i], 1, on_death);
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) linux_guard_signal(ends[i], 0, on_death);
+  for (int number = SIGRTMIN; number <= SIGRTMAX; number++) linux_guard_signal(number, 0, on_death);
+}

@@ -1,0 +1,18 @@
+// What a process does before a signal ends it.
+#pragma once
+
+#include <signal.h>
+
+/// In the order in which they are done.
+enum linux_last_act { LINUX_END_PROGRAMS, LINUX_GIVE_TERMINALS_BACK, LINUX_LAST_ACTS };
+
+/// Has `function` called before a signal ends this process: any but SIGKILL that is neither ignored nor handled, and those of crashes, which then
+/// go on to who handles them. Once, in a signal handler, in the middle of anything, on a stack of its own on the main thread. Children that C
+/// code forks do nothing.
+void linux_at_death(enum linux_last_act act, void (*function)(void));
+/// Does now what was asked for: whoever calls it ends the process. Safe in a signal handler.
+void linux_do_last_acts(void);
+/// Has a signal handled, unless it is ignored, or handled already by who sees to something that is no crash.
+void linux_guard_signal(int number, int is_crash, void (*handler)(int, siginfo_t *, void *));
+/// The same once more, if that was asked for before: another's handler is gone.
+void linux_guard_signal_again(int number);

@@ -64,7 +64,7 @@ function Answer:json() end
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
 ---@return string? message
----@return string? code "ECONNREFUSED", "ENOTFOUND", "TLS_CERTIFICATE", "EMSGSIZE", "ELOOP", …
+---@return string? code "ECONNREFUSED", "ENOTFOUND" (there is no such name), "EAI_AGAIN" (no name server answers), "TLS_CERTIFICATE", "EMSGSIZE", "ELOOP", …
 function http.get(url, options) end
 
 ---Posts a body.
@@ -143,7 +143,7 @@ function OpenAnswer:close() end
 
 ---@class runloop.http.ClientOptions
 ---@field modes? runloop.Modes in which its connections are served; `"common"` if absent
----@field connections? integer to each host; 64 if absent. What is over that waits
+---@field connections? integer to each host; 64 if absent. What is over that waits in its order; only `timeout` counts meanwhile
 ---@field max_connections? integer in all
 ---@field cookies? boolean keeps cookies, and sends them back
 ---@field headers? table<string, string> for all its requests, as are the following

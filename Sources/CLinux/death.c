@@ -28,10 +28,12 @@ void linux_do_last_acts(void) {
 }
 
 static void on_death(int number, siginfo_t *information, void *context) {
-  (void)context;
+  const struct sigaction *before = &guarded[number].before;
   linux_do_last_acts();
-  sigaction(number, &guarded[number].before, NULL);
-  raise(number);
+  sigaction(number, before, NULL);
+  // Who wants to know whence it comes is told.
+  if (before->sa_flags & SA_SIGINFO) before->sa_sigaction(number, information, context);
+  else raise(number);
   // Who reports a crash comes back, and what was no fault does not come again by itself.
   if (information->si_code > 0 && guarded[number].is_crash) return;
   signal(number, SIG_DFL);

@@ -87,34 +87,16 @@ static void get_keeper(void) {
 
 // Its last words ----------------------------------------------------------------------------------------------------------
 
-static void (*last_words)(void);
-
-static void on_death(int number) {
-  void (*words)(void) = last_words;
-  last_words = NULL;
-  if (words) words();
-  // The handler is gone, and what was to be done by default is done.
-  sigset_t own;
-  sigemptyset(&own);
-  sigaddset(&own, number);
-  sigprocmask(SIG_UNBLOCK, &own, NULL);
-  kill(getpid(), number);
-}
-
 void linux_set_last_words(void (*words)(void)) {
   static int is_ready;
-  last_words = words;
+  linux_at_death(LINUX_SAY_LAST_WORDS, words);
   if (is_ready) return;
   is_ready = 1;
-  // A stack may be what it dies of.
+  // A stack may be what it dies of, and what it says takes a large one.
   enum { SIZE = 1 << 20 };
   stack_t stack = {.ss_size = SIZE};
   stack.ss_sp = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (stack.ss_sp != MAP_FAILED) sigaltstack(&stack, NULL);
-  struct sigaction action = {.sa_handler = on_death, .sa_flags = SA_ONSTACK | SA_RESETHAND};
-  sigemptyset(&action.sa_mask);
-  int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, warning()};
-  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) sigaction(numbers[i], &action, NULL);
 }
 
 // Its addresses ----------------------------------------------------------------------------------------------------------

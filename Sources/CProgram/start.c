@@ -12,23 +12,37 @@ enum { TRAP = SIGILL };
 enum { TRAP = SIGTRAP };
 #endif
 
-// Swift ends a process by an illegal instruction where it cannot go on: for want of memory, mostly.
-static void on_trap(int number) {
+// Whether the process is its own death: a fault, or abort(). What somebody else sends it is his affair.
+static int is_own(int number, const siginfo_t *info) {
+  return number == SIGABRT ? info->si_code == SI_TKILL && info->si_pid == getpid() : info->si_code > 0;
+}
+
+// Swift ends a process by an illegal instruction where it cannot go on, and by abort() or with a fault where it has no memory.
+static void on_trap(int number, siginfo_t *info, void *context) {
+  (void)context;
   static const char no_memory[] = "rlhost: not enough memory\n";
   static const char other[] = "rlhost: ended by a failure inside, or for want of memory\n";
-  void *room = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (room == MAP_FAILED) {
-    (void)!write(STDERR_FILENO, no_memory, sizeof no_memory - 1);
-    _exit(1);
+  if (is_own(number, info)) {
+    void *room = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) {
+      (void)!write(STDERR_FILENO, no_memory, sizeof no_memory - 1);
+      _exit(1);
+    }
+    (void)!write(STDERR_FILENO, other, sizeof other - 1);
   }
-  (void)!write(STDERR_FILENO, other, sizeof other - 1);
   signal(number, SIG_DFL);
   raise(number);
 }
 
 void program_explain_traps(void) {
-  struct sigaction action = {.sa_handler = on_trap, .sa_flags = SA_NODEFER};
+  // The stack may be what has run out.
+  static char room[1 << 14];
+  stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
+  sigaltstack(&stack, NULL);
+  struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_NODEFER | SA_ONSTACK | SA_SIGINFO};
   sigaction(TRAP, &action, NULL);
+  sigaction(SIGABRT, &action, NULL);
+  sigaction(SIGSEGV, &action, NULL);
 }
 
 // Before the constructors of all libraries, of which Swift's are some.

@@ -4,11 +4,11 @@
 #include <signal.h>
 
 /// In the order in which they are done.
-enum linux_last_act { LINUX_END_PROGRAMS, LINUX_GIVE_TERMINALS_BACK, LINUX_LAST_ACTS };
+enum linux_last_act { LINUX_END_PROGRAMS, LINUX_GIVE_TERMINALS_BACK, LINUX_SAY_LAST_WORDS, LINUX_LAST_ACTS };
 
 /// Has `function` called before a signal ends this process: any but SIGKILL that is neither ignored nor handled, and those of crashes, which then
 /// go on to who handles them. Once, in a signal handler, in the middle of anything, on a stack of its own on the main thread. Children that C
-/// code forks do nothing.
+/// code forks do nothing. NULL: nothing any more.
 void linux_at_death(enum linux_last_act act, void (*function)(void));
 /// Does now what was asked for: whoever calls it ends the process. Safe in a signal handler.
 void linux_do_last_acts(void);

@@ -11,8 +11,7 @@ int linux_fix_addresses(void);
 /// The channel; and what the standard output was at the beginning.
 int linux_worker_channel(void);
 int linux_worker_output(void);
-/// Has a function called, once, when a fault, or the keeper, is about to end the process: in a signal handler, in the middle of anything. What
-/// it does is worth a try, no more. NULL: no longer.
+/// Makes a function the last act when a signal, the keeper's among them, is about to end the process; NULL: none. It has a large stack.
 void linux_set_last_words(void (*words)(void));
 /// Makes descriptor 1 the standard output again; returns whether it was something else.
 int linux_restore_output(void);

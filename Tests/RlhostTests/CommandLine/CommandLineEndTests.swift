@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 import Testing
 
@@ -192,5 +193,21 @@ struct CommandLineEndTests {
     func children() throws {
         let result = try Binary.run(["-e", "print(os.execute('kill -PIPE $$'))"])
         #expect(result.output == "nil\tsignal\t13\n")
+    }
+
+    @Test(
+        "a death of its own is not without a word; one that somebody sends is his affair",
+        arguments: [
+            ("package.loadlib('libc.so.6', 'abort')()", SIGABRT, true),
+            // Lua is told of 1,804,289,383 results.
+            ("local x = package.loadlib('libc.so.6', 'rand')()", SIGSEGV, true),
+            ("os.execute('kill -ABRT ' .. require 'runloop.process'.id()) rl.sleep(10)", SIGABRT, false),
+            ("os.execute('kill -SEGV ' .. require 'runloop.process'.id()) rl.sleep(10)", SIGSEGV, false),
+            ("os.execute('kill -ILL ' .. require 'runloop.process'.id()) rl.sleep(10)", SIGILL, false),
+        ])
+    func death(_ text: String, _ signal: Int32, _ isOwn: Bool) throws {
+        let run = try Binary.run(["-e", "rl = require 'runloop' \(text)"])
+        #expect(run.status == 128 + signal, "\(run)")
+        #expect(run.errors == (isOwn ? "rlhost: ended by a failure inside, or for want of memory\n" : ""), "\(run)")
     }
 }

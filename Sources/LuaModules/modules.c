@@ -291,6 +291,9 @@ static const char terminal_lua[] = {
 static const char log_lua[] = {
 #embed "runloop/log.lua"
 };
+static const char fs_tree_lua[] = {
+#embed "runloop/fs/tree.lua"
+};
 static const char fs_changes_lua[] = {
 #embed "runloop/fs/changes.lua"
 };
@@ -313,6 +316,7 @@ static const lua_module modules[] = {
     MODULE("runloop.terminal", terminal_lua),
     MODULE("runloop.log", log_lua),
     MODULE("runloop.fs", fs_lua),
+    MODULE("runloop.fs.tree", fs_tree_lua),
     MODULE("runloop.fs.changes", fs_changes_lua),
     MODULE("runloop.fs.instance", fs_instance_lua),
     MODULE("runloop.fs.watch", fs_watch_lua),

@@ -117,6 +117,9 @@ t.describe("fs.watch", function()
     t.equal(run "touch a/1 b/2", "created a/1; created b/2")
   end)
 
+  -- Two names in one step, as new versions are put in the place of old ones.
+  local EXCHANGE = [[python3 -c 'import ctypes, sys; a, b = sys.argv[1:]; ctypes.CDLL(None).renameat2(-100, a.encode(), -100, b.encode(), 2)']]
+
   t.it("tells the difference between before and after, whatever happens", { real_time = true, timeout = 60 }, function()
     local function real()
       local paths = {}
@@ -155,7 +158,7 @@ t.describe("fs.watch", function()
       for _ = 1, math.random(1, 12) do
         local function name() return ("abc"):sub(math.random(3)):sub(1, 1) .. (math.random(2) == 1 and "/" .. ("xy"):sub(math.random(2)):sub(1, 1) or "") end
         local from, to = name(), name()
-        local what = ({ "mkdir %s", "mkdir -p %s", "touch %s", "rm -rf %s", "mv -T %s %s", "mv -T %s %s" })[math.random(6)]:format(from, to)
+        local what = ({ "mkdir %s", "mkdir -p %s", "touch %s", "rm -rf %s", "mv -T %s %s", "mv -T %s %s", EXCHANGE .. " %s %s" })[math.random(7)]:format(from, to)
         log[#log + 1] = what
         if math.random(6) == 1 then log[#log + 1] = "sleep 0.03" end
       end
@@ -180,6 +183,32 @@ t.describe("fs.watch", function()
     watcher = assert(fs.watch(directory, { ignore = function(path) return path:find "^x" end }))
     os.execute("cd " .. directory .. " && touch x.h z")
     t.equal(told(watcher, directory), "created z")
+    watcher:invalidate()
+    -- An error in it is told, and costs no change.
+    local seen
+    rl.on_error(function(problem) seen = problem end)
+    local function ignore(path) if path:find "bad" then error("bad indeed", 0) end end
+    watcher = assert(fs.watch(directory, { recursive = true, ignore = ignore }))
+    os.execute("cd " .. directory .. " && touch good1 bad1 good2 && mkdir d && touch d/f")
+    t.equal(told(watcher, directory), "created good1; created bad1; created good2; created d/; created d/f")
+    t.equal(seen, "bad indeed")
+    rl.on_error(nil)
+  end)
+
+  t.it("sees a large tree go without going through all that is left for each part", { real_time = true, timeout = 60 }, function()
+    local function cost(count)
+      os.execute(("cd %s && mkdir d && cd d && seq %d | xargs mkdir && seq %d | sed 's,$,/f,' | xargs touch"):format(directory, count, count))
+      watcher = assert(fs.watch(directory, { recursive = true }))
+      os.execute(("rm -rf %s/d"):format(directory))
+      local before = os.clock()
+      t.equal(#watcher:next(20), 2 * count + 1)
+      watcher:invalidate()
+      return os.clock() - before
+    end
+    cost(100)
+    -- Ten times as much; a hundred times, if each part were looked for in the whole.
+    local small, large = cost(300), cost(3000)
+    t.truthy(large < 40 * small, ("%.4f s, then %.4f"):format(small, large))
   end)
 
   t.it("watches a single file through its directory, also when it is replaced", { real_time = true }, function()
@@ -275,6 +304,8 @@ t.describe("fs.watch", function()
     t.equal({ fs.watch "/nowhere/at/all" }, { nil, "ENOENT: no such file or directory (/nowhere/at/all)", "ENOENT" })
     t.error(function() fs.watch(directory, { recursiv = true }, print) end, "fs.watch: unknown field 'recursiv'")
     t.error(function() fs.watch(5) end, "fs.watch: argument #1 must be a path, got 5")
+    t.error(function() fs.watch("", print) end, "fs.watch: argument #1 must be a path, got \"\"")
+    t.error(function() fs.watch(directory, { path = "/" }, print) end, "fs.watch: unknown field 'path'")
     t.error(function() fs.watch(directory, { latency = -1 }, print) end, "field 'latency' must be a number of seconds, 0 or more, got %-1")
     t.error(function() fs.watch(directory, { ignore = 5 }, print) end, "ignore must be a function or a list")
     t.error(function() fs.watcher "x" end, 'fs.watcher: argument #1 must be a table, got "x"')

@@ -1,6 +1,7 @@
 -- runloop.fs.changes: what a watcher leaves out, and what the changes that it has seen come to.
 
 local misuse = require "runloop.misuse"
+local tree = require "runloop.fs.tree"
 local raise, describe = misuse.raise, misuse.describe
 local type, ipairs, pairs, sort = type, ipairs, pairs, table.sort
 local match, find, gsub, sub, byte = string.match, string.find, string.gsub, string.sub, string.byte
@@ -60,15 +61,16 @@ local function carry(self, source, target, below, kind)
   local rest = sub(below, #source.path + 1)
   local left = touch(self, below)
   left.left = source
-  self._known[below] = nil
+  tree.know(self, below, nil)
   local entry = touch(self, target.path .. rest)
   count(self, entry)
   entry.carried, entry.is_directory, entry.wrote = target, kind == "directory", left.wrote
   -- New is what came within the batch by another way than with this directory.
   entry.replaced, entry.is_new = left.replaced, left.is_new or not left.before and left.carried ~= source
-  self._known[entry.path] = kind
+  tree.know(self, entry.path, kind)
 end
 
+-- Returns what has moved along.
 function M.move(self, from, to, is_directory)
   local source = touch(self, from)
   local origin = source.origin or (source.before and not source.replaced and from) or nil
@@ -76,14 +78,34 @@ function M.move(self, from, to, is_directory)
   source.origin = nil
   local target = touch(self, to)
   count(self, target)
-  if is_directory then
-    local prefix, moved = from .. "/", {}
-    for below, kind in pairs(self._known) do if sub(below, 1, #prefix) == prefix then moved[#moved + 1] = { below, kind } end end
-    for _, each in ipairs(moved) do carry(self, source, target, each[1], each[2]) end
-  end
-  self._known[from] = nil
+  local moved = is_directory and tree.below(self, from) or {}
+  for _, below in ipairs(moved) do carry(self, source, target, below, self._known[below]) end
+  tree.know(self, from, nil)
   target.replaced, target.origin, target.wrote, target.is_directory = true, origin, wrote, is_directory
-  self._known[to] = is_directory and "directory" or "file"
+  tree.know(self, to, is_directory and "directory" or "file")
+  return moved
+end
+
+-- Whether two names have been exchanged in one step. What the kernel tells is what it tells of `mv a b; mv b a`; only that leaves no b.
+-- Returns the event of the way back, whose other half is taken. `kind` tells what is there.
+function M.exchanged(self, events, index, path, target, kind)
+  local other
+  for later = index + 1, #events do
+    local event = events[later]
+    local directory = event.name and event.mask ~= 0 and self._directories[event.watch]
+    if directory then
+      local place = tree.join(directory, event.name)
+      if not other then
+        if event.mask & 0x40 == 0 or place ~= target then return nil end
+        other = event
+      elseif event.cookie ~= other.cookie or place ~= path or not kind(target) then
+        return nil
+      else
+        event.mask = 0
+        return other
+      end
+    end
+  end
 end
 
 local function kind_of(entry, known, consumed)
@@ -118,7 +140,7 @@ function M.take(self)
   for _, entry in ipairs(order) do if not entry.carried then entry.kind = entry.kind or kind_of(entry, known, consumed) end end
   sort(order, earlier)
   for _, entry in ipairs(order) do
-    local kind = entry.kind or entry.carried and kind_of(entry, known, consumed)
+    local kind = entry.kind or entry.carried and kind_of(entry, known, consumed) or entry.message and known[entry.path] and "changed"
     -- What is on its way has no path.
     if kind and byte(entry.path) ~= 0 then
       changes[#changes + 1] = { kind = kind, path = self._shown(entry.path), from = kind == "renamed" and self._shown(entry.origin) or nil,

@@ -123,4 +123,15 @@ function instance.leave(watcher)
   end
 end
 
+-- Which limit of the system was met.
+function instance.limit_message(message, code)
+  if code == "ENOSPC" then
+    return "ENOSPC: too many directories are watched: raise the limit, sysctl fs.inotify.max_user_watches ("
+      .. (native.limit "max_user_watches" or "?") .. " now)"
+  elseif code == "EMFILE" then
+    return "EMFILE: too many watchers: raise the limit, sysctl fs.inotify.max_user_instances (" .. (native.limit "max_user_instances" or "?") .. " now)"
+  end
+  return message
+end
+
 return instance

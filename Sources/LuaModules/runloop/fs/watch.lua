@@ -6,11 +6,14 @@ local misuse = require "runloop.misuse"
 
 local changes = require "runloop.fs.changes"
 local instance = require "runloop.fs.instance"
+local tree = require "runloop.fs.tree"
 
 local fs = {}
 local make_ignore, take, touch = changes.ignore, changes.take, changes.touch
+local know, assign, join = tree.know, tree.assign, tree.join
+local limit_message = instance.limit_message
 local raise, describe = misuse.raise, misuse.describe
-local type, pairs, ipairs, next, pcall, setmetatable = type, pairs, ipairs, next, pcall, setmetatable
+local type, pairs, ipairs, next, pcall, error, setmetatable = type, pairs, ipairs, next, pcall, error, setmetatable
 local format, match, sub, find, gsub, byte = string.format, string.match, string.sub, string.find, string.gsub, string.byte
 local max = math.max
 
@@ -22,18 +25,6 @@ local OBJECT = internals.value_number("fd_port", "object")
 
 local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", while_writing = "boolean", name = "string", path = "string",
   callback = "function" }
-
-local function limit_message(message, code)
-  if code == "ENOSPC" then
-    return "ENOSPC: too many directories are watched: raise the limit, sysctl fs.inotify.max_user_watches ("
-      .. (native.limit "max_user_watches" or "?") .. " now)"
-  elseif code == "EMFILE" then
-    return "EMFILE: too many watchers: raise the limit, sysctl fs.inotify.max_user_instances (" .. (native.limit "max_user_instances" or "?") .. " now)"
-  end
-  return message
-end
-
-local function join(directory, name) return directory == "/" and "/" .. name or directory .. "/" .. name end
 
 -- Watching --------------------------------------------------------------------------------------------------------------
 --
@@ -54,7 +45,11 @@ local function relative(self, path) return path == self._root and "" or sub(path
 
 local function is_wanted(self, path, is_directory)
   if self._file then return path == self._file end
-  return not self._ignore(relative(self, path), is_directory)
+  if not self._goes_on then return not self._ignore(relative(self, path), is_directory) end
+  -- An error in the script's function must not cost what has happened behind it.
+  local fine, answer = pcall(self._ignore, relative(self, path), is_directory)
+  if not fine then rl.perform(function() error(answer, 0) end) end
+  return not (fine and answer)
 end
 
 -- A path that is there now. A directory is looked into when all that has happened was taken: what was put into it before it was watched
@@ -62,32 +57,19 @@ end
 local function appear(self, path, is_directory)
   local entry = touch(self, path)
   entry.replaced, entry.origin, entry.is_directory = true, nil, is_directory
-  self._known[path] = is_directory and "directory" or "file"
+  know(self, path, is_directory and "directory" or "file")
   if is_directory and self._recursive then self._unseen[path] = true end
-end
-
--- Which directory a watch is of; nil: of none any more.
-local function assign(self, number, path)
-  local before = self._directories[number]
-  if before and self._numbers[before] == number then self._numbers[before] = nil end
-  self._directories[number] = path
-  if path then self._numbers[path] = number end
 end
 
 local function vanish(self, path)
   touch(self, path).origin = nil
-  local was_directory = self._known[path] == "directory"
-  self._known[path] = nil
-  if not was_directory then return end
-  local prefix = path .. "/"
-  for below in pairs(self._known) do
-    if sub(below, 1, #prefix) == prefix then
-      touch(self, below)
-      self._known[below] = nil
-    end
-  end
-  for number, directory in pairs(self._directories) do
-    if directory == path or sub(directory, 1, #prefix) == prefix then
+  local gone = self._known[path] == "directory" and tree.below(self, path) or {}
+  gone[#gone + 1] = path
+  for _, each in ipairs(gone) do
+    touch(self, each)
+    know(self, each, nil)
+    local number = self._numbers[each]
+    if number then
       instance.unwatch(self, number)
       assign(self, number, nil)
     end
@@ -95,22 +77,12 @@ local function vanish(self, path)
 end
 
 local function move(self, from, to, is_directory)
-  changes.move(self, from, to, is_directory)
+  local moved = changes.move(self, from, to, is_directory)
   if not is_directory then return end
-  local prefix, moved = from .. "/", {}
-  for number, directory in pairs(self._directories) do
-    if directory == from or sub(directory, 1, #prefix) == prefix then moved[number] = to .. sub(directory, #from + 1) end
-  end
-  for number in pairs(moved) do assign(self, number, nil) end
-  for number, path in pairs(moved) do assign(self, number, path) end
-  if not self._recursive then return end
-  local unseen = {}
-  for path in pairs(self._unseen) do
-    unseen[(path == from or sub(path, 1, #prefix) == prefix) and to .. sub(path, #from + 1) or path] = true
-  end
+  moved[#moved + 1] = from
+  tree.carry(self, moved, from, to)
   -- If it was made a moment ago, nobody has looked into it.
-  unseen[to] = true
-  self._unseen = unseen
+  if self._recursive then self._unseen[to] = true end
 end
 
 local function watch_directory(self, path, tells)
@@ -133,10 +105,11 @@ local function watch_directory(self, path, tells)
       if tells then
         appear(self, below, is_directory)
       else
-        self._known[below] = is_directory and "directory" or "file"
+        know(self, below, is_directory and "directory" or "file")
         if is_directory and self._recursive then
           local fine, why, name = watch_directory(self, below, false)
-          if not fine then return nil, why, name end
+          if name == "EACCES" then touch(self, below).message = why
+          elseif not fine then return nil, why, name end
         end
       end
     end
@@ -188,7 +161,7 @@ end
 
 local function lose_root(self)
   if not self._file then
-    self._known[self._root] = "directory"
+    know(self, self._root, "directory")
     vanish(self, self._root)
   elseif self._known[self._file] then
     vanish(self, self._file)
@@ -233,8 +206,8 @@ end
 
 local function look_again(self)
   for number in pairs(self._directories) do instance.unwatch(self, number) end
-  self._directories, self._numbers, self._unseen = {}, {}, {}
-  self._known, self._touched, self._order = {}, {}, {}
+  tree.clear(self)
+  self._touched, self._order = {}, {}
   local fine, message, code = watch_directory(self, self._root, false)
   self._rescan, self._problem = true, not fine and limit_message(message, code) or nil
   if fine and not next(self._directories) then await_root(self) end
@@ -272,7 +245,14 @@ local function on_events(self)
             end
           end
           local from_wanted = is_wanted(self, path, is_directory)
-          if target and is_wanted(self, target, is_directory) then
+          local other = target and self._known[target] and from_wanted and changes.exchanged(self, events, index, path, target, native.kind)
+          if other then
+            local aside = "\0" .. event.cookie
+            move(self, path, aside, is_directory)
+            move(self, target, path, other.mask & IS_DIRECTORY ~= 0)
+            move(self, aside, target, is_directory)
+            other.mask = 0
+          elseif target and is_wanted(self, target, is_directory) then
             if from_wanted then move(self, path, target, is_directory) else appear(self, target, is_directory) end
           elseif from_wanted then
             if target then
@@ -296,7 +276,7 @@ local function on_events(self)
             vanish(self, path)
           elseif mask & (CLOSE_WRITE | MODIFY) ~= 0 then
             touch(self, path).wrote = true
-            self._known[path] = self._known[path] or "file"
+            know(self, path, self._known[path] or "file")
           end
         end
       end
@@ -328,10 +308,11 @@ local function make(what, options)
   if root == "" then root = "/" end
   local self = setmetatable({ _root = root, _file = kind ~= "directory" and (find(path, "/", 1, true) and path or "./" .. path) or nil,
     _recursive = options.recursive and kind == "directory", _ignore = ignore, _latency = latency,
-    _while_writing = options.while_writing, _callback = options.callback, _known = {}, _directories = {}, _numbers = {}, _unseen = {}, _touched = {}, _order = {}, _count = 0, _leaving = {},
+    _while_writing = options.while_writing, _callback = options.callback, _touched = {}, _order = {}, _count = 0, _leaving = {},
     _batches = {}, _arrived = rl.condition(), _valid = true, _path = path, _made_at = misuse.made_at(),
     -- A file named without a directory is told as it was named.
     _shown = kind ~= "directory" and not find(path, "/", 1, true) and function(p) return (gsub(p, "^%./", "")) end or function(p) return p end }, Watcher)
+  tree.clear(self)
   local gate, is_limit
   gate, message, code, is_limit = instance.join(self)
   if not gate then return nil, is_limit and limit_message(message, code) or message, code end
@@ -339,7 +320,11 @@ local function make(what, options)
   -- What is said of the port is said of this.
   internals.set_value(self._port, OBJECT, self)
   local fine, why, name = watch_directory(self, root, false)
-  if fine then return self end
+  self._goes_on = true
+  if fine then
+    if #self._order > 0 then arm(self, latency) end
+    return self
+  end
   instance.leave(self)
   self._port:invalidate()
   return nil, limit_message(why, name), name
@@ -352,11 +337,14 @@ end
 
 function fs.watch(path, options, fn)
   if type(options) == "function" and fn == nil then options, fn = {}, options end
-  if type(path) ~= "string" then raise("fs.watch: argument #1 must be a path, got %s", describe(path)) end
+  if type(path) ~= "string" or path == "" then raise("fs.watch: argument #1 must be a path, got %s", describe(path)) end
   if options ~= nil and type(options) ~= "table" then raise("fs.watch: argument #2 must be a table or a function, got %s", describe(options)) end
   if fn ~= nil and type(fn) ~= "function" then raise("fs.watch: argument #3 must be a function, got %s", describe(fn)) end
   local all = { path = path, callback = fn }
-  for name, value in pairs(options or {}) do all[name] = value end
+  for name, value in pairs(options or {}) do
+    if all[name] ~= nil or name == "callback" then raise("fs.watch: unknown field '%s': it is an argument", name) end
+    all[name] = value
+  end
   local watcher, message, code = make("fs.watch", all)
   if not watcher then return nil, message, code end
   rl.current():add(watcher._port, "common")

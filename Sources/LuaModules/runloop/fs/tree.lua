@@ -1,0 +1,76 @@
+-- runloop.fs.tree: what a watcher knows to be there, and which of the directories the kernel watches for it.
+--
+-- `_known`: "directory" or "file" by path. `_inside`: by directory, the paths in it, and how many at 1; whoever has looked only for what begins
+-- with a path, in all that there is, took a minute to see a large tree removed. `_directories`: paths by the numbers of their watches;
+-- `_numbers`: the other way round.
+
+local match = string.match
+local type, pairs, ipairs = type, pairs, ipairs
+
+local tree = {}
+
+function tree.clear(self)
+  self._known, self._inside, self._directories, self._numbers, self._unseen = {}, {}, {}, {}, {}
+end
+
+function tree.join(directory, name) return directory == "/" and "/" .. name or directory .. "/" .. name end
+
+-- From now on something of this kind is there; nil: nothing.
+function tree.know(self, path, kind)
+  local known = self._known
+  if (known[path] == nil) ~= (kind == nil) then
+    local directory = match(path, "^(.*)/[^/]*$") or ""
+    local all = self._inside[directory]
+    if kind then
+      if not all then
+        all = { 0 }
+        self._inside[directory] = all
+      end
+      all[path], all[1] = true, all[1] + 1
+    else
+      all[path], all[1] = nil, all[1] - 1
+      if all[1] == 0 then self._inside[directory] = nil end
+    end
+  end
+  known[path] = kind
+end
+
+-- All that is known below a directory, each behind the directory that it is in.
+function tree.below(self, directory)
+  local list, place = {}, 0
+  while directory do
+    for path in pairs(self._inside[directory] or {}) do if type(path) == "string" then list[#list + 1] = path end end
+    place = place + 1
+    directory = list[place]
+  end
+  return list
+end
+
+-- Which directory a watch is of; nil: of none any more. A directory has one.
+function tree.assign(self, number, path)
+  local before = self._directories[number]
+  if before and self._numbers[before] == number then self._numbers[before] = nil end
+  local other = path and self._numbers[path]
+  if other then self._directories[other] = nil end
+  self._directories[number] = path
+  if path then self._numbers[path] = number end
+end
+
+-- The watches of directories that have moved, and whether they are still to be looked into, go with them. `list` has their paths before
+-- that, which begin with `from`.
+function tree.carry(self, list, from, to)
+  local numbers, unseen = {}, {}
+  for _, path in ipairs(list) do
+    local number, now = self._numbers[path], to .. path:sub(#from + 1)
+    if number then numbers[number] = now end
+    if self._unseen[path] then
+      self._unseen[path] = nil
+      unseen[#unseen + 1] = now
+    end
+  end
+  for number in pairs(numbers) do tree.assign(self, number, nil) end
+  for number, path in pairs(numbers) do tree.assign(self, number, path) end
+  for _, path in ipairs(unseen) do self._unseen[path] = true end
+end
+
+return tree

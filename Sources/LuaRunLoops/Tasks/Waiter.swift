@@ -23,6 +23,8 @@ package final class Waiter: RunLoop.ItemOwner {
     var links = LuaCondition.Links()
     /// How many values it has been woken with, on top of its fiber's stack; -1: it has not been.
     private var given: Int32 = -1
+    /// How many tasks, of the first in the list, are known to have ended.
+    private var endedCount: Int32 = 0
 
     enum Purpose {
         case time
@@ -166,6 +168,7 @@ package final class Waiter: RunLoop.ItemOwner {
         }
         for task in tasks where !task.isEnded { task.awaiters.remove(self) }
         tasks = []
+        endedCount = 0
         port?.invalidate()
         port = nil
         if let wakeUp { sleepers.host.loop.cancel(wakeUp) }
@@ -175,8 +178,14 @@ package final class Waiter: RunLoop.ItemOwner {
     /// A task that it waits for has ended. The fiber goes on in a request of its own: in a chain of tasks, each waiting for the
     /// next, the ends would pile up on the stack otherwise.
     func taskEnded(_ task: LuaTask) {
-        guard wakeUp == nil, purpose != .allOf || task.hasFailed || tasks.allSatisfy(\.isEnded) else { return }
+        guard wakeUp == nil, purpose != .allOf || task.hasFailed || haveAllEnded() else { return }
         wakeUp = sleepers.host.performForWaiters(fiber.context)
+    }
+
+    /// Those that have been seen to have ended are not looked at again: each end of many would take the longer, the more have ended.
+    private func haveAllEnded() -> Bool {
+        while endedCount < tasks.count, tasks[Int(endedCount)].isEnded { endedCount += 1 }
+        return endedCount == tasks.count
     }
 
     /// Lets the fiber go on with what became of the tasks.

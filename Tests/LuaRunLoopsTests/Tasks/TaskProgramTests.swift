@@ -29,6 +29,36 @@ struct TaskProgramTests {
     }
 
     @Test(
+        "Waiting for many tasks, or cancelling many that wait for one, costs each of them as much as few do",
+        arguments: [
+            "local all = {} for i = 1, count do all[i] = rl.task(rl.sleep, 0.01) end rl.all_of(all)",
+            """
+            local one, all = rl.task(rl.sleep, 100), {}
+            for i = 1, count do all[i] = rl.task(one.await, one) end
+            for i = 1, count do all[i]:cancel() end
+            one:cancel()
+            """,
+        ])
+    func crowds(_ body: String) throws {
+        // Ten times as many take ten times as long; a hundred times, if each looked at all.
+        let result = try Binary.run([
+            "-l", "rl=runloop", "-e",
+            """
+            local function cost(count)
+              collectgarbage() collectgarbage()
+              local began = os.clock()
+              \(body)
+              return os.clock() - began
+            end
+            cost(1000)
+            local few, many = math.max(cost(3000), cost(3000)), cost(30000)
+            print(many < 40 * few or many / few)
+            """,
+        ])
+        #expect(result.output == "true\n", "\(result)")
+    }
+
+    @Test(
         "A main chunk that is cut off by rl.stop ends with status 13, and the place is told; one that has ended does not"
     )
     func stopped() throws {

@@ -20,8 +20,9 @@ const char *lua_http_reason(lua_Integer status);
 /// Pushes the method and the path of a request, which is nil if it is bad. Finds what Lua is told of it, and whether it has more: a body,
 /// a query, a target other than the path.
 int lua_http_push_request(lua_State *L, const http_head *head, int *flags, http_span *query);
-/// Pushes a whole response with the text that is on top as its body. `flags` are the request's; whether the connection goes on is one.
-void lua_http_push_text_answer(lua_State *L, int status, const char *type, int flags);
+/// Makes a whole response with the text that is on top as its body. `flags` are the request's; whether the connection goes on is one. Returns
+/// its length if it fits into `small`; else 0, and it is pushed.
+size_t lua_http_text_answer(lua_State *L, int status, const char *type, int flags, char *small, size_t size);
 
 int lua_http_serving(lua_State *L);
 int lua_http_read_fields(lua_State *L);

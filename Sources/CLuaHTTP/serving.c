@@ -17,10 +17,11 @@ typedef struct serving {
 // What is Lua's, in the table that is each function's second upvalue; the first is the serving.
 enum {
   READ = 1, WRITE, START, SITE, RUN, REQUEST, LABELS, LABEL, COMPLETED, SET_DATE, CONCLUDE, DONE, HANDLER, EXPLAIN, ENCODE, NOW, EXACT,
-  BEFORE
+  BEFORE, WRITE_AT
 };
 static const char *const part_names[] = {"read",      "write",    "start",    "site", "run",     "request", "labels", "label",  "completed",
-                                         "set_date", "conclude", "done", "handler", "explain", "encode", "now",    "exact", "before"};
+                                         "set_date", "conclude", "done", "handler", "explain", "encode", "now",    "exact", "before",
+                                         "write_at", NULL};
 
 static serving *serving_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
 static int push_part(lua_State *L, int number) { return lua_rawgeti(L, lua_upvalueindex(2), number); }
@@ -181,8 +182,7 @@ static int quick(lua_State *L) {
 }
 
 static int quick_again(lua_State *L, int status, lua_KContext context) {
-  (void)status, (void)context;
-  int count = arrived(L);
+  int count = ((void)status, (void)context, arrived(L));
   return count >= 0 ? count : quick(L);
 }
 
@@ -217,10 +217,7 @@ static int take(lua_State *L) {
 // In the request's task: connection, request, flags, the function for errors, what the request's handler has answered.
 enum { CONNECTION = 1, REQUEST_TABLE, FLAGS, HANDLER_OF_ERRORS, ANSWER };
 
-static int give_first(lua_State *L, int status, lua_KContext context) {
-  (void)status, (void)context;
-  return 1;
-}
+static int give_first(lua_State *L, int status, lua_KContext context) { return (void)L, (void)status, (void)context, 1; }
 
 // What most handlers need not is done in Lua.
 static int conclude(lua_State *L, int is_good) {
@@ -310,14 +307,21 @@ static int handled(lua_State *L, int status, lua_KContext context) {
   if (code <= 0) return conclude(L, code == 0);
   int goes_on = flags & HTTP_KEEPS_ALIVE && !serving_of(L)->is_stopping;
   size_t length = lua_rawlen(L, -1);
-  lua_http_push_text_answer(L, code, type, goes_on ? (int)flags : (int)flags & ~HTTP_KEEPS_ALIVE);
+  // The stream copies it before it lets this task wait.
+  char small[1024];
+  size_t size = lua_http_text_answer(L, code, type, goes_on ? (int)flags : (int)flags & ~HTTP_KEEPS_ALIVE, small, sizeof small);
   lua_pushliteral(L, "sent");
   lua_rawseti(L, REQUEST_TABLE, OWN_RESPONSE);
-  push_part(L, WRITE);
+  push_part(L, size ? WRITE_AT : WRITE);
   lua_getfield(L, CONNECTION, "stream");
-  lua_rotate(L, -3, 2);
+  if (size) {
+    lua_pushinteger(L, (lua_Integer)(intptr_t)small);
+    lua_pushinteger(L, (lua_Integer)size);
+  } else {
+    lua_rotate(L, -3, 2);
+  }
   lua_KContext known = code | (waited ? WAITED : 0) | (goes_on ? GOES_ON : 0) | (lua_KContext)length << LENGTH_SHIFT;
-  lua_callk(L, 2, 0, known, written);
+  lua_callk(L, size ? 3 : 2, 0, known, written);
   return written(L, LUA_OK, known);
 }
 

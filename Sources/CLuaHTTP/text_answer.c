@@ -47,7 +47,7 @@ static char *put_number(char *to, size_t number) {
   return to;
 }
 
-void lua_http_push_text_answer(lua_State *L, int status, const char *type, int flags) {
+size_t lua_http_text_answer(lua_State *L, int status, const char *type, int flags, char *small, size_t size) {
   static const char date_field[] = "HTTP/1.1 200 OK\r\nDate: ", type_field[] = "\r\nContent-Type: ", length_field[] = "\r\nContent-Length: ";
   enum { DATE = sizeof date_field - 1, DATE_LENGTH = 29, TYPE = sizeof type_field - 1, LENGTH = sizeof length_field - 1, CODE = 9, REASON = 13 };
   size_t length;
@@ -60,9 +60,8 @@ void lua_http_push_text_answer(lua_State *L, int status, const char *type, int f
   const char *reason = status == 200 ? "OK" : lua_http_reason(status);
   size_t end_length = strlen(end), reason_length = strlen(reason);
   size_t most = DATE + reason_length + DATE_LENGTH + TYPE + type_length + LENGTH + digit_count + end_length + length;
-  char small[1024];
   luaL_Buffer buffer;
-  int is_small = most <= sizeof small;
+  int is_small = most <= size;
   char *to = is_small ? small : luaL_buffinitsize(L, &buffer, most), *p = to;
   memcpy(p, date_field, DATE);
   if (status == 200) {
@@ -80,6 +79,7 @@ void lua_http_push_text_answer(lua_State *L, int status, const char *type, int f
   memcpy(p, digits, digit_count), p += digit_count;
   memcpy(p, end, end_length), p += end_length;
   memcpy(p, text, length), p += length;
-  if (is_small) lua_pushlstring(L, to, (size_t)(p - to));
-  else luaL_pushresultsize(&buffer, (size_t)(p - to));
+  if (is_small) return (size_t)(p - to);
+  luaL_pushresultsize(&buffer, (size_t)(p - to));
+  return 0;
 }

@@ -6,6 +6,16 @@ internal import Streams
 extension StreamBinding {
     static let writing: [Library.Entry] = [
         .init("write") { stream($0).run { (stream, call) throws(Misuse) in try write(stream, call) } },
+        // (address, length): what lies in the memory of a module's own C half.
+        .init("write_at", saidAs: "stream:write") {
+            stream($0).run { (stream, call) throws(Misuse) in
+                guard let address = call.integer(2), let count = call.integer(3), count > 0,
+                    let start = UnsafeRawPointer(bitPattern: address)
+                else { throw Misuse("an address and a length are expected") }
+                if stream.isIdle { throw Misuse("it has not begun to connect: add it to a loop first") }
+                return written(stream.enqueue(.init(start: start, count: count)), stream, call)
+            }
+        },
         .init("queue") { stream($0).run { (stream, call) throws(Misuse) in try queue(stream, call) } },
         .init("flush") { stream($0).run { (stream, call) throws(Misuse) in try flush(stream, call) } },
         .init("finish") {
@@ -53,7 +63,12 @@ extension StreamBinding {
     /// stream:write(a, b, …)
     private static func write(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
         if stream.isIdle { throw Misuse("it has not begun to connect: add it to a loop first") }
-        if let failure = try enqueue(stream, call) { return refuse(failure, stream, call) }
+        return written(try enqueue(stream, call), stream, call)
+    }
+
+    /// Answers, or waits until there is room for more.
+    private static func written(_ failure: StreamFailure?, _ stream: Streams.Stream, _ call: Call) -> Int32 {
+        if let failure { return refuse(failure, stream, call) }
         stream.spree &+= stream.isDirty ? 0 : 1
         let isTired = stream.spree >= 16 && call.mayWait
         guard stream.unsent >= stream.settings.highWater || isTired else { return call.answer(true) }

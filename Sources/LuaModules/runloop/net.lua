@@ -87,10 +87,11 @@ end
 -- TLS ----------------------------------------------------------------------------------------------------------------
 local methods = internals.methods "stream"
 local hidden = {}
-for _, name in next, { "next_line", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "deliver", "await_input", "deliver_all" } do
+for _, name in next, { "next_line", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "deliver", "await_input", "deliver_all",
+  "write_at" } do
   hidden[name], methods[name] = methods[name], nil
 end
-internals.deliver = hidden.deliver_all
+internals.deliver, internals.write_at = hidden.deliver_all, hidden.write_at
 
 local made
 

@@ -328,6 +328,7 @@ function M.server(self)
   return function(stream)
     note("read", stream.read)
     note("write", stream.write)
+    note("write_at", native.internals.write_at)
     local connection = setmetatable({ server = self, stream = stream, buffer = "", position = 1, deadline = math.huge, began = now(),
       request = false, is_over = false, has_begun = false, task = false, record = false }, Connection)
     self.connections[connection] = true

@@ -171,7 +171,21 @@ static void insist(int number) {
   if (number == SIGTERM || insistence > 1) wait_patiently();
 }
 
+// The signal because of which the state is closed, and for how many seconds it may be.
+static volatile sig_atomic_t closing_by, closing_for;
+enum { CLOSING_SECONDS = 3 };
+
+void cl_limit_closing(int number) {
+  closing_for = CLOSING_SECONDS;
+  closing_by = number;
+  wait_patiently();
+}
+
 static void lose_patience(void) {
+  if (closing_by) {
+    closing_for = closing_for - 1;
+    return closing_for > 0 ? wait_patiently() : end_by(closing_by);
+  }
   cl_state *state = signal_host;
   int number = noted[SIGTERM] ? SIGTERM : insistence > 1 ? insisting : 0;
   if (!number) return;

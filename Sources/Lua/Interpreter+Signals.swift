@@ -29,6 +29,10 @@ extension Interpreter {
     /// Called in the signal handler, before a signal that nobody has listened to ends the process.
     public static func setLastWords(_ function: @convention(c) () -> Void) { cl_set_last_words(function) }
 
+    /// The state is about to be closed because of a signal. If that takes longer than three seconds, the process ends by the signal all
+    /// the same.
+    public static func limitClosing(by signal: Int32) { cl_limit_closing(signal) }
+
     /// Called with 1 before a program that `os.execute` runs, and with 0 after it, on the thread that runs it.
     public static func setAroundPrograms(_ function: @convention(c) (Int32) -> Void) { cl_set_around_program(function) }
 

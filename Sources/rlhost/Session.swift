@@ -42,6 +42,11 @@ final class Session {
         }
         // A main chunk that will never go on has resources to let go of, as if it had been interrupted.
         main?.unwind()
+        if signal == SIGTERM, host.endingStatus == 128 + SIGTERM {
+            // A finalizer may wait for ever, as that of a program's output does for the program.
+            Terminal.flush()
+            LuaHost.limitClosing(by: SIGTERM)
+        }
         host.close()
         TraceSettings.finish(host)
         // What came while finalizers ran, and nobody has taken.

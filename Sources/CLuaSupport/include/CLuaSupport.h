@@ -326,6 +326,9 @@ void cl_hand_interrupt_over(cl_state *state);
 void cl_set_around_program(void (*function)(int begins));
 /// Called in the signal handler before a signal to which nobody listens ends the process.
 void cl_set_last_words(void (*function)(void));
+/// The state is about to be closed because of a signal: if that takes longer than three seconds, in C code that blocks for example, the process
+/// ends by the signal all the same.
+void cl_limit_closing(int number);
 /// The calling thread's Lua code, that of `state`, can be cancelled from now on, by the number that is returned; until
 /// cl_end_cancelling.
 uintptr_t cl_accept_cancelling(cl_state *state);

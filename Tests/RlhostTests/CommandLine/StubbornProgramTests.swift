@@ -60,6 +60,18 @@ struct StubbornProgramTests {
         #expect(result.status == 143 && result.seconds < 4.5, "\(result)")
     }
 
+    @Test("finalizers that wait for others are no reason to stay, either, and what was printed is not lost")
+    func closing() throws {
+        let process = try Binary.Process([
+            "-e", "print 'ready' io.stdout:setvbuf 'full' print 'kept' io.popen('exec sleep 20 2>/dev/null'):read 'a'",
+        ])
+        #expect(process.waitForOutput("ready\n"))
+        usleep(200_000)
+        process.signal(SIGTERM)
+        let result = process.finish(timeout: 30)
+        #expect(result.status == 143 && result.seconds < 12 && result.output == "ready\nkept\n", "\(result)")
+    }
+
     @Test("whoever insists does not wait for half a minute")
     func insisting() throws {
         let text =

@@ -258,6 +258,8 @@ static void end_all_at_death(void) {
 
 int linux_own_program(int pid, const void *owner) {
   pthread_mutex_lock(&owned.lock);
+  if (owned.process != getpid()) owned.count = 0;
+  owned.process = getpid();
   for (int i = owned.count - 1; i >= 0 && owned.count == owned.capacity; i--)
     if (owned.all[i].has_ended && !is_left(owned.all[i].pid)) owned.all[i] = owned.all[--owned.count];
   int fits = owned.count < owned.capacity;
@@ -266,7 +268,6 @@ int linux_own_program(int pid, const void *owner) {
     struct owned *larger = realloc(owned.all, (size_t)capacity * sizeof *larger);
     if (larger) {
       if (!owned.all) atexit(end_all);
-      owned.process = getpid();
       linux_at_death(LINUX_END_PROGRAMS, end_all_at_death);
       owned.all = larger;
       owned.capacity = capacity;
@@ -298,6 +299,7 @@ void linux_disown_program(int pid) {
 }
 
 void linux_end_programs(const void *owner) {
+  if (owned.process != getpid()) return;
   pthread_mutex_lock(&owned.lock);
   int count = 0;
   struct owned *ending = owned.count ? malloc((size_t)owned.count * sizeof *ending) : NULL;

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "CStreams.h"
 
+#include <CLinux.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -60,7 +62,8 @@ int net_is_write_only(int fd) {
   return flags >= 0 && (flags & O_ACCMODE) == O_WRONLY;
 }
 
-int net_shutdown_output(int fd) { return ANSWER(shutdown(fd, SHUT_WR)); }
+// A child that a C module has forked has its parent's sockets, which go on.
+int net_shutdown_output(int fd) { return linux_has_forked() ? 0 : ANSWER(shutdown(fd, SHUT_WR)); }
 
 int64_t net_receive(int fd, void *bytes, size_t count) { RETRY(int64_t, recv(fd, bytes, count, MSG_DONTWAIT)); }
 
@@ -123,6 +126,7 @@ int net_set_v6_only(int fd, int on) { return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 
 int net_set_broadcast(int fd, int on) { return set(fd, SOL_SOCKET, SO_BROADCAST, on); }
 
 int net_set_reset(int fd) {
+  if (linux_has_forked()) return 0;
   struct linger linger = {.l_onoff = 1, .l_linger = 0};
   return ANSWER(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
 }

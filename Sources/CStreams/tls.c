@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "tls.h"
 #include "tls_private.h"
+#include <CLinux.h>
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -228,7 +229,7 @@ int64_t net_tls_write(struct net_tls *tls, const void *bytes, size_t count) {
 
 void net_tls_finish(struct net_tls *tls) {
   openssl.ERR_clear_error();
-  if (openssl.SSL_is_init_finished(tls->ssl)) openssl.SSL_shutdown(tls->ssl);
+  if (openssl.SSL_is_init_finished(tls->ssl) && !linux_has_forked()) openssl.SSL_shutdown(tls->ssl);
   openssl.ERR_clear_error();
 }
 

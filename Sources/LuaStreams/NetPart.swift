@@ -1,3 +1,4 @@
+internal import class Linux.Descriptor
 internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
@@ -25,6 +26,8 @@ final class NetPart: HostPart {
 
     /// What was written goes out; what was not read is left to the kernel.
     override func willClose() {
+        // A child that a C module has forked: what its parent has still to send is the parent's to send.
+        if Descriptor.areParents { return }
         network.flush()
         for item in host.loop.allItems {
             if let stream = item as? Streams.Stream { stream.closeAtOnce() }
@@ -46,6 +49,7 @@ final class NetPart: HostPart {
 
     /// Streams that are closed may still wait for their peers to be so, too.
     override func settle() {
+        if Descriptor.areParents { return }
         network.flush()
         network.closeAllDraining()
     }

@@ -343,7 +343,7 @@ void cl_let_calls_fail(int fail) {
 
 void cl_read_script(int reads) {
   // A prompt has better things to do than to end when one takes back the reading of a file.
-  is_reading = reads && !last_words;
+  is_reading = reads && !cl_has_around_program();
 }
 
 void cl_defer_signals(int defers) { is_deferring = defers; }

@@ -64,7 +64,10 @@ package final class Watch: Sendable {
         _ = linux_epoll_ctl(gate, isOpen ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, bell.number, &event)
     }
 
-    package func remove(_ number: Int32) { Self.remove(number, from: descriptor.number) }
+    /// Nothing in a child that C code has forked: the instance is its parent's, too.
+    package func remove(_ number: Int32) {
+        if linux_has_forked() == 0 { Self.remove(number, from: descriptor.number) }
+    }
 
     package static func remove(_ number: Int32, from descriptor: Int32) { inotify_rm_watch(descriptor, number) }
 

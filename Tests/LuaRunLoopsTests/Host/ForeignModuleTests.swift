@@ -78,6 +78,24 @@ import Testing
         #expect(result.output == "child\t7\none\ntwo\n\nexit\t0\n" && result.status == 0, "\(result)")
     }
 
+    @Test("nor does it take the parent's watches away")
+    func forkOfWatchers() throws {
+        let script = """
+            local rl, fs, foreign = require "runloop", require "runloop.fs", require "foreign"
+            local directory, seen = os.getenv "DIRECTORY", nil
+            local watcher <close> = assert(fs.watch(directory, { latency = 0.01 }, function(changes) seen = changes[1].path:match "[^/]*$" end))
+            local child = foreign.fork()
+            if child == 0 then os.exit(7, true) end
+            foreign.wait(child)
+            io.open(directory .. "/file", "w"):close()
+            local limit = rl.now() + 5
+            while not seen and rl.now() < limit do rl.sleep(0.01) end
+            print(seen)
+            """
+        let result = try run(script)
+        #expect(result.output == "file\n" && result.status == 0, "\(result)")
+    }
+
     @Test("a state's allocator can be used in other threads, while the owner goes on", arguments: ["", "1"])
     func threads(plain: String) throws {
         let script = """

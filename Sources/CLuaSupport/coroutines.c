@@ -177,7 +177,6 @@ static int os_exit(lua_State *L) {
 static void (*_Atomic around_program)(int begins);
 
 void cl_set_around_program(void (*function)(int begins)) { around_program = function; }
-int cl_has_around_program(void) { return around_program != NULL; }
 
 // os.execute([command]): as Lua's, but the prompt is told, which has its hands on the terminal.
 static int os_execute(lua_State *L) {

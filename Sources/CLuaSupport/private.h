@@ -98,8 +98,6 @@ void cl_push_position(lua_State *L);
 /// makes of a kind's name, the method's, and the kind's methods; for objects of all kinds, also of those made known later.
 /// (methods, name) -> also for those of a kind that is made of tables.
 int cl_on_missing(lua_State *L);
-// Whether somebody has the terminal while no program runs: a prompt.
-int cl_has_around_program(void);
 /// The same for a kind's methods, on top of the stack.
 void cl_watch_missing(lua_State *L, const char *kind);
 

@@ -341,9 +341,13 @@ void cl_let_calls_fail(int fail) {
   handle_urgent();
 }
 
+static int has_prompt;
+
+void cl_note_prompt(void) { has_prompt = 1; }
+
 void cl_read_script(int reads) {
   // A prompt has better things to do than to end when one takes back the reading of a file.
-  is_reading = reads && !cl_has_around_program();
+  is_reading = reads && !has_prompt;
 }
 
 void cl_defer_signals(int defers) { is_deferring = defers; }

@@ -34,7 +34,10 @@ extension Interpreter {
     public static func limitClosing(by signal: Int32) { cl_limit_closing(signal) }
 
     /// Called with 1 before a program that `os.execute` runs, and with 0 after it, on the thread that runs it.
-    public static func setAroundPrograms(_ function: @convention(c) (Int32) -> Void) { cl_set_around_program(function) }
+    public static func setAroundPrograms(_ function: @convention(c) (Int32) -> Void) {
+        cl_set_around_program(function)
+        cl_note_prompt()
+    }
 
     // MARK: What others want
 

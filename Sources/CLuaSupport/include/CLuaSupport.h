@@ -340,6 +340,8 @@ void cl_cancel_running(uintptr_t thread);
 void cl_let_calls_fail(int fail);
 /// The text of a script is being read, or not any more: signals that end the process do so at once.
 void cl_read_script(int reads);
+/// There is a prompt: who takes the reading of a file back does not end it.
+void cl_note_prompt(void);
 /// Whether SIGINT and SIGTERM are only noted, and interrupt nothing; a second one ends the process.
 void cl_defer_signals(int defers);
 /// Takes the note of a signal; whether there was one.

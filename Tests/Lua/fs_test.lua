@@ -1,8 +1,6 @@
 -- runloop.fs: what changes, told once and rightly; and files.
 
-local rl = require "runloop"
-local fs = require "runloop.fs"
-local t = require "runloop.test"
+local rl, fs, t = require "runloop", require "runloop.fs", require "runloop.test"
 
 local function write(path, text, mode)
   local file <close> = assert(io.open(path, mode or "w"))
@@ -25,7 +23,6 @@ end
 
 t.describe("fs.watch", function()
   local directory, watcher
-
   local function watch(options)
     watcher = assert(fs.watch(directory, options or {}))
   end

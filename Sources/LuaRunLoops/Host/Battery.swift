@@ -96,7 +96,8 @@ extension LuaHost {
 
     /// What modules written in Lua share: each state has them.
     private static let shared =
-        [MisuseBinding.battery] + ["runloop.keywords", "runloop.inspect", "runloop.text"].map { Battery($0, functions: Library([])) }
+        [MisuseBinding.battery]
+        + ["runloop.keywords", "runloop.inspect", "runloop.text"].map { Battery($0, functions: Library([])) }
 
     /// What `require` calls, with the module's name.
     private static func openBattery(_ call: Call) throws(Misuse) -> Int32 {

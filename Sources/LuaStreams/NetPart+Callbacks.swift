@@ -159,6 +159,14 @@ extension NetPart {
             self.listener = listener
         }
 
+        /// A reader or a writer that runs beside it has the same connection.
+        override var guardian: FiberOwner? { self }
+        override func takes(_ error: String) -> Bool {
+            guard isOfConnection(error) else { return false }
+            stream.abort()
+            return true
+        }
+
         override func ended(_ fiber: Fiber, results: Int32) {
             let part = part
             if results < 0 {

@@ -59,6 +59,11 @@ t.describe("listeners", function()
         group:task(function() for _ in stream:lines() do end end)
         group:wait()
       end,
+      -- A reader that runs beside, and one that it has started, and nobody awaits.
+      beside = function(stream)
+        rl.task(function() rl.task(function() for _ in stream:lines() do end end) end)
+        rl.sleep(20)
+      end,
       own = function(stream)
         local _, problem = stream:read_line()
         error("a greeting: " .. problem)
@@ -74,7 +79,7 @@ t.describe("listeners", function()
       stream:set_timeout(0.02)
       handler(stream)
     end))
-    for _, name in ipairs { "lines", "short", "chunks", "asserted", "group", "own", "other" } do
+    for _, name in ipairs { "lines", "short", "chunks", "asserted", "group", "beside", "own", "other" } do
       local client <close> = assert(net.connect(server:address()))
       client:write(name, "\n", name == "short" and "long" or "")
       t.equal(select(3, client:read { timeout = 5 }), "ECONNRESET", name)

@@ -17,6 +17,8 @@ final class LuaTask: FiberOwner {
     /// Which of the state's tasks it was that ended, counted from 1.
     private(set) var endNumber = 0
     private var isCancelled = false
+    private let origin: FiberOwner?
+    override var guardian: FiberOwner? { origin }
     /// Its function is one of `rl.on_shutdown`.
     private let isLast: Bool
     /// Somebody has seen the error, or will.
@@ -32,6 +34,7 @@ final class LuaTask: FiberOwner {
         self.host = host
         self.fiber = fiber
         self.isLast = isLast
+        origin = host.current?.owner?.guardian
         super.init()
     }
 
@@ -39,7 +42,7 @@ final class LuaTask: FiberOwner {
     // it is reported later.
     deinit {
         guard error != 0, !host.isClosed else { return }
-        if let failure { host.retire(failure, error) } else { host.release(error) }
+        if let failure { host.retire(failure, error, origin) } else { host.release(error) }
     }
 
     /// The task of a userdata; nil: that stands for one of another thread.
@@ -145,18 +148,18 @@ extension LuaHost {
     }
 
     /// The userdata of a failed task is gone: says what it died of in the next pass.
-    func retire(_ failure: Failure, _ error: UInt32) {
+    func retire(_ failure: Failure, _ error: UInt32, _ guardian: FiberOwner?) {
         loop.perform { [weak self] in
             guard let self, !isClosed else { return }
-            report(failure, error)
+            report(failure, error, guardian)
             release(error)
         }
     }
 
-    func report(_ failure: Failure, _ error: UInt32) {
+    func report(_ failure: Failure, _ error: UInt32, _ guardian: FiberOwner?) {
         guard stack.reserve(4) else { return }
         push(stack, slot: error)
-        report(failure, of: stack)
+        if guardian?.takes(stack.string(-1) ?? "") != true { report(failure, of: stack) }
         stack.pop()
     }
 

@@ -51,7 +51,7 @@ package final class LuaTasks: HostPart {
         for task in left {
             guard let failure = task.failure else { continue }
             task.observe()
-            host.report(failure, task.error)
+            host.report(failure, task.error, task.guardian)
         }
     }
 

@@ -62,7 +62,7 @@ t.describe("listeners", function()
       -- A reader that runs beside, and one that it has started, and nobody awaits.
       beside = function(stream)
         rl.task(function() rl.task(function() for _ in stream:lines() do end end) end)
-        rl.sleep(20)
+        rl.sleep(0.5)
       end,
       own = function(stream)
         local _, problem = stream:read_line()

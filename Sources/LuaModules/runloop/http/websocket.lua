@@ -130,10 +130,13 @@ local function break_off(self, code, problem)
   return false
 end
 
+-- What a message takes beside its text, about: empty ones must not come without end.
+local EACH <const> = 64
+
 local function deliver(self, kind, text)
   self.last = self.last + 1
   self.inbox[self.last] = { text, kind }
-  self.queued = self.queued + #text
+  self.queued = self.queued + #text + EACH
   self.arrived:signal()
 end
 
@@ -195,7 +198,7 @@ local function take(self, code, payload, is_final, is_compressed)
   end
   self.size = self.size + #payload
   if self.size > self.max then return break_off(self, 1009, "a message that is too long") end
-  self.pieces[#self.pieces + 1] = payload
+  if payload ~= "" then self.pieces[#self.pieces + 1] = payload end
   if self.kind == TEXT and not self.is_deflated then
     -- What is wrong is wrong at once, not when the message ends.
     self.utf8 = check_utf8(self.utf8, payload)
@@ -276,7 +279,7 @@ function Socket:receive(timeout)
   local message = self.inbox[self.first]
   self.inbox[self.first] = nil
   self.first = self.first + 1
-  self.queued = self.queued - #message[1]
+  self.queued = self.queued - #message[1] - EACH
   if self.room then self.room:broadcast() end
   return message[1], message[2]
 end

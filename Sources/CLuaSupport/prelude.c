@@ -186,7 +186,8 @@ static int in_part(lua_State *L) {  // (name) -> the function of a module of the
 static int p_push_internals(lua_State *L) {
   static const luaL_Reg functions[] = {{"methods", in_methods}, {"kind", in_kind}, {"value", in_value},
                                        {"set_value", in_set_value}, {"value_number", in_value_number}, {"fileno", in_fileno},
-                                       {"part", in_part}, {"on_missing", cl_on_missing}, {NULL, NULL}};
+                                       {"part", in_part}, {"on_missing", cl_on_missing}, {"set_subject", cl_set_subject},
+                                       {NULL, NULL}};
   // One table for all modules of a state: they may add what others of them need.
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, functions) == LUA_TTABLE) return 1;
   keep_surroundings(L);

@@ -12,6 +12,9 @@ static inline int cl_is_hosts(const lua_Debug *debug) {
   return debug->source[0] == CL_SOURCE[0] && strcmp(debug->source, CL_SOURCE) == 0;
 }
 
+/// (object, text): what messages call it while a function of the host's runs whose first local variable it is.
+int cl_set_subject(lua_State *L);
+
 /// How many calls by cl_call_protected are under way in this thread.
 extern _Thread_local int cl_own_calls;
 

@@ -39,6 +39,15 @@ extension Interpreter {
             isInterruption: isInterruption)
     }
 
+    /// What messages call the object for which the host's own code runs in a fiber: `watcher of "src" made at app.lua:3`. nil: it says
+    /// nothing of the kind.
+    public final func servedBy(_ fiber: Fiber) -> String? {
+        var length = 0
+        return cl_subject(fiber.thread, &length).map {
+            String(anyBytes: UnsafeRawBufferPointer(start: $0, count: length))
+        }
+    }
+
     /// Where a fiber is, which may wait.
     public final func frames(of fiber: Fiber) -> [String] {
         cl_trace(main, fiber.thread)

@@ -16,7 +16,7 @@ public struct Fiber: Hashable {
         let slot: UInt32
         /// Where it is among the interpreter's.
         var place: Int
-        fileprivate var now = Moment()
+        @usableFromInline var now = Moment()
         var cancelWait: ((Fiber) -> Void)?
         @usableFromInline var waitsIn: StaticString = ""
         var waitsFor = 0
@@ -26,15 +26,16 @@ public struct Fiber: Hashable {
     }
 
     /// What begins anew with each use.
-    fileprivate struct Moment {
+    @usableFromInline struct Moment {
         var state = State.idle
         var next: Fiber?
-        var number = 0
+        @usableFromInline var number = 0
         var depth = 0
         var subject: UInt32 = 0
         var subjectSite: UInt32 = 0
         var kind: UnsafePointer<cl_kind>?
         var below: Int32 = 1
+        @usableFromInline var label: UInt32 = 0
         var isToBeCancelled = false
         /// It has had an owner or a way to stop waiting, to be cleared before it is used again.
         var isUsed = false
@@ -61,9 +62,9 @@ public struct Fiber: Hashable {
         nonmutating set { memory.pointee.place = newValue }
     }
     /// The later it was taken into use, the greater.
-    public internal(set) var number: Int {
+    @inlinable public internal(set) var number: Int {
         get { memory.pointee.now.number }
-        nonmutating set { memory.pointee.now.number = newValue }
+        @usableFromInline nonmutating set { memory.pointee.now.number = newValue }
     }
     /// How many fibers ran, one inside the other, when it was resumed, itself included.
     var depth: Int {
@@ -108,6 +109,11 @@ public struct Fiber: Hashable {
     /// Tells what it runs from most other things: a number for its kind and the place where it was made.
     public var subjectKey: UInt32 {
         UInt32(memory.pointee.now.kind?.pointee.index ?? 0) << 24 | memory.pointee.now.subjectSite & 0xFF_FFFF
+    }
+    /// For the host's use; 0 in a fiber that begins anew.
+    @inlinable public var label: UInt32 {
+        get { memory.pointee.now.label }
+        nonmutating set { memory.pointee.now.label = newValue }
     }
     /// It was cancelled while it ran: its next wait raises.
     public var isToBeCancelled: Bool {

@@ -188,7 +188,9 @@ enum VirtualTimeBinding {
             for item in host.loop.items(in: mode) where host.waits.has(item) {
                 seen.insert(UnsafeRawPointer(Unmanaged.passUnretained(item).toOpaque()))
             }
-            for entry in InspectBinding.entries(host, mode) where entry.kind != "task" && !seen.contains(entry.identity)
+            for entry in InspectBinding.entries(host, mode)
+            where entry.kind != "task" && !entry.isHosts
+                && !seen.contains(entry.identity)
             {
                 seen.insert(entry.identity)
                 if kept.contains(identity: entry.identity) { continue }

@@ -4,6 +4,8 @@ extension RunLoop {
     /// Fires the timers of the mode that are due now, by date, then order, then age. What becomes due meanwhile waits for
     /// the next pass.
     func fireDueTimers(_ mode: ModeState) {
+        // Before the clock is read: less has passed since that than since this.
+        let ticks = isRecording && recorder.pointee.usesTicks ? recorder.pointee.freshMoment() : 0
         let now = poller.now()
         let start = batch.count
         if mode.timers.count == 1 {
@@ -34,7 +36,7 @@ extension RunLoop {
             }
             guard isDue else { continue }
             counters.pointee.timers += 1
-            fire(node, late: now.subtractingSaturating(node.pointee.fireDate))
+            fire(node, at: now, ticks)
             // The recorder has a better clock, and has looked at it.
             if !isRecording { moment = counters.pointee.note(callbackSince: moment) }
         }
@@ -63,14 +65,26 @@ extension RunLoop {
     }
 
     /// The node is in neither the heap nor the batch.
-    private func fire(_ node: NodePointer, late: Int64) {
+    ///
+    /// - Parameters:
+    ///   - now: when the batch began.
+    ///   - ticks: the same or a moment earlier, by the recorder's clock; 0 while it is off.
+    private func fire(_ node: NodePointer, at now: Int64, _ ticks: UInt64) {
         let interval = node.pointee.interval
+        let late = now.subtractingSaturating(node.pointee.fireDate)
         let skipped = interval > 0 ? max(0, late) / interval : 0
         let missed = Int(skipped.addingSaturating(Int64(node.pointee.passedOver)))
         node.pointee.passedOver = 0
         node.pointee.dateWasSet = false
         call(node, missed: missed) {
-            if !node.pointee.dateWasSet { node.setNextDate(after: now.nanoseconds, reported: skipped) }
+            guard !node.pointee.dateWasSet else { return }
+            // The recorder has just looked at its clock, which is precise enough to know, nearly always, that the next date has not
+            // passed yet. The loop's own is looked at where it has not.
+            let isAhead =
+                ticks != 0 && isRecording
+                && node.pointee.fireDate.addingSaturating(interval) > recorder.pointee.latest(now, ticks)
+            if isAhead { latestNow = max(latestNow, now) }
+            node.setNextDate(after: isAhead ? now : self.now.nanoseconds, reported: skipped)
         }
     }
 

@@ -113,7 +113,7 @@ extension RunLoop {
     /// 0 for a timer whose owner says what it is when it fires.
     func makeLabel(_ node: NodePointer) -> UInt32 {
         node.pointee.owner._withUnsafeGuaranteedRef { owner in
-            if let title = owner.title(of: node) { node.pointee.label = Recorder.label(title) }
+            if owner.hasTitles, let title = owner.title(of: node) { node.pointee.label = Recorder.label(title) }
         }
         return node.pointee.label
     }
@@ -132,18 +132,17 @@ extension RunLoop {
     private static func sendOfThisThread(to mode: Unmanaged<ModeState>?) -> UInt32 {
         guard let pointer = linux_thread_value() else { return 0 }
         // Not retained: it lives as long as the thread.
-        return Unmanaged<RunLoop>.fromOpaque(pointer)._withUnsafeGuaranteedRef { loop in
-            guard loop.isRecording else { return 0 }
-            let isOwn = mode?._withUnsafeGuaranteedRef { $0.loop === loop } ?? false
-            return loop.recorder.pointee.sends(isOwn: isOwn)
-        }
+        let recorder = Unmanaged<RunLoop>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.recorder }
+        guard recorder.pointee.isOn else { return 0 }
+        let isOwn = mode?._withUnsafeGuaranteedRef { $0.loopAddress == pointer } ?? false
+        return recorder.pointee.sends(isOwn: isOwn)
     }
 
     /// The calling thread wakes another loop. Answers a label that says who it is, and in the lower half the flow of a send.
     static func noteWaking(_ call: Handle.WakingCall) -> UInt64 {
         guard Recorder.someAreOn.load(ordering: .relaxed) != 0 else { return 0 }
         guard let recorder = existing?.recorder, recorder.pointee.isOn else {
-            return UInt64(Recorder.label(.init("other", "another thread · \(call.rawValue)"))) << 32
+            return UInt64(Recorder.label(.init("other", "another thread · \(call.word)"))) << 32
         }
         return recorder.pointee.wakes(call)
     }
@@ -158,7 +157,7 @@ extension RunLoop {
     /// What the callback that runs was brought about by.
     @inline(__always)
     package func noteCause(_ flow: UInt32) {
-        if flow != 0, recorder.pointee.isOn { recorder.pointee.call.record.flow = flow }
+        if flow != 0, recorder.pointee.isOn { recorder.pointee.isCaused(by: flow) }
     }
 }
 

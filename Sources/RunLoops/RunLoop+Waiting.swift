@@ -130,7 +130,9 @@ extension RunLoop {
     ) -> Recorder.Wake {
         if woken { return .wakeUp }
         if count > 0 { return .descriptor }
-        if !mode.timersAreTaken, timersAreDue(mode) { return .timer }
+        // It is looked at once, here.
+        queueDueTimers(mode)
+        if mode.ready.holdsTimers { return .timer }
         // A few milliseconds more or less: the clock at the beginning is the coarse one.
         return timeout > 0 && poller.now() >= start.addingSaturating(timeout) ? .timeOver : .signal
     }

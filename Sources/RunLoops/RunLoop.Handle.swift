@@ -27,9 +27,9 @@ extension RunLoop {
         private let box = Lock(Mailbox())
 
         /// How a thread can wake the loop of another, as recordings call it.
-        enum WakingCall: String {
-            case wakeUp = "wake_up"
-            case perform, stop, message, signal
+        enum WakingCall: Int, CaseIterable {
+            case wakeUp, perform, stop, message, signal
+            var word: String { self == .wakeUp ? "wake_up" : "\(self)" }
         }
 
         struct Mailbox {

@@ -5,6 +5,8 @@ extension RunLoop {
     final class ModeState {
         let name: Mode
         unowned(unsafe) let loop: RunLoop  // a loop owns its modes
+        /// The same to compare, which counts no reference.
+        let loopAddress: UnsafeMutableRawPointer
         var isCommon = false
         /// For recordings; 0 before it has been in one.
         var label: UInt32 = 0
@@ -50,6 +52,7 @@ extension RunLoop {
         init(name: Mode, loop: RunLoop) {
             self.name = name
             self.loop = loop
+            loopAddress = Unmanaged.passUnretained(loop).toOpaque()
             sleepsWith = .passUnretained(loop.wakeOnly)
         }
 

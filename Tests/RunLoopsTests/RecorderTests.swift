@@ -203,6 +203,66 @@ import Testing
         }
     }
 
+    /// Linux, of whose clock is counted how often it is looked at.
+    private final class CountingPoller: Poller {
+        private let real = EpollPoller()
+        var looks = 0
+        override var isReal: Bool { true }
+        override func now() -> Int64 {
+            looks += 1
+            return real.now()
+        }
+        override func coarseNow() -> Int64 { real.coarseNow() }
+        override func wait(
+            _ epoll: Int32, _ events: UnsafeMutableRawPointer, capacity: Int, timeout: Int64, watching: Int
+        ) -> Int { real.wait(epoll, events, capacity: capacity, timeout: timeout, watching: watching) }
+    }
+
+    @Test("where the recorder has looked at its clock, a timer's next date needs no other look") func looks() {
+        guard RunLoop.Recorder.ticksAreSteady else { return }
+        var looks: [Int] = []
+        for isRecorded in [false, true] {
+            let poller = CountingPoller()
+            let loop = RunLoop(poller: poller)
+            if isRecorded { loop.record(as: "main") }
+            let date = loop.now + .milliseconds(20)
+            var fires = 0
+            for _ in 0..<500 {
+                loop.add(RunLoop.Timer(fireDate: date, interval: .seconds(60)) { _, _ in fires += 1 })
+            }
+            poller.looks = 0
+            loop.run(in: .default, for: .milliseconds(60))
+            #expect(fires == 500)
+            looks.append(poller.looks)
+        }
+        #expect(looks[0] >= 500 && looks[1] < 100, "\(looks)")
+    }
+
+    @Test("and that date is on the timer's grid, and not past, whatever its callback does") func theNextDate() {
+        let loop = RunLoop(poller: EpollPoller())
+        loop.record(as: "main")
+        let first = loop.now + .milliseconds(5)
+        let interval = Duration.milliseconds(4)
+        var missed = 0
+        var fires = 0
+        let timer = RunLoop.Timer(fireDate: first, interval: interval) { timer, passed in
+            fires += 1
+            missed += passed
+            // It fires at its dates only, never before.
+            #expect(RunLoop.Instant.now.nanoseconds >= timer.fireDate.nanoseconds)
+            guard fires % 3 == 0 else { return }
+            let end = RunLoop.Instant.now + .milliseconds(Int64(fires))
+            while RunLoop.Instant.now < end {}
+        }
+        loop.add(timer)
+        loop.run(in: .default, for: .milliseconds(150))
+        let steps = (timer.fireDate.nanoseconds - first.nanoseconds) / 4_000_000
+        #expect((timer.fireDate.nanoseconds - first.nanoseconds) % 4_000_000 == 0)
+        // Each date was told, or is to be told with the next, or is still to come: none is lost.
+        #expect(fires + missed + Int(timer.node.pointee.passedOver) == Int(steps), "\(fires), \(missed), \(steps)")
+        #expect(missed > 0)
+    }
+
     @Test("it begins when a loop has run for a second, and not before") func itBeginsWhenA() {
         let loop = RunLoop(poller: EpollPoller())
         var began = 0

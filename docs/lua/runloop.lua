@@ -1365,7 +1365,7 @@ function NotificationObserver:name() end
 
 ---@class runloop.ErrorInfo
 ---@field traceback string message and traceback
----@field where? string what the error was in: `timer "poll" made at app.lua:12`
+---@field where? string what the error was in: `timer "poll" made at app.lua:12`, `watcher of "src" made at app.lua:3`
 
 ---Sets the function that gets the errors nobody catches, in callbacks, tasks and the main chunk. Without one they are printed
 ---with a traceback, and the program ends with exit status 1.

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "watch.h"
+#include "where.h"
 
 /// A Swift function that Lua can call. Returns the number of results on top of the stack, or a verdict.
 typedef int (*cl_function)(lua_State *L);
@@ -270,13 +271,6 @@ cl_box *cl_any_box_at(lua_State *L, int index);
 uint32_t cl_site_of_caller(lua_State *L);
 /// The source's short name and the line of a site.
 const char *cl_site(cl_state *state, uint32_t site, int *line);
-/// The innermost line of a coroutine's that is the script's, and its source, in LUA_IDSIZE bytes; 0: there is none.
-int cl_place(lua_State *thread, char *source);
-/// The coroutine that runs, or would: for a signal handler, too.
-lua_State *cl_innermost(cl_state *state);
-/// Name of the C function, or the kind of metamethod, that keeps a coroutine from waiting, if one can be found. The text is
-/// valid until the next call on the same thread.
-const char *cl_blocker(lua_State *L);
 
 /// While `has_hooks` is set, before a coroutine of the host's is resumed: gives it the hook that it is to have. One that begins has
 /// none but that of all, one that goes on keeps its own.

@@ -1,6 +1,6 @@
 -- runloop.terminal: the terminal that a script runs in: its size, keys, screen and colours; and progress bars.
 
-local native = ...
+local native, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 
@@ -139,6 +139,12 @@ end
 Handler.__close = Handler.invalidate
 function Handler:is_valid() return self._valid end
 
+local function handle(handler)
+  local queue <const> = handler._queue
+  local done <close> = setmetatable({}, { __close = function() handler._busy = false end })
+  while queue[1] and handler._valid do handler._fn(table.remove(queue, 1), handler._terminal) end
+end
+
 local function deliver(self, keys)
   local loop = rl.current()
   local mode = loop:mode() or "default"
@@ -152,10 +158,7 @@ local function deliver(self, keys)
   if handler._busy then return end
   -- One key after the other, also if the function waits.
   handler._busy = true
-  rl.task(function()
-    local done <close> = setmetatable({}, { __close = function() handler._busy = false end })
-    while queue[1] and handler._valid do handler._fn(table.remove(queue, 1), self) end
-  end)
+  rl.task(handle, handler)
 end
 
 -- The keys that come next, of a paste the rest of it. No more is taken from the kernel than one key, and so those behind it are there for
@@ -187,6 +190,7 @@ local function listen(self, fn)
   self._decoder = self._decoder or native.decoder()
   local port = rl.fd_port { fd = self._fd, name = "keys", callback = function() take_key(self) end }
   local handler = setmetatable({ _terminal = self, _port = port, _fn = fn, _queue = {}, _valid = true }, Handler)
+  internals.set_subject(handler, "key handler " .. misuse.made_at())
   table.insert(self._handlers, handler)
   return handler
 end

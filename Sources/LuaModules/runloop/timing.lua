@@ -1,6 +1,6 @@
 -- rl.at, rl.debounce and rl.throttle.
 
-local rl, _, crossing = ...
+local rl, internals, crossing = ...
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
 local type, setmetatable, getmetatable, tostring, pcall = type, setmetatable, getmetatable, tostring, pcall
@@ -58,6 +58,7 @@ local function make(what, seconds, fn, call)
   end
   if type(fn) ~= "function" then raise("%s: argument #2 must be a function, got %s", what, describe(fn)) end
   local self = setmetatable({ _what = what, _seconds = seconds, _fn = fn, _valid = true }, Calls)
+  internals.set_subject(self, format("function of %s %s", what, misuse.made_at()))
   -- What came while it ran, and could not be answered then, also if it ended by an error.
   self._done = setmetatable({}, { __close = function()
     self._running = false

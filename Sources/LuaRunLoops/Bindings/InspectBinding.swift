@@ -18,22 +18,28 @@ public enum InspectBinding {
         public var detail: String?
         /// Whether the loop stays for it.
         public var keepsAlive = true
+        /// It serves something that is told of elsewhere: a stream, a task's wait.
+        public var isHosts = false
     }
 
     package static func entries(_ host: LuaHost, _ mode: RunLoop.Mode) -> [Entry] {
         var entries: [Entry] = []
         for node in host.loop.timers(in: mode) {
             let box = TimerBinding.box(node)
-            // Sleeping tasks and delayed requests have timers of their own, with no userdata around them.
+            // Sleeping tasks, delayed requests and streams have timers of their own, with no userdata around them.
             guard host.isWallTimer(node) || node.pointee.owner(is: host.timers) else {
                 let isTask = node.pointee.owner(is: host.sleepers)
                 let fiber = isTask ? host.fiber(of: node) : nil
+                let request = host.delayedRequest(node)
                 entries.append(
                     Entry(
-                        identity: UnsafeRawPointer(node), kind: isTask ? "task" : "request", name: "",
+                        identity: UnsafeRawPointer(node),
+                        kind: isTask ? "task" : request.isOne ? "request" : "timer",
+                        name: RunLoop.Timer.of(node)?.name ?? "",
                         order: node.pointee.order,
-                        site: fiber.flatMap { host.site($0.subjectSite) }, next: node.pointee.fireDate,
-                        detail: fiber.map { host.placeOfWait($0) } ?? "delayed"))
+                        site: fiber.flatMap { host.site($0.subjectSite) } ?? request.site, next: node.pointee.fireDate,
+                        detail: fiber.map { host.placeOfWait($0) } ?? (request.isOne ? "delayed" : "the host's own"),
+                        isHosts: !isTask && !request.isOne))
                 for part in host.parts { part.show(node, in: &entries[entries.count - 1]) }
                 continue
             }

@@ -226,8 +226,21 @@ extension LuaHost {
             part(DelayedRequests.self).timers[slot] = nil
             runRequest(slot)
         }
+        timer.purpose = Int(slot)
         part(DelayedRequests.self).timers[slot] = timer
         for mode in modes { loop.add(timer, to: mode) }
+    }
+
+    /// The purpose of a delayed request's timer that another thread has sent. That of one's own is its slot.
+    static let sentRequest = -1
+
+    /// Of a timer that is no script's: whether it is a delayed request's, and where that was made, if it is known here.
+    func delayedRequest(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) -> (isOne: Bool, site: String?) {
+        guard let timer = RunLoop.Timer.of(node), timer.purpose != 0 else { return (false, nil) }
+        guard let slot = UInt32(exactly: timer.purpose) else { return (true, nil) }
+        push(stack, slot: slot)
+        defer { stack.pop() }
+        return (true, stack.box(-1, Kinds.request).flatMap { site($0.site) })
     }
 
     @discardableResult

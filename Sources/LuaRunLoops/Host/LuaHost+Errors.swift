@@ -36,8 +36,12 @@ extension LuaHost {
     package func subject(of fiber: Fiber) -> Failure.Subject? {
         guard let kind = fiber.subjectKind else { return nil }
         let place = place(fiber.subjectSite)
+        if let text = servedBy(fiber) {
+            return Failure.Subject(kind: text, isGuest: place?.source == Self.guestChunkName)
+        }
+        let name = fiber.subject == 0 ? "" : nameOfAnchored(fiber.subject) ?? ""
         return Failure.Subject(
-            kind: kind, name: fiber.subject == 0 ? "" : nameOfAnchored(fiber.subject) ?? "",
+            kind: name.isEmpty ? titleOfAnchored(fiber.subject) ?? kind : kind, name: name,
             site: place.map { "\($0.source):\($0.line)" }, isGuest: place?.source == Self.guestChunkName)
     }
 

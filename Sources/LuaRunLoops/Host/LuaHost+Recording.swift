@@ -112,16 +112,20 @@ extension LuaHost {
     }
 
     private func tellGoingOn(_ fiber: Fiber, _ recording: LuaRecording) -> Bool {
-        let label = recording.label(fiber.subjectKey) {
-            if fiber.owner is ErrorHandlerRun { return "rl.on_error" }
-            return fiber.subjectKind ?? (fiber.owner is MainTask ? Self.mainChunk : "callback")
-        }
-        let isPiece = loop.recorder.pointee.goesOn(label, task: fiber.number)
+        if fiber.label == 0 { findLabel(fiber, recording) }
+        let isPiece = loop.recorder.pointee.goesOn(fiber.label, task: fiber.number)
         guard !recording.spans.isEmpty else { return isPiece }
         for span in recording.spans where span.fiber == fiber.context {
             loop.recorder.pointee.beginNow(span.label, task: UInt32(truncatingIfNeeded: fiber.number))
         }
         return isPiece
+    }
+
+    private func findLabel(_ fiber: Fiber, _ recording: LuaRecording) {
+        fiber.label = recording.label(fiber.subjectKey) {
+            if fiber.owner is ErrorHandlerRun { return "rl.on_error" }
+            return fiber.subjectKind ?? (fiber.owner is MainTask ? Self.mainChunk : "callback")
+        }
     }
 
     func tellWaiting(_ fiber: Fiber) {

@@ -157,6 +157,15 @@ public final class LuaHost: Interpreter {
         }
     }
 
+    /// What a stream without a name is called: "connection at 127.0.0.1:8080".
+    func titleOfAnchored(_ slot: UInt32) -> String? {
+        guard slot != 0 else { return nil }
+        push(stack, slot: slot)
+        defer { stack.pop() }
+        guard let box = stack.box(-1), box.isFilled else { return nil }
+        return (box.object(as: AnyObject.self) as? RunLoop.EdgePort)?.title
+    }
+
     func nameOfAnchored(_ slot: UInt32) -> String? {
         push(stack, slot: slot)
         defer { stack.pop() }

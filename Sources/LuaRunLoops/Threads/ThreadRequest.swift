@@ -130,6 +130,7 @@ extension LuaHost {
         let timer = RunLoop.Timer(fireDate: .init(nanoseconds: date), order: order) { [unowned self] _, _ in
             run(function, for: place.request, reply: nil)
         }
+        timer.purpose = Self.sentRequest
         later.timer = timer
         for mode in modes { loop.add(timer, to: mode) }
     }

@@ -70,8 +70,11 @@ extension RunLoop {
             return number == 0 ? nil : number
         }
 
+        /// Before `perform`: while the source is signalled, nobody else sets it.
         func takeFlow() -> UInt32 {
-            flow.load(ordering: .relaxed) == 0 ? 0 : flow.exchange(0, ordering: .relaxed)
+            let taken = flow.load(ordering: .relaxed)
+            if taken != 0 { flow.store(0, ordering: .relaxed) }
+            return taken
         }
 
         /// Clears the mark first, so that a signal during the callback counts for the next pass.

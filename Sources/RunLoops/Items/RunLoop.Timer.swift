@@ -9,6 +9,8 @@ extension RunLoop {
     public final class Timer {
         let node: NodePointer
         public let name: String
+        /// For its owner's use: what it is for.
+        package var purpose = 0
         private let callback: (Timer, Int) -> Void
 
         /// - Parameters:
@@ -65,9 +67,17 @@ extension RunLoop {
         /// Takes it out of all modes. Its callback never runs afterwards. CFRunLoopTimerInvalidate.
         public func invalidate() { node.invalidate() }
 
+        /// The timer that a node is the memory of; nil if its owner is another.
+        package static func of(_ node: UnsafeMutablePointer<TimerNode>) -> Timer? { SwiftTimers.timer(of: node) }
+
         private final class SwiftTimers: TimerOwner {
             // Shared by all threads; it has no state.
             nonisolated(unsafe) static let owner: TimerOwner = SwiftTimers()
+
+            override init() {
+                super.init()
+                hasTitles = true
+            }
 
             private func timer(_ node: NodePointer) -> Unmanaged<Timer>? {
                 UnsafeRawPointer(bitPattern: node.pointee.context).map(Unmanaged.fromOpaque)
@@ -75,6 +85,11 @@ extension RunLoop {
             override func fire(_ node: NodePointer, missed: Int) {
                 guard let timer = timer(node)?.takeUnretainedValue() else { return }
                 timer.callback(timer, missed)
+            }
+            fileprivate static func timer(of node: NodePointer) -> Timer? {
+                guard node.pointee.owner(is: owner) else { return nil }
+                return UnsafeRawPointer(bitPattern: node.pointee.context)
+                    .map { Unmanaged<Timer>.fromOpaque($0).takeUnretainedValue() }
             }
             override func retain(_ node: NodePointer) { _ = timer(node)?.retain() }
             override func release(_ node: NodePointer) { timer(node)?.release() }

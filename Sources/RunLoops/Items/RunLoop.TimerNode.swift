@@ -75,6 +75,8 @@ extension RunLoop {
     /// Who has the memory of timer nodes and knows their callbacks. All calls are made on the loop's thread.
     open class TimerOwner {
         public init() {}
+        /// `title` says something.
+        package final var hasTitles = false
         /// The timer is due. It may be invalidated meanwhile, but its memory stays until `release`.
         open func fire(_ node: UnsafeMutablePointer<TimerNode>, missed: Int) {}
         /// The node has entered its first mode.

@@ -5,18 +5,20 @@ extension RunLoop.Recorder {
         moment = 0
         tell(Record(.run, freshMoment(), object: mode))
         enter(Level(object: mode, isRun: true))
-        // Its callbacks are nobody's but its own, and the callback that it is in does not hold the loop meanwhile.
-        if call.state != .none { call.excused &-= moment }
-        outer.append(call)
-        call = Call()
+        // Its callbacks are nobody's but its own.
+        suspend(moment)
+    }
+
+    mutating func enter(_ level: Level) {
+        if levelCount < Self.deepest { levels[levelCount] = level }
+        levelCount += 1
     }
 
     mutating func endRun(_ mode: UInt32, _ result: RunLoop.RunResult) {
         moment = 0
         levelCount -= 1
         put(Record(.runEnd, freshMoment(), object: mode, a: UInt64(result.rawValue)))
-        call = outer.popLast() ?? Call()
-        if call.state != .none { call.excused &+= moment }
+        resume(moment)
     }
 
     /// The kernel is asked what is ready, which takes time.

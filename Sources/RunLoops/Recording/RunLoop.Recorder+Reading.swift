@@ -29,9 +29,9 @@ extension RunLoop.Recorder {
         var first = end > capacity ? end - capacity : 0
         var raw = (first..<end).map { ring[Int(truncatingIfNeeded: $0 & (capacity - 1))] }
         var open = levels(recorder)
-        let (begin, due) = (recorder.pointee.call.record.time, recorder.pointee.call.due)
-        let (object, isPending) = (recorder.pointee.call.record.object, recorder.pointee.call.state == .pending)
-        let ownFlow = recorder.pointee.call.ownFlow
+        let (isPending, callback, fiber) = (
+            recorder.pointee.state == .pending, recorder.pointee.open.pointee, recorder.pointee.fiber
+        )
         let (pass, passBegin) = (recorder.pointee.pass, recorder.pointee.passBegin)
         // Those that were written meanwhile have taken the places of the oldest.
         let now = linux_published(&recorder.pointee.next)
@@ -53,8 +53,10 @@ extension RunLoop.Recorder {
         for record in raw { translation.add(record) }
         if pass != 0 { translation.add(Record(.pass, passBegin, object: pass)) }
         if isPending {
-            translation.add(Record(.begin, begin, object: object, a: UInt64(max(0, due))))
-            if ownFlow != 0 { translation.add(Record(.out, begin, a: 1, flow: ownFlow)) }
+            let (pass, begin, out) = opened(callback, fiber)
+            if let pass { translation.add(pass) }
+            translation.add(begin)
+            if let out { translation.add(out) }
         }
         return (translation.records, Int(first))
     }

@@ -28,6 +28,7 @@ extension RunLoop.Recorder {
             enter(Level(object: mode, isRun: true))
             outer.append(Call())
         }
+        goOn(with: Call())
         levelCountAtStart = min(levelCount, Self.deepest)
         levelsAtStart.update(from: levels, count: levelCountAtStart)
         beginsAt = .max
@@ -40,7 +41,7 @@ extension RunLoop.Recorder {
         guard isOn else { return }
         settle()
         isOn = false
-        call = Call()
+        goOn(with: Call())
         outer = []
         levelCount = 0
         limit = .max

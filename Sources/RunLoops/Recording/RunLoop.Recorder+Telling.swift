@@ -54,15 +54,10 @@ extension RunLoop.Recorder {
     @inline(__always)
     mutating func queues(request number: UInt64) {
         let flow = flow(ofRequest: number)
-        if call.state == .pending {
-            if call.ownFlow == 0, lastRequestRecord != next {
-                call.ownFlow = flow
-                return
-            }
-            if call.ownFlow &+ 1 == flow {
-                putOwnFlow(count: 2)
-                lastRequestRecord = next
-                return
+        if state == .pending {
+            if lastRequestRecord != next, sendsHere(flow) { return }
+            if open.pointee.flags & Flags.sends != 0, UInt32(truncatingIfNeeded: open.pointee.a >> 32) &+ 1 == flow {
+                return queuesSecond(flow)
             }
         }
         if lastRequestRecord == next, next > firstUntold, let ring {
@@ -73,6 +68,15 @@ extension RunLoop.Recorder {
             }
         }
         tellOut(Record(.out, freshMoment(), a: 1, flow: flow))
+        lastRequestRecord = next
+    }
+
+    /// What the callback's record told of is the first of many.
+    @inline(never)
+    private mutating func queuesSecond(_ flow: UInt32) {
+        open.pointee.flags &= ~Flags.sends
+        open.pointee.a = 0
+        insert(Record(.out, open.pointee.time, flags: Flags.inside, a: 2, flow: flow &- 1))
         lastRequestRecord = next
     }
 
@@ -88,10 +92,10 @@ extension RunLoop.Recorder {
 
     /// Another loop is woken from this one's thread: see `RunLoop.noteWaking`.
     mutating func wakes(_ call: RunLoop.Handle.WakingCall) -> UInt64 {
-        var label = wakingLabels[call] ?? 0
+        var label = wakingLabels[call.rawValue]
         if label == 0 {
-            label = Self.label(.init("other", "thread \(name) · \(call.rawValue)"))
-            wakingLabels[call] = label
+            label = Self.label(.init("other", "thread \(name) · \(call.word)"))
+            wakingLabels[call.rawValue] = label
         }
         return UInt64(label) << 32 | UInt64(sends())
     }
@@ -104,8 +108,7 @@ extension RunLoop.Recorder {
     mutating func sends(_ object: UInt32, flow: UInt32, isOwn: Bool = false) {
         if !isOwn {
             moment = stamp()
-        } else if call.state == .pending, call.ownFlow == 0, object == 0 {
-            call.ownFlow = flow
+        } else if object == 0, sendsHere(flow) {
             return
         }
         tellOut(Record(.out, freshMoment(), object: object, a: 1, flow: flow))

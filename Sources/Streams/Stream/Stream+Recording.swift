@@ -6,8 +6,8 @@ extension Stream {
     var connectionTitle: String? {
         guard name.isEmpty else { return nil }
         if let listener {
-            return "connection "
-                + (listener.name.isEmpty ? "at \(listener.place.text)" : "of listener \"\(listener.name)\"")
+            guard listener.name.isEmpty else { return "connection of listener \"\(listener.name)\"" }
+            return "connection at \(listener.address ?? listener.place.text)"
         }
         if wasAccepted { return "connection" }
         return (connector?.target ?? remote.text).map { "connection to \($0)" }

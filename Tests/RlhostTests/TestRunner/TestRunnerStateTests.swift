@@ -64,6 +64,23 @@ import Testing
         #expect(run.output.contains("3 passed, 1 failed"), "\(run.output)")
     }
 
+    @Test("what the host needs for a stream is no leak of its own, and a delayed request says where it was made")
+    func timersOfTheHost() throws {
+        let run = try Fixture.run([
+            "a_test.lua": """
+            t.it('leaks', function()
+              local a, b = require 'runloop.net'.memory { latency = 0.05 }
+              rl.task(function() a:read_line() end)
+              b:write 'x'
+              rl.perform { print, after = 5 }
+            end)
+            """
+        ])
+        #expect(run.output.contains("perform request (delayed, made at a_test.lua:5)"), "\(run.output)")
+        #expect(run.output.contains("stream"), "\(run.output)")
+        #expect(!run.output.contains("(delayed)") && !run.output.contains("host's own"), "\(run.output)")
+    }
+
     @Test("time zones are checked") func timeZonesAreChecked() throws {
         let files = ["a_test.lua": "t.it('x', function() print(os.date('%H', 0)) end)"]
         for (zone, hour) in [("Asia/Tokyo", "09"), ("CET-1CEST,M3.5.0,M10.5.0/3", "01"), ("UTC", "00")] {

@@ -151,6 +151,31 @@ import Testing
         }
     }
 
+    @Test("a server's connections are called by the address that it got, not by the one it asked for")
+    func connectionsOfServers() throws {
+        try Binary.withDirectory { directory in
+            let recording = try TraceRecording.of(
+                """
+                local rl = require "runloop"
+                local net = require "runloop.net"
+                local server = assert(net.listener { host = "localhost", port = 0, on_data = function(s) s:close() end })
+                rl.current():add(server)
+                rl.task(function()
+                  local stream = assert(net.connect(server:address()))
+                  stream:write "x"
+                  stream:read_all()
+                  stream:close()
+                  rl.trace.mark("port " .. server:port())
+                  server:close()
+                end)
+                """, in: directory)
+            let mark = try #require(recording.events.first { $0.name.hasPrefix("port ") })
+            let port = mark.name.dropFirst(5)
+            let names = recording.events.map(\.name).filter { $0.hasPrefix("connection at ") }
+            #expect(!names.isEmpty && names.allSatisfy { $0.hasSuffix(":\(port)") }, "\(names), \(port)")
+        }
+    }
+
     @Test("a wake-up says which thread it was") func whoWakes() throws {
         try Binary.withDirectory { directory in
             let recording = try TraceRecording.of(

@@ -319,6 +319,7 @@ local function make(what, options)
   self._port = rl.fd_port { fd = gate, owns = true, name = options.name or path, callback = function() return on_events(self) end }
   -- What is said of the port is said of this.
   internals.set_value(self._port, OBJECT, self)
+  internals.set_subject(self, format('watcher of "%s" %s', options.name or path, self._made_at))
   local fine, why, name = watch_directory(self, root, false)
   self._goes_on = true
   if fine then

@@ -142,9 +142,16 @@ local function notice_end(self)
   return true
 end
 
+-- No tail calls: that this is for the program is seen by who finds an error.
+local function tell_exit(self) self._on_exit(self, self._how, self._value) end
+
+local function ended(self)
+  if notice_end(self) and self._on_exit then tell_exit(self) end
+end
+
 --- Whether it has ended, as the system says at this moment.
 function programs.has_ended(self)
-  if notice_end(self) and self._on_exit then rl.task(self._on_exit, self, self._how, self._value) end
+  if notice_end(self) and self._on_exit then rl.task(tell_exit, self) end
   return self._how ~= nil
 end
 
@@ -249,9 +256,8 @@ function programs.start(what, options, words, defaults)
     _slave = slave_port, _lent = lent and true }, Program)
   local message
   self._port, message, code = rl.fd_port { fd = pidfd, owns = true, name = format("%s (%d)", self._name, pid),
-    callback = function()
-      if notice_end(self) and self._on_exit then self._on_exit(self, self._how, self._value) end
-    end }
+    callback = function() ended(self) end }
+  internals.set_subject(self, format('program "%s" (%d) %s', self._name, pid, self._made_at))
   if not self._port then ours.process = pidfd end
   for _, field in ipairs { "input", "output", "errors" } do
     local fd = ours[field]

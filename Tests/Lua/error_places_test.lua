@@ -1,0 +1,90 @@
+-- What errors are said to have happened in: the objects as the script knows them, not what they are made of.
+
+local rl = require "runloop"
+local fs = require "runloop.fs"
+local net = require "runloop.net"
+local process = require "runloop.process"
+local t = require "runloop.test"
+
+local REAL = { real_time = true }
+local FILE = "error_places_test.lua"
+
+-- Where the first error was that comes while `body` runs, without the lines.
+local function place_of(body)
+  local told
+  local arrived = rl.condition()
+  local before = rl.on_error(function(_, info)
+    told = told or info.where or "nowhere"
+    arrived:broadcast()
+  end)
+  local restore <close> = setmetatable({}, { __close = function() rl.on_error(before) end })
+  body()
+  if not told then t.truthy(arrived:wait(5), "an error comes") end
+  return (told:gsub("%S*" .. FILE, FILE):gsub("(%.lua):%d+$", "%1"))
+end
+
+local function broken() error "broken" end
+
+t.describe("an error is said to have happened in", function()
+  t.it("the watcher", REAL, function()
+    local directory = assert(fs.temporary_directory "places")
+    local watcher
+    t.equal(place_of(function()
+      watcher = assert(fs.watch(directory, { latency = 0 }, broken))
+      local file <close> = assert(io.open(directory .. "/new", "w"))
+    end), ('watcher of "%s" made at %s'):format(directory, FILE))
+    watcher:invalidate()
+    assert(fs.remove(directory, { recursive = true }))
+  end)
+
+  t.it("the program", REAL, function()
+    local program
+    t.equal(place_of(function()
+      program = assert(process.start { "sh", "-c", "exit 3", on_exit = broken })
+    end), ('program "sh -c exit 3" (%d) made at %s'):format(program:pid(), FILE))
+  end)
+
+  t.it("the function that waits for calls to end, or to become rarer", function()
+    t.equal(place_of(function() rl.debounce(0.01, broken)() end), "function of rl.debounce made at " .. FILE)
+    t.equal(place_of(function()
+      local count = 0
+      local function second()
+        count = count + 1
+        if count == 2 then error "broken" end
+      end
+      local call = rl.throttle(0.01, second)
+      call()
+      call()
+    end), "function of rl.throttle made at " .. FILE)
+  end)
+
+  t.it("what calls such a function, if that runs it at once", function()
+    t.equal(place_of(function() rl.after(0, function() rl.throttle(1, broken)() end) end), "timer made at " .. FILE)
+  end)
+
+  t.it("the connection", REAL, function()
+    local listener = assert(net.listener { host = "127.0.0.1", port = 0, on_data = broken })
+    rl.current():add(listener)
+    local address = listener:address()
+    t.equal(place_of(function()
+      local stream <close> = assert(net.connect(address))
+      stream:write "x"
+    end), ("connection at %s made at %s"):format(address, FILE))
+    listener:close()
+  end)
+
+  t.it("the handler of keys", REAL, function()
+    local program = assert(process.start { fs.real_path "/proc/self/exe", "-e", [[
+      local rl = require "runloop"
+      local terminal = assert(require "runloop.terminal".open())
+      rl.on_error(function(_, info) terminal:write("in ", info.where, ";") end)
+      terminal:raw()
+      terminal:on_key(function() error "broken" end)
+      terminal:write "ready;" ]], terminal = { rows = 10, columns = 80 } })
+    t.truthy(program.output:read_until("ready;", { timeout = 10 }))
+    program.input:write "k"
+    local told = program.output:read_until(";", { timeout = 10 })
+    t.equal(told, "in key handler made at (command line):5")
+    program:stop()
+  end)
+end)

@@ -91,6 +91,27 @@ t.describe("what a program has started", function()
   end)
 end)
 
+t.describe("what a program has started", function()
+  t.it("has as long to end as the program itself, though that goes at once", REAL, function()
+    local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
+      { __close = function(self) fs.remove(self.path, { recursive = true }) end })
+    local file = directory.path .. "/saved"
+    local words = { "sh", "-c", [[(trap 'sleep 0.2; echo saved > "$0"; exit 0' TERM; while :; do sleep 0.02; done) & echo begun; wait]], file }
+    words.output = "pipe"
+    local program = assert(process.start(words))
+    program.output:read_line()
+    rl.sleep(0.1)
+    t.equal({ program:stop(20) }, { "signal", "TERM" })
+    t.equal(fs.read(file), "saved\n")
+    program.output:abort()
+    fs.remove(file)
+    words.output, words.timeout, words.grace = nil, 0.3, 20
+    local result, problem = process.run(words)
+    t.equal(problem, "timed out")
+    t.equal(fs.read(file), "saved\n")
+  end)
+end)
+
 t.describe("the service manager", function()
   t.it("is told when settings are read anew, with the time that it wants to know", REAL, function()
     local path = os.tmpname()

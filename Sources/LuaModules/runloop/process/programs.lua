@@ -134,7 +134,7 @@ local function notice_end(self)
   if self._stops then self._stops:invalidate() end
   if self._lent then native.take_back(self._pid) end
   if self._slave then self._slave:invalidate() end
-  if self._killer then self._killer:invalidate() end
+  if self._killer and not native.has_group(self._pid) then self._killer:invalidate() end
   -- What it has written is there by now, and comes before its end.
   if self._on_output and self.output:is_open() then internals.deliver(self.output) end
   if self._on_errors and self.errors:is_open() then internals.deliver(self.errors) end
@@ -312,11 +312,9 @@ function Program:signal(name)
   return send(self_of(self, "signal"), signal_number("program:signal", name, 1))
 end
 
--- What it has started, and left in its group.
-local function end_rest(self, grace)
-  if not send(self, NUMBERS.TERM) then return end
-  send(self, NUMBERS.CONT)
-  local limit, pause = rl.now() + grace, 0.002
+-- What it has started, and left in its group, has as long as the program itself to end.
+local function end_rest(self, limit)
+  local pause = 0.002
   while native.has_group(self._pid) and rl.now() < limit do
     rl.sleep(pause)
     pause = math.min(pause * 2, 0.1)
@@ -328,21 +326,13 @@ function Program:stop(grace)
   self_of(self, "stop")
   if grace == nil then grace = STOP_GRACE end
   misuse.argument(grace, "seconds", "program:stop", 1)
-  if self._how then
-    end_rest(self, grace)
-    return self._how, self._value
-  end
-  send(self, NUMBERS.TERM)
+  local limit = rl.now() + grace
   -- One that is stopped would not hear of it.
-  send(self, NUMBERS.CONT)
-  local how, value = self:wait(grace)
-  if how then
-    -- What it has started may be left.
-    send(self, NUMBERS.KILL)
-    return how, value
-  end
-  send(self, NUMBERS.KILL)
-  return self:wait()
+  if send(self, NUMBERS.TERM) then send(self, NUMBERS.CONT) end
+  if not self:wait(grace) then send(self, NUMBERS.KILL) end
+  self:wait()
+  end_rest(self, limit)
+  return self._how, self._value
 end
 
 function Program:resize(rows, columns)

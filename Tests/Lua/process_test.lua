@@ -2,6 +2,7 @@
 
 local rl = require "runloop"
 local process = require "runloop.process"
+local fs = require "runloop.fs"
 local t = require "runloop.test"
 
 local function sh(text) return { "sh", "-c", text } end
@@ -274,5 +275,53 @@ t.describe("signals", function()
     t.error(function() process.on_signal("HUP") end, "argument #2 must be a function, got nothing")
     t.error(function() process.signal { name = "HUP", callbak = print } end, "unknown field 'callbak'")
     t.error(function() process.wait_signal("HUP", -1) end, "argument #2 must be a number of seconds")
+  end)
+end)
+
+t.describe("what a program has started", function()
+  t.it("is ended by stop when the program itself has ended before, and by the end of the host", REAL, function()
+    local result = process.run { rlhost, "-e", [[
+      local rl, process = require "runloop", require "runloop.process"
+      local function start(text)
+        local program = process.start { "sh", "-c", text, output = "pipe" }
+        local pid = program.output:read_line()
+        program:wait()
+        return program, pid
+      end
+      local program, pid = start "sleep 1001 & echo $!; exit 4"
+      print(program:stop(1), pid)
+      -- One that does not listen, and that nobody stops.
+      program, pid = start "(trap '' TERM; sleep 1002; sleep 1003) & echo $!"
+      print(program:stop(0.1), pid)
+      print(0, select(2, start "sleep 1004 & echo $!"))
+      local detached = process.start { "sh", "-c", "sleep 1005 & echo $!", output = "pipe", detached = true }
+      print(1, detached.output:read_line()) ]] }
+    local pids = {}
+    for pid in result.output:gmatch "(%d+)\n" do pids[#pids + 1] = tonumber(pid) end
+    t.equal(#pids, 4, result.output .. result.errors)
+    for index = 1, 3 do t.truthy(gone_within(pids[index], 5), index) end
+    t.falsy(is_gone(pids[4]))
+    process.run { "kill", tostring(pids[4]) }
+  end)
+end)
+
+t.describe("what a program has started", function()
+  t.it("has as long to end as the program itself, though that goes at once", REAL, function()
+    local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
+      { __close = function(self) fs.remove(self.path, { recursive = true }) end })
+    local file = directory.path .. "/saved"
+    local words = { "sh", "-c", [[(trap 'sleep 0.2; echo saved > "$0"; exit 0' TERM; while :; do sleep 0.02; done) & echo begun; wait]], file }
+    words.output = "pipe"
+    local program = assert(process.start(words))
+    program.output:read_line()
+    rl.sleep(0.1)
+    t.equal({ program:stop(20) }, { "signal", "TERM" })
+    t.equal(fs.read(file), "saved\n")
+    program.output:abort()
+    fs.remove(file)
+    words.output, words.timeout, words.grace = nil, 0.3, 20
+    local result, problem = process.run(words)
+    t.equal(problem, "timed out")
+    t.equal(fs.read(file), "saved\n")
   end)
 end)

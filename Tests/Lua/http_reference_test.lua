@@ -13,7 +13,7 @@ local function annotated(prefix)
 end
 
 -- Those that are not meant for scripts.
-local OWN = { discard = true, next_bytes = true, go_away = true, read_on = true }
+local OWN = { discard = true, next_bytes = true, go_away = true, read_on = true, ended = true }
 
 local function functions(table)
   local names = {}

@@ -79,3 +79,34 @@ for name, open in pairs(ENDS) do
     end)
   end)
 end
+
+t.describe("who waits in a WebSocket of a server", function()
+  local function told(handler, leave)
+    local results
+    local near, far = net.memory()
+    http.serve("memory", function(request)
+      handler(function()
+        local socket = request:websocket()
+        rl.task(function() results = table.pack(socket:receive()) end)
+      end)
+    end):accept(far)
+    near:write(HANDSHAKE)
+    near:read_until "\r\n\r\n"
+    leave(near)
+    rl.sleep(1)
+    near:abort()
+    return results
+  end
+
+  t.it("is told of its end when the handler has returned at once", function()
+    t.equal(told(function(open) open() end, function() end), { n = 1 })
+  end)
+
+  t.it("is told of its end when its client goes without a word", function()
+    t.equal(told(function(open)
+      rl.sleep(0.1)
+      open()
+      rl.sleep(100)
+    end, function(near) near:abort() end)[3], "ECONNRESET")
+  end)
+end)

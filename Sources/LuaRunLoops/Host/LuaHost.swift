@@ -136,9 +136,10 @@ public final class LuaHost: Interpreter {
     }
 
     /// What waits while its thread, or the program, is ended ends so: that is nobody's error.
-    func isEnd(_ failure: Failure) -> Bool {
-        failure.cause == .cancelled && (thread?.isCancelled == true || isClosing || endingStatus != nil)
-    }
+    func isEnd(_ failure: Failure) -> Bool { failure.cause == .cancelled && isEnding }
+
+    /// Whether its thread, or the program, is being ended: what waits is cancelled.
+    var isEnding: Bool { thread?.isCancelled == true || isClosing || endingStatus != nil }
 
     public override func share(_ object: AnyObject, kind: Int) -> AnyObject? {
         switch object {

@@ -28,6 +28,7 @@ package final class BareTasks: HostPart {
             }
             return call.answer(host.cancel(fiber, from: call.stack))
         },
+        .init("is_ending") { Call($0).answer(Call($0).luaHost.isEnding) },
     ]
 
     /// start(site, label, fn, …): calls the function in a task of its own. Recordings are told that this lasts, what it is called, which

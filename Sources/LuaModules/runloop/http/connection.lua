@@ -243,7 +243,9 @@ function M.server(self)
     if request.ended then return end
     if not is_good then
       answering.apologize(request)
-      if not (request.is_too_large or request.is_malformed or request.problem) then
+      -- What the end of the program cancels is no error of the handler.
+      local is_end = rl.is_cancelled(sent) and native.is_ending()
+      if not (is_end or request.is_too_large or request.is_malformed or request.problem) then
         counts.errors = counts.errors + 1
         log.report(request, sent, trace)
       end
@@ -339,6 +341,7 @@ function M.server(self)
       self.connections[connection] = nil
       self.count = self.count - 1
       gone(connection)
+      if connection.socket then connection.socket:ended() end
       if self.count == 0 and self.stopped then self.stopped:broadcast() end
       if next(self.connections) == nil and self.sweeper then
         self.sweeper:invalidate()

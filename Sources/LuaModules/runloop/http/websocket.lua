@@ -120,6 +120,11 @@ local function over(self, problem, code)
   if self.room then self.room:broadcast() end
 end
 
+-- Its connection is no more. Who has said good-bye is told of no error.
+function Socket:ended()
+  if self.close_sent then over(self) else over(self, "ECONNRESET: the websocket ended without a close frame", "ECONNRESET") end
+end
+
 local function break_off(self, code, problem)
   local name = "EPROTO"
   if code == 1009 then problem, name = ("message longer than %d bytes"):format(self.max), "EMSGSIZE" end

@@ -284,6 +284,7 @@ function WebSocket:is_open() end
 ---@field mode? integer of a Unix socket's file
 ---@field name? string for messages
 ---@field order? integer
+---@field modes? runloop.Modes in which it accepts connections and serves them; `"common"` if absent
 
 ---@alias runloop.http.Result string|integer|table|nil
 

@@ -95,6 +95,19 @@ function misuse.fields(options, known, what)
   end
 end
 
+-- The modes that an option names, one or several, as a list; "common" if there is none.
+function misuse.modes(modes, what)
+  if modes == nil then return { "common" } end
+  if type(modes) == "string" then return { modes } end
+  local list = {}
+  for index, mode in ipairs(modes) do
+    if type(mode) ~= "string" then raise("%s: field 'modes' must be names of modes, got %s in it", what, describe(mode)) end
+    list[index] = mode
+  end
+  if #list == 0 then raise("%s: field 'modes' must name at least one mode, as \"common\" does", what) end
+  return list
+end
+
 -- Raises unless `self` is one of these: its method was called with a dot.
 function misuse.receiver(self, metatable, what)
   if getmetatable(self) ~= metatable then raise("%s: call it with a colon, on a %s", what, metatable.__name) end

@@ -15,7 +15,8 @@ import Testing
             "net_peers_test.lua", "net_crowd_test.lua", "http_client_test.lua", "http_files_test.lua",
             "http_hostile_test.lua", "http_turns_test.lua", "http_sequences_test.lua",
             "http_reference_test.lua", "http_limits_test.lua", "http_server_test.lua", "http_websocket_test.lua",
-            "http_websocket_cases_test.lua", "http_websocket_limits_test.lua", "http_end_test.lua",
+            "http_websocket_cases_test.lua", "http_websocket_limits_test.lua",
+            "http_end_test.lua", "http_modes_test.lua",
         ]) func theTestsOfThe(_ name: String) throws
     {
         let run = try Binary.run(

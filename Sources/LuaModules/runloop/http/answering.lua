@@ -196,7 +196,8 @@ function Response:events(settings)
     self.keeper = rl.timer { interval = seconds, name = "http keep-alive", callback = function()
       if stream.has_sent then stream.has_sent = false elseif not self.request.is_gone then self:write ":\n\n" end
     end }
-    self.request.connection.server.loop:add(self.keeper, "common")
+    local server = self.request.connection.server
+    server.loop:add(self.keeper, server.modes)
     local keeper = self.keeper
     self.request.close_body = function() keeper:invalidate() end
   end

@@ -379,8 +379,7 @@ end
 
 local function new(settings)
   misuse.fields(settings, CLIENT, "http.client")
-  local modes = settings.modes or "common"
-  if type(modes) == "string" then modes = { modes } end
+  local modes = misuse.modes(settings.modes, "http.client")
   local self = setmetatable({ options = settings, modes = modes, loop = rl.current(), ports = {}, exchanges = {}, count = 0, borrowed = {},
     is_in = {}, name = settings.name or "http", made_at = misuse.made_at() }, Client)
   for _, mode in ipairs(modes) do

@@ -28,7 +28,7 @@ local function schedule(self, date)
     self.sweeper:invalidate()
   end
   self.sweeper = rl.timer { fire_date = date, name = "http time-outs", callback = function() sweep(self) end }
-  self.loop:add(self.sweeper, "common")
+  self.loop:add(self.sweeper, self.modes)
 end
 
 local function set_date(connection, date)

@@ -1,6 +1,7 @@
 -- runloop.http.log: a line for each request, in the format that every tool for such logs reads ("combined"), and its seconds.
 
 local rl = require "runloop"
+local misuse = require "runloop.misuse"
 local now, ends = rl.now, require("runloop.http.recording").ends
 
 local M = {}
@@ -16,20 +17,37 @@ local function line_of(entry)
     entry.status, entry.bytes, clean(entry.referer), clean(entry.agent), entry.seconds)
 end
 
+-- What may keep a file from being opened, by its number.
+local ERRORS <const> = { [2] = "ENOENT", [5] = "EIO", [6] = "ENXIO", [13] = "EACCES", [20] = "ENOTDIR", [21] = "EISDIR", [23] = "ENFILE",
+  [24] = "EMFILE", [26] = "ETXTBSY", [28] = "ENOSPC", [30] = "EROFS", [36] = "ENAMETOOLONG", [40] = "ELOOP", [122] = "EDQUOT" }
+
+local function can_write(where)
+  if io.type(where) then return io.type(where) == "file" end
+  local has_write, write = pcall(function() return where.write end)
+  return has_write and type(write) == "function"
+end
+
 -- true: to standard error; a path: appended to that file; a file; or a function that gets a table. Returns a function or nil; or nil
 -- and what is wrong.
-function M.open(where)
+function M.open(where, name)
   if not where then return nil end
   local write
   if type(where) == "function" then
     write = where
   else
-    local file, problem = io.stderr, nil
+    local file, problem, number = io.stderr, nil, nil
     if type(where) == "string" then
-      file, problem = io.open(where, "a")
-      if not file then return nil, problem, problem:find "No such" and "ENOENT" or "EACCES" end
+      file, problem, number = io.open(where, "a")
+      if not file then
+        local code = ERRORS[number] or "EIO"
+        local text = problem:sub(1, #where) == where and problem:sub(#where + 3) or problem
+        return nil, ("%s: %s (%s)"):format(code, text:sub(1, 1):lower() .. text:sub(2), where), code
+      end
       file:setvbuf "line"
     elseif where ~= true then
+      if not can_write(where) then
+        misuse.raise("%s: field 'access_log' must be true, a path, an open file or a function, got %s", name, misuse.describe(where))
+      end
       file = where
     end
     write = function(entry) file:write(line_of(entry)) end

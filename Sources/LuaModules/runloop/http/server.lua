@@ -118,6 +118,7 @@ function M.serve(where, settings, handler)
   end
   local self = setmetatable({
     handler = handler, connections = {}, count = 0, site = native.site(), made_at = misuse.made_at(), next_sweep = math.huge, loop = rl.current(),
+    modes = misuse.modes(settings.modes, "http.serve"),
     counts = { connections = 0, errors = 0, refused = 0, cancelled = 0, bytes = 0 },
     header_timeout = settings.header_timeout or 10, request_timeout = settings.request_timeout or 0,
     idle_timeout = settings.idle_timeout or 60, max_header = settings.max_header or 32768, max_body = settings.max_body or 8 << 20,
@@ -126,7 +127,7 @@ function M.serve(where, settings, handler)
   local patience = self.request_timeout > 0 and self.request_timeout or self.idle_timeout
   self.patience = patience > 0 and patience or math.huge
   local problem, code
-  self.log, problem, code = log.open(settings.access_log)
+  self.log, problem, code = log.open(settings.access_log, "http.serve")
   if problem then return nil, problem, code end
   self.serve = connections.server(self)
   if where == "memory" then return self end
@@ -143,6 +144,11 @@ function M.serve(where, settings, handler)
     return nil, problem, code
   end
   self.listener = listener
+  -- Nothing has come yet: the loop has not run since.
+  if settings.modes then
+    self.loop:remove(listener, "common")
+    self.loop:add(listener, self.modes)
+  end
   return self
 end
 

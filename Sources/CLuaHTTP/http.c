@@ -1,6 +1,9 @@
 // The library of the native half, and texts.
+#include <limits.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "private.h"
 
@@ -125,6 +128,15 @@ static int find_field(lua_State *L) {
   return 1;
 }
 
+// unacknowledged(fd) -> how many bytes its peer has not taken yet; 0 where that is not known
+static int unacknowledged(lua_State *L) {
+  int is_number, bytes = 0;
+  lua_Integer fd = lua_tointegerx(L, 1, &is_number);
+  if (!is_number || fd < 0 || fd > INT_MAX || ioctl((int)fd, SIOCOUTQ, &bytes) != 0) bytes = 0;
+  lua_pushinteger(L, bytes);
+  return 1;
+}
+
 static int free_output(lua_State *L) {
   http_bytes *output = lua_touserdata(L, 1);
   free(output->bytes);
@@ -139,7 +151,8 @@ int http_open_native(lua_State *L) {
       {"chunks", make_chunks}, {"read_frame", lua_http_read_frame}, {"write_frame", lua_http_write_frame},
       {"check_utf8", lua_http_check_utf8}, {"accept_key", lua_http_accept_key}, {"random_key", lua_http_random_key},
       {"deflate", lua_http_deflate}, {"open_file", lua_http_open_file}, {"read_file", lua_http_read_file},
-      {"seek_file", lua_http_seek_file}, {"close_file", lua_http_close_file}, {"serving", lua_http_serving}, {NULL, NULL}};
+      {"seek_file", lua_http_seek_file}, {"close_file", lua_http_close_file}, {"serving", lua_http_serving},
+      {"unacknowledged", unacknowledged}, {NULL, NULL}};
   luaL_newlib(L, functions);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, find_field);

@@ -15,6 +15,9 @@ static const char http_admission_lua[] = {
 static const char http_failures_lua[] = {
 #embed "runloop/http/failures.lua"
 };
+static const char http_upload_lua[] = {
+#embed "runloop/http/upload.lua"
+};
 static const char http_client_lua[] = {
 #embed "runloop/http/client.lua"
 };
@@ -325,7 +328,8 @@ static const lua_module modules[] = {
     MODULE("runloop.process.signals", process_signals_lua),
     MODULE("runloop.http", http_lua), MODULE("runloop.http.answer", http_answer_lua),
     MODULE("runloop.http.admission", http_admission_lua), MODULE("runloop.http.failures", http_failures_lua),
-    MODULE("runloop.http.client", http_client_lua), MODULE("runloop.http.events", http_events_lua),
+    MODULE("runloop.http.client", http_client_lua), MODULE("runloop.http.upload", http_upload_lua),
+    MODULE("runloop.http.events", http_events_lua),
     MODULE("runloop.http.native", http_native_lua), MODULE("runloop.http.request", http_request_lua),
     MODULE("runloop.http.answering", http_answering_lua), MODULE("runloop.http.files", http_files_lua),
     MODULE("runloop.http.handshake", http_handshake_lua), MODULE("runloop.http.incoming", http_incoming_lua),

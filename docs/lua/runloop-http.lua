@@ -273,7 +273,7 @@ function WebSocket:is_open() end
 ---@field tls? table|boolean as `net.listener` takes it
 ---@field header_timeout? number for the head of a request; 10 if absent
 ---@field request_timeout? number from there to the end of its answer; absent: no limit
----@field idle_timeout? number of a connection between two requests; 60 if absent. 0: no limit, as for the others
+---@field idle_timeout? number of a connection between two requests, or while nothing of a body or an answer moves; 60 if absent. 0: no limit, as for the others
 ---@field max_header? integer bytes; 32768 if absent
 ---@field max_body? integer bytes; 8 MB if absent
 ---@field max_connections? integer no more are accepted before one ends

@@ -169,33 +169,6 @@ function Exchange:finish()
   rest(self.client)
 end
 
--- Sends what a function or a stream gives, as fast as it is taken.
-local function feed(exchange, body)
-  local transfer = exchange.transfer
-  local following = body
-  if type(body) ~= "function" then following = function() return body:read(65536) end end
-  exchange.feeder = rl.task(function()
-    while true do
-      local is_good, bytes, problem = pcall(following)
-      if exchange.is_finished then return end
-      if not is_good or bytes == nil and problem then
-        exchange.problem = ("the body of the request failed: %s"):format(tostring(is_good and problem or bytes))
-        transfer:send(false)
-        return pump(exchange.client)
-      end
-      transfer:send(bytes)
-      pump(exchange.client)
-      if bytes == nil then return end
-      while true do
-        local _, is_over, _, unsent = transfer:state()
-        if is_over or exchange.is_finished then return end
-        if unsent < 65536 then break end
-        exchange.drained:wait()
-      end
-    end
-  end)
-end
-
 -- Making requests -----------------------------------------------------------------------------------------------------------
 
 -- In place of the transfer of a request that has not begun.
@@ -210,7 +183,7 @@ local function start(exchange)
   if is_good then
     exchange.transfer, exchange.number = transfer, number
     self.exchanges[number] = exchange
-    if settings.is_upload then feed(exchange, exchange.body) end
+    if settings.is_upload then require "runloop.http.upload"(exchange, settings.upload_size, pump) end
   else
     exchange.error = transfer
   end

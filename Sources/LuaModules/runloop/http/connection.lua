@@ -79,12 +79,18 @@ local function refuse(connection, status, problem)
 end
 
 -- Whether a request has stood still since somebody last looked: its client sends nothing of the body that is waited for, or takes
--- nothing of the answer. One whose handler is at work has not.
-local function is_stalled(connection, request)
+-- nothing of the answer. One whose handler is at work has not. The kernel keeps megabytes: of a slow client it may take nothing more
+-- for a long time, while what it has falls.
+local function has_stood(connection)
   local stream = connection.stream
-  local read, written = stream:bytes_read(), stream:bytes_written()
-  local has_stood = connection.read_before == read and connection.written_before == written
-  connection.read_before, connection.written_before = read, written
+  local read, written, kept = stream:bytes_read(), stream:bytes_written(), native.unacknowledged(stream:fd())
+  local is_as_before = connection.read_before == read and connection.written_before == written and connection.kept_before == kept
+  connection.read_before, connection.written_before, connection.kept_before = read, written, kept
+  return is_as_before
+end
+
+local function is_stalled(connection, request)
+  local stream, has_stood = connection.stream, has_stood(connection)
   return has_stood and (request.is_reading or request.is_left or (stream:queue() or 0) > 0)
 end
 
@@ -225,7 +231,13 @@ function M.server(self)
     if access_log then access_log(connection, request, status, sent, now() - connection.began) end
     local keeps_alive = request.keeps_alive
     -- A connection that is to be closed waits for a client that reads slowly, as long as one that stays.
-    if not keeps_alive and not connection.is_over then connection.stream:flush(self.idle_timeout > 0 and self.idle_timeout or nil) end
+    if not keeps_alive and not connection.is_over then
+      local seconds = self.idle_timeout > 0 and self.idle_timeout or nil
+      has_stood(connection)
+      repeat
+        local is_sent, problem = connection.stream:flush(seconds)
+      until is_sent or problem ~= "timed out" or has_stood(connection)
+    end
     finished(connection, request, keeps_alive)
     return status
   end

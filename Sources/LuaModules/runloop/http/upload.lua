@@ -1,0 +1,47 @@
+-- runloop.http.upload: the body of a request that a function or a stream gives, sent as fast as it is taken.
+
+local rl = require "runloop"
+local describe = require("runloop.misuse").describe
+
+-- What is wrong with a piece of a body of so many bytes, of which so many have been given; nil if nothing is.
+local function problem_of(bytes, given, size)
+  if bytes == nil then
+    if size and given < size then return ("it ended after %d of the %d bytes of its Content-Length"):format(given, size) end
+  elseif type(bytes) ~= "string" and type(bytes) ~= "number" then
+    return ("its function has to return text, or nil at the end, and returned %s"):format(describe(bytes))
+  elseif size and given + #tostring(bytes) > size then
+    return ("it is longer than the %d bytes of its Content-Length"):format(size)
+  end
+end
+
+-- `size` is what the request's head says, if it does.
+return function(exchange, size, pump)
+  local transfer, body, client = exchange.transfer, exchange.body, exchange.client
+  local following, given = body, 0
+  if type(body) ~= "function" then following = function() return body:read(65536) end end
+  if size and size < 0 then size = nil end
+  exchange.feeder = rl.task(function()
+    while true do
+      local is_good, bytes, problem = pcall(following)
+      if exchange.is_finished then return end
+      if not is_good then problem = tostring(bytes)
+      elseif bytes == nil and problem then problem = tostring(problem)
+      else problem = problem_of(bytes, given, size) end
+      if problem then
+        exchange.problem = "the body of the request failed: " .. problem
+        transfer:send(false)
+        return pump(client)
+      end
+      transfer:send(bytes)
+      pump(client)
+      if bytes == nil then return end
+      given = given + #tostring(bytes)
+      while true do
+        local _, is_over, _, unsent = transfer:state()
+        if is_over or exchange.is_finished then return end
+        if unsent < 65536 then break end
+        exchange.drained:wait()
+      end
+    end
+  end)
+end

@@ -1,0 +1,81 @@
+-- runloop.http: bodies of requests that functions and streams give, and answers that are taken slowly.
+
+local t = require "runloop.test"
+local rl = require "runloop"
+local net = require "runloop.net"
+local http = require "runloop.http"
+
+local REAL = { real_time = true, timeout = 30 }
+
+-- What comes of a request whose body consists of these values, until nil.
+local function sent(values, length)
+  local server <close> = assert(http.serve("127.0.0.1:0", function(request) return request:body() or http.bad_request() end))
+  local index = 0
+  local answer, problem, code = http.post("http://" .. server:address(), function()
+    index = index + 1
+    return values[index]
+  end, { headers = { ["content-length"] = length }, timeout = 5 })
+  return answer and answer.body, problem, code
+end
+
+t.describe("the body of a request", function()
+  t.it("consists of text", REAL, function()
+    t.equal({ sent { "ab", "", 5, "c" } }, { "ab5c" })
+    t.equal({ sent({ "ab", 5, "c" }, 4) }, { "ab5c" })
+    t.equal({ sent {} }, { "" })
+  end)
+
+  for what, value in pairs { ["a table"] = {}, ["true"] = true, ["false"] = false } do
+    for place, values in pairs { first = { value }, later = { "ab", value } } do
+      t.it("cannot consist of " .. what .. ", " .. place, REAL, function()
+        t.equal({ sent(values) }, { nil,
+          "the body of the request failed: its function has to return text, or nil at the end, and returned " .. what, "ECANCELED" })
+      end)
+    end
+  end
+
+  t.it("has the length that was given", REAL, function()
+    t.equal({ sent({ "abc" }, 10) },
+      { nil, "the body of the request failed: it ended after 3 of the 10 bytes of its Content-Length", "ECANCELED" })
+    t.equal({ sent({ "abc", "def" }, 4) },
+      { nil, "the body of the request failed: it is longer than the 4 bytes of its Content-Length", "ECANCELED" })
+  end)
+
+  t.it("of a stream has it, too", REAL, function()
+    local server <close> = assert(http.serve("127.0.0.1:0", function(request) return request:body() end))
+    local near, far = net.memory()
+    near:write "abc"
+    near:close()
+    local _, problem = http.post("http://" .. server:address(), far, { headers = { ["content-length"] = 5 }, timeout = 5 })
+    t.equal(problem, "the body of the request failed: it ended after 3 of the 5 bytes of its Content-Length")
+  end)
+end)
+
+t.describe("a client that takes its answer slowly", function()
+  for name, field in pairs { ["a connection that stays"] = "", ["one that is closed then"] = "Connection: close\r\n" } do
+    t.it("but steadily is not silent, on " .. name, REAL, function()
+      local SIZE <const> = 20000000
+      local server <close> = assert(http.serve("127.0.0.1:0", { idle_timeout = 0.4 }, function() return ("x"):rep(SIZE) end))
+      local client = assert(net.connect(server:address()))
+      client:write("GET / HTTP/1.1\r\nHost: x\r\n" .. field .. "\r\n")
+      client:read_until "\r\n\r\n"
+      local count, date = 0, rl.now() + 2.5
+      while count < SIZE do
+        local bytes, problem = client:read(rl.now() < date and 65536 or 1 << 20)
+        t.truthy(bytes, ("%s after %d bytes"):format(problem, count))
+        count = count + #bytes
+        if rl.now() < date then rl.sleep(0.04) end
+      end
+      client:abort()
+    end)
+  end
+
+  t.it("and then no more is cut off", REAL, function()
+    local server <close> = assert(http.serve("127.0.0.1:0", { idle_timeout = 0.3 }, function() return ("x"):rep(20000000) end))
+    local client = assert(net.connect(server:address()))
+    client:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    client:read(65536)
+    t.eventually(function() return server:statistics().open == 0 end)
+    client:abort()
+  end)
+end)

@@ -16,19 +16,21 @@ local EXPECTS_CONTINUE <const>, WAS_OLD <const> = 4, 16
 
 local TEXT <const> = "text/plain; charset=utf-8"
 
-local function has_type(headers)
-  if not headers then return false end
-  if headers["content-type"] or headers["Content-Type"] then return true end
-  for name in pairs(headers) do
-    if type(name) == "string" and name:lower() == "content-type" then return true end
+-- A field's value, however it is spelled; false is none that is sent, and nil none at all.
+local function field(headers, name)
+  if not headers then return nil end
+  if headers[name] ~= nil then return headers[name] end
+  for spelled, value in pairs(headers) do
+    if type(spelled) == "string" and spelled:lower() == name then return value end
   end
-  return false
 end
+
+local function has_type(headers) return field(headers, "content-type") ~= nil end
 
 -- Whether the connection goes on as far as this answer is concerned.
 local function flags_of(request, headers)
-  local connection = headers and (headers.connection or headers.Connection)
-  if type(connection) == "string" and connection:lower() == "close" then request.keeps_alive = false end
+  local connection = field(headers, "connection")
+  if type(connection) == "string" and (" " .. connection:lower() .. " "):find "[, ]close[, ]" then request.keeps_alive = false end
   local flags = request.keeps_alive and KEEPS_ALIVE or 0
   if request.flags & WAS_OLD ~= 0 then flags = flags | IS_OLD end
   if request.method == "HEAD" then flags = flags | WITHOUT_BODY end
@@ -66,11 +68,7 @@ end
 
 local function bodiless(status) return status == 204 or status == 304 end
 
-local function length_of(headers)
-  for name, value in pairs(headers or {}) do
-    if type(name) == "string" and name:lower() == "content-length" then return math.tointeger(tonumber(value)) end
-  end
-end
+local function length_of(headers) return math.tointeger(tonumber(field(headers, "content-length") or "")) end
 
 local function send_head(self, content_type)
   local request = self.request
@@ -241,9 +239,9 @@ end
 
 function Events:close()
   receiver(self, Events, "events:close")
-  local done = self.response:finish()
+  local done, problem, code = self.response:finish()
   if self.closed then self.closed:broadcast() end
-  return done
+  return done, problem, code
 end
 Events.__close = function(self) if not self.request.is_gone then self:close() end end
 
@@ -302,6 +300,9 @@ local function send_table(request, answer)
       if problem then error(problem, 0) end
       break
     end
+    if type(bytes) ~= "string" and type(bytes) ~= "number" then
+      error("the handler's answer has a body whose function returned " .. misuse.describe(bytes) .. "; it has to return text, or nil at the end", 0)
+    end
     if not response:write(bytes) then return end
   end
   return response:finish()
@@ -330,12 +331,16 @@ function M.send(request, answer)
     error(request.is_too_large, 0)
   end
   error(("the handler answered %s: it has to return a string, a table or a status, or to call request:respond"):format(
-    answer == nil and "nothing" or "a " .. kind), 0)
+    answer == nil and "nothing" or kind == "number" and ("%s, which is no status from 200 to 599"):format(answer) or "a " .. kind), 0)
 end
 
--- After an error in the handler. Returns whether the connection can go on.
-function M.apologize(request)
+-- After an error in the handler, or where the program's end has cancelled it. Returns whether the connection can go on.
+function M.apologize(request, is_end)
   local response = request.response
+  if request.socket then
+    request.socket:go_away(not is_end and 1011 or nil)
+    return false
+  end
   local stream = request.connection.stream
   if type(response) == "table" and response.keeper then response.keeper:invalidate() end
   if request.status or response == "sent" or type(response) == "table" and response.has_head then

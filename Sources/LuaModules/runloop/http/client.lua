@@ -196,7 +196,8 @@ local function begin(self, request, name, is_open)
   local settings, body = requests.prepare(self.options, request, name, is_open)
   local exchange = setmetatable({ client = self, url = settings.url, changed = rl.condition(), max_body = settings.max_body,
     unix = settings.unix or settings.abstract and "@" .. settings.abstract, settings = settings, body = body, transfer = NOT_YET,
-    deadline = (settings.timeout or 0) > 0 and rl.now() + settings.timeout or nil, idle_timeout = settings.idle_timeout }, Exchange)
+    deadline = (settings.timeout or 0) > 0 and rl.now() + settings.timeout or nil, idle_timeout = settings.idle_timeout,
+    follow = settings.max_redirects }, Exchange)
   exchange.drained = exchange.changed
   local connections, in_all = self.options.connections or 64, self.options.max_connections or 0
   self.multi = self.multi or curl.multi(connections, in_all, self.options.cookies)

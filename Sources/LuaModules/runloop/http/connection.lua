@@ -254,9 +254,9 @@ function M.server(self)
     local trace = not is_good and log.take_trace()
     if request.ended then return end
     if not is_good then
-      answering.apologize(request)
       -- What the end of the program cancels is no error of the handler.
       local is_end = rl.is_cancelled(sent) and native.is_ending()
+      answering.apologize(request, is_end)
       if not (is_end or request.is_too_large or request.is_malformed or request.problem) then
         counts.errors = counts.errors + 1
         log.report(request, sent, trace)

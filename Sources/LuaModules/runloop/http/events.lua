@@ -27,9 +27,10 @@ local EVENT = { event = "string", data = "any", id = "any", retry = "seconds", c
 -- The text of what a script has given as an event.
 function M.text_of(event, name)
   if type(event) == "string" then event = { data = event } end
-  misuse.argument(event, "table", name, 1)
+  if type(event) ~= "table" then misuse.raise("%s: argument #1 must be a string or a table, got %s", name, misuse.describe(event)) end
   misuse.fields(event, EVENT, name)
   local data, id = event.data, event.id
+  if event.retry and event.retry > 1e9 then misuse.raise("%s: field 'retry' is too long", name) end
   if data ~= nil and type(data) ~= "string" then
     local is_good, text = pcall(require("runloop.json").encode, data)
     if not is_good then misuse.raise("%s: field 'data': %s", name, (text:gsub("^.-json%.encode: ", ""))) end
@@ -46,6 +47,8 @@ end
 function M.decoder(max)
   max = max or 1 << 20
   local buffer, is_first = "", true
+  -- Of a line that comes in pieces: they are put together once.
+  local pieces, waiting = {}, 0
   local data, event, last_id, retry, size = {}, nil, nil, nil, 0
 
   local function take(line, found)
@@ -70,7 +73,14 @@ function M.decoder(max)
 
   return function(bytes)
     local found = {}
-    buffer = buffer .. bytes
+    if not is_first and buffer:byte(-1) ~= 13 and not bytes:find "[\r\n]" then
+      pieces[#pieces + 1] = bytes
+      waiting = waiting + #bytes
+      if #buffer + waiting > max then error(("EMSGSIZE: line longer than %d bytes"):format(max), 0) end
+      return found
+    end
+    buffer = buffer .. table.concat(pieces) .. bytes
+    pieces, waiting = {}, 0
     if is_first and #buffer >= 3 then
       if buffer:sub(1, 3) == "\u{FEFF}" then buffer = buffer:sub(4) end
       is_first = false

@@ -42,8 +42,10 @@ function M.of(exchange)
   end
   if exchange.problem then return nil, exchange.problem, "ECANCELED" end
   if code == 28 then return nil, "timed out" end
+  -- Of these curl's text is that of something before, or its number that of something else.
+  if code == 47 then message = ("more than %d redirects"):format(exchange.follow or 0) end
   if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
-  name = CODES[code] or "EIO"
+  name = code == 56 and message:lower():find("chunk", 1, true) and "EBADMSG" or CODES[code] or "EIO"
   if name == "ENOTFOUND" then
     local unknown, reason = why_unknown(exchange, message)
     if unknown then return nil, unknown, reason end

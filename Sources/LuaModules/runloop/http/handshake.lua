@@ -30,7 +30,7 @@ local function list_has(list, word)
   end
 end
 
-local SWITCH <const> = 16
+local SWITCH <const>, HAS_BODY <const> = 16, 64
 
 function incoming.Request:websocket(settings)
   misuse.receiver(self, incoming.Request, "request:websocket")
@@ -43,6 +43,9 @@ function incoming.Request:websocket(settings)
     status, text, extra = 426, "This is a WebSocket\n", { upgrade = "websocket" }
   elseif headers["sec-websocket-version"] ~= "13" then
     status, text, extra = 426, "Only version 13 is spoken here\n", { ["sec-websocket-version"] = "13" }
+  elseif self.flags & HAS_BODY ~= 0 then
+    -- Whoever else has read it may take it for frames, or for a request.
+    status, text = 400, "A WebSocket's request has no body\n"
   elseif not key or #key ~= 24 or not key:find "^[%w+/]+==$" then
     status, text = 400, "Not a WebSocket key\n"
   end
@@ -95,7 +98,7 @@ function M.connect(stream, target, host, settings)
   for name, value in pairs(settings.headers or {}) do headers[name:lower()] = value or nil end
   local sent, problem, code = stream:write(native.write_request("GET", target, headers, nil, host))
   if not sent then return nil, problem, code end
-  local buffer, following, status, _, fields = "", nil, nil, nil, nil
+  local buffer, following, status, _, fields, heads = "", nil, nil, nil, nil, 0
   while true do
     local bytes
     bytes, problem, code = stream:read(65536, { timeout = settings.timeout or 30 })
@@ -106,6 +109,15 @@ function M.connect(stream, target, host, settings)
     end
     buffer = buffer .. bytes
     following, status, problem, _, fields = native.read_response(buffer, 1, 65536)
+    -- What is told before it, as 103 is, is not the answer.
+    while following and status < 200 and status ~= 101 do
+      buffer, heads = buffer:sub(following), heads + 1
+      if heads > 16 then
+        stream:abort()
+        return nil, "EPROTO: the server tells too much before its answer", "EPROTO"
+      end
+      following, status, problem, _, fields = native.read_response(buffer, 1, 65536)
+    end
     if following == false then
       stream:abort()
       return nil, "EBADMSG: the server's answer is no HTTP: " .. tostring(problem), "EBADMSG"

@@ -327,8 +327,8 @@ function Socket:close(code, reason)
 end
 
 -- At the end of a block nothing can wait.
-function Socket:go_away()
-  send_close(self, self.is_client and 1000 or 1001)
+function Socket:go_away(code)
+  send_close(self, code or self.is_client and 1000 or 1001)
 end
 Socket.__close = function(self)
   self:go_away()

@@ -1,0 +1,134 @@
+-- runloop.http: what either end says where something is odd, and in which words.
+
+local t = require "runloop.test"
+local rl = require "runloop"
+local net = require "runloop.net"
+local http = require "runloop.http"
+local events = require "runloop.http.events"
+local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
+local raw, status_of = support.raw, support.status_of
+
+local REAL = { real_time = true, timeout = 30 }
+local HANDSHAKE = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+  .. "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
+-- What the script is told of a request whose handler this is.
+local function told_of(handler)
+  local told
+  local before = rl.on_error(function(problem) told = tostring(problem) end)
+  raw(http.serve("memory", handler), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+  rl.sleep(0.01)
+  rl.on_error(before)
+  return told
+end
+
+t.describe("a WebSocket", function()
+  for what, seconds in pairs { ["at once"] = 0, ["later"] = 0.05 } do
+    t.it("whose handler raises " .. what .. " is closed as by an internal error", REAL, function()
+      local before = rl.on_error(function() end)
+      local server <close> = assert(http.serve("127.0.0.1:0", function(request)
+        local socket = request:websocket()
+        if seconds > 0 then rl.sleep(seconds) end
+        error("boom " .. tostring(socket))
+      end))
+      local socket = assert(http.websocket("ws://" .. server:address()))
+      t.equal({ socket:receive(5) }, {})
+      t.equal(socket.close_code, 1011)
+      socket:close()
+      rl.on_error(before)
+    end)
+  end
+
+  t.it("is not asked for with a body", function()
+    local server = http.serve("memory", function(request) request:websocket() end)
+    t.equal(status_of(raw(server, HANDSHAKE .. "Content-Length: 5\r\n\r\nhello")), 400)
+    t.equal(status_of(raw(server, HANDSHAKE .. "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")), 400)
+  end)
+
+  t.it("is there behind what is told before the answer, unless that has no end", REAL, function()
+    local native = require "runloop.http.native"
+    local function ask(early)
+      local listener <close> = net.serve("127.0.0.1:0", function(stream)
+        local key = stream:read_until "\r\n\r\n":match "[kK]ey: ([^\r]+)"
+        stream:write(early .. "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
+          .. native.accept_key(key) .. "\r\n\r\n\x81\2hi")
+        stream:read { timeout = 1 }
+      end)
+      local socket, problem = http.websocket("ws://" .. listener:address(), { timeout = 5 })
+      if not socket then return nil, problem end
+      local message = socket:receive(5)
+      rl.task(function() socket:close() end)
+      return message
+    end
+    t.equal(ask "", "hi")
+    t.equal(ask "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", "hi")
+    t.equal({ ask(("HTTP/1.1 100 Continue\r\n\r\n"):rep(20)) }, { nil, "EPROTO: the server tells too much before its answer" })
+  end)
+end)
+
+t.describe("an answer", function()
+  t.it("closes its connection if any spelling says so", function()
+    for name, value in pairs { CONNECTION = "close", Connection = "keep-alive, Close", connection = "close" } do
+      local server = http.serve("memory", function() return { body = "a", headers = { [name] = value } } end)
+      local answer = raw(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 1)
+      t.truthy(answer:find("Connection: close", 1, true), answer)
+    end
+    local server = http.serve("memory", function() return { body = "a", headers = { Connection = "closed" } } end)
+    t.falsy(raw(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 1):find "Connection: close")
+  end)
+
+  t.it("that is none is named", function()
+    t.truthy(told_of(function() return 999 end):find("the handler answered 999, which is no status from 200 to 599: it has to return", 1, true))
+    t.truthy(told_of(function() return { body = function() return {} end } end)
+      :find("the handler's answer has a body whose function returned a table; it has to return text", 1, true))
+  end)
+
+  t.it("of events has a retry that ends, and takes text, too", function()
+    t.truthy(told_of(function(request) request:events():send { data = "x", retry = math.huge } end):find "field 'retry' is too long")
+    t.truthy(told_of(function(request) request:events():queue(5) end):find "events:queue: argument #1 must be a string or a table, got 5")
+  end)
+end)
+
+t.describe("a client", function()
+  t.it("says that there are too many redirects", REAL, function()
+    local server <close> = assert(http.serve("127.0.0.1:0", function() return http.redirect "/" end))
+    local url = "http://" .. server:address() .. "/"
+    t.equal({ http.get(url, { follow = 3 }) }, { nil, ("ELOOP: more than 3 redirects (%s)"):format(url), "ELOOP" })
+  end)
+
+  t.it("says that chunks are bad", REAL, function()
+    local listener <close> = net.serve("127.0.0.1:0", function(stream)
+      stream:read_until "\r\n\r\n"
+      stream:write "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"
+      stream:read { timeout = 1 }
+    end)
+    t.equal(select(3, http.get("http://" .. listener:address())), "EBADMSG")
+  end)
+end)
+
+t.describe("events in small pieces", function()
+  t.it("are what they are in one", function()
+    local TEXT <const> = "\u{FEFF}id: 1\r\ndata: ab\r\r\ndata: c\ndata: d\n\n: x\nevent: e\rdata: f\r\rdata: g\r\n\r\n"
+    local whole = events.decoder()(TEXT)
+    t.equal(#whole, 4)
+    for size = 1, 5 do
+      local decode, found = events.decoder(), {}
+      for i = 1, #TEXT, size do for _, event in ipairs(decode(TEXT:sub(i, i + size - 1))) do found[#found + 1] = event end end
+      t.equal(found, whole, size)
+    end
+  end)
+
+  t.it("take time in proportion to their length, and have their limit", function()
+    local function seconds(count)
+      local decode, began = events.decoder(), os.clock()
+      for _ = 1, count do decode "data: abcd" end
+      t.equal(#decode "\n\n", 1)
+      return os.clock() - began
+    end
+    seconds(1000)
+    local little, much = math.max(0.001, seconds(5000)), seconds(80000)
+    t.truthy(much < 100 * little, ("%.4f s, %.4f s"):format(little, much))
+    local decode = events.decoder(100)
+    t.truthy(support.problem_of(function() for _ = 1, 11 do decode "0123456789" end end):find "EMSGSIZE: line longer than 100 bytes")
+  end)
+end)

@@ -278,9 +278,22 @@ t.describe("signals", function()
   end)
 end)
 
+local function is_gone(pid)
+  local file = io.open("/proc/" .. pid .. "/stat")
+  if not file then return true end
+  local state = file:read("a"):match "%) (%a)"
+  file:close()
+  return state == "Z"
+end
+local function gone_within(pid, seconds)
+  local limit = rl.now() + seconds
+  while not is_gone(pid) and rl.now() < limit do rl.sleep(0.02) end
+  return is_gone(pid)
+end
+
 t.describe("what a program has started", function()
   t.it("is ended by stop when the program itself has ended before, and by the end of the host", REAL, function()
-    local result = process.run { rlhost, "-e", [[
+    local result = process.run { t.rlhost, "-e", [[
       local rl, process = require "runloop", require "runloop.process"
       local function start(text)
         local program = process.start { "sh", "-c", text, output = "pipe" }

@@ -64,7 +64,7 @@ local function carry(self, source, target, below, kind)
   tree.know(self, below, nil)
   local entry = touch(self, target.path .. rest)
   count(self, entry)
-  entry.carried, entry.is_directory, entry.wrote = target, kind == "directory", left.wrote
+  entry.carried, entry.is_directory, entry.wrote, entry.came = target, kind == "directory", left.wrote, below
   -- New is what came within the batch by another way than with this directory.
   entry.replaced, entry.is_new = left.replaced, left.is_new or not left.before and left.carried ~= source
   tree.know(self, entry.path, kind)
@@ -73,7 +73,8 @@ end
 -- Returns what has moved along.
 function M.move(self, from, to, is_directory)
   local source = touch(self, from)
-  local origin = source.origin or (source.before and not source.replaced and from) or nil
+  -- What was carried there is not what was there before.
+  local origin = source.origin or (source.before and not source.replaced and not source.carried and from) or nil
   local wrote = source.wrote
   source.origin = nil
   local target = touch(self, to)
@@ -108,10 +109,25 @@ function M.exchanged(self, events, index, path, target, kind)
   end
 end
 
+-- The next event, if it says that what has the name of this one goes, and something is there.
+function M.goes(events, index, exists)
+  local event, later = events[index], index + 1
+  while events[later] and not events[later].name do later = later + 1 end
+  local other = events[later]
+  return exists and other and other.watch == event.watch and other.name == event.name and other.mask & 0x40 ~= 0 and other
+end
+
 local function kind_of(entry, known, consumed)
   local path, after, before, carrier = entry.path, known[entry.path] ~= nil, entry.before, entry.carried
   local is_along = carrier and carrier.kind == "renamed"
-  if is_along then before = not entry.is_new end
+  if is_along then
+    before = not entry.is_new
+    -- What had its name before has been told to have gone elsewhere.
+    local place = entry.came
+    while before and place and #place > #carrier.origin do
+      before, place = not consumed[place], match(place, "^(.*)/")
+    end
+  end
   if after and before then
     local is_another = entry.replaced and entry.origin ~= path
       or carrier and (carrier.kind == "changed" or carrier.kind == "created") and not entry.is_directory

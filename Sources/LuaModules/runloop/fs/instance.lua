@@ -5,12 +5,16 @@
 -- that was before. A watcher's port watches a gate: it is open when the instance has events, and while the watcher's queue has some.
 
 local native = ...
-local next, pairs, setmetatable, tonumber = next, pairs, setmetatable, tonumber
+local next, pairs, setmetatable, tonumber, move = next, pairs, setmetatable, tonumber, table.move
+local now = require "runloop".now
 
 local instance = {}
 
 -- inotify(7). To what a directory is watched for, more is added; each watcher gets what it has asked for.
 local OVERFLOW, IGNORED, IS_DIRECTORY, ADD = 0x4000, 0x8000, 0x40000000, 0x20000000
+local MOVES = 0x40 | 0x80 | 0x800
+-- The events of one move come within that many seconds.
+local REST = 0.02
 
 -- The open one: the `inotify` itself, the `watchers` that use it, and the `directories` by the kernel's numbers: for each watcher
 -- { number, mask }.
@@ -103,13 +107,31 @@ function instance.unwatch(watcher, number)
 end
 
 -- What has happened since the last time, in order; nil if nothing has.
-function instance.take(watcher)
+local function take(watcher)
   deal()
   local queue = watcher._queue
   if #queue == 0 then return nil end
   open.inotify:close_gate(watcher._gate)
   watcher._queue, watcher._is_lost = {}, nil
   return queue
+end
+
+local function is_in_move(events) return events[#events].mask & MOVES ~= 0 end
+
+-- What there is to look at. Two names that are exchanged are four events, and what ends in a move may be the first of them: that is kept until the
+-- rest has had the time to come.
+function instance.next(watcher)
+  local events, held = take(watcher), watcher._held
+  if held then
+    move(events or {}, 1, events and #events or 0, #held + 1, held)
+    if events and now() - held.since < REST and is_in_move(held) then return nil end
+    watcher._held = nil
+    return held
+  elseif events and is_in_move(events) then
+    events.since, watcher._held = now(), events
+    return nil
+  end
+  return events
 end
 
 -- The watcher watches no more. The last one closes the instance.

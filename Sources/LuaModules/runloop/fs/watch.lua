@@ -20,7 +20,7 @@ local max = math.max
 -- inotify(7).
 local MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
 local OVERFLOW, IGNORED, IS_DIRECTORY = 0x4000, 0x8000, 0x40000000
-local LATENCY, PAIRING = 0.05, 0.02
+local LATENCY, PAIRING, REST = 0.05, 0.02, 0.002
 local OBJECT = internals.value_number("fd_port", "object")
 
 local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", while_writing = "boolean", name = "string", path = "string",
@@ -213,10 +213,19 @@ local function look_again(self)
   if fine and not next(self._directories) then await_root(self) end
 end
 
+-- The other half of a move may be on its way; meanwhile something else may take the name.
+local function leave(self, path, event)
+  local aside = "\0" .. event.cookie
+  move(self, path, aside, event.mask & IS_DIRECTORY ~= 0)
+  self._leaving[event.cookie] = { path = aside, at = rl.now() }
+  event.mask = 0
+  return true
+end
+
 local function on_events(self)
   local waiting
   while self._valid do
-    local events = instance.take(self)
+    local events = instance.next(self)
     if not events then break end
     for index, event in ipairs(events) do
       local directory, mask, name = self._directories[event.watch], event.mask, event.name
@@ -258,17 +267,16 @@ local function on_events(self)
             if target then
               vanish(self, path)
             else
-              -- The other half may be on its way; meanwhile something else may take the name.
-              local aside = "\0" .. event.cookie
-              move(self, path, aside, is_directory)
-              self._leaving[event.cookie] = { path = aside, at = rl.now() }
-              waiting = true
+              waiting = leave(self, path, event)
             end
           end
         elseif is_wanted(self, path, is_directory) then
           if mask & MOVED_TO ~= 0 then
             local left = self._leaving[event.cookie]
             self._leaving[event.cookie] = nil
+            -- Exchanged with what is not watched: what comes is told before what goes.
+            local goes = not left and self._known[path] and changes.goes(events, index, native.kind(path))
+            waiting = goes and leave(self, path, goes) or waiting
             if left then move(self, left.path, path, is_directory) else appear(self, path, is_directory) end
           elseif mask & CREATE ~= 0 then
             appear(self, path, is_directory)
@@ -281,6 +289,10 @@ local function on_events(self)
         end
       end
     end
+  end
+  if self._held then
+    rl.after(REST, function() if self._valid then on_events(self) end end)
+    return
   end
   for cookie, left in pairs(self._leaving) do
     if rl.now() - left.at >= PAIRING then

@@ -112,6 +112,12 @@ void cl_guard(lua_State *L, lua_CFunction raise);
 /// The hook of the coroutines that run while `cl_is_guarding`.
 void cl_on_guarded_call(lua_State *L, lua_Debug *debug);
 
+// ending.c
+/// Says the last words, and has the signal do what it does by default.
+void cl_end_by(int number);
+/// SIGTERM comes to this thread in so many seconds.
+void cl_wake_in(int seconds);
+
 // entries.c
 /// The entry that runs is not to go on.
 int cl_entry_is_unwanted(void);

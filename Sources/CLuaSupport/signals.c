@@ -129,10 +129,6 @@ void cl_pass_interrupt(cl_state *state, lua_State *L) {
   else if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
 }
 
-static void (*last_words)(void);
-
-void cl_set_last_words(void (*function)(void)) { last_words = function; }
-
 // SIGTERM is to end a program that is inside C code as if that were lua: what has not noticed it after a second is ended by
 // it. Code that has been interrupted and goes on is interrupted again each second, and has thirty; but three if whoever sent the
 // signal sends another. One SIGINT only asks, and code may catch it and go on; the second one is as urgent as under lua.
@@ -142,25 +138,6 @@ static int patience;
 static int insistence, insisting;
 static time_t insisted;
 
-static void wait_patiently(void) {
-  static timer_t timer;
-  static int is_made;
-  if (!is_made) {
-    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGTERM};
-    event._sigev_un._tid = gettid();
-    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return;
-    is_made = 1;
-  }
-  struct itimerspec time = {.it_value.tv_sec = PATIENCE_SECONDS};
-  timer_settime(timer, 0, &time, NULL);
-}
-
-static void end_by(int number) {
-  if (last_words) last_words();
-  signal(number, SIG_DFL);
-  raise(number);
-}
-
 static void insist(int number) {
   struct timespec present;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &present);
@@ -168,7 +145,7 @@ static void insist(int number) {
   insisted = present.tv_sec;
   insisting = number;
   patience = 0;
-  if (number == SIGTERM || insistence > 1) wait_patiently();
+  if (number == SIGTERM || insistence > 1) cl_wake_in(PATIENCE_SECONDS);
 }
 
 // The signal because of which the state is closed, and for how many seconds it may be.
@@ -178,30 +155,30 @@ enum { CLOSING_SECONDS = 3 };
 void cl_limit_closing(int number) {
   closing_for = CLOSING_SECONDS;
   closing_by = number;
-  wait_patiently();
+  cl_wake_in(PATIENCE_SECONDS);
 }
 
 static void lose_patience(void) {
   if (closing_by) {
     closing_for = closing_for - 1;
-    return closing_for > 0 ? wait_patiently() : end_by(closing_by);
+    return closing_for > 0 ? cl_wake_in(PATIENCE_SECONDS) : cl_end_by(closing_by);
   }
   cl_state *state = signal_host;
   int number = noted[SIGTERM] ? SIGTERM : insistence > 1 ? insisting : 0;
   if (!number) return;
-  if (!state) return end_by(number);
+  if (!state) return cl_end_by(number);
   // The loop has it: it is told of signals by itself.
   int is_waiting = signal_is_waiting();
   if (is_waiting) insistence = 0;
   if (!noted[SIGTERM] && (is_waiting || is_deferring)) return;
-  if (pending) return end_by(number);
-  if (is_waiting || is_deferring) return wait_patiently();
-  if (++patience >= (insistence > 1 ? INSISTENCE_TIMES : PATIENCE_TIMES)) return end_by(number);
+  if (pending) return cl_end_by(number);
+  if (is_waiting || is_deferring) return cl_wake_in(PATIENCE_SECONDS);
+  if (++patience >= (insistence > 1 ? INSISTENCE_TIMES : PATIENCE_TIMES)) return cl_end_by(number);
   pending = 1;
   if (number == SIGINT) is_to_interrupt = 1;
   lua_State *L = cl_innermost(state);
   if (L) hook(L);
-  wait_patiently();
+  cl_wake_in(PATIENCE_SECONDS);
 }
 
 static void heed(int number, const siginfo_t *info) {
@@ -211,9 +188,9 @@ static void heed(int number, const siginfo_t *info) {
     return;
   }
   // Lua goes on reading as if nothing had come; and lua itself has no handler yet.
-  if (is_reading && (number == SIGINT || number == SIGTERM)) end_by(number);
+  if (is_reading && (number == SIGINT || number == SIGTERM)) cl_end_by(number);
   // Twice, and nobody has listened: as without a handler.
-  if (noted[number] && (pending || is_deferring) && (number == SIGINT || number == SIGTERM)) end_by(number);
+  if (noted[number] && (pending || is_deferring) && (number == SIGINT || number == SIGTERM)) cl_end_by(number);
   noted[number] = 1;
   cl_state *state = signal_host;
   if (state && !signal_is_waiting()) {

@@ -9,7 +9,7 @@ local fs = {}
 
 ---One thing that has changed.
 ---@class runloop.fs.Change
----@field kind "created"|"changed"|"removed"|"renamed"|"rescan" "rescan": changes were lost; look at everything again
+---@field kind "created"|"changed"|"removed"|"renamed"|"rescan" "rescan": changes were lost, or cannot be told apart; look at everything again
 ---@field path string the path that was given, and what lies below
 ---@field from? string of a renamed one: its path before
 ---@field is_directory boolean

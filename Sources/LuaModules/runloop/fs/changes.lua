@@ -87,6 +87,18 @@ function M.move(self, from, to, is_directory)
   return moved
 end
 
+-- Whither it goes, what the event says goes, among what is watched; nil if that is not known. Its other half is taken.
+function M.target(self, events, index)
+  for later = index + 1, #events do
+    local other = events[later]
+    local directory = other.cookie == events[index].cookie and other.mask & 0x80 ~= 0 and self._directories[other.watch]
+    if directory then
+      other.mask = 0
+      return tree.join(directory, other.name)
+    end
+  end
+end
+
 -- Whether two names have been exchanged in one step. What the kernel tells is what it tells of `mv a b; mv b a`; only that leaves no b.
 -- Returns the event of the way back, whose other half is taken. `kind` tells what is there.
 function M.exchanged(self, events, index, path, target, kind)

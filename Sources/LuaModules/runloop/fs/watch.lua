@@ -85,6 +85,13 @@ local function move(self, from, to, is_directory)
   if self._recursive then self._unseen[to] = true end
 end
 
+-- What is below is looked at anew.
+local function exchange(self, path, is_directory, other, was_directory)
+  self._exchanged = is_directory or was_directory
+  vanish(self, path) vanish(self, other)
+  appear(self, path, is_directory) appear(self, other, was_directory)
+end
+
 local function watch_directory(self, path, tells)
   if self._root ~= path and not is_wanted(self, path, true) then return true end
   local number, message, code = instance.watch(self, path, CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
@@ -179,6 +186,7 @@ local function deliver(self)
   self._armed, self._waits = false, next(self._leaving) and not self._waits
   if self._waits then return arm(self, 2 * PAIRING) end
   local batch = take(self)
+  self._exchanged = false
   if #batch == 0 then return end
   if self._callback then
     -- One call at a time: what comes meanwhile comes together, afterwards.
@@ -244,22 +252,14 @@ local function on_events(self)
       elseif directory and name then
         local path, is_directory = join(directory, name), mask & IS_DIRECTORY ~= 0
         if mask & MOVED_FROM ~= 0 then
-          local target
-          for later = index + 1, #events do
-            local other = events[later]
-            if other.cookie == event.cookie and other.mask & MOVED_TO ~= 0 and self._directories[other.watch] then
-              target = join(self._directories[other.watch], other.name)
-              other.mask = 0
-              break
-            end
-          end
+          local target = changes.target(self, events, index)
           local from_wanted = is_wanted(self, path, is_directory)
           local other = target and self._known[target] and from_wanted and changes.exchanged(self, events, index, path, target, native.kind)
-          if other then
-            local aside = "\0" .. event.cookie
-            move(self, path, aside, is_directory)
-            move(self, target, path, other.mask & IS_DIRECTORY ~= 0)
-            move(self, aside, target, is_directory)
+          if other and self._exchanged then -- one of several may have been of what is in another
+            look_again(self)
+            break
+          elseif other then
+            exchange(self, path, other.mask & IS_DIRECTORY ~= 0, target, is_directory)
             other.mask = 0
           elseif target and is_wanted(self, target, is_directory) then
             if from_wanted then move(self, path, target, is_directory) else appear(self, target, is_directory) end

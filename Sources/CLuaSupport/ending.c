@@ -1,0 +1,30 @@
+// How a signal ends the process, at once or later. Safe in a signal handler.
+#define _GNU_SOURCE
+#include "private.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+static void (*last_words)(void);
+
+void cl_set_last_words(void (*function)(void)) { last_words = function; }
+
+void cl_end_by(int number) {
+  if (last_words) last_words();
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+void cl_wake_in(int seconds) {
+  static timer_t timer;
+  static int is_made;
+  if (!is_made) {
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGTERM};
+    event._sigev_un._tid = gettid();
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return;
+    is_made = 1;
+  }
+  struct itimerspec time = {.it_value.tv_sec = seconds};
+  timer_settime(timer, 0, &time, NULL);
+}

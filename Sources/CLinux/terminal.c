@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "terminal.h"
+#include "death.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,8 +41,8 @@ void terminal_set_mode(enum terminal_mode mode) {
   apply(mode);
 }
 
-void terminal_say_farewell(void) {
-  linux_cook_terminals();
+// The terminal is given back: a signal is about to end the process.
+static void say_farewell(void) {
   if (current == TERMINAL_OWN) return;
   apply(TERMINAL_OWN);
   static const char paste_off[] = "\033[?2004l\r\n";
@@ -90,8 +91,8 @@ int terminal_capture(void) {
   fcntl(slave, F_SETFD, FD_CLOEXEC);
   relay = control;
   copy_size();
-  linux_set_last_act(terminal_say_farewell);
   linux_guard_terminals();
+  linux_at_death(LINUX_LEAVE_PROMPT, say_farewell);
   // Not all files: one from which another thread reads is locked.
   fflush(stdout);
   fflush(stderr);

@@ -99,16 +99,9 @@ static void on_stop(int number, siginfo_t *information, void *context) {
   errno = saved;
 }
 
-// Gives all terminals back, a prompt's with them if there is one.
-static void (*last_act)(void) = linux_cook_terminals;
-
-static void give_back(void) { last_act(); }
-
-void linux_set_last_act(void (*function)(void)) { last_act = function; }
-
 void linux_guard_terminals(void) {
   owner = getpid();
-  linux_at_death(LINUX_GIVE_TERMINALS_BACK, give_back);
+  linux_at_death(LINUX_GIVE_TERMINALS_BACK, linux_cook_terminals);
   linux_guard_signal(SIGTSTP, 0, on_stop);
   linux_guard_signal(SIGCONT, 0, on_continue);
 }

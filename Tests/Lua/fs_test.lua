@@ -1,6 +1,7 @@
 -- runloop.fs: what changes, told once and rightly; and files.
 
 local rl, fs, t = require "runloop", require "runloop.fs", require "runloop.test"
+local scales = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua").scales
 
 local function write(path, text, mode)
   local file <close> = assert(io.open(path, mode or "w"))
@@ -203,9 +204,7 @@ t.describe("fs.watch", function()
       watcher:invalidate()
       return os.clock() - before
     end
-    cost(100)
-    local small, large = cost(300), cost(3000)
-    t.truthy(large < 40 * small, ("%.4f s, then %.4f"):format(small, large))
+    scales(cost, 300, 3000, 40)
   end)
 
   t.it("watches a single file through its directory, also when it is replaced", { real_time = true }, function()

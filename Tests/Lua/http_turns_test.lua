@@ -4,13 +4,7 @@ local t = require "runloop.test"
 local rl = require "runloop"
 local http = require "runloop.http"
 
--- What it costs, in seconds of the processor.
-local function cost_of(fn)
-  collectgarbage()
-  local start = os.clock()
-  fn()
-  return os.clock() - start
-end
+local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
 
 t.describe("requests that wait for their turn", function()
   local server, base
@@ -26,14 +20,13 @@ t.describe("requests that wait for their turn", function()
       local tasks = {}
       for i = 1, count do tasks[i] = rl.task(client.get, client, base .. "/slow") end
       rl.sleep(0.05)
-      return cost_of(function()
-        for _, task in ipairs(tasks) do task:cancel() end
-      end)
+      collectgarbage()
+      local start = os.clock()
+      for _, task in ipairs(tasks) do task:cancel() end
+      return os.clock() - start
     end
-    cost(200)
-    local few, many = cost(1000), cost(8000)
     -- Eight times as many: 64 times as long if each costs what there are.
-    t.truthy(many < 20 * few, ("%.4f s, %.4f s"):format(few, many))
+    support.scales(cost, 1000, 8000, 20)
   end)
 
   t.it("begin in their order, at each host so many as it may have, and in all", function()

@@ -250,10 +250,8 @@ t.describe("many tasks that wait for the output of one stream", function()
         b:abort()
         return seconds
       end
-      cost(200)
-      local few, many = cost(4000), cost(32000)
       -- Eight times as many: 64 times as long if each costs what there are.
-      t.truthy(many < 24 * few, ("%.4f s, %.4f s"):format(few, many))
+      support.scales(cost, 4000, 32000, 24)
     end)
   end
 

@@ -2,7 +2,6 @@
 
 local rl = require "runloop"
 local process = require "runloop.process"
-local fs = require "runloop.fs"
 local t = require "runloop.test"
 
 local function sh(text) return { "sh", "-c", text } end
@@ -278,63 +277,19 @@ t.describe("signals", function()
   end)
 end)
 
-local function is_gone(pid)
-  local file = io.open("/proc/" .. pid .. "/stat")
-  if not file then return true end
-  local state = file:read("a"):match "%) (%a)"
-  file:close()
-  return state == "Z"
-end
-local function gone_within(pid, seconds)
-  local limit = rl.now() + seconds
-  while not is_gone(pid) and rl.now() < limit do rl.sleep(0.02) end
-  return is_gone(pid)
-end
-
-t.describe("what a program has started", function()
-  t.it("is ended by stop when the program itself has ended before, and by the end of the host", REAL, function()
-    local result = process.run { t.rlhost, "-e", [[
-      local rl, process = require "runloop", require "runloop.process"
-      local function start(text)
-        local program = process.start { "sh", "-c", text, output = "pipe" }
-        local pid = program.output:read_line()
-        program:wait()
-        return program, pid
-      end
-      local program, pid = start "sleep 1001 & echo $!; exit 4"
-      print(program:stop(1), pid)
-      -- One that does not listen, and that nobody stops.
-      program, pid = start "(trap '' TERM; sleep 1002; sleep 1003) & echo $!"
-      print(program:stop(0.1), pid)
-      print(0, select(2, start "sleep 1004 & echo $!"))
-      local detached = process.start { "sh", "-c", "sleep 1005 & echo $!", output = "pipe", detached = true }
-      print(1, detached.output:read_line()) ]] }
-    local pids = {}
-    for pid in result.output:gmatch "(%d+)\n" do pids[#pids + 1] = tonumber(pid) end
-    t.equal(#pids, 4, result.output .. result.errors)
-    for index = 1, 3 do t.truthy(gone_within(pids[index], 5), index) end
-    t.falsy(is_gone(pids[4]))
-    process.run { "kill", tostring(pids[4]) }
-  end)
-end)
-
-t.describe("what a program has started", function()
-  t.it("has as long to end as the program itself, though that goes at once", REAL, function()
-    local directory <close> = setmetatable({ path = assert(fs.temporary_directory()) },
-      { __close = function(self) fs.remove(self.path, { recursive = true }) end })
-    local file = directory.path .. "/saved"
-    local words = { "sh", "-c", [[(trap 'sleep 0.2; echo saved > "$0"; exit 0' TERM; while :; do sleep 0.02; done) & echo begun; wait]], file }
-    words.output = "pipe"
-    local program = assert(process.start(words))
-    program.output:read_line()
-    rl.sleep(0.1)
-    t.equal({ program:stop(20) }, { "signal", "TERM" })
-    t.equal(fs.read(file), "saved\n")
-    program.output:abort()
-    fs.remove(file)
-    words.output, words.timeout, words.grace = nil, 0.3, 20
-    local result, problem = process.run(words)
-    t.equal(problem, "timed out")
-    t.equal(fs.read(file), "saved\n")
+t.describe("the service manager", function()
+  t.it("is told when settings are read anew, with the time that it wants to know", REAL, function()
+    local path = os.tmpname()
+    os.remove(path)
+    local socket <close> = assert(require "runloop.net".datagram { path = path })
+    local result = process.run { t.rlhost, "-e", [[local process = require "runloop.process" print(process.notify "reloading", process.notify "ready")]],
+      environment = { NOTIFY_SOCKET = path } }
+    t.equal(result.output, "true\ttrue\n", result.errors)
+    local uptime = tonumber(io.open("/proc/uptime"):read "n")
+    local micros = tonumber(socket:receive(5):match "^RELOADING=1\nMONOTONIC_USEC=(%d+)$")
+    -- Both say how long the machine has been up, one of them without the time that it slept.
+    t.truthy(micros and micros > 0 and micros < (uptime + 5) * 1e6, micros)
+    t.equal(socket:receive(5), "READY=1")
+    os.remove(path)
   end)
 end)

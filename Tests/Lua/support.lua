@@ -49,6 +49,14 @@ function support.utc(text)
   return days * 86400 + hour * 3600 + minute * 60
 end
 
+-- Many cost at most so many times what few do, where each costs as much however many there are: `cost(count)` tells, in seconds of the
+-- processor.
+function support.scales(cost, few, many, times)
+  cost(few // 8)
+  local less, more = cost(few), cost(many)
+  t.truthy(more < times * less, ("%.4f s, %.4f s"):format(less, more))
+end
+
 -- A directory for files, which goes with the test.
 function support.directory()
   local path = os.tmpname()

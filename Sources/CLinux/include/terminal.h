@@ -35,8 +35,6 @@ void terminal_release(void);
 int terminal_watch(void);
 /// Takes note of the change, and sets the terminal's mode again after a stop. Returns whether there was one.
 int terminal_take_change(void);
-/// Gives the terminal back, for a signal handler that is about to end the process.
-void terminal_say_farewell(void);
 
 /// Has a function called when the process exits, however that comes about.
 void terminal_at_exit(void (*function)(void));
@@ -62,8 +60,6 @@ void linux_cook_terminal(int fd);
 void linux_cook_terminals(void);
 /// Has terminals given back at signals that end or stop the process, unless these are ignored or handled; crashes go on to who handled them.
 void linux_guard_terminals(void);
-/// What gives all terminals back when a signal ends the process, in place of `linux_cook_terminals`. Async-signal-safe.
-void linux_set_last_act(void (*function)(void));
 /// The process goes on after a stop: what was raw is raw again, and SIGWINCH has scripts draw. Safe in a signal handler.
 void linux_take_terminals_up(void);
 /// -1 and errno: it has none.

@@ -6,6 +6,9 @@ local raise, describe = misuse.raise, misuse.describe
 local type, ipairs, pairs, sort = type, ipairs, pairs, table.sort
 local match, find, gsub, sub, byte = string.match, string.find, string.gsub, string.sub, string.byte
 
+-- inotify(7).
+local MOVED_FROM, MOVED_TO = 0x40, 0x80
+
 local M = {}
 
 -- "*.o" and "?" against the last part of a path, patterns with "/" against the part below the root.
@@ -91,7 +94,7 @@ end
 function M.target(self, events, index)
   for later = index + 1, #events do
     local other = events[later]
-    local directory = other.cookie == events[index].cookie and other.mask & 0x80 ~= 0 and self._directories[other.watch]
+    local directory = other.cookie == events[index].cookie and other.mask & MOVED_TO ~= 0 and self._directories[other.watch]
     if directory then
       other.mask = 0
       return tree.join(directory, other.name)
@@ -109,7 +112,7 @@ function M.exchanged(self, events, index, path, target, kind)
     if directory then
       local place = tree.join(directory, event.name)
       if not other then
-        if event.mask & 0x40 == 0 or place ~= target then return nil end
+        if event.mask & MOVED_FROM == 0 or place ~= target then return nil end
         other = event
       elseif event.cookie ~= other.cookie or place ~= path or not kind(target) then
         return nil
@@ -126,7 +129,7 @@ function M.goes(events, index, exists)
   local event, later = events[index], index + 1
   while events[later] and not events[later].name do later = later + 1 end
   local other = events[later]
-  return exists and other and other.watch == event.watch and other.name == event.name and other.mask & 0x40 ~= 0 and other
+  return exists and other and other.watch == event.watch and other.name == event.name and other.mask & MOVED_FROM ~= 0 and other
 end
 
 local function kind_of(entry, known, consumed)

@@ -14,7 +14,7 @@ local instance = {}
 local OVERFLOW, IGNORED, IS_DIRECTORY, ADD = 0x4000, 0x8000, 0x40000000, 0x20000000
 local MOVES = 0x40 | 0x80 | 0x800
 -- The events of one move come within that many seconds.
-local REST = 0.02
+instance.PAIRING = 0.02
 
 -- The open one: the `inotify` itself, the `watchers` that use it, and the `directories` by the kernel's numbers: for each watcher
 -- { number, mask }.
@@ -124,7 +124,7 @@ function instance.next(watcher)
   local events, held = take(watcher), watcher._held
   if held then
     move(events or {}, 1, events and #events or 0, #held + 1, held)
-    if events and now() - held.since < REST and is_in_move(held) then return nil end
+    if events and now() - held.since < instance.PAIRING and is_in_move(held) then return nil end
     watcher._held = nil
     return held
   elseif events and is_in_move(events) then

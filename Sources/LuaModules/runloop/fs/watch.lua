@@ -20,7 +20,7 @@ local max = math.max
 -- inotify(7).
 local MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
 local OVERFLOW, IGNORED, IS_DIRECTORY = 0x4000, 0x8000, 0x40000000
-local LATENCY, PAIRING, REST = 0.05, 0.02, 0.002
+local LATENCY, PAIRING, REST = 0.05, instance.PAIRING, 0.002
 local OBJECT = internals.value_number("fd_port", "object")
 
 local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", while_writing = "boolean", name = "string", path = "string",

@@ -67,8 +67,8 @@ static int load_part(lua_State *L, int part) {
   static atomic_int others[2];
   const compiled *code = atomic_load(&kept[part]);
   if (code) return cl_load_text(L, code->bytes, code->length, CL_SOURCE);
-  const lua_module *module = lua_modules_find(parts[part]);
-  int status = cl_load_text(L, module->text, module->length, CL_SOURCE);
+  const char *text = lua_modules_find(parts[part]);
+  int status = cl_load_text(L, text, strlen(text), CL_SOURCE);
   if (status == LUA_OK && atomic_exchange(&others[part], 1)) keep(L, part);
   return status;
 }
@@ -105,9 +105,9 @@ static void keep_surroundings(lua_State *L) {
 }
 
 int cl_load_module(lua_State *L, const char *name) {
-  const lua_module *module = lua_modules_find(name);
-  if (module) {
-    int status = cl_load_text(L, module->text, module->length, CL_SOURCE);
+  const char *text = lua_modules_find(name);
+  if (text) {
+    int status = cl_load_text(L, text, strlen(text), CL_SOURCE);
     if (status != LUA_OK) return status;
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &surroundings) == LUA_TTABLE) lua_setupvalue(L, -2, 1);
     else lua_pop(L, 1);
@@ -118,8 +118,8 @@ int cl_load_module(lua_State *L, const char *name) {
 }
 
 int cl_push_module_text(lua_State *L, const char *name) {
-  const lua_module *module = lua_modules_find(name);
-  return module ? cl_push_text(L, module->text, module->length) : cl_push_text(L, "", 0);
+  const char *text = lua_modules_find(name);
+  return text ? cl_push_text(L, text, strlen(text)) : cl_push_text(L, "", 0);
 }
 
 // Functions for the Lua-written part -----------------------------------------------------------------------------------

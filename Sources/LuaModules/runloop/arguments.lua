@@ -181,7 +181,12 @@ local function read(all, list)
       values[item.key] = value
     end
   end
-  local function known(name) return all.flags[name] end
+  -- Of one with a value: what is there of it, or else the next word.
+  local index = 1
+  local function take_value(item, name, text)
+    if not text then text, index = list[index], index + 1 end
+    if text == nil then fail("%s needs a value: %s %s", name, name, item.takes) else take(item, name, text) end
+  end
   local function unknown(name)
     local near = misuse.nearest(name, all.flags)
     return fail("unknown option '%s'%s", name, near and " (did you mean '" .. near .. "'?)" or "")
@@ -190,7 +195,6 @@ local function read(all, list)
     if item.entry.count then values[item.key] = (values[item.key] or 0) + 1 else values[item.key] = true end
   end
 
-  local index = 1
   while index <= #list and not failed do
     local word = list[index]
     index = index + 1
@@ -200,17 +204,16 @@ local function read(all, list)
     elseif sub(word, 1, 2) == "--" then
       local name, text = match(word, "^(%-%-[^=]+)=(.*)$")
       name = name or word
-      local item = known(name)
+      local item = all.flags[name]
       if item and item.takes then
-        if not text then text, index = list[index], index + 1 end
-        if text == nil then fail("%s needs a value: %s %s", name, name, item.takes) else take(item, name, text) end
+        take_value(item, name, text)
       elseif item then
         if text then fail("%s takes no value; got '%s'", name, text) else set(item) end
       elseif name == "--help" then return nil, nil, "help"
       elseif name == "--version" and all.spec.version then return nil, nil, "version"
       else
         local positive = match(name, "^%-%-no%-(.+)$")
-        local negated = positive and known("--" .. positive)
+        local negated = positive and all.flags["--" .. positive]
         if negated and not negated.takes and not negated.entry.count then values[negated.key] = false else unknown(name) end
       end
     elseif find(word, "^%-[^%d.]") or find(word, "^%-[%d.]") and all.flags[sub(word, 1, 2)] then
@@ -218,12 +221,10 @@ local function read(all, list)
       local at = 2
       while at <= #word and not failed do
         local name = "-" .. sub(word, at, at)
-        local item = known(name)
+        local item = all.flags[name]
         at = at + 1
         if item and item.takes then
-          local text = sub(word, at)
-          if text == "" then text, index = list[index], index + 1 end
-          if text == nil then fail("%s needs a value: %s %s", name, name, item.takes) else take(item, name, text) end
+          take_value(item, name, at <= #word and sub(word, at) or nil)
           break
         elseif item then set(item)
         elseif name == "-h" then return nil, nil, "help"

@@ -7,14 +7,9 @@ local new, wake, take = conditions.new, conditions.wake, conditions.take
 local wait_to_receive, wait_to_send, wait_for_group =
   conditions["channel:receive"], conditions["channel:send"], conditions["group:wait"]
 local misuse = require "runloop.misuse"
-local raise, describe = misuse.raise, misuse.describe
-local pcall, type, select, setmetatable, getmetatable = pcall, type, select, setmetatable, getmetatable
+local raise, describe, expect_self = misuse.raise, misuse.describe, misuse.expect_self
+local pcall, type, select, setmetatable = pcall, type, select, setmetatable
 local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
-
-local function expect_self(self, metatable, name)
-  if getmetatable(self) == metatable then return end
-  raise("%s: a %s is expected as self, got %s; call it with a colon", name, name:match "^%w+", describe(self))
-end
 
 local function expect_timeout(timeout, name)
   if timeout == nil or type(timeout) == "number" and timeout >= 0 then return end
@@ -30,9 +25,7 @@ end
 
 -- Channels -----------------------------------------------------------------------------------------------------------
 
-local Channel = { __name = "channel", __stays = true }
-Channel.__index = Channel
-misuse.class(Channel, "runloop.Channel")
+local Channel = misuse.class("runloop.Channel", { __name = "channel", __stays = true })
 internals.on_missing(Channel, "channel")
 
 -- A value is kept as it is; of several, the others are in `further`, at the same place.
@@ -134,9 +127,7 @@ Channel.__close = Channel.close
 
 -- Groups -------------------------------------------------------------------------------------------------------------
 
-local Group = { __name = "group", __stays = true }
-Group.__index = Group
-misuse.class(Group, "runloop.Group")
+local Group = misuse.class("runloop.Group", { __name = "group", __stays = true })
 internals.on_missing(Group, "group")
 
 local function group(...)

@@ -6,8 +6,8 @@ local watching = require "runloop.fs.watch"
 
 local fs = { watch = watching.watch, watcher = watching.watcher }
 local raise, describe = misuse.raise, misuse.describe
-local type, pairs, ipairs, tostring = type, pairs, ipairs, tostring
-local format, match, find, gsub, concat = string.format, string.match, string.find, string.gsub, table.concat
+local type, ipairs = type, ipairs
+local match, find, gsub = string.match, string.find, string.gsub
 local file = native.file
 
 local MAX = 1 << 30
@@ -17,13 +17,6 @@ local function path_of(what, value, index)
   if value == "" then raise("%s: argument #%d must be a path, got an empty one", what, index or 1) end
   if find(value, "\0", 1, true) then raise("%s: argument #%d has a NUL in it", what, index or 1) end
   return value
-end
-
-local function options_of(what, options, index, kinds)
-  if options == nil then return {} end
-  misuse.argument(options, "table", what, index)
-  misuse.fields(options, kinds, what)
-  return options
 end
 
 local function join(directory, name) return find(directory, "/$") and directory .. name or directory .. "/" .. name end
@@ -38,17 +31,13 @@ end
 function fs.write(path, data, options)
   path_of("fs.write", path)
   misuse.argument(data, "string", "fs.write", 2)
-  options = options_of("fs.write", options, 3, { append = "boolean", mode = "count", sync = "boolean" })
+  options = misuse.options(options, { append = "boolean", mode = "count", sync = "boolean" }, "fs.write", 3)
   if options.mode and options.mode > 4095 then raise("fs.write: mode must be from 0 to 0o7777, got %d", options.mode) end
   return file("write", path, data, options.mode or 0, options.append or false, options.sync or false)
 end
 
-function fs.list(path)
-  return file("list", path_of("fs.list", path))
-end
-
 function fs.stat(path, options)
-  options = options_of("fs.stat", options, 2, { follow = "boolean" })
+  options = misuse.options(options, { follow = "boolean" }, "fs.stat", 2)
   return file(options.follow == false and "link_stat" or "stat", path_of("fs.stat", path))
 end
 
@@ -77,7 +66,7 @@ end
 
 function fs.make_directory(path, options)
   path_of("fs.make_directory", path)
-  options = options_of("fs.make_directory", options, 2, { parents = "boolean", mode = "count" })
+  options = misuse.options(options, { parents = "boolean", mode = "count" }, "fs.make_directory", 2)
   local mode = options.mode or 511
   local made, message, code = file("make_directory", path, mode)
   if made or not options.parents then return made, message, code end
@@ -99,7 +88,7 @@ end
 
 function fs.remove(path, options)
   path_of("fs.remove", path)
-  options = options_of("fs.remove", options, 2, { recursive = "boolean" })
+  options = misuse.options(options, { recursive = "boolean" }, "fs.remove", 2)
   local done, message, code = file("remove", path)
   if done or not options.recursive then return done, message, code end
   if code ~= "ENOTEMPTY" and code ~= "EEXIST" then return nil, message, code end
@@ -113,12 +102,13 @@ function fs.remove(path, options)
   return file("remove", path)
 end
 
-for name, operation in pairs { rename = "rename", link = "link", symbolic_link = "symbolic_link", copy = "copy" } do
+for _, name in ipairs { "rename", "link", "symbolic_link", "copy" } do
   local what = "fs." .. name
-  fs[name] = function(from, to) return file(operation, path_of(what, from), path_of(what, to, 2)) end
+  fs[name] = function(from, to) return file(name, path_of(what, from), path_of(what, to, 2)) end
 end
-function fs.read_link(path) return file("read_link", path_of("fs.read_link", path)) end
-function fs.real_path(path) return file("real_path", path_of("fs.real_path", path)) end
+for _, name in ipairs { "list", "read_link", "real_path" } do
+  fs[name] = function(path) return file(name, path_of("fs." .. name, path)) end
+end
 function fs.temporary_directory(prefix)
   if prefix == nil then prefix = "rlhost" end
   if type(prefix) ~= "string" or find(prefix, "[/%z]") or prefix == "" then

@@ -2,23 +2,22 @@
 
 local http = {}
 
-local function client() return require "runloop.http.client" end
-local made
-local function makers()
-  made = made or require("runloop.http.answering").makers
-  return made
+-- Functions that are those of a part, which `load` gives.
+local function later(load, names)
+  local part
+  for _, name in ipairs(names) do
+    http[name] = function(...)
+      part = part or load()
+      return part[name](...)
+    end
+  end
 end
 
--- Client ------------------------------------------------------------------------------------------------------------------------
-
-function http.get(...) return client().get(...) end
-function http.post(...) return client().post(...) end
-function http.fetch(...) return client().fetch(...) end
-function http.open(...) return client().open(...) end
-function http.client(...) return client().client(...) end
-function http.websocket(...) return require("runloop.http.wire").websocket(...) end
-
--- Server ------------------------------------------------------------------------------------------------------------------------
+later(function() return require "runloop.http.client" end, { "get", "post", "fetch", "open", "client" })
+later(function() return require "runloop.http.wire" end, { "websocket" })
+later(function() return require "runloop.http.routes" end, { "routes" })
+later(function() return require("runloop.http.answering").makers end,
+  { "json", "html", "redirect", "not_found", "bad_request", "unauthorized", "forbidden", "no_content" })
 
 local function serve(...)
   require "runloop.http.handshake"
@@ -26,38 +25,21 @@ local function serve(...)
   return http.serve(...)
 end
 function http.serve(...) return serve(...) end
-function http.routes() return require("runloop.http.routes").routes() end
-function http.json(...) return makers().json(...) end
-function http.html(...) return makers().html(...) end
-function http.redirect(...) return makers().redirect(...) end
-function http.not_found(...) return makers().not_found(...) end
-function http.bad_request(...) return makers().bad_request(...) end
-function http.unauthorized(...) return makers().unauthorized(...) end
-function http.forbidden(...) return makers().forbidden(...) end
-function http.no_content() return makers().no_content() end
 
 local FILE = { headers = "table", type = "string", root = "string" }
 
 function http.file(path, settings)
   local misuse = require "runloop.misuse"
   misuse.argument(path, "string", "http.file", 1)
-  if settings ~= nil then
-    misuse.argument(settings, "table", "http.file", 2)
-    misuse.fields(settings, FILE, "http.file")
+  settings = misuse.options(settings, FILE, "http.file", 2)
+  return { file = path, root = settings.root, headers = settings.headers, type = settings.type }
+end
+
+for _, name in ipairs { "escape", "unescape" } do
+  http[name] = function(text)
+    require("runloop.misuse").argument(text, "string", "http." .. name, 1)
+    return require("runloop.http.native")[name](text)
   end
-  return require("runloop.http.files").answer(path, settings and settings.root, settings)
-end
-
--- Texts -------------------------------------------------------------------------------------------------------------------------
-
-function http.escape(text)
-  require("runloop.misuse").argument(text, "string", "http.escape", 1)
-  return require("runloop.http.native").escape(text)
-end
-
-function http.unescape(text)
-  require("runloop.misuse").argument(text, "string", "http.unescape", 1)
-  return require("runloop.http.native").unescape(text)
 end
 
 return http

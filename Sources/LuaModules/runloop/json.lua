@@ -11,10 +11,8 @@ end)
 -- What source has lines: an iterator over them.
 local function lines_of(source, options)
   if type(source) == "function" then return source end
-  local is_known, lines = pcall(function() return source.lines end)
-  if not is_known or type(lines) ~= "function" then
-    misuse.raise("json.lines: argument #1 must be a stream, a file or an iterator of lines, got %s", misuse.describe(source))
-  end
+  local lines = misuse.method(source, "lines")
+  if not lines then misuse.wrong("json.lines", "argument #1", "a stream, a file or an iterator of lines", source) end
   if options == nil then return lines(source) end
   return lines(source, options)
 end
@@ -27,9 +25,7 @@ function json.lines(source, options)
       local line = following()
       if line == nil then return nil end
       number = number + 1
-      if type(line) ~= "string" then
-        misuse.raise("json.lines: line %d must be a string, got %s", number, misuse.describe(line))
-      end
+      if type(line) ~= "string" then misuse.wrong("json.lines", "line " .. number, "a string", line) end
       -- Blank lines keep a connection alive, and end many a file.
       if line:find "[^ \t\r\n]" then
         local value, problem = json.decode(line)

@@ -13,13 +13,10 @@ local LEVELS = { debug = 1, info = 2, warning = 3, error = 4, off = 5 }
 -- As syslog numbers them, which the journal reads at the beginning of a line.
 local PRIORITIES = { debug = 7, info = 6, warning = 4, error = 3 }
 local COLORS = { debug = "2", info = "36", warning = "33", error = "31" }
-local OPTIONS = { level = true, to = true, format = true, name = true, fields = true, time = true }
+local OPTIONS = { level = "any", to = "any", format = "any", name = "any", fields = "any", time = "any" }
 local FORMATS = { text = true, json = true, journal = true }
 
-local Logger = {}
-Logger.__index = Logger
-Logger.__name = "logger"
-misuse.class(Logger, "runloop.log.Logger")
+local Logger = misuse.class("runloop.log.Logger", { __name = "logger" })
 
 local function level_of(what, level)
   local found = type(level) == "string" and LEVELS[lower(level)]
@@ -178,11 +175,7 @@ local function level_from_environment()
 end
 
 function log.open(options)
-  options = options or {}
-  misuse.argument(options, "table", "log.open", 1)
-  for field in pairs(options) do
-    if not OPTIONS[field] then misuse.unknown_field("log.open", field, OPTIONS) end
-  end
+  options = misuse.options(options, OPTIONS, "log.open", 1)
   local to = options.to or "stderr"
   if type(to) ~= "string" then raise("log.open: to must be \"stderr\", \"journal\" or a path, got %s", describe(to)) end
   if options.format ~= nil and not FORMATS[options.format] then

@@ -4,8 +4,8 @@
 
 local native = ...
 local getinfo = package.loaded.debug.getinfo
-local error, type, tostring, next, pairs, ipairs, select, math_type, getmetatable, rawget =
-  error, type, tostring, next, pairs, ipairs, select, math.type, getmetatable, rawget
+local error, type, tostring, next, pairs, ipairs, select, math_type, getmetatable, rawget, pcall =
+  error, type, tostring, next, pairs, ipairs, select, math.type, getmetatable, rawget, pcall
 local format, concat, unpack = string.format, table.concat, table.unpack
 
 local misuse = {}
@@ -42,6 +42,10 @@ function misuse.describe(value)
 end
 local describe = misuse.describe
 
+-- "rl.after: argument #1 must be a function, got 5"
+function misuse.wrong(what, which, expected, value) raise("%s: %s must be %s, got %s", what, which, expected, describe(value)) end
+local wrong = misuse.wrong
+
 local function names_of(known)
   local names = {}
   for name in next, known do
@@ -67,12 +71,13 @@ local CHECKS = {
   positive = function(value) return math_type(value) == "integer" and value > 0 end,
   any = function() return true end,
 }
-local NAMES = { number = "a number, 0 or more", seconds = "a number of seconds, 0 or more", count = "an integer, 0 or more", positive = "an integer, 1 or more", table = "a table", string = "a string",
+CHECKS.bytes = CHECKS.positive
+local NAMES = { bytes = "a number of bytes, 1 or more", number = "a number, 0 or more", seconds = "a number of seconds, 0 or more", count = "an integer, 0 or more", positive = "an integer, 1 or more", table = "a table", string = "a string",
   boolean = "a boolean", ["function"] = "a function" }
 
 -- Raises unless an argument is of this kind.
 function misuse.argument(value, kind, what, number)
-  if not CHECKS[kind](value) then raise("%s: argument #%d must be %s, got %s", what, number, NAMES[kind], describe(value)) end
+  if not CHECKS[kind](value) then wrong(what, "argument #" .. number, NAMES[kind], value) end
 end
 
 -- The same where nil stands for "none given".
@@ -91,8 +96,16 @@ function misuse.fields(options, known, what)
       is_right = is_right or CHECKS[kind](value)
       names[i] = NAMES[kind]
     end
-    if not is_right then raise("%s: field '%s' must be %s, got %s", what, field, concat(names, " or "), describe(value)) end
+    if not is_right then wrong(what, format("field '%s'", field), concat(names, " or "), value) end
   end
+end
+
+-- The table of options that an argument is, its fields checked; an empty one for nil.
+function misuse.options(options, known, what, number)
+  if options == nil then return {} end
+  misuse.argument(options, "table", what, number)
+  misuse.fields(options, known, what)
+  return options
 end
 
 -- The modes that an option names, one or several, as a list; "common" if there is none.
@@ -108,6 +121,25 @@ function misuse.modes(modes, what)
   return list
 end
 
+-- The method of this name that an object has, whatever it is; nil if it has none.
+function misuse.method(object, name)
+  local found, method = pcall(function() return object[name] end)
+  return found and type(method) == "function" and method or nil
+end
+
+-- Whether a value can be called as a function.
+function misuse.is_callable(value)
+  local metatable = getmetatable(value)
+  return type(value) == "function" or type(metatable) == "table" and metatable.__call ~= nil
+end
+
+function misuse.wrong_self(what, kind, value) raise("%s: a %s is expected as self, got %s; call it with a colon", what, kind, describe(value)) end
+
+-- Raises unless `self` is one of these.
+function misuse.expect_self(self, metatable, what)
+  if getmetatable(self) ~= metatable then misuse.wrong_self(what, metatable.__name, self) end
+end
+
 -- Raises unless `self` is one of these: its method was called with a dot.
 function misuse.receiver(self, metatable, what)
   if getmetatable(self) ~= metatable then raise("%s: call it with a colon, on a %s", what, metatable.__name) end
@@ -116,6 +148,12 @@ end
 
 -- What the prompt's help calls objects that are tables: by their metatables, the name of the class in the reference and its methods.
 misuse.classes = {}
-function misuse.class(metatable, name, methods) misuse.classes[metatable] = { name = name, methods = methods or metatable } end
+
+-- Makes a metatable that of such objects: methods, unless they are elsewhere, are its own fields.
+function misuse.class(name, metatable, methods)
+  misuse.classes[metatable] = { name = name, methods = methods or metatable }
+  metatable.__index = metatable
+  return metatable
+end
 
 return misuse

@@ -3,17 +3,13 @@
 local native, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
-local raise, describe = misuse.raise, misuse.describe
-local error, type, next, setmetatable, tostring = error, type, next, setmetatable, tostring
-local format, integer_of, io_type = string.format, math.tointeger, io.type
+local raise, describe, wrong = misuse.raise, misuse.describe, misuse.wrong
+local type, next, setmetatable, tostring = type, next, setmetatable, tostring
+local integer_of, io_type = math.tointeger, io.type
 
 local net = {}
 
 -- Arguments ----------------------------------------------------------------------------------------------------------
-local function wrong(name, what, expected, value)
-  raise("%s: %s must be %s, got %s", name, what, expected, describe(value))
-end
-
 local PLACE = 'a port, "host:port", "unix:/path" or a table { host =, port =, path = }'
 
 local function port_text(name, what, port)
@@ -42,7 +38,8 @@ local function place_of_table(name, where)
   return host .. ":" .. text
 end
 
-local PLACE_FIELDS = { host = true, port = true, path = true, fd = true }
+local PLACE_FIELDS = { "host", "port", "path", "fd" }
+local OF_PLACES = { host = true, port = true, path = true, fd = true }
 -- What net.inherited tells besides.
 local TOLD = { name = true, kind = true, address = true }
 
@@ -51,7 +48,7 @@ local function place_of(name, where)
   if type(where) == "string" then return where end
   if type(where) ~= "table" then wrong(name, "argument #1", PLACE, where) end
   for field in next, where do
-    if not PLACE_FIELDS[field] and not (where.fd and TOLD[field]) then
+    if not OF_PLACES[field] and not (where.fd and TOLD[field]) then
       raise("%s: unknown field '%s' of argument #1 (there are: fd, host, path, port)", name, tostring(field))
     end
   end
@@ -64,6 +61,13 @@ local function check_options(name, number, options)
   return options
 end
 
+-- Raises if options have one of these fields, each of which `text` says something of.
+local function refuse(name, options, fields, text)
+  for _, field in next, fields do
+    if options[field] ~= nil then raise(name .. ": " .. text, field) end
+  end
+end
+
 local function only(name, options, known, there)
   for field in next, options do
     if not known[field] then raise("%s: unknown field '%s' (%s)", name, tostring(field), there) end
@@ -71,6 +75,7 @@ local function only(name, options, known, there)
 end
 
 local FUNCTIONS = { "on_data", "on_end", "on_error", "on_open", "on_connection", "on_trouble" }
+local OF_STREAMS = { "on_data", "on_end", "on_error", "on_open", "on_connection" }
 
 -- The functions among the options, by number; nil without any of those that make an object deliver.
 local function functions_of(name, options)
@@ -102,8 +107,7 @@ local function tls()
 end
 
 local function check_self(self, name)
-  if internals.kind(self) == "stream" then return end
-  raise("stream:%s: a stream is expected as self, got %s; call it with a colon", name, describe(self))
+  if internals.kind(self) ~= "stream" then misuse.wrong_self("stream:" .. name, "stream", self) end
 end
 
 function methods.start_tls(self, options)
@@ -163,13 +167,8 @@ function net.serve(where, options, fn)
   if type(fn) ~= "function" then
     raise("net.serve: the last argument must be a function, got " .. describe(fn))
   end
-  for field in next, PLACE_FIELDS do
-    if options[field] ~= nil then raise("net.serve: field '" .. field .. "' belongs to argument #1") end
-  end
-  for number = 1, 5 do
-    local field = FUNCTIONS[number]
-    if options[field] ~= nil then raise("net.serve: unknown field '" .. field .. "': the connections are the function's") end
-  end
+  refuse("net.serve", options, PLACE_FIELDS, "field '%s' belongs to argument #1")
+  refuse("net.serve", options, OF_STREAMS, "unknown field '%s': the connections are the function's")
   local functions = functions_of("net.serve", options) or { false, false, false, false, false, options.on_trouble or false }
   functions[5] = fn
   local listener, message, code = listen("net.serve", native.serve, place, options, functions)
@@ -182,13 +181,8 @@ end
 function net.connect(where, options)
   local place = place_of("net.connect", where)
   options = check_options("net.connect", 2, options)
-  for number = 1, 5 do
-    local field = FUNCTIONS[number]
-    if options[field] ~= nil then raise("net.connect: field '" .. field .. "' is for net.stream") end
-  end
-  for field in next, PLACE_FIELDS do
-    if options[field] ~= nil then raise("net.connect: field '" .. field .. "' belongs to argument #1") end
-  end
+  refuse("net.connect", options, OF_STREAMS, "field '%s' is for net.stream")
+  refuse("net.connect", options, PLACE_FIELDS, "field '%s' belongs to argument #1")
   if not options.tls then return native.connect(place, options) end
   local settings, message, code = tls().settings(options.tls, false, "net.connect")
   if not settings then return nil, message, code end
@@ -237,24 +231,10 @@ function datagram_methods.send(self, data, where)
   return send(self, data, where)
 end
 
-local GETTERS = { "fd", "getfd", "pollfd", "fileno" }
-
-local function descriptor(object)
-  if type(object) == "number" then return integer_of(object) end
-  if type(object) ~= "userdata" and type(object) ~= "table" then return nil end
-  if io_type(object) == "file" then return internals.fileno(object) end
-  for i = 1, #GETTERS do
-    local found, method = pcall(function() return object[GETTERS[i]] end)
-    if found and type(method) == "function" then return descriptor(method(object)) end
-  end
-end
-
 local OPEN = { owns = true, name = true, on_data = true, on_end = true, on_error = true }
 function net.open(object, options)
-  local fd = descriptor(object)
-  if not fd or fd < 0 or fd > 0x7fffffff then
-    raise("net.open: argument #1 must be a descriptor, an open file, or an object that has one, got " .. describe(object))
-  end
+  local fd = internals.find_descriptor(object, 0)
+  if not fd then wrong("net.open", "argument #1", "a descriptor, an open file, or an object that has one", object) end
   options = check_options("net.open", 2, options)
   only("net.open", options, OPEN, "there are: name, on_data, on_end, on_error, owns")
   if options.owns ~= nil and type(options.owns) ~= "boolean" then wrong("net.open", "field 'owns'", "a boolean", options.owns) end
@@ -282,11 +262,7 @@ for fd, name in next, { [0] = "input", [1] = "output", [2] = "errors" } do
 end
 
 local READING = { timeout = "seconds", max = "positive" }
-local function check_reading(name, options)
-  options = check_options(name, 1, options)
-  misuse.fields(options, READING, name)
-  return options
-end
+local function check_reading(name, options) misuse.fields(check_options(name, 1, options), READING, name) end
 
 local next_line = hidden.next_line
 function methods.lines(self, options)

@@ -3,19 +3,12 @@
 local rl, internals = ...
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
-local type, select, setmetatable, getmetatable, tostring, pcall, error = type, select, setmetatable, getmetatable, tostring, pcall, error
+local type, select, setmetatable, tostring, pcall, error = type, select, setmetatable, tostring, pcall, error
 local match = string.match
 local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
-local Pool = { __name = "pool", __stays = true }
-Pool.__index = Pool
-misuse.class(Pool, "runloop.Pool")
+local Pool = misuse.class("runloop.Pool", { __name = "pool", __stays = true })
 internals.on_missing(Pool, "pool")
-
-local function expect_self(self, name)
-  if getmetatable(self) == Pool then return end
-  raise("%s: a pool is expected as self, got %s; call it with a colon", name, describe(self))
-end
 
 -- Runs in the thread: its loop has this port, which keeps it alive until the pool is closed. Of what it uses, all crosses by name.
 local function serve(name)
@@ -118,13 +111,13 @@ local function run(what, self, fn, ...)
 end
 
 function Pool:run(fn, ...)
-  expect_self(self, "pool:run")
+  misuse.expect_self(self, Pool, "pool:run")
   misuse.argument(fn, "function", "pool:run", 1)
   return run("pool:run", self, fn, ...)
 end
 
 function Pool:map(list, fn)
-  expect_self(self, "pool:map")
+  misuse.expect_self(self, Pool, "pool:map")
   if type(list) ~= "table" then raise("pool:map: argument #1 must be a list, got %s", describe(list)) end
   misuse.argument(fn, "function", "pool:map", 2)
   local results, next_one, count = {}, 0, #list
@@ -143,7 +136,7 @@ function Pool:map(list, fn)
 end
 
 function Pool:close()
-  expect_self(self, "pool:close")
+  misuse.expect_self(self, Pool, "pool:close")
   self.free:close()
   for thread in self.free:values() do
     lose(self, thread)

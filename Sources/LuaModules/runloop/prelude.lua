@@ -10,14 +10,8 @@ local value, set_value, kind_of = internals.value, internals.set_value, internal
 -- Few scripts ever call anything wrongly: what words that is loaded then.
 local function raise(...) require "runloop.misuse".raise(...) end
 
--- "rl.after: argument #1 must be a function, got 5"
-local function wrong(name, what, expected, value)
-  raise("%s: %s must be %s, got %s", name, what, expected, require "runloop.misuse".describe(value))
-end
-
-local function wrong_self(name, kind, value)
-  raise("%s: a %s is expected as self, got %s; call it with a colon", name, kind, require "runloop.misuse".describe(value))
-end
+local function wrong(...) require "runloop.misuse".wrong(...) end
+local function wrong_self(...) require "runloop.misuse".wrong_self(...) end
 
 local function expect_function(name, number, value)
   if type(value) ~= "function" then wrong(name, "argument #" .. number, "a function", value) end
@@ -80,6 +74,11 @@ end
 
 local GETTERS = { "fd", "getfd", "pollfd", "fileno" }
 
+local function method_of(object, name)
+  local found, method = pcall(function() return object[name] end)
+  return found and type(method) == "function" and method or nil
+end
+
 -- The number of a descriptor, a Lua file, or an object with a method that gives either; or nil and what is wrong.
 local function find_descriptor(object, depth)
   local kind = type(object)
@@ -95,8 +94,8 @@ local function find_descriptor(object, depth)
   end
   if (kind == "userdata" or kind == "table") and depth < 3 then
     for i = 1, #GETTERS do
-      local found, method = pcall(function() return object[GETTERS[i]] end)
-      if found and type(method) == "function" then
+      local method = method_of(object, GETTERS[i])
+      if method then
         local given, reason = method(object)
         if given ~= nil then return find_descriptor(given, depth + 1) end
         return nil, ("must have a descriptor, but its %s() gave nil%s"):format(GETTERS[i],
@@ -108,18 +107,20 @@ local function find_descriptor(object, depth)
     .. require "runloop.misuse".describe(object)
 end
 
+internals.find_descriptor = find_descriptor
+
 local function descriptor(name, what, object)
   local fd, reason = find_descriptor(object, 0)
   if not fd then raise("%s: %s %s", name, what, reason) end
   return fd
 end
 
+local function is_object(value) return type(value) == "userdata" or type(value) == "table" end
+
 -- Whether an object has read more than it has handed out, as LuaSocket's do: then it is ready, whatever its descriptor says.
 local function is_dirty(object)
-  local kind = type(object)
-  if kind ~= "userdata" and kind ~= "table" then return false end
-  local found, dirty = pcall(function() return object.dirty end)
-  return found and type(dirty) == "function" and not not dirty(object)
+  local dirty = is_object(object) and method_of(object, "dirty")
+  return dirty and dirty(object)
 end
 
 local function is_in_a_mode(port)
@@ -142,24 +143,18 @@ local function with_buffer(object, callback)
   return serve
 end
 
-local function has_buffer(object)
-  if type(object) ~= "userdata" and type(object) ~= "table" then return false end
-  local found, dirty = pcall(function() return object.dirty end)
-  return found and type(dirty) == "function"
-end
-
 local new_fd_port = rl.fd_port
 local OBJECT = internals.value_number("fd_port", "object")
 
 -- Keeps the object alive as long as the port: a file that is collected closes its descriptor.
 local function make_port(options, object)
-  local buffered = has_buffer(object) and type(options.callback) == "function"
+  local buffered = is_object(object) and method_of(object, "dirty") and type(options.callback) == "function"
   if buffered then options.callback = with_buffer(object, options.callback) end
   local port, message, code = new_fd_port(options)
   if port and buffered then
     rl.perform(function() if port:is_valid() and is_dirty(object) and is_in_a_mode(port) then options.callback(port, "r") end end)
   end
-  if port and (type(object) == "userdata" or type(object) == "table") then set_value(port, OBJECT, object) end
+  if port and is_object(object) then set_value(port, OBJECT, object) end
   return port, message, code
 end
 
@@ -216,7 +211,7 @@ local function wait_for(name)
   local wait_for_descriptor = crossing[name]
   return function(object, timeout)
     local fd = descriptor(name, "argument #1", object)
-    if name == "rl.wait_readable" and is_dirty(object) then return "r" end
+    if type(object) ~= "number" and name == "rl.wait_readable" and is_dirty(object) then return "r" end
     -- Not a tail call: the object must not be collected, and so closed, meanwhile.
     local events, message, code = wait_for_descriptor(fd, timeout)
     if events then return events end

@@ -55,7 +55,7 @@ local function run(what, options, words)
   local result, tasks = {}, {}
   local guard <close> = setmetatable({}, { __close = function()
     for _, task in ipairs(tasks) do task:cancel() end
-    for _, stream in ipairs { self.input or false, self.output or false, self.errors or false } do if stream then stream:abort() end end
+    programs.abort_streams(self)
     if not self._how then self:__close() end
   end })
   if given then

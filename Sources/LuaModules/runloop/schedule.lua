@@ -5,7 +5,7 @@ local misuse = require "runloop.misuse"
 
 local schedule = {}
 local raise, describe = misuse.raise, misuse.describe
-local format, find, match, gmatch, lower = string.format, string.find, string.match, string.gmatch, string.lower
+local format, match, gmatch, lower = string.format, string.match, string.gmatch, string.lower
 local time, date, tointeger = os.time, os.date, math.tointeger
 
 local MONTHS = { jan = 1, feb = 2, mar = 3, apr = 4, may = 5, jun = 6, jul = 7, aug = 8, sep = 9, oct = 10, nov = 11, dec = 12 }
@@ -157,10 +157,7 @@ end
 
 -- Jobs ------------------------------------------------------------------------------------------------------------------
 
-local Job = {}
-Job.__index = Job
-Job.__name, Job.__stays = "runloop.Job", true
-misuse.class(Job, "runloop.schedule.Job")
+local Job = misuse.class("runloop.schedule.Job", { __name = "runloop.Job", __stays = true })
 
 local function stamp(job, t) return date(job._calendar == UTC and "!%Y-%m-%d %H:%M:%S UTC" or "%Y-%m-%d %H:%M:%S", t) end
 
@@ -236,14 +233,13 @@ local POLICIES = { skip = true, once = true, all = true }
 
 local function make(what, text, expression, fn, options)
   misuse.argument(fn, "function", what, 2)
-  misuse.optional(options, "table", what, 3)
-  misuse.fields(options or {}, OPTIONS, what)
-  local missed = options and options.missed or "skip"
+  options = misuse.options(options, OPTIONS, what, 3)
+  local missed = options.missed or "skip"
   if not POLICIES[missed] then raise("%s: missed must be \"skip\", \"once\" or \"all\", got '%s'", what, missed) end
   local plan, message = parse(expression)
   if not plan then raise("%s: %s", what, message) end
-  local job = setmetatable({ _plan = plan, _fn = fn, _text = text, _missed = missed, _queue = {}, _name = options and options.name or text,
-    _modes = options and options.modes, _keeps_alive = options and options.keeps_alive, _calendar = options and options.utc and UTC or LOCAL, _valid = true }, Job)
+  local job = setmetatable({ _plan = plan, _fn = fn, _text = text, _missed = missed, _queue = {}, _name = options.name or text,
+    _modes = options.modes, _keeps_alive = options.keeps_alive, _calendar = options.utc and UTC or LOCAL, _valid = true }, Job)
   arm(job, rl.time())
   if not job._valid then raise("%s: '%s' never comes: there is no such day", what, expression) end
   return job

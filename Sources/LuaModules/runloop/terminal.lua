@@ -17,10 +17,7 @@ local MOUSE_ON, MOUSE_OFF = "\27[?1002h\27[?1006h", "\27[?1006l\27[?1002l"
 local SCREEN_ON, SCREEN_OFF = "\27[?1049h\27[H\27[2J", "\27[?1049l"
 local CURSOR_OFF, CURSOR_ON = "\27[?25l", "\27[?25h"
 
-local Terminal = {}
-Terminal.__index = Terminal
-Terminal.__name, Terminal.__stays = "terminal", true
-misuse.class(Terminal, "runloop.terminal.Terminal")
+local Terminal = misuse.class("runloop.terminal.Terminal", { __name = "terminal", __stays = true })
 
 local function self_of(self, name)
   if getmetatable(self) ~= Terminal then raise("terminal:%s: call it with a colon, on a terminal", name) end
@@ -84,14 +81,10 @@ local function switch(self, on, off)
   end }, Guard)
 end
 
-local RAW = { mouse = true, signals = true, paste = true }
+local RAW = { mouse = "any", signals = "any", paste = "any" }
 function Terminal:raw(options)
   self_of(self, "raw")
-  options = options or {}
-  misuse.argument(options, "table", "terminal:raw", 1)
-  for field in pairs(options) do
-    if not RAW[field] then misuse.unknown_field("terminal:raw", field, RAW) end
-  end
+  options = misuse.options(options, RAW, "terminal:raw", 1)
   local fine, message, code = native.raw(self._fd, options.signals or false)
   if not fine then return nil, message, code end
   local on, off = "", ""
@@ -106,27 +99,20 @@ function Terminal:raw(options)
   end }, Guard)
 end
 
-function Terminal:alternate_screen()
-  self_of(self, "alternate_screen")
-  if not self._raw or self._raw == 0 then raise("terminal:alternate_screen: make the terminal raw before, so that it is given back whatever happens") end
-  return switch(self, SCREEN_ON, SCREEN_OFF)
+local function raw_self_of(self, name)
+  self_of(self, name)
+  if not self._raw or self._raw == 0 then raise("terminal:%s: make the terminal raw before, so that it is given back whatever happens", name) end
+  return self
 end
-function Terminal:hide_cursor()
-  self_of(self, "hide_cursor")
-  if not self._raw or self._raw == 0 then raise("terminal:hide_cursor: make the terminal raw before, so that it is given back whatever happens") end
-  return switch(self, CURSOR_OFF, CURSOR_ON)
-end
+function Terminal:alternate_screen() return switch(raw_self_of(self, "alternate_screen"), SCREEN_ON, SCREEN_OFF) end
+function Terminal:hide_cursor() return switch(raw_self_of(self, "hide_cursor"), CURSOR_OFF, CURSOR_ON) end
 function Terminal:move(row, column) return self:write(format("\27[%d;%dH", row, column)) end
 function Terminal:clear() return self:write "\27[H\27[2J" end
 
 -- Keys ------------------------------------------------------------------------------------------------------------------
 
 -- A handler of keys, which can be in modes. In a mode with several the newest gets them: a dialogue's, and not the one of who opened it.
-local Handler = {}
-Handler.__index = Handler
-Handler.__name, Handler.__stays = "key handler", true
-misuse.class(Handler, "runloop.terminal.KeyHandler")
-Handler.__item = "_port"
+local Handler = misuse.class("runloop.terminal.KeyHandler", { __name = "key handler", __stays = true, __item = "_port" })
 function Handler:invalidate()
   if not self._valid then return end
   self._valid = false
@@ -288,10 +274,7 @@ end
 
 -- Progress --------------------------------------------------------------------------------------------------------------
 
-local Progress = {}
-Progress.__index = Progress
-Progress.__name = "progress"
-misuse.class(Progress, "runloop.terminal.Progress")
+local Progress = misuse.class("runloop.terminal.Progress", { __name = "progress" })
 
 local function span(seconds)
   if not (seconds >= 0 and seconds < 1e9) then return "?" end

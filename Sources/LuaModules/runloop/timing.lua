@@ -28,10 +28,7 @@ end
 -- What answers a burst of calls with one ----------------------------------------------------------------------------------
 
 -- Beside the function, which can go wherever a function can: what one can do with it.
-local Calls = {}
-Calls.__index = Calls
-misuse.class(Calls, "runloop.Calls")
-Calls.__name = "calls"
+local Calls = misuse.class("runloop.Calls", { __name = "calls" })
 
 -- Calls the function with what it was last called with. It gets no second call before it has returned.
 local function run(self)
@@ -53,10 +50,8 @@ local function arm(self, seconds)
 end
 
 local function make(what, seconds, fn, call)
-  if type(seconds) ~= "number" or not (seconds >= 0) then
-    raise("%s: argument #1 must be a number of seconds, 0 or more, got %s", what, describe(seconds))
-  end
-  if type(fn) ~= "function" then raise("%s: argument #2 must be a function, got %s", what, describe(fn)) end
+  misuse.argument(seconds, "seconds", what, 1)
+  misuse.argument(fn, "function", what, 2)
   local self = setmetatable({ _what = what, _seconds = seconds, _fn = fn, _valid = true }, Calls)
   internals.set_subject(self, format("function of %s %s", what, misuse.made_at()))
   -- What came while it ran, and could not be answered then, also if it ended by an error.

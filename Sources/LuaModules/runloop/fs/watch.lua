@@ -31,15 +31,10 @@ local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", wh
 -- Directories are watched, never files: a file's watch dies when an editor puts a new one in its place. What a callback gets is the
 -- difference between before and after: of each path that was touched it is known whether it was there before, and whence it came.
 
-local Watcher = {}
-Watcher.__index = Watcher
-Watcher.__name, Watcher.__stays = "watcher", true
-misuse.class(Watcher, "runloop.fs.Watcher")
+-- `__item`: what `loop:add` takes for it.
+local Watcher = misuse.class("runloop.fs.Watcher", { __name = "watcher", __stays = true, __item = "_port" })
 
-local function self_of(self, name)
-  misuse.receiver(self, Watcher, "watcher:" .. name)
-  return self
-end
+local function self_of(self, name) return misuse.receiver(self, Watcher, "watcher:" .. name) end
 
 local function relative(self, path) return path == self._root and "" or sub(path, #self._root + (self._root == "/" and 1 or 2)) end
 
@@ -393,7 +388,5 @@ function Watcher:name() return self_of(self, "name")._port:name() end
 function Watcher:__tostring()
   return format("watcher of %q%s (%s%s)", self._path, self._recursive and " and all below" or "", self._valid and "" or "invalid, ", self._made_at)
 end
--- What `loop:add` takes for it.
-Watcher.__item = "_port"
 
 return fs

@@ -67,16 +67,13 @@ function M.body_of(request, name)
   local body = request.body
   if body == nil or type(body) == "string" or type(body) == "function" then return body end
   if type(body) == "number" then return tostring(body) end
-  local has_read, read = pcall(function() return body.read end)
-  if has_read and type(read) == "function" then return body end
-  misuse.raise("%s: field 'body' must be a string, a function or a stream, got %s", name, misuse.describe(body))
+  if misuse.method(body, "read") then return body end
+  misuse.wrong(name, "field 'body'", "a string, a function or a stream", body)
 end
 
 -- Answers -----------------------------------------------------------------------------------------------------------------------
 
-local Answer = { __name = "http answer" }
-Answer.__index = Answer
-misuse.class(Answer, "runloop.http.Answer")
+local Answer = misuse.class("runloop.http.Answer", { __name = "http answer" })
 
 function Answer:__tostring() return ("http answer %d of %s"):format(self.status, self.url) end
 
@@ -111,19 +108,11 @@ local function fill(answer, status, head, url, version, seconds, redirects, addr
   return answer
 end
 
--- The same of one whose body has been read.
-function M.whole(answer)
-  return setmetatable({ status = answer.status, reason = answer.reason, headers = answer.headers, url = answer.url,
-    version = answer.version, seconds = answer.seconds, redirects = answer.redirects, address = answer.address }, Answer)
-end
-
 function M.new(...) return fill(setmetatable({}, Answer), ...) end
 
 -- Answers whose body comes as it is read -----------------------------------------------------------------------------------------
 
-local Open = { __name = "http answer", __stays = true }
-Open.__index = Open
-misuse.class(Open, "runloop.http.OpenAnswer")
+local Open = misuse.class("runloop.http.OpenAnswer", { __name = "http answer", __stays = true })
 function Open:__tostring() return ("http answer %d of %s (%s%s)"):format(self.status, self.url, self.is_closed and "closed, " or "", self.made_at) end
 
 function M.open(exchange, ...)
@@ -152,9 +141,7 @@ end
 
 function Open:read(max)
   receiver(self, Open, "answer:read")
-  if max ~= nil and (math.type(max) ~= "integer" or max < 1) then
-    misuse.raise("answer:read: argument #1 must be a number of bytes, 1 or more, got %s", misuse.describe(max))
-  end
+  misuse.optional(max, "bytes", "answer:read", 1)
   return next_bytes(self, max)
 end
 
@@ -187,29 +174,23 @@ function Open:json(max)
   return json().decode(text)
 end
 
--- Iterators raise what the world refuses.
-local function raise(problem) error(problem, 0) end
+-- For iterators, which raise what the world refuses.
+local function bytes_or_error(self)
+  local bytes, problem = next_bytes(self)
+  if not bytes and problem then error(problem, 0) end
+  return bytes
+end
 
 function Open:chunks()
   receiver(self, Open, "answer:chunks")
-  return function()
-    local bytes, problem = next_bytes(self)
-    if not bytes and problem then raise(problem) end
-    return bytes
-  end
+  return function() return bytes_or_error(self) end
 end
 
 local MAX = { max = "count" }
-local function check_max(settings, name)
-  if settings == nil then return end
-  misuse.argument(settings, "table", name, 1)
-  misuse.fields(settings, MAX, name)
-end
 
 function Open:lines(settings)
   receiver(self, Open, "answer:lines")
-  check_max(settings, "answer:lines")
-  local max = settings and settings.max or 1 << 20
+  local max = misuse.options(settings, MAX, "answer:lines", 1).max or 1 << 20
   -- Lines are taken from `first` on; what is before that goes when more has to be read.
   local buffer, first = "", 1
   return function()
@@ -222,11 +203,10 @@ function Open:lines(settings)
         return (line:gsub("\r$", ""))
       end
       buffer, first = buffer:sub(first), 1
-      if #buffer > max then raise(("EMSGSIZE: line longer than %d bytes (%s)"):format(max, self.url)) end
+      if #buffer > max then error(("EMSGSIZE: line longer than %d bytes (%s)"):format(max, self.url), 0) end
       from = #buffer + 1
-      local bytes, problem = next_bytes(self)
+      local bytes = bytes_or_error(self)
       if not bytes then
-        if problem then raise(problem) end
         local line = buffer
         buffer = ""
         return line ~= "" and line or nil
@@ -239,8 +219,7 @@ end
 -- Server-sent events: tables with event, data, id, retry.
 function Open:events(settings)
   receiver(self, Open, "answer:events")
-  check_max(settings, "answer:events")
-  local decode = events.decoder(settings and settings.max)
+  local decode = events.decoder(misuse.options(settings, MAX, "answer:events", 1).max)
   local waiting, place = {}, 1
   return function()
     while true do
@@ -248,11 +227,8 @@ function Open:events(settings)
         place = place + 1
         return waiting[place - 1]
       end
-      local bytes, problem = next_bytes(self)
-      if not bytes then
-        if problem then raise(problem) end
-        return nil
-      end
+      local bytes = bytes_or_error(self)
+      if not bytes then return nil end
       waiting, place = decode(bytes), 1
     end
   end

@@ -3,8 +3,7 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
-local receiver = misuse.receiver
-local raise = misuse.raise
+local raise, receiver = misuse.raise, misuse.receiver
 local incoming = require "runloop.http.incoming"
 local events = require "runloop.http.events"
 
@@ -44,25 +43,18 @@ end
 
 -- Responses that are streams ------------------------------------------------------------------------------------------------
 
-local Response = { __name = "http response", __stays = true }
-Response.__index = Response
-misuse.class(Response, "runloop.http.Response")
+local Response = misuse.class("runloop.http.Response", { __name = "http response", __stays = true })
 
 local RESPOND = { status = "count", headers = "table" }
 
 function Request:respond(settings)
   receiver(self, Request, "request:respond")
-  if settings ~= nil then
-    misuse.argument(settings, "table", "request:respond", 1)
-    misuse.fields(settings, RESPOND, "request:respond")
-    if settings.headers then require("runloop.http.answer").check_fields(settings.headers, "request:respond", true) end
-    if settings.status and (settings.status < 200 or settings.status > 599) then
-      raise("request:respond: field 'status' must be from 200 to 599, got " .. settings.status)
-    end
-  end
+  settings = misuse.options(settings, RESPOND, "request:respond", 1)
+  local status, headers = settings.status or 200, settings.headers
+  if headers then require("runloop.http.answer").check_fields(headers, "request:respond", true) end
+  if status < 200 or status > 599 then raise("request:respond: field 'status' must be from 200 to 599, got " .. status) end
   if self.response then raise("request:respond: the request has been answered already") end
-  self.response = setmetatable({ request = self, stream = self.connection.stream, status = settings and settings.status or 200,
-    headers = settings and settings.headers, left = nil }, Response)
+  self.response = setmetatable({ request = self, stream = self.connection.stream, status = status, headers = headers }, Response)
   return self.response
 end
 
@@ -94,6 +86,16 @@ local function send_head(self, content_type)
   return self.stream:write(head)
 end
 
+-- A whole answer.
+local function send_text(request, status, headers, body, content_type)
+  settle(request)
+  if bodiless(status) then body, content_type = nil, nil end
+  local bytes = write_response(status, headers, flags_of(request, headers), body, content_type)
+  -- Its head is out from now on.
+  request.status, request.sent = status, body and #body or 0
+  return request.connection.stream:write(bytes)
+end
+
 local function gone() return nil, "EPIPE: the client has gone", "EPIPE" end
 
 function Response:flush()
@@ -106,9 +108,7 @@ end
 local function write(self, name, ...)
   for i = 1, select("#", ...) do
     local value = select(i, ...)
-    if type(value) ~= "string" and type(value) ~= "number" then
-      raise("%s: argument #%d must be a string, got %s", name, i, misuse.describe(value))
-    end
+    if type(value) ~= "string" and type(value) ~= "number" then misuse.wrong(name, "argument #" .. i, "a string", value) end
   end
   if self.request.is_gone then return gone() end
   if not self.has_head then send_head(self, TEXT) end
@@ -141,13 +141,8 @@ function Response:finish(...)
   if self.keeper then self.keeper:invalidate() end
   if self.request.is_gone then return gone() end
   if not self.has_head then
-    local request = self.request
-    settle(request)
-    request.status = self.status
-    local body = not bodiless(self.status) and "" or nil
-    local bytes = write_response(self.status, self.headers, flags_of(request, self.headers), body, nil)
     self.has_head = true
-    return self.stream:write(bytes)
+    return send_text(self.request, self.status, self.headers, "")
   end
   if self.is_chunked and not self.takes_nothing then return self.stream:write "0\r\n\r\n" end
   if self.left and self.left > 0 and not self.takes_nothing then
@@ -162,24 +157,20 @@ Response.__close = function(self, problem) if problem == nil and not self.reques
 
 -- Server-sent events ----------------------------------------------------------------------------------------------------------
 
-local Events = { __name = "http events", __stays = true }
-Events.__index = Events
-misuse.class(Events, "runloop.http.Events")
+local Events = misuse.class("runloop.http.Events", { __name = "http events", __stays = true })
 
 local EVENTS = { keep_alive = { "seconds", "boolean" } }
 
 local function check_events(settings, name)
-  if settings == nil then return end
-  misuse.argument(settings, "table", name, 1)
-  misuse.fields(settings, EVENTS, name)
+  settings = misuse.options(settings, EVENTS, name, 1)
   -- What nobody will live to see has no date.
   if type(settings.keep_alive) == "number" and settings.keep_alive > 1e9 then raise("%s: field 'keep_alive' is too long", name) end
+  return settings
 end
 
 function Response:events(settings)
   receiver(self, Response, "response:events")
-  check_events(settings, "response:events")
-  settings = settings or {}
+  settings = check_events(settings, "response:events")
   if self.has_head or self.is_over then raise("response:events: something else has been sent already") end
   local headers = { ["cache-control"] = "no-store", ["x-accel-buffering"] = "no" }
   for name, value in pairs(self.headers or {}) do if name:lower() ~= "content-length" then headers[name] = value end end
@@ -251,15 +242,6 @@ local File = require "runloop.http.files"
 
 local ANSWER = { status = true, headers = true, body = true, json = true, file = true, root = true, type = true }
 
-local function send_text(request, status, headers, body, content_type)
-  settle(request)
-  if bodiless(status) then body, content_type = nil, nil end
-  local bytes = write_response(status, headers, flags_of(request, headers), body, content_type)
-  -- Its head is out from now on.
-  request.status, request.sent = status, body and #body or 0
-  return request.connection.stream:write(bytes)
-end
-
 local function send_table(request, answer)
   for field in pairs(answer) do
     if not ANSWER[field] then
@@ -287,8 +269,7 @@ local function send_table(request, answer)
   -- A function or a stream, piece by piece.
   local following = body
   if type(body) ~= "function" then
-    local has_read, read = pcall(function() return body.read end)
-    if not has_read or type(read) ~= "function" then
+    if not misuse.method(body, "read") then
       error("the handler's answer has a body that is neither text nor function nor stream, but a " .. type(body), 0)
     end
     following = function() return body:read(65536) end
@@ -360,14 +341,12 @@ end
 -- Makers ----------------------------------------------------------------------------------------------------------------------------
 
 local function text_answer(status, default)
-  return function(text)
-    return { status = status, body = (text and tostring(text) or default) .. "\n" }
-  end
+  return function(text) return { status = status, body = (text and tostring(text) or default) .. "\n" } end
 end
 
 local function check_status(status, name, number, first, last)
   if status ~= nil and (math.type(status) ~= "integer" or status < first or status > last) then
-    raise("%s: argument #%d must be a status from %d to %d, got %s", name, number, first, last, misuse.describe(status))
+    misuse.wrong(name, "argument #" .. number, ("a status from %d to %d"):format(first, last), status)
   end
 end
 
@@ -378,7 +357,7 @@ M.makers = {
   json = function(value, status, headers)
     if type(status) == "table" then status = nil end
     check_status(status, "http.json", 2, 200, 599)
-    if headers ~= nil then misuse.argument(headers, "table", "http.json", 3) end
+    misuse.optional(headers, "table", "http.json", 3)
     return { status = status or 200, json = value == nil and require("runloop.json").null or value, headers = headers }
   end,
   html = function(text, status)

@@ -31,9 +31,7 @@ end
 -- The client of `http.get` and the others.
 local default
 
-local Client = { __name = "http client", __stays = true }
-Client.__index = Client
-misuse.class(Client, "runloop.http.Client")
+local Client = misuse.class("runloop.http.Client", { __name = "http client", __stays = true })
 
 -- Driving curl ---------------------------------------------------------------------------------------------------------
 
@@ -232,7 +230,7 @@ local function await_head(exchange)
   end
 end
 
-local function fetch(self, request, name)
+local function fetch(self, name, request)
   local exchange = begin(self, request, name, false)
   while true do
     local _, is_over = exchange.transfer:state()
@@ -270,46 +268,9 @@ end
 
 -- The calls -------------------------------------------------------------------------------------------------------------------
 
-local function request_of(url, extra, name)
-  misuse.argument(url, "string", name, 1)
-  if extra ~= nil then misuse.argument(extra, "table", name, name:find "post" and 3 or 2) end
-  local request = {}
-  for field, value in pairs(extra or {}) do request[field] = value end
-  request.url = url
-  return request
-end
-
-local function get(self, name, url, extra)
-  local request = request_of(url, extra, name)
-  local is_ready, problem, code = load_curl()
-  if not is_ready then return nil, problem, code end
-  return fetch(self, request, name)
-end
-
-local function post(self, name, url, body, extra)
-  local request = request_of(url, extra, name)
-  request.method = request.method or "POST"
-  if body ~= nil then request.body = body end
-  if request.body == nil and request.json == nil and request.form == nil then request.body = "" end
-  local is_ready, problem, code = load_curl()
-  if not is_ready then return nil, problem, code end
-  return fetch(self, request, name)
-end
-
-local function whole(self, name, request)
-  request = requests.positional(request, name)
-  local is_ready, problem, code = load_curl()
-  if not is_ready then return nil, problem, code end
-  return fetch(self, request, name)
-end
-
 local function open(self, name, request)
-  request = requests.positional(request, name)
-  local is_ready, problem, code = load_curl()
-  if not is_ready then return nil, problem, code end
   local exchange = begin(self, request, name, true)
-  local is_here, message
-  is_here, message, code = await_head(exchange)
+  local is_here, message, code = await_head(exchange)
   if not is_here then return nil, message, code end
   local answer = answers.open(exchange, exchange.transfer:answer())
   exchange.status = answer.status
@@ -317,12 +278,18 @@ local function open(self, name, request)
 end
 
 -- As methods of a client, and as functions of the module, which have one that all share.
-for name, fn in pairs { get = get, post = post, fetch = whole, open = open } do
-  local as_method, as_function = "client:" .. name, "http." .. name
-  Client[name] = function(self, ...) return fn(misuse.receiver(self, Client, as_method), as_method, ...) end
+for name, request_of in pairs(requests.calls) do
+  local as_method, as_function, send = "client:" .. name, "http." .. name, name == "open" and open or fetch
+  local function call(self, called, ...)
+    local request = request_of(called, ...)
+    local is_ready, problem, code = load_curl()
+    if not is_ready then return nil, problem, code end
+    return send(self, called, request)
+  end
+  Client[name] = function(self, ...) return call(misuse.receiver(self, Client, as_method), as_method, ...) end
   M[name] = function(...)
     default = default or M.client()
-    return fn(default, as_function, ...)
+    return call(default, as_function, ...)
   end
 end
 
@@ -351,8 +318,8 @@ function Client:__tostring()
   return ("http client%s (%s%s)"):format(self.name ~= "http" and " \"" .. self.name .. "\"" or "", self.is_closed and "closed, " or "", self.made_at)
 end
 
-local function new(settings)
-  misuse.fields(settings, CLIENT, "http.client")
+function M.client(settings)
+  settings = misuse.options(settings, CLIENT, "http.client", 1)
   local modes = misuse.modes(settings.modes, "http.client")
   local self = setmetatable({ options = settings, modes = modes, loop = rl.current(), ports = {}, exchanges = {}, count = 0, borrowed = {},
     is_in = {}, name = settings.name or "http", made_at = misuse.made_at() }, Client)
@@ -361,11 +328,6 @@ local function new(settings)
     for _, common in ipairs(mode == "common" and self.loop:inspect().common_modes or {}) do self.is_in[common] = true end
   end
   return self
-end
-
-function M.client(settings)
-  if settings ~= nil then misuse.argument(settings, "table", "http.client", 1) end
-  return new(settings or {})
 end
 
 return M

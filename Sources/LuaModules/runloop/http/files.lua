@@ -15,11 +15,6 @@ local TYPES = {
   lua = "text/plain; charset=utf-8",
 }
 
--- { file = path }, or { file = path below it, root = directory }.
-function M.answer(path, root, extra)
-  return { file = path, root = root, headers = extra and extra.headers, type = extra and extra.type }
-end
-
 local STATUS = { ENOENT = 404, ENOTDIR = 404, EISDIR = 404, ELOOP = 404, EXDEV = 404, ENAMETOOLONG = 404, EACCES = 403, EPERM = 403 }
 
 local function open(answer)

@@ -3,7 +3,6 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
-local raise = misuse.raise
 local incoming = require "runloop.http.incoming"
 local websocket = require "runloop.http.websocket"
 
@@ -35,7 +34,7 @@ local SWITCH <const>, HAS_BODY <const> = 16, 64
 function incoming.Request:websocket(settings)
   misuse.receiver(self, incoming.Request, "request:websocket")
   settings = websocket.options(settings, nil, "request:websocket", 1)
-  if self.response then raise("request:websocket: the request has been answered already") end
+  if self.response then misuse.raise("request:websocket: the request has been answered already") end
   local headers, stream = self.headers, self.connection.stream
   local key = headers["sec-websocket-key"]
   local status, text, extra

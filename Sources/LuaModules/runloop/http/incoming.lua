@@ -3,23 +3,25 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
-local raise, receiver = misuse.raise, misuse.receiver
+local receiver = misuse.receiver
 
 local M = {}
 local unescape = native.unescape
 local KEEPS_ALIVE <const>, IS_UPGRADE <const>, EXPECTS_CONTINUE <const>, HAS_SLASHES <const>, IS_OLD <const> = 1, 2, 4, 8, 16
 
-local Request = { __name = "http request", __stays = true }
-misuse.class(Request, "runloop.http.Incoming")
+local Request = misuse.class("runloop.http.Incoming", { __name = "http request", __stays = true })
 M.Request = Request
+
+local function add_value(values, lists, name, value)
+  if values[name] == nil then values[name], lists[name] = value, { value } else lists[name][#lists[name] + 1] = value end
+end
 
 -- "a=1&b=2": the first value of each name; and, behind it, the lists of all.
 local function parse_form(text)
   local values, lists = {}, {}
   for part in text:gmatch "[^&]+" do
     local name, value = part:match "^([^=]*)=?(.*)$"
-    name, value = unescape(name, true) or name, unescape(value, true) or value
-    if values[name] == nil then values[name], lists[name] = value, { value } else lists[name][#lists[name] + 1] = value end
+    add_value(values, lists, unescape(name, true) or name, unescape(value, true) or value)
   end
   return values, lists
 end
@@ -155,20 +157,12 @@ end
 
 function Request:read(max)
   receiver(self, Request, "request:read")
-  if max == nil then max = 65536
-  elseif math.type(max) ~= "integer" or max < 1 then
-    raise("request:read: argument #1 must be a number of bytes, 1 or more, got %s", misuse.describe(max))
-  end
-  return next_bytes(self, max)
+  misuse.optional(max, "bytes", "request:read", 1)
+  return next_bytes(self, max or 65536)
 end
 
 local function whole(self, settings, name)
-  local max = math.huge
-  if settings ~= nil then
-    misuse.argument(settings, "table", name, 1)
-    misuse.fields(settings, { max = "count" }, name)
-    max = settings.max or max
-  end
+  local max = misuse.options(settings, { max = "count" }, name, 1).max or math.huge
   if self.whole then return self.whole end
   local pieces, count = {}, 0
   while true do
@@ -201,24 +195,18 @@ end
 
 function Request:form(settings)
   receiver(self, Request, "request:form")
-  if settings ~= nil then
-    misuse.argument(settings, "table", "request:form", 1)
-    misuse.fields(settings, { max = "count", max_parts = "count" }, "request:form")
-  end
+  settings = misuse.options(settings, { max = "count", max_parts = "count" }, "request:form", 1)
   local kind = self.headers["content-type"] or ""
   if kind:lower():find "^multipart/form%-data" then
     local values, lists = {}, {}
     local is_good, problem = pcall(function()
-      for part in self:parts(settings) do
-        local name, data = part.name or "", part:body()
-        if values[name] == nil then values[name], lists[name] = data, { data } else lists[name][#lists[name] + 1] = data end
-      end
+      for part in self:parts(settings) do add_value(values, lists, part.name or "", part:body()) end
     end)
     if is_good then return values, lists end
     if type(problem) ~= "string" or problem ~= self.is_malformed and problem ~= self.is_too_large then error(problem, 0) end
     return nil, problem, problem:match "^%u+"
   end
-  local text, problem, code = whole(self, settings and { max = settings.max }, "request:form")
+  local text, problem, code = whole(self, { max = settings.max }, "request:form")
   if not text then return nil, problem, code end
   return parse_form(text)
 end

@@ -23,8 +23,7 @@ local ERRORS <const> = { [2] = "ENOENT", [5] = "EIO", [6] = "ENXIO", [13] = "EAC
 
 local function can_write(where)
   if io.type(where) then return io.type(where) == "file" end
-  local has_write, write = pcall(function() return where.write end)
-  return has_write and type(write) == "function"
+  return misuse.method(where, "write")
 end
 
 -- true: to standard error; a path: appended to that file; a file; or a function that gets a table. Returns a function or nil; or nil
@@ -35,7 +34,7 @@ function M.open(where, name)
   if type(where) == "function" then
     write = where
   else
-    local file, problem, number = io.stderr, nil, nil
+    local file, problem, number = io.stderr
     if type(where) == "string" then
       file, problem, number = io.open(where, "a")
       if not file then

@@ -5,9 +5,7 @@ local misuse = require "runloop.misuse"
 
 local M = {}
 
-local Part = { __name = "http part" }
-Part.__index = Part
-misuse.class(Part, "runloop.http.Part")
+local Part = misuse.class("runloop.http.Part", { __name = "http part" })
 
 -- "form-data; name=\"a\"; filename=\"b.txt\"": the value and its parameters.
 local function parse_parameters(text)
@@ -21,12 +19,8 @@ end
 
 -- An iterator; each part's body is read before the next part comes. `next_bytes` reads the request.
 function M.parts(request, settings, next_bytes)
-  local max, max_parts = 8 << 20, 1000
-  if settings ~= nil then
-    misuse.argument(settings, "table", "request:parts", 1)
-    misuse.fields(settings, { max = "count", max_parts = "count" }, "request:parts")
-    max, max_parts = settings.max or max, settings.max_parts or max_parts
-  end
+  settings = misuse.options(settings, { max = "count", max_parts = "count" }, "request:parts", 1)
+  local max, max_parts = settings.max or 8 << 20, settings.max_parts or 1000
   -- What the client has sent is no form: whose error that is is known, whatever becomes of it.
   local function raise(problem)
     if problem:find "^EMSGSIZE" then request.is_too_large = problem else request.is_malformed = problem end

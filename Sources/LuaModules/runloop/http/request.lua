@@ -86,7 +86,7 @@ function M.check_unix(path, name)
 end
 
 -- { url, … } as { url = url, … }
-function M.positional(request, name)
+local function positional(name, request)
   misuse.argument(request, "table", name, 1)
   if request[1] == nil then return request end
   if request.url ~= nil then raise("%s: the URL is there twice: as the first value, and as field 'url'", name) end
@@ -96,11 +96,32 @@ function M.positional(request, name)
   return copy
 end
 
+-- What `get` and `post` are called with, as one table.
+local function with_url(name, url, extra, number)
+  misuse.argument(url, "string", name, 1)
+  misuse.optional(extra, "table", name, number)
+  local request = {}
+  for field, value in pairs(extra or {}) do request[field] = value end
+  request.url = url
+  return request
+end
+
+-- The calls of clients: each makes a request of its name and its arguments.
+M.calls = {
+  get = function(name, url, extra) return with_url(name, url, extra, 2) end,
+  post = function(name, url, body, extra)
+    local request = with_url(name, url, extra, 3)
+    request.method = request.method or "POST"
+    if body ~= nil then request.body = body end
+    if request.body == nil and request.json == nil and request.form == nil then request.body = "" end
+    return request
+  end,
+  fetch = positional, open = positional,
+}
+
 function M.prepare(defaults, request, name, is_open)
   misuse.fields(request, KNOWN, name)
-  if type(request.url) ~= "string" then
-    raise("%s: field 'url' must be a string, got %s", name, misuse.describe(request.url))
-  end
+  if not request.url then misuse.wrong(name, "field 'url'", "a string") end
   local settings = { url = answers.url_with(request.url, request.query), headers = {} }
   if request.url:find "[%c ]" then raise("%s: the URL has a blank or a control character: %q", name, request.url) end
   for _, headers in ipairs { defaults.headers or {}, request.headers or {} } do

@@ -2,12 +2,9 @@
 
 local misuse = require "runloop.misuse"
 local raise = misuse.raise
-local files = require "runloop.http.files"
 
-local Routes = { __name = "http routes" }
+local Routes = misuse.class("runloop.http.Routes", { __name = "http routes" })
 local M = { Routes = Routes }
-Routes.__index = Routes
-misuse.class(Routes, "runloop.http.Routes")
 
 -- A tree of segments: { fixed = { name = node }, param = node, rest = node, methods = { GET = { fn, names } } }.
 local function node() return { fixed = {} } end
@@ -42,18 +39,14 @@ local function add(self, method, path, fn, name)
   if place.methods[method] then raise("%s: there is a route for %s %s already", name, method, path) end
   place.methods[method] = { fn = fn, names = names, path = path, has_rest = has_rest }
   -- What has no parameters is found by one look.
-  if #names == 0 then
-    self.exact[path] = place.methods
-  end
+  if #names == 0 then self.exact[path] = place.methods end
 end
 
 local function handler_argument(fn, name, number)
-  local metatable = getmetatable(fn)
-  if type(fn) == "function" or type(metatable) == "table" and metatable.__call then return end
-  raise("%s: argument #%d must be a function, got %s", name, number, misuse.describe(fn))
+  if not misuse.is_callable(fn) then misuse.wrong(name, "argument #" .. number, "a function", fn) end
 end
 
-for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "options" } do
+for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "options", "any" } do
   Routes[method] = function(self, path, fn)
     local name = "routes:" .. method
     misuse.receiver(self, Routes, name)
@@ -61,13 +54,6 @@ for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "opti
     add(self, method:upper(), path, fn, name)
     return self
   end
-end
-
-function Routes:any(path, fn)
-  misuse.receiver(self, Routes, "routes:any")
-  handler_argument(fn, "routes:any", 2)
-  add(self, "ANY", path, fn, "routes:any")
-  return self
 end
 
 function Routes:use(fn)
@@ -83,13 +69,10 @@ function Routes:files(path, directory, extra)
   if type(path) ~= "string" or not path:find "/%*%w*$" then
     raise("routes:files: argument #1 must be a path that ends in '/*', got " .. (type(path) == "string" and ("%q"):format(path) or misuse.describe(path)))
   end
-  if extra ~= nil then
-    misuse.argument(extra, "table", "routes:files", 3)
-    misuse.fields(extra, { headers = "table" }, "routes:files")
-  end
+  local headers = misuse.options(extra, { headers = "table" }, "routes:files", 3).headers
   local rest = path:match "/%*(%w*)$"
   if rest == "" then rest = "rest" end
-  add(self, "GET", path, function(request) return files.answer(request.params[rest], directory, extra) end, "routes:files")
+  add(self, "GET", path, function(request) return { file = request.params[rest], root = directory, headers = headers } end, "routes:files")
   return self
 end
 

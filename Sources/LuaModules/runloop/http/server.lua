@@ -4,8 +4,7 @@ local native = require "runloop.http.native"
 local rl = require "runloop"
 local net = require "runloop.net"
 local misuse = require "runloop.misuse"
-local receiver = misuse.receiver
-local raise = misuse.raise
+local raise, receiver = misuse.raise, misuse.receiver
 local log, connections = require "runloop.http.log", require "runloop.http.connection"
 
 local M = {}
@@ -19,9 +18,7 @@ local KNOWN = {
 local PASSED_ON = { "tls", "backlog", "max_connections", "max_queue", "reuse_port", "mode", "name", "order" }
 
 -- Its listener is what `loop:add` takes for it.
-local Server = { __name = "http server", __stays = true, __item = "listener" }
-Server.__index = Server
-misuse.class(Server, "runloop.http.Server")
+local Server = misuse.class("runloop.http.Server", { __name = "http server", __stays = true, __item = "listener" })
 
 -- The server ------------------------------------------------------------------------------------------------------------------
 
@@ -75,7 +72,7 @@ end
 
 function Server:stop(seconds)
   receiver(self, Server, "server:stop")
-  if seconds ~= nil then misuse.argument(seconds, "seconds", "server:stop", 1) end
+  misuse.optional(seconds, "seconds", "server:stop", 1)
   self:close()
   for connection in pairs(self.connections) do
     if connection.socket then connection.socket:go_away() end
@@ -112,10 +109,7 @@ function M.serve(where, settings, handler)
   if handler == nil then settings, handler = {}, settings end
   misuse.argument(settings, "table", "http.serve", 2)
   misuse.fields(settings, KNOWN, "http.serve")
-  local metatable = getmetatable(handler)
-  if type(handler) ~= "function" and not (type(metatable) == "table" and metatable.__call) then
-    raise("http.serve: the handler must be a function or routes, got %s", misuse.describe(handler))
-  end
+  if not misuse.is_callable(handler) then misuse.wrong("http.serve", "the handler", "a function or routes", handler) end
   local self = setmetatable({
     handler = handler, connections = {}, count = 0, site = native.site(), made_at = misuse.made_at(), next_sweep = math.huge, loop = rl.current(),
     modes = misuse.modes(settings.modes, "http.serve"),
@@ -139,7 +133,7 @@ function M.serve(where, settings, handler)
   if not is_good then
     -- What is wrong is the caller's, under the name that the caller knows.
     if type(listener) ~= "string" then error(listener, 0) end
-    require("runloop.misuse").raise((listener:gsub("^.-net%.serve: ", "http.serve: ")))
+    raise((listener:gsub("^.-net%.serve: ", "http.serve: ")))
   elseif not listener then
     return nil, problem, code
   end

@@ -3,24 +3,19 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
-local receiver = misuse.receiver
-local raise = misuse.raise
+local raise, receiver = misuse.raise, misuse.receiver
 
 local M = {}
 local read_frame, write_frame, check_utf8 = native.read_frame, native.write_frame, native.check_utf8
 local CONTINUATION <const>, TEXT <const>, BINARY <const>, CLOSE <const>, PING <const>, PONG <const> = 0, 1, 2, 8, 9, 10
 
-local Socket = { __name = "websocket", __stays = true }
-Socket.__index = Socket
-misuse.class(Socket, "runloop.http.WebSocket")
+local Socket = misuse.class("runloop.http.WebSocket", { __name = "websocket", __stays = true })
 
 local KNOWN = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds" }
 
 -- The options of a WebSocket: checked, and never nil.
 function M.options(settings, known, name, number)
-  if settings == nil then return {} end
-  misuse.argument(settings, "table", name, number)
-  misuse.fields(settings, known or KNOWN, name)
+  settings = misuse.options(settings, known or KNOWN, name, number)
   local protocols, count = settings.protocols or {}, 0
   for _, protocol in ipairs(protocols) do
     count = count + 1
@@ -79,16 +74,12 @@ end
 local function send_message(self, text, kind, name, queues)
   receiver(self, Socket, name)
   if type(text) ~= "string" then
-    if type(text) ~= "number" then raise("%s: argument #1 must be a string, got %s", name, misuse.describe(text)) end
+    if type(text) ~= "number" then misuse.wrong(name, "argument #1", "a string", text) end
     text = tostring(text)
   end
   if kind == nil then kind = "text" end
-  if kind ~= "text" and kind ~= "binary" then
-    raise("%s: argument #2 must be \"text\" or \"binary\", got %s", name, misuse.describe(kind))
-  end
-  if kind == "text" and check_utf8(0, text) ~= 0 then
-    raise("%s: argument #1 is not UTF-8; send it as \"binary\"", name)
-  end
+  if kind ~= "text" and kind ~= "binary" then misuse.wrong(name, "argument #2", '"text" or "binary"', kind) end
+  if kind == "text" and check_utf8(0, text) ~= 0 then raise("%s: argument #1 is not UTF-8; send it as \"binary\"", name) end
   if self.close_sent or self.is_over then return closed(self) end
   return send(self, kind == "text" and TEXT or BINARY, text, queues)
 end
@@ -120,9 +111,11 @@ local function over(self, problem, code)
   if self.room then self.room:broadcast() end
 end
 
+local function lost(self) over(self, "ECONNRESET: the websocket ended without a close frame", "ECONNRESET") end
+
 -- Its connection is no more. Who has said good-bye is told of no error.
 function Socket:ended()
-  if self.close_sent then over(self) else over(self, "ECONNRESET: the websocket ended without a close frame", "ECONNRESET") end
+  if self.close_sent then over(self) else lost(self) end
 end
 
 local function break_off(self, code, problem)
@@ -239,7 +232,7 @@ function Socket:read_on(stream, connection)
     self.buffer, self.position = self.buffer:sub(self.position) .. connection.buffer:sub(connection.position), 1
     connection.buffer, connection.position = "", 1
   end
-  local guard <close> = setmetatable({}, { __close = function() over(self, "ECONNRESET: the websocket ended without a close frame", "ECONNRESET") end })
+  local guard <close> = setmetatable({}, { __close = function() lost(self) end })
   take_all(self)
   while not self.is_over do
     -- More than that waits in the kernel, and at the peer.
@@ -247,8 +240,7 @@ function Socket:read_on(stream, connection)
       self.room = self.room or rl.condition()
       self.room:wait()
     end
-    local bytes
-    if self.buffer ~= "" and self.missing > 65536 then bytes = stream:read(self.missing) else bytes = stream:read(65536) end
+    local bytes = stream:read(self.buffer ~= "" and self.missing > 65536 and self.missing or 65536)
     if not bytes then break end
     if self.buffer == "" then
       self.buffer, self.position = bytes, 1
@@ -268,7 +260,7 @@ end
 
 function Socket:receive(timeout)
   receiver(self, Socket, "socket:receive")
-  if timeout ~= nil then misuse.argument(timeout, "seconds", "socket:receive", 1) end
+  misuse.optional(timeout, "seconds", "socket:receive", 1)
   if self.is_received then raise("socket:receive: another task waits for a message already") end
   local date = timeout and rl.now() + timeout
   local waiting <close> = self.first > self.last and setmetatable({}, { __close = function() self.is_received = false end }) or nil
@@ -291,11 +283,7 @@ end
 
 function Socket:messages(settings)
   receiver(self, Socket, "socket:messages")
-  if settings ~= nil then
-    misuse.argument(settings, "table", "socket:messages", 1)
-    misuse.fields(settings, { max = "count" }, "socket:messages")
-    self.max = settings.max or self.max
-  end
+  self.max = misuse.options(settings, { max = "count" }, "socket:messages", 1).max or self.max
   return function()
     local text, kind = self:receive()
     if text then return text, kind end
@@ -342,9 +330,8 @@ function Socket:is_open()
 end
 
 -- What a client has of its socket: the task that reads has the socket itself, and would keep for ever what nobody else has any more.
-local Handle = { __name = "websocket", __stays = true }
 local methods = {}
-misuse.class(Handle, "runloop.http.WebSocket", methods)
+local Handle = misuse.class("runloop.http.WebSocket", { __name = "websocket", __stays = true }, methods)
 
 -- While a call waits, its handle is in use.
 local function keep(_, ...) return ... end

@@ -4,8 +4,7 @@ local native = require "runloop.http.native"
 local rl = require "runloop"
 local net = require "runloop.net"
 local misuse = require "runloop.misuse"
-local receiver = misuse.receiver
-local raise = misuse.raise
+local raise, receiver = misuse.raise, misuse.receiver
 local answers = require "runloop.http.answer"
 local requests = require "runloop.http.request"
 
@@ -91,9 +90,7 @@ end
 local WEBSOCKET = { max_message = "count", compress = "boolean", protocols = "table", close_timeout = "seconds", headers = "table",
   timeout = "seconds", tls = { "table", "boolean" }, unix = "string" }
 
-local Client = { __name = "http test client", __stays = true }
-Client.__index = Client
-misuse.class(Client, "runloop.http.Client")
+local Client = misuse.class("runloop.http.Client", { __name = "http test client", __stays = true })
 
 local KNOWN = { url = "string", method = "string", headers = "table", body = "any", json = "any", form = "table", query = "table",
   timeout = "seconds", max_body = "count", follow = "count" }
@@ -142,48 +139,27 @@ local function opened(exchange, ...)
   return answers.open(exchange, ...)
 end
 
-local function fetch(self, request, name)
-  local answer, problem, code = opened(begin(self, request, name))
-  if not answer then return nil, problem, code end
+-- The same with all of its body, at most so many bytes.
+local function whole(max, exchange, ...)
+  local open, problem, code = opened(exchange, ...)
+  if not open then return nil, problem, code end
   local body
-  body, problem, code = answer:read_all(request.max_body)
-  answer:close()
+  body, problem, code = open:read_all(max)
+  open:close()
   if not body then return nil, problem, code end
-  local whole = answers.whole(answer)
-  whole.body = body
-  return whole
+  local answer = answers.new(...)
+  answer.body = body
+  return answer
 end
 
-local function copy(url, extra, name)
-  misuse.argument(url, "string", name, 1)
-  if extra ~= nil then misuse.argument(extra, "table", name, name:find "post" and 3 or 2) end
-  local request = {}
-  for field, value in pairs(extra or {}) do request[field] = value end
-  request.url = url
-  return request
-end
-
-function Client:get(url, extra)
-  receiver(self, Client, "client:get")
-  return fetch(self, copy(url, extra, "client:get"), "client:get")
-end
-
-function Client:post(url, body, extra)
-  receiver(self, Client, "client:post")
-  local request = copy(url, extra, "client:post")
-  request.method = request.method or "POST"
-  if body ~= nil then request.body = body end
-  return fetch(self, request, "client:post")
-end
-
-function Client:fetch(request)
-  receiver(self, Client, "client:fetch")
-  return fetch(self, requests.positional(request, "client:fetch"), "client:fetch")
-end
-
-function Client:open(request)
-  receiver(self, Client, "client:open")
-  return opened(begin(self, requests.positional(request, "client:open"), "client:open"))
+for name, request_of in pairs(requests.calls) do
+  local called = "client:" .. name
+  Client[name] = function(self, ...)
+    receiver(self, Client, called)
+    local request = request_of(called, ...)
+    if name == "open" then return opened(begin(self, request, called)) end
+    return whole(request.max_body, begin(self, request, called))
+  end
 end
 
 function Client:websocket(url, settings)
@@ -200,10 +176,10 @@ end
 -- A client of a server, or of a handler, over streams in memory: `network` as net.memory takes it.
 function M.client(server, network)
   local metatable = getmetatable(server)
-  if type(server) == "function" or type(metatable) == "table" and metatable.__call then
+  if misuse.is_callable(server) then
     server = require("runloop.http.server").serve("memory", {}, server)
   elseif type(metatable) ~= "table" or metatable.__name ~= "http server" then
-    raise("t.http: argument #1 must be a server, routes or a handler, got " .. misuse.describe(server))
+    misuse.wrong("t.http", "argument #1", "a server, routes or a handler", server)
   end
   return setmetatable({ server = server, network = network }, Client)
 end

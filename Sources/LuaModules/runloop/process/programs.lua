@@ -10,11 +10,12 @@ local signals = require "runloop.process.signals"
 local programs = {}
 local raise, describe = misuse.raise, misuse.describe
 local type, pairs, ipairs, tostring = type, pairs, ipairs, tostring
-local setmetatable, assert, rawlen, pcall = setmetatable, assert, rawlen, pcall
+local setmetatable, rawlen = setmetatable, rawlen
 local format, find, concat = string.format, string.find, table.concat
 local NUMBERS, signal_number, signal_name = signals.numbers, signals.number, signals.name
 
 local STOP_GRACE = 2
+local STANDARD = { "input", "output", "errors" }
 
 -- Options ---------------------------------------------------------------------------------------------------------------
 
@@ -69,26 +70,14 @@ end
 
 -- Programs --------------------------------------------------------------------------------------------------------------
 
-local Program = {}
-Program.__index = Program
-Program.__name, Program.__stays = "program", true
-misuse.class(Program, "runloop.process.Program")
--- What `loop:add` takes for it.
-Program.__item = "_port"
+-- `__item`: what `loop:add` takes for it.
+local Program = misuse.class("runloop.process.Program", { __name = "program", __stays = true, __item = "_port" })
 programs.Program = Program
 
-local function self_of(self, name)
-  return misuse.receiver(self, Program, "program:" .. name)
-end
+local function self_of(self, name) return misuse.receiver(self, Program, "program:" .. name) end
 
 -- Of an open file, or of an object that has one.
-local function descriptor_of(value)
-  if io.type(value) == "file" then return internals.fileno(value) end
-  if type(value) ~= "table" and type(value) ~= "userdata" then return nil end
-  local found, method = pcall(function() return value.fd end)
-  local fd = found and type(method) == "function" and method(value)
-  return math.type(fd) == "integer" and fd >= 0 and fd or nil
-end
+local function descriptor_of(value) return type(value) ~= "number" and internals.find_descriptor(value, 0) or nil end
 
 -- What of the world a program gets as its descriptor, and what we keep of it. Opened descriptors that are ours to close when it has
 -- started are put into `spare`.
@@ -155,13 +144,16 @@ function programs.has_ended(self)
   return self._how ~= nil
 end
 
+--- Nothing more is written to it, or read of it.
+function programs.abort_streams(self)
+  for _, field in ipairs(STANDARD) do if self[field] then self[field]:abort() end end
+end
+
 --- Lets go of all that it has here: nothing more is heard of it.
 function programs.forget(self)
   self._port:invalidate()
   if self._slave then self._slave:invalidate() end
-  for _, stream in pairs { self.input or false, self.output or false, self.errors or false } do
-    if stream then stream:abort() end
-  end
+  programs.abort_streams(self)
 end
 
 -- A stream of ours to one of its descriptors.
@@ -198,13 +190,13 @@ function programs.start(what, options, words, defaults)
   end
   local terminal, fds, path, slave = options.terminal, {}, nil, nil
   local on_output, on_errors = options.on_output, options.on_errors
-  for field, fn in pairs { output = on_output, errors = on_errors } do
+  for field in pairs { output = on_output, errors = on_errors } do
     if terminal and field == "errors" then wrong(what, "on_errors: all that a program writes in its terminal goes to on_output") end
     if options[field] ~= nil and options[field] ~= "pipe" then
       wrong(what, "on_%s: it is for what comes through a pipe, not for %s = %s", field, field, describe(options[field]))
     end
   end
-  for _, field in ipairs { "input", "output", "errors" } do
+  for _, field in ipairs(STANDARD) do
     local value = options[field]
     if value ~= nil and terminal then wrong(what, "%s: a program with a terminal has that as its %s", field, field) end
     if value ~= nil and type(value) ~= "string" and not descriptor_of(value) then
@@ -226,7 +218,7 @@ function programs.start(what, options, words, defaults)
     ours.input, ours.slave, path, slave = master, other, name, other
     fds = { -1, -1, -1 }
   else
-    for index, field in ipairs { "input", "output", "errors" } do
+    for index, field in ipairs(STANDARD) do
       local default = options["on_" .. field] and "pipe" or defaults[index]
       local fd, message, code = channel(options, field, default, spare, ours)
       if not fd then return give_up(message, code) end
@@ -259,7 +251,7 @@ function programs.start(what, options, words, defaults)
     callback = function() ended(self) end }
   internals.set_subject(self, format('program "%s" (%d) %s', self._name, pid, self._made_at))
   if not self._port then ours.process = pidfd end
-  for _, field in ipairs { "input", "output", "errors" } do
+  for _, field in ipairs(STANDARD) do
     local fd = ours[field]
     if self._port and not message and fd then
       local fn = terminal and on_output or options["on_" .. field]
@@ -303,14 +295,10 @@ function Program:name() return self_of(self, "name")._name end
 -- are meant, and the number is theirs for as long as there are any.
 local function send(self, number)
   if self._how and not native.has_group(self._pid) then return nil, "ESRCH: it has ended (" .. self._name .. ")", "ESRCH" end
-  local fine, message, code = native.signal(-self._pid, number)
-  if fine then return true end
-  return nil, message, code
+  return native.signal(-self._pid, number)
 end
 
-function Program:signal(name)
-  return send(self_of(self, "signal"), signal_number("program:signal", name, 1))
-end
+function Program:signal(name) return send(self_of(self, "signal"), signal_number("program:signal", name, 1)) end
 
 -- What it has started, and left in its group, has as long as the program itself to end.
 local function end_rest(self, limit)

@@ -7,7 +7,7 @@ local misuse = require "runloop.misuse"
 local process = {}
 local raise, describe = misuse.raise, misuse.describe
 local type, pairs, tostring, tonumber = type, pairs, tostring, tonumber
-local format, find, match, upper = string.format, string.find, string.match, string.upper
+local find, match, upper = string.find, string.match, string.upper
 
 -- Signals ---------------------------------------------------------------------------------------------------------------
 
@@ -32,7 +32,7 @@ local function signal_name(number) return NAMES[number] or number > 34 and "RTMI
 
 -- The instruction that is to blame runs again when a handler returns.
 local FAULTS = { [NUMBERS.SEGV] = true, [NUMBERS.BUS] = true, [NUMBERS.ILL] = true, [NUMBERS.FPE] = true }
-local SIGNAL_FIELDS = { name = true, callback = true, order = true }
+local SIGNAL_FIELDS = { name = "any", callback = "function", order = "any" }
 
 local function make_signal(what, name, callback, order)
   local number = signal_number(what, name, 1)
@@ -45,10 +45,8 @@ end
 
 function process.signal(options)
   misuse.argument(options, "table", "process.signal", 1)
-  for field in pairs(options) do
-    if not SIGNAL_FIELDS[field] then misuse.unknown_field("process.signal", field, SIGNAL_FIELDS) end
-  end
-  if type(options.callback) ~= "function" then raise("process.signal: field 'callback' must be a function, got %s", describe(options.callback)) end
+  misuse.fields(options, SIGNAL_FIELDS, "process.signal")
+  if not options.callback then misuse.wrong("process.signal", "field 'callback'", "a function") end
   return make_signal("process.signal", options.name, options.callback, options.order)
 end
 

@@ -70,7 +70,7 @@ void linux_at_death(enum linux_last_act act, void (*function)(void)) {
   if (sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
   static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
   static const int ends[] = {SIGHUP,    SIGINT,  SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE,  SIGALRM,
-                             SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGIO,   SIGPWR,  SIGSTKFLT};
+                             SIGVTALRM, SIGPROF, SIGXCPU, SIGIO,   SIGPWR, SIGSTKFLT};
   for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) linux_guard_signal(crashes[i], 1, on_death);
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) linux_guard_signal(ends[i], 0, on_death);
   for (int number = SIGRTMIN; number <= SIGRTMAX; number++) linux_guard_signal(number, 0, on_death);

@@ -374,6 +374,9 @@ void cl_drop_signals(cl_state *state) {
   if (signal_host == state) signal_host = NULL;
 }
 
+// A file at the limit of its size is an error of who writes, which he is told as EFBIG. Not ignored: programs would inherit that.
+static void on_too_large_file(int number) { (void)number; }
+
 void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_state *)) {
   signal_host = state;
   signal_thread = pthread_self();
@@ -389,4 +392,5 @@ void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(
   action.sa_flags |= SA_RESTART;  // these two do not mean that a wait should end
   sigaction(SIGQUIT, &action, NULL);
   sigaction(SIGPIPE, &action, NULL);
+  signal(SIGXFSZ, on_too_large_file);
 }

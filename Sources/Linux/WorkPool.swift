@@ -2,16 +2,29 @@ internal import CLinux
 
 /// Threads for calls that block: a few at most, which begin when there is work and end when there is none for a while. Nobody ever
 /// waits for them: those that still work when the process ends, end with it.
+///
+/// A call that stands still (an open of a pipe that nobody reads, a server of names or of files that does not answer) holds up nobody
+/// else for longer than a moment: another thread takes its place.
 package final class WorkPool: Sendable {
     private let name: String
     private let limit: Int
+    /// With those that stand still.
+    private static let most = 64
     private let changed = Condition()
-    private let state = Lock(State())
+    private let state: Lock<State>
     private struct State {
         var jobs: [@Sendable () -> Void] = []
         var first = 0
         var idle = 0
         var threads = 0
+        var busy = 0
+        /// How many may be busy: the limit, and those that stand still.
+        var places: Int
+        /// How many jobs were ever begun, and of those how many when some were last found to stand still.
+        var begun = 0
+        var begunBefore = 0
+
+        var queued: Int { jobs.count - first }
     }
 
     /// How many answers are awaited, in all threads.
@@ -23,10 +36,11 @@ package final class WorkPool: Sendable {
 
     /// - Parameters:
     ///   - name: of its threads, as debuggers show them.
-    ///   - limit: how many there are at most.
+    ///   - limit: how many there are at most that get on with their work.
     package init(_ name: String, limit: Int) {
         self.name = name
         self.limit = limit
+        state = Lock(State(places: limit))
     }
 
     /// Has one of the threads call `job`, in the order of the calls. Any thread may ask.
@@ -35,19 +49,10 @@ package final class WorkPool: Sendable {
     package func run(_ job: @escaping @Sendable () -> Void) throws(SystemError) {
         changed.lock()
         defer { changed.unlock() }
-        let needsThread = state.withLock { state in
-            state.jobs.append(job)
-            guard state.idle < state.jobs.count - state.first, state.threads < limit else { return false }
-            state.threads += 1
-            return true
-        }
+        state.withLock { $0.jobs.append(job) }
         changed.signal()
-        guard needsThread else { return }
-        do throws(SystemError) {
-            try Thread(name, stackSize: 512 << 10) { [self] in work() }
-        } catch {
+        do throws(SystemError) { try addThread() } catch {
             let isLost = state.withLock { state in
-                state.threads -= 1
                 guard state.threads == 0 else { return false }
                 state.jobs.removeLast()
                 return true
@@ -56,16 +61,52 @@ package final class WorkPool: Sendable {
         }
     }
 
-    private func take() -> (@Sendable () -> Void)? {
+    /// Makes one if there is work for it. Beyond the limit, one at a time, which waits for what stands still.
+    private func addThread() throws(SystemError) {
+        let isNeeded = state.withLock { state in
+            guard state.idle < (state.threads < limit ? state.queued : min(1, state.queued)), state.threads < Self.most
+            else { return false }
+            state.threads += 1
+            return true
+        }
+        guard isNeeded else { return }
+        do throws(SystemError) {
+            try Thread(name, stackSize: 512 << 10) { [self] in work() }
+        } catch {
+            state.withLock { $0.threads -= 1 }
+            throw error
+        }
+    }
+
+    private func take() -> (job: @Sendable () -> Void, number: Int)? {
         state.withLock { state in
-            guard state.first < state.jobs.count else { return nil }
+            guard state.queued > 0, state.busy < state.places else { return nil }
             let job = state.jobs[state.first]
             state.first += 1
-            if state.first == state.jobs.count {
+            if state.queued == 0 {
                 state.jobs = []
                 state.first = 0
             }
-            return job
+            state.busy += 1
+            state.begun += 1
+            return (job, state.begun)
+        }
+    }
+
+    /// Waits for a job, or for a place. Returns whether there may be one.
+    private func wait() -> Bool {
+        let (begun, queued) = state.withLock { state in
+            state.idle += 1
+            return (state.begun, state.queued)
+        }
+        let isCalled = changed.wait(milliseconds: queued > 0 ? 200 : 10_000)
+        return state.withLock { state in
+            state.idle -= 1
+            if !isCalled, queued > 0, state.queued > 0, state.begun == begun {
+                state.places = limit + state.busy
+                state.begunBefore = begun
+            }
+            return isCalled || queued > 0
         }
     }
 
@@ -73,17 +114,15 @@ package final class WorkPool: Sendable {
         while true {
             changed.lock()
             var job = take()
-            var hasTime = true
-            while job == nil, hasTime {
-                state.withLock { $0.idle += 1 }
-                hasTime = changed.wait(milliseconds: 10_000)
-                state.withLock { $0.idle -= 1 }
-                job = take()
-            }
-            if job == nil { state.withLock { $0.threads -= 1 } }
+            while job == nil, wait() { job = take() }
+            if job == nil { state.withLock { $0.threads -= 1 } } else { try? addThread() }
             changed.unlock()
-            guard let job else { return }
+            guard let (job, number) = job else { return }
             job()
+            state.withLock { state in
+                state.busy -= 1
+                if number <= state.begunBefore { state.places = max(limit, state.places - 1) }
+            }
         }
     }
 }

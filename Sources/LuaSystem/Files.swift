@@ -117,7 +117,12 @@ enum Files {
         var status = stat()
         guard fstat(fd, &status) == 0 else { return .failure(SystemError("fstat", path)) }
         if status.st_mode & S_IFMT == S_IFDIR { return .failure(SystemError("read", path, errno: EISDIR)) }
-        if status.st_mode & S_IFMT != S_IFREG { _ = fcntl(fd, F_SETFL, 0) }
+        if status.st_mode & S_IFMT != S_IFREG {
+            // A pipe that nobody has written to yet is not at its end.
+            var first = pollfd(fd: fd, events: Int16(POLLIN), revents: 0)
+            if status.st_mode & S_IFMT == S_IFIFO { while poll(&first, 1, -1) < 0, errno == EINTR {} }
+            _ = fcntl(fd, F_SETFL, 0)
+        }
         func tooLong() -> SystemError {
             SystemError("read", path, errno: EFBIG, reason: "file longer than \(limit) bytes (\(path))")
         }

@@ -42,7 +42,8 @@ function fs.watch(path, options, fn) end
 ---@return string? code
 function fs.watcher(options) end
 
----A whole file. One that is longer than `max` bytes (1 GB) is refused with "EFBIG", and not cut.
+---A whole file. One that is longer than `max` bytes (1 GB) is refused with "EFBIG", and not cut. Of a named pipe, what is written
+---until all that write to it have closed it; it waits for the first.
 ---@param path string
 ---@param max? integer
 ---@return string? data

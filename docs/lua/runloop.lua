@@ -1062,8 +1062,9 @@ local Thread = {}
 ---object (a task's can be compared and sent back; only the task's own thread asks it). What cannot be copied raises, and says where
 ---it is. While the function waits, its thread runs its loop for it.
 ---
----A thread is like a script: when the function has returned, its loop runs until nothing is left that can call back, unless the
----function's own run of it was stopped. The program ends when the main loop is done and all threads have ended. An error that
+---A thread is like a script: when the function has returned, its loop runs until nothing is left that can call back, or until it
+---is stopped; who stops a run that the function has begun means the thread. A function that still waits when its loop is stopped has
+---failed. The program ends when the main loop is done and all threads have ended. An error that
 ---nobody joins goes to `rl.on_error`, or ends the
 ---program with status 1.
 ---

@@ -20,6 +20,8 @@ package final class LuaThread: Sendable {
         case results(Parcel)
         /// Also with the error value, if that can cross.
         case failure(Parcel?, Failure)
+
+        var isFailure: Bool { if case .failure = self { true } else { false } }
     }
 
     private struct State: Sendable {
@@ -231,8 +233,7 @@ package final class LuaThread: Sendable {
                     outcome = .failure(nil, Failure("thread \"\(name)\": \(text)"))
                 }
                 result.withLock { $0 = outcome }
-                // The loop may be running for it.
-                host.loop.stop()
+                if host.threads.wasStopped { host.loop.stop() }
             }
             task.onError = { stack, failure in
                 stack.pushCopy(of: -1)
@@ -245,21 +246,19 @@ package final class LuaThread: Sendable {
             }
         }
         guard let task else { return .failure(nil, Failure("not enough memory")) }
-        while !task.hasEnded {
-            let ended = host.loop.run()
-            if isCancelled, !task.hasEnded {
-                task.cancel()
-                if !task.hasEnded { return .failure(nil, Failure("cancelled", cause: .cancelled)) }
-            } else if ended == .finished, !task.hasEnded {
-                let place = task.whereItWaits ?? "it was stopped"
-                return .failure(
-                    nil, Failure("its function never ended: nothing is left that could wake it\n\(place)"))
-            }
+        // As a script's: what it has put into its loop is served until nothing is left, or it is stopped.
+        host.isInLastRun = true
+        var isStopped = task.hasEnded && (result.withLock { $0?.isFailure } != false || host.threads.wasStopped)
+        while !isStopped, !isCancelled {
+            isStopped = host.loop.run() == .stopped
+            if !task.hasEnded || host.loop.isEmpty(in: .default) { break }
         }
-        // As a script's: what it has put into its loop is served until nothing is left.
-        if case .results? = result.withLock({ $0 }), !isCancelled, !host.threads.wasStopped {
-            host.isInLastRun = true
-            while host.loop.run() == .finished, !isCancelled, !host.loop.isEmpty(in: .default) {}
+        if !task.hasEnded, isCancelled { task.cancel() }
+        guard task.hasEnded else {
+            if isCancelled { return .failure(nil, Failure("cancelled", cause: .cancelled)) }
+            let reason = isStopped ? "its loop was stopped while it waited" : "nothing is left that could wake it"
+            let place = task.whereItWaits.map { "\n" + $0 } ?? ""
+            return .failure(nil, Failure("its function never ended: \(reason)\(place)"))
         }
         return result.withLock { $0 } ?? .failure(nil, Failure("it ended without a result"))
     }

@@ -46,6 +46,29 @@ struct ThreadLifeTests {
         #expect(run.output == "true\tstopped\ntrue\tcancelled\n", "\(run)")
     }
 
+    @Test("a function that has waited can stop its loop, and one that waits meanwhile ends by that")
+    func stopAfterWait() throws {
+        let run = try Self.run(
+            """
+            print(rl.thread(function()
+              local rl = require "runloop"
+              rl.every(1, print)
+              rl.sleep(0.01) rl.stop()
+              return "stopped"
+            end):join(20))
+            print(rl.thread(function()
+              local rl = require "runloop"
+              rl.after(0.01, function() rl.stop() end)
+              rl.sleep(100)
+            end):join(20))
+            """)
+        #expect(
+            run.output.hasPrefix(
+                "true\tstopped\nfalse\tits function never ended: its loop was stopped while it waited\nit still waits in "
+            ),
+            "\(run)")
+    }
+
     @Test("`cancel` reaches a busy thread, where code may clean up, but not go on in a loop for ever")
     func busy() throws {
         let run = try Self.run(

@@ -125,6 +125,55 @@ import Testing
         #expect(again.output.hasSuffix("old\told\n"), "\(again)")
     }
 
+    @Test("calls that stand still hold up no others, and get on when they can")
+    func standStill() throws {
+        let script = """
+            local process = require "runloop.process"
+            local waiting, ended = {}, 0
+            for i = 1, 20 do
+              local path = directory .. "/pipe" .. i
+              assert(process.run { "mkfifo", path })
+              waiting[i] = rl.task(function()
+                assert(i % 2 == 0 and fs.write(path, "text", { append = true }) or fs.read(path) == "text")
+                ended = ended + 1
+              end)
+            end
+            for _ = 1, 100 do assert(fs.read(directory .. "/old") == "old") end
+            print(ended)
+            for i = 1, 20 do
+              local path = directory .. "/pipe" .. i
+              if i % 2 == 0 then assert(fs.read(path) == "text") else assert(fs.write(path, "text")) end
+            end
+            rl.all_of(waiting)
+            print(ended, #fs.list(directory))
+            """
+        let result = try run(script, "none:0:0:0")
+        #expect(result.output == "0\n20\t22\n" && result.status == 0, "\(result)")
+    }
+
+    @Test("the limit of a file's size is an answer, and not the end of the process")
+    func sizeLimit() throws {
+        let script = """
+            local log = require "runloop.log".open { to = "x.log" }
+            for i = 1, 100 do log:info(("y"):rep(100)) end
+            print(select(3, require "runloop.fs".write("x", ("y"):rep(10000))))
+            local file = io.open("z", "w")
+            file:setvbuf "no"
+            print(select(2, file:write(("y"):rep(10000))), os.execute "kill -XFSZ $$")
+            """
+        try Binary.withDirectory { directory in
+            try script.write(toFile: directory + "/script.lua", atomically: true, encoding: .utf8)
+            let result = try Binary.shell("ulimit -f 4; $RLHOST script.lua 2>&1 | cat", directory: directory)
+            #expect(
+                result.output == """
+                    script.lua: cannot write the log to x.log: EFBIG: file too large
+                    EFBIG
+                    File too large\tnil\tsignal\t25
+
+                    """, "\(result)")
+        }
+    }
+
     @Test("a name that does not exist is one thing, name servers that do not answer another")
     func names() throws {
         let script = """

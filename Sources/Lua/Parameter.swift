@@ -53,6 +53,13 @@ public enum Name: Parameter {
     }
 }
 
+public enum ByteStrings: Parameter {
+    public static var expected: String { "an array of strings" }
+    public static func read(_ stack: Stack, _ index: Int32) -> [[UInt8]]? {
+        stack.elements(of: index) { stack.bytes(-1).map { Array($0) } }
+    }
+}
+
 extension Call {
     /// An argument that there has to be.
     @inlinable

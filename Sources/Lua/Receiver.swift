@@ -74,4 +74,18 @@ extension Call {
             return call.raise(error)
         }
     }
+    /// One that answers nothing.
+    @inlinable @inline(__always)
+    public static func act(_ thread: OpaquePointer?, _ body: (Call) throws(Misuse) -> Void) -> Int32 {
+        run(thread) { call throws(Misuse) in
+            try body(call)
+            return 0
+        }
+    }
+
+    /// One with one answer.
+    @inlinable @inline(__always)
+    public static func answer<A: Answer>(_ thread: OpaquePointer?, _ body: (Call) throws(Misuse) -> A) -> Int32 {
+        run(thread) { call throws(Misuse) in try body(call).answer(call) }
+    }
 }

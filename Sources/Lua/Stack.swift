@@ -284,6 +284,22 @@ public struct Stack: Hashable, @unchecked Sendable {
     @inlinable
     public func length(of table: Int32) -> Int { Int(lua_rawlen(thread, table)) }
 
+    /// The elements of an array, each of which `read` finds on top; nil if it is no table, or has one that `read` does not take.
+    public func elements<T, Failure: Error>(
+        of index: Int32, _ read: () throws(Failure) -> T?
+    ) throws(Failure) -> [T]? {
+        guard type(index) == .table, reserve(4) else { return nil }
+        let table = absolute(index)
+        var elements: [T] = []
+        for number in 0..<length(of: table) {
+            pushElement(number + 1, of: table)
+            defer { pop() }
+            guard let element = try read() else { return nil }
+            elements.append(element)
+        }
+        return elements
+    }
+
     /// Whether a table has elements 1, 2 … and nothing else. Needs room for two values.
     public func isList(_ table: Int32) -> Bool {
         let (table, length) = (absolute(table), length(of: table))

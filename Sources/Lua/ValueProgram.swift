@@ -7,7 +7,9 @@ public struct ValueProgram: Sendable {
     public init() {}
 
     /// An array of texts.
-    public init(list: [String]) {
+    public init(list: [String]) { append(list: list) }
+
+    public mutating func append(list: [String]) {
         table { for text in list { $0.element { $0.append(text) } } }
     }
 

@@ -5,12 +5,8 @@ package import Streams
 
 /// `net.datagram` and the methods of datagram sockets.
 enum DatagramBinding {
-    static let kind: Kind = Kind("datagram", values: Value.labels, methods: methods, collect: collect)
-
-    enum Value: Int, UserValue {
-        case handlers
-        static let labels: [StaticString] = ["handlers"]
-    }
+    static let kind: Kind = Kind(
+        "datagram", values: NetValue.labels, methods: methods, collect: { Datagram.collect($0) })
 
     private static let methods: Library = Library(
         of: kind,
@@ -22,7 +18,7 @@ enum DatagramBinding {
             .init("broadcast") {
                 socket($0).run { (socket, call) throws(Misuse) in
                     let on = try call.optional(2, Boolean.self) ?? true
-                    return StreamBinding.attempt(call) { () throws(StreamFailure) in try socket.setBroadcast(on) }
+                    return call.attempt { () throws(StreamFailure) in try socket.setBroadcast(on) }
                 }
             },
             .init("close") { socket($0).act { close($0) } },
@@ -34,25 +30,11 @@ enum DatagramBinding {
             .init("name") { socket($0).answer { $0.name } },
             .init("order") { socket($0).answer { $0.order } },
             .init("__tostring") {
-                socket($0).run { socket, call in
-                    let site = call.interpreter.site(call.receiver.site).map { ", made at \($0)" } ?? ""
-                    let name = socket.name.isEmpty ? "" : " \"\(socket.name)\""
-                    return call.answer("datagram\(name) (\(socket.address ?? "closed")\(site))")
-                }
+                socket($0).run { socket, call in call.describe(socket, [socket.address ?? "closed"]) }
             },
         ])
 
     private static func socket(_ thread: OpaquePointer?) -> Receiver<Datagram> { receiver(thread, Datagram.self) }
-
-    private static let collect: LuaFunction = { thread in
-        guard let thread, let box = Stack(thread).box(1), box.isFilled else { return 0 }
-        let socket = box.object(as: Datagram.self)
-        socket.context = 0
-        if socket.isOpen { socket.network.abandon(socket) }
-        LiveObjects.note(-1)
-        box.drop()
-        return 0
-    }
 
     private enum Option: Int, Field {
         case host, port, path, fd, peer, reusePort, name, order, onMessage
@@ -71,7 +53,7 @@ enum DatagramBinding {
         let name = try fields[.name, Name.self] ?? ""
         let order = try fields[.order, Integer.self] ?? 0
         let part = call.luaHost.part(NetPart.self)
-        do throws(StreamFailure) {
+        return call.attempt { () throws(StreamFailure) in
             let socket = try Datagram(
                 part.network, at: place, connectedTo: peer, reusePort: reusesPort, name: name, order: order,
                 owner: part.owner)
@@ -80,14 +62,8 @@ enum DatagramBinding {
                 call.stack.setUserValue(1, of: 1)
                 socket.onMessage = { [unowned part] socket, bytes, from in part.message(socket, bytes, from) }
             }
-            let box = call.receiver
-            box.hold(socket)
-            box.site = call.site
-            socket.context = Int(bitPattern: box.address)
-            LiveObjects.note(1)
+            socket.fill(call.receiver, site: call.site)
             return call.answerArgument(1)
-        } catch {
-            return call.fail(error)
         }
     }
 
@@ -95,13 +71,13 @@ enum DatagramBinding {
     private static func send(_ socket: Datagram, _ call: Call) throws(Misuse) -> Int32 {
         let bytes = try call.argument(2, Bytes.self)
         let place = call.isMissing(3) ? nil : try NetBinding.place(call, 3)
-        return StreamBinding.attempt(call) { () throws(StreamFailure) in try socket.send(bytes, to: place) }
+        return call.attempt { () throws(StreamFailure) in try socket.send(bytes, to: place) }
     }
 
     private static func join(_ socket: Datagram, _ call: Call, leaves: Bool) throws(Misuse) -> Int32 {
         let group = try call.argument(2, Text.self)
         let interface = try call.optional(3, Text.self)
-        return StreamBinding.attempt(call) { () throws(StreamFailure) in
+        return call.attempt { () throws(StreamFailure) in
             try socket.join(group, interface: interface, leaves: leaves)
         }
     }
@@ -109,15 +85,10 @@ enum DatagramBinding {
     private static func close(_ socket: Datagram) {
         let address = socket.address ?? ""
         socket.close()
-        let part = (socket.network.owner as? LuaStreamOwner)?.part
-        part?.endWait(in: socket, \.receiver, "the socket was closed (\(address))")
+        socket.part?.endWait(in: socket, \.receiver, "the socket was closed (\(address))")
     }
 
     // MARK: Waiting
-
-    private static func waited(_ fiber: Fiber) -> Datagram? {
-        UnsafeRawPointer(bitPattern: fiber.waitsFor).map { Unmanaged<Datagram>.fromOpaque($0).takeUnretainedValue() }
-    }
 
     /// socket:receive([timeout]) → data, from
     private static func receive(_ socket: Datagram, _ call: Call) throws(Misuse) -> Int32 {
@@ -133,28 +104,10 @@ enum DatagramBinding {
             return call.fail(error)
         }
         if timeout == 0 { return call.refuse("timed out") }
-        switch call.beginWait(
-            in: "datagram:receive",
-            cancel: { fiber in
-                Waiter.cancel(fiber)
-                waited(fiber)?.receiver = 0
-            })
-        {
-        case .refused(let answer): return answer
-        case .begun(let fiber):
-            call.withHost { host in
-                fiber.waitsFor = Int(bitPattern: Unmanaged.passUnretained(socket).toOpaque())
-                socket.receiver = fiber.context
-                host.part(NetPart.self).enter(socket)
-                guard timeout > 0 else { return }
-                Waiter.of(fiber, host).limit(
-                    timeout, host,
-                    timedOut: { fiber, host in
-                        waited(fiber)?.receiver = 0
-                        host.part(NetPart.self).resume(fiber, .timedOut)
-                    })
-            }
-            return call.yield()
+        return call.wait(in: "datagram:receive", for: socket, timeout: timeout, takeBack: { $0.receiver = 0 }) {
+            fiber, host in
+            socket.receiver = fiber.context
+            host.part(NetPart.self).enter(socket)
         }
     }
 }
@@ -166,6 +119,5 @@ extension Datagram: Schedulable {
         if let box = Box(bitPattern: context), box.slot == 0, onMessage != nil { box.slot = call.stack.anchor(2) }
         loop.add(self, to: mode)
     }
-    package func remove(from loop: RunLoop, mode: RunLoop.Mode) { loop.remove(self, from: mode) }
-    package func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool { loop.contains(self, in: mode) }
+
 }

@@ -5,13 +5,8 @@ package import Streams
 
 /// Listeners as scripts see them.
 enum ListenerBinding {
-    static let kind: Kind = Kind("listener", values: Value.labels, methods: methods, collect: collect)
-
-    /// The functions of `net.listener`.
-    enum Value: Int, UserValue {
-        case handlers
-        static let labels: [StaticString] = ["handlers"]
-    }
+    static let kind: Kind = Kind(
+        "listener", values: NetValue.labels, methods: methods, collect: { Listener.collect($0) })
 
     private static let methods: Library = Library(
         of: kind,
@@ -35,16 +30,6 @@ enum ListenerBinding {
 
     static func listener(_ call: Call, _ index: Int32) -> Listener? {
         call.stack.object(index, kind, as: Listener.self)
-    }
-
-    private static let collect: LuaFunction = { thread in
-        guard let thread, let box = Stack(thread).box(1), box.isFilled else { return 0 }
-        let listener = box.object(as: Listener.self)
-        listener.context = 0
-        if listener.isOpen { listener.network.abandon(listener) }
-        LiveObjects.note(-1)
-        box.drop()
-        return 0
     }
 
     private enum Option: Int, Field {
@@ -77,7 +62,7 @@ enum ListenerBinding {
         let name = try fields[.name, Name.self] ?? ""
         let order = try fields[.order, Integer.self] ?? 0
         let part = call.luaHost.part(NetPart.self)
-        do throws(StreamFailure) {
+        return call.attempt { () throws(StreamFailure) in
             let listener = try Listener(
                 part.network, at: place, options, name: name, order: order, owner: part.owner)
             let hasFunctions = call.stack.type(4) == .table
@@ -85,30 +70,18 @@ enum ListenerBinding {
             call.stack.setUserValue(1, of: 1)
             listener.isManual = !hasFunctions
             listener.serves = hasFunctions
-            let box = call.receiver
-            box.hold(listener)
-            box.site = call.site
-            listener.context = Int(bitPattern: box.address)
-            LiveObjects.note(1)
+            listener.fill(call.receiver, site: call.site)
             return call.answerArgument(1)
-        } catch {
-            return call.fail(error)
         }
     }
 
     private static func close(_ listener: Listener) {
         listener.close()
-        part(listener)?.endWait(
+        listener.part?.endWait(
             in: listener, \.accepter, "the listener was closed (\(listener.address ?? listener.place.text))")
     }
 
-    private static func part(_ listener: Listener) -> NetPart? { (listener.network.owner as? LuaStreamOwner)?.part }
-
     // MARK: Waits
-
-    private static func waited(_ fiber: Fiber) -> Listener? {
-        UnsafeRawPointer(bitPattern: fiber.waitsFor).map { Unmanaged<Listener>.fromOpaque($0).takeUnretainedValue() }
-    }
 
     /// listener:accept([timeout]) → stream
     private static func accept(_ listener: Listener, _ call: Call) throws(Misuse) -> Int32 {
@@ -119,36 +92,17 @@ enum ListenerBinding {
             return call.fail(
                 StreamFailure("EBADF", "the listener is closed (\(listener.address ?? listener.place.text))"))
         }
-        switch call.beginWait(
-            in: "listener:accept",
-            cancel: { fiber in
-                Waiter.cancel(fiber)
-                if let listener = waited(fiber) { endAccept(listener) }
-            })
-        {
-        case .refused(let answer): return answer
-        case .begun(let fiber):
-            call.withHost { host in
-                fiber.waitsFor = Int(bitPattern: Unmanaged.passUnretained(listener).toOpaque())
-                listener.accepter = fiber.context
-                host.part(NetPart.self).enter(listener)
-                listener.serves = true
-                guard timeout >= 0 else { return }
-                Waiter.of(fiber, host).limit(
-                    timeout, host,
-                    timedOut: { fiber, host in
-                        if let listener = waited(fiber) { endAccept(listener) }
-                        host.part(NetPart.self).resume(fiber, .timedOut)
-                    })
-            }
-            return call.yield()
+        return call.wait(in: "listener:accept", for: listener, timeout: timeout, takeBack: endAccept) { fiber, host in
+            listener.accepter = fiber.context
+            host.part(NetPart.self).enter(listener)
+            listener.serves = true
         }
     }
 
     private static func endAccept(_ listener: Listener) {
         listener.accepter = 0
         listener.serves = false
-        part(listener)?.leave(listener)
+        listener.part?.leave(listener)
     }
 
     /// listener:stop([seconds]): closes it, and waits for what it has accepted; what is left then is aborted.
@@ -162,30 +116,10 @@ enum ListenerBinding {
             abortAll(listener, call.luaHost)
             return call.refuse("timed out")
         }
-        switch call.beginWait(
-            in: "listener:stop",
-            cancel: { fiber in
-                Waiter.cancel(fiber)
-                waited(fiber)?.stopper = 0
-            })
-        {
-        case .refused(let answer): return answer
-        case .begun(let fiber):
-            call.withHost { host in
-                fiber.waitsFor = Int(bitPattern: Unmanaged.passUnretained(listener).toOpaque())
-                listener.stopper = fiber.context
-                guard timeout > 0 else { return }
-                Waiter.of(fiber, host).limit(
-                    timeout, host,
-                    timedOut: { fiber, host in
-                        if let listener = waited(fiber) {
-                            listener.stopper = 0
-                            abortAll(listener, host)
-                        }
-                        host.part(NetPart.self).resume(fiber, .timedOut)
-                    })
-            }
-            return call.yield()
+        return call.wait(
+            in: "listener:stop", for: listener, timeout: timeout, takeBack: { $0.stopper = 0 }, timedOut: abortAll
+        ) { fiber, _ in
+            listener.stopper = fiber.context
         }
     }
 
@@ -206,11 +140,8 @@ enum ListenerBinding {
     }
 
     private static func describe(_ listener: Listener, _ call: Call) -> Int32 {
-        var parts = [listener.address ?? listener.place.text]
-        parts.append(listener.isOpen ? "\(listener.connections) connections" : "closed")
-        if let site = call.interpreter.site(call.receiver.site) { parts.append("made at \(site)") }
-        let name = listener.name.isEmpty ? "" : " \"\(listener.name)\""
-        return call.answer("listener\(name) (\(parts.joined(separator: ", ")))")
+        let state = listener.isOpen ? "\(listener.connections) connections" : "closed"
+        return call.describe(listener, [listener.address ?? listener.place.text, state])
     }
 }
 
@@ -221,6 +152,5 @@ extension Listener: Schedulable {
         if let box = Box(bitPattern: context), box.slot == 0, !isManual { box.slot = call.stack.anchor(2) }
         loop.add(self, to: mode)
     }
-    package func remove(from loop: RunLoop, mode: RunLoop.Mode) { loop.remove(self, from: mode) }
-    package func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool { loop.contains(self, in: mode) }
+
 }

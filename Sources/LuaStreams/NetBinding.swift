@@ -8,34 +8,18 @@ enum NetBinding {
     static let functions: Library = Library(
         "net.",
         [
-            .init("serve", constructs: ListenerBinding.kind) { thread in
-                Call.run(thread) { (call) throws(Misuse) in try ListenerBinding.make(call) }
-            },
-            .init("listener", constructs: ListenerBinding.kind) { thread in
-                Call.run(thread) { (call) throws(Misuse) in try ListenerBinding.make(call) }
-            },
-            .init("connect", constructs: StreamBinding.kind) { thread in
-                Call.run(thread) { (call) throws(Misuse) in try connect(call) }
-            },
-            .init("stream", constructs: StreamBinding.kind) { thread in
-                Call.run(thread) { (call) throws(Misuse) in try makeStream(call) }
-            },
-            .init("pair") { thread in Call.run(thread) { (call) throws(Misuse) in try pair(call) } },
-            .init("memory") { thread in Call.run(thread) { (call) throws(Misuse) in try memory(call) } },
-            .init("open", constructs: StreamBinding.kind) { thread in
-                Call.run(thread) { (call) throws(Misuse) in try open(call) }
-            },
-            .init("tls", constructs: TLSBinding.kind) { thread in
-                Call.run(thread) { (call) throws(Misuse) in try TLSBinding.make(call) }
-            },
-            .init("splice", constructs: SpliceBinding.kind) { thread in
-                Call.run(thread) { (call) throws(Misuse) in try SpliceBinding.make(call) }
-            },
-            .init("datagram", constructs: DatagramBinding.kind) { thread in
-                Call.run(thread) { (call) throws(Misuse) in try DatagramBinding.make(call) }
-            },
-            .init("inherited") { thread in Call.run(thread) { call in call.answer(InheritedSockets.all) } },
-            .init("resolve") { thread in Call.run(thread) { (call) throws(Misuse) in try resolve(call) } },
+            .init("serve", constructs: ListenerBinding.kind) { Call.run($0, ListenerBinding.make) },
+            .init("listener", constructs: ListenerBinding.kind) { Call.run($0, ListenerBinding.make) },
+            .init("connect", constructs: StreamBinding.kind) { Call.run($0, connect) },
+            .init("stream", constructs: StreamBinding.kind) { Call.run($0, makeStream) },
+            .init("pair") { Call.run($0, pair) },
+            .init("memory") { Call.run($0, memory) },
+            .init("open", constructs: StreamBinding.kind) { Call.run($0, open) },
+            .init("tls", constructs: TLSBinding.kind) { Call.run($0, TLSBinding.make) },
+            .init("splice", constructs: SpliceBinding.kind) { Call.run($0, SpliceBinding.make) },
+            .init("datagram", constructs: DatagramBinding.kind) { Call.run($0, DatagramBinding.make) },
+            .init("inherited") { Call($0).answer(InheritedSockets.all) },
+            .init("resolve") { Call.run($0, resolve) },
         ])
 
     // MARK: Arguments
@@ -105,32 +89,23 @@ enum NetBinding {
     /// (where, options): net.connect. Waits.
     private static func connect(_ call: Call) throws(Misuse) -> Int32 {
         let stream = try unconnected(call)
-        switch call.beginWait(
-            in: "net.connect",
-            cancel: { fiber in
-                Waiter.cancel(fiber)
-                guard let pointer = UnsafeRawPointer(bitPattern: fiber.waitsFor) else { return }
-                let stream = Unmanaged<Streams.Stream>.fromOpaque(pointer).takeUnretainedValue()
-                stream.opener = 0
-                stream.abort()
-            })
-        {
-        case .refused(let answer): return answer
-        case .begun(let fiber):
-            _ = StreamBinding.fill(stream, call)
-            fiber.waitsFor = Int(bitPattern: Unmanaged.passUnretained(stream).toOpaque())
+        let takeBack: (Streams.Stream) -> Void = { stream in
+            stream.opener = 0
+            stream.abort()
+        }
+        return call.wait(in: "net.connect", for: stream, takeBack: takeBack) { fiber, host in
+            stream.fill(call.receiver, site: call.site)
             stream.opener = fiber.context
-            let loop = call.luaHost.loop
+            let loop = host.loop
             loop.add(stream, to: .common)
             if let mode = loop.currentMode, !loop.contains(stream, in: mode) { loop.add(stream, to: mode) }
-            return call.yield()
         }
     }
 
     /// (where, options, functions): net.stream. It does nothing before it is in a loop.
     private static func makeStream(_ call: Call) throws(Misuse) -> Int32 {
         let stream = try unconnected(call)
-        _ = StreamBinding.fill(stream, call)
+        stream.fill(call.receiver, site: call.site)
         if call.stack.type(4) == .table {
             call.stack.pushCopy(of: 4)
             call.stack.setUserValue(1, of: 1)
@@ -156,11 +131,9 @@ enum NetBinding {
 
     private static func pair(_ call: Call) throws(Misuse) -> Int32 {
         let part = call.luaHost.part(NetPart.self)
-        do throws(StreamFailure) {
+        return call.attempt { () throws(StreamFailure) in
             let (a, b) = try part.network.pair()
             return answer(call, a, b)
-        } catch {
-            return call.fail(error)
         }
     }
 
@@ -197,22 +170,20 @@ enum NetBinding {
         let owns = try call.optional(3, Boolean.self) ?? false
         let name = try call.optional(4, Name.self) ?? ""
         let part = call.luaHost.part(NetPart.self)
-        do throws(StreamFailure) {
+        return call.attempt { () throws(StreamFailure) in
             guard let fd = Int32(exactly: number) else { throw StreamFailure(errno: 9, "descriptor \(number)") }
             let stream = try Streams.Stream(
                 part.network, opening: fd, owns: owns, name: name, owner: part.owner)
-            let box = StreamBinding.fill(stream, call)
+            stream.fill(call.receiver, site: call.site)
             if call.stack.type(5) == .table {
                 call.stack.pushCopy(of: 5)
                 call.stack.setUserValue(1, of: 1)
                 stream.wantsDelivery = true
-                box.slot = call.stack.anchor(1)
+                call.receiver.slot = call.stack.anchor(1)
                 stream.delivers = true
             }
             part.network.loop.add(stream, to: .common)
             return call.answerArgument(1)
-        } catch {
-            return call.fail(error)
         }
     }
 
@@ -265,9 +236,7 @@ extension NetPart {
         case .failure(let failure): resume(fiber, failure)
         case .success(let addresses):
             guard fiber.stack.reserve(4) else { return }
-            var program = ValueProgram()
-            program.table { list in for address in addresses { list.element { $0.append(address) } } }
-            _ = host.stack.push(program)
+            _ = host.stack.push(ValueProgram(list: addresses))
             host.stack.move(1, to: fiber.stack)
             host.resume(fiber, arguments: 1)
         }

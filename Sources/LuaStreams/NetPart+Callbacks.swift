@@ -109,10 +109,7 @@ extension NetPart {
     /// Pushes the userdata of a new stream.
     func push(_ stream: Streams.Stream, _ stack: Stack, site: UInt32) -> Box? {
         guard stack.reserve(8), let box = stack.pushNew(StreamBinding.kind) else { return nil }
-        box.hold(stream)
-        box.site = site
-        stream.context = Int(bitPattern: box.address)
-        LiveObjects.note(1)
+        stream.fill(box, site: site)
         return box
     }
 

@@ -167,19 +167,11 @@ extension StreamBinding {
         }
     }
 
-    /// What a fiber that reads waits for.
-    private static func stream(_ fiber: Fiber) -> Streams.Stream? {
-        UnsafeRawPointer(bitPattern: fiber.waitsFor & ~1).map {
-            // Its userdata is on the stack of the fiber.
-            Unmanaged<Streams.Stream>.fromOpaque($0).takeUnretainedValue()
-        }
-    }
-
     private static func cancelRead(_ fiber: Fiber) {
         Waiter.cancel(fiber)
-        guard let stream = stream(fiber) else { return }
+        guard let stream = fiber.waited(Streams.Stream.self) else { return }
         stream.cancelRead()
-        part(stream)?.leave(stream)
+        stream.part?.leave(stream)
     }
 
     /// With the position of what waits, as errors have it.
@@ -187,14 +179,12 @@ extension StreamBinding {
 
     private static func readTimedOut(_ fiber: Fiber, _ host: LuaHost) {
         let part = host.part(NetPart.self)
-        guard let stream = stream(fiber), stream.cancelRead() else { return }
+        guard let stream = fiber.waited(Streams.Stream.self), stream.cancelRead() else { return }
         part.leave(stream)
         stream.refusal = .timedOut
         if fiber.waitsFor & 1 != 0 { return host.resume(fiber, raising: placed("timed out", fiber)) }
         part.resume(fiber, .timedOut)
     }
-
-    static func part(_ stream: Streams.Stream) -> NetPart? { (stream.network.owner as? LuaStreamOwner)?.part }
 
     /// stream:peek(n, [options]): the next bytes, without taking them. It waits until they are there.
     private static func peek(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {

@@ -20,9 +20,7 @@ extension StreamBinding {
         .init("flush") { stream($0).run { (stream, call) throws(Misuse) in try flush(stream, call) } },
         .init("finish") {
             stream($0).run { stream, call in
-                if !stream.isOpen {
-                    return call.fail(StreamFailure("EBADF", "the stream is closed (\(stream.subject))"))
-                }
+                if !stream.isOpen { return call.fail(closed(stream)) }
                 stream.finish()
                 return call.answer(true)
             }
@@ -53,6 +51,10 @@ extension StreamBinding {
             }
             return stream.enqueue(pieces)
         }
+    }
+
+    private static func closed(_ stream: Streams.Stream) -> StreamFailure {
+        StreamFailure("EBADF", "the stream is closed (\(stream.subject))")
     }
 
     private static func refuse(_ failure: StreamFailure, _ stream: Streams.Stream, _ call: Call) -> Int32 {
@@ -87,7 +89,7 @@ extension StreamBinding {
         stream.sendNow()
         if let failure = stream.outputFailure { return refuse(failure, stream, call) }
         if stream.unsent == 0, !stream.isConnecting { return call.answer(true) }
-        if !stream.isOpen { return call.fail(StreamFailure("EBADF", "the stream is closed (\(stream.subject))")) }
+        if !stream.isOpen { return call.fail(closed(stream)) }
         return wait(stream, call, "stream:flush", below: 1, timeout)
     }
 
@@ -108,20 +110,13 @@ extension StreamBinding {
         }
     }
 
-    private static func stream(_ fiber: Fiber) -> Streams.Stream? {
-        UnsafeRawPointer(bitPattern: fiber.waitsFor).map {
-            // Its userdata is on the stack of the fiber.
-            Unmanaged<Streams.Stream>.fromOpaque($0).takeUnretainedValue()
-        }
-    }
-
     private static func cancelWrite(_ fiber: Fiber) {
         Waiter.cancel(fiber)
-        stream(fiber)?.cancelWrite(fiber.context)
+        fiber.waited(Streams.Stream.self)?.cancelWrite(fiber.context)
     }
 
     private static func writeTimedOut(_ fiber: Fiber, _ host: LuaHost) {
-        if let stream = stream(fiber) {
+        if let stream = fiber.waited(Streams.Stream.self) {
             stream.cancelWrite(fiber.context)
             stream.refusal = .timedOut
         }

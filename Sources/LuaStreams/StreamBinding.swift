@@ -5,13 +5,8 @@ package import Streams
 
 /// Streams as scripts see them.
 enum StreamBinding {
-    static let kind: Kind = Kind("stream", values: Value.labels, methods: methods, collect: collect)
-
-    /// The functions of `net.stream`, or of the listener that has accepted it.
-    enum Value: Int, UserValue {
-        case handlers
-        static let labels: [StaticString] = ["handlers"]
-    }
+    static let kind: Kind = Kind(
+        "stream", values: NetValue.labels, methods: methods, collect: { Streams.Stream.collect($0) })
 
     private static let methods: Library = Library(
         of: kind,
@@ -39,7 +34,7 @@ enum StreamBinding {
             .init("set_nodelay") {
                 stream($0).run { (stream, call) throws(Misuse) in
                     let on = try call.argument(2, Boolean.self)
-                    return attempt(call) { () throws(StreamFailure) in try stream.setNoDelay(on) }
+                    return call.attempt { () throws(StreamFailure) in try stream.setNoDelay(on) }
                 }
             },
             .init("set_keepalive") {
@@ -50,38 +45,8 @@ enum StreamBinding {
 
     static func stream(_ thread: OpaquePointer?) -> Receiver<Streams.Stream> { receiver(thread, Streams.Stream.self) }
 
-    /// Its userdata is gone: what nobody can reach is closed. It must not touch Lua.
-    private static let collect: LuaFunction = { thread in
-        guard let thread, let box = Stack(thread).box(1), box.isFilled else { return 0 }
-        let stream = box.object(as: Streams.Stream.self)
-        stream.context = 0
-        if stream.isOpen { stream.network.abandon(stream) }
-        LiveObjects.note(-1)
-        box.drop()
-        return 0
-    }
-
-    /// Puts a new stream into the userdata that is argument 1.
-    static func fill(_ stream: Streams.Stream, _ call: Call) -> Box {
-        let box = call.receiver
-        box.hold(stream)
-        box.site = call.site
-        stream.context = Int(bitPattern: box.address)
-        LiveObjects.note(1)
-        return box
-    }
-
-    static func attempt(_ call: Call, _ body: () throws(StreamFailure) -> Void) -> Int32 {
-        do throws(StreamFailure) {
-            try body()
-            return call.answer(true)
-        } catch {
-            return call.fail(error)
-        }
-    }
-
     private static func credentials(_ stream: Streams.Stream, _ call: Call) -> Int32 {
-        do throws(StreamFailure) {
+        call.attempt { () throws(StreamFailure) in
             let who = try stream.credentials()
             var program = ValueProgram()
             program.table { table in
@@ -89,9 +54,7 @@ enum StreamBinding {
                 table.field("uid") { $0.append(Int(who.user)) }
                 table.field("gid") { $0.append(Int(who.group)) }
             }
-            return call.answer(program)
-        } catch {
-            return call.fail(error)
+            return program
         }
     }
 
@@ -104,13 +67,13 @@ enum StreamBinding {
     private static func setKeepAlive(_ stream: Streams.Stream, _ call: Call) throws(Misuse) -> Int32 {
         guard call.stack.type(2) == .table else {
             let on = try call.argument(2, Boolean.self)
-            return attempt(call) { () throws(StreamFailure) in try stream.setKeepAlive(on) }
+            return call.attempt { () throws(StreamFailure) in try stream.setKeepAlive(on) }
         }
         let options = try call.fields(2, KeepAlive.self)
         let idle = Int32(try options[.idle, WholeSeconds.self] ?? 0)
         let interval = Int32(try options[.interval, WholeSeconds.self] ?? 0)
         let count = Int32(try options[.count, WholeSeconds.self] ?? 0)
-        return attempt(call) { () throws(StreamFailure) in
+        return call.attempt { () throws(StreamFailure) in
             try stream.setKeepAlive(true, idle: idle, interval: interval, count: count)
         }
     }
@@ -136,9 +99,7 @@ enum StreamBinding {
     private static func describe(_ stream: Streams.Stream, _ call: Call) -> Int32 {
         var parts = [stream.subject]
         if !stream.isOpen { parts.append("closed") } else if stream.isConnecting { parts.append("connecting") }
-        if let site = call.interpreter.site(call.receiver.site) { parts.append("made at \(site)") }
-        let name = stream.name.isEmpty ? "" : " \"\(stream.name)\""
-        return call.answer("stream\(name) (\(parts.joined(separator: ", ")))")
+        return call.describe(stream, parts)
     }
 }
 
@@ -146,6 +107,15 @@ extension Call {
     func fail(_ failure: StreamFailure) -> Int32 {
         failure === StreamFailure.timedOut ? refuse("timed out") : fail(failure.description, plainly: failure.code)
     }
+
+    /// Answers how an object of the network shows itself.
+    func describe(_ item: RunLoop.Item, _ details: [String]) -> Int32 {
+        answer(String(receiver.kindName, name: item.name, details, site: interpreter.site(receiver.site)))
+    }
+}
+
+extension StreamFailure: Refusal {
+    package func fail(_ call: Call) -> Int32 { call.fail(self) }
 }
 
 /// `loop:add`, `loop:remove`, `loop:contains`.
@@ -160,6 +130,5 @@ extension Streams.Stream: Schedulable {
         if wantsDelivery { delivers = true }
         loop.add(self, to: mode)
     }
-    package func remove(from loop: RunLoop, mode: RunLoop.Mode) { loop.remove(self, from: mode) }
-    package func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool { loop.contains(self, in: mode) }
+
 }

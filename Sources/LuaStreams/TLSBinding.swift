@@ -30,15 +30,7 @@ enum TLSBinding {
     private enum Protocols: Parameter {
         static let expected = "an array of protocols' names, each of 1 to 255 bytes"
         static func read(_ stack: Stack, _ index: Int32) -> [String]? {
-            guard stack.type(index) == .table, stack.reserve(2) else { return nil }
-            var names: [String] = []
-            for i in 0..<stack.length(of: index) {
-                stack.pushElement(i + 1, of: index)
-                defer { stack.pop() }
-                guard let name = stack.string(-1), (1...255).contains(name.utf8.count) else { return nil }
-                names.append(name)
-            }
-            return names
+            stack.elements(of: index) { stack.string(-1).flatMap { (1...255).contains($0.utf8.count) ? $0 : nil } }
         }
     }
 
@@ -76,13 +68,11 @@ enum TLSBinding {
         }
         let part = call.luaHost.part(NetPart.self)
         let usesFiles = settings.certificate != nil || settings.authorities != nil
-        do throws(StreamFailure) {
+        return call.attempt { () throws(StreamFailure) in
             let context: TLSContext
             if let known = part.contexts[settings] { context = known } else { context = try TLSContext(settings) }
             if !usesFiles { part.contexts[settings] = context }
             return call.answerConstructed(context)
-        } catch {
-            return call.fail(error)
         }
     }
 
@@ -99,9 +89,7 @@ enum TLSBinding {
                 let name = try call.optional(3, Text.self)
                 // Who reads would get what belongs to TLS.
                 try StreamBinding.checkIsFree(stream, call)
-                return StreamBinding.attempt(call) { () throws(StreamFailure) in
-                    try stream.startTLS(context, name: name)
-                }
+                return call.attempt { () throws(StreamFailure) in try stream.startTLS(context, name: name) }
             }
         },
         // Waits. A text when it is done; nil and nothing else where it stops at a name.
@@ -140,9 +128,7 @@ enum TLSBinding {
                 value.table { table in
                     table.field("subject") { $0.append(certificate.subject) }
                     table.field("issuer") { $0.append(certificate.issuer) }
-                    table.field("names") { names in
-                        names.table { list in for name in certificate.names { list.element { $0.append(name) } } }
-                    }
+                    table.field("names") { $0.append(list: certificate.names) }
                     table.field("not_after") { $0.append(certificate.notAfter) }
                     table.field("fingerprint") { $0.append(certificate.fingerprint) }
                     table.field("is_verified") { $0.append(certificate.isVerified) }

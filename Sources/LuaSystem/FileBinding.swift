@@ -16,10 +16,8 @@ enum FileBinding {
         ])
 
     private static func list(_ call: Call) throws(Misuse) -> Int32 {
-        switch Files.list(try call.argument(1, Text.self)) {
-        case .success(let program): return call.answer(program)
-        case .failure(let error): return call.fail(error)
-        }
+        let listed = Files.list(try call.argument(1, Text.self))
+        return call.attempt { () throws(SystemError) in try listed.get() }
     }
 
     /// "file", "directory", "link", …; what a link leads to counts.

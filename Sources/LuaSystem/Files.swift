@@ -67,13 +67,7 @@ enum Files {
             let target = path.withAnyCString { Directory.target(ofLink: $0) }
             return target.map { .success(.bytes($0)) } ?? .failure(SystemError("readlink", path))
         case "real_path":
-            return path.withAnyCString { path in
-                guard let real = realpath(path, nil) else {
-                    return .failure(SystemError("realpath", String(cString: path)))
-                }
-                defer { free(real) }
-                return .success(.bytes(Array(UnsafeRawBufferPointer(start: real, count: strlen(real)))))
-            }
+            return System.realPath(of: path).map { .success(.text($0)) } ?? .failure(SystemError("realpath", path))
         case "temporary_directory": return temporaryDirectory(path)
         case "copy": return copy(path, other)
         default: return .failure(SystemError(operation, path, errno: ENOSYS))
@@ -161,11 +155,8 @@ enum Files {
         var replaces = !appends
         path.withAnyCString { cPath in
             exists = stat(cPath, &status) == 0
-            if exists, let real = realpath(cPath, nil) {
-                target = String(anyBytes: UnsafeRawBufferPointer(start: real, count: strlen(real)))
-                free(real)
-            }
         }
+        if exists, let real = System.realPath(of: path) { target = real }
         if exists, status.st_mode & S_IFMT == S_IFDIR { return .failure(SystemError("write", path, errno: EISDIR)) }
         if exists, status.st_mode & S_IFMT != S_IFREG { replaces = false }
         let place = replaces ? temporaryName(beside: target) : target

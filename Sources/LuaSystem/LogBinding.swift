@@ -10,49 +10,38 @@ enum LogBinding {
         [
             .init("write") { Call.run($0) { call throws(Misuse) in try write(call) } },
             .init("append") { Call.run($0) { call throws(Misuse) in try append(call) } },
-            .init("close") { Call.run($0) { call throws(Misuse) in try close(call) } },
+            .close,
             .init("is_journal") { Call.run($0) { call throws(Misuse) in try isJournal(call) } },
             .init("wants_color") { Call.run($0) { call throws(Misuse) in try wantsColor(call) } },
             .init("wall_clock") { Call.run($0) { call in call.answer(call.luaHost.wallClock) } },
         ])
 
-    private static func number(_ call: Call) throws(Misuse) -> Int32 {
-        Int32(clamping: try call.argument(1, Integer.self))
-    }
-
     /// One call of the system for a line, so that lines of several processes do not mix.
     private static func write(_ call: Call) throws(Misuse) -> Int32 {
-        let failure = Descriptor.write(try call.argument(2, Bytes.self), to: try number(call))
+        let failure = Descriptor.write(try call.argument(2, Bytes.self), to: try call.number32())
         return failure == 0 ? call.answer(true) : call.fail(SystemError("write", "", errno: failure))
     }
 
     private static func append(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Text.self)
-        do throws(SystemError) {
+        return call.attempt { () throws(SystemError) in
             let descriptor = try Descriptor(
                 path.withAnyCString { open($0, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o640) }, "open", path)
-            return call.answer(Int(descriptor.release()))
-        } catch {
-            return call.fail(error)
+            return Int(descriptor.release())
         }
-    }
-
-    private static func close(_ call: Call) throws(Misuse) -> Int32 {
-        Descriptor.close(try number(call))
-        return call.nothing()
     }
 
     /// Whether a descriptor is the journal's stream, as JOURNAL_STREAM says: then lines may begin with their priority.
     private static func isJournal(_ call: Call) throws(Misuse) -> Int32 {
         var status = stat()
-        guard let stream = ProcessEnvironment["JOURNAL_STREAM"], fstat(try number(call), &status) == 0 else {
+        guard let stream = ProcessEnvironment["JOURNAL_STREAM"], fstat(try call.number32(), &status) == 0 else {
             return call.answer(false)
         }
         return call.answer(stream == "\(status.st_dev):\(status.st_ino)")
     }
 
     private static func wantsColor(_ call: Call) throws(Misuse) -> Int32 {
-        let fd = try number(call)
+        let fd = try call.number32()
         let isPlain =
             ProcessEnvironment["NO_COLOR"].map { !$0.isEmpty } ?? false || ProcessEnvironment["TERM"] == "dumb"
         return call.answer(!isPlain && Descriptor.isTerminal(fd))

@@ -12,18 +12,22 @@ enum ProcessBinding {
         [
             SignalBinding.constructor,
             .init("start") { Call.run($0) { call throws(Misuse) in try start(call) } },
-            .init("abandon") { Call.run($0) { call throws(Misuse) in try abandon(call) } },
+            .init("abandon") { Call.act($0) { call throws(Misuse) in try abandon(call) } },
             .init("outcome") { Call.run($0) { call throws(Misuse) in try outcome(call) } },
             .init("signal") { Call.run($0) { call throws(Misuse) in try signal(call) } },
-            .init("has_group") { Call.run($0) { call throws(Misuse) in try hasGroup(call) } },
+            // Whether anybody is left in the group that a program has led.
+            .init("has_group") { Call.answer($0) { call throws(Misuse) in Program.isLeft(try process(call)) } },
             .init("signals") { Call.run($0) { call in call.answer(signals) } },
             .init("pipe") { Call.run($0) { call in pipe(call) } },
             .init("open") { Call.run($0) { call throws(Misuse) in try open(call) } },
-            .init("close") { Call.run($0) { call throws(Misuse) in try close(call) } },
+            .close,
             .init("terminal") { Call.run($0) { call throws(Misuse) in try terminal(call) } },
-            .init("lend") { Call.run($0) { call throws(Misuse) in try lend(call) } },
-            .init("take_back") { Call.run($0) { call throws(Misuse) in try takeBack(call) } },
-            .init("suspend") { Call.run($0) { call throws(Misuse) in try suspend(call) } },
+            // A descriptor of our terminal for `start`; nil where we have none, and why where a program has it.
+            .init("lend") { Call($0).attempt { () throws(SystemError) in try RawTerminal.toLend().map { Int($0) } } },
+            .init("take_back") {
+                Call.act($0) { call throws(Misuse) in RawTerminal.takeBack(from: try process(call)) }
+            },
+            .init("suspend") { Call.act($0) { call throws(Misuse) in try suspend(call) } },
             .init("resize") { Call.run($0) { call throws(Misuse) in try resize(call) } },
             .init("environment") { Call.run($0) { call in call.answer(environment) } },
             .init("id") { Call.run($0) { call in call.answer(Int(getpid())) } },
@@ -57,34 +61,18 @@ enum ProcessBinding {
         }
     }
 
-    /// An array of strings, as bytes.
-    enum Words: Parameter {
-        static let expected = "an array of strings"
-        static func read(_ stack: Stack, _ index: Int32) -> [[UInt8]]? {
-            guard stack.type(index) == .table, stack.reserve(4) else { return nil }
-            var words: [[UInt8]] = []
-            for place in 0..<stack.length(of: index) {
-                stack.pushElement(place + 1, of: index)
-                defer { stack.pop() }
-                guard let bytes = stack.bytes(-1) else { return nil }
-                words.append(Array(bytes))
-            }
-            return words
-        }
-    }
-
     /// start(words, environment or nil, directory or nil, input, output, errors, terminal's path or nil, leads a session, dies with us,
     /// the terminal that it gets from us or nil):
     /// its number and a descriptor that tells its end. Of the descriptors, -1 is /dev/null.
     private static func start(_ call: Call) throws(Misuse) -> Int32 {
-        let words = try call.argument(1, Words.self)
-        let variables = try call.optional(2, Words.self)
+        let words = try call.argument(1, ByteStrings.self)
+        let variables = try call.optional(2, ByteStrings.self)
         let directory = try call.optional(3, Bytes.self).map { Array($0) }
         var descriptors: [Int32: Descriptor] = [:]
         defer { for descriptor in descriptors.values { _ = descriptor.release() } }
-        for place in 0..<3 {
-            let number = Int32(clamping: try call.argument(Int32(place) + 4, Integer.self))
-            if number >= 0 { descriptors[Int32(place)] = Descriptor(number) }
+        for place in 0..<3 as Range<Int32> {
+            let number = try call.number32(place + 4)
+            if number >= 0 { descriptors[place] = Descriptor(number) }
         }
         let terminal = try call.optional(7, Text.self)
         let isDetached = call.stack.boolean(8)
@@ -115,19 +103,18 @@ enum ProcessBinding {
     }
 
     private static func process(_ call: Call) throws(Misuse) -> Int32 {
-        let number = Int32(clamping: try call.argument(1, Integer.self))
+        let number = try call.number32()
         // 0 and -1 would be our own group, and everybody.
         guard number != 0, number != -1, number != 1 else { throw Misuse("a process is expected, got \(number)") }
         return number
     }
 
     /// abandon(number): ends a program that has just begun, and waits for that.
-    private static func abandon(_ call: Call) throws(Misuse) -> Int32 {
+    private static func abandon(_ call: Call) throws(Misuse) {
         let number = try process(call)
         Program.abandon(number)
         Program.disown(number)
         call.luaHost.part(Part.self).ended(number, status: 128 + SIGKILL)
-        return call.nothing()
     }
 
     /// outcome(number): "exit" and its status, "signal" and its number; nothing while it runs. The system tells it once.
@@ -137,40 +124,19 @@ enum ProcessBinding {
         // What it has started may be left in its group, and is ended with us.
         if !Program.isLeft(number) { Program.disown(number) }
         let part = call.luaHost.part(Part.self)
-        var program = ValueProgram()
         switch outcome {
-        case .exit(let status):
-            part.ended(number, status: status)
-            program.append("exit")
-            program.append(Int(status))
-        case .signal(let signal):
-            part.ended(number, status: 128 + signal)
-            program.append("signal")
-            program.append(Int(signal))
-        case .unknown:
-            // Somebody else has waited for it: a C module that waits for every child.
-            part.ended(number, status: 0)
-            program.append("exit")
-            program.append(-1)
+        case .exit(let status): part.ended(number, status: status)
+        case .signal(let signal): part.ended(number, status: 128 + signal)
+        case .unknown: part.ended(number, status: 0)
         }
-        return call.answer(program)
+        // Unknown: somebody else has waited for it, a C module that waits for every child.
+        return call.answer(ValueProgram(outcome, unknown: ("exit", -1)))
     }
 
     private static func signal(_ call: Call) throws(Misuse) -> Int32 {
         let number = try process(call)
-        let signal = Int32(clamping: try call.argument(2, Integer.self))
-        do throws(SystemError) {
-            try Program.send(signal, to: number)
-            return call.answer(true)
-        } catch {
-            return call.fail(error)
-        }
-    }
-
-    /// Whether anybody is left in the group that a program has led.
-    private static func hasGroup(_ call: Call) throws(Misuse) -> Int32 {
-        let number = try process(call)
-        return call.answer(Program.isLeft(number))
+        let signal = try call.number32(2)
+        return call.attempt { () throws(SystemError) in try Program.send(signal, to: number) }
     }
 
     private static var signals: ValueProgram {
@@ -190,13 +156,11 @@ enum ProcessBinding {
     }
 
     private static func pipe(_ call: Call) -> Int32 {
-        do throws(SystemError) {
+        call.attempt { () throws(SystemError) in
             let (from, to) = try Descriptor.pair()
             call.stack.push(Int(from.release()))
             call.stack.push(Int(to.release()))
             return call.values(2)
-        } catch {
-            return call.fail(error)
         }
     }
 
@@ -204,75 +168,44 @@ enum ProcessBinding {
     private static func open(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Text.self)
         let reads = call.stack.boolean(2)
-        do throws(SystemError) {
+        return call.attempt { () throws(SystemError) in
             let descriptor = try Descriptor(
                 path.withAnyCString {
                     Glibc.open($0, (reads ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC) | O_CLOEXEC, 0o666)
                 },
                 "open", path)
-            return call.answer(Int(descriptor.release()))
-        } catch {
-            return call.fail(error)
+            return Int(descriptor.release())
         }
-    }
-
-    private static func close(_ call: Call) throws(Misuse) -> Int32 {
-        Descriptor.close(Int32(clamping: try call.argument(1, Integer.self)))
-        return call.nothing()
     }
 
     /// terminal(rows, columns): our end of a new terminal, the path of the other, and that opened.
     private static func terminal(_ call: Call) throws(Misuse) -> Int32 {
-        let rows = Int32(clamping: try call.argument(1, Integer.self))
-        let columns = Int32(clamping: try call.argument(2, Integer.self))
-        do throws(SystemError) {
+        let (rows, columns) = (try call.number32(1), try call.number32(2))
+        return call.attempt { () throws(SystemError) in
             let terminal = try PseudoTerminal(rows: rows, columns: columns)
             let slave = try terminal.slave()
             var program = ValueProgram()
             program.append(Int(terminal.master.release()))
             program.append(terminal.path)
             program.append(Int(slave.release()))
-            return call.answer(program)
-        } catch {
-            return call.fail(error)
+            return program
         }
-    }
-
-    /// lend(): a descriptor of our terminal for `start`; nil where we have none, and why where a program has it.
-    private static func lend(_ call: Call) throws(Misuse) -> Int32 {
-        do throws(SystemError) {
-            guard let fd = try RawTerminal.toLend() else { return call.answerNil() }
-            return call.answer(Int(fd))
-        } catch {
-            return call.fail(error)
-        }
-    }
-
-    private static func takeBack(_ call: Call) throws(Misuse) -> Int32 {
-        RawTerminal.takeBack(from: try process(call))
-        return call.nothing()
     }
 
     /// suspend(number): if that program has stopped, so do we; when we go on, so does it.
-    private static func suspend(_ call: Call) throws(Misuse) -> Int32 {
+    private static func suspend(_ call: Call) throws(Misuse) {
         let number = try process(call)
-        guard Program.hasStopped(number) else { return call.nothing() }
+        guard Program.hasStopped(number) else { return }
         RawTerminal.takeBack(from: number)
         RawTerminal.suspend()
         RawTerminal.lendAgain(to: number)
         kill(-number, SIGCONT)
-        return call.nothing()
     }
 
     private static func resize(_ call: Call) throws(Misuse) -> Int32 {
-        let master = Int32(clamping: try call.argument(1, Integer.self))
-        let rows = Int32(clamping: try call.argument(2, Integer.self))
-        let columns = Int32(clamping: try call.argument(3, Integer.self))
-        do throws(SystemError) {
+        let (master, rows, columns) = (try call.number32(1), try call.number32(2), try call.number32(3))
+        return call.attempt { () throws(SystemError) in
             try PseudoTerminal.resize(master, rows: rows, columns: columns)
-            return call.answer(true)
-        } catch {
-            return call.fail(error)
         }
     }
 
@@ -293,9 +226,7 @@ enum ProcessBinding {
     }
 
     private static func directory(_ call: Call) -> Int32 {
-        guard let path = getcwd(nil, 0) else { return call.fail(SystemError("getcwd")) }
-        defer { free(path) }
-        return call.answer(String(anyBytes: UnsafeRawBufferPointer(start: path, count: strlen(path))))
+        System.realPath(of: ".").map { call.answer($0) } ?? call.fail(SystemError("getcwd"))
     }
 
     private static func setDirectory(_ call: Call) throws(Misuse) -> Int32 {
@@ -315,11 +246,6 @@ enum ProcessBinding {
     private static func notify(_ call: Call) throws(Misuse) -> Int32 {
         let text = try call.argument(1, Bytes.self)
         guard let place = ProcessEnvironment["NOTIFY_SOCKET"], !place.isEmpty else { return call.answer(false) }
-        do throws(SystemError) {
-            try Datagram.send(text, to: place)
-            return call.answer(true)
-        } catch {
-            return call.fail(error)
-        }
+        return call.attempt { () throws(SystemError) in try Datagram.send(text, to: place) }
     }
 }

@@ -93,12 +93,10 @@ enum SignalBinding {
         let order = try options[.order, Integer.self] ?? 0
         _ = try options.required(.callback, Function.self)
         options.keep(.callback, as: ItemBinding.Value.callback)
-        do throws(SystemError) {
+        return call.attempt { () throws(SystemError) in
             let port = try SignalPort(
                 Int32(clamping: number), signal, name: name, order: order, host: call.luaHost)
             return ItemBinding.fill(call, box, port)
-        } catch {
-            return call.fail(error)
         }
     }
 }

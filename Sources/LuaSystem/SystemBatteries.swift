@@ -1,3 +1,4 @@
+internal import Linux
 internal import Lua
 public import LuaRunLoops
 
@@ -11,4 +12,16 @@ public enum SystemBatteries {
         Battery("runloop.schedule", functions: Library([])),
         Battery("runloop.arguments", functions: Library([])),
     ]
+}
+
+extension Call {
+    /// A descriptor, a process, a signal: an integer of the system's.
+    func number32(_ index: Int32 = 1) throws(Misuse) -> Int32 { Int32(clamping: try argument(index, Integer.self)) }
+}
+
+extension Library.Entry {
+    /// close(descriptor)
+    static let close = Library.Entry("close") {
+        Call.act($0) { call throws(Misuse) in Descriptor.close(try call.number32()) }
+    }
 }

@@ -10,16 +10,17 @@ enum TerminalBinding {
         "runloop.terminal.",
         [
             .init("is_terminal") {
-                Call.run($0) { call throws(Misuse) in call.answer(Descriptor.isTerminal(try number(call))) }
+                Call.answer($0) { call throws(Misuse) in Descriptor.isTerminal(try call.number32()) }
             },
             .init("size") { Call.run($0) { call throws(Misuse) in try size(call) } },
             .init("raw") { Call.run($0) { call throws(Misuse) in try raw(call) } },
-            .init("cook") { Call.run($0) { call throws(Misuse) in try cook(call) } },
-            .init("farewell") { Call.run($0) { call throws(Misuse) in try farewell(call) } },
-            .init("open") { Call.run($0) { call in open(call) } },
+            .init("cook") { Call.act($0) { call throws(Misuse) in RawTerminal.end(try call.number32()) } },
+            .init("farewell") { Call.act($0) { call throws(Misuse) in try farewell(call) } },
+            // A descriptor of the terminal that the process has, whatever its standard ones are; it does not block.
+            .init("open") { Call($0).attempt { () throws(SystemError) in Int(try RawTerminal.own().release()) } },
             .init("write") { Call.run($0) { call throws(Misuse) in try write(call) } },
             .init("read") { Call.run($0) { call throws(Misuse) in try read(call) } },
-            .init("close") { Call.run($0) { call throws(Misuse) in try close(call) } },
+            .close,
             .init("width") { Call.run($0) { call throws(Misuse) in try width(call) } },
             .init("decoder", constructs: decoder) { Call($0).answerConstructed(KeyReader()) },
         ])
@@ -65,65 +66,39 @@ enum TerminalBinding {
             .init("is_inside") { receiver($0, KeyReader.self).answer { $0.decoder.hasLoneEscape } },
         ])
 
-    private static func number(_ call: Call, _ index: Int32 = 1) throws(Misuse) -> Int32 {
-        Int32(clamping: try call.argument(index, Integer.self))
-    }
-
     private static func size(_ call: Call) throws(Misuse) -> Int32 {
-        let fd = try number(call)
-        do throws(SystemError) {
+        let fd = try call.number32()
+        return call.attempt { () throws(SystemError) in
             let size = try RawTerminal.size(fd)
             call.stack.push(size.rows)
             call.stack.push(size.columns)
             return call.values(2)
-        } catch {
-            return call.fail(error)
         }
     }
 
     /// raw(descriptor, signals)
     private static func raw(_ call: Call) throws(Misuse) -> Int32 {
-        let fd = try number(call)
+        let fd = try call.number32()
         _ = call.luaHost.part(Part.self)
-        do throws(SystemError) {
-            try RawTerminal.begin(fd, signals: call.stack.boolean(2))
-            return call.answer(true)
-        } catch {
-            return call.fail(error)
-        }
-    }
-
-    private static func cook(_ call: Call) throws(Misuse) -> Int32 {
-        RawTerminal.end(try number(call))
-        return call.nothing()
+        return call.attempt { () throws(SystemError) in try RawTerminal.begin(fd, signals: call.stack.boolean(2)) }
     }
 
     /// farewell(descriptor, at the end or a stop, after a stop)
-    private static func farewell(_ call: Call) throws(Misuse) -> Int32 {
+    private static func farewell(_ call: Call) throws(Misuse) {
         let greeting = try call.argument(3, Text.self)
-        RawTerminal.setFarewell(try call.argument(2, Text.self), greeting: greeting, of: try number(call))
-        return call.nothing()
-    }
-
-    /// A descriptor of the terminal that the process has, whatever its standard ones are; it does not block.
-    private static func open(_ call: Call) -> Int32 {
-        do throws(SystemError) {
-            return call.answer(Int(try RawTerminal.own().release()))
-        } catch {
-            return call.fail(error)
-        }
+        RawTerminal.setFarewell(try call.argument(2, Text.self), greeting: greeting, of: try call.number32())
     }
 
     /// write(descriptor, text): all of it; true, or nil and why not.
     private static func write(_ call: Call) throws(Misuse) -> Int32 {
-        let fd = try number(call)
+        let fd = try call.number32()
         let failure = Descriptor.write(try call.argument(2, Bytes.self), to: fd)
         return failure == 0 ? call.answer(true) : call.fail(SystemError("write", "descriptor \(fd)", errno: failure))
     }
 
     /// read(descriptor, most): so many bytes of what there is, "" at the end; nil when there is nothing.
     private static func read(_ call: Call) throws(Misuse) -> Int32 {
-        let fd = try number(call)
+        let fd = try call.number32()
         let most = max(1, min(4096, try call.argument(2, Integer.self)))
         return withUnsafeTemporaryAllocation(byteCount: most, alignment: 1) { buffer in
             let count = Glibc.read(fd, buffer.baseAddress, buffer.count)
@@ -131,11 +106,6 @@ enum TerminalBinding {
             if count < 0, errno != EIO { return call.answerNil() }
             return call.answer(String(anyBytes: UnsafeRawBufferPointer(rebasing: buffer[..<max(0, count)])))
         }
-    }
-
-    private static func close(_ call: Call) throws(Misuse) -> Int32 {
-        Descriptor.close(try number(call))
-        return call.nothing()
     }
 
     /// Columns that a text takes; escape sequences that set colours take none.

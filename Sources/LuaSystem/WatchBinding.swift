@@ -46,7 +46,7 @@ enum WatchBinding {
             .init("watch") { receiver($0, Instance.self).run { (own, call) throws(Misuse) in try watch(own, call) } },
             .init("unwatch") {
                 receiver($0, Instance.self).run { (own, call) throws(Misuse) in
-                    own.watch?.remove(Int32(clamping: try call.argument(2, Integer.self)))
+                    own.watch?.remove(try call.number32(2))
                     return call.nothing()
                 }
             },
@@ -64,41 +64,25 @@ enum WatchBinding {
         ])
 
     static func open(_ call: Call) -> Int32 {
-        do throws(SystemError) {
-            return call.answerConstructed(try Instance())
-        } catch {
-            return call.fail(error)
-        }
+        call.attempt { () throws(SystemError) in call.answerConstructed(try Instance()) }
     }
 
     private static func watch(_ own: Instance, _ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(2, Text.self)
         let events = UInt32(truncatingIfNeeded: try call.argument(3, Integer.self))
-        var result = Result<Int32, SystemError>.failure(SystemError("inotify_add_watch", errno: EBADF))
-        path.withAnyCString { path in
-            do throws(SystemError) {
-                if let watch = own.watch { result = .success(try watch.add(path, events)) }
-            } catch {
-                result = .failure(error)
-            }
-        }
-        switch result {
-        case .success(let number): return call.answer(Int(number))
-        case .failure(let error): return call.fail(error)
+        guard let watch = own.watch else { return call.fail(SystemError("inotify_add_watch", errno: EBADF)) }
+        return path.withAnyCString { path in
+            call.attempt { () throws(SystemError) in Int(try watch.add(path, events)) }
         }
     }
 
     private static func makeGate(_ own: Instance, _ call: Call) -> Int32 {
-        do throws(SystemError) {
-            guard let watch = own.watch else { return call.nothing() }
-            return call.answer(Int(try watch.gate().release()))
-        } catch {
-            return call.fail(error)
-        }
+        guard let watch = own.watch else { return call.nothing() }
+        return call.attempt { () throws(SystemError) in Int(try watch.gate().release()) }
     }
 
     private static func set(_ own: Instance, _ call: Call, _ isOpen: Bool) throws(Misuse) -> Int32 {
-        Watch.setGate(Int32(clamping: try call.argument(2, Integer.self)), isOpen: isOpen, bell: own.bell)
+        Watch.setGate(try call.number32(2), isOpen: isOpen, bell: own.bell)
         return call.nothing()
     }
 }

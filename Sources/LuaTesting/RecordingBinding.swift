@@ -7,11 +7,7 @@ internal import LuaTracing
 enum RecordingBinding {
     static let functions: [Library.Entry] = [
         .init("begin_recording") { begin(Call($0)) },
-        .init("end_recording") {
-            let call = Call($0)
-            TestRecording.end(call.luaHost)
-            return call.nothing()
-        },
+        .init("end_recording") { Call.act($0) { TestRecording.end($0.luaHost) } },
         .init("write_recording") { write(Call($0)) },
     ]
 
@@ -27,11 +23,6 @@ enum RecordingBinding {
     /// write_recording(path, title): true, or nil and why not.
     private static func write(_ call: Call) -> Int32 {
         guard let path = call.string(1), let title = call.string(2) else { return call.answerNil() }
-        do throws(SystemError) {
-            try TestRecording.write(to: path, title: title)
-            return call.answer(true)
-        } catch {
-            return call.fail(error)
-        }
+        return call.attempt { () throws(SystemError) in try TestRecording.write(to: path, title: title) }
     }
 }

@@ -23,9 +23,7 @@ final class CoverageNote: HostPart {
     private let origin: [UInt8]
 
     required init(_ host: LuaHost) {
-        let path = getcwd(nil, 0)
-        defer { free(path) }
-        origin = path.map { Array(UnsafeRawBufferPointer(start: $0, count: strlen($0))) } ?? []
+        origin = System.realPath(of: ".")?.anyBytes ?? []
         super.init(host)
     }
 

@@ -58,42 +58,27 @@ extension TestWorld {
 /// What groups of tests own, for the runner.
 enum KeepingBinding {
     static let functions: [Library.Entry] = [
-        .init("keep_from") { keepFrom(Call($0)) },
+        // keep_from(): what comes into being from now on is to be kept.
+        .init("keep_from") { TestWorld.act($0) { $0.keptFrom.append(TestWorld.Kept($1.luaHost)) } },
         .init("keep") { keep(Call($0)) },
-        .init("unkeep") { unkeep(Call($0)) },
-        .init("is_kept") { isKept(Call($0)) },
+        // unkeep(number): that group is over.
+        .init("unkeep") { TestWorld.act($0) { $0.keeps[$1.integer(1) ?? 0] = nil } },
+        // is_kept(): whether some group owns something.
+        .init("is_kept") { Call.answer($0) { $0.testWorld?.keeps.isEmpty == false } },
     ]
-
-    /// is_kept(): whether some group owns something.
-    private static func isKept(_ call: Call) -> Int32 {
-        call.answer(call.luaHost.part(TestPart.self).world?.keeps.isEmpty == false)
-    }
-
-    /// keep_from(): what comes into being from now on is to be kept.
-    private static func keepFrom(_ call: Call) -> Int32 {
-        let host = call.luaHost
-        host.part(TestPart.self).world?.keptFrom.append(TestWorld.Kept(host))
-        return call.nothing()
-    }
 
     /// keep(number): until now. Without a number, a new one is answered.
     private static func keep(_ call: Call) -> Int32 {
-        let host = call.luaHost
-        guard let world = host.part(TestPart.self).world else { return call.nothing() }
+        guard let world = call.testWorld else { return call.nothing() }
         guard let number = call.integer(1) else {
             world.lastKept += 1
             world.keeps[world.lastKept] = TestWorld.Kept()
             return call.answer(world.lastKept)
         }
-        var new = TestWorld.Kept(host)
+        var new = TestWorld.Kept(call.luaHost)
         if let before = world.keptFrom.popLast() { new.subtract(before) }
         world.keeps[number, default: TestWorld.Kept()].formUnion(new)
         return call.nothing()
     }
 
-    /// unkeep(number): that group is over.
-    private static func unkeep(_ call: Call) -> Int32 {
-        if let number = call.integer(1) { call.luaHost.part(TestPart.self).world?.keeps[number] = nil }
-        return call.nothing()
-    }
 }

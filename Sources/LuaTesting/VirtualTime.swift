@@ -129,3 +129,15 @@ final class TestPart: HostPart {
         ProcessStateBinding.forgetAssertions()
     }
 }
+
+extension Call {
+    /// nil in a test's threads.
+    var testWorld: TestWorld? { luaHost.part(TestPart.self).world }
+}
+
+extension TestWorld {
+    /// For a function that does something with the test's world, and nothing in a test's threads.
+    static func act(_ thread: OpaquePointer?, _ body: (TestWorld, Call) -> Void) -> Int32 {
+        Call.act(thread) { call in if let world = call.testWorld { body(world, call) } }
+    }
+}

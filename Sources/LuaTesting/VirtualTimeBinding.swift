@@ -7,30 +7,32 @@ internal import RunLoops
 enum VirtualTimeBinding {
     static let functions: [Library.Entry] = [
         .init("run") { run(Call($0)) },
-        .init("fail") { fail(Call($0)) },
-        .init("due") { due(Call($0)) },
-        .init("stop") { stop(Call($0)) },
+        .init("fail") { Call.act($0, fail) },
+        .init("due") { Call.answer($0, due) },
+        .init("stop") { Call.act($0, stop) },
         .init("park") { park(Call($0)) },
-        .init("unpark") { unpark(Call($0)) },
+        .init("unpark") { TestWorld.act($0, unpark) },
         .init("take_errors") { takeErrors(Call($0)) },
         .init("waiting") { waiting(Call($0)) },
-        .init("scheduled") { scheduled(Call($0)) },
-        .init("threads") { threads(Call($0)) },
+        .init("scheduled") { Call.answer($0, scheduled) },
+        .init("threads") { Call.answer($0, threads) },
         .init("stop_threads") { stopThreads(Call($0)) },
-        .init("await_threads") { awaitThreads(Call($0)) },
-        .init("cancel_waiting") { cancelWaiting(Call($0)) },
-        .init("last_pass") { lastPass(Call($0)) },
-        .init("reset") { reset(Call($0)) },
-        .init("next_date") { nextDate(Call($0)) },
+        // await_threads(seconds): waits so many real seconds at most until no thread is alive any more.
+        .init("await_threads") { TestWorld.act($0) { awaitThreads($1.luaHost, $0, $1.number(1) ?? 0) } },
+        .init("cancel_waiting") { Call.act($0, cancelWaiting) },
+        // last_pass(): what was asked for at once still happens.
+        .init("last_pass") { Call.act($0) { $0.luaHost.loop.run(in: .default, for: .zero) } },
+        .init("reset") { TestWorld.act($0, reset) },
+        .init("next_date") { Call.answer($0, nextDate) },
         .init("settle") { settle(Call($0)) },
         .init("clock_state") { clockState(Call($0)) },
-        .init("set_wall_clock") { setWallClock(Call($0)) },
-        .init("hold") { hold(Call($0)) },
+        // set_wall_clock(seconds since 1970): what it is at this moment.
+        .init("set_wall_clock") { TestWorld.act($0) { $0.clock.setWallClock($1.number(1) ?? 0) } },
+        .init("hold") { TestWorld.act($0) { $0.clock.isHeld = $1.boolean(1) } },
         .init("allow_jump") { allowJump(Call($0)) },
-        .init("real_time") { realTime(Call($0)) },
+        // real_time(on): the clock goes as the real one does.
+        .init("real_time") { TestWorld.act($0) { $0.clock.followsRealTime = $1.boolean(1) } },
     ]
-
-    private static func world(_ call: Call) -> TestWorld? { call.luaHost.part(TestPart.self).world }
 
     /// What groups of tests own.
     private static func kept(_ host: LuaHost) -> TestWorld.Kept {
@@ -42,7 +44,7 @@ enum VirtualTimeBinding {
     /// happen; "finished", when nothing is left that could wake the task.
     private static func run(_ call: Call) -> Int32 {
         let host = call.luaHost
-        guard let world = world(call), call.stack.type(1) == .function, let seconds = call.number(2) else {
+        guard let world = call.testWorld, call.stack.type(1) == .function, let seconds = call.number(2) else {
             return call.raise("run: a function and seconds are expected, in a test's state")
         }
         guard let fiber = host.takeFiber(), call.stack.reserve(4) else { return call.raiseOutOfMemory() }
@@ -75,21 +77,19 @@ enum VirtualTimeBinding {
     }
 
     /// stop(): the run ends as "stopped".
-    private static func stop(_ call: Call) -> Int32 {
-        world(call)?.isStopped = true
+    private static func stop(_ call: Call) {
+        call.testWorld?.isStopped = true
         call.luaHost.loop.stopAll()
-        return call.nothing()
     }
 
     /// fail(): the run ends as "error".
-    private static func fail(_ call: Call) -> Int32 {
-        world(call)?.hasFailed = true
+    private static func fail(_ call: Call) {
+        call.testWorld?.hasFailed = true
         call.luaHost.loop.stopAll()
-        return call.nothing()
     }
 
     /// due(): descriptions of the timers and requests that are due at this moment.
-    private static func due(_ call: Call) -> Int32 {
+    private static func due(_ call: Call) -> ValueProgram {
         let host = call.luaHost
         let now = host.loop.now.nanoseconds
         var texts: [String] = []
@@ -98,29 +98,29 @@ enum VirtualTimeBinding {
             texts.append((entry?.kind ?? "timer") + (entry?.site.map { " made at \($0)" } ?? ""))
         }
         if host.loop.pendingRequests > 0 { texts.append("perform request") }
-        return answer(call, texts)
+        return ValueProgram(list: texts)
     }
 
     /// park(): the running task waits until somebody calls unpark(). That alone does not keep the loop running.
     private static func park(_ call: Call) -> Int32 {
         let host = call.luaHost
         if let reason = host.reason(notToWaitIn: call.stack) { return call.raise("t.expect: \(reason)") }
-        guard let world = world(call), let fiber = host.beginWait(in: "t.expect", cancel: { _ in world.parked = nil })
+        guard let world = call.testWorld,
+            let fiber = host.beginWait(in: "t.expect", cancel: { _ in world.parked = nil })
         else { return call.raiseOutOfMemory() }
         world.parked = fiber
         return call.yield()
     }
 
-    private static func unpark(_ call: Call) -> Int32 {
+    private static func unpark(_ world: TestWorld, _ call: Call) {
         let host = call.luaHost
-        guard let world = world(call), let fiber = world.parked else { return call.nothing() }
+        guard let fiber = world.parked else { return }
         world.parked = nil
         host.loop.perform { host.resume(fiber, arguments: 0) }
-        return call.nothing()
     }
 
     private static func takeErrors(_ call: Call) -> Int32 {
-        guard let world = world(call) else { return call.nothing() }
+        guard let world = call.testWorld else { return call.nothing() }
         if call.boolean(1) { call.luaHost.reportFailures() }
         let errors = world.errors
         world.errors = []
@@ -131,7 +131,7 @@ enum VirtualTimeBinding {
                 list.element { error in
                     error.table { error in
                         error.field("message") { $0.append(failure.message) }
-                        error.field("frames") { append(failure.frames ?? [], to: &$0) }
+                        error.field("frames") { $0.append(list: failure.frames ?? []) }
                         if !failure.places.isEmpty {
                             error.field("note") { $0.append(failure.places.joined(separator: ", ")) }
                         }
@@ -144,16 +144,6 @@ enum VirtualTimeBinding {
         let isMade = call.stack.reserve(4) && call.stack.push(program)
         for error in errors { host.release(error.value) }
         return isMade ? call.values(1) : call.raiseOutOfMemory()
-    }
-
-    private static func append(_ texts: [String], to program: inout ValueProgram) {
-        program.table { table in for text in texts { table.element { $0.append(text) } } }
-    }
-
-    private static func answer(_ call: Call, _ texts: [String]) -> Int32 {
-        var program = ValueProgram()
-        append(texts, to: &program)
-        return call.answer(program)
     }
 
     /// waiting(): for each task that waits: `what` it is, nil for one of which nothing is known, its `place`, and `frames`.
@@ -169,7 +159,7 @@ enum VirtualTimeBinding {
                     task.table { task in
                         task.field("what") { $0.append(fiber.owner is TestTask ? "the test" : name) }
                         task.field("place") { $0.append("\(fiber.waitsIn)") }
-                        task.field("frames") { append(host.frames(of: fiber), to: &$0) }
+                        task.field("frames") { $0.append(list: host.frames(of: fiber)) }
                     }
                 }
             }
@@ -178,7 +168,7 @@ enum VirtualTimeBinding {
     }
 
     /// scheduled(): descriptions of what is in the loop, other than tasks that wait.
-    private static func scheduled(_ call: Call) -> Int32 {
+    private static func scheduled(_ call: Call) -> ValueProgram {
         let host = call.luaHost
         for part in host.parts { part.settle() }
         var texts: [String] = []
@@ -200,19 +190,17 @@ enum VirtualTimeBinding {
                 }
                 if let detail = entry.detail { parts.append(detail) }
                 if mode != .default { parts.append("in mode \"\(mode)\"") }
-                if let site = entry.site { parts.append("made at \(site)") }
-                let name = entry.name.isEmpty ? "" : " \"\(entry.name)\""
                 let kind = entry.kind == "request" ? "perform request" : entry.kind
-                texts.append(kind + name + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))"))
+                texts.append(String(kind, name: entry.name, parts, site: entry.site))
             }
         }
         for slot in host.loop.pendingRequests(of: host.requests) {
             host.push(host.stack, slot: UInt32(slot))
             let site = host.stack.box(-1).flatMap { host.site($0.site) }
             host.stack.pop()
-            texts.append("perform request (never ran\(site.map { ", made at \($0)" } ?? ""))")
+            texts.append(String("perform request", ["never ran"], site: site))
         }
-        return answer(call, texts)
+        return ValueProgram(list: texts)
     }
 
     /// Those that are alive and no group's.
@@ -223,26 +211,17 @@ enum VirtualTimeBinding {
     }
 
     /// threads(): descriptions of the threads that are alive.
-    private static func threads(_ call: Call) -> Int32 {
-        answer(
-            call,
-            threads(of: call.luaHost).map { "thread \"\($0.name)\"" + ($0.site.map { " (made at \($0))" } ?? "") }
-                .sorted())
+    private static func threads(_ call: Call) -> ValueProgram {
+        ValueProgram(list: threads(of: call.luaHost).map { String("thread \"\($0.name)\"", site: $0.site) }.sorted())
     }
 
     /// stop_threads(seconds): the names of those that did not stop within so many real seconds.
     private static func stopThreads(_ call: Call) -> Int32 {
         let host = call.luaHost
-        guard let world = world(call) else { return call.nothing() }
+        guard let world = call.testWorld else { return call.nothing() }
         for thread in threads(of: host) { thread.cancel() }
         awaitThreads(host, world, call.number(1) ?? 1)
-        return answer(call, threads(of: host).map(\.name))
-    }
-
-    /// await_threads(seconds): waits so many real seconds at most until no thread is alive any more.
-    private static func awaitThreads(_ call: Call) -> Int32 {
-        if let world = world(call), let seconds = call.number(1) { awaitThreads(call.luaHost, world, seconds) }
-        return call.nothing()
+        return call.answer(ValueProgram(list: threads(of: host).map(\.name)))
     }
 
     private static func awaitThreads(_ host: LuaHost, _ world: TestWorld, _ seconds: Double) {
@@ -253,7 +232,7 @@ enum VirtualTimeBinding {
     }
 
     /// cancel_waiting(): ends every task that waits, and whatever they do about it.
-    private static func cancelWaiting(_ call: Call) -> Int32 {
+    private static func cancelWaiting(_ call: Call) {
         let host = call.luaHost
         var rounds = 0
         let kept = Self.kept(host)
@@ -265,20 +244,12 @@ enum VirtualTimeBinding {
         }
         host.tasks.forgetFailures()
         host.part(TestPart.self).forgetErrors()
-        return call.nothing()
-    }
-
-    /// last_pass(): what was asked for at once still happens.
-    private static func lastPass(_ call: Call) -> Int32 {
-        call.luaHost.loop.run(in: .default, for: .zero)
-        return call.nothing()
     }
 
     /// reset(seed, date): the loop, the clock, chance, and what features keep, as new. `date`: seconds since 1970; nothing: the
     /// usual one; false: the real one. What groups own stays, and then time goes on.
-    private static func reset(_ call: Call) -> Int32 {
+    private static func reset(_ world: TestWorld, _ call: Call) {
         let host = call.luaHost
-        guard let world = world(call) else { return call.nothing() }
         if world.keeps.isEmpty {
             host.reset()
         } else {
@@ -292,22 +263,20 @@ enum VirtualTimeBinding {
         }
         let date = call.stack.type(2) == .boolean ? nil : call.number(2) ?? TestWorld.epoch
         world.reset(seed: UInt64(bitPattern: Int64(call.integer(1) ?? 0)), wallClock: date)
-        return call.nothing()
     }
 
     // MARK: The clock
 
     /// next_date(): that of the next timer in the current mode, those aside that fire at this moment.
-    private static func nextDate(_ call: Call) -> Int32 {
+    private static func nextDate(_ call: Call) -> Double? {
         let loop = call.luaHost.loop
         let nodes = loop.timers(in: loop.currentMode ?? .default).filter { !$0.pointee.isFiring }
-        guard let date = nodes.map(\.pointee.fireDate).min() else { return call.answerNil() }
-        return call.answer(Time.seconds(date))
+        return nodes.map(\.pointee.fireDate).min().map(Time.seconds)
     }
 
     /// settle(): waits until nothing but the passing of time can happen in any loop.
     private static func settle(_ call: Call) -> Int32 {
-        guard let world = world(call) else {
+        guard let world = call.testWorld else {
             return call.raise("rl.clock:settle: only the test's own thread can wait for that")
         }
         if let refusal = call.refusalToWait(in: "rl.clock:settle") { return refusal }
@@ -319,7 +288,7 @@ enum VirtualTimeBinding {
 
     /// clock_state(): what real time has passed for, as words; and how often the time was asked for while it stood still.
     private static func clockState(_ call: Call) -> Int32 {
-        guard let clock = world(call)?.clock else { return call.nothing() }
+        guard let clock = call.testWorld?.clock else { return call.nothing() }
         let reasons = clock.reasons
         var words: [String] = []
         if reasons.contains(.programs) { words.append("a program") }
@@ -332,27 +301,10 @@ enum VirtualTimeBinding {
         return call.answer(program)
     }
 
-    /// set_wall_clock(seconds since 1970): what it is at this moment.
-    private static func setWallClock(_ call: Call) -> Int32 {
-        if let date = call.number(1) { world(call)?.clock.setWallClock(date) }
-        return call.nothing()
-    }
-
-    private static func hold(_ call: Call) -> Int32 {
-        world(call)?.clock.isHeld = call.boolean(1)
-        return call.nothing()
-    }
-
     /// allow_jump(date): up to this date the clock jumps whatever is outstanding.
     private static func allowJump(_ call: Call) -> Int32 {
         guard let date = Date.read(call.stack, 1) else { return call.raise("allow_jump: a date is expected") }
-        world(call)?.clock.allowJump(to: .init(nanoseconds: date))
-        return call.nothing()
-    }
-
-    /// real_time(on): the clock goes as the real one does.
-    private static func realTime(_ call: Call) -> Int32 {
-        world(call)?.clock.followsRealTime = call.boolean(1)
+        call.testWorld?.clock.allowJump(to: .init(nanoseconds: date))
         return call.nothing()
     }
 }

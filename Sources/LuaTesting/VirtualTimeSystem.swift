@@ -15,16 +15,18 @@ enum VirtualTimeSystem {
         .init("write") { write(Call($0)) },
         .init("mark") { mark(Call($0)) },
         .init("programs") { programs(Call($0)) },
-        .init("emit") { emit(Call($0)) },
-        .init("close") { close(Call($0)) },
+        .init("emit") { Call.act($0, emit) },
+        .init("close") { Call.act($0, close) },
         .init("open_fds") { openDescriptors(Call($0)) },
-        .init("fd_target") { target(Call($0)) },
+        // fd_target(fd): what /proc says it is.
+        .init("fd_target") { Call.answer($0) { link("/proc/self/fd/\(fd($0, 1))") } },
         .init("entries") { entries(Call($0)) },
         .init("kind") { kind(Call($0)) },
-        .init("program") { program(Call($0)) },
+        // program(): the path of this program.
+        .init("program") { Call.answer($0) { _ in link("/proc/self/exe") ?? "rlhost" } },
         .init("is_terminal") { Call($0).answer(isatty(Int32(Call($0).integer(1) ?? 1)) != 0) },
         .init("real_clock") { Call($0).answer(Time.seconds(RunLoop.Instant.now.nanoseconds)) },
-        .init("count_lines") { countLines(Call($0)) },
+        .init("count_lines") { Call.act($0, countLines) },
         .init("take_lines") { takeLines(Call($0)) },
     ]
 
@@ -32,30 +34,17 @@ enum VirtualTimeSystem {
         call.bytes(index).map { $0.map { CChar(bitPattern: $0) } + [0] }
     }
 
-    private static func number(_ call: Call, _ index: Int32) -> Int32? {
-        call.integer(index).flatMap { Int32(exactly: $0) }
-    }
-
-    private static func fd(_ call: Call, _ index: Int32) -> Int32 { number(call, index) ?? -1 }
-
-    /// The strings of an array.
-    private static func list(_ call: Call, _ index: Int32) -> [[UInt8]]? {
-        guard call.stack.type(index) == .table, call.stack.reserve(4) else { return nil }
-        var list: [[UInt8]] = []
-        for i in 0..<call.stack.length(of: index) {
-            call.stack.pushElement(i + 1, of: index)
-            defer { call.stack.pop() }
-            guard let bytes = call.bytes(-1) else { return nil }
-            list.append(Array(bytes))
-        }
-        return list
+    private static func fd(_ call: Call, _ index: Int32) -> Int32 {
+        call.integer(index).flatMap { Int32(exactly: $0) } ?? -1
     }
 
     /// start(arguments): starts a worker. Answers its number, a two-way channel, which is its descriptor 3, what it writes, and a
     /// descriptor that tells its end.
     private static func start(_ call: Call) -> Int32 {
-        guard let arguments = list(call, 1), !arguments.isEmpty else { return call.raise("start: wrong arguments") }
-        do throws(SystemError) {
+        guard let arguments = ByteStrings.read(call.stack, 1), !arguments.isEmpty else {
+            return call.raise("start: wrong arguments")
+        }
+        return call.attempt { () throws(SystemError) in
             let channel = try Descriptor.pair(twoWay: true)
             let output = try Descriptor.pair()
             let program = try Program.start(
@@ -69,27 +58,13 @@ enum VirtualTimeSystem {
             }
             call.stack.push(Int(program.end.release()))
             return call.values(4)
-        } catch {
-            return call.fail(error)
         }
     }
 
     /// ended(pid): nothing while it runs; "exit" and the status, or "signal" and its number. Only once.
     private static func ended(_ call: Call) -> Int32 {
         guard let outcome = Program.outcome(of: fd(call, 1)) else { return call.nothing() }
-        var program = ValueProgram()
-        switch outcome {
-        case .exit(let status):
-            program.append("exit")
-            program.append(Int(status))
-        case .signal(let number):
-            program.append("signal")
-            program.append(Int(number))
-        case .unknown:
-            program.append("unknown")
-            program.append(0)
-        }
-        return call.answer(program)
+        return call.answer(ValueProgram(outcome, unknown: ("unknown", 0)))
     }
 
     /// signal(pid, number): true, or nil and why not. A negative pid is a process group.
@@ -120,9 +95,8 @@ enum VirtualTimeSystem {
     }
 
     /// emit(text): writes all of it to the runner.
-    private static func emit(_ call: Call) -> Int32 {
+    private static func emit(_ call: Call) {
         if let bytes = call.bytes(1) { Descriptor.write(UnsafeRawBufferPointer(bytes), to: WorkerProcess.channel) }
-        return call.nothing()
     }
 
     /// mark(text): writes it where what tests print goes. Answers whether the standard output was closed, or something else.
@@ -139,24 +113,11 @@ enum VirtualTimeSystem {
         return call.answer(program)
     }
 
-    private static func close(_ call: Call) -> Int32 {
-        if fd(call, 1) >= 0 { Descriptor.close(fd(call, 1)) }
-        return call.nothing()
-    }
+    private static func close(_ call: Call) { if fd(call, 1) >= 0 { Descriptor.close(fd(call, 1)) } }
 
     /// open_fds(): a string with one byte for each of the first descriptors: 1 if it is open.
     private static func openDescriptors(_ call: Call) -> Int32 {
         Descriptor.open(below: 1024).map { $0 ? UInt8(1) : 0 }.withUnsafeBytes { call.answer(copyOf: $0) }
-    }
-
-    /// fd_target(fd): what /proc says it is.
-    private static func target(_ call: Call) -> Int32 {
-        call.answer(link("/proc/self/fd/\(fd(call, 1))"))
-    }
-
-    /// program(): the path of this program.
-    private static func program(_ call: Call) -> Int32 {
-        call.answer(link("/proc/self/exe") ?? "rlhost")
     }
 
     private static func link(_ path: String) -> String? {
@@ -168,40 +129,25 @@ enum VirtualTimeSystem {
     /// kind(path): "file", "directory", "other", or nil and why there is none.
     private static func kind(_ call: Call) -> Int32 {
         guard let path = bytes(call, 1) else { return call.answerNil() }
-        do throws(SystemError) {
-            switch try Directory.kind(of: path) {
-            case .file: return call.answer("file")
-            case .directory: return call.answer("directory")
-            default: return call.answer("other")
-            }
-        } catch {
-            return call.fail(error)
-        }
+        return call.attempt { () throws(SystemError) in "\(try Directory.kind(of: path))" }
     }
 
     /// entries(path): the names in a directory, sorted.
     private static func entries(_ call: Call) -> Int32 {
         guard let path = bytes(call, 1) else { return call.answerNil() }
-        do throws(SystemError) {
+        return call.attempt { () throws(SystemError) in
             let entries = try Directory.entries(of: path)
             var program = ValueProgram()
-            program.table { table in
-                for entry in entries {
-                    table.element { $0.append(entry.name.withUnsafeBytes { bytes in String(anyBytes: bytes) }) }
-                }
-            }
-            return call.answer(program)
-        } catch {
-            return call.fail(error)
+            program.table { table in for entry in entries { table.element { $0.append(bytes: entry.name) } } }
+            return program
         }
     }
 
     // MARK: Coverage
 
     /// count_lines(on, coroutine): from now on; nothing instead of true or false: a hook of its own gives way to that which counts.
-    private static func countLines(_ call: Call) -> Int32 {
+    private static func countLines(_ call: Call) {
         LuaHost.countLines(call.stack.type(1) == .boolean ? call.boolean(1) : nil, call.stack, coroutine: 2)
-        return call.nothing()
     }
 
     /// take_lines(): counts by what happened, by path.

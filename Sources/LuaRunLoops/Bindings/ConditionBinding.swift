@@ -93,7 +93,7 @@ enum ConditionBinding {
     }
 
     private static func text(_ condition: LuaCondition, _ call: Call) -> String {
-        let site = call.luaHost.site(call.receiver.site).map { ", made at \($0)" } ?? ""
-        return "condition (\(condition.next == nil ? "nobody waits" : "somebody waits")\(site))"
+        let state = condition.next == nil ? "nobody waits" : "somebody waits"
+        return String("condition", [state], site: call.luaHost.site(call.receiver.site))
     }
 }

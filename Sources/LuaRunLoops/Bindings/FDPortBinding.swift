@@ -60,12 +60,7 @@ enum FDPortBinding {
 
     private static func setEvents(_ port: RunLoop.FDPort, _ call: Call) throws(Misuse) -> Int32 {
         let events = try call.argument(2, Events.self)
-        do throws(SystemError) {
-            try port.setEvents(events)
-            return call.answer(true)
-        } catch {
-            return call.fail(error)
-        }
+        return call.attempt { () throws(SystemError) in try port.setEvents(events) }
     }
 }
 

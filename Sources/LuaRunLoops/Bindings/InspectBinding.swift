@@ -103,9 +103,7 @@ public enum InspectBinding {
         program.table { result in
             result.field("running") { $0.append(host.loop.currentMode?.rawValue) }
             result.field("requests") { $0.append(host.loop.pendingRequests) }
-            result.field("common_modes") { names in
-                names.table { for mode in host.loop.commonModeNames { $0.element { $0.append(mode.rawValue) } } }
-            }
+            result.field("common_modes") { $0.append(list: host.loop.commonModeNames.map(\.rawValue)) }
             result.field("modes") { modes in
                 modes.table { modes in
                     for mode in host.loop.modeNames {
@@ -165,9 +163,7 @@ public enum InspectBinding {
             parts.append(left > 0 ? "next in \(Time.short(left)) s" : "due")
         }
         if let detail = entry.detail { parts.append(detail) }
-        if let site = entry.site { parts.append("made at \(site)") }
-        let name = entry.name.isEmpty ? "" : " \"\(entry.name)\""
-        return "\(entry.kind)\(name)" + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
+        return String(entry.kind, name: entry.name, parts, site: entry.site)
     }
 
     /// rl.why(): what keeps this thread's loop alive, as text.

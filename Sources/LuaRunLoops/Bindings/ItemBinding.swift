@@ -138,8 +138,6 @@ package enum ItemBinding {
             let modes = item.item.modeNames.map(\.rawValue)
             parts.append(modes.isEmpty ? "in no mode" : "in \(modes.joined(separator: ", "))")
         }
-        if let site = call.luaHost.site(box.site) { parts.append("made at \(site)") }
-        let name = item.item.name
-        return box.kindName + (name.isEmpty ? "" : " \"\(name)\"") + " (\(parts.joined(separator: ", ")))"
+        return String(box.kindName, name: item.item.name, parts, site: call.luaHost.site(box.site))
     }
 }

@@ -67,19 +67,12 @@ enum Activities: Parameter {
 
     static func read(_ stack: Stack, _ index: Int32) throws(Misuse) -> RunLoop.Activity? {
         if let name = stack.string(index) { return try one(name) }
-        guard stack.type(index) == .table, stack.reserve(4) else { return nil }
-        guard stack.isList(index) else { return nil }
+        guard stack.type(index) == .table, stack.reserve(4), stack.isList(index) else { return nil }
         guard stack.length(of: index) > 0 else {
             throw Misuse("field 'activities' must be \(expected), got an empty one")
         }
-        var activities: RunLoop.Activity = []
-        for i in 0..<stack.length(of: index) {
-            stack.pushElement(i + 1, of: index)
-            defer { stack.pop() }
-            guard let name = stack.string(-1) else { return nil }
-            activities.formUnion(try one(name))
-        }
-        return activities
+        let all = try stack.elements(of: index) { () throws(Misuse) in try stack.string(-1).map(one) }
+        return all.map { RunLoop.Activity($0) }
     }
 
     private static func one(_ name: String) throws(Misuse) -> RunLoop.Activity {

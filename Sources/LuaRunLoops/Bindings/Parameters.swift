@@ -66,16 +66,7 @@ enum ModeNames: Parameter {
     static let expected = "the name of a mode, or an array of them"
     static func read(_ stack: Stack, _ index: Int32) -> [RunLoop.Mode]? {
         if let mode = ModeName.read(stack, index) { return [mode] }
-        guard stack.type(index) == .table, stack.reserve(2) else { return nil }
-        let index = stack.absolute(index)
-        var modes: [RunLoop.Mode] = []
-        for i in 0..<stack.length(of: index) {
-            stack.pushElement(i + 1, of: index)
-            defer { stack.pop() }
-            guard let mode = ModeName.read(stack, -1) else { return nil }
-            modes.append(mode)
-        }
-        return modes
+        return stack.elements(of: index) { ModeName.read(stack, -1) }
     }
 }
 
@@ -112,4 +103,54 @@ extension Call {
     package func fail(errno number: Int32) -> Int32 {
         fail(SystemError("", errno: number))
     }
+
+    /// What is asked of the world: its answer, or why it refuses.
+    package func attempt<E: Refusal>(_ body: () throws(E) -> Int32) -> Int32 {
+        do throws(E) { return try body() } catch { return error.fail(self) }
+    }
+
+    package func attempt<E: Refusal, A: Answer>(_ body: () throws(E) -> A) -> Int32 {
+        attempt { () throws(E) -> Int32 in try body().answer(self) }
+    }
+
+    /// The same of what has no answer: true when it is done.
+    package func attempt<E: Refusal>(_ body: () throws(E) -> Void) -> Int32 {
+        attempt { () throws(E) -> Bool in
+            try body()
+            return true
+        }
+    }
+}
+
+extension ValueProgram {
+    /// How a program has ended: "exit" and its status, or "signal" and its number.
+    package init(_ outcome: Program.Outcome, unknown: (String, Int)) {
+        self.init()
+        let (how, number) =
+            switch outcome {
+            case .exit(let status): ("exit", Int(status))
+            case .signal(let signal): ("signal", Int(signal))
+            case .unknown: unknown
+            }
+        append(how)
+        append(number)
+    }
+}
+
+extension String {
+    /// How an object shows itself: `timer "name" (every 1 s, made at file.lua:1)`.
+    package init(_ kind: String, name: String = "", _ details: [String] = [], site: String? = nil) {
+        let parts = details + (site.map { ["made at \($0)"] } ?? [])
+        self = kind + (name.isEmpty ? "" : " \"\(name)\"")
+        if !parts.isEmpty { self += " (\(parts.joined(separator: ", ")))" }
+    }
+}
+
+/// An error that says why the world refuses.
+package protocol Refusal: Error {
+    func fail(_ call: Call) -> Int32
+}
+
+extension SystemError: Refusal {
+    package func fail(_ call: Call) -> Int32 { call.fail(self) }
 }

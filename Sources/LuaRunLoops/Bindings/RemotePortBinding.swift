@@ -35,7 +35,7 @@ enum RemotePortBinding {
         let host = call.luaHost
         let remotes = host.part(RemotePorts.self)
         if let remote = remotes.byName[name]?.remote, remote.isValid { return call.answer(remote, Kinds.remotePort) }
-        do throws(SystemError) {
+        return call.attempt { () throws(SystemError) in
             let remote = try RunLoop.RemotePort(name: name, on: host.loop)
             remote.userInfo = Site(call.site)
             remote.warned = { [weak host] remote, text in
@@ -44,8 +44,6 @@ enum RemotePortBinding {
             remotes.byName = remotes.byName.filter { $0.value.remote != nil }
             remotes.byName[name] = RemotePorts.WeakRemote(remote: remote)
             return call.answer(remote, Kinds.remotePort)
-        } catch {
-            return call.fail(error)
         }
     }
 
@@ -161,8 +159,8 @@ enum RemotePortBinding {
     private static func text(_ remote: RunLoop.RemotePort, _ call: Call) -> String {
         var parts = [remote.isValid ? "of process \(remote.process)" : "invalid"]
         if remote.unacknowledged > 0 { parts.append("\(remote.unacknowledged) unacknowledged") }
-        if let site = call.luaHost.site((remote.userInfo as? Site)?.number ?? 0) { parts.append("made at \(site)") }
-        return "remote_port \"\(remote.name)\" (\(parts.joined(separator: ", ")))"
+        let site = call.luaHost.site((remote.userInfo as? Site)?.number ?? 0)
+        return String("remote_port \"\(remote.name)\"", parts, site: site)
     }
 }
 

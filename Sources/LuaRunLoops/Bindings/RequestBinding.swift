@@ -162,8 +162,7 @@ enum RequestBinding {
 
     private static func text(_ request: Box, _ call: Call) -> String {
         let state = ["queued", "done", "cancelled"][Int(min(2, request.flags))]
-        let site = call.luaHost.site(request.site).map { ", made at \($0)" } ?? ""
-        return "request (\(state)\(site))"
+        return String("request", [state], site: call.luaHost.site(request.site))
     }
 }
 

@@ -14,6 +14,11 @@ package protocol Schedulable: AnyObject {
     func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool
 }
 
+extension Schedulable where Self: RunLoop.Item {
+    package func remove(from loop: RunLoop, mode: RunLoop.Mode) { loop.remove(self, from: mode) }
+    package func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool { loop.contains(self, in: mode) }
+}
+
 extension Stack {
     /// An object that is written in Lua, a table, says in its metatable which of its fields the loop is to have instead:
     /// `__item = "port"`. Raw: none of the script's code runs.

@@ -179,9 +179,7 @@ enum TimerBinding {
             let left = node.pointee.fireDate - host.loop.now.nanoseconds
             parts.append(left > 0 ? "next in \(Time.short(left)) s" : "due")
         }
-        if let site = host.site(box.site) { parts.append("made at \(site)") }
-        let name = Kinds.name(call.stack, 1) ?? ""
-        return "timer" + (name.isEmpty ? "" : " \"\(name)\"") + " (\(parts.joined(separator: ", ")))"
+        return String("timer", name: Kinds.name(call.stack, 1) ?? "", parts, site: host.site(box.site))
     }
 }
 

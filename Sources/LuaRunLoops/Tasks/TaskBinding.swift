@@ -89,11 +89,10 @@ package enum TaskBinding {
 
     private static func text(_ call: Call) -> Int32 {
         guard let task = LuaTask.of(call.receiver) else {
-            let site = call.receiver.object(as: SharedTask.self).site.map { ", made at \($0)" } ?? ""
-            return call.answer("task (of another thread\(site))")
+            let site = call.receiver.object(as: SharedTask.self).site
+            return call.answer(String("task", ["of another thread"], site: site))
         }
         let place = task.isEnded || task.fiber.state != .waiting ? "" : " in \(task.fiber.waitsIn)"
-        let site = call.luaHost.site(call.receiver.site).map { ", made at \($0)" } ?? ""
-        return call.answer("task (\(task.status)\(place)\(site))")
+        return call.answer(String("task", [task.status + place], site: call.luaHost.site(call.receiver.site)))
     }
 }

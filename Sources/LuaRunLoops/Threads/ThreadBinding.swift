@@ -89,8 +89,7 @@ enum ThreadBinding {
     }
 
     private static func text(_ thread: LuaThread) -> String {
-        let site = thread.site.map { ", made at \($0)" } ?? ""
-        return "thread \"\(thread.name)\" (\(thread.isAlive ? "alive" : "ended")\(site))"
+        String("thread \"\(thread.name)\"", [thread.isAlive ? "alive" : "ended"], site: thread.site)
     }
 }
 

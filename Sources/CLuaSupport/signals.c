@@ -224,7 +224,8 @@ void cl_interrupt_once(cl_state *state) {
 }
 
 // SIGURG: one that nobody uses, and that does no harm where nobody handles it.
-static int is_urgent_needed, allows_wishes;
+static _Atomic int is_urgent_needed;  // each thread that begins sets it
+static int allows_wishes;
 
 static void heed_urgent(int number, const siginfo_t *info) {
   // Of the two that programs use as they like, the one by which the last moments are asked for.

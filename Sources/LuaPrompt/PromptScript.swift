@@ -114,6 +114,16 @@ public final class PromptScript {
         return host.stack.boolean(-1)
     }
 
+    /// An entry as it can stand in a file: values are printed.
+    public func statement(_ text: String) -> String {
+        guard begin("statement"), host.stack.push(text), host.stack.call(arguments: 1, results: 1) else {
+            _ = host.popMessage()
+            return text
+        }
+        defer { host.stack.pop() }
+        return host.stack.string(-1) ?? text
+    }
+
     /// The text that shows the topmost `count` values of a coroutine; nil for no values. Sets `_` and `_1` and so on.
     public func show(
         _ source: Stack, _ count: Int32, width: Int, color: Bool, deep: Bool = false, plain: Bool = false

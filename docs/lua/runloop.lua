@@ -485,7 +485,7 @@ local FDPort = {}
 ---@field events? string `"r"`, `"w"`, `"rw"` or `""`; `"r"` if absent
 ---@field owns? boolean close the descriptor when the port is invalidated
 ---@field once? boolean rest after each callback, until `set_events`
----@field order? integer lower ones first; 0 if absent
+---@field order? integer lower ones first, among ports of one descriptor; others are called as they become ready; 0 if absent
 ---@field name? string for messages
 ---@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
 ---@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent

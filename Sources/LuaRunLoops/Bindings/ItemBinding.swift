@@ -60,7 +60,9 @@ package enum ItemBinding {
     /// Puts an engine object into the userdata that is argument 1. The userdata holds it, and is held by it while in a mode.
     package static func fill(_ call: Call, _ box: Box, _ item: RunLoop.Item) -> Int32 {
         LiveObjects.note(1)
-        box.hold(crosses(box) ? SharedItem(item) : item)
+        let crosses = crosses(box)
+        if crosses { call.luaHost.items.noteCrossing(item) }
+        box.hold(crosses ? SharedItem(item) : item)
         box.site = call.site
         call.stack.top = 1
         return 1

@@ -29,6 +29,24 @@ package final class LuaItems: RunLoop.ItemOwner {
     // It outlives all that is in its loop. Not a plain reference; see `LuaRequests`.
     var host: Unmanaged<LuaHost>! = nil
 
+    /// Sources and ports, which other threads may have: those in no mode, too, end with the state in which alone they could be in one.
+    private var crossing: [Weak] = []
+    private var mostCrossing = 64
+    private struct Weak { weak var item: RunLoop.Item? }
+
+    func noteCrossing(_ item: RunLoop.Item) {
+        crossing.append(Weak(item: item))
+        guard crossing.count > mostCrossing else { return }
+        crossing.removeAll { $0.item == nil }
+        mostCrossing = max(64, 2 * crossing.count)
+    }
+
+    func invalidateCrossing() {
+        let left = crossing
+        crossing = []
+        for one in left { one.item?.invalidate() }
+    }
+
     package override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) {
         call(port) { host, stack in
             host.texts.push(events, onto: stack)

@@ -102,6 +102,7 @@ public final class LuaHost: Interpreter {
         for part in parts { part.willClose() }
         for node in loop.allTimers { node.invalidate() }
         for item in loop.allItems { item.invalidate() }
+        items.invalidateCrossing()
         loop.dropRequests(of: requests)
         loop.titles = nil
         if loop.userInfo === self { loop.userInfo = nil }

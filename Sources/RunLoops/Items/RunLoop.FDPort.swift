@@ -61,7 +61,7 @@ extension RunLoop {
         /// - Parameters:
         ///   - events: `.read`, `.write`, both, or nothing for now.
         ///   - owns: the descriptor is closed when the port is invalidated or dies.
-        ///   - order: kept for descriptions; ports are served in the order in which they become ready.
+        ///   - order: lower ones first, among ports of one descriptor; others are served in the order in which they become ready.
         /// - Throws: EBADF if there is no such descriptor.
         public convenience init(
             _ fd: Int32, _ events: Events = .read, owns: Bool = false, once: Bool = false, order: Int = 0,

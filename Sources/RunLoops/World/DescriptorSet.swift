@@ -100,7 +100,11 @@ final class DescriptorSet {
         while registrations.count <= fd { registrations.append(Registration()) }
         if isWatched(fd) {
             let ports = ports(of: fd)
-            if !ports.contains(where: { $0 === port }) { setPorts(ports + [port], of: fd) }
+            if !ports.contains(where: { $0 === port }) {
+                // They become ready at the same moment: that is what `order` is for.
+                let place = ports.firstIndex { $0.order > port.order } ?? ports.count
+                setPorts(Array(ports[..<place]) + [port] + Array(ports[place...]), of: fd)
+            }
             let failure = update(fd)
             guard failure == ENOENT else { return failure }
             // The kernel has dropped it: somebody closed the descriptor behind our back, and its number now belongs to

@@ -134,6 +134,8 @@ final class AttachPrompt: PromptOwner {
         grammar?.isIncomplete(text) ?? false
     }
 
+    func statement(_ text: String) -> String { grammar?.statement(text) ?? text }
+
     /// The process may be busy: its answer is shown when it comes, unless something else was typed meanwhile.
     func hint(_ before: String) -> String? {
         connection.glance(.ask, "hint \(before)") { [weak self] answer in

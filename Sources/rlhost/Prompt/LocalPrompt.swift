@@ -133,9 +133,17 @@ final class LocalPrompt: PromptOwner {
         prompt.feed(keys)
     }
 
-    func inputEnded() { prompt.end(0) }
+    func inputEnded() {
+        let rest = prompt.incomplete
+        prompt.incomplete = ""
+        // What is missing is told.
+        if !rest.isEmpty { evaluate(Prompt.Entry(text: rest)) }
+        if !isBusy { prompt.end(0) }
+    }
 
     func isIncomplete(_ text: String) -> Bool { script.isIncomplete(text) }
+
+    func statement(_ text: String) -> String { script.statement(text) }
 
     func hint(_ before: String) -> String? { script.hint(before) }
 

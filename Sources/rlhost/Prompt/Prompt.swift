@@ -165,7 +165,7 @@ final class Prompt {
                 if name == .load {
                     return owner.evaluate(Entry(text: try PromptFiles.entry(inFile: argument), file: argument))
                 }
-                try PromptFiles.save(accepted, to: argument)
+                try PromptFiles.save(accepted.map { owner.statement($0) }, to: argument)
                 say("\(accepted.count) entries written to \(argument)")
             } catch {
                 report(error.message)

@@ -49,8 +49,12 @@ enum PromptFiles {
     /// The text of a file, as an entry.
     static func entry(inFile path: String) throws(Failure) -> String {
         guard !path.isEmpty else { throw Failure(message: ".load: the name of a file is expected") }
-        guard let text = contents(of: path) else { throw failure(".load: cannot open \(path)") }
-        // As for a script: a first line for the shell is none for Lua. The line stays, so that the numbers are right.
+        guard var text = contents(of: path) else { throw failure(".load: cannot open \(path)") }
+        guard !text.hasPrefix("\u{1B}Lua") else {
+            throw Failure(message: ".load: \(path) is compiled already; dofile \"\(path)\" runs it")
+        }
+        // As for a script: neither a mark of the byte order nor a first line for the shell is Lua. The line stays, so that the numbers are right.
+        if text.unicodeScalars.first == "\u{FEFF}" { text.unicodeScalars.removeFirst() }
         return text.hasPrefix("#") ? "--" + text : text
     }
 
@@ -70,6 +74,7 @@ enum PromptFiles {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 1 << 16)
         while case let count = fread(&buffer, 1, buffer.count, file), count > 0 { bytes += buffer[..<count] }
+        if ferror(file) != 0 { return nil }
         return String(decoding: bytes, as: UTF8.self)
     }
 

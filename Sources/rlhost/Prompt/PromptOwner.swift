@@ -12,6 +12,8 @@ protocol PromptOwner: AnyObject {
     func texts() -> (first: String, further: String)?
     /// Whether Lua would take it as the beginning of something longer.
     func isIncomplete(_ text: String) -> Bool
+    /// An entry as it can stand in a file.
+    func statement(_ text: String) -> String
     /// What the end of a text may be completed to.
     func candidates(_ before: String) -> LineEditor.Completion
     /// What may still follow a text; nil if there is nothing to say.

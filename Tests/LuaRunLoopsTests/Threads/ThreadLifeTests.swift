@@ -69,6 +69,21 @@ struct ThreadLifeTests {
             "\(run)")
     }
 
+    @Test("sources and ports end with their thread, in no mode, too")
+    func items() throws {
+        let run = try Self.run(
+            """
+            local t = rl.thread(function()
+              local rl = require "runloop"
+              return rl.port { capacity = 1, callback = print }, rl.source { perform = print }
+            end)
+            local _, port, source = t:join()
+            print(port:is_valid(), source:is_valid(), source:post(1))
+            print(port:send { data = 1 })
+            """)
+        #expect(run.output == "false\tfalse\tfalse\nnil\tinvalid\n" && run.status == 0, "\(run)")
+    }
+
     @Test("`cancel` reaches a busy thread, where code may clean up, but not go on in a loop for ever")
     func busy() throws {
         let run = try Self.run(

@@ -96,7 +96,9 @@ import Testing
         }
     }
 
-    @Test("a thread that cannot be had is an answer, which names what was asked for")
+    @Test(
+        "a thread that cannot be had is an answer, which names what was asked for",
+        .disabled(if: Binary.isUnderThreadSanitizer))
     func threads() throws {
         let script = """
             local net = require "runloop.net"
@@ -199,7 +201,7 @@ import Testing
     }
 
     @Test(
-        "memory that is not there for what is large is an answer")
+        "memory that is not there for what is large is an answer", .disabled(if: Binary.isUnderThreadSanitizer))
     func memory() throws {
         let result = try Binary.withDirectory { directory in
             try """

@@ -217,7 +217,7 @@ struct PromptTests {
         try session.enter(".nonsense", showing: "unknown command '.nonsense'")
         try session.enter(".save saved.lua", showing: "entries written to saved.lua")
         let saved = try String(contentsOf: session.folder.url.appending(path: "saved.lua"), encoding: .utf8)
-        #expect(saved.contains("\n1 + 1\n={ a = { b = { c = { d = { 1 } } } } }\n"))
+        #expect(saved.contains("\nprint(1 + 1)\nprint({ a = { b = { c = { d = { 1 } } } } })\n"))
         try session.enter(".editor", showing: "a line with a single dot")
         try session.type("local q = 6\rreturn q * 7\r.\r")
         try session.until(ending: ">> .", "42", "> |")

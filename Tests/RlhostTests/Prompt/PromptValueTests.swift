@@ -130,6 +130,32 @@ struct PromptValueTests {
         #expect(errors.contains("unfinished string near") && errors.contains("\(file.lastPathComponent):3: loaded\n"))
     }
 
+    @Test("an entry that the input's end leaves unfinished says what is missing")
+    func unfinished() throws {
+        let (lines, errors) = try lines("print(1)\nfunction f()\nprint(2)\n")
+        #expect(
+            lines.first == "1" && errors.contains("'end' expected (to close 'function' at line 1) near <eof>"),
+            "\(errors)")
+    }
+
+    @Test("what .save has written .load and rlhost take, and what cannot be loaded says why")
+    func saved() throws {
+        try Binary.withDirectory { directory in
+            let text = "x = 3\nx + 1 -- more\n=x, 'y'\nreturn x * 2;\nprint(x)\n.save s.lua\n.load s.lua\n"
+            let first = try Binary.run(["-i"], input: text, directory: directory)
+            let values = "4\n3\ty\n6\n3\n"
+            #expect(first.output.contains(values) && first.errors.isEmpty, "\(first)")
+            let second = try Binary.run(["s.lua"], directory: directory)
+            #expect(second.output == values && second.status == 0, "\(second)")
+            try "\u{FEFF}print 'marked'\n".write(toFile: directory + "/bom.lua", atomically: true, encoding: .utf8)
+            let load = try Binary.shell(
+                "$RLHOST -e 'io.open(\"c.lua\", \"w\"):write(string.dump(load \"\"))'; "
+                    + "printf '.load bom.lua\\n.load .\\n.load c.lua\\n' | $RLHOST -i 2>&1", directory: directory)
+            #expect(load.output.contains("marked\n") && load.output.contains(".load: cannot open .: Is a directory\n"))
+            #expect(load.output.contains(".load: c.lua is compiled already; dofile \"c.lua\" runs it\n"), "\(load)")
+        }
+    }
+
     @Test(
         "help follows types to their fields, knows Lua's library and one's own functions, and breaks lines between words"
     )

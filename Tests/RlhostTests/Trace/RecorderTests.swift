@@ -11,10 +11,10 @@ import Testing
                 local rl = require "runloop"
                 rl.timer { name = "poll", delay = 0.01, callback = function() end, modes = { "default" } }
                 rl.after(0.02, function() rl.perform(function() end) end)
-                local source = rl.source { name = "commands", perform = function() end }
+                local source source = rl.source { name = "commands", perform = function() source:invalidate() end }
                 rl.current():add(source)
                 rl.after(0.03, function() source:signal() end)
-                rl.after(0.04, function() source:invalidate() end)
+
                 rl.observe("before_waiting", function() end)
                 rl.task(function() rl.sleep(0.01) end)
                 """, in: directory)
@@ -308,8 +308,9 @@ import Testing
                 ["--trace-on-error=moments", "--trace-slow=0.05", "app.lua"], directory: directory)
             #expect(run.status == 1)
             let files = try FileManager.default.contentsOfDirectory(atPath: directory + "/moments").sorted()
-            #expect(
-                files.count == 2 && files[0].hasSuffix("-error.html") && files[1].hasSuffix("-slow.html"), "\(files)")
+            // On a busy machine another callback may be slow, too.
+            #expect(files.count { $0.hasSuffix("-error.html") } == 1, "\(files)")
+            #expect(files.count { $0.hasSuffix("-slow.html") } == 1, "\(files)")
             #expect(run.errors.contains("rlhost: the last moments are in "))
             let early = try Binary.run(["--trace-on-error=early", "-e", "error 'at once'"], directory: directory)
             #expect(early.errors.contains("rlhost: the last moments are in "), "\(early)")

@@ -18,7 +18,7 @@ local stdlib = part "prompt.stdlib"()
 local locals = part "prompt.locals"(tokens, guest)
 local inspect = inspector.inspect
 
-local repl = { is_incomplete = locals.is_incomplete, close = locals.close }
+local repl = { is_incomplete = locals.is_incomplete, statement = locals.statement, close = locals.close }
 
 -- Names ------------------------------------------------------------------------------------------------------------------
 

@@ -221,6 +221,15 @@ end
 -- Whether an entry is wrong only because it is not finished.
 function locals.is_incomplete(text) return select(3, read(text, "=stdin")) == true end
 
+-- An entry as it can stand among others in a file: what only has a value is printed there.
+function locals.statement(text)
+  local expression, statement = forms(text)
+  local values = match(statement or expression, "^%s*return%f[^%w_](.*)$")
+  if not values and load(statement, "=stdin", "t") then return text end
+  values = match(values or text, "^%s*(.-)[%s;]*$")
+  return values == "" and "-- return" or "print(" .. values .. (find(values, "--", 1, true) and "\n" or "") .. ")"
+end
+
 -- A function that runs an entry, whose chunk has a name; or nil and what is wrong with it.
 function locals.compile(text, chunk)
   local fn, source = read(text, chunk)

@@ -79,18 +79,19 @@ enum ProcessBinding {
         let lent = try call.optional(10, Integer.self).map { Int32(clamping: $0) }
         let program: Program
         do throws(SystemError) {
-            // The directory's error is the same as the program's; which it is, only asking tells.
+            // The directory's error is the same as the program's; which it is, only asking tells. Whether it may be entered, too.
             if let directory {
                 var information = stat()
-                let text = String(decoding: directory, as: UTF8.self)
-                guard stat(text, &information) == 0 else { throw SystemError("chdir", text) }
+                let text = directory.withUnsafeBytes { String(anyBytes: $0) }
+                let inside = text.isEmpty ? "" : text + "/."
+                guard inside.withAnyCString({ stat($0, &information) }) == 0 else { throw SystemError("chdir", text) }
             }
             program = try Program.start(
                 words, environment: variables, directory: directory, descriptors: descriptors, terminalPath: terminal,
                 leadsSession: isDetached, diesWithUs: call.stack.boolean(9),
                 foreground: lent)
         } catch {
-            let name = String(decoding: words.first ?? [], as: UTF8.self)
+            let name = (words.first ?? []).withUnsafeBytes { String(anyBytes: $0) }
             return error.errno == ENOENT && error.call == "posix_spawn"
                 ? call.fail("no such program: \(name)", code: "ENOENT") : call.fail(error)
         }

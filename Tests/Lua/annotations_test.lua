@@ -32,7 +32,8 @@ local function annotated_methods(path, classes)
   end
 end
 
-t.it("the objects of the modules have every annotated method, and the prompt's help knows which objects they are", function()
+-- By the name of a class: the annotated methods, and the tables that have them.
+local function all_classes()
   local classes = {}
   for _, name in ipairs { "process", "fs", "arguments", "log", "terminal", "schedule", "net", "http", "json" } do
     annotated_methods(os.getenv "DOCUMENTS" .. "/runloop-" .. name .. ".lua", classes)
@@ -52,6 +53,11 @@ t.it("the objects of the modules have every annotated method, and the prompt's h
       known[kinds[metatable.__name]] = { metatable.__index }
     end
   end
+  return classes, known
+end
+
+t.it("the objects of the modules have every annotated method, and the prompt's help knows which objects they are", function()
+  local classes, known = all_classes()
   local missing = {}
   for class, methods in pairs(classes) do
     for _, name in ipairs(methods) do
@@ -62,4 +68,35 @@ t.it("the objects of the modules have every annotated method, and the prompt's h
   end
   table.sort(missing)
   t.equal(missing, {})
+end)
+
+t.it("a method that is called with a dot, or of another object, says so at the script's line", function()
+  local rl = require "runloop"
+  -- Made known when they are first used.
+  rl.pool()
+  rl.channel()
+  rl.group()
+  rl.debounce(1, print)
+  local classes, known = all_classes()
+  annotated_methods(os.getenv "DOCUMENTS" .. "/runloop.lua", classes)
+  local tried, odd = 0, {}
+  for class, methods in pairs(classes) do
+    for _, name in ipairs(methods) do
+      for _, holder in ipairs(known[class] or {}) do
+        for _, wrong in ipairs { false, {}, rl.condition() } do
+          local method = rawget(holder, name)
+          tried = tried + (method and 1 or 0)
+          local fine, message = true, "it is accepted"
+          if method then fine, message = pcall(function() local _ = method(wrong or nil) end) end
+          message = tostring(message)
+          if method and (fine or not message:find("^%S*annotations_test%.lua:%d+: [%w ]+:" .. name .. ": .*colon")) then
+            odd[#odd + 1] = class .. ":" .. name .. ": " .. message
+          end
+        end
+      end
+    end
+  end
+  table.sort(odd)
+  t.equal(odd, {})
+  t.truthy(tried > 300, tried)
 end)

@@ -25,6 +25,8 @@ t.describe("process.run", function()
   t.it("answers what cannot be started, by name", REAL, function()
     t.equal({ process.run { "frobnicate" } }, { nil, "ENOENT: no such program: frobnicate", "ENOENT" })
     t.equal({ process.run { "pwd", directory = "/nowhere" } }, { nil, "ENOENT: no such file or directory (/nowhere)", "ENOENT" })
+    t.equal({ process.run { "true", directory = "/etc/passwd" } }, { nil, "ENOTDIR: not a directory (/etc/passwd)", "ENOTDIR" })
+    t.equal({ process.run { "true", directory = "" } }, { nil, "ENOENT: no such file or directory", "ENOENT" })
     t.equal(select(3, process.run { "/etc/passwd" }), "EACCES")
     t.equal({ process.run { "cat", input = "x", output = "/nowhere/file" } },
       { nil, "ENOENT: no such file or directory (/nowhere/file)", "ENOENT" })
@@ -121,8 +123,70 @@ t.describe("process.start", function()
     t.truthy(rl.current():contains(other, "default"))
     for _ = 1, 200 do if #seen == 3 then break end rl.sleep(0.01) end
     t.equal(seen[3], "other in default")
-    t.error(function() process.start { "true", modes = { 1 } } end, "process.start: modes: entry 1 must be a mode's name, got 1")
+    t.error(function() process.start { "true", modes = { 1 } } end, "process.start: field 'modes' must be names of modes, got 1 in it")
+    t.error(function() process.start { "true", modes = {} } end, "process.start: field 'modes' must name at least one mode")
     t.error(function() process.run { "true", modes = "default" } end, "process.run: unknown field 'modes'")
+  end)
+
+  t.it("can be waited for in any mode, and calls its functions in its own", REAL, function()
+    local seen = {}
+    local function told(what) return function(_, value) if value then seen[#seen + 1] = what .. rl.current():mode() end end end
+    local program = assert(process.start { "sh", "-c", "echo x; exit 3", modes = "dialogue", on_output = told "output in ", on_exit = told "end in " })
+    t.equal({ program:wait(10) }, { "exit", 3 })
+    t.equal({ program:is_running(), program:wait(0) }, { false, "exit", 3 })
+    rl.sleep(0.02)
+    t.equal(seen, {})
+    rl.current():run { mode = "dialogue", timeout = 10 }
+    t.equal(seen, { "output in dialogue", "end in dialogue" })
+    -- One that has ended long ago.
+    local other = assert(process.start { "true", modes = "dialogue" })
+    t.eventually(function() return not os.execute("kill -0 " .. other:pid()) or io.open("/proc/" .. other:pid() .. "/stat"):read "a":find " Z " end)
+    t.equal({ other:wait(10) }, { "exit", 0 })
+    t.falsy(rl.current():contains(other, "dialogue"))
+  end)
+
+  t.it("hands over all of its output before its end is told, to a function that waits, too", REAL, function()
+    local function log_of(fields)
+      local log, over = {}, rl.condition()
+      local function note(name)
+        return function(_, bytes)
+          rl.sleep(0.02)
+          log[#log + 1] = bytes and name .. " " .. #bytes or name .. " is over"
+          log[name] = (log[name] or 0) + #(bytes or "")
+        end
+      end
+      fields.on_output = note "output"
+      fields.on_errors = not fields.terminal and note "errors" or nil
+      function fields.on_exit(_, _, status)
+        log[#log + 1] = "exit " .. status
+        over:signal()
+      end
+      local program = assert(process.start(fields))
+      t.truthy(over:wait(20))
+      return log, program
+    end
+    local log = log_of(sh "head -c 200000 /dev/zero; head -c 3 /dev/zero >&2; exit 4")
+    t.equal({ log[#log], log.output, log.errors }, { "exit 4", 200000, 3 })
+    t.equal(log[#log - 1], "output is over")
+    log = log_of { "sh", "-c", "head -c 30000 /dev/zero; exit 6", terminal = {} }
+    t.equal({ log[#log], log.output }, { "exit 6", 30000 })
+    -- Others that hold its output, and write on, are not waited for.
+    local others, program = log_of(sh "while echo x; do :; done & sleep 0.1; exit 5")
+    t.equal({ others[#others], program:is_running() }, { "exit 5", false })
+    program:signal "KILL"
+    program.output:abort()
+    program.errors:abort()
+    rl.sleep(0.1)
+  end)
+
+  t.it("a function for its output that fails does not hold back its end", REAL, function()
+    local ends, problem
+    rl.on_error(function(err) problem = err end)
+    local program = assert(process.start { "echo", "x", on_exit = function(_, _, status) ends = status end,
+      on_output = function() rl.sleep(0.05) error "no more" end })
+    program:wait()
+    t.eventually(function() return ends == 0 end)
+    t.truthy(problem:find "no more$", problem)
   end)
 
   t.it("hands over what it writes as it comes, and all of it before its end is told", REAL, function()

@@ -121,7 +121,63 @@ t.describe("properties", function()
     t.equal(raised.details[1], 'argument 1: {age = 18, name = "xxx"}')
   end)
 
+  t.it("shrink as far as a filter lets them", function()
+    local function smallest(generator, holds)
+      return t.error(function() t.forall(generator, holds) end).details[1]
+    end
+    local function below(limit) return function(value) return value < limit end end
+    for _ = 1, 10 do
+      t.equal(smallest(t.gen.integer(0, 1000):filter(function(x) return x % 2 == 0 end), below(501)), "argument 1: 502")
+      t.equal(smallest(t.gen.integer(0, 5000):filter(function(x) return x % 50 == 7 end), below(1001)), "argument 1: 1007")
+    end
+    local long = t.gen.string("ab", { max = 12 }):filter(function(s) return #s % 3 == 0 end)
+    t.equal(smallest(long, function(s) return #s < 5 end), 'argument 1: "aaaaaa"')
+  end)
+
+  t.it("tell the values when a callback ends them, or they never end", function()
+    local base = os.tmpname()
+    local name = base .. "_test.lua"
+    t.finally(function() os.remove(name) os.remove(base) end)
+    local file = assert(io.open(name, "w"))
+    file:write [[
+      local rl, t = require "runloop", require "runloop.test"
+      t.it("fails in a callback", function()
+        t.forall(t.gen.integer(700, 700), function(x)
+          rl.after(0, function() assert(x < 500, "too many") end)
+          rl.sleep(1)
+        end)
+      end)
+      t.it("never ends", function() t.forall({ t.gen.constant "a", t.gen.constant(5) }, function() rl.condition():wait() end) end)
+      t.it("fails afterwards", function()
+        t.forall(t.gen.integer(700, 700), print)
+        error "behind it"
+      end)
+    ]]
+    file:close()
+    local p <close> = t.spawn { t.rlhost, "test", "--seed", "5", name }
+    local text = p:wait_for_end_of_output { within = 20 }
+    t.equal(select(2, text:gsub("argument 1: 700", "")), 1, text)
+    t.truthy(text:find("too many.-argument 1: 700%s+%-%-seed 5 makes the same values"), text)
+    t.truthy(text:find 'argument 1: "a"%s+argument 2: 5', text)
+  end)
+
+  t.it("make strings of an empty alphabet, if these may be empty", function()
+    t.forall(t.gen.string "", function(s) return s == "" end)
+    t.forall(t.gen.string("", { max = 3 }), function(s) return s == "" end)
+    t.forall(t.gen.string("x", { min = 4, max = 4 }), function(s) return s == "xxxx" end)
+  end)
+
   t.it("refuse nonsense", function()
+    t.error(function() t.gen.string("", { min = 1 }) end, "no string of 1 characters can be made of an empty alphabet")
+    t.error(function() t.gen.string("a", { min = 5, max = 1 }) end, "t.gen.string: 'min' %(5%) is above 'max' %(1%)")
+    t.error(function() t.gen.string(5) end, "t.gen.string: argument #1 must be a string, got 5")
+    t.error(function() t.gen.list(t.gen.boolean(), 5) end, "t.gen.list: the options must be a table, got 5")
+    t.error(function() t.gen.number("a") end, "t.gen.number: two finite numbers are expected")
+    t.error(function() t.gen.number(1, 0) end, "t.gen.number: two finite numbers are expected")
+    t.error(function() t.gen.record(5) end, "t.gen.record: a table of generators is expected, got 5")
+    t.error(function() t.gen.boolean():map(5) end, "generator:map: argument #1 must be a function, got 5")
+    t.error(function() t.gen.boolean().filter(print) end, "generator:filter: a generator is expected, got")
+    t.error(function() t.forall(t.gen.boolean(), t.gen.boolean(), print) end, "several generators are given as an array")
     t.error(function() t.forall({}, print) end, "t.forall: argument #1 must be an array of generators")
     t.error(function() t.forall({ 1 }, print) end, "t.forall: a generator is expected, got 1")
     t.error(function() t.forall(t.gen.boolean(), print, { run = 1 }) end, "unknown option 'run'")

@@ -20,7 +20,7 @@ local process = {}
 ---@field modes? runloop.Modes `start` only: in which `on_exit`, `on_output` and `on_errors` are called; `"common"` if absent. `loop:add(program, mode)` adds its end to another
 ---@field foreground? boolean it has the terminal of this process until it ends: for what reads keys. No effect where there is none, or this process is in the background; nil, "EBUSY: …" while another program has it
 ---@field on_exit? fun(program: runloop.process.Program, how: "exit"|"signal", value: integer|string) called when it has ended
----@field on_output? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string) `start` only: called with what it writes, as it comes, and with nil at the end of that. Its output is piped then, and what it has written comes before `on_exit`
+---@field on_output? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string) `start` only: called with what it writes, as it comes, and with nil at the end of that. Its output is piped then, and what it has written comes before `on_exit`, also where this function waits
 ---@field on_errors? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string) the same of its standard error
 ---@field name? string for messages; else its words
 ---@field timeout? number `run` only: after so many seconds its group gets SIGTERM, and SIGKILL after `grace`
@@ -127,7 +127,7 @@ function process.watchdog() end
 ---@field errors? runloop.net.Stream
 local program = {}
 
----Waits for its end: "exit" and its status, or "signal" and the signal's name. After so many seconds nil, "timed out".
+---Waits for its end, in whatever mode: "exit" and its status, or "signal" and the signal's name. After so many seconds nil, "timed out".
 ---@param timeout? number
 ---@return "exit"|"signal"|nil how
 ---@return integer|string value

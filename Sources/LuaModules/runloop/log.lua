@@ -117,13 +117,6 @@ local function write(self, level, what, message, fields)
   end
 end
 
-for level in pairs(PRIORITIES) do
-  Logger[level] = function(self, message, fields)
-    if getmetatable(self) ~= Logger then raise("logger:%s: call it with a colon, on a logger", level) end
-    write(self, level, "logger:" .. level, message, fields)
-  end
-end
-
 -- One with more fields, on the same sink.
 function Logger:with(fields, name)
   if type(fields) ~= "table" then raise("logger:with: argument #1 must be a table of fields, got %s", describe(fields)) end
@@ -160,6 +153,14 @@ function Logger:close()
   Sink.__gc(sink)
 end
 Logger.__close = Logger.close
+misuse.methods(Logger, "logger")
+
+for level in pairs(PRIORITIES) do
+  Logger[level] = function(self, message, fields)
+    if getmetatable(self) ~= Logger then raise("logger:%s: call it with a colon, on a logger", level) end
+    write(self, level, "logger:" .. level, message, fields)
+  end
+end
 
 function log.program() return arg and arg[0] and arg[0]:match "[^/]*$" or "rlhost" end
 

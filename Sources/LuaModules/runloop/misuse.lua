@@ -6,7 +6,7 @@ local native = ...
 local getinfo = package.loaded.debug.getinfo
 local error, type, tostring, next, pairs, ipairs, select, math_type, getmetatable, rawget, pcall =
   error, type, tostring, next, pairs, ipairs, select, math.type, getmetatable, rawget, pcall
-local format, concat, unpack = string.format, table.concat, table.unpack
+local format, find, concat, unpack = string.format, string.find, table.concat, table.unpack
 
 local misuse = {}
 
@@ -144,6 +144,20 @@ end
 function misuse.receiver(self, metatable, what)
   if getmetatable(self) ~= metatable then raise("%s: call it with a colon, on a %s", what, metatable.__name) end
   return self
+end
+
+-- Has the methods that a class has by now raise where `self` is none of its objects; `kind` is what messages call these. For what is
+-- called seldom: others check it themselves.
+function misuse.methods(class, kind)
+  for name, fn in next, class do
+    if type(fn) == "function" and not find(name, "^_") then
+      local what = kind .. ":" .. name
+      class[name] = function(self, ...)
+        misuse.receiver(self, class, what)
+        return fn(self, ...)
+      end
+    end
+  end
 end
 
 -- What the prompt's help calls objects that are tables: by their metatables, the name of the class in the reference and its methods.

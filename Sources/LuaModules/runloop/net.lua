@@ -93,10 +93,10 @@ end
 local methods = internals.methods "stream"
 local hidden = {}
 for _, name in next, { "next_line", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "deliver", "await_input", "deliver_all",
-  "write_at" } do
+  "write_at", "available" } do
   hidden[name], methods[name] = methods[name], nil
 end
-internals.deliver, internals.write_at = hidden.deliver_all, hidden.write_at
+internals.deliver, internals.available, internals.write_at = hidden.deliver_all, hidden.available, hidden.write_at
 
 local made
 

@@ -157,7 +157,7 @@ end
 
 -- Jobs ------------------------------------------------------------------------------------------------------------------
 
-local Job = misuse.class("runloop.schedule.Job", { __name = "runloop.Job", __stays = true })
+local Job = misuse.class("runloop.schedule.Job", { __name = "job", __stays = true })
 
 local function stamp(job, t) return date(job._calendar == UTC and "!%Y-%m-%d %H:%M:%S UTC" or "%Y-%m-%d %H:%M:%S", t) end
 
@@ -227,6 +227,7 @@ function Job:__tostring()
   local name = self._name ~= "" and format(" %q", self._name) or ""
   return format("job%s (%s, %s)", name, self._text, self._valid and "next " .. stamp(self, self._next) or "over")
 end
+misuse.methods(Job, "job")
 
 local OPTIONS = { missed = "string", name = "string", utc = "boolean", modes = { "string", "table" }, keeps_alive = "boolean" }
 local POLICIES = { skip = true, once = true, all = true }
@@ -239,7 +240,7 @@ local function make(what, text, expression, fn, options)
   local plan, message = parse(expression)
   if not plan then raise("%s: %s", what, message) end
   local job = setmetatable({ _plan = plan, _fn = fn, _text = text, _missed = missed, _queue = {}, _name = options.name or text,
-    _modes = options.modes, _keeps_alive = options.keeps_alive, _calendar = options.utc and UTC or LOCAL, _valid = true }, Job)
+    _modes = misuse.modes(options.modes, what), _keeps_alive = options.keeps_alive, _calendar = options.utc and UTC or LOCAL, _valid = true }, Job)
   arm(job, rl.time())
   if not job._valid then raise("%s: '%s' never comes: there is no such day", what, expression) end
   return job

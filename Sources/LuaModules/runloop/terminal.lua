@@ -6,7 +6,7 @@ local misuse = require "runloop.misuse"
 
 local terminal = {}
 local raise, describe = misuse.raise, misuse.describe
-local type, pairs, ipairs, tostring, setmetatable, getmetatable = type, pairs, ipairs, tostring, setmetatable, getmetatable
+local type, pairs, ipairs, tostring, setmetatable = type, pairs, ipairs, tostring, setmetatable
 local format, rep, concat, find, match, sub, gsub = string.format, string.rep, table.concat, string.find, string.match, string.sub, string.gsub
 local max, min, utf8_offset = math.max, math.min, utf8.offset
 
@@ -20,7 +20,6 @@ local CURSOR_OFF, CURSOR_ON = "\27[?25l", "\27[?25h"
 local Terminal = misuse.class("runloop.terminal.Terminal", { __name = "terminal", __stays = true })
 
 local function self_of(self, name)
-  if getmetatable(self) ~= Terminal then raise("terminal:%s: call it with a colon, on a terminal", name) end
   if self._fd < 0 then raise("terminal:%s: it is closed", name) end
   return self
 end
@@ -45,7 +44,7 @@ end
 
 -- Modes of the screen, each undone by what it returns when that is closed, and in any case when the process ends ------------------
 
-local Guard = {}
+local Guard = { __name = "guard" }
 Guard.__index = Guard
 function Guard:close()
   if self.done then return end
@@ -53,6 +52,7 @@ function Guard:close()
   self.undo()
 end
 Guard.__close = Guard.close
+misuse.methods(Guard, "guard")
 
 local function farewell(self)
   local texts, greetings = {}, {}
@@ -106,7 +106,12 @@ local function raw_self_of(self, name)
 end
 function Terminal:alternate_screen() return switch(raw_self_of(self, "alternate_screen"), SCREEN_ON, SCREEN_OFF) end
 function Terminal:hide_cursor() return switch(raw_self_of(self, "hide_cursor"), CURSOR_OFF, CURSOR_ON) end
-function Terminal:move(row, column) return self:write(format("\27[%d;%dH", row, column)) end
+function Terminal:move(row, column)
+  for index, value in ipairs { row or false, column or false } do
+    if not math.tointeger(value) then raise("terminal:move: argument #%d must be an integer, got %s", index, describe(value or nil)) end
+  end
+  return self:write(format("\27[%d;%dH", row, column))
+end
 function Terminal:clear() return self:write "\27[H\27[2J" end
 
 -- Keys ------------------------------------------------------------------------------------------------------------------
@@ -124,6 +129,7 @@ function Handler:invalidate()
 end
 Handler.__close = Handler.invalidate
 function Handler:is_valid() return self._valid end
+misuse.methods(Handler, "handler")
 
 local function handle(handler)
   local queue <const> = handler._queue
@@ -236,6 +242,7 @@ function Terminal:close()
 end
 Terminal.__close = Terminal.close
 function Terminal:__tostring() return self._fd < 0 and "terminal (closed)" or "terminal" end
+misuse.methods(Terminal, "terminal")
 
 -- Text ------------------------------------------------------------------------------------------------------------------
 
@@ -362,5 +369,6 @@ function Progress:finish()
     self._total and " of " .. self._total or "", span(rl.now() - self._began))) end
 end
 Progress.__close = Progress.finish
+misuse.methods(Progress, "progress")
 
 return terminal

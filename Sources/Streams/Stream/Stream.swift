@@ -1,4 +1,5 @@
 internal import CStreams
+internal import Linux
 public import RunLoops
 
 /// A two-way stream of bytes: TCP, Unix sockets, pipes, terminals, files, memory; with or without TLS. CFReadStream and
@@ -222,6 +223,10 @@ public final class Stream: RunLoop.EdgePort {
     }
     /// How many bytes were read ahead.
     public var buffered: Int { input.count }
+    /// How many bytes there are to be read: these, and what the kernel has.
+    public var available: Int {
+        input.count + (state == .open && transport != .backed ? Descriptor.readable(fdToClose) : 0)
+    }
     /// How many bytes are left to send.
     public var unsent: Int {
         output.count + (tls?.unsent ?? 0) + (backing?.isBusy ?? false ? 1 : 0)

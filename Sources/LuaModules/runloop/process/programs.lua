@@ -74,8 +74,6 @@ end
 local Program = misuse.class("runloop.process.Program", { __name = "program", __stays = true, __item = "_port" })
 programs.Program = Program
 
-local function self_of(self, name) return misuse.receiver(self, Program, "program:" .. name) end
-
 -- Of an open file, or of an object that has one.
 local function descriptor_of(value) return type(value) ~= "number" and internals.find_descriptor(value, 0) or nil end
 
@@ -113,34 +111,59 @@ function programs.words_of(words)
   return #text > 60 and text:sub(1, 57) .. "…" or text
 end
 
--- Asks the system whether it has ended, and notes what that says. Answers true once.
-local function notice_end(self)
-  if self._how then return false end
+-- Asks the system whether it has ended, and notes what that says.
+local function look(self)
+  if self._how then return true end
   local how, value = native.outcome(self._pid)
   if not how then return false end
   self._how, self._value = how, how == "signal" and signal_name(value) or value
-  self._port:invalidate()
   if self._stops then self._stops:invalidate() end
   if self._lent then native.take_back(self._pid) end
   if self._slave then self._slave:invalidate() end
   if self._killer and not native.has_group(self._pid) then self._killer:invalidate() end
-  -- What it has written is there by now, and comes before its end.
-  if self._on_output and self.output:is_open() then internals.deliver(self.output) end
-  if self._on_errors and self.errors:is_open() then internals.deliver(self.errors) end
-  self._changed:broadcast()
   return true
 end
 
--- No tail calls: that this is for the program is seen by who finds an error.
-local function tell_exit(self) self._on_exit(self, self._how, self._value) end
+-- Waits until a function has had all that has been written for it by now, and has returned.
+local function settle(self, told)
+  local stream <const> = told.stream
+  -- Of a terminal the kernel says only what it has line by line; it keeps some more.
+  local all = told.count + internals.available(stream) + (self._terminal and 65536 or 0)
+  repeat
+    while told.is_busy do told.changed:wait() end
+    local before, is_all = told.count, told.count >= all
+    internals.deliver(stream)
+    while told.is_busy do told.changed:wait() end
+  until is_all or told.count == before
+end
 
+-- Tells its end, in one of its modes.
 local function ended(self)
-  if notice_end(self) and self._on_exit then tell_exit(self) end
+  if self._is_over or not look(self) then return end
+  self._is_over = true
+  self._port:invalidate()
+  -- What it has written is there by now, and comes before its end.
+  for _, told in ipairs(self._told) do internals.deliver(told.stream) end
+  self._changed:broadcast()
+  if not self._on_exit then return end
+  for _, told in ipairs(self._told) do if told.is_busy then settle(self, told) end end
+  -- No tail call: that this is for the program is seen by who finds an error.
+  self._on_exit(self, self._how, self._value)
+end
+
+-- Whether its end is told in the mode that runs.
+local function is_heard(self)
+  local loop = rl.current()
+  return loop:contains(self._port, loop:mode() or "default")
 end
 
 --- Whether it has ended, as the system says at this moment.
 function programs.has_ended(self)
-  if notice_end(self) and self._on_exit then rl.task(tell_exit, self) end
+  if not self._is_over and look(self) then
+    -- Its functions are called in its modes.
+    local has_functions = self._on_exit or self._on_output or self._on_errors
+    if not has_functions or is_heard(self) then rl.task(ended, self) else self._changed:broadcast() end
+  end
   return self._how ~= nil
 end
 
@@ -156,20 +179,34 @@ function programs.forget(self)
   programs.abort_streams(self)
 end
 
+-- How much a function has been told, and whether it is at it.
+local Told = { __close = function(self)
+  self.is_busy = false
+  self.changed:broadcast()
+end }
+
 -- A stream of ours to one of its descriptors.
 local function open_stream(self, fd, what, fn, modes)
-  local options = { owns = true, name = what .. " of " .. self._name }
+  local options, told = { owns = true, name = what .. " of " .. self._name }, nil
   if fn then
-    function options.on_data(_, bytes) return fn(self, bytes) end
+    told = setmetatable({ count = 0, is_busy = false, changed = rl.condition() }, Told)
+    function options.on_data(_, bytes)
+      local _ <close> = told
+      told.is_busy, told.count = true, told.count + #bytes
+      fn(self, bytes)
+    end
     -- Nobody has a use for it then.
     function options.on_end(stream, message, code)
+      local _ <close> = told
+      told.is_busy = true
       stream:close()
-      return fn(self, nil, message, code)
+      fn(self, nil, message, code)
     end
     options.on_error = options.on_end
   end
   local stream, message, code = net.open(fd, options)
-  if stream and fn and modes then
+  if stream and fn then
+    told.stream, self._told[#self._told + 1] = stream, told
     rl.current():remove(stream, "common")
     rl.current():add(stream, modes)
   end
@@ -179,9 +216,7 @@ end
 --- Starts a program; `words` are its own, `defaults` where its input, output and errors go. Returns it, or nil and why not.
 function programs.start(what, options, words, defaults)
   local list = environment(what, options)
-  for index, mode in ipairs(type(options.modes) == "table" and options.modes or {}) do
-    if type(mode) ~= "string" then wrong(what, "modes: entry %d must be a mode's name, got %s", index, describe(mode)) end
-  end
+  local modes = misuse.modes(options.modes, what)
   local spare, ours = {}, {}
   local function give_up(message, code, has_started)
     for _, fd in ipairs(has_started and {} or spare) do native.close(fd) end
@@ -244,7 +279,7 @@ function programs.start(what, options, words, defaults)
   end
   for _, fd in ipairs(spare) do native.close(fd) end
   local self = setmetatable({ _pid = pid, _made_at = misuse.made_at(), _changed = rl.condition(), _name = options.name or programs.words_of(words), _on_exit = options.on_exit,
-    _on_output = on_output, _on_errors = on_errors, _detached = options.detached, _terminal = terminal and true,
+    _on_output = on_output, _on_errors = on_errors, _told = {}, _detached = options.detached, _terminal = terminal and true,
     _slave = slave_port, _lent = lent and true }, Program)
   local message
   self._port, message, code = rl.fd_port { fd = pidfd, owns = true, name = format("%s (%d)", self._name, pid),
@@ -255,7 +290,7 @@ function programs.start(what, options, words, defaults)
     local fd = ours[field]
     if self._port and not message and fd then
       local fn = terminal and on_output or options["on_" .. field]
-      self[field], message, code = open_stream(self, fd, terminal and "terminal" or field, fn, options.modes)
+      self[field], message, code = open_stream(self, fd, terminal and "terminal" or field, fn, modes)
       if self[field] then ours[field] = nil end
     end
   end
@@ -269,16 +304,18 @@ function programs.start(what, options, words, defaults)
   if terminal then self.output = self.input end
   -- What is said of the port is said of this.
   internals.set_value(self._port, internals.value_number("fd_port", "object"), self)
-  rl.current():add(self._port, options.modes or "common")
+  rl.current():add(self._port, modes)
   -- Control-Z stops the program. Whoever typed it is to see a shell then, and so we stop, too.
   if lent then self._stops = signals.on_signal("CHLD", function() native.suspend(pid) end) end
   return self
 end
 
 function Program:wait(timeout)
-  self_of(self, "wait")
   misuse.optional(timeout, "seconds", "program:wait", 1)
   local limit = timeout and rl.now() + timeout
+  -- As every wait, it is over in the mode in which it begins, too, whatever the program's own are.
+  local ear <close> = not is_heard(self) and not programs.has_ended(self) and rl.fd_port { fd = self._port:fd(),
+    modes = { "common", rl.current():mode() }, callback = function() programs.has_ended(self) end } or nil
   while not self._how do
     local left = limit and math.max(0, limit - rl.now())
     local woken, reason = self._changed:wait(left)
@@ -287,9 +324,9 @@ function Program:wait(timeout)
   return self._how, self._value
 end
 
-function Program:is_running() return not programs.has_ended(self_of(self, "is_running")) end
-function Program:pid() return self_of(self, "pid")._pid end
-function Program:name() return self_of(self, "name")._name end
+function Program:is_running() return not programs.has_ended(self) end
+function Program:pid() return self._pid end
+function Program:name() return self._name end
 
 -- To the whole group. Once the program has been waited for, its number may be another's: then only those of its group that are left
 -- are meant, and the number is theirs for as long as there are any.
@@ -298,7 +335,7 @@ local function send(self, number)
   return native.signal(-self._pid, number)
 end
 
-function Program:signal(name) return send(self_of(self, "signal"), signal_number("program:signal", name, 1)) end
+function Program:signal(name) return send(self, signal_number("program:signal", name, 1)) end
 
 -- What it has started, and left in its group, has as long as the program itself to end.
 local function end_rest(self, limit)
@@ -311,7 +348,6 @@ local function end_rest(self, limit)
 end
 
 function Program:stop(grace)
-  self_of(self, "stop")
   if grace == nil then grace = STOP_GRACE end
   misuse.argument(grace, "seconds", "program:stop", 1)
   local limit = rl.now() + grace
@@ -324,7 +360,6 @@ function Program:stop(grace)
 end
 
 function Program:resize(rows, columns)
-  self_of(self, "resize")
   for index, value in ipairs { rows or false, columns or false } do
     if math.type(value) ~= "integer" or value < 1 or value > 65535 then
       raise("program:resize: argument #%d must be an integer from 1 to 65535, got %s", index, value and tostring(value) or "nothing")
@@ -341,6 +376,7 @@ function Program:__close()
   send(self, NUMBERS.CONT)
   self._killer = rl.after(STOP_GRACE, function() send(self, NUMBERS.KILL) end)
 end
+misuse.methods(Program, "program")
 function Program:__tostring()
   local state = not self._how and "runs" or self._how == "exit" and "exit " .. self._value or "ended by " .. self._value
   return format("program %q (%d, %s, %s)", self._name, self._pid, state, self._made_at)

@@ -89,6 +89,7 @@ end
 --- Runs a function as a task; returns its failure, or nil.
 function phase.run(current, body, seconds, name)
   local failure, is_over
+  current.tries = nil
   if handler then real_on_error(on_error) end
   local outcome = system.run(function()
     state.enter()
@@ -126,6 +127,11 @@ function phase.run(current, body, seconds, name)
       failure = { kind = "stuck", message = format("the %s never ended: nothing is left that could wake it", name),
         details = waits }
     end
+  end
+  -- A callback has ended a property, or it never ended.
+  if failure and current.tries then
+    failure.details = failure.details or {}
+    for _, line in pairs(current.tries()) do failure.details[#failure.details + 1] = line end
   end
   system.cancel_waiting()
   current.caught = {}

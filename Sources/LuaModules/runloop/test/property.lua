@@ -53,12 +53,21 @@ local function new(make) return setmetatable({ make = make }, Generator) end
 local function check_generator(name, value)
   if getmetatable(value) ~= Generator then misuse(name .. ": a generator is expected, got " .. describe_value(value)) end
 end
+local function check_function(name, fn)
+  if type(fn) ~= "function" then misuse(name .. ": argument #1 must be a function, got " .. describe_value(fn)) end
+end
 
 --- A generator of what `fn` makes of this one's values.
-function Generator:map(fn) return new(function(choose) return fn(self.make(choose)) end) end
+function Generator:map(fn)
+  check_generator("generator:map", self)
+  check_function("generator:map", fn)
+  return new(function(choose) return fn(self.make(choose)) end)
+end
 
 --- A generator of those of its values that `fn` is true for.
 function Generator:filter(fn)
+  check_generator("generator:filter", self)
+  check_function("generator:filter", fn)
   return new(function(choose)
     for _ = 1, 100 do
       local value = self.make(choose)
@@ -96,6 +105,9 @@ end
 --- Numbers from `low` to `high`, 0 to 1 without limits.
 function gen.number(low, high)
   low, high = low or 0, high or 1
+  if type(low) ~= "number" or type(high) ~= "number" or not (low <= high and high - low < math.huge) then
+    misuse "t.gen.number: two finite numbers are expected, the lower one first"
+  end
   return new(function(choose) return low + (high - low) * (choose(1 << 20) / (1 << 20)) end)
 end
 
@@ -119,13 +131,16 @@ function gen.one_of(list)
 end
 
 local function length_of(name, options)
-  options = options or {}
+  if options == nil then options = {} end
+  if type(options) ~= "table" then misuse(format("%s: the options must be a table, got %s", name, describe_value(options))) end
   for key, value in pairs(options) do
     if key ~= "min" and key ~= "max" or math_type(value) ~= "integer" or value < 0 then
       misuse(format("%s: options are whole numbers 'min' and 'max'", name))
     end
   end
-  return options.min or 0, options.max or (options.min or 0) + 20
+  local min, max = options.min or 0, options.max or (options.min or 0) + 20
+  if min > max then misuse(format("%s: 'min' (%d) is above 'max' (%d)", name, min, max)) end
+  return min, max
 end
 
 -- Each element is announced by a choice: so one can be left out without touching the others.
@@ -148,7 +163,12 @@ end
 --- Strings of the characters in `alphabet`, or of all bytes, printable ones of ASCII first. `{min =, max =}`: how long.
 function gen.string(alphabet, options)
   if type(alphabet) == "table" then alphabet, options = nil, alphabet end
+  if alphabet ~= nil and type(alphabet) ~= "string" then misuse("t.gen.string: argument #1 must be a string, got " .. describe_value(alphabet)) end
   local min, max = length_of("t.gen.string", options)
+  if alphabet == "" then
+    if min > 0 then misuse(format("t.gen.string: no string of %d characters can be made of an empty alphabet", min)) end
+    max = 0
+  end
   local function make(choose)
     if alphabet then
       local i = choose(#alphabet - 1) + 1
@@ -161,6 +181,7 @@ end
 
 --- Tables with the fields of another one, whose values are generators; arrays too.
 function gen.record(fields)
+  if type(fields) ~= "table" then misuse("t.gen.record: a table of generators is expected, got " .. describe_value(fields)) end
   local names = {}
   for name, generator in pairs(fields) do
     check_generator("t.gen.record", generator)
@@ -176,13 +197,22 @@ end
 
 -- Trying ----------------------------------------------------------------------------------------------------------------
 
--- Answers whether the function fails, the error, the values, and the choices.
+-- What is said of the values that it is tried with, also by whoever finds that a callback has failed meanwhile.
+local function described(shown, best)
+  local lines = {}
+  for k = 1, #best do lines[k] = format("argument %d: %s", k, best[k]) end
+  if shown ~= best then lines[#lines + 1] = format("found as: %s", concat(shown, ", ")) end
+  lines[#lines + 1] = format("--seed %d makes the same values", core.current and core.current.seed or core.options.seed)
+  return lines
+end
+
+-- Answers whether the function fails, the error, the values, and the choices. Of choices that make no values, nil.
 local function try(generators, body, given)
   local source, arguments = new_source(given), { n = #generators }
   local made = pcall(function()
     for i = 1, #generators do arguments[i] = generators[i].make(source.choose) end
   end)
-  if not made and given then return false end
+  if not made and given then return nil end
   if not made then
     source = new_source()
     for i = 1, #generators do arguments[i] = generators[i].make(source.choose) end
@@ -190,7 +220,10 @@ local function try(generators, body, given)
   -- Shown before the function may change them.
   local shown = {}
   for i = 1, #generators do shown[i] = values.show(arguments[i]) end
+  local current = core.current or {}
+  current.tries = function() return described(shown, shown) end
   local fine, raised = pcall(body, unpack(arguments, 1, arguments.n))
+  current.tries = nil
   if not fine and getmetatable(raised) == core.Skip then error(raised, 0) end
   if fine and raised == false then fine, raised = false, "it returned false" end
   return not fine, raised, shown, source.noted
@@ -208,7 +241,7 @@ local function shrink(generators, body, best, tries)
     if tries <= 0 then return false end
     tries = tries - 1
     local fails, raised, shown, noted = try(generators, body, candidate)
-    if not fails then return false end
+    if not fails then return false, fails == nil end
     -- Shorter, or the same with a lower number.
     if #noted > #best.noted then return false end
     if #noted == #best.noted then
@@ -248,16 +281,23 @@ local function shrink(generators, body, best, tries)
     end
     local i = 1
     while i <= #best.noted do
-      -- The lowest value that still fails, by halving.
+      -- The lowest value that still fails, by halving. Where a filter wants none in the middle, the next one above.
       local low, high = 0, best.noted[i]
       while low < high and best.noted[i] do
-        local candidate = without(best.noted, 1, 0)
         local middle = low + (high - low) // 2
-        candidate[i] = middle
-        if better(candidate) then
-          has_changed, high = true, middle
+        local at, is_better, is_none = middle, nil, nil
+        repeat
+          local candidate = without(best.noted, 1, 0)
+          candidate[i] = at
+          is_better, is_none = better(candidate)
+          at = at + 1
+        until not is_none or at >= high or at > middle + 64
+        if is_better then
+          has_changed, high = true, at - 1
+        elseif is_none and at >= high then
+          high = middle
         else
-          low = middle + 1
+          low = at
         end
       end
       i = i + 1
@@ -288,6 +328,7 @@ function t.forall(generators, body, options)
     misuse("t.forall: argument #1 must be an array of generators, got " .. describe_value(generators))
   end
   for _, generator in pairs(generators) do check_generator("t.forall", generator) end
+  if getmetatable(body) == Generator then misuse "t.forall: several generators are given as an array: t.forall({ a, b }, fn)" end
   if type(body) ~= "function" then misuse("t.forall: argument #2 must be a function, got " .. describe_value(body)) end
   for name, value in pairs(options or {}) do
     if not OPTIONS[name] then misuse(format("t.forall: unknown option '%s' (there are: runs, shrinks)", tostring(name))) end
@@ -300,11 +341,7 @@ function t.forall(generators, body, options)
     local fails, raised, shown, noted = try(generators, body)
     if fails then
       local best = shrink(generators, body, { raised = raised, shown = shown, noted = noted, steps = 0 }, shrinks)
-      local details = {}
-      for k = 1, #best.shown do details[#details + 1] = format("argument %d: %s", k, best.shown[k]) end
-      if best.steps > 0 then details[#details + 1] = format("found as: %s", concat(shown, ", ")) end
-      details[#details + 1] = format("--seed %d makes the same values", core.current and core.current.seed
-        or core.options.seed)
+      local details = described(shown, best.shown)
       local what = best.raised
       if getmetatable(what) == core.Failure then
         for _, line in pairs(what.details or {}) do details[#details + 1] = line end

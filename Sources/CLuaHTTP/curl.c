@@ -123,6 +123,10 @@ static int next_event(lua_State *L) {
   multi->changed = transfer->next_changed;
   if (!multi->changed) multi->last_changed = NULL;
   transfer->is_changed = 0;
+  if (transfer->upload_is_refused) {
+    transfer->upload_is_refused = 0;
+    lua_curl_resume_upload(transfer);
+  }
   lua_pushinteger(L, EVENT_TRANSFER);
   lua_pushinteger(L, transfer->number);
   return 2;

@@ -65,6 +65,12 @@ int lua_curl_close_later(void *data, curl_socket_t fd) {
   return 0;
 }
 
+void lua_curl_resume_upload(lua_transfer *transfer) {
+  if (!transfer->upload_is_paused || !transfer->easy) return;
+  transfer->upload_is_paused = 0;
+  lua_curl.curl_easy_pause(transfer->easy, transfer->is_paused ? CURLPAUSE_RECV : CURLPAUSE_CONT);
+}
+
 void lua_curl_end(lua_transfer *transfer) {
   lua_multi *multi = transfer->multi;
   if (transfer->easy) {

@@ -12,7 +12,8 @@
 static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
   lua_transfer *transfer = data;
   size_t length = size * count;
-  if (transfer->max_body && transfer->received + length > transfer->max_body) {
+  if (transfer->leads_on) return length;
+  if (transfer->received + length > transfer->max_body) {
     transfer->is_too_large = 1;
     return 0;
   }
@@ -27,6 +28,18 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
   return length;
 }
 
+// curl knows the address only later: any Location that says something will do.
+static int leads_on(long status, const http_bytes *head) {
+  if (status != 301 && status != 302 && status != 303 && status != 307 && status != 308) return 0;
+  for (size_t i = 0; i + 10 < head->length; i++) {
+    if (head->bytes[i] != '\n' || strncasecmp(head->bytes + i + 1, "location:", 9) != 0) continue;
+    size_t at = i + 10;
+    while (at < head->length && (head->bytes[at] == ' ' || head->bytes[at] == '\t')) at++;
+    if (at < head->length && head->bytes[at] != '\r' && head->bytes[at] != '\n') return 1;
+  }
+  return 0;
+}
+
 // Lines of heads, one at a time: of those before the last answer (100, redirects), only the count is of interest.
 static size_t on_head(char *bytes, size_t size, size_t count, void *data) {
   lua_transfer *transfer = data;
@@ -35,21 +48,15 @@ static size_t on_head(char *bytes, size_t size, size_t count, void *data) {
   if (transfer->head.length + length > 256 * 1024) return 0;
   if (!lua_curl_append(&transfer->head, bytes, length)) return 0;
   if (length > 2 || (length == 2 && bytes[0] != '\r')) return length;
-  // The empty line.
+  // The empty line; or that behind the trailer of an answer that is known.
   long status = 0;
-  char *location = NULL;
+  if (transfer->head_is_complete || transfer->leads_on) return length;
   lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
-  if (status >= 300 && status < 400 && transfer->max_redirects != 0)
-    lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_REDIRECT_URL, &location);
-  // curl knows the address it goes on to only later: any Location makes it go on.
-  int goes_on = 0;
-  if (status >= 300 && status < 400 && transfer->max_redirects != 0)
-    for (size_t i = 0; i + 10 < transfer->head.length && !goes_on; i++)
-      goes_on = transfer->head.bytes[i] == '\n' && strncasecmp(transfer->head.bytes + i + 1, "location:", 9) == 0;
-  if (status >= 200 && !goes_on) {
-    transfer->head_is_complete = 1;
-    lua_curl_changed(transfer);
-  }
+  transfer->leads_on = transfer->follows && leads_on(status, &transfer->head);
+  if (status < 200) return length;
+  transfer->head_is_complete = !transfer->leads_on;
+  transfer->upload_is_refused = status >= 300;
+  lua_curl_changed(transfer);
   return length;
 }
 
@@ -87,7 +94,6 @@ static const option options[] = {
     {"upload_size", CURLOPT_INFILESIZE_LARGE, 'o'}, {"headers", CURLOPT_HTTPHEADER, 'l'},
     {"timeout", CURLOPT_TIMEOUT_MS, 'm'}, {"connect_timeout", CURLOPT_CONNECTTIMEOUT_MS, 'm'},
     {"idle_timeout", CURLOPT_LOW_SPEED_TIME, 'i'}, {"idle_bytes", CURLOPT_LOW_SPEED_LIMIT, 'i'},
-    {"follow", CURLOPT_FOLLOWLOCATION, 'b'}, {"max_redirects", CURLOPT_MAXREDIRS, 'i'},
     {"proxy", CURLOPT_PROXY, 's'}, {"no_proxy", CURLOPT_NOPROXY, 's'}, {"unix", CURLOPT_UNIX_SOCKET_PATH, 's'},
     {"abstract", CURLOPT_ABSTRACT_UNIX_SOCKET, 's'}, {"encoding", CURLOPT_ACCEPT_ENCODING, 's'},
     {"verify", CURLOPT_SSL_VERIFYPEER, 'b'}, {"verify_host", CURLOPT_SSL_VERIFYHOST, 'i'}, {"ca_file", CURLOPT_CAINFO, 's'},
@@ -158,7 +164,6 @@ void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index) {
   lua_curl.curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   lua_curl.curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
   lua_curl.curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  lua_curl.curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   lua_curl.curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 60L);
   lua_curl_note_certificates(transfer);
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
@@ -168,9 +173,9 @@ void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index) {
   lua_getfield(L, index, "high_water");
   transfer->high_water = (size_t)luaL_optinteger(L, -1, 262144);
   lua_getfield(L, index, "max_body");
-  transfer->max_body = (size_t)luaL_optinteger(L, -1, 0);
-  lua_getfield(L, index, "max_redirects");
-  transfer->max_redirects = (int)luaL_optinteger(L, -1, 0);
+  transfer->max_body = (size_t)luaL_checkinteger(L, -1);
+  lua_getfield(L, index, "follows");
+  transfer->follows = lua_toboolean(L, -1);
   lua_pop(L, 3);
 }
 
@@ -213,10 +218,7 @@ static int send_bytes(lua_State *L) {
     if (!lua_curl_append(&transfer->upload, bytes, length)) return luaL_error(L, "not enough memory");
   }
   lua_pushinteger(L, (lua_Integer)(transfer->upload.length - transfer->taken));
-  if (transfer->upload_is_paused && transfer->easy) {
-    transfer->upload_is_paused = 0;
-    lua_curl.curl_easy_pause(transfer->easy, transfer->is_paused ? CURLPAUSE_RECV : CURLPAUSE_CONT);
-  }
+  lua_curl_resume_upload(transfer);
   return 1;
 }
 
@@ -245,16 +247,31 @@ static int failure(lua_State *L) {
   return 6;
 }
 
-// transfer:answer() -> status, head, url, version as curl says it, seconds, redirects, address
+// transfer:leads_to() -> the URL, status, seconds; nothing unless its answer is here, and leads on to where it is followed
+static int leads_to(lua_State *L) {
+  lua_transfer *transfer = check_transfer(L);
+  long status = 0;
+  char *url = NULL;
+  double seconds = 0;
+  if (!transfer->leads_on || !transfer->is_over || transfer->code != CURLE_OK || !transfer->easy) return 0;
+  lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_REDIRECT_URL, &url);
+  lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+  lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_TOTAL_TIME, &seconds);
+  lua_pushstring(L, url);
+  lua_pushinteger(L, status);
+  lua_pushnumber(L, seconds);
+  return 3;
+}
+
+// transfer:answer() -> status, head, url, version as curl says it, seconds, address
 static int answer(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
   if (!transfer->easy) return 0;
-  long status = 0, version = 0, redirects = 0;
+  long status = 0, version = 0;
   char *url = NULL, *address = NULL;
   double seconds = 0;
   lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
   lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_HTTP_VERSION, &version);
-  lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_REDIRECT_COUNT, &redirects);
   lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_EFFECTIVE_URL, &url);
   lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_PRIMARY_IP, &address);
   lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_TOTAL_TIME, &seconds);
@@ -263,9 +280,8 @@ static int answer(lua_State *L) {
   lua_pushstring(L, url);
   lua_pushinteger(L, version);
   lua_pushnumber(L, seconds);
-  lua_pushinteger(L, redirects);
   lua_pushstring(L, address);
-  return 7;
+  return 6;
 }
 
 static int end(lua_State *L) {
@@ -284,4 +300,4 @@ int lua_curl_collect_transfer(lua_State *L) {
 }
 
 const luaL_Reg lua_curl_transfer_methods[] = {{"take", take},       {"send", send_bytes}, {"state", state}, {"failure", failure},
-                                              {"answer", answer}, {"finish", end},      {NULL, NULL}};
+                                              {"answer", answer}, {"leads_to", leads_to}, {"finish", end}, {NULL, NULL}};

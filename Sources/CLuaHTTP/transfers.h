@@ -34,9 +34,11 @@ typedef struct lua_transfer {
   http_bytes head, input, upload;
   size_t taken;              ///< of `upload`, what curl has
   size_t high_water, max_body, received;
-  int head_is_complete, is_interim, follows, redirects, max_redirects;
+  int head_is_complete;
+  int follows, leads_on;     ///< whether redirects are followed; whether the answer is one: its body is passed over then
   int is_paused;             ///< the answer, until somebody reads it
   int upload_is_paused, upload_ended, upload_failed;
+  int upload_is_refused;     ///< curl sends no more of it, and is to notice that though it waits for a piece
   int is_changed, is_over, is_too_large;
   CURLcode code;
   char error[CURL_ERROR_SIZE];
@@ -59,6 +61,8 @@ struct lua_multi {
 void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index);
 /// Tells Lua, when it asks next, that something about this transfer has changed.
 void lua_curl_changed(lua_transfer *transfer);
+/// Has curl go on with an upload for which there was nothing.
+void lua_curl_resume_upload(lua_transfer *transfer);
 /// Ends it, whatever it was doing.
 void lua_curl_end(lua_transfer *transfer);
 /// Has it note the server's certificate, where it can.

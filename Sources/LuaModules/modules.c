@@ -58,6 +58,8 @@ MODULE("runloop.http.native")
 #embed "runloop/http/native.lua"
 MODULE("runloop.http.recording")
 #embed "runloop/http/recording.lua"
+MODULE("runloop.http.redirect")
+#embed "runloop/http/redirect.lua"
 MODULE("runloop.http.request")
 #embed "runloop/http/request.lua"
 MODULE("runloop.http.routes")

@@ -96,13 +96,40 @@ t.describe("a client", function()
     t.equal({ http.get(url, { follow = 3 }) }, { nil, ("ELOOP: more than 3 redirects (%s)"):format(url), "ELOOP" })
   end)
 
-  t.it("says that chunks are bad", REAL, function()
+  -- What comes of a request that these bytes answer.
+  local function answered(bytes)
     local listener <close> = net.serve("127.0.0.1:0", function(stream)
       stream:read_until "\r\n\r\n"
-      stream:write "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"
+      stream:write(bytes)
       stream:read { timeout = 1 }
     end)
-    t.equal(select(3, http.get("http://" .. listener:address())), "EBADMSG")
+    return http.get("http://" .. listener:address())
+  end
+
+  t.it("says that chunks are bad", REAL, function()
+    t.equal(select(3, answered "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"), "EBADMSG")
+  end)
+
+  t.it("takes fields that go on in further lines", REAL, function()
+    local answer = answered "HTTP/1.1 200 OK\r\nX-A: a\r\n b: c \r\n\t d\r\nX-B:\r\n e\r\nContent-Length: 2\r\n\r\nok"
+    t.equal({ answer.headers["x-a"], answer.headers["x-b"], answer.body }, { "a b: c d", "e", "ok" })
+  end)
+
+  t.it("has no time and takes no byte where it is given none", function()
+    local function handler(request) return request.path == "/none" and 204 or "x" end
+    local server <close> = assert(http.serve("127.0.0.1:0", handler))
+    local url, start = "http://" .. server:address() .. "/", rl.now()
+    for _, get in ipairs { http.get, function(...) return t.http(handler):get(...) end } do
+      t.equal({ get(url, { timeout = 0 }) }, { nil, "timed out" })
+      t.equal({ select(3, get(url, { max_body = 0 })), get(url .. "none", { max_body = 0 }).status, get(url, { max_body = 1 }).body },
+        { "EMSGSIZE", 204, "x" })
+      t.equal(get(url, { timeout = 10 }).body, "x")
+    end
+    t.equal({ http.open { url, timeout = 0 } }, { nil, "timed out" })
+    t.equal(rl.now(), start)
+    local client <close> = http.client { timeout = 0 }
+    t.equal({ client:get(url) }, { nil, "timed out" })
+    t.equal(client:get(url, { timeout = math.huge, idle_timeout = 0 }).body, "x")
   end)
 end)
 

@@ -41,6 +41,17 @@ t.describe("the body of a request", function()
       { nil, "the body of the request failed: it is longer than the 4 bytes of its Content-Length", "ECANCELED" })
   end)
 
+  t.it("is not waited for when the answer has come without it", REAL, function()
+    local server <close> = assert(http.serve("127.0.0.1:0", function() return 413 end))
+    local count = 0
+    local answer = assert(http.post("http://" .. server:address(), function()
+      count = count + 1
+      if count == 2 then rl.sleep(60) end
+      return "piece"
+    end, { timeout = 20 }))
+    t.equal({ answer.status, count }, { 413, 2 })
+  end)
+
   t.it("of a stream has it, too", REAL, function()
     local server <close> = assert(http.serve("127.0.0.1:0", function(request) return request:body() end))
     local near, far = net.memory()

@@ -15,16 +15,18 @@ local http = {}
 ---@field body? string|fun(): string?|runloop.net.Stream a function gives a piece at each call, and nil at the end; both are sent as fast as they are taken
 ---@field json? any a value, sent as JSON
 ---@field form? table<string, any> sent as an HTML form
----@field timeout? number for all of it; absent: no limit
----@field connect_timeout? number 30 if absent
----@field idle_timeout? number without a byte in either direction; 60 if absent, but none for `http.open`
----@field follow? integer how many redirects; 10 if absent
+---@field timeout? number for all of it, redirects included; absent: no limit; 0: "timed out" at once
+---@field connect_timeout? number of each connection; 30 if absent
+---@field idle_timeout? number without a byte in either direction; 60 if absent, but none for `http.open`; 0: no limit
+---@field follow? integer how many redirects (301, 302, 303, 307, 308); 10 if absent; 0: each is an answer like others. 303 makes GET of every
+---method but HEAD, 301 and 302 of POST, without the body; otherwise method and body stay, and a body that a function or a stream has given is
+---"ESPIPE". Another server (scheme, host and port) gets neither `user` and `password` nor the fields Authorization and Cookie
 ---@field proxy? string|boolean its URL; false: none. Absent: as the environment says (`http_proxy`, `no_proxy`)
 ---@field tls? true|runloop.http.TLSOptions
 ---@field unix? string the path of a Unix socket to send it to; `"@name"`: an abstract one
 ---@field bind? string the own address or interface
 ---@field decompress? boolean false: the body as it was sent
----@field max_body? integer bytes; 16 MB if absent, but any number for `http.open`
+---@field max_body? integer bytes, decoded; 16 MB if absent, but any number for `http.open`; 0: not one
 ---@field high_water? integer of `http.open`: how many bytes are kept before the sender is held back; 256 kB if absent
 ---@field user? string
 ---@field password? string
@@ -64,7 +66,7 @@ function Answer:json() end
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
 ---@return string? message
----@return string? code "ECONNREFUSED", "ENOTFOUND" (there is no such name), "EAI_AGAIN" (no name server answers), "TLS_CERTIFICATE", "EMSGSIZE", "ELOOP", …
+---@return string? code "ECONNREFUSED", "ENOTFOUND" (there is no such name), "EAI_AGAIN" (no name server answers), "TLS_CERTIFICATE", "EMSGSIZE", "EOF" (an end too early), "ELOOP" (too many redirects), "ESPIPE", …
 function http.get(url, options) end
 
 ---Posts a body.

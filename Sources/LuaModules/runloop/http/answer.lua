@@ -86,6 +86,8 @@ local VERSIONS = { [1] = "1.0", [2] = "1.1", [3] = "2", [30] = "3" }
 
 local function read_head(head)
   local headers = setmetatable({}, native.fields)
+  -- Values may go on in further lines, as they did once.
+  head = head:gsub("[ \t]*\r?\n[ \t]+", " ")
   local reason = head:match "^HTTP/[%d.]+ %d+ ?([^\r\n]*)"
   for name, value in head:gmatch "\n([^:\r\n]+):[ \t]*([^\r\n]*)" do
     name, value = name:lower(), value:match "^(.-)[ \t]*$"

@@ -170,12 +170,12 @@ end
 -- Making requests -----------------------------------------------------------------------------------------------------------
 
 -- In place of the transfer of a request that has not begun.
-local NOT_YET = { state = function() return false, false, 0, 0 end, failure = function() end, finish = function() end }
+local NOT_YET = { state = function() return false, false, 0, 0 end, failure = function() end, finish = function() end, leads_to = function() end }
 
 -- There is a connection for it.
 local function start(exchange)
   local self, settings = exchange.client, exchange.settings
-  exchange.settings = nil
+  requests.list_fields(settings)
   if exchange.deadline then settings.timeout = math.max(0.001, exchange.deadline - rl.now()) end
   local is_good, transfer, number = pcall(self.multi.start, self.multi, settings)
   if is_good then
@@ -194,17 +194,32 @@ local function begin(self, request, name, is_open)
   local settings, body = requests.prepare(self.options, request, name, is_open)
   local exchange = setmetatable({ client = self, url = settings.url, changed = rl.condition(), max_body = settings.max_body,
     unix = settings.unix or settings.abstract and "@" .. settings.abstract, settings = settings, body = body, transfer = NOT_YET,
-    deadline = (settings.timeout or 0) > 0 and rl.now() + settings.timeout or nil, idle_timeout = settings.idle_timeout,
-    follow = settings.max_redirects }, Exchange)
+    deadline = settings.timeout and rl.now() + settings.timeout, idle_timeout = settings.idle_timeout, redirects = 0, seconds = 0 }, Exchange)
   exchange.drained = exchange.changed
   local connections, in_all = self.options.connections or 64, self.options.max_connections or 0
   self.multi = self.multi or curl.multi(connections, in_all, self.options.cookies)
   self.admission = self.admission or admission.new(connections, in_all, start)
-  exchange.record = recording.begins_at(settings.is_head and "HEAD" or settings.method or body ~= nil and "POST" or "GET", settings.url)
+  exchange.record = recording.begins_at(settings.verb, settings.url)
   self.count = self.count + 1
   self.admission:enter(exchange, settings.url, exchange.unix)
   pump(self)
   return exchange
+end
+
+-- Asks where the answer that is here leads, if it does and may: true.
+local function goes_on(exchange)
+  local url, status, seconds = exchange.transfer:leads_to()
+  if not url or not require("runloop.http.redirect")(exchange, url, status) then return false end
+  exchange.seconds = exchange.seconds + seconds
+  exchange.client.exchanges[exchange.number] = nil
+  exchange.transfer:finish()
+  exchange.transfer, exchange.number = NOT_YET, nil
+  -- What gives the body is not asked any more.
+  if exchange.feeder then exchange.feeder:cancel() end
+  exchange.feeder, exchange.problem = nil, nil
+  start(exchange)
+  pump(exchange.client)
+  return true
 end
 
 -- Whether it is over, one way or another.
@@ -220,26 +235,35 @@ end
 local function await_head(exchange)
   while true do
     local is_here, is_over = exchange.transfer:state()
-    if has_ended(exchange, is_over and exchange.transfer:failure()) then
-      local _, message, code = failure(exchange)
-      exchange:finish()
-      return nil, message, code
+    if not (is_over and goes_on(exchange)) then
+      if has_ended(exchange, exchange.refusal or is_over and exchange.transfer:failure()) then
+        local _, message, code = failure(exchange)
+        exchange:finish()
+        return nil, message, code
+      end
+      if is_here then return true end
+      wait(exchange)
     end
-    if is_here then return true end
-    wait(exchange)
   end
+end
+
+local function what_came(exchange)
+  local status, head, url, version, seconds, address = exchange.transfer:answer()
+  return status, head, url, version, exchange.seconds + seconds, exchange.redirects, address
 end
 
 local function fetch(self, name, request)
   local exchange = begin(self, request, name, false)
   while true do
     local _, is_over = exchange.transfer:state()
-    if has_ended(exchange, is_over) then break end
-    wait(exchange)
+    if not (is_over and goes_on(exchange)) then
+      if has_ended(exchange, is_over) then break end
+      wait(exchange)
+    end
   end
   local _, message, code = failure(exchange)
   local transfer = exchange.transfer
-  local answer = not message and answers.new(transfer:answer())
+  local answer = not message and answers.new(what_came(exchange))
   if answer then exchange.status = answer.status end
   if answer then answer.body = transfer:take() end
   exchange:finish()
@@ -272,7 +296,7 @@ local function open(self, name, request)
   local exchange = begin(self, request, name, true)
   local is_here, message, code = await_head(exchange)
   if not is_here then return nil, message, code end
-  local answer = answers.open(exchange, exchange.transfer:answer())
+  local answer = answers.open(exchange, what_came(exchange))
   exchange.status = answer.status
   return answer
 end

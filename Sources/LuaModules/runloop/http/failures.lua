@@ -6,7 +6,7 @@ local M = {}
 
 -- Names for what curl cannot do, where the system has none.
 local CODES = {
-  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "ECONNREFUSED", [47] = "ELOOP", [35] = "TLS",
+  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "ECONNREFUSED", [35] = "TLS",
   [60] = "TLS_CERTIFICATE", [58] = "TLS_CERTIFICATE", [77] = "TLS_CERTIFICATE", [52] = "ECONNRESET", [56] = "ECONNRESET",
   [55] = "EPIPE", [18] = "EOF", [8] = "EBADMSG", [61] = "EBADMSG", [16] = "EPROTO", [92] = "EPROTO", [97] = "EPROXY", [42] = "ECANCELED",
 }
@@ -33,6 +33,7 @@ end
 function M.of(exchange)
   if exchange.is_cut then return nil, ("ECANCELED: the client is closed (%s)"):format(exchange.url), "ECANCELED" end
   if exchange.is_late then return nil, "timed out" end
+  if exchange.refusal then return nil, exchange.refusal, exchange.refusal_code end
   local code, message, name, text, is_too_large, certificate = exchange.transfer:failure()
   if not code then return nil end
   local url = exchange.url
@@ -42,8 +43,7 @@ function M.of(exchange)
   end
   if exchange.problem then return nil, exchange.problem, "ECANCELED" end
   if code == 28 then return nil, "timed out" end
-  -- Of these curl's text is that of something before, or its number that of something else.
-  if code == 47 then message = ("more than %d redirects"):format(exchange.follow or 0) end
+  -- Of this curl's text is that of something before.
   if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
   name = code == 56 and message:lower():find("chunk", 1, true) and "EBADMSG" or CODES[code] or "EIO"
   if name == "ENOTFOUND" then

@@ -47,7 +47,7 @@ local function default_certificates(settings)
 end
 
 local function set_body(settings, request, name)
-  local headers = settings.headers
+  local headers = settings.fields
   local body, content_type = answers.body_of(request, name)
   local method = request.method
   if content_type and not headers["content-type"] then headers["content-type"] = content_type end
@@ -65,6 +65,7 @@ local function set_body(settings, request, name)
     method = method or "POST"
   end
   method = method or "GET"
+  settings.verb = method
   if method == "HEAD" then settings.is_head = true
   elseif not (method == "GET" and not body or method == "POST" and type(body) == "string") then settings.method = method end
   -- curl would wait a second for servers that do not know this.
@@ -122,12 +123,12 @@ M.calls = {
 function M.prepare(defaults, request, name, is_open)
   misuse.fields(request, KNOWN, name)
   if not request.url then misuse.wrong(name, "field 'url'", "a string") end
-  local settings = { url = answers.url_with(request.url, request.query), headers = {} }
+  local settings = { url = answers.url_with(request.url, request.query), fields = {} }
   if request.url:find "[%c ]" then raise("%s: the URL has a blank or a control character: %q", name, request.url) end
   for _, headers in ipairs { defaults.headers or {}, request.headers or {} } do
     answers.check_fields(headers, name)
     for field, value in pairs(headers) do
-      settings.headers[field:lower()] = value ~= false and tostring(value) or ""
+      settings.fields[field:lower()] = value ~= false and tostring(value) or ""
     end
   end
   local body = set_body(settings, request, name)
@@ -140,7 +141,7 @@ function M.prepare(defaults, request, name, is_open)
   -- What nobody will live to see is no limit.
   if idle and idle > 0 and idle < 1e9 then settings.idle_timeout, settings.idle_bytes = math.max(1, math.floor(idle)), 1 end
   local follow = setting(defaults, request, "follow") or 10
-  settings.follow, settings.max_redirects = follow > 0, follow
+  settings.follows, settings.max_redirects = follow > 0, follow
   local proxy = setting(defaults, request, "proxy")
   if proxy == false then proxy = "" end
   settings.proxy = proxy ~= true and proxy or nil
@@ -157,16 +158,20 @@ function M.prepare(defaults, request, name, is_open)
     settings.version = 4
   end
   if defaults.cookies then settings.cookies = "" end
-  if not settings.headers["user-agent"] then settings.agent = "rlhost" end
+  if not settings.fields["user-agent"] then settings.agent = "rlhost" end
   default_certificates(settings)
   if defaults.tls ~= nil then set_tls(settings, defaults.tls, name) end
   if request.tls ~= nil then set_tls(settings, request.tls, name) end
-  settings.max_body = setting(defaults, request, "max_body") or (is_open and 0 or 16 << 20)
+  settings.max_body = setting(defaults, request, "max_body") or (is_open and math.maxinteger or 16 << 20)
   settings.high_water = is_open and (request.high_water or 262144) or math.maxinteger
-  local list = {}
-  for field, value in pairs(settings.headers) do list[#list + 1] = value == "" and field .. ":" or field .. ": " .. value end
-  settings.headers = list
   return settings, body
+end
+
+-- The fields as libcurl takes them.
+function M.list_fields(settings)
+  local list = {}
+  for field, value in pairs(settings.fields) do list[#list + 1] = value == "" and field .. ":" or field .. ": " .. value end
+  settings.headers = list
 end
 
 return M

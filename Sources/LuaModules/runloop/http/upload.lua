@@ -23,7 +23,8 @@ return function(exchange, size, pump)
   exchange.feeder = rl.task(function()
     while true do
       local is_good, bytes, problem = pcall(following)
-      if exchange.is_finished then return end
+      -- It may be over, or go on elsewhere without this body.
+      if exchange.is_finished or exchange.transfer ~= transfer then return end
       if not is_good then problem = tostring(bytes)
       elseif bytes == nil and problem then problem = tostring(problem)
       else problem = problem_of(bytes, given, size) end

@@ -81,6 +81,7 @@ static void find_ended(lua_multi *multi) {
       if (transfer->easy != message->easy_handle) continue;
       transfer->is_over = 1;
       transfer->code = message->data.result;
+      lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &transfer->system_error);
       lua_curl_changed(transfer);
       break;
     }

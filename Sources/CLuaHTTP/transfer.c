@@ -236,8 +236,7 @@ static int state(lua_State *L) {
 static int failure(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
   if (!transfer->is_over || transfer->code == CURLE_OK) return 0;
-  long number = 0;
-  if (transfer->easy) lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &number);
+  long number = transfer->system_error;
   lua_pushinteger(L, transfer->code);
   lua_pushstring(L, transfer->error[0] ? transfer->error : lua_curl.curl_easy_strerror(transfer->code));
   if (number) lua_pushstring(L, strerrorname_np((int)number)), lua_pushstring(L, strerror((int)number));

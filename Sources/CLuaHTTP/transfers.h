@@ -41,6 +41,7 @@ typedef struct lua_transfer {
   int upload_is_refused;     ///< curl sends no more of it, and is to notice that though it waits for a piece
   int is_changed, is_over, is_too_large;
   CURLcode code;
+  long system_error;         ///< of that
   char error[CURL_ERROR_SIZE];
   void *tls;                 ///< OpenSSL's context of its connection, to be compared only
   char certificate[256];     ///< the one of the server's that was looked at last

@@ -85,7 +85,9 @@ function http.post(url, body, options) end
 ---@return string? code
 function http.fetch(request) end
 
----Makes a request, and waits for the head of its answer. The body is read as it comes; while nobody reads, the sender is held back.
+---Makes a request, and waits for the head of its answer. The body is read as it comes, by one task at a time; while nobody reads, the sender
+---is held back. A read that is cancelled, as by `rl.timeout`, takes nothing. An answer that has not come to its end has its place among the
+---connections of its client until it is closed.
 ---@param request runloop.http.Request
 ---@return runloop.http.OpenAnswer? answer
 ---@return string? message
@@ -106,8 +108,8 @@ local OpenAnswer = {}
 ---@return string? code
 function OpenAnswer:read(max) end
 
----Everything up to the end.
----@param max? integer bytes; 16 MB if absent
+---Everything up to the end. If that is more, or cut off, what has come is there for the next read.
+---@param max? integer bytes; 16 MB if absent: "EMSGSIZE"
 ---@return string? bytes
 ---@return string? message
 ---@return string? code

@@ -119,73 +119,82 @@ function Open:__tostring() return ("http answer %d of %s (%s%s)"):format(self.st
 
 function M.open(exchange, ...)
   local answer = fill(setmetatable({}, Open), ...)
-  answer.exchange, answer.rest, answer.made_at = exchange, "", misuse.made_at()
+  answer.exchange, answer.rest, answer.first, answer.made_at = exchange, "", 1, misuse.made_at()
   return answer
 end
 
--- What there is, at most `max` bytes; nil at the end; nil, message, code.
-local function next_bytes(self, max)
-  if self.rest ~= "" then
-    local bytes = self.rest
-    if max and #bytes > max then
-      self.rest = bytes:sub(max + 1)
-      return bytes:sub(1, max)
-    end
-    self.rest = ""
-    return bytes
-  end
+-- What has come and was not given yet is in `rest`, from `first` on.
+local function take_rest(self)
+  local bytes = self.rest:sub(self.first)
+  self.rest, self.first = "", 1
+  return bytes
+end
+
+-- What comes next, at most `max` bytes; nil at the end; nil, message, code.
+local function more(self, max, name)
   if self.is_closed then return nil, ("EBADF: the answer is closed (%s)"):format(self.url), "EBADF" end
   if self.is_over then return nil, self.problem, self.code end
-  local bytes, problem, code = self.exchange:next_bytes(max)
+  local bytes, problem, code = self.exchange:next_bytes(max, name)
   if not bytes then self.is_over, self.problem, self.code = true, problem, code end
+  return bytes, problem, code
+end
+
+-- What there is, at most `max` bytes.
+local function next_bytes(self, max, name)
+  local bytes, problem, code = take_rest(self), nil, nil
+  if bytes == "" then bytes, problem, code = more(self, max, name) end
+  if max and bytes and #bytes > max then self.rest, bytes = bytes:sub(max + 1), bytes:sub(1, max) end
   return bytes, problem, code
 end
 
 function Open:read(max)
   receiver(self, Open, "answer:read")
   misuse.optional(max, "bytes", "answer:read", 1)
-  return next_bytes(self, max)
+  return next_bytes(self, max, "answer:read")
 end
 
--- Everything up to the end; with more than `max` bytes (16 MB): nil, message, "EMSGSIZE", and what was read is gone.
-function Open:read_all(max)
-  receiver(self, Open, "answer:read_all")
-  misuse.optional(max, "count", "answer:read_all", 1)
+-- Everything up to the end, or nothing: what has come stays.
+local function read_all(self, max, name)
+  misuse.optional(max, "count", name, 1)
   max = max or 16 << 20
-  local pieces, count = {}, 0
-  while true do
-    local bytes, problem, code = next_bytes(self)
+  local pieces = { take_rest(self) }
+  local guard <close> = setmetatable({}, { __close = function() if pieces then self.rest = table.concat(pieces) end end })
+  local count = #pieces[1]
+  while count <= max do
+    local bytes, problem, code = more(self, nil, name)
     if not bytes then
       if problem then return nil, problem, code end
-      return table.concat(pieces)
+      local text = table.concat(pieces)
+      pieces = nil
+      return text
     end
     count = count + #bytes
-    if count > max then
-      self:close()
-      return nil, ("EMSGSIZE: the body is longer than %d bytes (%s)"):format(max, self.url), "EMSGSIZE"
-    end
     pieces[#pieces + 1] = bytes
   end
+  return nil, ("EMSGSIZE: the body is longer than %d bytes (%s)"):format(max, self.url), "EMSGSIZE"
+end
+
+function Open:read_all(max)
+  receiver(self, Open, "answer:read_all")
+  return read_all(self, max, "answer:read_all")
 end
 
 function Open:json(max)
   receiver(self, Open, "answer:json")
-  misuse.optional(max, "count", "answer:json", 1)
-  local text, problem, code = self:read_all(max)
+  local text, problem, code = read_all(self, max, "answer:json")
   if not text then return nil, problem, code end
   return json().decode(text)
 end
 
 -- For iterators, which raise what the world refuses.
-local function bytes_or_error(self)
-  local bytes, problem = next_bytes(self)
+local function bytes_or_error(bytes, problem)
   if not bytes and problem then error(problem, 0) end
   return bytes
 end
 
 function Open:chunks()
   receiver(self, Open, "answer:chunks")
-  return function() return bytes_or_error(self) end
+  return function() return bytes_or_error(next_bytes(self, nil, "answer:chunks")) end
 end
 
 local MAX = { max = "count" }
@@ -193,45 +202,45 @@ local MAX = { max = "count" }
 function Open:lines(settings)
   receiver(self, Open, "answer:lines")
   local max = misuse.options(settings, MAX, "answer:lines", 1).max or 1 << 20
-  -- Lines are taken from `first` on; what is before that goes when more has to be read.
-  local buffer, first = "", 1
   return function()
-    local from = first
+    local from = self.first
     while true do
-      local place = buffer:find("\n", from, true)
+      local place = self.rest:find("\n", from, true)
       if place then
-        local line = buffer:sub(first, place - 1)
-        first = place + 1
+        local line = self.rest:sub(self.first, place - 1)
+        self.first = place + 1
         return (line:gsub("\r$", ""))
       end
-      buffer, first = buffer:sub(first), 1
-      if #buffer > max then error(("EMSGSIZE: line longer than %d bytes (%s)"):format(max, self.url), 0) end
-      from = #buffer + 1
-      local bytes = bytes_or_error(self)
+      -- What was given goes when more has to be read.
+      self.rest = take_rest(self)
+      if #self.rest > max then error(("EMSGSIZE: line longer than %d bytes (%s)"):format(max, self.url), 0) end
+      from = #self.rest + 1
+      local bytes = bytes_or_error(more(self, nil, "answer:lines"))
       if not bytes then
-        local line = buffer
-        buffer = ""
+        local line = take_rest(self)
         return line ~= "" and line or nil
       end
-      buffer = buffer .. bytes
+      self.rest = self.rest .. bytes
     end
   end
 end
 
--- Server-sent events: tables with event, data, id, retry.
+-- Server-sent events: tables with event, data, id, retry. Who iterates again goes on where the last one was.
 function Open:events(settings)
   receiver(self, Open, "answer:events")
-  local decode = events.decoder(misuse.options(settings, MAX, "answer:events", 1).max)
-  local waiting, place = {}, 1
+  local max = misuse.options(settings, MAX, "answer:events", 1).max
+  self.decode = self.decode or events.decoder(max)
+  self.waiting, self.place = self.waiting or {}, self.place or 1
   return function()
     while true do
-      if waiting[place] then
-        place = place + 1
-        return waiting[place - 1]
+      local event = self.waiting[self.place]
+      if event then
+        self.place = self.place + 1
+        return event
       end
-      local bytes = bytes_or_error(self)
+      local bytes = bytes_or_error(next_bytes(self, nil, "answer:events"))
       if not bytes then return nil end
-      waiting, place = decode(bytes), 1
+      self.waiting, self.place = self.decode(bytes), 1
     end
   end
 end
@@ -240,7 +249,7 @@ function Open:close()
   receiver(self, Open, "answer:close")
   -- One that was read to its end stays read.
   if not self.is_over then self.is_closed = true end
-  self.is_over, self.rest = true, ""
+  self.is_over, self.rest, self.first = true, "", 1
   self.exchange:finish()
 end
 Open.__close = Open.close

@@ -93,8 +93,8 @@ end
 
 -- Does what curl has asked for meanwhile, and wakes those who wait for something that has come.
 function pump(self)
-  local multi = self.multi
-  while multi do
+  while self.multi do
+    local multi = self.multi
     local kind, a, b = multi:next()
     if kind == 1 then
       if b == 4 then unwatch(self, a) else watch(self, a, WATCHED[b] or "") end
@@ -105,7 +105,11 @@ function pump(self)
       set_timer(self, a)
     elseif kind == 4 then
       local exchange = self.exchanges[a]
-      if exchange then exchange.changed:broadcast() end
+      if exchange then
+        exchange.changed:broadcast()
+        -- What has come is kept for its reader, the place is another's.
+        if exchange.is_open and select(2, exchange.transfer:state()) then exchange:finish() end
+      end
     else
       return
     end
@@ -129,7 +133,8 @@ end
 local Exchange = { __name = "http exchange" }
 Exchange.__index = Exchange
 
--- Waits until something about it changes, or its time is over: curl's clock is not a test's. An error that comes meanwhile ends it.
+-- Waits until something about it changes, or its time is over: curl's clock is not a test's. An error that comes before its answer is
+-- there ends it.
 local function wait(exchange)
   local client = exchange.client
   local mode = client.loop:mode()
@@ -147,7 +152,8 @@ local function wait(exchange)
 end
 
 function Exchange:__close()
-  if self.waiting then self:finish() end
+  if self.waiting and not self.is_open then self:finish() end
+  self.waiting = false
 end
 
 -- Gives all of it back.
@@ -236,12 +242,12 @@ local function await_head(exchange)
   while true do
     local is_here, is_over = exchange.transfer:state()
     if not (is_over and goes_on(exchange)) then
+      if is_here and not exchange.refusal then return true end
       if has_ended(exchange, exchange.refusal or is_over and exchange.transfer:failure()) then
         local _, message, code = failure(exchange)
         exchange:finish()
         return nil, message, code
       end
-      if is_here then return true end
       wait(exchange)
     end
   end
@@ -272,8 +278,9 @@ local function fetch(self, name, request)
 end
 
 -- The next bytes of an answer's body: text; nil at the end; nil, message, code.
-function Exchange:next_bytes(max)
+function Exchange:next_bytes(max, name)
   local transfer = self.transfer
+  if self.waiting then raise("%s: one reader at a time: another task waits%s", name, self.reader) end
   while true do
     local _, is_over, waiting = transfer:state()
     if waiting > 0 then
@@ -286,6 +293,7 @@ function Exchange:next_bytes(max)
       self:finish()
       return nil, message, code
     end
+    self.reader = misuse.made_at():match "^made( at .*)" or ""
     wait(self)
   end
 end
@@ -297,7 +305,8 @@ local function open(self, name, request)
   local is_here, message, code = await_head(exchange)
   if not is_here then return nil, message, code end
   local answer = answers.open(exchange, what_came(exchange))
-  exchange.status = answer.status
+  exchange.status, exchange.is_open = answer.status, true
+  if select(2, exchange.transfer:state()) then exchange:finish() end
   return answer
 end
 

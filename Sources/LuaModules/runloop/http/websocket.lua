@@ -261,10 +261,10 @@ end
 function Socket:receive(timeout)
   receiver(self, Socket, "socket:receive")
   misuse.optional(timeout, "seconds", "socket:receive", 1)
-  if self.is_received then raise("socket:receive: another task waits for a message already") end
+  if self.receiver then raise("socket:receive: one reader at a time: another task waits%s", self.receiver) end
   local date = timeout and rl.now() + timeout
-  local waiting <close> = self.first > self.last and setmetatable({}, { __close = function() self.is_received = false end }) or nil
-  if waiting then self.is_received = true end
+  local waiting <close> = self.first > self.last and setmetatable({}, { __close = function() self.receiver = nil end }) or nil
+  if waiting then self.receiver = misuse.made_at():match "^made( at .*)" or "" end
   while self.first > self.last do
     if self.is_over then
       if self.problem then return nil, self.problem, self.problem_code end

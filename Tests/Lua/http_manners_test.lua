@@ -83,6 +83,31 @@ t.describe("an answer", function()
       :find("the handler's answer has a body whose function returned a table; it has to return text", 1, true))
   end)
 
+  t.it("that was finished stays whole, whatever comes behind it", REAL, function()
+    for _, behind in ipairs { function() error "late" end, function(response) response:write "more" end, function() return "again" end } do
+      local told
+      local before = rl.on_error(function(problem) told = tostring(problem) end)
+      local server <close> = assert(http.serve("127.0.0.1:0", function(request)
+        local response = request:respond()
+        response:write(("x"):rep(1000000))
+        response:finish()
+        return behind(response)
+      end))
+      local client <close> = http.client()
+      for _ = 1, 2 do t.equal(#assert(client:get("http://" .. server:address())).body, 1000000) end
+      t.eventually(function() return told end)
+      t.equal(server:statistics().connections, 1)
+      rl.on_error(before)
+    end
+  end)
+
+  t.it("has a status that is an integer", function()
+    for _, status in ipairs { "200", 200.0, 99 } do
+      t.truthy(told_of(function() return { status = status, body = "" } end)
+        :find(("the status %s; it must be an integer from 200 to 599"):format(type(status) == "string" and '"200"' or status), 1, true))
+    end
+  end)
+
   t.it("of events has a retry that ends, and takes text, too", function()
     t.truthy(told_of(function(request) request:events():send { data = "x", retry = math.huge } end):find "field 'retry' is too long")
     t.truthy(told_of(function(request) request:events():queue(5) end):find "events:queue: argument #1 must be a string or a table, got 5")
@@ -130,6 +155,36 @@ t.describe("a client", function()
     local client <close> = http.client { timeout = 0 }
     t.equal({ client:get(url) }, { nil, "timed out" })
     t.equal(client:get(url, { timeout = math.huge, idle_timeout = 0 }).body, "x")
+  end)
+end)
+
+t.describe("routes", function()
+  t.it("answer the methods that a more exact one has not", function()
+    local function say(text) return function(request) return text .. " " .. (request.params.id or request.params.rest or "") end end
+    local client = t.http(http.routes():get("/items/new", say "form"):get("/items/:id", say "item"):delete("/items/:id", say "delete")
+      :put("/items/*", say "rest"):get("/items/:id/parts", say "parts"):any("/items/any", say "any"))
+    local function ask(method, path)
+      local answer = client:fetch { path, method = method }
+      return answer.status == 200 and answer.body or answer.status .. " " .. (answer.headers.allow or "")
+    end
+    t.equal({ ask("GET", "/items/new"), ask("DELETE", "/items/new"), ask("PUT", "/items/new"), ask("POST", "/items/new") },
+      { "form ", "delete new", "rest new", "405 GET, HEAD, PUT, DELETE" })
+    t.equal({ ask("GET", "/items/5"), ask("PUT", "/items/5/parts"), ask("POST", "/items/5/parts"), ask("OPTIONS", "/items/new") },
+      { "item 5", "rest 5/parts", "405 GET, HEAD, PUT", "204 GET, HEAD, PUT, DELETE" })
+    t.equal({ ask("DELETE", "/items/any"), ask("DELETE", "/items/%2e%2e%2Fx"), ask("GET", "/none"), ask("DELETE", "/items/new%2Fx") },
+      { "any ", "404 ", "404 ", "delete new/x" })
+    t.truthy(support.problem_of(function() http.routes():get("/a/:b/:b", print) end)
+      :find "routes:get: a parameter that is there twice: \"/a/:b/:b\"$")
+  end)
+
+  t.it("lead to a directory with the query, and know who asks by a Unix socket", function()
+    local path <const>, guard <close> = support.directory()
+    os.execute("mkdir " .. path .. "/sub")
+    local app = http.routes():files("/files/*", path):get("/peer", function(request) return request.peer end)
+    t.equal(t.http(app):get("/files/sub?a=1&b=%20").headers.location, "/files/sub/?a=1&b=%20")
+    t.equal(t.http(app):get("/peer").body, "memory")
+    local server <close> = assert(http.serve("unix:" .. path .. "/s", app))
+    t.equal(assert(http.get("http://x/peer", { unix = path .. "/s" })).body, "unix:")
   end)
 end)
 

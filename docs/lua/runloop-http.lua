@@ -340,7 +340,7 @@ function Server:stop(seconds) end
 ---@field cookies table<string, string>
 ---@field params table<string, string> of the route, decoded; in what a `*` stands for, an encoded slash is `%2F`
 ---@field version string "1.0" or "1.1"
----@field peer string the client's address
+---@field peer string the client's address; `"unix:"` of a Unix socket
 local Incoming = {}
 
 ---The next bytes of the body, as they come.
@@ -350,7 +350,7 @@ local Incoming = {}
 ---@return string? code
 function Incoming:read(max) end
 
----All of the body.
+---All of the body. Who is cancelled meanwhile, as by `rl.timeout`, takes nothing: the next read or call has it all.
 ---@param options? { max?: integer }
 ---@return string? body
 ---@return string? message
@@ -371,7 +371,7 @@ function Incoming:json(options) end
 ---@return string? code
 function Incoming:form(options) end
 
----Iterates over the parts of a form with files. A part is read before the next one comes.
+---Iterates over the parts of a form with files. A part is read before the next one comes. Who calls it again goes on with the same iterator.
 ---@param options? { max?: integer, max_parts?: integer } bytes of a part's body (8 MB); parts (1,000)
 ---@return fun(): runloop.http.Part?
 function Incoming:parts(options) end
@@ -393,8 +393,10 @@ function Part:read() end
 ---@return fun(): string?
 function Part:chunks() end
 
+---All of it. A part that was passed over has none any more.
+---@param options? { max?: integer } bytes; those of `request:parts` if absent
 ---@return string
-function Part:body() end
+function Part:body(options) end
 
 ---Answers piece by piece. With a body the answer gets `Content-Type: text/plain; charset=utf-8` unless the headers have one; false takes
 ---it, or another field that would be added, away.
@@ -471,8 +473,8 @@ function Events:close() end
 ---@return runloop.http.Routes routes
 function http.routes() end
 
----`"/items/:id"` gives `request.params.id`; `"/files/*path"` the rest. What is exact comes before what is not. A path that exists with
----other methods only is answered by 405.
+---`"/items/:id"` gives `request.params.id`; `"/files/*path"` the rest. Of the routes that have the request's method, what is exact comes before
+---what is not. A path that exists with other methods only is answered by 405.
 ---@class runloop.http.Routes
 local Routes = {}
 

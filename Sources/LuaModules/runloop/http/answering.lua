@@ -258,7 +258,7 @@ local function send_table(request, answer)
   end
   local status = answer.status or 200
   if math.type(status) ~= "integer" or status < 200 or status > 599 then
-    error("the handler's answer has the status " .. tostring(status) .. "; it must be from 200 to 599", 0)
+    error(("the handler's answer has the status %s; it must be an integer from 200 to 599"):format(misuse.describe(status)), 0)
   end
   if body == nil then body, content_type = "", nil end
   if type(body) == "number" then body = tostring(body) end
@@ -324,6 +324,8 @@ function M.apologize(request, is_end)
   end
   local stream = request.connection.stream
   if type(response) == "table" and response.keeper then response.keeper:invalidate() end
+  -- What is finished is whole, whatever comes behind it.
+  if type(response) == "table" and response.is_over and response.has_head then return request.keeps_alive end
   if request.status or response == "sent" or type(response) == "table" and response.has_head then
     -- Half an answer is out: its end would be a lie.
     request.keeps_alive = false

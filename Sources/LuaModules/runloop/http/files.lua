@@ -62,6 +62,7 @@ function M.send(request, answer, flags_of, settle)
   if not fd and size == "EISDIR" and answer.root and request.path:sub(-1) ~= "/" then
     -- Relative links in its index need the slash.
     local url = request.path:gsub("[^/]+", function(name) return native.escape(name) end) .. "/"
+    if request.query_string ~= "" then url = url .. "?" .. request.query_string end
     return send_short(request, 301, { location = url }, flags_of, 0)
   end
   if not fd then

@@ -46,7 +46,7 @@ local LAZY = {
   is_upgrade = function(self) return self.flags & IS_UPGRADE ~= 0 end,
   query = function(self) return (parse_form(self.query_string)) end,
   query_lists = function(self) return select(2, parse_form(self.query_string)) end,
-  peer = function(self) return self.connection.stream:peer() or "memory" end,
+  peer = function(self) return self.connection.stream:peer() or "unix:" end,
   tls = function(self) return self.connection.stream:tls() end,
   stream = function(self) return self.connection.stream end,
   cookies = function(self)
@@ -126,7 +126,17 @@ local function take(self, max)
   return bytes
 end
 
+-- While somebody waits for bytes of a request.
+local Waiting = {}
+function Waiting:__close() self.request.is_reading = false end
+
+-- What whoever was cancelled has given back comes first.
 local function next_bytes(self, max)
+  local unread = self.unread
+  if unread then
+    self.unread = #unread > max and unread:sub(max + 1) or nil
+    return unread:sub(1, max)
+  end
   if self.is_too_large then return nil, self.is_too_large, "EMSGSIZE" end
   local connection = self.connection
   if self.flags & EXPECTS_CONTINUE ~= 0 then
@@ -148,10 +158,11 @@ local function next_bytes(self, max)
       return bytes, problem, code
     end
     if self.is_gone then return nil, "ECONNRESET: the client has gone", "ECONNRESET" end
+    if self.is_reading then misuse.raise("request:read: one reader at a time: another task waits%s", self.reader) end
     self.arrived = self.arrived or rl.condition()
-    self.is_reading = true
+    self.is_reading, self.reader = true, misuse.made_at():match "^made( at .*)" or ""
+    local waiting <close> = setmetatable({ request = self }, Waiting)
     self.arrived:wait()
-    self.is_reading = false
   end
 end
 
@@ -165,11 +176,12 @@ local function whole(self, settings, name)
   local max = misuse.options(settings, { max = "count" }, name, 1).max or math.huge
   if self.whole then return self.whole end
   local pieces, count = {}, 0
+  local guard <close> = setmetatable({}, { __close = function() if pieces[1] then self.unread = table.concat(pieces) .. (self.unread or "") end end })
   while true do
     local bytes, problem, code = next_bytes(self, 1 << 30)
     if not bytes then
       if problem then return nil, problem, code end
-      self.whole = table.concat(pieces)
+      self.whole, pieces = table.concat(pieces), {}
       return self.whole
     end
     count = count + #bytes
@@ -198,11 +210,19 @@ function Request:form(settings)
   settings = misuse.options(settings, { max = "count", max_parts = "count" }, "request:form", 1)
   local kind = self.headers["content-type"] or ""
   if kind:lower():find "^multipart/form%-data" then
-    local values, lists = {}, {}
+    -- Of one that was cancelled the next goes on.
+    local form = self.form_so_far or { values = {}, lists = {} }
+    self.form_so_far = form
     local is_good, problem = pcall(function()
-      for part in self:parts(settings) do add_value(values, lists, part.name or "", part:body()) end
+      local following = self:parts(settings)
+      while true do
+        form.part = form.part or following()
+        if not form.part then break end
+        add_value(form.values, form.lists, form.part.name or "", form.part:body())
+        form.part = nil
+      end
     end)
-    if is_good then return values, lists end
+    if is_good then return form.values, form.lists end
     if type(problem) ~= "string" or problem ~= self.is_malformed and problem ~= self.is_too_large then error(problem, 0) end
     return nil, problem, problem:match "^%u+"
   end

@@ -53,7 +53,7 @@ function M.open(where, name)
   end
   return function(connection, request, status, bytes, seconds)
     write {
-      peer = connection.stream:peer(), method = request and request.method, target = request and request.target,
+      peer = connection.stream:peer() or "unix:", method = request and request.method, target = request and request.target,
       version = request and request.version, status = status or 0, bytes = bytes or 0, seconds = seconds,
       referer = request and request.headers.referer, agent = request and request.headers["user-agent"],
     }

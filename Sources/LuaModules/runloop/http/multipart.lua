@@ -17,9 +17,10 @@ local function parse_parameters(text)
   return text:match "^%s*([^;]*)", parameters
 end
 
--- An iterator; each part's body is read before the next part comes. `next_bytes` reads the request.
+-- An iterator, which whoever asks again goes on with; each part's body is read before the next part comes. `next_bytes` reads the request.
 function M.parts(request, settings, next_bytes)
   settings = misuse.options(settings, { max = "count", max_parts = "count" }, "request:parts", 1)
+  if request.following_part then return request.following_part end
   local max, max_parts = settings.max or 8 << 20, settings.max_parts or 1000
   -- What the client has sent is no form: whose error that is is known, whatever becomes of it.
   local function raise(problem)
@@ -69,15 +70,18 @@ function M.parts(request, settings, next_bytes)
     return headers
   end
 
-  local current
-  return function()
-    if is_over then return nil end
-    if current then while current:read() do end else while until_delimiter() do end end
-    buffer = buffer:sub(#delimiter + 1)
+  -- Where it is within a part, for who goes on after he was cancelled: behind its delimiter, or at its fields.
+  local current, is_behind, is_at_fields
+  local function find_fields()
+    if not is_behind then
+      while until_delimiter() do end
+      if current and not current.is_over then current.is_over, current.is_left = true, true end
+      buffer, is_behind = buffer:sub(#delimiter + 1), true
+    end
     while #buffer < 2 do more() end
     if buffer:sub(1, 2) == "--" then
       is_over = true
-      return nil
+      return
     end
     -- Blanks, the end of the line, and two bytes that tell whether fields follow, in however many pieces they come.
     local is_enough
@@ -89,9 +93,15 @@ function M.parts(request, settings, next_bytes)
     if buffer:sub(1, 2) ~= "\r\n" then raise "EBADMSG: the form is not well-formed" end
     -- A part without fields has its empty line at once.
     if buffer:sub(3, 4) ~= "\r\n" then buffer = buffer:sub(3) end
-    count = count + 1
+    count, is_at_fields = count + 1, true
     if count > max_parts then raise(("EMSGSIZE: more than %d parts"):format(max_parts)) end
+  end
+
+  request.following_part = function()
+    if not is_over and not is_at_fields then find_fields() end
+    if is_over then return nil end
     local headers = read_head()
+    is_behind, is_at_fields = false, false
     local _, fields = parse_parameters(headers["content-disposition"] or "")
     -- A path as the name of a file is somebody's try to write elsewhere.
     local name = fields.filename and fields.filename:match "[^/\\]*$"
@@ -99,12 +109,17 @@ function M.parts(request, settings, next_bytes)
       following = until_delimiter, raise = raise }, Part)
     return current
   end
+  return request.following_part
 end
 
 function Part:read()
   misuse.receiver(self, Part, "part:read")
+  local bytes = self.unread
+  self.unread = nil
+  if bytes then return bytes end
+  if self.is_left then misuse.raise "part:read: the next part has come: what was not read of this one before is gone" end
   if self.is_over then return nil end
-  local bytes = self.following()
+  bytes = self.following()
   if not bytes then self.is_over = true end
   return bytes
 end
@@ -114,15 +129,20 @@ function Part:chunks()
   return function() return self:read() end
 end
 
-function Part:body()
+function Part:body(settings)
   misuse.receiver(self, Part, "part:body")
+  local max = misuse.options(settings, { max = "count" }, "part:body", 1).max or self.max
+  if self.whole then return self.whole end
   local pieces, count = {}, 0
+  -- Who is cancelled takes nothing.
+  local guard <close> = setmetatable({}, { __close = function() if pieces[1] then self.unread = table.concat(pieces) .. (self.unread or "") end end })
   for bytes in self:chunks() do
     count = count + #bytes
-    if count > self.max then self.raise(("EMSGSIZE: the part is longer than %d bytes"):format(self.max)) end
     pieces[#pieces + 1] = bytes
+    if count > max then self.raise(("EMSGSIZE: the part is longer than %d bytes"):format(max)) end
   end
-  return table.concat(pieces)
+  self.whole, pieces = table.concat(pieces), {}
+  return self.whole
 end
 
 return M

@@ -19,6 +19,7 @@ local function add(self, method, path, fn, name)
     local is_last = following > #rest and rest:sub(-1) ~= "/"
     if segment:sub(1, 1) == ":" then
       if #segment == 1 then raise("%s: a parameter without a name: %q", name, path) end
+      for _, other in ipairs(names) do if other == segment:sub(2) then raise("%s: a parameter that is there twice: %q", name, path) end end
       names[#names + 1] = segment:sub(2)
       place.param = place.param or node()
       place = place.param
@@ -89,35 +90,43 @@ function Routes:websocket(path, settings, fn)
   return self
 end
 
--- The methods at a path, and its parameters.
-local function find(place, path, from, values)
+local function route_of(methods, method) return methods[method] or method == "HEAD" and methods.GET or methods.ANY end
+
+-- The route of a method at a path, the most exact one that has it, and its parameters in `values`; in `others` what is there for other methods.
+local function find(place, path, from, method, values, others)
   local segment, following = path:match("^([^/]*)/?()", from)
   local is_last = following > #path and path:sub(-1) ~= "/" or segment == "" and following > #path
-  local fixed = place.fixed[segment]
-  if fixed then
-    local found
-    if is_last then found = fixed.methods else found = find(fixed, path, following, values) end
-    if found then return found end
+  local function look(at, is_end)
+    if not is_end then return find(at, path, following, method, values, others) end
+    local found = at.methods and route_of(at.methods, method)
+    if at.methods and not found then others[#others + 1] = at.methods end
+    return found
   end
-  if place.param and segment ~= "" then
-    values[#values + 1] = segment
-    local found
-    if is_last then found = place.param.methods else found = find(place.param, path, following, values) end
-    if found then return found end
-    values[#values] = nil
+  local fixed, count = place.fixed[segment], #values
+  local found = fixed and look(fixed, is_last)
+  if not found and place.param and segment ~= "" then
+    values[count + 1] = segment
+    found = look(place.param, is_last)
   end
-  if place.rest and place.rest.methods then
-    values[#values + 1] = path:sub(from)
-    return place.rest.methods
+  if not found and place.rest then
+    values[count + 1] = path:sub(from)
+    found = look(place.rest, true)
   end
+  if not found then values[count + 1] = nil end
+  return found
 end
 
 local ORDER = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS" }
 
-local function allowed(methods)
+local function allowed(others)
   local list = {}
   for _, method in ipairs(ORDER) do
-    if methods[method] or method == "HEAD" and methods.GET then list[#list + 1] = method end
+    for _, methods in ipairs(others) do
+      if route_of(methods, method) then
+        list[#list + 1] = method
+        break
+      end
+    end
   end
   return table.concat(list, ", ")
 end
@@ -133,19 +142,17 @@ end
 
 local function answer(self, request)
   local path = request.path
-  local methods, values = self.exact[path], nil
+  local methods = self.exact[path]
   local method = request.method
   local found = methods and (methods[method] or methods.ANY)
   if not found then
-    values = {}
+    local values, others = {}, { methods }
     local coded = request.coded_path
-    local others = find(self.root, coded or path, 2, values)
-    methods = others or methods
-    if not methods or coded and leaves(coded) then return { status = 404, body = "Not Found\n" } end
-    found = methods[method] or method == "HEAD" and methods.GET or methods.ANY
+    found = find(self.root, coded or path, 2, method, values, others)
+    if not found and not others[1] or coded and leaves(coded) then return { status = 404, body = "Not Found\n" } end
     if not found then
-      if method == "OPTIONS" then return { status = 204, headers = { allow = allowed(methods) } } end
-      return { status = 405, body = "Method Not Allowed\n", headers = { allow = allowed(methods) } }
+      if method == "OPTIONS" then return { status = 204, headers = { allow = allowed(others) } } end
+      return { status = 405, body = "Method Not Allowed\n", headers = { allow = allowed(others) } }
     end
     local params, names = {}, found.names
     for i = 1, #names do

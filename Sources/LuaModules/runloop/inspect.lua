@@ -4,10 +4,9 @@
 -- The prompt, which does not ask the script's `require` for anything, hands in the keywords of Lua.
 local KEYWORDS = ...
 if type(KEYWORDS) ~= "table" then KEYWORDS = require "runloop.keywords" end
-local type, tostring, pcall, next, rawlen, rawget, rawequal = type, tostring, pcall, next, rawlen, rawget, rawequal
+local type, tostring, pcall, next, rawlen, rawget = type, tostring, pcall, next, rawlen, rawget
 local getmetatable, getinfo, getlocal, getupvalue = debug.getmetatable, debug.getinfo, debug.getlocal, debug.getupvalue
-local format, gsub, rep, match, find, sub, byte = string.format, string.gsub, string.rep, string.match, string.find,
-  string.sub, string.byte
+local format, gsub, rep, find, byte = string.format, string.gsub, string.rep, string.find, string.byte
 local concat, sort = table.concat, table.sort
 local math_type, huge, floor = math.type, math.huge, math.floor
 local status = coroutine.status

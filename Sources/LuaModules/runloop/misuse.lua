@@ -72,8 +72,9 @@ local CHECKS = {
   any = function() return true end,
 }
 CHECKS.bytes = CHECKS.positive
-local NAMES = { bytes = "a number of bytes, 1 or more", number = "a number, 0 or more", seconds = "a number of seconds, 0 or more", count = "an integer, 0 or more", positive = "an integer, 1 or more", table = "a table", string = "a string",
-  boolean = "a boolean", ["function"] = "a function" }
+local NAMES = { bytes = "a number of bytes, 1 or more", number = "a number, 0 or more", seconds = "a number of seconds, 0 or more",
+  count = "an integer, 0 or more", positive = "an integer, 1 or more", table = "a table", string = "a string", boolean = "a boolean",
+  ["function"] = "a function" }
 
 -- Raises unless an argument is of this kind.
 function misuse.argument(value, kind, what, number)

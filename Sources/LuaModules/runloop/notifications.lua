@@ -32,18 +32,12 @@ internals.on_missing(Observation, "notification_observer")
 function Observation:invalidate()
   if not self.valid then return end
   self.valid = false
-  local list = observers[self.notification]
-  for i = 1, #list do
-    if list[i] == self then
-      -- A new list: somebody may be walking along the old one.
-      local shorter = {}
-      for j = 1, #list do
-        if j ~= i then shorter[#shorter + 1] = list[j] end
-      end
-      observers[self.notification] = #shorter > 0 and shorter or nil
-      break
-    end
+  -- A new list: somebody may be walking along the old one.
+  local shorter = {}
+  for _, other in ipairs(observers[self.notification]) do
+    if other ~= self then shorter[#shorter + 1] = other end
   end
+  observers[self.notification] = shorter[1] and shorter
 end
 
 Observation.__close = Observation.invalidate

@@ -79,48 +79,36 @@ local function now_text(l)
   return l.mode and l.mode ~= "default" and text .. " [" .. l.mode .. "]" or text
 end
 
--- The same callbacks of several loops are one row.
-local function places(loops)
+-- What a list of each loop comes to: what has the same key is one, the busiest first.
+local function sums(loops, field, key_of)
   local found, list = {}, {}
   for _, l in ipairs(loops) do
-    for _, p in ipairs(l.places) do
-      local key = p.kind .. "\0" .. p.name .. "\0" .. p.place
-      local one = found[key]
-      if not one then
-        one = { name = p.name, place = p.place, count = 0, total = 0, late = 0, longest = 0, window = 0 }
-        found[key] = one
-        list[#list + 1] = one
+    for _, each in ipairs(l[field]) do
+      local key = key_of(each)
+      local sum = found[key]
+      if not sum then
+        sum = { key = key, name = each.name, place = each.place, count = 0, total = 0, late = 0, longest = 0, window = 0 }
+        found[key] = sum
+        list[#list + 1] = sum
       end
-      one.count, one.total, one.late = one.count + p.count, one.total + p.total, one.late + p.late
-      one.longest, one.window = max(one.longest, p.longest), max(one.window, l.window)
+      sum.count, sum.total, sum.late = sum.count + each.count, sum.total + each.total, sum.late + (each.late or 0)
+      sum.longest, sum.window = max(sum.longest, each.longest or 0), max(sum.window, l.window)
     end
   end
   table.sort(list, function(a, b)
     if a.total ~= b.total then return a.total > b.total end
-    return a.name .. a.place < b.name .. b.place
+    return a.key < b.key
   end)
   return list
 end
 
+-- The same callbacks of several loops are one row.
+local function places(loops) return sums(loops, "places", function(p) return p.name .. "\0" .. p.place .. "\0" .. p.kind end) end
+
 -- "timer 28.4% 108/s", the busiest kind first.
 local function kinds_text(loops)
-  local sums, list = {}, {}
-  for _, l in ipairs(loops) do
-    for _, k in ipairs(l.kinds) do
-      local sum = sums[k.kind]
-      if not sum then
-        sum = { kind = k.kind, count = 0, total = 0, window = 0 }
-        sums[k.kind] = sum
-        list[#list + 1] = sum
-      end
-      sum.count, sum.total, sum.window = sum.count + k.count, sum.total + k.total, max(sum.window, l.window)
-    end
-  end
-  table.sort(list, function(a, b)
-    if a.total ~= b.total then return a.total > b.total end
-    return a.kind < b.kind
-  end)
-  for index, sum in ipairs(list) do list[index] = format("%s %s %s/s", sum.kind, share(sum.total, sum.window), rate(sum.count, sum.window)) end
+  local list = sums(loops, "kinds", function(k) return k.kind end)
+  for index, sum in ipairs(list) do list[index] = format("%s %s %s/s", sum.key, share(sum.total, sum.window), rate(sum.count, sum.window)) end
   return table.concat(list, "   ")
 end
 

@@ -3,7 +3,7 @@
 local misuse = require "runloop.misuse"
 local tree = require "runloop.fs.tree"
 local raise, describe = misuse.raise, misuse.describe
-local type, ipairs, pairs, sort = type, ipairs, pairs, table.sort
+local type, ipairs, sort = type, ipairs, table.sort
 local match, find, gsub, sub, byte = string.match, string.find, string.gsub, string.sub, string.byte
 
 -- inotify(7).

@@ -3,7 +3,6 @@
 local native = require "runloop.http.native"
 
 local M = {}
-local WITHOUT_BODY <const> = 2
 
 local TYPES = {
   html = "text/html; charset=utf-8", htm = "text/html; charset=utf-8", css = "text/css; charset=utf-8", txt = "text/plain; charset=utf-8",
@@ -48,8 +47,9 @@ local function range_of(text, size)
   return first, math.min(last, size - 1)
 end
 
-local function send_short(request, status, headers, flags_of, length)
-  local bytes = native.write_response(status, headers, flags_of(request, headers), length, nil)
+-- Sends a head with a text behind it, or only with how many bytes will be there.
+local function send(request, status, headers, flags_of, body, content_type)
+  local bytes = native.write_response(status, headers, flags_of(request, headers), body, content_type)
   request.status = status
   return request.connection.stream:write(bytes)
 end
@@ -63,13 +63,13 @@ function M.send(request, answer, flags_of, settle)
     -- Relative links in its index need the slash.
     local url = request.path:gsub("[^/]+", function(name) return native.escape(name) end) .. "/"
     if request.query_string ~= "" then url = url .. "?" .. request.query_string end
-    return send_short(request, 301, { location = url }, flags_of, 0)
+    return send(request, 301, { location = url }, flags_of, 0)
   end
   if not fd then
     local status = STATUS[size] or 500
     local text = status == 404 and "Not Found\n" or status == 403 and "Forbidden\n" or "Internal Server Error\n"
-    request.status, request.sent = status, #text
-    return stream:write(native.write_response(status, nil, flags_of(request), text, "text/plain; charset=utf-8"))
+    request.sent = #text
+    return send(request, status, nil, flags_of, text, "text/plain; charset=utf-8")
   end
   local guard <close> = setmetatable({}, { __close = function() if fd then native.close_file(fd) end end })
   local tag = ('"%x-%x%05x"'):format(size, seconds, nanoseconds // 1000)
@@ -89,11 +89,11 @@ function M.send(request, answer, flags_of, settle)
     end
     if is_same then
       headers["content-type"], headers["accept-ranges"] = nil, nil
-      return send_short(request, 304, headers, flags_of, nil)
+      return send(request, 304, headers, flags_of, nil)
     end
   end
   local match = asked["if-match"]
-  if match and not has_tag(match, tag) then return send_short(request, 412, headers, flags_of, 0) end
+  if match and not has_tag(match, tag) then return send(request, 412, headers, flags_of, 0) end
 
   local status, first, last = 200, 0, size - 1
   local range = request.method == "GET" and asked.range
@@ -103,30 +103,21 @@ function M.send(request, answer, flags_of, settle)
     local from, to = range_of(range, size)
     if from == false then
       headers["content-range"] = ("bytes */%d"):format(size)
-      return send_short(request, 416, headers, flags_of, 0)
+      return send(request, 416, headers, flags_of, 0)
     elseif from then
       status, first, last = 206, from, to
       headers["content-range"] = ("bytes %d-%d/%d"):format(first, last, size)
     end
   end
   local count = last - first + 1
-  local flags = flags_of(request, headers)
-  if flags & WITHOUT_BODY ~= 0 then
-    request.status = status
-    return stream:write(native.write_response(status, headers, flags, count, nil))
-  end
+  if request.method == "HEAD" then return send(request, status, headers, flags_of, count) end
   request.sent = count
   if count <= 65536 then
     local bytes = native.read_file(fd, first, count)
-    if bytes and #bytes == count then
-      request.status = status
-      return stream:write(native.write_response(status, headers, flags, bytes, nil))
-    end
+    if bytes and #bytes == count then return send(request, status, headers, flags_of, bytes) end
     error(("the file %s changed while it was read"):format(answer.file), 0)
   end
-  local head = native.write_response(status, headers, flags, count, nil)
-  request.status = status
-  stream:write(head)
+  send(request, status, headers, flags_of, count)
   native.seek_file(fd, first)
   local net = require "runloop.net"
   local file <close> = assert(net.open(fd, { owns = true }))

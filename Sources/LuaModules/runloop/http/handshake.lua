@@ -97,40 +97,36 @@ function M.connect(stream, target, host, settings)
   for name, value in pairs(settings.headers or {}) do headers[name:lower()] = value or nil end
   local sent, problem, code = stream:write(native.write_request("GET", target, headers, nil, host))
   if not sent then return nil, problem, code end
+  local function fail(name, text)
+    stream:abort()
+    return nil, name .. ": " .. text, name
+  end
   local buffer, following, status, _, fields, heads = "", nil, nil, nil, nil, 0
   while true do
     local bytes
     bytes, problem, code = stream:read(65536, { timeout = settings.timeout or 30 })
+    if not bytes and not problem then return fail("EOF", "the server ended the handshake") end
     if not bytes then
       stream:abort()
-      if problem then return nil, problem, code end
-      return nil, "EOF: the server ended the handshake", "EOF"
+      return nil, problem, code
     end
     buffer = buffer .. bytes
     following, status, problem, _, fields = native.read_response(buffer, 1, 65536)
     -- What is told before it, as 103 is, is not the answer.
     while following and status < 200 and status ~= 101 do
       buffer, heads = buffer:sub(following), heads + 1
-      if heads > 16 then
-        stream:abort()
-        return nil, "EPROTO: the server tells too much before its answer", "EPROTO"
-      end
+      if heads > 16 then return fail("EPROTO", "the server tells too much before its answer") end
       following, status, problem, _, fields = native.read_response(buffer, 1, 65536)
     end
-    if following == false then
-      stream:abort()
-      return nil, "EBADMSG: the server's answer is no HTTP: " .. tostring(problem), "EBADMSG"
-    end
+    if following == false then return fail("EBADMSG", "the server's answer is no HTTP: " .. tostring(problem)) end
     if following then break end
   end
   if status ~= 101 or not list_has(fields.upgrade, "websocket") or fields["sec-websocket-accept"] ~= native.accept_key(key) then
-    stream:abort()
-    return nil, ("EPROTO: the server does not speak WebSocket here (%d %s)"):format(status, problem), "EPROTO"
+    return fail("EPROTO", ("the server does not speak WebSocket here (%d %s)"):format(status, problem))
   end
   local extension = fields["sec-websocket-extensions"]
   if extension and (not compresses or not extension:find "^%s*permessage%-deflate" or not extension:find "server_no_context_takeover") then
-    stream:abort()
-    return nil, "EPROTO: the server has chosen an extension that was not offered", "EPROTO"
+    return fail("EPROTO", "the server has chosen an extension that was not offered")
   end
   local socket = websocket.new(stream, true, settings, extension ~= nil)
   socket.protocol = fields["sec-websocket-protocol"]

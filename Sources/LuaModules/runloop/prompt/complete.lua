@@ -1,16 +1,15 @@
 -- What may stand at the cursor. No code of the script runs; see expressions.lua.
 
-local tokens, expressions, locals, reference, stdlib, names, list_directory, modes = ...
+local tokens, expressions, locals, reference, stdlib, list_directory, modes = ...
 local scan, KEYWORDS = tokens.scan, tokens.KEYWORDS
 local each_field, substance, resolve, beginning = expressions.each_field, expressions.substance, expressions.resolve,
   expressions.beginning
-local PARTNER, CLOSER, entry_of = expressions.PARTNER, expressions.CLOSER, expressions.entry_of
+local step_of, entry_of = expressions.step_of, expressions.entry_of
 local type, next, ipairs, tostring = type, next, ipairs, tostring
 local find, match, sub, gsub, byte = string.find, string.match, string.sub, string.gsub, string.byte
 local sort, unpack, concat = table.sort, table.unpack, table.concat
 local getinfo, getlocal = debug.getinfo, debug.getlocal
 local globals, package = _G, package
-local plain = reference.plain
 
 -- Where the cursor is ----------------------------------------------------------------------------------------------------
 
@@ -18,12 +17,8 @@ local plain = reference.plain
 local function open_bracket(found, last)
   local depth = 0
   for at = last, 1, -1 do
-    local text = found[at].kind == "operator" and found[at].text
-    if PARTNER[text] then depth = depth + 1
-    elseif CLOSER[text] then
-      if depth == 0 then return at end
-      depth = depth - 1
-    end
+    depth = depth - step_of(found[at])
+    if depth < 0 then return at end
   end
 end
 
@@ -37,9 +32,8 @@ local function call_of(found, bracket, last, scope)
   local entry, name = entry_of(known)
   local position, depth = 1, 0
   for at = bracket + 1, last do
-    local text = found[at].kind == "operator" and found[at].text
-    if CLOSER[text] then depth = depth + 1 elseif PARTNER[text] then depth = depth - 1
-    elseif text == "," and depth == 0 then position = position + 1 end
+    depth = depth + step_of(found[at])
+    if depth == 0 and found[at].kind == "operator" and found[at].text == "," then position = position + 1 end
   end
   return name, entry, position, known.value
 end
@@ -75,8 +69,7 @@ local function options_at(found, last, scope)
   if not fields then return nil end
   local given, depth = {}, 0
   for at = bracket + 1, last do
-    local text = found[at].kind == "operator" and found[at].text
-    if CLOSER[text] then depth = depth + 1 elseif PARTNER[text] then depth = depth - 1 end
+    depth = depth + step_of(found[at])
     if depth == 0 and found[at].kind == "name" and found[at + 1] and found[at + 1].text == "=" then given[found[at].text] = true end
   end
   return fields, given

@@ -22,11 +22,16 @@ local repl = { is_incomplete = locals.is_incomplete, statement = locals.statemen
 
 -- Names ------------------------------------------------------------------------------------------------------------------
 
-local reference
-local function get_reference()
-  reference = reference or part "prompt.reference"(text_of "runloop.reference")
-  return reference
+-- A function that gives what `load` does, which is called once, when it is first asked for.
+local function later(load)
+  local loaded
+  return function()
+    loaded = loaded or load()
+    return loaded
+  end
 end
+
+local get_reference = later(function() return part "prompt.reference"(text_of "runloop.reference") end)
 
 local names = part "prompt.names"(internals, stdlib, get_reference)
 
@@ -172,12 +177,7 @@ function repl.traceback() return last_traceback or "there was no error" end
 
 local entries_compiled, texts = 0, {}
 
-local sources
-
-local function get_sources()
-  sources = sources or part "prompt.sources"(texts, inspector.harmless, text_of)
-  return sources
-end
+local get_sources = later(function() return part "prompt.sources"(texts, inspector.harmless, text_of) end)
 
 -- The source of what a name stands for.
 local function source(name, value)
@@ -233,29 +233,21 @@ local function modes()
   return found
 end
 
-local complete, expressions
-
-local function get_expressions()
-  expressions = expressions or part "prompt.expressions"(locals, get_reference(), stdlib, names)
-  return expressions
-end
-
-local function get_complete()
-  complete = complete
-    or part "prompt.complete"(tokens, get_expressions(), locals, get_reference(), stdlib, names, list_directory, modes)
-  return complete
-end
+local get_expressions = later(function() return part "prompt.expressions"(locals, get_reference(), stdlib, names) end)
+local get_complete = later(function()
+  return part "prompt.complete"(tokens, get_expressions(), locals, get_reference(), stdlib, list_directory, modes)
+end)
 
 function repl.complete(text) return get_complete().candidates(text) end
 
 -- (text before the cursor): what the call that begins there still takes, or nil.
 function repl.hint(text) return get_complete().hint(text) end
 
-local help
+local get_help = later(function() return part "prompt.help"(get_reference(), stdlib, names, inspector) end)
 
 -- The reference text for a name, a function or an object; or nil, and what there is instead.
 function repl.help(what, width)
-  help = help or part "prompt.help"(get_reference(), stdlib, names, inspector)
+  local help = get_help()
   if type(what) == "string" then
     -- The user's own, unless it is a name that the reference knows.
     local text, message = help.text(what, width)

@@ -81,15 +81,16 @@ local function result_of(known)
   return of_type(entry and entry.returns[1] or name and stdlib.returns[name])
 end
 
-local PARTNER = { [")"] = "(", ["]"] = "[", ["}"] = "{" }
-local CLOSER = { ["("] = ")", ["["] = "]", ["{"] = "}" }
+local STEPS = { ["("] = 1, ["["] = 1, ["{"] = 1, [")"] = -1, ["]"] = -1, ["}"] = -1 }
+
+-- How much deeper a token leads: 1 for a bracket that opens, -1 for one that closes, 0 for all else.
+local function step_of(token) return token.kind == "operator" and STEPS[token.text] or 0 end
 
 -- The place of the bracket that belongs to the one at a place, in a direction.
 local function partner(found, at, step)
   local depth = 0
   while found[at] do
-    local text = found[at].kind == "operator" and found[at].text
-    if PARTNER[text] then depth = depth + step * -1 elseif CLOSER[text] then depth = depth + step end
+    depth = depth + step * step_of(found[at])
     if depth == 0 then return at end
     at = at + step
   end
@@ -155,13 +156,12 @@ end
 local function beginning(found, at)
   while at >= 1 do
     local token = found[at]
-    if token.kind == "operator" and PARTNER[token.text] then
+    if step_of(token) < 0 then
       at = partner(found, at, -1)
       if not at then return nil end
       -- What stands before a bracket belongs to it, unless that is a parenthesis around an expression.
       local before = found[at - 1]
-      local follows = before and (before.kind == "name" or before.kind == "string"
-        or before.kind == "operator" and PARTNER[before.text])
+      local follows = before and (before.kind == "name" or before.kind == "string" or step_of(before) < 0)
       if not follows then return token.text == ")" and at or nil end
       at = at - 1
     elseif token.kind == "name" or token.kind == "string" or token.kind == "keyword" then
@@ -239,4 +239,4 @@ local function locals_of(found)
 end
 
 return { each_field = each_field, entry_of = entry_of, substance = substance, resolve = resolve, beginning = beginning, locals_of = locals_of,
-  PARTNER = PARTNER, CLOSER = CLOSER }
+  step_of = step_of }

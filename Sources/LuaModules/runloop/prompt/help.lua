@@ -3,8 +3,8 @@
 
 local reference, stdlib, names, inspector = ...
 local functions, classes, plain = reference.functions, reference.classes, reference.plain
-local type, tostring, next, ipairs, rawget, pcall = type, tostring, next, ipairs, rawget, pcall
-local find, match, sub, gsub, rep, format = string.find, string.match, string.sub, string.gsub, string.rep, string.format
+local type, next, ipairs = type, next, ipairs
+local find, match, sub, gsub, rep = string.find, string.match, string.sub, string.gsub, string.rep
 local concat, sort = table.concat, table.sort
 local getinfo, open = debug.getinfo, io.open
 

@@ -62,44 +62,40 @@ local function in_table(holder, value)
   end
 end
 
+-- The name of a function that one of several tables has: { what stands before the names of its fields, the table }.
+local function among(tables, value)
+  for _, entry in ipairs(tables) do
+    local key = in_table(entry[2], value)
+    if key then return entry[1] .. key end
+  end
+end
+
+-- The same of a list of kinds or libraries, whose tables a function gives.
+local function among_all(list, table_of, separator, value)
+  for _, name in ipairs(list) do
+    local key = in_table(table_of(name), value)
+    if key then return name .. separator .. key end
+  end
+end
+
 -- The name of a function of a module, or of its objects: "net.connect", "net.stream:read".
 local function name_in_modules(value)
-  for _, name in ipairs(get_reference().modules) do
-    local key = in_table(package.loaded["runloop." .. name], value)
-    if key then return name .. "." .. key end
-  end
-  local plain = get_reference().plain
-  for kind, class in next, MODULE_KINDS do
-    local key = in_table(names.methods(kind), value)
-    if key then return plain(class) .. ":" .. key end
-  end
-  for _, class in next, written_classes() do
-    local key = in_table(class.methods, value)
-    if key then return plain(class.name) .. ":" .. key end
-  end
+  local reference, methods = get_reference(), {}
+  for kind, class in next, MODULE_KINDS do methods[#methods + 1] = { reference.plain(class) .. ":", names.methods(kind) } end
+  for _, class in next, written_classes() do methods[#methods + 1] = { reference.plain(class.name) .. ":", class.methods } end
+  return among_all(reference.modules, function(name) return package.loaded["runloop." .. name] end, ".", value) or among(methods, value)
 end
 
 -- The name of a function of ours or of Lua's: "rl.sleep", "task:await", "string.rep".
 local function name_of_function(value)
   local rl = package.loaded.runloop
-  local key = in_table(rl, value)
-  if key then return "rl." .. key end
-  key = type(rl) == "table" and in_table(rl.notifications, value)
-  if key then return "notifications:" .. key end
-  key = type(rl) == "table" and in_table(rl.trace, value)
-  if key then return "trace." .. key end
-  for _, kind in ipairs(KINDS) do
-    key = in_table(names.methods(kind), value)
-    if key then return kind .. ":" .. key end
-  end
-  for _, library in ipairs(LIBRARIES) do
-    key = in_table(package.loaded[library], value)
-    if key then return library .. "." .. key end
-  end
-  key = in_table(names.methods "file", value)
-  if key then return "file:" .. key end
-  for name in next, stdlib.texts do
-    if rawequal(rawget(globals, name), value) then return name end
+  local name = type(rl) == "table" and among({ { "rl.", rl }, { "notifications:", rl.notifications }, { "trace.", rl.trace } }, value)
+  name = name or among_all(KINDS, names.methods, ":", value)
+    or among_all(LIBRARIES, function(library) return package.loaded[library] end, ".", value)
+    or among_all({ "file" }, names.methods, ":", value)
+  if name then return name end
+  for global in next, stdlib.texts do
+    if rawequal(rawget(globals, global), value) then return global end
   end
   return name_in_modules(value)
 end

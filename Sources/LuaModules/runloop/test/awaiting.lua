@@ -3,7 +3,7 @@
 local rl = require "runloop"
 local values = require "runloop.test.values"
 
-local type, pairs, tostring = type, pairs, tostring
+local type, pairs = type, pairs
 local format, find, sub, unpack, pack, concat = string.format, string.find, string.sub, table.unpack, table.pack, table.concat
 
 --- Gives processes their methods that wait. `parts` is what they are made with.
@@ -17,24 +17,23 @@ local function tail(text)
   return values.show(text)
 end
 
-local WAIT = { within = "number", plain = "boolean", from = "string" }
+-- At the end of what has come of one of its streams.
+local function tail_of(self, buffer, mark) return "since the last match it wrote " .. tail(sub(text_of(self, buffer), self[mark])) end
 
-local function check_wait(name, options)
+local WAIT = { within = "a number", plain = "a boolean", from = "a string" }
+
+-- What the options say: what has come of the stream that is meant, where its last match ended, and how long to wait.
+local function check_wait(self, name, options)
   if options ~= nil and type(options) ~= "table" then
     misuse(format("%s: the options are a table like {within = 1}, got a %s", name, type(options)))
   end
-  for key, value in pairs(options or {}) do
-    if not WAIT[key] then
-      misuse(format("%s: unknown option '%s' (there are: from, plain, within)", name, tostring(key)))
-    elseif type(value) ~= WAIT[key] then
-      misuse(format("%s: option '%s' must be a %s, got a %s", name, key, WAIT[key], type(value)))
-    end
-  end
+  parts.check_options(options, WAIT, name)
   options = options or {}
   if options.from and options.from ~= "errors" and options.from ~= "output" then
     misuse(name .. ": option 'from' must be \"output\" or \"errors\"")
   end
-  return options
+  local errors = options.from == "errors" and not self.has_terminal
+  return errors and "complained" or "written", errors and "error_position" or "position", options.within or 5, options.plain
 end
 
 -- The first match of several patterns in the text from a position on: that which begins first.
@@ -59,7 +58,7 @@ local function is_worth_it(self, buffer, position)
 end
 
 local function fail_wait(self, patterns, why, buffer, mark)
-  local details = { "since the last match it wrote " .. tail(sub(text_of(self, buffer), self[mark])) }
+  local details = { tail_of(self, buffer, mark) }
   local complaint = sub(text_of(self, "complained"), self.error_position)
   if buffer ~= "complained" and complaint ~= "" then details[2] = "on standard error " .. tail(complaint) end
   if self.how then
@@ -83,15 +82,12 @@ function Process:wait_for(pattern, options)
   for _, each in pairs(patterns) do
     if type(each) ~= "string" then misuse("process:wait_for: argument #1 must be a pattern, got a " .. type(each)) end
   end
-  options = check_wait("process:wait_for", options)
-  local errors = options.from == "errors" and not self.has_terminal
-  local buffer, mark = errors and "complained" or "written", errors and "error_position" or "position"
-  local within = options.within or 5
+  local buffer, mark, within, plain = check_wait(self, "process:wait_for", options)
   local deadline = rl.now() + within
   self.searched[buffer] = nil
   local function look()
     local text = text_of(self, buffer)
-    local found, which = first_match(text, patterns, self[mark], options.plain)
+    local found, which = first_match(text, patterns, self[mark], plain)
     if not found then return nil end
     self[mark] = found[2] + 1
     if found.n == 2 then found = pack(0, 0, sub(text, found[1], found[2])) end
@@ -119,16 +115,11 @@ end
 --- match. Fails after `within` seconds (5). `from = "errors"`: of its standard error.
 function Process:wait_for_end_of_output(options)
   check(self, "process:wait_for_end_of_output")
-  options = check_wait("process:wait_for_end_of_output", options)
-  local errors = options.from == "errors" and not self.has_terminal
-  local buffer, mark = errors and "complained" or "written", errors and "error_position" or "position"
-  local within = options.within or 5
+  local buffer, mark, within = check_wait(self, "process:wait_for_end_of_output", options)
   local deadline = rl.now() + within
   while not self.at_end[buffer] and not (self.has_terminal and self.how) do
     if not pause(self, deadline - rl.now()) and not self.at_end[buffer] and not self.how then
-      fail(format("%s did not end its output within %g s", self.title, within), {
-        "since the last match it wrote " .. tail(sub(text_of(self, buffer), self[mark])),
-      })
+      fail(format("%s did not end its output within %g s", self.title, within), { tail_of(self, buffer, mark) })
     end
   end
   local text = sub(text_of(self, buffer), self[mark])
@@ -144,9 +135,7 @@ function Process:wait(options)
   local deadline = rl.now() + within
   while not self.how do
     if not pause(self, deadline - rl.now()) and not self.how then
-      fail(format("%s did not end within %g s", self.title, within), {
-        "since the last match it wrote " .. tail(sub(text_of(self, "written"), self.position)),
-      })
+      fail(format("%s did not end within %g s", self.title, within), { tail_of(self, "written", "position") })
     end
   end
   if self.how == "exit" then return self.code end

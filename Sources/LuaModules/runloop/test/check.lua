@@ -11,7 +11,7 @@ local format, find, pack, unpack = string.format, string.find, table.pack, table
 --- Gives the test library its assertions.
 return function(t, core)
 
-local fail, misuse, describe_value, here, Skip = core.fail, core.misuse, core.describe_value, core.here, core.Skip
+local fail, misuse, check_argument, here, Skip = core.fail, core.misuse, core.check_argument, core.here, core.Skip
 
 -- Assertions ----------------------------------------------------------------------------------------------------------
 
@@ -46,9 +46,7 @@ end
 --- Calls a function, and fails unless it raises an error; returns the error. A string must be found in its message, as a
 --- pattern or as it is; anything else must be equal to the error value.
 function t.error(body, expected, note)
-  if type(body) ~= "function" then
-    misuse("t.error: argument #1 must be a function to call, got " .. describe_value(body))
-  end
+  check_argument(body, "function", "t.error", 1, "a function to call")
   local fine, raised = pcall(body)
   if fine then fail("expected an error, none was raised", nil, note) end
   if getmetatable(raised) == Skip then error(raised, 0) end
@@ -65,25 +63,15 @@ function t.error(body, expected, note)
   fail("another error: " .. message, details, note)
 end
 
-local EVENTUALLY = { within = true, every = true }
+local EVENTUALLY = { within = "a number of seconds", every = "a number of seconds" }
+local function is_pause(value, name) return type(value) == "number" and (value > 0 or value == 0 and name == "within") end
 
 --- Calls a function again and again until it returns a true value, and returns what it does. An error counts as "not
 --- yet". Fails when `within` seconds are over (5); `every` so many it is called (0.01).
 function t.eventually(body, options)
-  if type(body) ~= "function" then
-    misuse("t.eventually: argument #1 must be a function, got " .. describe_value(body))
-  end
-  if options ~= nil and type(options) ~= "table" then
-    misuse("t.eventually: argument #2 must be a table like {within = 1, every = 0.1}, got " .. describe_value(options))
-  end
-  for name, value in pairs(options or {}) do
-    if not EVENTUALLY[name] then
-      misuse(format("t.eventually: unknown option '%s' (there are: every, within)", tostring(name)))
-    end
-    if type(value) ~= "number" or not (value >= 0) or name == "every" and value == 0 then
-      misuse(format("t.eventually: option '%s' must be a number of seconds, got %s", name, describe_value(value)))
-    end
-  end
+  check_argument(body, "function", "t.eventually", 1, "a function")
+  check_argument(options, "table or nil", "t.eventually", 2, "a table like {within = 1, every = 0.1}")
+  core.check_options(options, EVENTUALLY, "t.eventually", is_pause)
   local within, every = options and options.within or 5, options and options.every or 0.01
   local deadline = rl.now() + within
   while true do
@@ -115,12 +103,10 @@ local function times(n) return n == 1 and "once" or n == 0 and "never" or n .. "
 --- anything can still happen.
 function t.expect(body, n)
   if type(body) == "number" and n == nil then body, n = nil, body end
-  if body ~= nil and type(body) ~= "function" then
-    misuse("t.expect: argument #1 must be a function, got " .. describe_value(body))
-  end
+  check_argument(body, "function or nil", "t.expect", 1, "a function")
   if n == nil then n = 1 end
   if type(n) ~= "number" or not tointeger(n) or n < 0 then
-    misuse("t.expect: argument #2 must be how many times, got " .. describe_value(n))
+    misuse("t.expect: argument #2 must be how many times, got " .. core.describe_value(n))
   end
   local current = core.current
   if not current then misuse("t.expect: only a test can expect a call") end

@@ -5,11 +5,12 @@ local system = ...
 local report = require "runloop.test.report"
 local choice = require "runloop.test.options"
 local workers = require "runloop.test.workers"
+local text_of = require "runloop.test.events".text_of
 
 local command = {}
 local function leave(status) os.exit(status) end
 local format, concat = string.format, table.concat
-local pairs, ipairs, next, tonumber, tostring, type = pairs, ipairs, next, tonumber, tostring, type
+local pairs, ipairs, next, tonumber, tostring = pairs, ipairs, next, tonumber, tostring
 
 -- A run ---------------------------------------------------------------------------------------------------------------
 
@@ -17,14 +18,7 @@ local Run = {}
 Run.__index = Run
 for name, method in pairs(workers) do Run[name] = method end
 
-local function quote(value)
-  if type(value) ~= "table" then return (format("%q", value):gsub("\\\n", "\\n"):gsub("\t", "\\9")) end
-  local parts = {}
-  for key, field in pairs(value) do parts[#parts + 1] = "[" .. quote(key) .. "]=" .. quote(field) end
-  return "{" .. concat(parts, ",") .. "}"
-end
-
--- What a worker needs to know of a file, as Lua.
+-- What a worker needs to know of a file, as Lua in one line without tabs.
 function Run:settings(file)
   local options, settings = self.options, { secret = self.secret, file_number = file.number, lines = file.lines,
     names = file.names }
@@ -36,7 +30,7 @@ function Run:settings(file)
   settings.trace = options.trace
   -- Tests go where they like.
   if options.trace and options.trace:sub(1, 1) ~= "/" then settings.trace_from = system.current_directory() end
-  return quote(settings)
+  return (text_of(settings):gsub("\\\n", "\\n"):gsub("\t", "\\009"))
 end
 
 local function say_to_all(self, file, method, ...)
@@ -173,12 +167,6 @@ end
 
 -- The end ---------------------------------------------------------------------------------------------------------------
 
-local function describe_file(self)
-  local left = 0
-  for _, file in ipairs(self.files) do if not file.planned and not file.broken then left = left + 1 end end
-  return left
-end
-
 function Run:finish_if_done()
   if next(self.workers) ~= nil or self.finished then return end
   self.finished = true
@@ -195,9 +183,11 @@ function Run:finish_if_done()
     file.ended = true
   end
   totals.time = system.real_clock() - self.began
-  totals.not_run = totals.tests - totals.passed - totals.failed - totals.skipped
-  if totals.not_run < 0 then totals.not_run = 0 end
-  totals.not_loaded = describe_file(self)
+  totals.not_run = math.max(0, totals.tests - totals.passed - totals.failed - totals.skipped)
+  totals.not_loaded = 0
+  for _, file in ipairs(self.files) do
+    if not file.planned and not file.broken then totals.not_loaded = totals.not_loaded + 1 end
+  end
   totals.notes = self.notes
   local below
   if not options.list then
@@ -271,10 +261,8 @@ function Run:abandon()
 end
 
 -- Names only.
-local Lister = setmetatable({}, { __index = function() return function() end end })
-
 local function lister()
-  local new = setmetatable({}, getmetatable(Lister))
+  local new = setmetatable({}, { __index = function() return function() end end })
   function new.end_file(_, file)
     for _, test in ipairs(file.tests) do io.write(file.path, ": ", concat(test.path, " › "), "\n") end
   end

@@ -3,6 +3,7 @@
 
 local system = ...
 local bytecode = require "runloop.test.bytecode"
+local options = require "runloop.test.options"
 
 local coverage = {}
 coverage.__index = coverage
@@ -53,19 +54,13 @@ end
 -- The project's own: beneath the current directory.
 local function is_own(path) return path:sub(1, 1) ~= "/" and not path:find "%.%./" end
 
--- The files of Lua in a directory, test files aside.
+local function is_source(name) return name:find "%.lua$" and not options.is_test_file(name) end
+
+-- A file, or those of Lua in a directory, test files aside.
 local function add_files(path, files)
   local kind = system.kind(path)
   if kind == "file" then files[#files + 1] = path end
-  if kind ~= "directory" then return end
-  for _, name in ipairs(system.entries(path) or {}) do
-    local inner = path == "." and name or path:gsub("/+$", "") .. "/" .. name
-    local kind_of_inner = system.kind(inner)
-    local is_test = name:find "_test%.lua$" or name:find "^test_.*%.lua$"
-    if name:sub(1, 1) ~= "." and (kind_of_inner == "directory" or name:find "%.lua$" and not is_test) then
-      add_files(inner, files)
-    end
-  end
+  if kind == "directory" then options.search(path, is_source, files, {}) end
 end
 
 function coverage:paths()

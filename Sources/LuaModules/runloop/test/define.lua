@@ -2,7 +2,7 @@
 
 local error, type, setmetatable, getmetatable = error, type, setmetatable, getmetatable
 local pairs, tostring, next, pcall = pairs, tostring, next, pcall
-local format, find, concat, os_time, tonumber = string.format, string.find, table.concat, os.time, tonumber
+local format, os_time, tonumber = string.format, os.time, tonumber
 local unpack, pack, math_type = table.unpack, table.pack, math.type
 local values = require "runloop.test.values"
 local is_zone = require "runloop.test.zone"
@@ -10,11 +10,11 @@ local is_zone = require "runloop.test.zone"
 --- Gives the test library what defines tests.
 return function(t, core)
 
-local misuse, describe_value, here = core.misuse, core.describe_value, core.here
+local misuse, describe_value, check_argument, here = core.misuse, core.describe_value, core.check_argument, core.here
 
 local OPTIONS = {
-  fails = "boolean or string", leaks = "boolean or table", only = "boolean", real_time = "boolean", retries = "number",
-  skip = "boolean or string", starts_at = "number or string or table", tags = "table", time_zone = "string", timeout = "number",
+  fails = "a boolean or string", leaks = "a boolean or table", only = "a boolean", real_time = "a boolean", retries = "a number",
+  skip = "a boolean or string", starts_at = "a number or string or table", tags = "a table", time_zone = "a string", timeout = "a number",
 }
 
 -- Seconds since 1970 of a date: as they are; "2024-02-29 12:00:00", in UTC; or as os.time takes it.
@@ -39,18 +39,7 @@ local function date_of(name, value)
 end
 
 local function check_options(name, options)
-  for key, value in pairs(options) do
-    local expected = OPTIONS[key]
-    if not expected then
-      local known = {}
-      for option in pairs(OPTIONS) do known[#known + 1] = option end
-      table.sort(known)
-      misuse(format("%s: unknown option '%s' (there are: %s)", name, tostring(key), concat(known, ", ")))
-    end
-    if not find(expected, type(value), 1, true) then
-      misuse(format("%s: option '%s' must be a %s, got %s", name, key, expected, describe_value(value)))
-    end
-  end
+  core.check_options(options, OPTIONS, name)
   if options.timeout and not (options.timeout > 0) then misuse(name .. ": option 'timeout' must be more than 0") end
   if options.retries and (math_type(options.retries) ~= "integer" or options.retries < 0) then
     misuse(name .. ": option 'retries' must be a whole number, 0 or more")
@@ -72,13 +61,9 @@ end
 function core.new_root() return bare_node "group" end
 
 local function new_node(name, kind, title, options, body)
-  if type(title) ~= "string" then
-    misuse(format("%s: argument #1 must be a name, got %s", name, describe_value(title)))
-  end
+  check_argument(title, "string", name, 1, "a name")
   if type(options) == "function" and body == nil then options, body = nil, options end
-  if options ~= nil and type(options) ~= "table" then
-    misuse(format("%s: argument #2 must be a function, or a table of options, got %s", name, describe_value(options)))
-  end
+  check_argument(options, "table or nil", name, 2, "a function, or a table of options")
   if body ~= nil and type(body) ~= "function" or kind == "group" and body == nil then
     misuse(format("%s: a function is expected after the name, got %s", name, describe_value(body)))
   end
@@ -119,9 +104,7 @@ core.Skip = Skip
 --- Outside of tests: defines one that does not run. In a test: ends it as skipped, with a reason.
 function t.skip(name, options, body)
   if core.current then
-    if name ~= nil and type(name) ~= "string" then
-      misuse("t.skip: argument #1 must be a reason, got " .. describe_value(name))
-    end
+    check_argument(name, "string or nil", "t.skip", 1, "a reason")
     error(setmetatable({ reason = name or "" }, Skip), 0)
   end
   local node = new_node("t.skip", "test", name, options, body)
@@ -161,8 +144,8 @@ end
 --- Defines a test for each case: for each element of an array, which is its argument, or whose elements are; or for each field
 --- of a table, by name.
 function t.each(cases, name, options, body)
-  if type(cases) ~= "table" then misuse("t.each: argument #1 must be a table of cases, got " .. describe_value(cases)) end
-  if type(name) ~= "string" then misuse("t.each: argument #2 must be a name, got " .. describe_value(name)) end
+  check_argument(cases, "table", "t.each", 1, "a table of cases")
+  check_argument(name, "string", "t.each", 2, "a name")
   if type(options) == "function" and body == nil then options, body = nil, options end
   if type(body) ~= "function" then misuse("t.each: a function is expected after the name, got " .. describe_value(body)) end
   local keys = {}
@@ -184,9 +167,7 @@ end
 
 local function hook(name, list)
   return function(body)
-    if type(body) ~= "function" then
-      misuse(format("%s: argument #1 must be a function, got %s", name, describe_value(body)))
-    end
+    check_argument(body, "function", name, 1, "a function")
     if not core.group or core.current then misuse(name .. ": hooks are defined while their file is loaded") end
     local hooks = core.group[list]
     hooks[#hooks + 1] = body
@@ -205,7 +186,7 @@ t.after_all = hook("t.after_all", "after_all")
 
 --- Has a function called when the test is over, whatever its outcome; the last one first.
 function t.finally(body)
-  if type(body) ~= "function" then misuse("t.finally: argument #1 must be a function, got " .. describe_value(body)) end
+  check_argument(body, "function", "t.finally", 1, "a function")
   if not core.current then misuse("t.finally: only a test has an end; a group's is t.after_all") end
   local list = core.current.after or core.current.group.after_all
   list[#list + 1] = body
@@ -246,10 +227,8 @@ function Resource:__tostring() return format("resource (%s, made at %s)", self.i
 --- Something that the tests of a group share: made when the first one calls the result, and freed when the group ends. In a
 --- test: when the test ends. Without `free`, what `__close` does.
 function t.resource(make, free)
-  if type(make) ~= "function" then misuse("t.resource: argument #1 must be a function, got " .. describe_value(make)) end
-  if free ~= nil and type(free) ~= "function" then
-    misuse("t.resource: argument #2 must be a function, got " .. describe_value(free))
-  end
+  check_argument(make, "function", "t.resource", 1, "a function")
+  check_argument(free, "function or nil", "t.resource", 2, "a function")
   local group = not core.current and core.group or nil
   if not group and not core.current then misuse "t.resource: it belongs to a group, or to a test that runs" end
   if group then group.fixtures = true end

@@ -42,9 +42,7 @@ end
 --- Fails unless it was called just so: an array with the arguments of each call.
 function Spy:equal(expected, note)
   check(self, "spy:equal")
-  if type(expected) ~= "table" then
-    misuse("spy:equal: argument #1 must be an array with the arguments of each call, got " .. describe_value(expected))
-  end
+  core.check_argument(expected, "table", "spy:equal", 1, "an array with the arguments of each call")
   local actual = arguments_of(self)
   if values.equal(actual, expected) then return end
   local message, details = values.difference(actual, expected)
@@ -84,16 +82,13 @@ end
 --- Puts a spy in the place of a table's field until the test is over: one that does what `fn` does, or nothing. Another value
 --- is put there as it is.
 function t.stub(table, key, ...)
-  if type(table) ~= "table" then misuse("t.stub: argument #1 must be a table, got " .. describe_value(table)) end
+  core.check_argument(table, "table", "t.stub", 1, "a table")
   if key == nil then misuse "t.stub: argument #2 must be the name of a field, got nothing" end
   if not core.current then misuse "t.stub: only a test can put something in another's place" end
   local before, value = rawget(table, key), ...
   if select("#", ...) == 0 or type(value) == "function" then value = new(value) end
   table[key] = value
-  local list = core.current.after or core.current.group.after_all
-  list[#list + 1] = function()
-    if rawequal(rawget(table, key), value) then table[key] = before end
-  end
+  t.finally(function() if rawequal(rawget(table, key), value) then table[key] = before end end)
   return value
 end
 

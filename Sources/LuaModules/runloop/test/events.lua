@@ -25,6 +25,13 @@ local function write_value(out, value)
   end
 end
 
+--- A value as Lua has it.
+function events.text_of(value)
+  local out = {}
+  write_value(out, value)
+  return concat(out)
+end
+
 local held, marks, secret = "", 0, ""
 
 --- `text` is in each mark, so that tests cannot write one by accident.
@@ -40,9 +47,7 @@ end
 
 --- Tells an event; with `wait`, together with the next one: one system call less.
 function events.emit(event, wait)
-  local out = {}
-  write_value(out, event)
-  held = held .. string_pack("<s4", concat(out))
+  held = held .. string_pack("<s4", events.text_of(event))
   if not wait then
     system.emit(held)
     held = ""

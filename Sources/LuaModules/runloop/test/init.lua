@@ -5,8 +5,8 @@
 local system = ...
 local explain = require "runloop.test.explain"
 
-local error, type, setmetatable, tostring = error, type, setmetatable, tostring
-local format, concat = string.format, table.concat
+local error, type, setmetatable, tostring, pairs = error, type, setmetatable, tostring, pairs
+local format, find, concat, sort = string.format, string.find, table.concat, table.sort
 local getinfo = debug.getinfo
 
 local t = {}
@@ -62,6 +62,29 @@ function core.describe_value(value)
   local kind = type(value)
   return kind == "nil" and "nothing" or kind == "string" and format("%q", value) or kind == "number" and tostring(value)
     or "a " .. kind
+end
+
+--- Raises unless the type of an argument is among `kinds`, as "table or nil" has them; `what` says so to people.
+function core.check_argument(value, kinds, name, number, what)
+  if find(kinds, type(value), 1, true) then return end
+  core.misuse(format("%s: argument #%d must be %s, got %s", name, number, what, core.describe_value(value)))
+end
+
+--- Raises unless all options are known, and are what `known` says of each: as `is_right(value, name)` has it, or else by their types.
+function core.check_options(options, known, name, is_right, describe)
+  for key, value in pairs(options or {}) do
+    local expected = known[key]
+    if not expected then
+      local names = {}
+      for other in pairs(known) do names[#names + 1] = other end
+      sort(names)
+      core.misuse(format("%s: unknown option '%s' (there %s: %s)", name, tostring(key), #names == 1 and "is" or "are", concat(names, ", ")))
+    end
+    local fits = is_right or function() return find(expected, type(value), 1, true) end
+    if not fits(value, key) then
+      core.misuse(format("%s: option '%s' must be %s, got %s", name, key, expected, (describe or core.describe_value)(value)))
+    end
+  end
 end
 
 --- The path of the rlhost that runs the tests.

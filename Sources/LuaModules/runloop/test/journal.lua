@@ -4,12 +4,10 @@ local rl = require "runloop"
 local values = require "runloop.test.values"
 
 local type, select, tostring, setmetatable = type, select, tostring, setmetatable
-local format, concat = string.format, table.concat
+local format, concat, move = string.format, table.concat, table.move
 
 --- Gives the test library its journals.
 return function(t, core)
-
-local fail, misuse, describe_value = core.fail, core.misuse, core.describe_value
 
 local Journal = {}
 -- What a journal needs to know besides its entries.
@@ -37,27 +35,17 @@ Journal.__tostring = Journal.text
 
 --- Fails unless the entries are these: an array of strings, or one string with a line for each.
 function Journal:equal(expected, note)
-  local actual
-  if type(expected) == "string" then
-    actual = self:text()
-  elseif type(expected) == "table" then
-    actual = {}
-    for i = 1, #self do actual[i] = self[i] end
-  else
-    misuse("journal:equal: argument #1 must be an array of entries or a text, got " .. describe_value(expected))
-  end
-  if values.equal(actual, expected) then return end
-  local message, details = values.difference(concat(self, "\n") .. "\n",
-    (type(expected) == "table" and concat(expected, "\n") or expected) .. "\n")
-  fail("the journal: " .. message, details, note)
+  core.check_argument(expected, "string or table", "journal:equal", 1, "an array of entries or a text")
+  local is_list = type(expected) == "table"
+  if values.equal(is_list and move(self, 1, #self, 1, {}) or self:text(), expected) then return end
+  local message, details = values.difference(self:text() .. "\n", (is_list and concat(expected, "\n") or expected) .. "\n")
+  core.fail("the journal: " .. message, details, note)
 end
 
 --- Records what happens, in order: call it with what to note. With `{times = true}` each entry begins with the seconds
 --- since the journal was made.
 function t.journal(options)
-  if options ~= nil and type(options) ~= "table" then
-    misuse("t.journal: argument #1 must be a table like {times = true}, got " .. describe_value(options))
-  end
+  core.check_argument(options, "table or nil", "t.journal", 1, "a table like {times = true}")
   local journal = setmetatable({}, Journal)
   if options and options.times then starts[journal] = rl.now() end
   return journal

@@ -1,7 +1,7 @@
 -- What the test runner says, for programs: an object of JSON a line; and as GitHub's annotations.
 
 local report = require "runloop.test.report"
-local format, concat, gsub, type, ipairs, pairs = string.format, table.concat, string.gsub, type, ipairs, pairs
+local format, concat, gsub, pack, type, ipairs, pairs = string.format, table.concat, string.gsub, table.pack, type, ipairs, pairs
 
 -- JSON ----------------------------------------------------------------------------------------------------------------
 
@@ -11,14 +11,14 @@ local function quote(text)
   return '"' .. gsub(report.valid(text), '[%c"\\\127]', function(c) return ESCAPES[c] or format("\\u%04x", c:byte()) end) .. '"'
 end
 
--- Fields are pairs of a name and a value, in order; arrays are tables with elements.
+-- Objects are lists of names and values, in order, where nil leaves a field out; arrays are tables with elements.
 local function encode(value)
   if type(value) == "string" then return quote(value) end
   if value == math.huge then return "null" end
   if type(value) ~= "table" then return format(math.type(value) == "float" and "%.6f" or "%s", value) end
   local parts = {}
   if value.object then
-    for i = 1, #value.object, 2 do
+    for i = 1, value.object.n, 2 do
       if value.object[i + 1] ~= nil then parts[#parts + 1] = quote(value.object[i]) .. ":" .. encode(value.object[i + 1]) end
     end
     return "{" .. concat(parts, ",") .. "}"
@@ -30,18 +30,7 @@ end
 local Json = {}
 Json.__index = Json
 
-function Json:say(...)
-  local list = table.pack(...)
-  -- Holes end lists.
-  local object = {}
-  for i = 1, list.n, 2 do
-    if list[i + 1] ~= nil then
-      object[#object + 1] = list[i]
-      object[#object + 1] = list[i + 1]
-    end
-  end
-  self:write(encode { object = object } .. "\n")
-end
+function Json:say(...) self:write(encode { object = pack(...) } .. "\n") end
 
 local function place(where)
   local file, line = (where or ""):match "^(.*):(%d+)$"
@@ -52,18 +41,8 @@ local function failures_of(failures)
   local list = {}
   for i, failure in ipairs(failures or {}) do
     local file, line = place(failure.where)
-    local object = { "kind", failure.kind, "message", failure.message }
-    local function add(name, value)
-      if value == nil then return end
-      object[#object + 1] = name
-      object[#object + 1] = value
-    end
-    add("file", file)
-    add("line", line)
-    add("details", failure.details)
-    add("note", failure.note)
-    add("traceback", failure.frames)
-    list[i] = { object = object }
+    list[i] = { object = pack("kind", failure.kind, "message", failure.message, "file", file, "line", line, "details",
+      failure.details, "note", failure.note, "traceback", failure.frames) }
   end
   return #list > 0 and list or nil
 end
@@ -76,7 +55,7 @@ function Json:test(file, number, outcome)
   local _, line = place(test.where)
   self:say("event", "test", "path", file.path, "groups", groups, "name", test.path[#test.path], "line", line, "status",
     outcome.s, "seconds", outcome.t and outcome.t + 0.0, "reason", outcome.skip or outcome.expected, "flaky", outcome.flaky,
-    "run", outcome.round,    "failures", failures_of(outcome.failures))
+    "run", outcome.round, "failures", failures_of(outcome.failures))
 end
 
 function Json:output(file, text) self:say("event", "output", "path", file.path, "text", text) end
@@ -111,26 +90,16 @@ function Github:annotate(kind, file, where, title, text)
     escape(title, true), escape(text)))
 end
 
-local function text_of(failures)
-  local lines = {}
-  for _, failure in ipairs(failures) do
-    for _, line in ipairs(report.failure_lines(failure)) do lines[#lines + 1] = line end
-  end
-  return concat(lines, "\n")
-end
-
 function Github:test(file, number, outcome)
-  local title = concat(file.tests[number].path, " › ")
-  if outcome.s == "failed" then
-    self:annotate("error", file, outcome.failures[1].where or file.tests[number].where, title, text_of(outcome.failures))
-  elseif outcome.flaky then
-    self:annotate("warning", file, outcome.failures[1].where or file.tests[number].where, title .. " (flaky)",
-      text_of(outcome.failures))
-  end
+  if outcome.s ~= "failed" and not outcome.flaky then return end
+  local test, failures = file.tests[number], outcome.failures
+  local kind = outcome.s == "failed" and "error" or "warning"
+  self:annotate(kind, file, failures[1].where or test.where, concat(test.path, " › ") .. (kind == "warning" and " (flaky)" or ""),
+    report.text_of(failures))
 end
 
 function Github:file_failed(file, failure, title)
-  self:annotate("error", file, failure.where, title and title ~= "" and title or file.path, text_of { failure })
+  self:annotate("error", file, failure.where, title and title ~= "" and title or file.path, report.text_of { failure })
 end
 
 for _, name in pairs { "begin_file", "output", "end_file" } do Github[name] = function() end end

@@ -1,7 +1,7 @@
 -- What the test runner says, as JUnit's XML.
 
 local report = require "runloop.test.report"
-local format, concat, gsub, ipairs = string.format, table.concat, string.gsub, ipairs
+local format, concat, gsub = string.format, table.concat, string.gsub
 
 local Junit = {}
 Junit.__index = Junit
@@ -18,13 +18,7 @@ end
 -- Each report has its own.
 function Junit:begin_file() self.cases, self.printed = {}, {} end
 
-local function failure_text(failures)
-  local lines = {}
-  for _, failure in ipairs(failures) do
-    for _, line in ipairs(report.failure_lines(failure)) do lines[#lines + 1] = line end
-  end
-  return escape(concat(lines, "\n"), true)
-end
+local function failure_text(failures) return escape(report.text_of(failures), true) end
 
 function Junit:test(file, number, outcome)
   local path = file.tests[number].path
@@ -32,18 +26,14 @@ function Junit:test(file, number, outcome)
   local line = file.tests[number].where and file.tests[number].where:match ":(%d+)$"
   local case = format('    <testcase name="%s" classname="%s" file="%s"%s time="%.6f"', escape(path[#path]),
     escape(groups == "" and file.path or groups), escape(file.path), line and ' line="' .. line .. '"' or "", outcome.t or 0)
-  if outcome.flaky then
-    local first = outcome.failures[1]
-    case = case .. format('>\n      <flakyFailure type="%s" message="%s">%s</flakyFailure>\n    </testcase>\n', first.kind,
-      escape((first.where and first.where .. ": " or "") .. first.message), failure_text(outcome.failures))
+  if outcome.flaky or outcome.s == "failed" then
+    local first, element = outcome.failures[1], outcome.flaky and "flakyFailure" or "failure"
+    case = case .. format('>\n      <%s type="%s" message="%s">%s</%s>\n    </testcase>\n', element, first.kind,
+      escape((first.where and first.where .. ": " or "") .. first.message), failure_text(outcome.failures), element)
   elseif outcome.s == "passed" then
     case = case .. "/>\n"
-  elseif outcome.s == "skipped" then
-    case = case .. format('>\n      <skipped message="%s"/>\n    </testcase>\n', escape(outcome.skip or ""))
   else
-    local first = outcome.failures[1]
-    case = case .. format('>\n      <failure type="%s" message="%s">%s</failure>\n    </testcase>\n', first.kind,
-      escape((first.where and first.where .. ": " or "") .. first.message), failure_text(outcome.failures))
+    case = case .. format('>\n      <skipped message="%s"/>\n    </testcase>\n', escape(outcome.skip or ""))
   end
   self.cases[#self.cases + 1] = case
 end

@@ -3,6 +3,7 @@
 local system = ...
 local pairs, ipairs, next, setmetatable = pairs, ipairs, next, setmetatable
 local format, concat, io_open, getenv = string.format, table.concat, io.open, os.getenv
+local text_of = require "runloop.test.events".text_of
 
 local Memory = {}
 Memory.__index = Memory
@@ -66,19 +67,11 @@ function Memory:save()
     made = made .. "/" .. part
     if not system.make_directory(made) then return end
   end
-  local out = { "return {\n" }
-  for file, tests in pairs(failed) do
-    if next(tests) then
-      out[#out + 1] = format("[%q] = {\n", file)
-      for test in pairs(tests) do out[#out + 1] = format("[%q] = true,\n", test) end
-      out[#out + 1] = "},\n"
-    end
-  end
-  out[#out + 1] = "}\n"
+  for file, tests in pairs(failed) do if not next(tests) then failed[file] = nil end end
   local temporary = format("%s/%s.new", directory, name)
   local file = io_open(temporary, "w")
   if not file then return end
-  file:write(concat(out))
+  file:write("return ", text_of(failed), "\n")
   file:close()
   os.rename(temporary, directory .. "/" .. name)
 end

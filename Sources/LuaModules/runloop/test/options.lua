@@ -205,9 +205,10 @@ end
 
 -- Files ---------------------------------------------------------------------------------------------------------------
 
-local function is_test_file(name) return name:find "_test%.lua$" or name:find "^test_.*%.lua$" end
+function options.is_test_file(name) return name:find "_test%.lua$" or name:find "^test_.*%.lua$" end
 
-local function search(directory, found, been)
+--- Adds to `found` the paths of the files below a directory whose names are wanted.
+local function search(directory, is_wanted, found, been)
   -- A link may lead back to where we come from.
   local identity = system.identity(directory)
   if identity and been[identity] then return end
@@ -218,17 +219,28 @@ local function search(directory, found, been)
     if name:sub(1, 1) ~= "." then
       local kind = system.kind(path)
       if kind == "directory" then
-        search(path, found, been)
-      elseif kind == "file" and is_test_file(name) then
-        found[#found + 1] = { path = path }
+        search(path, is_wanted, found, been)
+      elseif kind == "file" and is_wanted(name) then
+        found[#found + 1] = path
       end
     end
   end
 end
+options.search = search
 
 --- The test files of paths, and the paths that were searched. A file may have `lines`: only what is there is meant.
 function options.find_files(paths)
-  local found, seen, files, been = {}, {}, {}, {}
+  local seen, files, been = {}, {}, {}
+  local function add(path, line)
+    local known = seen[path]
+    if not known then
+      known = { path = path, lines = line and {} or nil }
+      seen[path] = known
+      files[#files + 1] = known
+    end
+    -- The whole file is more than any of its lines.
+    if line and known.lines then known.lines[#known.lines + 1] = line else known.lines = nil end
+  end
   if #paths == 0 then
     paths = { system.kind "tests" == "directory" and "tests" or system.kind "test" == "directory" and "test" or "." }
   end
@@ -241,17 +253,12 @@ function options.find_files(paths)
     end
     if not kind then misuse(format("cannot find '%s': %s", path, message:gsub(" %(.*%)$", ""))) end
     if path:find "[\t\n]" then misuse(format("a path cannot hold tabs or new lines: %q", path)) end
-    if kind == "directory" then search(path, found, been) else found[#found + 1] = { path = path, line = line } end
-  end
-  for _, file in ipairs(found) do
-    local known = seen[file.path]
-    if not known then
-      known = { path = file.path, lines = file.line and {} or nil }
-      seen[file.path] = known
-      files[#files + 1] = known
+    local found = { path }
+    if kind == "directory" then
+      found = {}
+      search(path, options.is_test_file, found, been)
     end
-    -- The whole file is more than any of its lines.
-    if file.line and known.lines then known.lines[#known.lines + 1] = file.line else known.lines = nil end
+    for _, each in ipairs(found) do add(each, line) end
   end
   return files, paths
 end

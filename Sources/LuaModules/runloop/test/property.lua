@@ -318,7 +318,8 @@ local function shrink(generators, body, best, tries)
   return best
 end
 
-local OPTIONS = { runs = true, shrinks = true }
+local OPTIONS = { runs = "a whole number", shrinks = "a whole number" }
+local function is_count(value) return math_type(value) == "integer" and value >= 0 end
 
 --- Calls a function with random values of generators, `runs` times (100). When it raises an error, or returns false, simpler
 --- values are looked for that it fails for, too, and reported. The values follow from `--seed`.
@@ -329,13 +330,8 @@ function t.forall(generators, body, options)
   end
   for _, generator in pairs(generators) do check_generator("t.forall", generator) end
   if getmetatable(body) == Generator then misuse "t.forall: several generators are given as an array: t.forall({ a, b }, fn)" end
-  if type(body) ~= "function" then misuse("t.forall: argument #2 must be a function, got " .. describe_value(body)) end
-  for name, value in pairs(options or {}) do
-    if not OPTIONS[name] then misuse(format("t.forall: unknown option '%s' (there are: runs, shrinks)", tostring(name))) end
-    if math_type(value) ~= "integer" or value < 0 then
-      misuse(format("t.forall: option '%s' must be a whole number, got %s", name, describe_value(value)))
-    end
-  end
+  core.check_argument(body, "function", "t.forall", 2, "a function")
+  core.check_options(options, OPTIONS, "t.forall", is_count)
   local runs, shrinks = options and options.runs or 100, options and options.shrinks or 2000
   for i = 1, runs do
     local fails, raised, shown, noted = try(generators, body)

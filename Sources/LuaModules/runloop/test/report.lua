@@ -4,7 +4,7 @@
 
 local report = {}
 local format, concat, rep, gsub = string.format, table.concat, string.rep, string.gsub
-local pairs, ipairs, require = pairs, ipairs, require
+local ipairs, require = ipairs, require
 
 -- Failures as text ----------------------------------------------------------------------------------------------------
 
@@ -20,6 +20,15 @@ function report.failure_lines(failure)
     for _, line in ipairs(failure.frames) do lines[#lines + 1] = "  " .. line end
   end
   return lines
+end
+
+--- All lines of several failures, as one text.
+function report.text_of(failures)
+  local lines = {}
+  for _, failure in ipairs(failures) do
+    for _, line in ipairs(report.failure_lines(failure)) do lines[#lines + 1] = line end
+  end
+  return concat(lines, "\n")
 end
 
 local function seconds(time)
@@ -41,7 +50,7 @@ Readable.__index = Readable
 local COLOURS = { ok = "32", FAIL = "31;1", skip = "33", bold = "1", dim = "2" }
 
 function Readable:paint(colour, text)
-  return self.coloured and format("\27[%sm%s\27[0m", COLOURS[colour], text) or text
+  return self.coloured and colour and format("\27[%sm%s\27[0m", COLOURS[colour], text) or text
 end
 
 --- When a test that failed before has passed.
@@ -130,16 +139,16 @@ function Readable:finish(totals)
   end
   self:write "\n"
   local parts = { format("%d passed", totals.passed) }
-  if totals.failed > 0 then parts[#parts + 1] = self:paint("FAIL", format("%d failed", totals.failed)) end
-  if totals.broken > 0 then
-    parts[#parts + 1] = self:paint("FAIL", format("%d %s broken", totals.broken, totals.broken == 1 and "file" or "files"))
+  local function add(count, what, colour)
+    if count > 0 then parts[#parts + 1] = self:paint(colour, format("%d %s", count, what)) end
   end
-  if totals.skipped > 0 then parts[#parts + 1] = format("%d skipped", totals.skipped) end
-  if totals.flaky > 0 then parts[#parts + 1] = self:paint("skip", format("%d flaky", totals.flaky)) end
-  if totals.not_run > 0 then parts[#parts + 1] = format("%d not run", totals.not_run) end
-  if totals.not_loaded > 0 then
-    parts[#parts + 1] = format("%d %s not loaded", totals.not_loaded, totals.not_loaded == 1 and "file" or "files")
-  end
+  local function files(count) return count == 1 and "file" or "files" end
+  add(totals.failed, "failed", "FAIL")
+  add(totals.broken, files(totals.broken) .. " broken", "FAIL")
+  add(totals.skipped, "skipped")
+  add(totals.flaky, "flaky", "skip")
+  add(totals.not_run, "not run")
+  add(totals.not_loaded, files(totals.not_loaded) .. " not loaded")
   self:write(concat(parts, ", ") .. format(" (%s)\n", seconds(totals.time)))
   if totals.passed_over > 0 then
     self:write(format("only: %d other tests were passed over\n", totals.passed_over))

@@ -3,12 +3,14 @@
 local rl = require "runloop"
 local system = ...
 
-local type, setmetatable, format, pairs, tostring, math = type, setmetatable, string.format, pairs, tostring, math
+local type, setmetatable, format, math = type, setmetatable, string.format, math
 
 --- Gives `rl` its clock.
 return function(_, core)
 
 local misuse, describe_value = core.misuse, core.describe_value
+
+local ADVANCE = { quiet = "a number of seconds, more than 0" }
 
 local Clock = {}
 Clock.__index = Clock
@@ -33,15 +35,8 @@ function Clock:advance(seconds, options)
   if type(seconds) ~= "number" or not (seconds >= 0) then
     misuse("rl.clock:advance: argument #1 must be a number of seconds, 0 or more, got " .. describe_value(seconds))
   end
-  if options ~= nil and type(options) ~= "table" then
-    misuse("rl.clock:advance: argument #2 must be a table like {quiet = 0.1}, got " .. describe_value(options))
-  end
-  for field, value in pairs(options or {}) do
-    if field ~= "quiet" then misuse(format("rl.clock:advance: unknown option '%s' (there is: quiet)", tostring(field))) end
-    if type(value) ~= "number" or not (value > 0) then
-      misuse("rl.clock:advance: option 'quiet' must be a number of seconds, more than 0, got " .. describe_value(value))
-    end
-  end
+  core.check_argument(options, "table or nil", "rl.clock:advance", 2, "a table like {quiet = 0.1}")
+  core.check_options(options, ADVANCE, "rl.clock:advance", function(value) return type(value) == "number" and value > 0 end)
   local date, quiet = rl.now() + seconds, options and options.quiet
   while quiet and rl.now() < date do
     local before = arrivals()

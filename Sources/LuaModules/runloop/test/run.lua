@@ -2,8 +2,8 @@
 
 local system = ...
 
-local pairs, type, randomseed = pairs, type, math.randomseed
-local format, unpack = string.format, table.unpack
+local ipairs, type, randomseed = ipairs, type, math.randomseed
+local format, unpack, move = string.format, table.unpack, table.move
 local explain = require "runloop.test.explain"
 local leaks = require "runloop.test.leaks"
 local events = require "runloop.test.events"
@@ -79,8 +79,8 @@ local function attempt(node, seed, path)
       frames = explain.frames(3) }
     system.stop()
   end
-  local after, failure = hooks_after(node, {}), nil
-  failure = phase.run(current, body_of(current, node, hooks_before(node, {})), seconds, "test")
+  local after = hooks_after(node, {})
+  local failure = phase.run(current, body_of(current, node, hooks_before(node, {})), seconds, "test")
   local skip = failure and failure.skip
   if #after > 0 or #current.after > 0 then failure = run_after(current, after, seconds, failure) end
   if failure and not failure.skip then skip = nil end
@@ -102,18 +102,14 @@ local function attempt(node, seed, path)
   if not failure and allowed ~= false then left = leaks.find(current, pids) end
   if options.trace then system.end_recording() end
   local is_clean = phase.clean_up(current, pids)
-  local changed, descriptors = system.restore_state(), nil
-  local unset = state.restore()
-  local open
-  descriptors, open = leaks.descriptors(fds)
+  local changed, unset = system.restore_state(), state.restore()
+  local descriptors, open = leaks.descriptors(fds)
   fixtures.descriptors(open)
   local number, has_closed = events.mark()
   -- What C takes for its standard output is gone with it.
   if has_closed then is_clean = false end
   if left then
-    for i = 1, #changed do left[#left + 1] = changed[i] end
-    for i = 1, #unset do left[#left + 1] = unset[i] end
-    for i = 1, #descriptors do left[#left + 1] = descriptors[i] end
+    for _, more in ipairs { changed, unset, descriptors } do move(more, 1, #more, #left + 1, left) end
     if has_closed then left[#left + 1] = "descriptor 1 (the standard output) is closed, or another file" end
     left = leaks.without(left, allowed)
     if #left > 0 then
@@ -123,7 +119,7 @@ local function attempt(node, seed, path)
   core.current = nil
   system.real_time(false)
   local failures = { failure }
-  for i = 1, #current.more do failures[#failures + 1] = current.more[i] end
+  move(current.more, 1, #current.more, #failures + 1, failures)
   return failure and not skip and "failed" or skip and "skipped" or "passed", failures, skip, is_clean, number
 end
 

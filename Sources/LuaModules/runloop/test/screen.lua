@@ -26,15 +26,13 @@ function Screen.new(rows, columns)
   return self
 end
 
+-- Up by so many rows; down where that is less than 0.
 local function scroll(self, count)
-  local cells = self.cells
-  for _ = 1, count do
-    table.remove(cells, self.top)
-    table.insert(cells, self.bottom, blank(self.columns))
-  end
-  for _ = 1, -count do
-    table.remove(cells, self.bottom)
-    table.insert(cells, self.top, blank(self.columns))
+  local from, to = self.top, self.bottom
+  if count < 0 then from, to = to, from end
+  for _ = 1, math.abs(count) do
+    table.remove(self.cells, from)
+    table.insert(self.cells, to, blank(self.columns))
   end
 end
 
@@ -112,25 +110,17 @@ function CONTROLS.X(self, n)
   erase(self, self.row, self.column, last < self.columns and last or self.columns)
 end
 
-function CONTROLS.P(self, n)
-  local row = self.cells[self.row]
+-- Takes cells out of the row of the cursor, and puts as many in.
+local function shift(self, n, from, to)
+  if self.column > self.columns then return end
   for _ = 1, n < self.columns and n or self.columns do
-    if self.column <= self.columns then
-      table.remove(row, self.column)
-      row[self.columns] = " "
-    end
+    table.remove(self.cells[self.row], from)
+    table.insert(self.cells[self.row], to, " ")
   end
 end
 
-CONTROLS["@"] = function(self, n)
-  local row = self.cells[self.row]
-  for _ = 1, n < self.columns and n or self.columns do
-    if self.column <= self.columns then
-      table.insert(row, self.column, " ")
-      row[self.columns + 1] = nil
-    end
-  end
-end
+function CONTROLS.P(self, n) shift(self, n, self.column, self.columns) end
+CONTROLS["@"] = function(self, n) shift(self, n, self.columns, self.column) end
 
 local function limited(self, n) return n < self.rows and n or self.rows end
 

@@ -93,9 +93,7 @@ read()
 function t.snapshot(value, name)
   local current = core.current
   if not current or not current.node then core.misuse "t.snapshot: only a test can compare something with a snapshot" end
-  if name ~= nil and type(name) ~= "string" then
-    core.misuse("t.snapshot: argument #2 must be a name, got " .. core.describe_value(name))
-  end
+  core.check_argument(name, "string or nil", "t.snapshot", 2, "a name")
   current.snapshots = (current.snapshots or 0) + 1
   local title = concat(require "runloop.test.fixtures".full_name(current.node), " › "):gsub("\n", " ")
   title = title .. " › " .. (name or tostring(current.snapshots)):gsub("\n", " ")

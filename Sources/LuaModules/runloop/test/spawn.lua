@@ -6,7 +6,7 @@ local signals = require "runloop.process.signals"
 local system = ...
 
 local spawn = {}
-local error, type, pairs, tostring = error, type, pairs, tostring
+local type, pairs, tostring = type, pairs, tostring
 local setmetatable, getmetatable, loadfile, os = setmetatable, getmetatable, loadfile, os
 local format, find, sub, concat = string.format, string.find, string.sub, table.concat
 
@@ -15,14 +15,10 @@ Process.__index = Process
 
 local core
 
-local function misuse(text)
-  local where = core.here()
-  error((where and where .. ": " or "") .. text, 0)
-end
+local function misuse(text) core.misuse(text) end
+local function fail(message, details) core.fail(message, details) end
 
-local function fail(message, details)
-  error(setmetatable({ message = message, details = details, where = core.here() }, core.Failure), 0)
-end
+local function a_type(value) return "a " .. type(value) end
 
 local function check(self, name)
   if getmetatable(self) ~= Process then misuse(name .. ": a process is expected as self; call it with a colon") end
@@ -261,6 +257,7 @@ Process.__close = Process.kill
 
 require "runloop.test.awaiting"(Process, {
   check = check, misuse = misuse, fail = fail, pause = pause, text_of = text_of,
+  check_options = function(options, known, name) core.check_options(options, known, name, nil, a_type) end,
 })
 
 function Process:__tostring()

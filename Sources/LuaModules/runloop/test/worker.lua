@@ -4,7 +4,7 @@
 local system = ...
 
 local error, type, pairs, tostring, load, loadfile = error, type, pairs, tostring, load, loadfile
-local select, require, assert, getmetatable = select, require, assert, getmetatable
+local select, require, assert = select, require, assert
 local format, concat, floor, randomseed, getinfo = string.format, table.concat, math.floor, math.randomseed, debug.getinfo
 local global, package_loaded, searchpath = _G, package.loaded, package.searchpath
 

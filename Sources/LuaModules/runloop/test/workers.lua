@@ -85,8 +85,7 @@ end
 
 local function receive(self, worker)
   while worker.channel do
-    local text, _, code = system.read(worker.channel.fd)
-    if not text and code == "EAGAIN" then return end
+    local text = system.read(worker.channel.fd)
     if not text or text == "" then return end
     worker.pending = worker.pending .. text
     local position = 1
@@ -145,8 +144,7 @@ local function blame(self, worker, file, how, number)
   end
   if file.planned and (file.done or 0) >= #file.tests then
     -- All tests had ended; what came after is nobody's.
-    failure.message = failure.message .. (worker.was_late and "" or " after its last test")
-    if worker.was_late then failure.message = failure.message .. ", after its last test" end
+    failure.message = failure.message .. (worker.was_late and ", after its last test" or " after its last test")
   elseif file.planned then
     -- Between two tests: the others get another chance, unless that fails as well.
     local next_test = (file.done or 0) + 1
@@ -172,9 +170,7 @@ local function ended(self, worker)
     local next_test = blame(self, worker, file, how, number)
     if next_test then return self:start_worker(file, next_test) end
   end
-  if file and not file.ended then
-    if not self.totals.interrupted then self:end_file(file) end
-  end
+  if file and not file.ended and not self.totals.interrupted then self:end_file(file) end
   if not self.stopping and self.next <= #self.files then self:start_worker() else self:finish_if_done() end
 end
 
@@ -227,10 +223,9 @@ end
 
 function workers.start_worker(self, file, first)
   local arguments = { system.program() }
-  for _, argument in ipairs(self.lua_options) do arguments[#arguments + 1] = argument end
-  arguments[#arguments + 1] = "test"
-  arguments[#arguments + 1] = "--worker"
-  arguments[#arguments + 1] = tostring(self.options.seed)
+  for _, list in ipairs { self.lua_options, { "test", "--worker", tostring(self.options.seed) } } do
+    table.move(list, 1, #list, #arguments + 1, arguments)
+  end
   local pid, channel, output, end_fd = system.start(arguments)
   if not pid then
     io.stderr:write("rlhost: test: cannot start a worker: ", channel, "\n")
@@ -239,16 +234,14 @@ function workers.start_worker(self, file, first)
   local worker = { pid = pid, pending = "", pieces = {}, mark = 0, marks_told = 0 }
   self.workers[worker] = true
   local function watch(name, fd, callback) worker[name] = { fd = fd, port = rl.on_readable(fd, callback) } end
-  watch("channel", channel, function()
-    receive(self, worker)
-    self:drain(worker)  -- of what has waited for the outcome that has come
-    io.flush()
-  end)
-  watch("output", output, function()
+  -- What it has printed may have waited for the outcome that has come.
+  local function listen()
     receive(self, worker)
     self:drain(worker)
     io.flush()
-  end)
+  end
+  watch("channel", channel, listen)
+  watch("output", output, listen)
   watch("end_port", end_fd, function() ended(self, worker) end)
   self:give_work(worker, file, first)
 end

@@ -114,10 +114,7 @@ function Channel:count()
   return self.last - self.first + 1
 end
 
-function Channel:is_closed()
-  expect_self(self, Channel, "channel:is_closed")
-  return self.closed
-end
+function Channel:is_closed() return expect_self(self, Channel, "channel:is_closed").closed end
 
 function Channel:__tostring()
   return ("channel (%d of %s, %s%s)"):format(self:count(), self.capacity, self.closed and "closed, " or "", self.site)

@@ -139,6 +139,7 @@ function misuse.wrong_self(what, kind, value) raise("%s: a %s is expected as sel
 -- Raises unless `self` is one of these.
 function misuse.expect_self(self, metatable, what)
   if getmetatable(self) ~= metatable then misuse.wrong_self(what, metatable.__name, self) end
+  return self
 end
 
 -- Raises unless `self` is one of these: its method was called with a dot.
@@ -146,6 +147,9 @@ function misuse.receiver(self, metatable, what)
   if getmetatable(self) ~= metatable then raise("%s: call it with a colon, on a %s", what, metatable.__name) end
   return self
 end
+
+-- The methods of classes, by what stands in their place: that, and not this, has a source worth showing.
+misuse.originals = {}
 
 -- Has the methods that a class has by now raise where `self` is none of its objects; `kind` is what messages call these. For what is
 -- called seldom: others check it themselves.
@@ -157,6 +161,7 @@ function misuse.methods(class, kind)
         misuse.receiver(self, class, what)
         return fn(self, ...)
       end
+      misuse.originals[class[name]] = fn
     end
   end
 end

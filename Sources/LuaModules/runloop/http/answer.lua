@@ -77,10 +77,7 @@ local Answer = misuse.class("runloop.http.Answer", { __name = "http answer" })
 
 function Answer:__tostring() return ("http answer %d of %s"):format(self.status, self.url) end
 
-function Answer:json()
-  receiver(self, Answer, "answer:json")
-  return json().decode(self.body)
-end
+function Answer:json() return json().decode(receiver(self, Answer, "answer:json").body) end
 
 local VERSIONS = { [1] = "1.0", [2] = "1.1", [3] = "2", [30] = "3" }
 
@@ -148,7 +145,6 @@ local function next_bytes(self, max, name)
 end
 
 function Open:read(max)
-  receiver(self, Open, "answer:read")
   misuse.optional(max, "bytes", "answer:read", 1)
   return next_bytes(self, max, "answer:read")
 end
@@ -174,13 +170,9 @@ local function read_all(self, max, name)
   return nil, ("EMSGSIZE: the body is longer than %d bytes (%s)"):format(max, self.url), "EMSGSIZE"
 end
 
-function Open:read_all(max)
-  receiver(self, Open, "answer:read_all")
-  return read_all(self, max, "answer:read_all")
-end
+function Open:read_all(max) return read_all(self, max, "answer:read_all") end
 
 function Open:json(max)
-  receiver(self, Open, "answer:json")
   local text, problem, code = read_all(self, max, "answer:json")
   if not text then return nil, problem, code end
   return json().decode(text)
@@ -193,14 +185,12 @@ local function bytes_or_error(bytes, problem)
 end
 
 function Open:chunks()
-  receiver(self, Open, "answer:chunks")
   return function() return bytes_or_error(next_bytes(self, nil, "answer:chunks")) end
 end
 
 local MAX = { max = "count" }
 
 function Open:lines(settings)
-  receiver(self, Open, "answer:lines")
   local max = misuse.options(settings, MAX, "answer:lines", 1).max or 1 << 20
   return function()
     local from = self.first
@@ -227,7 +217,6 @@ end
 
 -- Server-sent events: tables with event, data, id, retry. Who iterates again goes on where the last one was.
 function Open:events(settings)
-  receiver(self, Open, "answer:events")
   local max = misuse.options(settings, MAX, "answer:events", 1).max
   self.decode = self.decode or events.decoder(max)
   self.waiting, self.place = self.waiting or {}, self.place or 1
@@ -246,12 +235,12 @@ function Open:events(settings)
 end
 
 function Open:close()
-  receiver(self, Open, "answer:close")
   -- One that was read to its end stays read.
   if not self.is_over then self.is_closed = true end
   self.is_over, self.rest, self.first = true, "", 1
   self.exchange:finish()
 end
+misuse.methods(Open, "answer")
 Open.__close = Open.close
 -- One that was dropped is read by nobody any more. While the state is closed, nothing is left to be ended.
 Open.__gc = function(self) pcall(self.exchange.finish, self.exchange) end

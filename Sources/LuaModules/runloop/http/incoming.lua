@@ -193,14 +193,10 @@ local function whole(self, settings, name)
   end
 end
 
-function Request:body(settings)
-  receiver(self, Request, "request:body")
-  return whole(self, settings, "request:body")
-end
+function Request:body(settings) return whole(receiver(self, Request, "request:body"), settings, "request:body") end
 
 function Request:json(settings)
-  receiver(self, Request, "request:json")
-  local text, problem, code = whole(self, settings, "request:json")
+  local text, problem, code = whole(receiver(self, Request, "request:json"), settings, "request:json")
   if not text then return nil, problem, code end
   return require("runloop.json").decode(text)
 end
@@ -232,8 +228,7 @@ function Request:form(settings)
 end
 
 function Request:parts(settings)
-  receiver(self, Request, "request:parts")
-  return require("runloop.http.multipart").parts(self, settings, next_bytes)
+  return require("runloop.http.multipart").parts(receiver(self, Request, "request:parts"), settings, next_bytes)
 end
 
 function Request:chunks()

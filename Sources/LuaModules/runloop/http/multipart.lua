@@ -113,7 +113,6 @@ function M.parts(request, settings, next_bytes)
 end
 
 function Part:read()
-  misuse.receiver(self, Part, "part:read")
   local bytes = self.unread
   self.unread = nil
   if bytes then return bytes end
@@ -125,12 +124,10 @@ function Part:read()
 end
 
 function Part:chunks()
-  misuse.receiver(self, Part, "part:chunks")
   return function() return self:read() end
 end
 
 function Part:body(settings)
-  misuse.receiver(self, Part, "part:body")
   local max = misuse.options(settings, { max = "count" }, "part:body", 1).max or self.max
   if self.whole then return self.whole end
   local pieces, count = {}, 0
@@ -144,5 +141,6 @@ function Part:body(settings)
   self.whole, pieces = table.concat(pieces), {}
   return self.whole
 end
+misuse.methods(Part, "part")
 
 return M

@@ -73,13 +73,6 @@ local function set_body(settings, request, name)
   return body
 end
 
--- Merges what a client says for all its requests.
-local function setting(defaults, request, name)
-  local value = request[name]
-  if value == nil then value = defaults[name] end
-  return value
-end
-
 -- Raises unless it is nil, or can be the path of a Unix socket, or "@name" of an abstract one.
 function M.check_unix(path, name)
   if path == nil or path ~= "" and path ~= "@" and not path:find("\0", 1, true) then return end
@@ -134,35 +127,30 @@ function M.prepare(defaults, request, name, is_open)
   local body = set_body(settings, request, name)
   if request.method and not native.is_token(request.method) then raise(name .. ": field 'method' is no method") end
 
-  settings.timeout = setting(defaults, request, "timeout")
-  settings.connect_timeout = setting(defaults, request, "connect_timeout") or 30
-  local idle = setting(defaults, request, "idle_timeout")
+  -- What the client says for all its requests, and what this one says itself.
+  local all = {}
+  for _, said in ipairs { defaults, request } do for field, value in pairs(said) do all[field] = value end end
+  settings.timeout = all.timeout
+  settings.connect_timeout = all.connect_timeout or 30
+  local idle = all.idle_timeout
   if idle == nil and not is_open then idle = 60 end
   -- What nobody will live to see is no limit.
   if idle and idle > 0 and idle < 1e9 then settings.idle_timeout, settings.idle_bytes = math.max(1, math.floor(idle)), 1 end
-  local follow = setting(defaults, request, "follow") or 10
+  local follow = all.follow or 10
   settings.follows, settings.max_redirects = follow > 0, follow
-  local proxy = setting(defaults, request, "proxy")
-  if proxy == false then proxy = "" end
-  settings.proxy = proxy ~= true and proxy or nil
-  local unix = setting(defaults, request, "unix")
-  M.check_unix(unix, name)
-  if unix and unix:sub(1, 1) == "@" then settings.abstract = unix:sub(2) else settings.unix = unix end
-  if setting(defaults, request, "decompress") ~= false then settings.encoding = "" end
-  settings.user, settings.password = setting(defaults, request, "user"), setting(defaults, request, "password")
-  settings.interface = setting(defaults, request, "bind")
-  local version = setting(defaults, request, "version")
-  if version then
-    settings.version = VERSIONS[version] or raise(name .. ": field 'version' must be \"1.0\", \"1.1\", \"2\" or \"2-direct\"")
-  else
-    settings.version = 4
-  end
+  if all.proxy ~= true then settings.proxy = all.proxy == false and "" or all.proxy end
+  M.check_unix(all.unix, name)
+  if all.unix and all.unix:sub(1, 1) == "@" then settings.abstract = all.unix:sub(2) else settings.unix = all.unix end
+  if all.decompress ~= false then settings.encoding = "" end
+  settings.user, settings.password = all.user, all.password
+  settings.interface = all.bind
+  settings.version = VERSIONS[all.version or "2"] or raise(name .. ": field 'version' must be \"1.0\", \"1.1\", \"2\" or \"2-direct\"")
   if defaults.cookies then settings.cookies = "" end
   if not settings.fields["user-agent"] then settings.agent = "rlhost" end
   default_certificates(settings)
   if defaults.tls ~= nil then set_tls(settings, defaults.tls, name) end
   if request.tls ~= nil then set_tls(settings, request.tls, name) end
-  settings.max_body = setting(defaults, request, "max_body") or (is_open and math.maxinteger or 16 << 20)
+  settings.max_body = all.max_body or (is_open and math.maxinteger or 16 << 20)
   settings.high_water = is_open and (request.high_water or 262144) or math.maxinteger
   return settings, body
 end

@@ -50,7 +50,6 @@ end
 for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "options", "any" } do
   Routes[method] = function(self, path, fn)
     local name = "routes:" .. method
-    misuse.receiver(self, Routes, name)
     handler_argument(fn, name, 2)
     add(self, method:upper(), path, fn, name)
     return self
@@ -58,14 +57,12 @@ for _, method in ipairs { "get", "post", "put", "patch", "delete", "head", "opti
 end
 
 function Routes:use(fn)
-  misuse.receiver(self, Routes, "routes:use")
   handler_argument(fn, "routes:use", 1)
   self.before[#self.before + 1] = fn
   return self
 end
 
 function Routes:files(path, directory, extra)
-  misuse.receiver(self, Routes, "routes:files")
   misuse.argument(directory, "string", "routes:files", 2)
   if type(path) ~= "string" or not path:find "/%*%w*$" then
     raise("routes:files: argument #1 must be a path that ends in '/*', got " .. (type(path) == "string" and ("%q"):format(path) or misuse.describe(path)))
@@ -78,7 +75,6 @@ function Routes:files(path, directory, extra)
 end
 
 function Routes:websocket(path, settings, fn)
-  misuse.receiver(self, Routes, "routes:websocket")
   if fn == nil then settings, fn = nil, settings end
   handler_argument(fn, "routes:websocket", 2)
   add(self, "GET", path, function(request)
@@ -89,6 +85,7 @@ function Routes:websocket(path, settings, fn)
   end, "routes:websocket")
   return self
 end
+misuse.methods(Routes, "routes")
 
 local function route_of(methods, method) return methods[method] or method == "HEAD" and methods.GET or methods.ANY end
 

@@ -4,7 +4,7 @@ local native = require "runloop.http.native"
 local rl = require "runloop"
 local net = require "runloop.net"
 local misuse = require "runloop.misuse"
-local raise, receiver = misuse.raise, misuse.receiver
+local raise = misuse.raise
 local log, connections = require "runloop.http.log", require "runloop.http.connection"
 
 local M = {}
@@ -23,13 +23,11 @@ local Server = misuse.class("runloop.http.Server", { __name = "http server", __s
 -- The server ------------------------------------------------------------------------------------------------------------------
 
 function Server:address()
-  receiver(self, Server, "server:address")
   return self.listener and self.listener:address() or "memory"
 end
 
 -- A stream from elsewhere becomes a connection of this server: for tests, and for listeners of one's own.
 function Server:accept(stream)
-  receiver(self, Server, "server:accept")
   if type(stream) ~= "userdata" or not tostring(stream):find "^stream" then
     raise("server:accept: argument #1 must be a stream, got %s", misuse.describe(stream))
   end
@@ -40,7 +38,6 @@ function Server:accept(stream)
 end
 
 function Server:statistics()
-  receiver(self, Server, "server:statistics")
   local counts = {}
   for name, count in pairs(self.counts) do counts[name] = count end
   local requests, bytes = self.served()
@@ -53,7 +50,6 @@ function Server:statistics()
 end
 
 function Server:close()
-  receiver(self, Server, "server:close")
   if self.is_stopping then return end
   self.is_stopping = true
   self.note "stopping"
@@ -71,7 +67,6 @@ function Server:close()
 end
 
 function Server:stop(seconds)
-  receiver(self, Server, "server:stop")
   misuse.optional(seconds, "seconds", "server:stop", 1)
   self:close()
   for connection in pairs(self.connections) do
@@ -92,6 +87,7 @@ function Server:stop(seconds)
   if count == 0 then return true end
   return nil, ("%d requests were cut off"):format(count)
 end
+misuse.methods(Server, "server")
 Server.__close = function(self) self:stop(0) end
 
 function Server:__tostring()

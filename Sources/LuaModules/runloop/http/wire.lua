@@ -4,7 +4,7 @@ local native = require "runloop.http.native"
 local rl = require "runloop"
 local net = require "runloop.net"
 local misuse = require "runloop.misuse"
-local raise, receiver = misuse.raise, misuse.receiver
+local raise = misuse.raise
 local answers = require "runloop.http.answer"
 local requests = require "runloop.http.request"
 
@@ -155,7 +155,6 @@ end
 for name, request_of in pairs(requests.calls) do
   local called = "client:" .. name
   Client[name] = function(self, ...)
-    receiver(self, Client, called)
     local request = request_of(called, ...)
     if name == "open" then return opened(begin(self, request, called)) end
     return whole(request.max_body, begin(self, request, called))
@@ -163,7 +162,6 @@ for name, request_of in pairs(requests.calls) do
 end
 
 function Client:websocket(url, settings)
-  receiver(self, Client, "client:websocket")
   misuse.argument(url, "string", "client:websocket", 1)
   settings = require("runloop.http.websocket").options(settings, WEBSOCKET, "client:websocket", 2)
   local target = url:gsub("^%a+://[^/]*", "")
@@ -172,6 +170,7 @@ function Client:websocket(url, settings)
   self.server:accept(far)
   return require("runloop.http.handshake").connect(stream, target, "test", settings)
 end
+misuse.methods(Client, "client")
 
 -- A client of a server, or of a handler, over streams in memory: `network` as net.memory takes it.
 function M.client(server, network)

@@ -24,13 +24,11 @@ end
 
 local function check(self, name)
   if getmetatable(self) ~= Spy then misuse(name .. ": a spy is expected as self; call it with a colon") end
+  return self
 end
 
 --- How often it was called.
-function Spy:count()
-  check(self, "spy:count")
-  return #self.calls
-end
+function Spy:count() return #check(self, "spy:count").calls end
 
 -- The arguments of its calls, as they are compared.
 local function arguments_of(self)
@@ -60,10 +58,7 @@ function Spy:called_with(...)
 end
 
 --- Forgets its calls.
-function Spy:clear()
-  check(self, "spy:clear")
-  self.calls = {}
-end
+function Spy:clear() check(self, "spy:clear").calls = {} end
 
 function Spy:__tostring() return format("spy (%d calls, made at %s)", #self.calls, self.where) end
 

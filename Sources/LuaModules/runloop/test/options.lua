@@ -45,11 +45,9 @@ what is said
 Exit status: 0 all passed, 1 a failure, 5 no test found, 64 wrong use, 128 + the number of a signal.
 ]]
 
-local function leave(status) os.exit(status) end
-
 local function misuse(text)
   io.stderr:write("rlhost: test: ", text, "\n")
-  leave(64)
+  os.exit(64)
 end
 
 -- Options -------------------------------------------------------------------------------------------------------------
@@ -197,7 +195,7 @@ function options.parse(arguments)
   end
   if given.help then
     io.write(USAGE)
-    leave(0)
+    os.exit(0)
   end
   check(given)
   return given, paths

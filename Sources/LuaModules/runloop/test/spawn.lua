@@ -22,6 +22,7 @@ local function a_type(value) return "a " .. type(value) end
 
 local function check(self, name)
   if getmetatable(self) ~= Process then misuse(name .. ": a process is expected as self; call it with a colon") end
+  return self
 end
 
 -- Until something has come of it, or its end. Returns false when so many seconds have passed.
@@ -218,26 +219,12 @@ function Process:screen()
 end
 
 --- All it has written to its standard output, or in its terminal, until now.
-function Process:output()
-  check(self, "process:output")
-  return text_of(self, "written")
-end
+function Process:output() return text_of(check(self, "process:output"), "written") end
 
 --- All it has written to its standard error until now.
-function Process:errors()
-  check(self, "process:errors")
-  return text_of(self, "complained")
-end
-
-function Process:is_running()
-  check(self, "process:is_running")
-  return not has_ended(self)
-end
-
-function Process:pid()
-  check(self, "process:pid")
-  return self.program:pid()
-end
+function Process:errors() return text_of(check(self, "process:errors"), "complained") end
+function Process:is_running() return not has_ended(check(self, "process:is_running")) end
+function Process:pid() return check(self, "process:pid").program:pid() end
 
 --- Ends it at once, if it still runs, and everything in its process group.
 function Process:kill()

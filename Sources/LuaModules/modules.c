@@ -24,6 +24,8 @@ MODULE("runloop.fs.changes")
 #embed "runloop/fs/changes.lua"
 MODULE("runloop.fs.instance")
 #embed "runloop/fs/instance.lua"
+MODULE("runloop.fs.links")
+#embed "runloop/fs/links.lua"
 MODULE("runloop.fs.tree")
 #embed "runloop/fs/tree.lua"
 MODULE("runloop.fs.watch")

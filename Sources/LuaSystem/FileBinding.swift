@@ -11,6 +11,7 @@ enum FileBinding {
             .init("open_watch", constructs: WatchBinding.kind) { Call.run($0) { call in WatchBinding.open(call) } },
             .init("list") { Call.run($0) { call throws(Misuse) in try list(call) } },
             .init("kind") { Call.run($0) { call throws(Misuse) in try kind(call) } },
+            .init("link_target") { Call.run($0) { call throws(Misuse) in try linkTarget(call) } },
             .init("limit") { Call.run($0) { call throws(Misuse) in try limit(call) } },
             .init("file") { Call.run($0) { call throws(Misuse) in try Files.run(call) } },
         ])
@@ -20,12 +21,25 @@ enum FileBinding {
         return call.attempt { () throws(SystemError) in try listed.get() }
     }
 
-    /// "file", "directory", "link", …; what a link leads to counts.
+    /// (path, whether a link itself is meant): "file", "directory", "link", …; and a text that tells it from all others.
     private static func kind(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Text.self)
+        let isLinkItself = call.stack.boolean(2)
         var information = stat()
-        guard path.withAnyCString({ stat($0, &information) }) == 0 else { return call.fail(SystemError("stat", path)) }
-        return call.answer(Files.kind(of: information.st_mode))
+        guard path.withAnyCString({ isLinkItself ? lstat($0, &information) : stat($0, &information) }) == 0 else {
+            return call.fail(SystemError("stat", path))
+        }
+        guard call.stack.push(Files.kind(of: information.st_mode)),
+            call.stack.push("\(information.st_dev):\(information.st_ino)")
+        else { throw .noMemory }
+        return call.values(2)
+    }
+
+    /// What a symbolic link says; nil for what is none.
+    private static func linkTarget(_ call: Call) throws(Misuse) -> Int32 {
+        let path = try call.argument(1, Text.self)
+        let target = path.withAnyCString { Directory.target(ofLink: $0) }
+        return call.answer(target.map { $0.withUnsafeBytes { String(anyBytes: $0) } })
     }
 
     /// A limit of inotify's; nil if it cannot be told.

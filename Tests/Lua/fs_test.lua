@@ -118,6 +118,66 @@ t.describe("fs.watch", function()
   -- Two names in one step, as new versions are put in the place of old ones.
   local EXCHANGE = [[python3 -c 'import ctypes, sys; a, b = sys.argv[1:]; ctypes.CDLL(None).renameat2(-100, a.encode(), -100, b.encode(), 2)']]
 
+  t.it("names that are exchanged, and go elsewhere in the same moment, are what they are", { real_time = true }, function()
+    local function told_of(before, commands)
+      os.execute("cd " .. directory .. " && rm -rf * && { " .. before .. "; }")
+      local known = {}
+      for path in fs.walk(directory) do known[path] = true end
+      known[directory] = nil
+      watch { recursive = true }
+      os.execute("cd " .. directory .. " && { " .. commands:gsub("exchange", EXCHANGE) .. "; }")
+      -- Seen when all that was before has been told.
+      local deadline, differences = rl.now() + 10, nil
+      repeat
+        for _, change in ipairs(watcher:next(0.3) or {}) do
+          t.truthy(change.kind == "created" or change.kind == "changed" or change.kind == "removed", change.kind)
+          known[change.path] = change.kind ~= "removed" or nil
+        end
+        local real = {}
+        for path in fs.walk(directory) do real[path] = true end
+        real[directory] = nil
+        differences = {}
+        for path in pairs(known) do if not real[path] then differences[#differences + 1] = "not there: " .. path:sub(#directory + 2) end end
+        for path in pairs(real) do if not known[path] then differences[#differences + 1] = "not told: " .. path:sub(#directory + 2) end end
+      until #differences == 0 or rl.now() > deadline
+      watcher:invalidate()
+      return differences
+    end
+    t.equal(told_of("mkdir -p a/x c/x; touch a/x/seen c/x/seen c/y", "exchange a c/x; mv c a/x"), {})
+    t.equal(told_of("mkdir -p b/x/y b/y c/x; touch b/seen c/seen c/x/seen", "mkdir a; exchange b c; touch c/y; mv c a/x"), {})
+    t.equal(told_of("mkdir -p a/y; touch a/seen a/x a/y/seen", "mkdir c; sleep 0.03; mv a/y c/x; mkdir c/y; sleep 0.03; exchange a c/x; mv c b"), {})
+    t.equal(told_of("mkdir -p a/y; touch a/seen a/y/seen b", "exchange a b; mv b c"), {})
+  end)
+
+  t.it("follows the links on the way to what it watches, when they are put anew", { real_time = true }, function()
+    os.execute("cd " .. directory .. " && rm -rf * && mkdir -p 1/s 2/s app && touch 1/a 1/b 1/s/x 2/b 2/c && ln -s 1 current && ln -s ../current app/now")
+    local function run(commands)
+      os.execute("cd " .. directory .. " && " .. commands)
+      return told(watcher, directory)
+    end
+    local function sorted(text)
+      local list = {}
+      for line in text:gmatch "[^;]+" do list[#list + 1] = line:match "^ *(.*)" end
+      table.sort(list)
+      return table.concat(list, "; ")
+    end
+    for _, root in ipairs { "current", "app/now" } do
+      watcher = assert(fs.watch(directory .. "/" .. root, { recursive = true }))
+      t.equal(run "touch 1/new", ("created %s/new"):format(root))
+      t.equal(sorted(run "ln -s 2 next && mv -T next current"), (("changed R/; changed R/b; changed R/s/; created R/c; removed R/a; removed R/new; removed R/s/x"):gsub("R", root)))
+      t.equal(run "touch 1/z 2/y", ("created %s/y"):format(root))
+      t.equal(sorted(run "ln -sfn 1 current && rm 1/z 1/new 2/y && ln -s 1 beside"),
+        (("changed R/; changed R/b; changed R/s/; created R/a; created R/s/x; removed R/c; removed R/y"):gsub("R", root)))
+      t.equal(sorted(run "rm current beside"), (("removed R/; removed R/a; removed R/b; removed R/s/; removed R/s/x"):gsub("R", root)))
+      t.equal(sorted(run "ln -s 1 current"), (("created R/; created R/a; created R/b; created R/s/; created R/s/x"):gsub("R", root)))
+      watcher:invalidate()
+    end
+    watcher = assert(fs.watch(directory .. "/current/b", {}))
+    t.equal(run "ln -s 2 next && mv -T next current", "changed current/b")
+    t.equal(run "touch 1/b", "")
+    t.equal(run "touch 2/b", "changed current/b")
+  end)
+
   t.it("tells the difference between before and after, whatever happens", { real_time = true, timeout = 60 }, function()
     local function real()
       local paths = {}

@@ -200,6 +200,20 @@ t.describe("what goes wrong is an answer", function()
     t.truthy(none == nil and (code == "EOF" or code == "ECONNRESET"), problem)
   end)
 
+  t.it("the head is too long", { real_time = true }, function()
+    for _, head in ipairs { "X-Long: " .. ("x"):rep(400000) .. "\r\n", ("X-Many: " .. ("x"):rep(1000) .. "\r\n"):rep(1000) } do
+      local listener = assert(net.serve("127.0.0.1:0", function(stream)
+        stream:read()
+        stream:write("HTTP/1.1 200 OK\r\n", head, "Content-Length: 2\r\n\r\nhi")
+        stream:read()
+      end))
+      local answer, problem, code = http.get("http://" .. listener:address() .. "/")
+      t.equal({ answer, problem, code }, { nil, "EMSGSIZE: the answer's head is longer than 256 kB, or a line of it than 100 kB (http://"
+        .. listener:address() .. "/)", "EMSGSIZE" })
+      listener:stop(0)
+    end
+  end)
+
   t.it("the upload fails", function()
     local none, problem, code = http.post(base .. "/echo", function() error "no more" end)
     t.truthy(none == nil and problem:find "no more" and code == "ECANCELED", problem)

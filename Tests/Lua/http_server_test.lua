@@ -355,8 +355,30 @@ t.describe("limits and time-outs", function()
     local task = rl.task(function() return t.http(server):get "/" end)
     rl.sleep(1)
     local is_done, problem = server:stop(2)
-    t.equal({ is_done, problem }, { nil, "1 requests were cut off" })
+    t.equal({ is_done, problem }, { nil, "1 request was cut off" })
     t.equal(task:await(), nil)
+  end)
+
+  t.it("count what is cut off, and not who only holds a connection", { real_time = true }, function()
+    for _, patience in ipairs { 0, 0.1 } do
+      local server = assert(http.serve("127.0.0.1:0", function(request)
+        if request.path == "/slow" then rl.sleep(100) end
+        return request.path == "/long" and ("x"):rep(20000000) or "x"
+      end))
+      local clients = {}
+      for i, text in ipairs { "", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", "GET /begun", "GET /long HTTP/1.1\r\nHost: x\r\n\r\n" } do
+        clients[i] = assert(net.connect(server:address()))
+        clients[i]:write(text)
+      end
+      t.truthy(clients[2]:read())
+      t.eventually(function() return server:statistics().active == 2 and server:statistics().requests == 3 end)
+      t.equal({ server:stop(patience) }, { nil, "3 requests were cut off" })
+      for _, client in ipairs(clients) do client:abort() end
+      local idle = assert(http.serve("127.0.0.1:0", function() return "x" end))
+      local client <close> = assert(net.connect(idle:address()))
+      t.eventually(function() return idle:statistics().open == 1 end)
+      t.equal(idle:stop(patience), true)
+    end
   end)
 end)
 

@@ -1,5 +1,7 @@
 -- runloop.fs.changes: what a watcher leaves out, and what the changes that it has seen come to.
 
+local native = ...
+local instance = require "runloop.fs.instance"
 local misuse = require "runloop.misuse"
 local tree = require "runloop.fs.tree"
 local raise, describe = misuse.raise, misuse.describe
@@ -74,7 +76,7 @@ local function carry(self, source, target, below, kind)
 end
 
 -- Returns what has moved along.
-function M.move(self, from, to, is_directory)
+local function carry_all(self, from, to, is_directory)
   local source = touch(self, from)
   -- What was carried there is not what was there before.
   local origin = source.origin or (source.before and not source.replaced and not source.carried and from) or nil
@@ -90,6 +92,72 @@ function M.move(self, from, to, is_directory)
   return moved
 end
 
+-- A path that is there now. A directory is looked into when all that has happened was taken: what was put into it before it was watched
+-- would else never be told; and by then it may have another name.
+function M.appear(self, path, is_directory)
+  local entry = touch(self, path)
+  entry.replaced, entry.origin, entry.is_directory = true, nil, is_directory
+  tree.know(self, path, is_directory and "directory" or "file")
+  if is_directory and self._recursive then self._unseen[path] = true end
+end
+local appear = M.appear
+
+function M.vanish(self, path)
+  touch(self, path).origin = nil
+  local gone = self._known[path] == "directory" and tree.below(self, path) or {}
+  gone[#gone + 1] = path
+  for _, each in ipairs(gone) do
+    touch(self, each)
+    tree.know(self, each, nil)
+    local number = self._numbers[each]
+    if number then
+      instance.unwatch(self, number)
+      tree.assign(self, number, nil)
+    end
+  end
+end
+local vanish = M.vanish
+
+-- What was known to be in a directory is in another one.
+function M.empty(self, path)
+  for _, below in ipairs(tree.below(self, path)) do if self._known[below] then vanish(self, below) end end
+end
+
+function M.move(self, from, to, is_directory)
+  if self._known[to] == "directory" then vanish(self, to) end
+  local moved = carry_all(self, from, to, is_directory)
+  if not is_directory then return end
+  moved[#moved + 1] = from
+  tree.carry(self, moved, from, to)
+  -- If it was made a moment ago, nobody has looked into it.
+  if self._recursive then self._unseen[to] = true end
+end
+
+-- What is below is looked at anew.
+function M.exchange(self, path, is_directory, other, was_directory)
+  self._exchanged = is_directory or was_directory
+  vanish(self, path) vanish(self, other)
+  appear(self, path, is_directory) appear(self, other, was_directory)
+end
+
+-- Looks at the names that something has gone from or come to, once all that has happened was taken. What the kernel tells of names that
+-- are exchanged it tells of two moves, too; and what is told by the watch of a directory that has another name by now may have been taken
+-- for another's.
+function M.look_at_names(self)
+  local names = self._moved
+  self._moved = {}
+  for path in pairs(names) do
+    local kind, known = native.kind(path, true), self._known[path]
+    local is_directory = kind == "directory"
+    if known and (not kind or is_directory ~= (known == "directory")) then
+      vanish(self, path)
+      known = nil
+    end
+    if kind and not known then appear(self, path, is_directory) end
+    if is_directory and self._recursive then self._unseen[path] = true end
+  end
+end
+
 -- Whither it goes, what the event says goes, among what is watched; nil if that is not known. Its other half is taken.
 function M.target(self, events, index)
   for later = index + 1, #events do
@@ -103,8 +171,8 @@ function M.target(self, events, index)
 end
 
 -- Whether two names have been exchanged in one step. What the kernel tells is what it tells of `mv a b; mv b a`; only that leaves no b.
--- Returns the event of the way back, whose other half is taken. `kind` tells what is there.
-function M.exchanged(self, events, index, path, target, kind)
+-- Returns the event of the way back, whose other half is taken.
+function M.exchanged(self, events, index, path, target)
   local other
   for later = index + 1, #events do
     local event = events[later]
@@ -114,7 +182,7 @@ function M.exchanged(self, events, index, path, target, kind)
       if not other then
         if event.mask & MOVED_FROM == 0 or place ~= target then return nil end
         other = event
-      elseif event.cookie ~= other.cookie or place ~= path or not kind(target) then
+      elseif event.cookie ~= other.cookie or place ~= path or not native.kind(target, true) then
         return nil
       else
         event.mask = 0

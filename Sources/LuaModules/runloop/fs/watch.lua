@@ -6,10 +6,12 @@ local misuse = require "runloop.misuse"
 
 local changes = require "runloop.fs.changes"
 local instance = require "runloop.fs.instance"
+local links = require "runloop.fs.links"
 local tree = require "runloop.fs.tree"
 
 local fs = {}
 local make_ignore, take, touch = changes.ignore, changes.take, changes.touch
+local appear, vanish, move, exchange = changes.appear, changes.vanish, changes.move, changes.exchange
 local know, assign, join = tree.know, tree.assign, tree.join
 local limit_message = instance.limit_message
 local raise, describe = misuse.raise, misuse.describe
@@ -47,46 +49,6 @@ local function is_wanted(self, path, is_directory)
   return not (fine and answer)
 end
 
--- A path that is there now. A directory is looked into when all that has happened was taken: what was put into it before it was watched
--- would else never be told; and by then it may have another name.
-local function appear(self, path, is_directory)
-  local entry = touch(self, path)
-  entry.replaced, entry.origin, entry.is_directory = true, nil, is_directory
-  know(self, path, is_directory and "directory" or "file")
-  if is_directory and self._recursive then self._unseen[path] = true end
-end
-
-local function vanish(self, path)
-  touch(self, path).origin = nil
-  local gone = self._known[path] == "directory" and tree.below(self, path) or {}
-  gone[#gone + 1] = path
-  for _, each in ipairs(gone) do
-    touch(self, each)
-    know(self, each, nil)
-    local number = self._numbers[each]
-    if number then
-      instance.unwatch(self, number)
-      assign(self, number, nil)
-    end
-  end
-end
-
-local function move(self, from, to, is_directory)
-  local moved = changes.move(self, from, to, is_directory)
-  if not is_directory then return end
-  moved[#moved + 1] = from
-  tree.carry(self, moved, from, to)
-  -- If it was made a moment ago, nobody has looked into it.
-  if self._recursive then self._unseen[to] = true end
-end
-
--- What is below is looked at anew.
-local function exchange(self, path, is_directory, other, was_directory)
-  self._exchanged = is_directory or was_directory
-  vanish(self, path) vanish(self, other)
-  appear(self, path, is_directory) appear(self, other, was_directory)
-end
-
 local function watch_directory(self, path, tells)
   if self._root ~= path and not is_wanted(self, path, true) then return true end
   local number, message, code = instance.watch(self, path, CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
@@ -98,8 +60,14 @@ local function watch_directory(self, path, tells)
   end
   -- The kernel knows directories whatever they are called. Of one that has changed places since, the name that it had is another's now.
   local before, other = self._directories[number], self._numbers[path]
-  if before and before ~= path and self._recursive then self._unseen[before] = true end
-  if other and other ~= number then assign(self, other, nil) end
+  if before and before ~= path and self._recursive then
+    changes.empty(self, before)
+    self._unseen[before] = true
+  end
+  if other and other ~= number then
+    changes.empty(self, path)
+    assign(self, other, nil)
+  end
   assign(self, number, path)
   for _, entry in ipairs(native.list(path) or {}) do
     local below, is_directory = join(path, entry.name), entry.kind == "directory"
@@ -121,6 +89,7 @@ end
 
 -- Looks into the directories that are new, or have moved; not yet into one that is on its way.
 local function look(self)
+  changes.look_at_names(self)
   while true do
     local path = next(self._unseen)
     while path and byte(path) == 0 do path = next(self._unseen, path) end
@@ -138,6 +107,7 @@ end
 -- Until it comes again, the nearest directory above it that is there is watched for the name that leads to it.
 local function await_root(self)
   local path = self._root
+  links.watch(self)
   while self._valid do
     if native.kind(path) == "directory" then
       if path == self._root then break end
@@ -156,6 +126,7 @@ local function await_root(self)
   end
   self._above, self._awaited = nil, nil
   if not self._valid then return end
+  links.watch(self)
   if not self._file then appear(self, self._root, true) end
   -- Of one that is watched with all below, that was done.
   if self._file or not self._recursive then watch_directory(self, self._root, true) end
@@ -171,6 +142,19 @@ local function lose_root(self)
   for number in pairs(self._directories) do instance.unwatch(self, number) end
   self._directories, self._numbers, self._unseen = {}, {}, {}
   await_root(self)
+end
+
+-- A link on the way to it has been put anew.
+local function follow(self)
+  local kind, identity = native.kind(self._root)
+  if not self._above and identity ~= self._identity then
+    lose_root(self)
+  elseif self._above and kind == "directory" then
+    instance.unwatch(self, self._above)
+    await_root(self)
+  else
+    links.watch(self)
+  end
 end
 
 local arm
@@ -210,7 +194,8 @@ end
 local function look_again(self)
   for number in pairs(self._directories) do instance.unwatch(self, number) end
   tree.clear(self)
-  self._touched, self._order = {}, {}
+  self._touched, self._order, self._moved = {}, {}, {}
+  links.watch(self)
   local fine, message, code = watch_directory(self, self._root, false)
   self._rescan, self._problem = true, not fine and limit_message(message, code) or nil
   if fine and not next(self._directories) then await_root(self) end
@@ -231,6 +216,7 @@ local function on_events(self)
     local events = instance.next(self)
     if not events then break end
     for index, event in ipairs(events) do
+      if links.concern(self, event) then follow(self) end
       local directory, mask, name = self._directories[event.watch], event.mask, event.name
       if mask & OVERFLOW ~= 0 then
         look_again(self)
@@ -248,15 +234,22 @@ local function on_events(self)
         local path, is_directory = join(directory, name), mask & IS_DIRECTORY ~= 0
         if mask & MOVED_FROM ~= 0 then
           local target = changes.target(self, events, index)
-          local from_wanted = is_wanted(self, path, is_directory)
-          local other = target and self._known[target] and from_wanted and changes.exchanged(self, events, index, path, target, native.kind)
+          local from_wanted, known = is_wanted(self, path, is_directory), self._known[path]
+          if from_wanted then self._moved[path] = true end
+          local to_wanted = target and is_wanted(self, target, is_directory)
+          if to_wanted then self._moved[target] = true end
+          if from_wanted and known and is_directory ~= (known == "directory") then
+            vanish(self, path)
+            from_wanted = false
+          end
+          local other = target and self._known[target] and from_wanted and changes.exchanged(self, events, index, path, target)
           if other and self._exchanged then -- one of several may have been of what is in another
             look_again(self)
             break
           elseif other then
             exchange(self, path, other.mask & IS_DIRECTORY ~= 0, target, is_directory)
             other.mask = 0
-          elseif target and is_wanted(self, target, is_directory) then
+          elseif to_wanted then
             if from_wanted then move(self, path, target, is_directory) else appear(self, target, is_directory) end
           elseif from_wanted then
             if target then
@@ -267,10 +260,11 @@ local function on_events(self)
           end
         elseif is_wanted(self, path, is_directory) then
           if mask & MOVED_TO ~= 0 then
+            self._moved[path] = true
             local left = self._leaving[event.cookie]
             self._leaving[event.cookie] = nil
             -- Exchanged with what is not watched: what comes is told before what goes.
-            local goes = not left and self._known[path] and changes.goes(events, index, native.kind(path))
+            local goes = not left and self._known[path] and changes.goes(events, index, native.kind(path, true))
             waiting = goes and leave(self, path, goes) or waiting
             if left then move(self, left.path, path, is_directory) else appear(self, path, is_directory) end
           elseif mask & CREATE ~= 0 then
@@ -315,7 +309,7 @@ local function make(what, options)
   if root == "" then root = "/" end
   local self = setmetatable({ _root = root, _file = kind ~= "directory" and (find(path, "/", 1, true) and path or "./" .. path) or nil,
     _recursive = options.recursive and kind == "directory", _ignore = ignore, _latency = latency,
-    _while_writing = options.while_writing, _callback = options.callback, _touched = {}, _order = {}, _count = 0, _leaving = {},
+    _while_writing = options.while_writing, _callback = options.callback, _touched = {}, _order = {}, _count = 0, _leaving = {}, _moved = {},
     _batches = {}, _arrived = rl.condition(), _valid = true, _path = path, _made_at = misuse.made_at(),
     -- A file named without a directory is told as it was named.
     _shown = kind ~= "directory" and not find(path, "/", 1, true) and function(p) return (gsub(p, "^%./", "")) end or function(p) return p end }, Watcher)
@@ -327,6 +321,7 @@ local function make(what, options)
   -- What is said of the port is said of this.
   internals.set_value(self._port, OBJECT, self)
   internals.set_subject(self, format('watcher of "%s" %s', options.name or path, self._made_at))
+  links.watch(self)
   local fine, why, name = watch_directory(self, root, false)
   self._goes_on = true
   if fine then

@@ -43,6 +43,10 @@ function M.of(exchange)
   end
   if exchange.problem then return nil, exchange.problem, "ECANCELED" end
   if code == 28 then return nil, "timed out" end
+  -- libcurl has no memory for a line of a head that is longer than its limit, and no other word for that; of all lines the limit is ours.
+  if (code == 27 or code == 23) and not exchange.transfer:state() or code == 100 or message:find "^Too large response headers" then
+    return nil, ("EMSGSIZE: the answer's head is longer than 256 kB, or a line of it than 100 kB (%s)"):format(url), "EMSGSIZE"
+  end
   -- Of this curl's text is that of something before.
   if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
   name = code == 56 and message:lower():find("chunk", 1, true) and "EBADMSG" or CODES[code] or "EIO"

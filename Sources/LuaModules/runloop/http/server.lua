@@ -77,15 +77,17 @@ function Server:stop(seconds)
   while self.count > 0 and now() < date do
     self.stopped:wait(date < math.huge and date - now() or nil)
   end
-  local count = self.count
+  -- One between two requests loses nothing, unless its answer is still to be sent.
+  local count = 0
   for connection in pairs(self.connections) do
+    if connection.request or connection.socket or connection.buffer ~= "" or (connection.stream:queue() or 0) > 0 then count = count + 1 end
     connection.is_over = true
     connection.stream:abort()
   end
   -- Those that are still in their handshake.
   if self.listener then self.listener:stop(0) end
   if count == 0 then return true end
-  return nil, ("%d requests were cut off"):format(count)
+  return nil, count == 1 and "1 request was cut off" or ("%d requests were cut off"):format(count)
 end
 misuse.methods(Server, "server")
 Server.__close = function(self) self:stop(0) end

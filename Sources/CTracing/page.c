@@ -11,6 +11,10 @@ static const char page[] = {
     ,
 #embed "page/reading.js"
     ,
+#embed "page/lanes.js"
+    ,
+#embed "page/flows.js"
+    ,
 #embed "page/drawing.js"
     ,
 #embed "page/moving.js"

@@ -12,12 +12,13 @@ struct PageTests {
     @Test("in headless Chromium")
     func browser() throws {
         let path = "/tmp/page-\(getpid())"
-        let files = ["known", "odd", "cut"].map { "\(path)-\($0).html" }
+        let files = ["known", "odd", "cut", "long"].map { "\(path)-\($0).html" }
         defer { files.forEach { unlink($0) } }
         try Self.known(files[0])
         try Self.odd(files[1])
         let bytes = try Sample.bytes(of: files[0])
         try Sample.put(bytes.dropLast(250), files[2])
+        try Self.long(files[3])
         let script = Self.folder.appending(path: "page_test.py").path
         let result = try Reader.call([script] + files)
         let stories = result.output.split(separator: "\n")
@@ -79,6 +80,25 @@ struct PageTests {
             record(63.1, .sleep, thread: 1),
         ]
         for records in [main, worker] { try records.withUnsafeBytes { try writer.write($0) } }
+        try writer.finish()
+    }
+
+    /// A timer every millisecond, of two loops, one told after the other: many chunks, and a time that goes back in one of them.
+    private static func long(_ path: String) throws {
+        let writer = try Recording.Writer(path: path, about: .init(title: "long", process: 7))
+        try writer.name(1, .init(kind: .timer, text: "timer \"tick\"", place: "app.lua:1"))
+        let start: UInt64 = 9_000_000_000_000_000
+        for thread in UInt16(0)..<2 {
+            var records: [Recording.Record] = []
+            for tick in UInt64(1)...12_000 {
+                let time = start + tick * 1_000_000
+                records.append(.init(time: time, kind: .wake, thread: thread, object: 1, a: 1))
+                records.append(.init(time: time, kind: .begin, thread: thread, object: 1, a: time))
+                records.append(.init(time: time + tick, kind: .end, thread: thread, object: 1, a: tick))
+                records.append(.init(time: time + tick, kind: .sleep, thread: thread))
+            }
+            try records.withUnsafeBytes { try writer.write($0) }
+        }
         try writer.finish()
     }
 

@@ -233,24 +233,6 @@ function drawRow(c, l, row, y) {
   }
 }
 
-// The next piece of a span, which its task's wait has ended; -1: there is none.
-let afterPieces = null;
-function pieceAfter(l, i) {
-  if (!afterPieces) {
-    afterPieces = new Map();
-    for (const pieces of tasks.values()) {
-      const open = new Map();  // by what they are called
-      for (const [own, k] of pieces) {
-        if (label(own.object[k]).kind !== "span") continue;
-        const before = open.get(own.object[k]);
-        if (before !== undefined) { if (!afterPieces.has(own)) afterPieces.set(own, new Map()); afterPieces.get(own).set(before, k); }
-        if (own.state[k] & WAITS) open.set(own.object[k], k); else open.delete(own.object[k]);
-      }
-    }
-  }
-  return afterPieces.get(l)?.get(i) ?? -1;
-}
-
 // Of what has no name of its own, the place where it was made tells it from others.
 const UNNAMED = new Set(["timer", "source", "port", "observer", "request", "task", "message"]);
 function boxName({ kind, text, place }) {
@@ -293,27 +275,22 @@ function arrow(c, a, b) {
 function endpoint(end) { return end.slice >= 0 ? { px: x(end.time), py: place(end.lane, end.slice).py } : { px: x(end.time), py: end.lane.y + HEAD - 3 }; }
 
 function drawFlow(c, flow) {
-  const a = sends.get(flow), b = receipts.get(flow);
+  const a = sent(flow), b = received(flow);
   if (a && b) arrow(c, endpoint(a), endpoint(b));
 }
 
+const MOST_ARROWS = 3000;
 function drawAllArrows(c) {
   c.save(); c.beginPath(); c.rect(LABEL, RULER, width, height); c.clip();
   c.strokeStyle = c.fillStyle = theme.accent; c.globalAlpha = .5; c.lineWidth = 1;
-  let n = 0;
-  for (const [flow, a] of sends) {
-    const b = receipts.get(flow);
-    if (!b || Math.max(a.time, b.time) < from || Math.min(a.time, b.time) > to) continue;
-    drawFlow(c, flow);
-    if (++n > 3000) break;
+  const shown = [];
+  for (const l of lanes()) {
+    const arrivals = arrivalsOf(l);
+    for (let n = 0; n < l.outCount; n++) if (Math.max(l.outTimes[n], arrivals[n]) >= from && Math.min(l.outTimes[n], arrivals[n]) <= to) shown.push(l.outFlows[n]);
   }
+  // Of more than can be told apart, some of each moment.
+  for (let n = 0, step = Math.max(1, shown.length / MOST_ARROWS); n < shown.length; n += step) drawFlow(c, shown[Math.floor(n)]);
   c.restore();
-}
-
-function flowsOut(l, i) {
-  const out = [];
-  for (const [flow, a] of sends) if (a.lane === l && a.slice === i) out.push(flow);
-  return out;
 }
 
 function drawChosen(c) {
@@ -325,7 +302,7 @@ function drawChosen(c) {
   if (l.flow[i]) drawFlow(c, l.flow[i]);
   for (const flow of chosen.out) drawFlow(c, flow);
   // The pieces of a task are joined.
-  const pieces = l.task[i] && tasks.get(l.task[i]);
+  const pieces = l.task[i] && piecesOf(l.task[i]);
   if (pieces) {
     c.setLineDash([4, 3]); c.beginPath();
     pieces.forEach(([p, n], k) => { const { py } = place(p, n); if (k) c.lineTo(x(p.start[n]), py); c.moveTo(x(p.end[n]), py); });

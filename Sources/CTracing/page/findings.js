@@ -7,11 +7,9 @@ function asleepBetween(l, a, b) { return asleepBefore(l, b) - asleepBefore(l, a)
 
 // The innermost run at a moment.
 function runAt(l, time) {
-  let best = null;
-  for (let n = upperOf(l.runs, time, run => run.start) - 1; n >= 0; n--) {
-    if (l.runs[n].end >= time) { best = l.runs[n]; break; }
-  }
-  return best;
+  let run = l.runs[upperOf(l.runs, time, run => run.start) - 1] || null;
+  while (run && run.end < time) run = run.outer;
+  return run;
 }
 
 function upperOf(sorted, value, key) {
@@ -31,21 +29,42 @@ function cause(l, i) {
     return { text: "the loop slept on: the system woke it late, or it was not in the mode" };
   }
   const depth = l.row[i];
-  let best = null, most = 0;
-  for (let row = depth; row >= 0; row--) {
-    const { index, start: starts } = l.byRow[row];
-    for (let n = upper(starts, start); n-- > 0;) {
-      const k = index[n];
-      if (k === i) continue;
-      if (l.end[k] <= due && row === depth) break;
-      const time = Math.min(l.end[k], start) - Math.max(l.start[k], due);
-      if (time > most && l.end[k] <= start) { most = time; best = k; }
-      if (l.start[k] < due) break;
-    }
-    if (best !== null) break;
+  let best = null;
+  for (let row = depth; row >= 0 && best === null; row--) {
+    const own = l.byRow[row], { index, start: starts } = own;
+    let low = upper(starts, due - .5), high = upper(starts, start);
+    while (high > low && l.end[index[high - 1]] > start) high--;  // itself, and what it lies in
+    const inside = longestOf(l, own, low, high), before = low > 0 ? index[low - 1] : -1;
+    let most = 0;
+    if (inside >= 0) most = l.end[inside] - l.start[inside];
+    if (most > 0) best = inside;
+    if (before >= 0 && l.end[before] <= start && l.end[before] - due > most) best = before;
   }
   if (best === null) return { text: "the loop was busy between its callbacks, or not running" };
   return { culprit: [l, best], text: `${label(l.object[best]).text} held the loop for ${duration(l.end[best] - l.start[best])}` };
+}
+
+// The longest slice of those that lie in a row from one place up to another, -1: none. Of each sixteen the longest is known, and of these again: a
+// loop that is late is so with all that it does, and each of them asks.
+function longestOf(l, own, low, high) {
+  const { index } = own, time = i => l.end[i] - l.start[i];
+  if (!own.longest) {
+    own.longest = [index];
+    for (let below = index; below.length > 16;) {
+      const level = new Uint32Array(Math.ceil(below.length / 16));
+      below.forEach((i, n) => { if (!(n & 15) || time(i) > time(level[n >> 4])) level[n >> 4] = i; });
+      own.longest.push(below = level);
+    }
+  }
+  let best = -1;
+  const look = i => { if (best < 0 || time(i) > time(best)) best = i; };
+  own.longest.forEach((level, n) => {
+    const isLast = n + 1 === own.longest.length;
+    while (low < high && (isLast || low & 15)) look(level[low++]);
+    while (low < high && high & 15) look(level[--high]);
+    low >>= 4; high >>= 4;
+  });
+  return best;
 }
 
 // For how long a callback held its loop: without the runs in it, in which the loop went on.
@@ -79,7 +98,7 @@ function findings() {
   if (causes) return causes;
   const held = new Map(), starved = new Map(), system = { count: 0, worst: 0, at: null }, list = [];
   let looked = 0;
-  for (const l of lanes()) for (let i = 0; i < l.start.length; i++) {
+  for (const l of lanes()) for (const i of l.notable) {
     const late = lateness(l, i);
     if (late < NOTABLY_LATE || ++looked > 20000) continue;
     const why = cause(l, i);
@@ -98,8 +117,8 @@ function findings() {
     entry.count++;
     if (late > entry.worst) { entry.worst = late; entry.at = [l, i]; }
   }
-  for (const l of lanes()) for (let i = 0; i < l.start.length; i++) {
-    if (l.end[i] - l.start[i] < HELD || l.state[i] & LASTS) continue;
+  for (const l of lanes()) for (const i of l.notable) {
+    if (l.end[i] - l.start[i] < HELD) continue;
     const key = label(l.object[i]), time = key.kind === "span" ? 0 : ownTime(l, i);
     if (time < HELD) continue;
     if (!held.has(key)) held.set(key, { count: 0, worst: 0, at: null, longest: 0, culprit: null });
@@ -136,8 +155,8 @@ function findings() {
 function waker(l, when) {
   const counts = new Map();
   for (let n = upper(l.wakes, when - 1), seen = 0; n < l.wakes.length && seen < 200; n++, seen++) {
-    const send = sends.get(l.wakeFlows[n]);
-    const text = label(l.wakers[n]).text || send && `${label(send.object).text || "sends"} from ${send.lane.name}`;
+    const sender = sent(l.wakeFlows[n]);
+    const text = label(l.wakers[n]).text || sender && `${label(sender.object).text || "sends"} from ${sender.lane.name}`;
     if (text) counts.set(text, (counts.get(text) || 0) + 1);
   }
   return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0];

@@ -17,7 +17,7 @@ function groundText(px, py) {
 function gapText(l, px, py, time) {
   const gap = gaps.find(([own, , , left, y, w]) => own === l && px >= left && px < left + w && py >= y && py < y + ROW - 1);
   let before = gap ? gap[1] : -1, after = gap ? gap[2] : -1;
-  const pieces = !gap && chosen && chosen.lane === l && l.task[chosen.slice] && tasks.get(l.task[chosen.slice]);
+  const pieces = !gap && chosen && chosen.lane === l && l.task[chosen.slice] && piecesOf(l.task[chosen.slice]);
   for (const [, i] of pieces || []) {
     if (l.state[i] & WAITS && l.end[i] <= time && (before < 0 || l.end[i] > l.end[before])) { before = i; after = -1; }
     else if (before >= 0 && after < 0 && l.start[i] >= l.end[before]) after = i;
@@ -127,9 +127,7 @@ addEventListener("DOMContentLoaded", async () => {
     document.documentElement.dataset.state = "failed";
     return;
   }
-  const objects = new Set();
-  for (const l of lanes()) for (const object of l.object) objects.add(object);
-  const seen = new Set([...objects].map(n => label(n).kind));
+  const seen = new Set(lanes().flatMap(l => [...l.objects].map(n => label(n).kind)));
   for (const span of $("legend").children) span.hidden = !seen.has(span.dataset.kind);
   if (about.title) { $("title").textContent = about.title; document.title = about.title + " – rlhost timeline"; }
   summary();

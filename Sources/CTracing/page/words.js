@@ -52,13 +52,13 @@ function describe() {
   let pass = upper(l.passes, l.start[i]) - 1;
   while (pass >= 0 && l.passEnds[pass] < l.start[i]) pass--;  // a run inside it has had passes since
   const wake = upper(l.wakes, l.start[i]) - 1;
-  if (l.flow[i] && sends.get(l.flow[i])) { const [text, go] = other(sends.get(l.flow[i])); item(list, "woken by", text, go); }
+  if (l.flow[i] && sent(l.flow[i])) { const [text, go] = other(sent(l.flow[i])); item(list, "woken by", text, go); }
   if (wake >= 0 && pass >= 0 && l.wakes[wake] >= l.passes[pass]) item(list, "loop woke", wakeText(l, wake).replace(/^it is /, ""));
   for (const flow of chosen.out.slice(0, 20)) {
-    const [text, go] = other(receipts.get(flow)) || [label((sends.get(flow) || {}).object).text + " (not seen to arrive)", null];
+    const [text, go] = other(received(flow)) || [label((sent(flow) || {}).object).text + " (not seen to arrive)", null];
     item(list, "woke", text, go);
   }
-  const pieces = l.task[i] && tasks.get(l.task[i]);
+  const pieces = l.task[i] && piecesOf(l.task[i]);
   if (pieces && pieces.length > 1) {
     const n = pieces.findIndex(([p, k]) => p === l && k === i);
     item(list, "task", "piece " + (n + 1) + " of " + pieces.length);
@@ -163,12 +163,7 @@ function summary() {
   let callbacks = 0, late = 0, longest = 0;
   const lasting = {};
   for (const l of threads.values()) {
-    for (let i = 0; i < l.start.length; i++) {
-      if (l.state[i] & LASTS) continue;
-      callbacks++;
-      if (l.end[i] - l.start[i] > longest) longest = Math.max(longest, heldFor(l, i));
-      if (l.due[i] && l.start[i] - l.due[i] >= LATE) late++;
-    }
+    callbacks += l.callbacks; late += l.late; longest = Math.max(longest, l.longest);
     for (const { slice } of l.lasts) { const { kind } = label(l.object[slice]); lasting[kind] = (lasting[kind] || 0) + 1; }
   }
   $("summary").textContent = [duration(last - first), plural(threads.size, "loop"), plural(callbacks, "callback"), late + " late", "longest " + duration(longest),

@@ -4,7 +4,7 @@ internal import HTTP
 
 extension Recording {
     /// The page, and behind it chunks in script elements that no browser runs: "z" compressed as gzip does or "r" as they are, then
-    /// "n" names as JSON or "e" records; in base64. A file that ends early is still a page with all chunks that were written.
+    /// "n" names as JSON or "e" records in columns; in base64. A file that ends early is still a page with all chunks that were written.
     final class PageEncoder: Encoder {
         var bytes: [UInt8] = []
         private var pending: [UInt8] = []
@@ -64,8 +64,33 @@ extension Recording {
                 append(chunk: text, "n")
             }
             guard !pending.isEmpty else { return }
-            append(chunk: pending, "e")
+            append(chunk: Self.columns(of: pending), "e")
             pending.removeAll(keepingCapacity: true)
+        }
+
+        /// The first four bytes of all records, then the second four of all, and so on; of times, what has passed since the record before. Like
+        /// lies beside like, so that it takes half as much room, and less time to compress and to read.
+        private static func columns(of records: [UInt8]) -> [UInt8] {
+            let count = records.count / Record.size, words = Record.size / 4
+            return [UInt8](unsafeUninitializedCapacity: count * Record.size) { columns, used in
+                records.withUnsafeBytes { records in
+                    let columns = UnsafeMutableRawBufferPointer(columns)
+                    var before: UInt64 = 0
+                    for record in 0..<count {
+                        let start = record * Record.size
+                        let time = UInt64(littleEndian: records.loadUnaligned(fromByteOffset: start, as: UInt64.self))
+                        let passed = time &- before
+                        before = time
+                        columns.store(UInt32(truncatingIfNeeded: passed), at: 0, record, of: count)
+                        columns.store(UInt32(truncatingIfNeeded: passed >> 32), at: 1, record, of: count)
+                        for word in 2..<words {
+                            let value = records.loadUnaligned(fromByteOffset: start + word * 4, as: UInt32.self)
+                            columns.store(UInt32(littleEndian: value), at: word, record, of: count)
+                        }
+                    }
+                }
+                used = count * Record.size
+            }
         }
 
         func end(_ about: About, lost: Int) { tell(about, lost: lost) }
@@ -110,5 +135,12 @@ extension Recording {
             }
             bytes.append(contentsOf: encoded)
         }
+    }
+}
+
+extension UnsafeMutableRawBufferPointer {
+    /// Of columns of words, one behind the other, as they are in a file.
+    fileprivate func store(_ word: UInt32, at column: Int, _ row: Int, of rows: Int) {
+        storeBytes(of: word.littleEndian, toByteOffset: (column * rows + row) * 4, as: UInt32.self)
     }
 }

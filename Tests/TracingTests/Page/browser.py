@@ -78,7 +78,8 @@ class Browser:
         text, self.buffer = self.buffer.split(b"\0", 1)
         return json.loads(text)
 
-    def open(self, url):
+    def open(self, url, before=""):
+        """`before`: what runs before the page's own scripts."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
@@ -87,6 +88,8 @@ class Browser:
         page.call("Emulation.setDeviceMetricsOverride", width=self.size[0], height=self.size[1], deviceScaleFactor=1, mobile=False)
         if self.dark:
             page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        if before:
+            page.call("Page.addScriptToEvaluateOnNewDocument", source=before)
         page.call("Page.navigate", url=url)
         return page
 

@@ -1,4 +1,4 @@
-"""Tests of the page that shows a recording, in a headless Chromium: page_test.py KNOWN.html ODD.html CUT.html
+"""Tests of the page that shows a recording, in a headless Chromium: page_test.py KNOWN.html ODD.html CUT.html LONG.html
 
 KNOWN is the recording of PageTests.swift: there it is said what happens when. Each test is a function of a page that has just been opened;
 what it says is printed, "ok" before it.
@@ -12,9 +12,10 @@ TESTS = []
 MS = 1e6
 
 
-def test(story, file=0, **browser):
+def test(story, file=0, before="", **browser):
+    """`before`: what runs in the page before its own scripts do."""
     def add(function):
-        TESTS.append((story, function, file, browser))
+        TESTS.append((story, function, file, before, browser))
         return function
     return add
 
@@ -370,14 +371,41 @@ def cut(page):
     assert page.evaluate("lanes().length") >= 1
 
 
+def ticks(page):
+    """Each tick of both loops is where it was, for as long as it took: the first, the last, and all."""
+    equal(page.evaluate("[threads.size, about.title]"), [2, "long"])
+    wrong = page.evaluate("""lanes().map(l => [l.start.length, l.sleeps.length, [...l.start].filter((time, i) => time - first !== i * 1e6 || l.end[i] - time !== i + 1
+      || l.missed[i] !== i + 1 || l.due[i] !== time || l.sleeps[i + 1] !== l.end[i] || label(l.object[i]).text !== 'timer "tick"').length])""")
+    equal(wrong, [[12000, 12001, 0]] * 2)
+
+
+@test("many chunks are read in other threads, and come in their order", file=3)
+def many(page):
+    ticks(page)
+    page.evaluate("show(first + 5998.5e6, first + 6000.5e6)")
+    page.frame()
+    equal(page.evaluate("drawn.map(([l, i]) => l.number + ' ' + i).join()"), "0 5999,0 6000,1 5999,1 6000", "boxes drawn")
+
+
+@test("and the same without other threads, where a browser has none", file=3, before="delete window.Worker")
+def alone(page):
+    equal(page.evaluate("typeof Worker"), "undefined")
+    ticks(page)
+
+
+@test("and where they do not start", file=3, before="window.Worker = class { constructor() { setTimeout(() => this.onerror(), 50); } postMessage() {} terminate() {} }")
+def broken(page):
+    ticks(page)
+
+
 def main(files):
     failed = 0
     for options in ({}, {"dark": True}, {"width": 420, "height": 800}):
         with Browser(**options) as browser:
-            for story, function, file, wanted in TESTS:
+            for story, function, file, before, wanted in TESTS:
                 if wanted != options:
                     continue
-                page = browser.open("file://" + files[file])
+                page = browser.open("file://" + files[file], before)
                 try:
                     page.wait("['ready', 'failed'].includes(document.documentElement.dataset.state)", 60)
                     equal(page.evaluate("document.documentElement.dataset.state"), "ready", "state")

@@ -1,0 +1,106 @@
+// ---- Who woke whom ----
+
+// Where each number of a flow was sent, or arrived: looked for by hand, as a Map of objects takes ten times as long to fill.
+class Ends {
+  constructor(most) {
+    let size = 16;
+    while (size < 2 * most) size *= 2;
+    this.mask = size - 1; this.flows = new Uint32Array(size); this.lanes = new Uint32Array(size); this.times = new Float64Array(size);
+    this.slices = new Int32Array(size); this.objects = new Uint32Array(size);
+  }
+
+  // The place of a number, or the empty one where it belongs.
+  find(flow) {
+    let at = (Math.imul(flow, 0x9e3779b1) >>> 8) & this.mask;
+    while (this.flows[at] !== 0 && this.flows[at] !== flow) at = (at + 1) & this.mask;
+    return at;
+  }
+
+  set(at, flow, lane, time, slice, object) {
+    this.flows[at] = flow; this.lanes[at] = lane; this.times[at] = time; this.slices[at] = slice; this.objects[at] = object;
+  }
+
+  get(flow) {
+    const at = this.find(flow);
+    return flow && this.flows[at] ? { lane: lanes()[this.lanes[at]], time: this.times[at], slice: this.slices[at], object: this.objects[at] } : undefined;
+  }
+}
+
+// What was asked for once, when it is asked for first.
+let sends = null, receipts = null;
+
+function sent(flow) {
+  if (!sends) {
+    sends = new Ends(lanes().reduce((sum, l) => sum + l.outCount, 0));
+    lanes().forEach((l, lane) => {
+      for (let n = 0; n < l.outCount; n++) if (l.outFlows[n]) sends.set(sends.find(l.outFlows[n]), l.outFlows[n], lane, l.outTimes[n], l.outSlices[n], l.outObjects[n]);
+    });
+  }
+  return sends.get(flow);
+}
+
+// Where it says so, else in the callback that it has begun, else where it has merely woken the loop.
+function received(flow) {
+  if (!receipts) {
+    const all = lanes(), told = receipts = new Ends(all.reduce((sum, l) => sum + l.inCount + l.sliceCount + l.sleepCount, 0));
+    all.forEach((l, lane) => {
+      for (let n = 0; n < l.inCount; n++) if (l.inFlows[n]) told.set(told.find(l.inFlows[n]), l.inFlows[n], lane, l.inTimes[n], l.inSlices[n], 0);
+    });
+    all.forEach((l, lane) => {
+      for (let i = 0; i < l.sliceCount; i++) {
+        const flow = l.flow[i], at = flow ? told.find(flow) : 0;
+        if (flow && (!told.flows[at] || told.slices[at] < 0)) told.set(at, flow, lane, l.start[i], i, 0);
+      }
+    });
+    all.forEach((l, lane) => {
+      for (let n = 0; n < l.sleepCount; n++) {
+        const flow = l.wakeFlows[n], at = flow ? told.find(flow) : 0;
+        if (flow && !told.flows[at]) told.set(at, flow, lane, l.wakes[n], -1, 0);
+      }
+    });
+  }
+  return receipts.get(flow);
+}
+
+// When what a lane has sent arrived; NaN: not seen.
+function arrivalsOf(l) {
+  if (!l.arrivals) l.arrivals = l.outTimes.map((_, n) => received(l.outFlows[n])?.time ?? NaN);
+  return l.arrivals;
+}
+
+// What a callback has sent.
+function flowsOut(l, i) {
+  const out = [];
+  for (let n = upper(l.outTimes, l.start[i] - 1); n < l.outCount && l.outTimes[n] <= l.end[i]; n++) if (l.outSlices[n] === i) out.push(l.outFlows[n]);
+  return out;
+}
+
+// The pieces of a task, [lane, slice] each; null: it is none. One task is asked for often, again and again.
+let asked = { task: 0, pieces: null };
+function piecesOf(task) {
+  if (asked.task === task) return asked.pieces;
+  const pieces = [];
+  for (const l of lanes()) for (let i = 0; i < l.sliceCount; i++) if (l.task[i] === task) pieces.push([l, i]);
+  asked = { task, pieces: pieces.length ? pieces : null };
+  return asked.pieces;
+}
+
+// The next piece of a span, which its task's wait has ended; -1: there is none.
+let afterPieces = null;
+function pieceAfter(l, i) {
+  if (!afterPieces) {
+    afterPieces = new Map();
+    const open = new Map();  // by task and by what they are called
+    for (const own of lanes()) {
+      const after = new Map();
+      afterPieces.set(own, after);
+      for (let k = 0; k < own.sliceCount; k++) {
+        if (!own.task[k] || label(own.object[k]).kind !== "span") continue;
+        const key = own.task[k] + " " + own.object[k], before = open.get(key);
+        if (before !== undefined) after.set(before, k);
+        if (own.state[k] & WAITS) open.set(key, k); else open.delete(key);
+      }
+    }
+  }
+  return afterPieces.get(l).get(i) ?? -1;
+}

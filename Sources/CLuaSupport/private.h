@@ -60,6 +60,8 @@ void cl_run_program(lua_State *L, const char *p, const char *end, int objects);
 void cl_decode_scratch(lua_State *L);
 /// Pushes the table of what crosses by name: from the value to its module's name and the way from there, separated by NUL.
 void cl_push_names(lua_State *L);
+/// Whether what a hook has seen is Swift's own call, which is not to be ended.
+int cl_is_own_call(lua_State *L, lua_Debug *debug);
 /// Sets the hook that a coroutine has if nobody wants anything of it in particular: that of a running line count, that of all tasks,
 /// or none.
 void cl_set_usual_hook(lua_State *L);

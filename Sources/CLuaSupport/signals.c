@@ -79,14 +79,14 @@ static int take_entry_interrupt(void) {
 
 // Whether Swift's own call of a function of ours is what the hook has seen: to end that would lose what it does, and end nothing of
 // the script's, whose next instruction is early enough.
-static int is_own_call(lua_State *L, lua_Debug *debug) {
+int cl_is_own_call(lua_State *L, lua_Debug *debug) {
   if (cl_own_calls == 0 || debug->event == LUA_HOOKLINE || debug->event == LUA_HOOKCOUNT) return 0;
   return lua_getinfo(L, "S", debug) && *debug->what == 'C';
 }
 
 // Runs in Lua, at the first instruction after the signal.
 static void on_hook(lua_State *L, lua_Debug *debug) {
-  if (is_own_call(L, debug)) return;
+  if (cl_is_own_call(L, debug)) return;
   if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
   else cl_give_hook_back(L);
   cl_forget_hook();

@@ -16,10 +16,22 @@ static void (*watch_notify)(void);
 static int (*watch_is_waiting)(void);
 static volatile sig_atomic_t time_is_over;
 
+// It is no test that is watched, but the program's last tasks.
+static int only_cancels;
+
+static int cancel(lua_State *L) {
+  cl_guard(L, cancel);
+  cl_state *state = cl_state_of(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state->anchors);
+  lua_rawgeti(L, -1, state->cancelled);
+  return lua_error(L);
+}
+
 static void on_time_over(lua_State *L, lua_Debug *debug) {
-  (void)debug;
+  if (only_cancels && cl_is_own_call(L, debug)) return;
   cl_set_usual_hook(L);
-  luaL_error(L, "the test takes too long");
+  if (only_cancels && watched) cancel(L);
+  else luaL_error(L, "the test takes too long");
 }
 
 static void on_stuck(lua_State *L, lua_Debug *debug) {
@@ -76,6 +88,17 @@ void cl_watch(cl_state *state, double seconds, void (*notify)(void), int (*is_wa
   // Nobody must run into it later.
   if (hooked) cl_set_usual_hook(hooked);
   hooked = NULL;
+}
+
+static void wake_nobody(void) {}
+
+int cl_limit_last_task(cl_state *state, double seconds, int (*is_waiting)(void)) {
+  // The limit of the test that they are part of is nearer.
+  if (watched && !only_cancels) return 0;
+  const int was_over = only_cancels && time_is_over;
+  only_cancels = seconds > 0;
+  cl_watch(state, seconds, wake_nobody, is_waiting);
+  return was_over;
 }
 
 // Counting lines -----------------------------------------------------------------------------------------------------------

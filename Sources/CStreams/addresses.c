@@ -94,7 +94,13 @@ size_t net_describe(const net_address *a, int with_port, char *out, size_t capac
       const char *path = a->of.local.sun_path;
       if (length == 0) written = snprintf(out, capacity, "unix:");
       else if (path[0]) written = snprintf(out, capacity, "unix:%.*s", (int)strnlen(path, length), path);
-      else written = snprintf(out, capacity, "unix:@%.*s", (int)strnlen(path + 1, length - 1), path + 1);
+      else {
+        // One without a file may have any bytes in it.
+        written = snprintf(out, capacity, "unix:@");
+        const size_t room = capacity - (size_t)written - 1, count = length - 1 < room ? length - 1 : room;
+        memcpy(out + written, path + 1, count);
+        written += (int)count;
+      }
       break;
     }
     default: written = snprintf(out, capacity, "(no address)");

@@ -94,6 +94,11 @@ int64_t net_receive_from(int fd, void *bytes, size_t count, net_address *from) {
   RETRY(int64_t, recvfrom(fd, bytes, count, MSG_DONTWAIT | MSG_TRUNC, &from->of.any, &from->length));
 }
 
+int64_t net_next_size(int fd) {
+  int size = 0;
+  return ioctl(fd, FIONREAD, &size) == 0 ? size : 0;
+}
+
 int64_t net_send_to(int fd, const void *bytes, size_t count, const net_address *to) {
   RETRY(int64_t, sendto(fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL, to ? &to->of.any : NULL, to ? to->length : 0));
 }

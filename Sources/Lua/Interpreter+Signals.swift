@@ -78,6 +78,14 @@ extension Interpreter {
         cl_watch(state, seconds, notify, isWaiting)
     }
 
+    /// After so many real seconds, code that runs raises what a cancelled task does, again every second; 0: off. Nothing where a test
+    /// is watched.
+    ///
+    /// - Returns: whether the time of the limit before was over.
+    public final func limitLastTask(seconds: Double, isWaiting: @convention(c) () -> Int32) -> Bool {
+        cl_limit_last_task(state, seconds, isWaiting) != 0
+    }
+
     public final func stopWatch() { cl_watch(state, 0, nil, nil) }
 
     /// Code that runs gets an error, because nothing can happen any more in the loop that it runs.

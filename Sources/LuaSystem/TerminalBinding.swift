@@ -44,13 +44,6 @@ enum TerminalBinding {
             }
             return TerminalBinding.program(of: keys)
         }
-
-        /// An Escape that nothing followed was the key.
-        func flush() -> ValueProgram {
-            guard decoder.hasLoneEscape else { return TerminalBinding.program(of: []) }
-            decoder.reset()
-            return TerminalBinding.program(of: [.scalar("\u{1B}")])
-        }
     }
 
     static let decoder: Kind = Kind("key_decoder", methods: decoderMethods, collect: Kind.drop)
@@ -62,8 +55,8 @@ enum TerminalBinding {
                     call.answer(reader.feed(try call.argument(2, Bytes.self)))
                 }
             },
-            .init("flush") { receiver($0, KeyReader.self).answer { $0.flush() } },
-            .init("is_inside") { receiver($0, KeyReader.self).answer { $0.decoder.hasLoneEscape } },
+            .init("flush") { receiver($0, KeyReader.self).answer { TerminalBinding.program(of: $0.decoder.flush()) } },
+            .init("is_inside") { receiver($0, KeyReader.self).answer { $0.decoder.isInsideSequence } },
         ])
 
     private static func size(_ call: Call) throws(Misuse) -> Int32 {

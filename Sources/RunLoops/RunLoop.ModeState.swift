@@ -19,6 +19,8 @@ extension RunLoop {
         private(set) var observers: [Observer] = []
         /// All activities any of them wants: most passes find here that nobody listens.
         private(set) var observed: Activity = []
+        /// How many want each of them, by its bit.
+        private var listeners = SIMD8<Int>()
 
         /// As added, while they are few: they are performed in order of signals, which is only known when they are. Retained; in raw
         /// memory, as passes look here.
@@ -85,9 +87,11 @@ extension RunLoop {
         func insert(_ item: Item) {
             switch item {
             case let observer as Observer:
-                let place = observers.firstIndex { $0.order > observer.order } ?? observers.endIndex
-                observers.insert(observer, at: place)
-                observed.formUnion(observer.activities)
+                // As often as not it is the last one.
+                let isLast = observers.last.map { $0.order <= observer.order } ?? true
+                let place = isLast ? nil : observers.firstIndex { $0.order > observer.order }
+                observers.insert(observer, at: place ?? observers.endIndex)
+                note(observer.activities, 1)
             case let source as Source:
                 sources.append(.passRetained(source))
                 remember(source)
@@ -103,8 +107,9 @@ extension RunLoop {
         func delete(_ item: Item) {
             switch item {
             case let observer as Observer:
-                observers.removeAll { $0 === observer }
-                observed = observers.reduce(into: []) { $0.formUnion($1.activities) }
+                guard let place = observers.firstIndex(where: { $0 === observer }) else { return }
+                observers.remove(at: place)
+                note(observer.activities, -1)
             case let source as Source:
                 forget(source)
                 departures += 1
@@ -116,6 +121,15 @@ extension RunLoop {
                 ready.remove(port)
             default:
                 fatalError("unknown kind of item")
+            }
+        }
+
+        private func note(_ activities: Activity, _ change: Int) {
+            for bit in listeners.indices {
+                let activity = Activity(rawValue: 1 << bit)
+                guard activities.contains(activity) else { continue }
+                listeners[bit] += change
+                if listeners[bit] > 0 { observed.insert(activity) } else { observed.remove(activity) }
             }
         }
 

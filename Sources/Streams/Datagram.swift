@@ -19,6 +19,8 @@ public final class Datagram: RunLoop.EdgePort {
     private let family: Int32
     private let path: [UInt8]?
     private var target: String?
+    /// For messages that are longer than any of UDP.
+    private var large: UnsafeMutableRawBufferPointer?
 
     /// - Parameters:
     ///   - place: its own address; nil: the system chooses one of the family.
@@ -74,7 +76,10 @@ public final class Datagram: RunLoop.EdgePort {
         }
     }
 
-    deinit { if isOpen { _ = network.system.close(socket) } }
+    deinit {
+        if isOpen { _ = network.system.close(socket) }
+        large?.deallocate()
+    }
 
     private static func address(_ place: Place?) throws(StreamFailure) -> net_address? {
         guard let place else { return nil }
@@ -130,15 +135,29 @@ public final class Datagram: RunLoop.EdgePort {
         guard isOpen else { throw closed }
         guard readable else { return nil }
         var from = net_address()
-        let n = network.system.receive(socket, network.scratch, Network.scratchSize, from: &from)
+        let room = roomForNext()
+        let n = network.system.receive(socket, room.baseAddress ?? network.scratch, room.count, from: &from)
         if n == -Int(EAGAIN) {
             readable = false
             return nil
         }
         if n < 0 { throw StreamFailure(errno: Int32(clamping: -n), target ?? address ?? "") }
         network.loop.noteBytes(self, n, out: false)
-        let bytes = UnsafeRawBufferPointer(start: network.scratch, count: min(n, Network.scratchSize))
+        let bytes = UnsafeRawBufferPointer(rebasing: room[..<min(n, room.count)])
         return (bytes, net_family_of(&from) == NET_OTHER.rawValue ? nil : SmallAddress.text(&from))
+    }
+
+    /// Those of Unix sockets may be longer than any of UDP.
+    private func roomForNext() -> UnsafeMutableRawBufferPointer {
+        let usual = UnsafeMutableRawBufferPointer(start: network.scratch, count: Network.scratchSize)
+        guard family == NET_LOCAL.rawValue else { return usual }
+        let size = Int(net_next_size(socket))
+        guard size > usual.count else { return usual }
+        if let large, large.count >= size { return large }
+        large?.deallocate()
+        let new = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 16)
+        large = new
+        return new
     }
 
     /// Multicast: receives what is sent to a group, on an interface, by name, or on that which the system chooses.

@@ -200,6 +200,25 @@ t.describe("memory", function()
   end)
 end)
 
+t.describe("unix datagrams", { real_time = true }, function()
+  t.it("are as long as the kernel takes, and names that no file has may have any bytes", function()
+    local directory = os.tmpname()
+    os.remove(directory)
+    local a, b = assert(net.datagram { path = directory .. "a" }), assert(net.datagram { path = directory .. "b" })
+    for _, length in ipairs { 150000, 10, 65536, 70000 } do
+      assert(a:send(("x"):rep(length), "unix:" .. directory .. "b"))
+      t.equal(#b:receive(10), length)
+    end
+    a:close()
+    b:close()
+    local name = "unix:@" .. directory .. "\0more"
+    local server <close> = assert(net.serve(name, function(stream) stream:write "hello" end))
+    t.equal(server:address(), name)
+    local client <close> = assert(net.connect(server:address()))
+    t.equal(client:read(5), "hello")
+  end)
+end)
+
 t.describe("misuse", function()
   t.it("is told by name", function()
     raises("net.serve: argument #1 must be a port from 0 to 65535, got 99999", net.serve, 99999, print)

@@ -37,7 +37,7 @@ t.describe("a terminal", function()
       os.exit(0) ]]
     t.truthy(program.output:read_until("size 10x40;ready;", { timeout = 10 }))
     for _, pair in ipairs { { "a", "<a=a>" }, { "\27[A", "<up>" }, { "\27[1;5C", "<ctrl-right>" }, { "\3", "<ctrl-c>" }, { "\27OP", "<f1>" },
-      { "\27[15~", "<f5>" }, { "\27", "<escape>" }, { "\27x", "<alt-x>" }, { "\27[Z", "<shift-tab>" }, { "\27[200~two\nlines\27[201~", "<paste=two\nlines>" },
+      { "\27[15~", "<f5>" }, { "\27", "<escape>" }, { "\27\27", "<escape><escape>" }, { "\27[", "<alt-[>" }, { "\27O", "<alt-O>" }, { "\27x", "<alt-x>" }, { "\27[Z", "<shift-tab>" }, { "\27[200~two\nlines\27[201~", "<paste=two\nlines>" },
       { "\27[<0;5;7M", "<mouse press 7 5>" }, { "\27[<64;5;7M", "<mouse wheel_up 7 5>" }, { "é", "<é=é>" }, { "\r", "<enter>" }, { " ", "<space= >" },
       { "\127", "<backspace>" }, { "\27[3~", "<delete>" } } do
       program.input:write(pair[1])

@@ -254,21 +254,6 @@ import Testing
         #expect(world.journal() == "B =3")
     }
 
-    @Test("ports of one descriptor are called by their order") func portsOfOneDescriptor() throws {
-        let world = World()
-        let pipe = Pipe()
-        for order in [3, 1, 2, 1] {
-            world.loop.add(
-                try RunLoop.FDPort(pipe.reader, order: order) { port, _ in
-                    world.log("\(order)")
-                    port.invalidate()
-                })
-        }
-        pipe.fire()
-        world.run()
-        #expect(world.journal() == "1 1 2 3 =1")
-    }
-
     @Test("a bad descriptor fails at once") func aBadDescriptorFailsAtOnce() {
         #expect(throws: SystemError("fcntl", errno: EBADF)) { try RunLoop.FDPort(-1) { _, _ in } }
         #expect(throws: SystemError("fcntl", errno: EBADF)) { try RunLoop.FDPort(999_999) { _, _ in } }

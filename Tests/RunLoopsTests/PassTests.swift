@@ -349,4 +349,19 @@ import Testing
         world.run(ms: 20)
         #expect(world.journal() == "E BT BS S T BT BS BW AW X =3")
     }
+
+    @Test("ports of one descriptor are called by their order") func portsOfOneDescriptor() throws {
+        let world = World()
+        let pipe = Pipe()
+        for order in [3, 1, 2, 1] {
+            world.loop.add(
+                try RunLoop.FDPort(pipe.reader, order: order) { port, _ in
+                    world.log("\(order)")
+                    port.invalidate()
+                })
+        }
+        pipe.fire()
+        world.run()
+        #expect(world.journal() == "1 1 2 3 =1")
+    }
 }

@@ -877,7 +877,8 @@ function Trace.mark(name, ...) end
 -- Functions that block ----------------------------------------------------------------------------------------------
 
 ---Runs a function that blocks, such as a query or a name's look-up, on a thread of a small pool (4), and waits for its results. The
----function, its upvalues and arguments are copied, as for `rl.thread`. Its error is raised.
+---function, its upvalues and arguments are copied, as for `rl.thread`. Its error is raised. Where the task is cancelled, or does not
+---want to wait any longer, the function is interrupted, as by `thread:cancel`.
 ---
 ---```lua
 ---print(rl.blocking(function(n) return n * 2 end, 21))

@@ -77,6 +77,8 @@ int64_t net_write(int fd, const void *bytes, size_t count);
 int64_t net_read_polled(int fd, void *bytes, size_t count);
 int64_t net_write_polled(int fd, const void *bytes, size_t count);
 int64_t net_receive_from(int fd, void *bytes, size_t count, net_address *from);
+/// How many bytes the next message has, as far as the kernel says.
+int64_t net_next_size(int fd);
 int64_t net_send_to(int fd, const void *bytes, size_t count, const net_address *to);
 
 /// In the kernel: from a file's position to a socket or a pipe; and from one descriptor to another, of which one is a pipe.

@@ -26,7 +26,26 @@ package struct KeyDecoder {
     var isAtRest: Bool { state == .ground && !utf8.isInside && !quotesNext }
 
     /// Whether all that has been received of the current sequence is one Escape.
-    package var hasLoneEscape: Bool { state == .escape && !isMeta }
+    var hasLoneEscape: Bool { state == .escape && !isMeta }
+
+    /// Whether what was received last begins with an Escape and may be the beginning of something longer.
+    package var isInsideSequence: Bool { state != .ground && state != .paste }
+
+    /// For whoever has a clock, and has seen nothing follow for a moment: the keys that were pressed, if it was no sequence.
+    package mutating func flush() -> [Key] {
+        guard isInsideSequence else { return [] }
+        let rest = parameters.map { Key.scalar(Unicode.Scalar($0)) }
+        var keys: [Key] =
+            switch state {
+            case .controlSequence: [.meta("[")] + rest
+            case .consoleFunctionKey: [.meta("["), .scalar("[")]
+            case .applicationKey: [.meta("O")]
+            default: [.scalar("\u{1B}")]
+            }
+        if isMeta { keys.insert(.scalar("\u{1B}"), at: 0) }
+        reset()
+        return keys
+    }
 
     /// Forgets what is half received.
     package mutating func reset() { self = KeyDecoder() }

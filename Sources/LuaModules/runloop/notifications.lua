@@ -31,13 +31,19 @@ internals.on_missing(Observation, "notification_observer")
 
 function Observation:invalidate()
   if not self.valid then return end
-  self.valid = false
-  -- A new list: somebody may be walking along the old one.
-  local shorter = {}
-  for _, other in ipairs(observers[self.notification]) do
-    if other ~= self then shorter[#shorter + 1] = other end
+  self.valid, self.fn = false, nil
+  local list = observers[self.notification]
+  list.valid = list.valid - 1
+  if list.valid == 0 then
+    observers[self.notification] = nil
+  elseif #list > 2 * list.valid + 8 then
+    -- A new list: somebody may be walking along the old one.
+    local left = { valid = list.valid }
+    for i = 1, #list do
+      if list[i].valid then left[#left + 1] = list[i] end
+    end
+    observers[self.notification] = left
   end
-  observers[self.notification] = shorter[1] and shorter
 end
 
 Observation.__close = Observation.invalidate
@@ -53,11 +59,9 @@ function notifications:observe(name, fn, sender)
   check_name("notifications:observe", name)
   if type(fn) ~= "function" then wrong("notifications:observe", "argument #2", "a function", fn) end
   local observation = setmetatable({ notification = name, fn = fn, sender = sender, valid = true }, Observation)
-  local list = observers[name]
-  local longer = {}
-  for i = 1, list and #list or 0 do longer[i] = list[i] end
-  longer[#longer + 1] = observation
-  observers[name] = longer
+  local list = observers[name] or { valid = 0 }
+  observers[name] = list
+  list[#list + 1], list.valid = observation, list.valid + 1
   return observation
 end
 
@@ -65,6 +69,7 @@ end
 local function deliver(name, info, sender)
   local list = observers[name]
   local failed, failure = false, nil
+  -- Who comes while they are told is not.
   for i = 1, list and #list or 0 do
     local observation = list[i]
     if observation.valid and (observation.sender == nil or rawequal(observation.sender, sender)) then

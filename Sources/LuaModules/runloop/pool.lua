@@ -18,16 +18,18 @@ end
 
 -- The threads of each pool, by a number of its own: they must outlive a pool that is dropped, whose finalizer ends them.
 local threads_of, pools = {}, 0
+-- So often somebody who waits looks whether a thread that was given up has ended.
+local ENDING = 0.02
 
 local function new(threads, name, made_at)
   pools = pools + 1
   threads_of[pools] = {}
-  return setmetatable({ limit = threads, pool_name = name, site = made_at, count = 0, free = rl.channel(math.huge), number = pools }, Pool)
+  return setmetatable({ limit = threads, pool_name = name, site = made_at, count = 0, free = rl.channel(math.huge), ending = {}, number = pools }, Pool)
 end
 
 local function lose(self, thread)
   self.count = self.count - 1
-  threads_of[self.number][thread] = nil
+  threads_of[self.number][thread], self.ending[thread] = nil, nil
 end
 
 local function pool(options)
@@ -54,6 +56,9 @@ end
 -- A thread that nobody uses. While all that there may be are busy it waits for one; who waits longest gets the first.
 local function take(self)
   while true do
+    for thread in next, self.ending do
+      if not thread:is_alive() then lose(self, thread) end
+    end
     local thread, reason = self.free:receive(0)
     if not thread and reason == "closed" then raise("pool:run: the pool is closed") end
     if not thread and self.count < self.limit then
@@ -66,7 +71,7 @@ local function take(self)
       end
       if self.count == 0 then raise("pool:run: no thread can be had: " .. message) end
     end
-    thread = thread or self.free:receive()
+    thread = thread or self.free:receive(next(self.ending) and ENDING)
     if thread and thread:is_alive() then return thread end
     if thread then lose(self, thread) end
   end
@@ -78,15 +83,13 @@ local function give_back(self, thread)
   thread:cancel()
 end
 
--- The use of a thread: when it ends with the function still running, the thread is free when that has ended.
+-- The use of a thread: when it ends with the function still running, that is interrupted, and the thread counts until it has ended.
 local Use = {}
 function Use:__close(err)
   local pool, thread = self.pool, self.thread
   if err == nil or not rl.is_cancelled(err) then return give_back(pool, thread) end
-  rl.task(function()
-    pcall(function() thread:loop():perform { function() end, wait = true } end)
-    give_back(pool, thread)
-  end)
+  thread:cancel()
+  pool.ending[thread] = true
 end
 
 -- In the thread: a table, as the request is one, does not tell that it ends with nil.

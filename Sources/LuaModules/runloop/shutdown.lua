@@ -5,7 +5,7 @@ local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
 local type, tostring = type, tostring
 local wait_for_timeout = crossing["rl.timeout"]
-local LIMIT = 5
+local LIMIT, LONGEST = 5, 1e8
 
 local last_tasks = {}
 local begun = {}  -- kept until the end, when their errors are told
@@ -15,9 +15,12 @@ local has_begun = false
 local function run_all(reason)
   while #last_tasks > 0 do
     local last = table.remove(last_tasks)
+    -- It may compute: then no timer's callback would end it.
+    crossing.limit_last_task(last.limit < LONGEST and math.max(last.limit, 1e-3) or 0)
     local task = crossing.last_task(last.site, last.fn, reason)
     begun[#begun + 1] = task
-    if task:status() == "waiting" and not wait_for_timeout({ task }, last.limit) then
+    if task:status() == "waiting" then wait_for_timeout({ task }, last.limit) end
+    if crossing.limit_last_task(0) or task:status() == "waiting" then
       io.stderr:write(("rlhost: the shutdown function made at %s has not ended within %g s\n"):format(last.place, last.limit))
       task:cancel()
     end

@@ -10,9 +10,10 @@ package enum ItemBinding {
     }
 
     package static let invalidate = Library.Entry("invalidate") { thread in
-        anyItem(thread).act { (item) throws(Misuse) in
+        anyItem(thread).run { (item, call) throws(Misuse) in
             guard item.isHome else { throw Misuse("only the thread that made it can do that") }
             item.item.invalidate()
+            return call.forgetCallback()
         }
     }
     package static let isValid = Library.Entry("is_valid") { anyItem($0).answer { $0.item.isValid } }
@@ -141,5 +142,18 @@ package enum ItemBinding {
             parts.append(modes.isEmpty ? "in no mode" : "in \(modes.joined(separator: ", "))")
         }
         return String(box.kindName, name: item.item.name, parts, site: call.luaHost.site(box.site))
+    }
+}
+
+extension Call {
+    /// The object that is argument 1 calls nobody any more, and lets go of its function, and of the arguments behind its kind's values.
+    func forgetCallback(values: Int32 = 1) -> Int32 {
+        stack.pushNil()
+        stack.setUserValue(ItemBinding.Value.callback.number, of: 1)
+        for i in 0..<receiver.spread {
+            stack.pushNil()
+            stack.setUserValue(values + 1 + i, of: 1)
+        }
+        return 0
     }
 }

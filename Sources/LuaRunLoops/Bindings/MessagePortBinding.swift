@@ -104,7 +104,8 @@ private final class MessageAnswer: FiberOwner {
         }
         let first = stack.top - results + 1
         if results == 0 || stack.isMissing(first) {
-            message.answer()
+            // Whoever waits for more than that is told that the port has become invalid.
+            if !message.portHasEnded { message.answer() }
         } else if let bytes = stack.bytes(first) {
             if bytes.count > RunLoop.MessagePort.longestMessage {
                 refuse(fiber, "a string of at most \(RunLoop.MessagePort.longestMessage) bytes, not of \(bytes.count)")

@@ -57,6 +57,9 @@ enum RunloopLibrary {
             Call(call).luaHost.part(LuaShutdown.self).begins()
             return 0
         },
+        .init("limit_last_task") { call in
+            Call(call).answer(Call(call).luaHost.limitLastTask(Call(call).number(1) ?? 0))
+        },
         .init("end_shutdown") { endShutdown(Call($0)) },
         .init("set_cancelled") { Call.run($0, setCancelled) },
         .init("open_conditions") { ConditionBinding.open(Call($0)) },

@@ -20,7 +20,12 @@ enum TimerBinding {
             .init("tolerance") { timer($0).answer { Time.seconds($0.pointee.tolerance) } },
             .init("set_tolerance") { timer($0).take(Seconds.self) { $0.pointee.setTolerance($1) } },
             .init("order") { timer($0).answer { $0.pointee.order } },
-            .init("invalidate") { timer($0).act { $0.invalidate() } },
+            .init("invalidate") {
+                timer($0).run { timer, call in
+                    timer.invalidate()
+                    return call.forgetCallback(values: Value.name.number)
+                }
+            },
             .init("is_valid") { timer($0).answer { $0.pointee.isValid } },
             .init("name") { timer($0).run { _, call in call.stack.pushName(ofTimer: 1) ? 1 : call.answer("") } },
             .init("__tostring") { timer($0).run { _, call in call.answer(text(call.receiver, call)) } },

@@ -122,6 +122,11 @@ extension LuaHost {
             notify: { Signals.handle?.raiseAttention() }, isWaiting: { Signals.handle?.isWaiting ?? false ? 1 : 0 })
     }
 
+    /// Code that holds the loop for longer is cancelled; 0: no more. Returns whether some had to be.
+    func limitLastTask(_ seconds: Double) -> Bool {
+        limitLastTask(seconds: seconds) { Signals.handle?.isWaiting ?? false ? 1 : 0 }
+    }
+
     /// Those that came and that nobody has dealt with, for code that does not wait for the loop to ask.
     public func takeSignals() -> [Int32] { [SIGINT, SIGTERM, SIGQUIT].filter { Self.takeSignal($0) } }
 

@@ -15,6 +15,11 @@ extension RunLoop.MessagePort {
         /// How many "done" are queued and not sent.
         private var held = 0
 
+        /// The port has ended in the callback of one of its messages, which that may still answer.
+        var isLeaving = false
+        /// What has not been answered never will be.
+        private var isGone = false
+
         /// Bytes of unanswered messages, or unsent answers, beyond which no more is read, or delivered.
         private static let fill = 8 << 20
 
@@ -61,6 +66,7 @@ extension RunLoop.MessagePort {
         func answer(_ frame: MessageFrame, for bytes: Int) {
             unanswered -= 1
             unansweredBytes -= bytes
+            guard !isGone else { return }
             connection.queue(frame)
             // Nobody waits for a single "done"; a system call for each would cost more than all the rest.
             if frame.kind == .done, first < messages.count, held < 64 {
@@ -84,6 +90,18 @@ extension RunLoop.MessagePort {
             connection.close()
             messages = []
             first = 0
+        }
+
+        /// The same, once it has its answers.
+        func closeWhenSent() {
+            connection.flush()
+            isGone = true
+            guard connection.unsent > 0, !connection.hasEnded else { return close() }
+            messages = []
+            first = 0
+            connection.received = nil
+            connection.drained = { self.close() }
+            connection.ended = { _ in self.close() }
         }
 
         func pauseOrResume() { connection.isPaused = unansweredBytes > Self.fill || connection.unsent > Self.fill }

@@ -18,7 +18,7 @@ extension RunLoop.MessagePort {
             self.client = client
         }
 
-        deinit { if !isAnswered { fail("the message was not answered") } }
+        deinit { if !isAnswered, !portHasEnded { fail("the message was not answered") } }
 
         /// The process that sent it.
         public var process: Int32 { client.connection.process }
@@ -26,6 +26,9 @@ extension RunLoop.MessagePort {
         public var sender: Int { client.number }
         /// Whether that connection is still there: nobody gets the answer otherwise.
         public var isSenderConnected: Bool { !client.connection.hasEnded }
+
+        /// The port has ended in this message's callback. It can be answered until that returns.
+        public var portHasEnded: Bool { client.isLeaving }
 
         func flow(to port: String) -> UInt32 {
             MessageFrame.flow(of: process, to: port, conversation: conversation)

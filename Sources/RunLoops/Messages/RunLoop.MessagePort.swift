@@ -106,7 +106,8 @@ extension RunLoop {
             listener = nil
             claim = nil
             retry?.invalidate()
-            for client in clients + turns { client.close() }
+            delivering?.isLeaving = true
+            for client in clients + turns where client !== delivering { client.close() }
             clients = []
             turns = []
         }
@@ -206,6 +207,9 @@ extension RunLoop {
 
         // MARK: Turns
 
+        /// Whose message's callback runs.
+        private var delivering: Client?
+
         private func takeTurn(_ client: Client) {
             guard isValid, !client.hasTurn, client.mayDeliver else { return }
             client.hasTurn = true
@@ -227,8 +231,13 @@ extension RunLoop {
             guard let message = client.takeMessage() else { return }
             takeTurn(client)
             if RunLoop.Recorder.someAreOn.load(ordering: .relaxed) != 0 { loop?.noteCause(message.flow(to: name)) }
+            let outer = delivering
+            delivering = client
             callback(self, message)
+            delivering = outer
             client.sendHeld()
+            // A port may answer the message by which it was told to end.
+            if !isValid { client.closeWhenSent() }
         }
     }
 }

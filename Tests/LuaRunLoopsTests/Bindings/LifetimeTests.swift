@@ -52,6 +52,20 @@ import Testing
         #expect(try world.run(Self.prelude + script) == "20 0")
     }
 
+    @Test("an object that is invalidated lets go of its function", arguments: makers.keys.sorted())
+    func lettingGo(_ kind: String) throws {
+        let world = try LuaWorld()
+        let script = """
+            local function make() local me = mark({}) return \(Self.makers[kind] ?? "") end
+            local object = make()
+            l:add(object)
+            local before = count()
+            object:invalidate()
+            return before .. " " .. count() .. " " .. tostring(object:is_valid())
+            """
+        #expect(try world.run(Self.prelude + script) == "1 0 false")
+    }
+
     @Test("what fires once is collected afterwards") func whatFiresOnceIsCollectedAfterwards() throws {
         let world = try LuaWorld()
         let script = """

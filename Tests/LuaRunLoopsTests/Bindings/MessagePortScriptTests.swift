@@ -42,6 +42,23 @@ struct MessagePortScriptTests {
     private static let client = "local rl = require 'runloop' local remote = assert(rl.remote_port 'server') "
     private static let quit = " remote:request(0, '')"
 
+    @Test("a port may answer the message by which it is told to end")
+    func lastAnswer() throws {
+        let script = Self.server.replacing(
+            "if id == 0 then port:invalidate() return end",
+            with: "if id == 0 then port:invalidate() return ('bye'):rep(1 << 20) end")
+        let server = try withServer(script) { environment in
+            let run = try Binary.run(
+                [
+                    "-e",
+                    Self.client + "local a = remote:request(0, '') print(#a, a:sub(1, 6)) print(remote:request(1, ''))",
+                ],
+                environment: environment)
+            #expect(run.output == "3145728\tbyebye\nnil\tinvalid\n", "\(run)")
+        }
+        #expect(server.status == 0 && server.errors == "", "\(server)")
+    }
+
     @Test("a request waits in its task, or runs the loop in a mode; both get the answer, and the reasons are told")
     func requests() throws {
         let server = try withServer { environment in

@@ -35,6 +35,19 @@ struct ShutdownTests {
         #expect(run.signal == signal && run.errors == "", "\(run)")
     }
 
+    @Test("a function that computes is cancelled at its limit, and named")
+    func computing() throws {
+        let run = try Self.run(
+            """
+            rl.on_shutdown(function() print "the other one" end)
+            rl.on_shutdown(function() while true do local _ = {} end end, { limit = 0.1 })
+            rl.on_shutdown(function() rl.sleep(0.01) while true do pcall(function() while true do local _ = {} end end) end end, { limit = 0.1 })
+            rl.after(0.01, function() kill "TERM" end)
+            """)
+        #expect(run.output == "the other one\n" && run.signal == SIGTERM, "\(run)")
+        #expect(run.errors.split(separator: "\n").count { $0.hasSuffix(" has not ended within 0.1 s") } == 2, "\(run)")
+    }
+
     @Test("a script may ask for it, with a reason; the status is 0")
     func asked() throws {
         let run = try Self.run(

@@ -216,6 +216,21 @@ struct ThreadLifeTests {
             "\(run)")
     }
 
+    @Test("a function that computes is interrupted when its task gives up, and its thread's place is free again")
+    func interruptedUse() throws {
+        let run = try Self.run(
+            Binary.interruptible(
+                """
+                for i = 1, 6 do print(rl.timeout(0.05, rl.blocking, function() while true do end end)) end
+                print(rl.blocking(function() return "next" end))
+                local pool = rl.pool { threads = 1 }
+                print(rl.timeout(0.05, pool.run, pool, function() while true do end end))
+                print(pool:run(function() return "next" end))
+                """))
+        let lines = Array(repeating: "nil\ttimed out", count: 6) + ["next", "nil\ttimed out", "next", ""]
+        #expect(run.output == lines.joined(separator: "\n") && run.status == 0, "\(run)")
+    }
+
     @Test("a run that waits for threads is over where the last one has ended just before", .timeLimit(.minutes(1)))
     func lastThread() throws {
         let world = try LuaWorld()

@@ -36,7 +36,7 @@ struct NotificationTests {
                 for i = 1, 40 do
                   all[i] = n:observe("n", function()
                     told[#told + 1] = i
-                    if i == 2 then for k = 3, 39 do all[k]:invalidate() end late = n:observe("n", function() told[#told + 1] = "late" end) end
+                    if i == 2 then for k = 3, 39 do all[k]:invalidate() end late = late or n:observe("n", function() told[#told + 1] = "late" end) end
                   end)
                 end
                 n:post "n"

@@ -79,9 +79,11 @@ static void find_ended(lua_multi *multi) {
     if (message->msg != CURLMSG_DONE) continue;
     for (lua_transfer *transfer = multi->transfers; transfer; transfer = transfer->next) {
       if (transfer->easy != message->easy_handle) continue;
+      // One that has failed here has its own code.
+      if (!transfer->is_over) transfer->code = message->data.result;
       transfer->is_over = 1;
-      transfer->code = message->data.result;
       lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &transfer->system_error);
+      lua_curl_check_end(transfer);
       lua_curl_changed(transfer);
       break;
     }

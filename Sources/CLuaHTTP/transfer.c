@@ -1,6 +1,7 @@
 // A transfer of libcurl's: its options, and the bytes in both directions.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -9,10 +10,77 @@
 
 // Callbacks of curl -------------------------------------------------------------------------------------------------------
 
+static int fail(lua_transfer *transfer, CURLcode code, const char *text, const char *what) {
+  transfer->is_over = 1;
+  transfer->code = code;
+  snprintf(transfer->problem, sizeof transfer->problem, text, what);
+  lua_curl_changed(transfer);
+  return 0;
+}
+
+// What Content-Encoding says, in one or several fields.
+static void find_codings(const http_bytes *head, char *codings, size_t size) {
+  static const char name[] = "\ncontent-encoding:";
+  size_t length = 0;
+  for (size_t i = 0; i + sizeof name < head->length; i++) {
+    if (strncasecmp(head->bytes + i, name, sizeof name - 1) != 0) continue;
+    if (length && length + 1 < size) codings[length++] = ',';
+    for (i += sizeof name - 1; i < head->length && head->bytes[i] != '\r' && head->bytes[i] != '\n' && length + 1 < size; i++)
+      if (length || (head->bytes[i] != ' ' && head->bytes[i] != '\t')) codings[length++] = head->bytes[i];
+    i--;
+  }
+  codings[length] = 0;
+}
+
+static int open_decoder(lua_transfer *transfer) {
+  char codings[100];
+  find_codings(&transfer->head, codings, sizeof codings);
+  if (!codings[0]) {
+    transfer->decodes = 0;
+    return 1;
+  }
+  transfer->decoder = http_open_decoder(codings, strlen(codings));
+  return transfer->decoder || fail(transfer, CURLE_BAD_CONTENT_ENCODING,
+    "the body's encoding '%s' is none of gzip and deflate: 'decompress = false' gives it as it is", codings);
+}
+
+// Decodes what has come until as much of it waits as may. 0: the transfer has failed.
+static int decode(lua_transfer *transfer) {
+  size_t before = transfer->input.length, left = transfer->max_body - transfer->received;
+  // One byte more than may be is too much.
+  size_t limit = transfer->high_water - before > left ? before + left + 1 : transfer->high_water;
+  int status = http_decode(transfer->decoder, &transfer->input, limit);
+  transfer->received += transfer->input.length - before;
+  transfer->has_more = status == 2;
+  if (transfer->received > transfer->max_body) {
+    transfer->is_too_large = 1;
+    return fail(transfer, CURLE_WRITE_ERROR, "%s", "too large");
+  }
+  if (status < 0) return fail(transfer, CURLE_OUT_OF_MEMORY, "%s", "not enough memory");
+  return status || fail(transfer, CURLE_BAD_CONTENT_ENCODING, "%s", "the body is not encoded as its Content-Encoding says");
+}
+
+void lua_curl_check_end(lua_transfer *transfer) {
+  if (!transfer->is_over || transfer->code != CURLE_OK || !transfer->decoder || transfer->has_more) return;
+  if (!http_decoder_is_whole(transfer->decoder))
+    fail(transfer, CURLE_PARTIAL_FILE, "%s", "the body ended before what its Content-Encoding says did");
+}
+
 static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
   lua_transfer *transfer = data;
   size_t length = size * count;
   if (transfer->leads_on) return length;
+  if (transfer->decodes && !transfer->decoder && !open_decoder(transfer)) return 0;
+  if (transfer->decoder) {
+    if (transfer->input.length >= transfer->high_water) {
+      transfer->is_paused = 1;
+      return CURL_WRITEFUNC_PAUSE;
+    }
+    if (!http_feed_decoder(transfer->decoder, bytes, length) || !decode(transfer)) return 0;
+    transfer->head_is_complete = 1;
+    lua_curl_changed(transfer);
+    return length;
+  }
   if (transfer->received + length > transfer->max_body) {
     transfer->is_too_large = 1;
     return 0;
@@ -174,9 +242,11 @@ void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index) {
   transfer->high_water = (size_t)luaL_optinteger(L, -1, 262144);
   lua_getfield(L, index, "max_body");
   transfer->max_body = (size_t)luaL_checkinteger(L, -1);
+  lua_getfield(L, index, "decodes");
+  transfer->decodes = lua_toboolean(L, -1);
   lua_getfield(L, index, "follows");
   transfer->follows = lua_toboolean(L, -1);
-  lua_pop(L, 3);
+  lua_pop(L, 4);
 }
 
 // Methods -----------------------------------------------------------------------------------------------------------------
@@ -191,6 +261,7 @@ static int take(lua_State *L) {
   lua_pushlstring(L, transfer->input.bytes, count);
   if (count < transfer->input.length) memmove(transfer->input.bytes, transfer->input.bytes + count, transfer->input.length - count);
   transfer->input.length -= count;
+  if (transfer->has_more && decode(transfer)) lua_curl_check_end(transfer);
   if (transfer->input.length == 0 && transfer->input.capacity > 65536 && !transfer->is_paused) {
     free(transfer->input.bytes);
     transfer->input = (http_bytes){0};
@@ -238,7 +309,8 @@ static int failure(lua_State *L) {
   if (!transfer->is_over || transfer->code == CURLE_OK) return 0;
   long number = transfer->system_error;
   lua_pushinteger(L, transfer->code);
-  lua_pushstring(L, transfer->error[0] ? transfer->error : lua_curl.curl_easy_strerror(transfer->code));
+  const char *text = transfer->problem[0] ? transfer->problem : transfer->error;
+  lua_pushstring(L, text[0] ? text : lua_curl.curl_easy_strerror(transfer->code));
   if (number) lua_pushstring(L, strerrorname_np((int)number)), lua_pushstring(L, strerror((int)number));
   else lua_pushnil(L), lua_pushnil(L);
   lua_pushboolean(L, transfer->is_too_large);
@@ -294,6 +366,7 @@ int lua_curl_collect_transfer(lua_State *L) {
   lua_curl_end(transfer);
   free(transfer->head.bytes);
   free(transfer->input.bytes);
+  http_close_decoder(transfer->decoder);
   *transfer = (lua_transfer){0};
   return 0;
 }

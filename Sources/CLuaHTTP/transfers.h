@@ -36,13 +36,16 @@ typedef struct lua_transfer {
   size_t high_water, max_body, received;
   int head_is_complete;
   int follows, leads_on;     ///< whether redirects are followed; whether the answer is one: its body is passed over then
+  int decodes;               ///< whether Content-Encoding is taken off here: the decoder, and whether it has more than `high_water` takes
+  http_decoder *decoder;
+  int has_more;
   int is_paused;             ///< the answer, until somebody reads it
   int upload_is_paused, upload_ended, upload_failed;
   int upload_is_refused;     ///< curl sends no more of it, and is to notice that though it waits for a piece
   int is_changed, is_over, is_too_large;
   CURLcode code;
   long system_error;         ///< of that
-  char error[CURL_ERROR_SIZE];
+  char error[CURL_ERROR_SIZE], problem[160];  ///< what curl says of it, and what was noticed here
   void *tls;                 ///< OpenSSL's context of its connection, to be compared only
   char certificate[256];     ///< the one of the server's that was looked at last
 } lua_transfer;
@@ -60,6 +63,8 @@ struct lua_multi {
 
 /// Begins a transfer with the options of the table at `index`. Raises for wrong ones.
 void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index);
+/// Where all has come: that must be the end of what was encoded, too.
+void lua_curl_check_end(lua_transfer *transfer);
 /// Tells Lua, when it asks next, that something about this transfer has changed.
 void lua_curl_changed(lua_transfer *transfer);
 /// Has curl go on with an upload for which there was nothing.

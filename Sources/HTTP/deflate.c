@@ -3,6 +3,7 @@
 #include <libraries.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <zlib.h>
 
 #include "HTTP.h"
@@ -84,4 +85,138 @@ int http_step_deflate(http_deflate *stream, const char *bytes, size_t length, in
     // With room left, everything that could be written has been.
     if (z->avail_out > 0) return 1;
   }
+}
+
+// Bodies that are encoded -------------------------------------------------------------------------------------------------------
+
+enum { MOST = 4 };
+
+struct stage {
+  z_stream z;
+  int is_gzip, is_open, has_ended, is_full;  // is_full: zlib may have more, whether it gets bytes or not
+  char input[16384];                         // what the stage before has made
+};
+
+struct http_decoder {
+  int count, was_fed;
+  http_bytes pending;
+  size_t taken;  // of that
+  struct stage stages[];
+};
+
+static int is_name(const char *start, size_t length, const char *name) {
+  return length == strlen(name) && strncasecmp(start, name, length) == 0;
+}
+
+http_decoder *http_open_decoder(const char *codings, size_t length) {
+  int kinds[MOST], count = 0;
+  const char *end = codings + length;
+  while (codings < end) {
+    const char *comma = memchr(codings, ',', (size_t)(end - codings)), *last = comma ? comma : end;
+    const char *start = codings;
+    codings = comma ? comma + 1 : end;
+    while (start < last && (*start == ' ' || *start == '\t')) start++;
+    while (start < last && (last[-1] == ' ' || last[-1] == '\t')) last--;
+    size_t size = (size_t)(last - start);
+    if (size == 0 || is_name(start, size, "identity")) continue;
+    int is_gzip = is_name(start, size, "gzip") || is_name(start, size, "x-gzip");
+    if (count == MOST || (!is_gzip && !is_name(start, size, "deflate"))) return NULL;
+    kinds[count++] = is_gzip;
+  }
+  if (!http_has_zlib()) return NULL;
+  http_decoder *decoder = calloc(1, sizeof *decoder + (size_t)count * sizeof *decoder->stages);
+  if (!decoder) return NULL;
+  decoder->count = count;
+  for (int i = 0; i < count; i++) decoder->stages[i].is_gzip = kinds[count - 1 - i];
+  return decoder;
+}
+
+void http_close_decoder(http_decoder *decoder) {
+  if (!decoder) return;
+  for (int i = 0; i < decoder->count; i++)
+    if (decoder->stages[i].is_open) zlib.inflateEnd(&decoder->stages[i].z);
+  free(decoder->pending.bytes);
+  free(decoder);
+}
+
+static int reserve(http_bytes *bytes, size_t room) {
+  if (bytes->capacity - bytes->length >= room) return 1;
+  size_t capacity = bytes->capacity * 2 > bytes->length + room ? bytes->capacity * 2 : bytes->length + room;
+  char *larger = realloc(bytes->bytes, capacity);
+  if (!larger) return 0;
+  bytes->bytes = larger;
+  bytes->capacity = capacity;
+  return 1;
+}
+
+int http_feed_decoder(http_decoder *decoder, const char *bytes, size_t length) {
+  http_bytes *pending = &decoder->pending;
+  if (decoder->taken == pending->length) decoder->taken = pending->length = 0;
+  if (!reserve(pending, length)) return 0;
+  memcpy(pending->bytes + pending->length, bytes, length);
+  pending->length += length;
+  if (length) decoder->was_fed = 1;
+  return 1;
+}
+
+// The next bytes behind a stage, behind the last one whole text: how many; 0 without more input, -1 for bad data, -2 when memory is out.
+static ptrdiff_t pull(http_decoder *decoder, int number, char *to, size_t room) {
+  if (number < 0) {
+    size_t count = decoder->pending.length - decoder->taken;
+    if (count > room) count = room;
+    if (count) memcpy(to, decoder->pending.bytes + decoder->taken, count);
+    decoder->taken += count;
+    return (ptrdiff_t)count;
+  }
+  struct stage *stage = &decoder->stages[number];
+  z_stream *z = &stage->z;
+  for (;;) {
+    if (z->avail_in == 0 && !stage->is_full) {
+      ptrdiff_t count = pull(decoder, number - 1, stage->input, sizeof stage->input);
+      if (count <= 0) return count;
+      z->next_in = (Bytef *)stage->input;
+      z->avail_in = (uInt)count;
+    }
+    if (stage->has_ended) {
+      // Another member of gzip. What else stands behind the end nobody reads.
+      if (!stage->is_gzip || *z->next_in != 0x1f) {
+        z->avail_in = 0;
+        continue;
+      }
+      zlib.inflateReset(z);
+      stage->has_ended = 0;
+    }
+    if (!stage->is_open) {
+      // Some send "deflate" without zlib's head.
+      int bits = stage->is_gzip ? 15 + 16 : (*z->next_in & 15) == 8 ? 15 : -15;
+      if (zlib.inflateInit2_(z, bits, ZLIB_VERSION, (int)sizeof *z) != Z_OK) return -2;
+      stage->is_open = 1;
+    }
+    z->next_out = (Bytef *)to;
+    z->avail_out = (uInt)room;
+    int status = zlib.inflate(z, Z_NO_FLUSH);
+    size_t made = room - z->avail_out;
+    stage->is_full = z->avail_out == 0 && status != Z_STREAM_END;
+    if (status == Z_MEM_ERROR) return -2;
+    if (status == Z_STREAM_END) stage->has_ended = 1;
+    else if (status != Z_OK && (status != Z_BUF_ERROR || (z->avail_in > 0 && made == 0))) return -1;
+    if (made > 0) return (ptrdiff_t)made;
+  }
+}
+
+int http_decode(http_decoder *decoder, http_bytes *to, size_t limit) {
+  while (to->length < limit) {
+    size_t room = limit - to->length < 16384 ? limit - to->length : 16384;
+    if (!reserve(to, room)) return -2;
+    ptrdiff_t count = pull(decoder, decoder->count - 1, to->bytes + to->length, room);
+    if (count <= 0) return count == 0 ? 1 : count == -1 ? 0 : -2;
+    to->length += (size_t)count;
+  }
+  return 2;
+}
+
+int http_decoder_is_whole(const http_decoder *decoder) {
+  for (int i = 0; i < decoder->count; i++)
+    if (!decoder->stages[i].has_ended) return !decoder->was_fed;
+  return 1;
 }

@@ -25,7 +25,8 @@ local http = {}
 ---@field tls? true|runloop.http.TLSOptions
 ---@field unix? string the path of a Unix socket to send it to; `"@name"`: an abstract one
 ---@field bind? string the own address or interface
----@field decompress? boolean false: the body as it was sent
+---@field decompress? boolean false: the body as it was sent. Otherwise gzip and deflate are asked for, and decoded; an end too early is "EOF". Who asks for
+---others, as by `headers = { ["accept-encoding"] = "br" }`, gets them decoded as far as libcurl can, and their end unchecked
 ---@field max_body? integer bytes, decoded; 16 MB if absent, but any number for `http.open`; 0: not one
 ---@field high_water? integer of `http.open`: how many bytes are kept before the sender is held back; 256 kB if absent
 ---@field user? string

@@ -119,3 +119,17 @@ typedef struct http_bytes {
 int http_step_deflate(http_deflate *stream, const char *bytes, size_t length, int is_last, size_t max, http_bytes *to);
 /// Forgets what came before, for the next message.
 void http_reset_deflate(http_deflate *stream);
+
+/// Takes the encodings of a body off, and knows whether it has come to its end. Not for several threads at once.
+typedef struct http_decoder http_decoder;
+
+/// One for what Content-Encoding says: at most four of gzip and deflate, the last of which was put on last. NULL for others, or when memory
+/// or libz is not there.
+http_decoder *http_open_decoder(const char *codings, size_t length);
+void http_close_decoder(http_decoder *decoder);
+/// Gives it bytes, which it keeps until they are decoded. 0: memory is out.
+int http_feed_decoder(http_decoder *decoder, const char *bytes, size_t length);
+/// Appends what becomes of them until `to` has `limit` bytes: 2 if there is or may be more then, 1 if not. 0 for bad data, -2 when memory is out.
+int http_decode(http_decoder *decoder, http_bytes *to, size_t limit);
+/// Whether nothing is missing behind what was decoded. What had no bytes at all is whole.
+int http_decoder_is_whole(const http_decoder *decoder);

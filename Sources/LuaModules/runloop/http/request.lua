@@ -73,6 +73,18 @@ local function set_body(settings, request, name)
   return body
 end
 
+local DECODED <const> = { gzip = true, ["x-gzip"] = true, deflate = true, identity = true, ["*"] = true }
+
+-- Whether what is decoded has come to its end is known only here, and of gzip and deflate. Who asks for others has them from libcurl.
+local function set_decoding(settings)
+  local fields = settings.fields
+  fields["accept-encoding"] = fields["accept-encoding"] or "gzip, deflate"
+  for coding in fields["accept-encoding"]:lower():gmatch "[^,]+" do
+    if not DECODED[coding:match "^%s*([^%s;]*)"] then settings.encoding = "" end
+  end
+  settings.decodes = not settings.encoding
+end
+
 -- Raises unless it is nil, or can be the path of a Unix socket, or "@name" of an abstract one.
 function M.check_unix(path, name)
   if path == nil or path ~= "" and path ~= "@" and not path:find("\0", 1, true) then return end
@@ -141,7 +153,7 @@ function M.prepare(defaults, request, name, is_open)
   if all.proxy ~= true then settings.proxy = all.proxy == false and "" or all.proxy end
   M.check_unix(all.unix, name)
   if all.unix and all.unix:sub(1, 1) == "@" then settings.abstract = all.unix:sub(2) else settings.unix = all.unix end
-  if all.decompress ~= false then settings.encoding = "" end
+  if all.decompress ~= false then set_decoding(settings) end
   settings.user, settings.password = all.user, all.password
   settings.interface = all.bind
   settings.version = VERSIONS[all.version or "2"] or raise(name .. ": field 'version' must be \"1.0\", \"1.1\", \"2\" or \"2-direct\"")

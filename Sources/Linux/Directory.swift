@@ -21,7 +21,13 @@ package enum Directory {
         guard let directory = opendir(path) else { throw SystemError("opendir", String(cString: path)) }
         defer { closedir(directory) }
         var entries: [Entry] = []
-        while let entry = readdir(directory) {
+        while true {
+            errno = 0
+            guard let entry = readdir(directory) else {
+                let problem = errno
+                guard problem == 0 else { throw SystemError("readdir", String(cString: path), errno: problem) }
+                break
+            }
             let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in Array(bytes.prefix { $0 != 0 }) }
             if name == [UInt8(ascii: ".")] || name == [UInt8(ascii: "."), UInt8(ascii: ".")] { continue }
             entries.append(Entry(name: name, kind: kind(entry.pointee.d_type, directory, name)))

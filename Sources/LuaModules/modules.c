@@ -30,6 +30,8 @@ MODULE("runloop.fs.tree")
 #embed "runloop/fs/tree.lua"
 MODULE("runloop.fs.watch")
 #embed "runloop/fs/watch.lua"
+MODULE("runloop.hearing")
+#embed "runloop/hearing.lua"
 MODULE("runloop.http")
 #embed "runloop/http.lua"
 MODULE("runloop.http.admission")

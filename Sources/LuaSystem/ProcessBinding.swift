@@ -92,8 +92,11 @@ enum ProcessBinding {
                 foreground: lent)
         } catch {
             let name = (words.first ?? []).withUnsafeBytes { String(anyBytes: $0) }
-            return error.errno == ENOENT && error.call == "posix_spawn"
-                ? call.fail("no such program: \(name)", code: "ENOENT") : call.fail(error)
+            guard error.errno == ENOENT, error.call == "posix_spawn" else { return call.fail(error) }
+            // It is there; what its first line names is not.
+            let isScript = name.utf8.contains(UInt8(ascii: "/")) && name.withAnyCString { access($0, F_OK) } == 0
+            return call.fail(
+                isScript ? "the interpreter of \(name) is missing" : "no such program: \(name)", code: "ENOENT")
         }
         let part = call.luaHost.part(Part.self)
         if !isDetached { Program.own(program.process, by: part.owner) }

@@ -28,6 +28,11 @@ t.describe("process.run", function()
     t.equal({ process.run { "true", directory = "/etc/passwd" } }, { nil, "ENOTDIR: not a directory (/etc/passwd)", "ENOTDIR" })
     t.equal({ process.run { "true", directory = "" } }, { nil, "ENOENT: no such file or directory", "ENOENT" })
     t.equal(select(3, process.run { "/etc/passwd" }), "EACCES")
+    local script = os.tmpname()
+    io.open(script, "w"):write("#!/no/interpreter\n"):close()
+    os.execute("chmod +x " .. script)
+    t.equal({ process.run { script } }, { nil, ("ENOENT: the interpreter of %s is missing"):format(script), "ENOENT" })
+    os.remove(script)
     t.equal({ process.run { "cat", input = "x", output = "/nowhere/file" } },
       { nil, "ENOENT: no such file or directory (/nowhere/file)", "ENOENT" })
   end)
@@ -67,6 +72,24 @@ t.describe("process.run", function()
     file:seek "set"
     t.equal(process.run { "cat", input = "null" }.output, "")
     os.remove(name)
+  end)
+
+  t.it("takes no stream as input that cannot be passed on whole", REAL, function()
+    local near, far = require "runloop.net".pair()
+    near:write "line\nrest"
+    t.equal(far:read_line(), "line")
+    local result, problem, code = process.run { "cat", input = far }
+    t.equal({ result, code }, { nil, "EINVAL" })
+    t.truthy(problem:find "has read 4 bytes ahead", problem)
+    t.equal(far:read(), "rest")
+    near:write "more"
+    near:finish()
+    t.equal(process.run { "cat", input = far }.output, "more")
+    near:close()
+    far:close()
+    t.error(function() process.run { "cat", input = far } end, "process.run: input: this stream has no descriptor: it is closed, or of net.memory")
+    local memory <close> = require "runloop.net".memory()
+    t.error(function() process.run { "cat", input = memory } end, "this stream has no descriptor")
   end)
 
   t.it("runs many at once, and leaves no descriptor and no zombie", REAL, function()
@@ -330,6 +353,54 @@ t.describe("signals", function()
     end)
     t.equal(process.wait_signal("HUP", 5), true)
     t.equal({ process.wait_signal("HUP", 0.05) }, { nil, "timed out" })
+  end)
+
+  t.it("have their names at both ends of the real-time ones", REAL, function()
+    t.equal(process.run(sh "kill -34 $$").signal, "RTMIN")
+    t.equal(process.run(sh "kill -36 $$").signal, "RTMIN+2")
+    for _, name in ipairs { "RTMIN", "SIGRTMIN+1", "RTMAX", "RTMAX-3" } do assert(process.on_signal(name, print)):invalidate() end
+    for _, name in ipairs { "RTMIN+31", "RTMAX-31", "RTMIN+", "RTMAX+1" } do
+      t.error(function() process.on_signal(name, print) end, "must be the name of a signal")
+    end
+  end)
+
+  t.it("and changes and messages are waited for in the mode that runs when the wait begins", REAL, function()
+    local fs, http, loop = require "runloop.fs", require "runloop.http", rl.current()
+    local directory = assert(fs.temporary_directory())
+    local server = http.serve("127.0.0.1:0", { modes = { "common", "dialogue" } }, function(request)
+      local socket = request:websocket()
+      for message in socket:messages() do socket:send(message) end
+    end)
+    local socket <close> = assert(http.websocket("ws://" .. server:address() .. "/"))
+    local watcher <close> = assert(fs.watch(directory))
+    local function in_dialogue(fn)
+      local got
+      loop:add(rl.timer { delay = 0.001, callback = function() got = table.pack(fn()) loop:stop() end }, "dialogue")
+      loop:run { mode = "dialogue", timeout = 8 }
+      return got
+    end
+    for _ = 1, 2 do
+      t.equal(in_dialogue(function()
+        local wait = rl.task(process.wait_signal, "USR1", 5)
+        process.run { "kill", "-USR1", tostring(process.id()) }
+        return wait:await()
+      end), { true, n = 1 })
+      t.equal(in_dialogue(function()
+        fs.write(directory .. "/new", "x")
+        return watcher:next(5)[1].path
+      end), { directory .. "/new", n = 1 })
+      t.equal(in_dialogue(function()
+        socket:send "hello"
+        return (socket:receive(5))
+      end), { "hello", n = 1 })
+    end
+    -- What has been borrowed is given back, and outside all is as before.
+    t.equal({ loop:contains(watcher, "dialogue"), loop:contains(watcher, "default") }, { false, true })
+    fs.write(directory .. "/new", "y")
+    t.equal(watcher:next(5)[1].path, directory .. "/new")
+    fs.remove(directory, { recursive = true })
+    socket:close()
+    server:stop(1)
   end)
 
   t.it("that nobody can catch, or knows, are refused", function()

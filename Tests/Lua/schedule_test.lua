@@ -303,6 +303,25 @@ t.describe("jobs", function()
     for i, time in ipairs(got) do t.equal(time, start + i * 300) end
   end)
 
+  t.it("are called for the last moment, or for each, however many they missed", { starts_at = "2026-11-01 00:00:00" }, function()
+    local got, jobs = { skip = {}, once = {}, all = {} }, {}
+    for missed, times in pairs(got) do
+      jobs[#jobs + 1] = schedule.cron("* * * * *", function(_, time) times[#times + 1] = time end, { missed = missed, utc = true })
+    end
+    local first = rl.time() + 60
+    rl.clock:set_time(rl.time() + 8 * 86400 + 30)
+    local now = rl.time()
+    rl.sleep(1)
+    t.equal(got.once, { now - 30 })
+    t.equal({ #got.all, got.all[1], got.all[#got.all] }, { 8 * 1440, first, now - 30 })
+    for _, job in ipairs(jobs) do job:invalidate() end
+    -- Months in which nothing comes lie between.
+    local yearly <close> = schedule.cron("0 0 1 1 *", function(_, time) got.year = time end, { utc = true, missed = "once" })
+    rl.clock:set_time(rl.time() + 400 * 86400)
+    rl.sleep(1)
+    t.equal(os.date("!%F", got.year), "2027-01-01")
+  end)
+
   t.it("are called for what they missed as they want: not, once, or for each", { starts_at = "2024-05-01 00:00:00" }, function()
     local got = { skip = {}, once = {}, all = {} }
     local jobs = {}

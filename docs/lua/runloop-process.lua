@@ -36,7 +36,7 @@ local process = {}
 ---@field truncated boolean some output is missing: there was more than `max_output`, or others that it left behind hold its output open
 ---@field timed_out boolean
 
----Runs a program to its end. Waits. The first word is the program, looked up in PATH; the others are its arguments, as they are: no
+---Runs a program to its end. Waits. The first word is the program, looked up in the script's PATH; the others are its arguments, as they are: no
 ---shell is involved. Returns half a second after its end at the latest, also if a program that it left behind holds its output open.
 ---A program that cannot be started is an answer: nil, `"ENOENT: no such program: frobnicate"`, `"ENOENT"`. With a time-out, the result
 ---is followed by `"timed out"`. Whoever is cancelled in it ends the program.
@@ -79,7 +79,8 @@ function process.on_signal(name, fn) end
 ---@return string? code
 function process.signal(options) end
 
----Waits for a signal: true, or nil and "timed out" after so many seconds.
+---Waits for a signal: true, or nil and "timed out" after so many seconds. As a handler, it keeps no loop running: a script in which nothing
+---else is left ends, also if its main chunk is what waits.
 ---@param name string
 ---@param timeout? number
 ---@return true? came

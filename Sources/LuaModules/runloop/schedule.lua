@@ -163,39 +163,56 @@ local function stamp(job, t) return date(job._calendar == UTC and "!%Y-%m-%d %H:
 
 local arm
 
--- Runs the function for the moments that have come. It gets no second call before the first has returned.
+-- Runs the function for the moments that have come: each of the queue is one, or those from `next` to `last`. It gets no second call before
+-- the first has returned.
 local function run(job)
   if job._running then return end
   job._running = true
   while job._queue[1] and job._valid do
-    local due = table.remove(job._queue, 1)
+    local moment = job._queue[1]
+    if type(moment) == "table" then
+      local range = moment
+      moment, range.next = range.next, next_time(job._plan, range.next, job._calendar)
+      if not range.next or range.next > range.last then table.remove(job._queue, 1) end
+    else
+      table.remove(job._queue, 1)
+    end
     -- An error leaves this function, and is reported as any callback's; the job goes on all the same.
     local guard <close> = setmetatable({}, { __close = function(_, failure) if failure then job._running = false end end })
-    job._fn(job, due)
+    job._fn(job, moment)
   end
   job._running = false
+end
+
+-- The last of the moments that have come. Looked for not far back at first: there may be a month's worth of minutes.
+local function last_moment(job, now)
+  for _, seconds in ipairs { 7200, 86400, 7 * 86400, 31 * 86400, 366 * 86400 } do
+    local moment = next_time(job._plan, math.max(job._next - 1, now - seconds), job._calendar)
+    if moment and moment <= now then
+      local later = moment
+      while later and later <= now do moment, later = later, next_time(job._plan, later, job._calendar) end
+      return moment
+    end
+  end
+  return job._next
 end
 
 local function due(job)
   if not job._valid then return end
   local now = rl.time()
-  local moments, t = {}, job._next
-  while t and t <= now do
-    moments[#moments + 1] = t
-    t = next_time(job._plan, t, job._calendar)
-    if #moments >= 10000 then break end
-  end
-  if #moments == 0 then return arm(job, now) end
-  local policy, last = job._missed, moments[#moments]
-  local queue = job._queue
+  if job._next > now then return arm(job, now) end
+  local policy, queue = job._missed, job._queue
   if policy == "all" then
-    for _, each in ipairs(moments) do queue[#queue + 1] = each end
-  elseif policy == "once" then
-    if job._running then queue[1] = last else queue[#queue + 1] = last end
-  elseif now - last <= GRACE and not job._running then
-    queue[#queue + 1] = last
+    queue[#queue + 1] = { next = job._next, last = now }
+  else
+    local last = last_moment(job, now)
+    if policy == "once" then
+      if job._running then queue[1] = last else queue[#queue + 1] = last end
+    elseif now - last <= GRACE and not job._running then
+      queue[#queue + 1] = last
+    end
   end
-  arm(job, math.max(now, last))
+  arm(job, now)
   run(job)
 end
 

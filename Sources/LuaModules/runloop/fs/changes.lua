@@ -2,6 +2,7 @@
 
 local native = ...
 local instance = require "runloop.fs.instance"
+local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local tree = require "runloop.fs.tree"
 local raise, describe = misuse.raise, misuse.describe
@@ -37,6 +38,17 @@ function M.ignore(what, ignore)
     for _, pattern in ipairs(paths) do if find(relative, pattern) then return true end end
     return false
   end
+end
+
+local function relative(self, path) return path == self._root and "" or sub(path, #self._root + (self._root == "/" and 1 or 2)) end
+
+function M.is_wanted(self, path, is_directory)
+  if self._file then return path == self._file end
+  if not self._goes_on then return not self._ignore(relative(self, path), is_directory) end
+  -- An error in the script's function must not cost what has happened behind it.
+  local fine, answer = pcall(self._ignore, relative(self, path), is_directory)
+  if not fine then rl.perform(function() error(answer, 0) end) end
+  return not (fine and answer)
 end
 
 -- Changes are told in the order in which they have happened: of an entry, its last move.

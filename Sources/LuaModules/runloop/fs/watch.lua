@@ -7,16 +7,17 @@ local misuse = require "runloop.misuse"
 local changes = require "runloop.fs.changes"
 local instance = require "runloop.fs.instance"
 local links = require "runloop.fs.links"
+local hearing = require "runloop.hearing"
 local tree = require "runloop.fs.tree"
 
 local fs = {}
-local make_ignore, take, touch = changes.ignore, changes.take, changes.touch
+local make_ignore, is_wanted, take, touch = changes.ignore, changes.is_wanted, changes.take, changes.touch
 local appear, vanish, move, exchange = changes.appear, changes.vanish, changes.move, changes.exchange
 local know, assign, join = tree.know, tree.assign, tree.join
 local limit_message = instance.limit_message
 local raise, describe = misuse.raise, misuse.describe
-local type, pairs, ipairs, next, pcall, error, setmetatable = type, pairs, ipairs, next, pcall, error, setmetatable
-local format, match, sub, find, gsub, byte = string.format, string.match, string.sub, string.find, string.gsub, string.byte
+local type, pairs, ipairs, next, pcall, setmetatable = type, pairs, ipairs, next, pcall, setmetatable
+local format, match, find, gsub, byte = string.format, string.match, string.find, string.gsub, string.byte
 local max = math.max
 
 -- inotify(7).
@@ -37,17 +38,6 @@ local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", wh
 local Watcher = misuse.class("runloop.fs.Watcher", { __name = "watcher", __stays = true, __item = "_port" })
 
 local function self_of(self, name) return misuse.receiver(self, Watcher, "watcher:" .. name) end
-
-local function relative(self, path) return path == self._root and "" or sub(path, #self._root + (self._root == "/" and 1 or 2)) end
-
-local function is_wanted(self, path, is_directory)
-  if self._file then return path == self._file end
-  if not self._goes_on then return not self._ignore(relative(self, path), is_directory) end
-  -- An error in the script's function must not cost what has happened behind it.
-  local fine, answer = pcall(self._ignore, relative(self, path), is_directory)
-  if not fine then rl.perform(function() error(answer, 0) end) end
-  return not (fine and answer)
-end
 
 local function watch_directory(self, path, tells)
   if self._root ~= path and not is_wanted(self, path, true) then return true end
@@ -181,14 +171,24 @@ local function deliver(self)
   end
 end
 
--- Changes within the latency come together; the two halves of a rename get time to meet.
-function arm(self, seconds)
-  if self._armed or self._busy or not self._valid then return end
-  self._armed = true
+-- Calls a function after so many seconds, in the modes that the watcher is in.
+local function later(self, seconds, fn)
   local loop, modes = rl.current(), {}
   for _, mode in ipairs(loop:modes()) do if loop:contains(self._port, mode) then modes[#modes + 1] = mode end end
   if #modes == 0 then modes[1] = "default" end
-  loop:add(rl.timer { delay = seconds, name = "changes", callback = function() return deliver(self) end }, modes)
+  local timer
+  timer = rl.timer { delay = seconds, name = "changes", modes = modes, callback = function()
+    self._timers[timer] = nil
+    return fn(self)
+  end }
+  self._timers[timer] = true
+  return timer
+end
+
+-- Changes within the latency come together; the two halves of a rename get time to meet.
+function arm(self, seconds)
+  if self._armed or self._busy or not self._valid then return end
+  self._armed = later(self, seconds, deliver)
 end
 
 local function look_again(self)
@@ -280,7 +280,7 @@ local function on_events(self)
     end
   end
   if self._held then
-    rl.after(REST, function() if self._valid then on_events(self) end end)
+    later(self, REST, on_events)
     return
   end
   for cookie, left in pairs(self._leaving) do
@@ -292,7 +292,7 @@ local function on_events(self)
     end
   end
   look(self)
-  if waiting then rl.after(PAIRING, function() if self._valid then on_events(self) end end) end
+  if waiting then later(self, PAIRING, on_events) end
   if #self._order > 0 or self._rescan then arm(self, waiting and max(self._latency, 2 * PAIRING) or self._latency) end
 end
 
@@ -309,7 +309,7 @@ local function make(what, options)
   if root == "" then root = "/" end
   local self = setmetatable({ _root = root, _file = kind ~= "directory" and (find(path, "/", 1, true) and path or "./" .. path) or nil,
     _recursive = options.recursive and kind == "directory", _ignore = ignore, _latency = latency,
-    _while_writing = options.while_writing, _callback = options.callback, _touched = {}, _order = {}, _count = 0, _leaving = {}, _moved = {},
+    _while_writing = options.while_writing, _callback = options.callback, _touched = {}, _order = {}, _count = 0, _leaving = {}, _moved = {}, _timers = {},
     _batches = {}, _arrived = rl.condition(), _valid = true, _path = path, _made_at = misuse.made_at(),
     -- A file named without a directory is told as it was named.
     _shown = kind ~= "directory" and not find(path, "/", 1, true) and function(p) return (gsub(p, "^%./", "")) end or function(p) return p end }, Watcher)
@@ -359,6 +359,14 @@ function Watcher:next(timeout)
   misuse.optional(timeout, "seconds", "watcher:next", 1)
   if self._callback then raise("watcher:next: its changes go to its callback") end
   local limit = timeout and rl.now() + timeout
+  local heard <close> = hearing(self._port)
+  if heard and self._armed then
+    -- What has been gathered is told in this mode, too.
+    self._armed:invalidate()
+    self._timers[self._armed] = nil
+    self._armed = false
+    arm(self, self._latency)
+  end
   while #self._batches == 0 do
     if not self._valid then return nil, "invalid" end
     local woken, reason = self._arrived:wait(limit and max(0, limit - rl.now()))
@@ -373,6 +381,7 @@ function Watcher:invalidate()
   self._valid = false
   instance.leave(self)
   self._port:invalidate()
+  for timer in pairs(self._timers) do timer:invalidate() end
   self._arrived:broadcast()
 end
 Watcher.__close = Watcher.invalidate

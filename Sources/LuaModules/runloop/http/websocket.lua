@@ -3,6 +3,7 @@
 local native = require "runloop.http.native"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local hearing = require "runloop.hearing"
 local raise, receiver = misuse.raise, misuse.receiver
 
 local M = {}
@@ -263,6 +264,7 @@ function Socket:receive(timeout)
   misuse.optional(timeout, "seconds", "socket:receive", 1)
   if self.receiver then raise("socket:receive: one reader at a time: another task waits%s", self.receiver) end
   local date = timeout and rl.now() + timeout
+  local heard <close> = hearing(self.stream)
   local waiting <close> = self.first > self.last and setmetatable({}, { __close = function() self.receiver = nil end }) or nil
   if waiting then self.receiver = misuse.made_at():match "^made( at .*)" or "" end
   while self.first > self.last do

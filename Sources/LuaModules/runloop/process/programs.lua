@@ -102,6 +102,11 @@ local function channel(options, field, default, spare, ours)
     spare[#spare + 1] = fd
     return fd
   end
+  -- A stream has read on for itself; what it has nobody else can get.
+  local ahead = reads and internals.kind(value) == "stream" and value:buffered() or 0
+  if ahead > 0 then
+    return nil, format("EINVAL: the stream that is to be the input has read %d bytes ahead, which the program would not get: read them before", ahead), "EINVAL"
+  end
   return descriptor_of(value)
 end
 
@@ -234,6 +239,9 @@ function programs.start(what, options, words, defaults)
   for _, field in ipairs(STANDARD) do
     local value = options[field]
     if value ~= nil and terminal then wrong(what, "%s: a program with a terminal has that as its %s", field, field) end
+    if internals.kind(value) == "stream" and not descriptor_of(value) then
+      wrong(what, "%s: this stream has no descriptor: it is closed, or of net.memory", field)
+    end
     if value ~= nil and type(value) ~= "string" and not descriptor_of(value) then
       wrong(what, "%s must be \"pipe\", \"inherit\", \"null\", a path, a stream or a file%s, got %s", field,
         field == "errors" and ", or \"output\"" or "", describe(value))

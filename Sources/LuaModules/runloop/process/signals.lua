@@ -21,12 +21,13 @@ local function signal_number(what, value, index)
   elseif type(value) == "string" then
     local name = upper(value):gsub("^SIG", "")
     if NUMBERS[name] then return NUMBERS[name] end
-    local real = tonumber(match(name, "^RTMIN%+?(%d*)$"))
-    if real and real <= 30 then return 34 + real end
+    local real, down = match(name, "^RTMIN%+(%d+)$"), match(name, "^RTMAX%-(%d+)$")
+    local number = name == "RTMIN" and 34 or name == "RTMAX" and 64 or real and 34 + tonumber(real) or down and 64 - tonumber(down)
+    if number and number >= 34 and number <= 64 then return number end
   end
   raise("%s: argument #%d must be the name of a signal such as \"TERM\", got %s", what, index, describe(value))
 end
-local function signal_name(number) return NAMES[number] or number > 34 and "RTMIN+" .. number - 34 or tostring(number) end
+local function signal_name(number) return NAMES[number] or number == 34 and "RTMIN" or number > 34 and "RTMIN+" .. number - 34 or tostring(number) end
 
 -- Signals as events ------------------------------------------------------------------------------------------------------
 
@@ -63,7 +64,8 @@ function process.wait_signal(name, timeout)
   local came = rl.condition()
   local handler <close>, message, code = make_signal("process.wait_signal", name, function() came:signal() end)
   if not handler then return nil, message, code end
-  rl.current():add(handler, "common")
+  -- As every wait, it is over in the mode that runs when it begins, too.
+  rl.current():add(handler, { "common", rl.current():mode() })
   local woken, reason = came:wait(timeout)
   if not woken then return nil, reason end
   return true

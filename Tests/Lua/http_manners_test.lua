@@ -140,6 +140,29 @@ t.describe("a client", function()
     t.equal({ answer.headers["x-a"], answer.headers["x-b"], answer.body }, { "a b: c d", "e", "ok" })
   end)
 
+  t.it("sends fields that are empty, and none that are false", REAL, function()
+    local asked
+    local listener <close> = net.serve("127.0.0.1:0", function(stream)
+      asked = stream:read_until "\r\n\r\n" .. "\r\n"
+      stream:write "HTTP/1.1 204 No Content\r\n\r\n"
+      stream:read { timeout = 1 }
+    end)
+    assert(http.post("http://" .. listener:address(), "x", { headers = { ["X-Empty"] = "", accept = false, ["user-agent"] = false, ["X-B"] = "b" } }))
+    asked = asked:lower()
+    t.truthy(asked:find("\r\nx-empty:\r\n", 1, true) and asked:find("\r\nx-b: b\r\n", 1, true) and asked:find("\r\ncontent-length: 1\r\n", 1, true))
+    for _, name in ipairs { "accept", "user-agent", "content-type", "expect" } do t.falsy(asked:find("\r\n" .. name .. ":", 1, true), name) end
+  end)
+
+  t.it("names what a proxy refuses", REAL, function()
+    local listener <close> = net.serve("127.0.0.1:0", function(stream)
+      stream:read_until "\r\n\r\n"
+      stream:write "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+      stream:read { timeout = 1 }
+    end)
+    t.equal(select(3, http.get("https://example.invalid/", { proxy = "http://" .. listener:address() })), "EPROXY")
+    t.equal(select(3, http.get("http://example.invalid/", { proxy = "nonsense://x" })), "EPROTONOSUPPORT")
+  end)
+
   t.it("has no time and takes no byte where it is given none", function()
     local function handler(request) return request.path == "/none" and 204 or "x" end
     local server <close> = assert(http.serve("127.0.0.1:0", handler))

@@ -158,6 +158,28 @@ t.describe("a redirect", function()
     t.equal(select(3, behind(302, { where = "http://[bad/" })), "EINVAL")
   end)
 
+  t.it("is followed by the client of tests when that is asked for", function()
+    local client = t.http(app())
+    t.equal(client:get("/to/302").status, 302)
+    for _, status in ipairs(STATUSES) do
+      local answer = client:fetch { "/to/" .. status, method = "PUT", body = "body", follow = 5 }
+      t.equal({ answer.status, answer.redirects, answer.url, answer:json().method, answer:json().body },
+        { 200, 1, "http://test/here", status == 303 and "GET" or "PUT", status == 303 and "" or "body" })
+    end
+    t.equal(client:fetch({ "/to/302", body = once "body", follow = 1 }):json().method, "GET")
+    t.equal(select(3, client:fetch { "/to/307", body = once "body", follow = 1 }), "ESPIPE")
+    t.equal(select(2, client:get("/to/302?where=" .. http.escape "/to/302", { follow = 1 })), "ELOOP: more than 1 redirects (http://test/to/302)")
+    for where, url in pairs { ["../here"] = "http://test/to/../here", ["//other/here?a=1"] = "http://other/here?a=1", ["http://x/here#y"] = "http://x/here" } do
+      local answer = client:get("/to/302?where=" .. http.escape(where), { follow = 1, user = "u", password = "p" })
+      t.equal({ answer.status, answer.url, answer:json().authorization }, { 200, url, where == "../here" and "Basic dTpw" or nil }, where)
+    end
+    t.equal(client:get("/here", { user = "u", password = "p", connect_timeout = 1, decompress = false, tls = true }):json().authorization, "Basic dTpw")
+    local start = rl.now()
+    local slow = t.http(function() rl.sleep(60) end)
+    t.equal({ slow:get("/", { idle_timeout = 5 }) }, { nil, "timed out" })
+    t.equal(rl.now() - start, 5.0)
+  end)
+
   t.it("has its part of the time", function()
     local start = rl.now()
     local url = base .. "/to/302?slowly=1&where=" .. http.escape "/to/302?slowly=1"

@@ -379,7 +379,8 @@ function Clock:hold() end
 function Clock:release() end
 
 ---A client of an HTTP server, or of a handler or routes, over streams in memory: it has `get`, `post`, `fetch`, `open` and `websocket`
----as `runloop.http`, for paths instead of URLs. In virtual time.
+---as `runloop.http`, for paths instead of URLs, with the same options; what is about connections has no effect. A redirect is an answer like
+---others unless `follow` says how many are followed, all of them to this server. In virtual time.
 ---@param server runloop.http.Server|runloop.http.Routes|fun(request: runloop.http.Incoming): any
 ---@param network? table as `net.memory` takes it: `latency`, `bandwidth`, `chunk`
 ---@return runloop.http.Client client

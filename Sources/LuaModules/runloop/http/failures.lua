@@ -8,7 +8,7 @@ local M = {}
 local CODES = {
   [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "ECONNREFUSED", [35] = "TLS",
   [60] = "TLS_CERTIFICATE", [58] = "TLS_CERTIFICATE", [77] = "TLS_CERTIFICATE", [52] = "ECONNRESET", [56] = "ECONNRESET",
-  [55] = "EPIPE", [18] = "EOF", [8] = "EBADMSG", [61] = "EBADMSG", [16] = "EPROTO", [92] = "EPROTO", [97] = "EPROXY", [42] = "ECANCELED",
+  [55] = "EPIPE", [18] = "EOF", [8] = "EBADMSG", [61] = "EBADMSG", [16] = "EPROTO", [92] = "EPROTO", [97] = "EPROXY", [65] = "ESPIPE", [42] = "ECANCELED",
 }
 
 -- libcurl tells only that it has found no address. Whether there is no such name, or nobody who would know, the system is asked once
@@ -47,9 +47,12 @@ function M.of(exchange)
   if (code == 27 or code == 23) and not exchange.transfer:state() or code == 100 or message:find "^Too large response headers" then
     return nil, ("EMSGSIZE: the answer's head is longer than 256 kB, or a line of it than 100 kB (%s)"):format(url), "EMSGSIZE"
   end
+  if code == 65 then message = "the body has to be sent again, and a function or a stream gives it only once" end
   -- Of this curl's text is that of something before.
   if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
   name = code == 56 and message:lower():find("chunk", 1, true) and "EBADMSG" or CODES[code] or "EIO"
+  -- These have the numbers of others.
+  if message:find "^Unsupported proxy" then name = "EPROTONOSUPPORT" elseif message:find "^CONNECT tunnel failed" then name = "EPROXY" end
   if name == "ENOTFOUND" then
     local unknown, reason = why_unknown(exchange, message)
     if unknown then return nil, unknown, reason end

@@ -7,7 +7,7 @@ local answers = require "runloop.http.answer"
 
 local M = {}
 
-local KNOWN = {
+M.KNOWN = {
   url = "string", method = "string", headers = "table", body = { "string", "function", "table", "any" }, json = "any",
   form = "table", query = "table", timeout = "seconds", connect_timeout = "seconds", idle_timeout = "seconds", follow = "count",
   proxy = { "string", "boolean" }, tls = { "table", "boolean" }, unix = "string", decompress = "boolean", max_body = "count", user = "string",
@@ -50,16 +50,16 @@ local function set_body(settings, request, name)
   local headers = settings.fields
   local body, content_type = answers.body_of(request, name)
   local method = request.method
-  if content_type and not headers["content-type"] then headers["content-type"] = content_type end
+  if content_type and headers["content-type"] == nil then headers["content-type"] = content_type end
   -- curl would say that it is a form.
-  if type(body) == "string" and not headers["content-type"] then headers["content-type"] = "" end
+  if type(body) == "string" and headers["content-type"] == nil then headers["content-type"] = false end
   if type(body) == "string" then
     settings.body, settings.is_post = body, true
     method = method or "POST"
   elseif body ~= nil then
     settings.is_upload = true
-    if headers["content-length"] then
-      settings.upload_size = math.tointeger(tonumber(headers["content-length"])) or -1
+    if headers["content-length"] ~= nil then
+      settings.upload_size = math.tointeger(tonumber(headers["content-length"] or "")) or -1
     end
     if settings.upload_size then headers["content-length"] = nil else headers["transfer-encoding"] = "chunked" end
     method = method or "POST"
@@ -69,7 +69,7 @@ local function set_body(settings, request, name)
   if method == "HEAD" then settings.is_head = true
   elseif not (method == "GET" and not body or method == "POST" and type(body) == "string") then settings.method = method end
   -- curl would wait a second for servers that do not know this.
-  if body ~= nil and not headers.expect then headers.expect = "" end
+  if body ~= nil and headers.expect == nil then headers.expect = false end
   return body
 end
 
@@ -78,8 +78,8 @@ local DECODED <const> = { gzip = true, ["x-gzip"] = true, deflate = true, identi
 -- Whether what is decoded has come to its end is known only here, and of gzip and deflate. Who asks for others has them from libcurl.
 local function set_decoding(settings)
   local fields = settings.fields
-  fields["accept-encoding"] = fields["accept-encoding"] or "gzip, deflate"
-  for coding in fields["accept-encoding"]:lower():gmatch "[^,]+" do
+  if fields["accept-encoding"] == nil then fields["accept-encoding"] = "gzip, deflate" end
+  for coding in (fields["accept-encoding"] or ""):lower():gmatch "[^,]+" do
     if not DECODED[coding:match "^%s*([^%s;]*)"] then settings.encoding = "" end
   end
   settings.decodes = not settings.encoding
@@ -126,14 +126,14 @@ M.calls = {
 }
 
 function M.prepare(defaults, request, name, is_open)
-  misuse.fields(request, KNOWN, name)
+  misuse.fields(request, M.KNOWN, name)
   if not request.url then misuse.wrong(name, "field 'url'", "a string") end
   local settings = { url = answers.url_with(request.url, request.query), fields = {} }
   if request.url:find "[%c ]" then raise("%s: the URL has a blank or a control character: %q", name, request.url) end
   for _, headers in ipairs { defaults.headers or {}, request.headers or {} } do
     answers.check_fields(headers, name)
     for field, value in pairs(headers) do
-      settings.fields[field:lower()] = value ~= false and tostring(value) or ""
+      settings.fields[field:lower()] = value ~= false and tostring(value)
     end
   end
   local body = set_body(settings, request, name)
@@ -158,7 +158,7 @@ function M.prepare(defaults, request, name, is_open)
   settings.interface = all.bind
   settings.version = VERSIONS[all.version or "2"] or raise(name .. ": field 'version' must be \"1.0\", \"1.1\", \"2\" or \"2-direct\"")
   if defaults.cookies then settings.cookies = "" end
-  if not settings.fields["user-agent"] then settings.agent = "rlhost" end
+  if settings.fields["user-agent"] == nil then settings.agent = "rlhost" end
   default_certificates(settings)
   if defaults.tls ~= nil then set_tls(settings, defaults.tls, name) end
   if request.tls ~= nil then set_tls(settings, request.tls, name) end
@@ -167,10 +167,10 @@ function M.prepare(defaults, request, name, is_open)
   return settings, body
 end
 
--- The fields as libcurl takes them.
+-- The fields as libcurl takes them: "name:" is none, and "name;" one that is empty.
 function M.list_fields(settings)
   local list = {}
-  for field, value in pairs(settings.fields) do list[#list + 1] = value == "" and field .. ":" or field .. ": " .. value end
+  for field, value in pairs(settings.fields) do list[#list + 1] = field .. (not value and ":" or value == "" and ";" or ": " .. value) end
   settings.headers = list
 end
 

@@ -96,9 +96,10 @@ function Server:__tostring()
   return ("http server (%s, %s%s)"):format(self:address(), self.is_stopping and "closed, " or "", self.made_at)
 end
 
-local function tls_of(tls)
-  if type(tls) ~= "table" or tls.protocols then return tls end
-  local copy = { protocols = { "http/1.1" } }
+local function tls_of(tls, header_timeout)
+  if type(tls) ~= "table" then return tls end
+  -- A client that does not even begin has as much time as for a head.
+  local copy = { protocols = { "http/1.1" }, timeout = header_timeout > 0 and header_timeout or nil }
   for name, value in pairs(tls) do copy[name] = value end
   return copy
 end
@@ -125,7 +126,7 @@ function M.serve(where, settings, handler)
   if where == "memory" then return self end
   local passed = {}
   for _, name in ipairs(PASSED_ON) do passed[name] = settings[name] end
-  passed.tls = tls_of(passed.tls)
+  passed.tls = tls_of(passed.tls, self.header_timeout)
   local is_good, listener
   is_good, listener, problem, code = pcall(net.serve, where, passed, self.serve)
   if not is_good then

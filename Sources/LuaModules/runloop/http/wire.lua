@@ -21,8 +21,9 @@ local function fail(self, problem, code)
 end
 
 function Exchange:remaining()
-  if not self.date then return nil end
-  return { timeout = math.max(0, self.date - rl.now()) }
+  local left = self.date and math.max(0, self.date - rl.now())
+  if self.idle_timeout and (not left or self.idle_timeout < left) then left = self.idle_timeout end
+  return left and { timeout = left }
 end
 
 function Exchange:next_bytes(max)
@@ -92,9 +93,6 @@ local WEBSOCKET = { max_message = "count", compress = "boolean", protocols = "ta
 
 local Client = misuse.class("runloop.http.Client", { __name = "http test client", __stays = true })
 
-local KNOWN = { url = "string", method = "string", headers = "table", body = "any", json = "any", form = "table", query = "table",
-  timeout = "seconds", max_body = "count", follow = "count" }
-
 local function send_body(stream, body)
   local following = body
   if type(body) ~= "function" then following = function() return body:read(65536) end end
@@ -108,30 +106,65 @@ local function send_body(stream, body)
   end
 end
 
-local function begin(self, request, name)
-  misuse.fields(request, KNOWN, name)
-  misuse.argument(request.url, "string", name .. ": field 'url'", 1)
-  local url = answers.url_with(request.url, request.query)
-  local target = url:gsub("^%a+://[^/?]*", "")
-  if target == "" or target:sub(1, 1) == "?" then target = "/" .. target end
-  if target:find "[%c ]" then raise("%s: the URL has a blank or a control character: %q", name, url) end
-  local body, content_type = answers.body_of(request, name)
-  local headers = { ["user-agent"] = "rlhost", connection = "close" }
-  if content_type then headers["content-type"] = content_type end
-  answers.check_fields(request.headers or {}, name)
-  for field, value in pairs(request.headers or {}) do headers[field:lower()] = value or nil end
-  if request.method and not native.is_token(request.method) then raise(name .. ": field 'method' is no method") end
-  local method = request.method or body ~= nil and "POST" or "GET"
+-- Sends a request, and waits for the head of its answer.
+local function ask(self, settings, exchange)
   local stream, far = net.memory(self.network)
   self.server:accept(far)
-  local exchange = setmetatable({ stream = stream, buffer = "", method = method, url = url,
-    date = request.timeout and rl.now() + request.timeout }, Exchange)
+  exchange.stream, exchange.buffer, exchange.method, exchange.is_over = stream, "", settings.verb, false
+  exchange.decoder, exchange.left = nil, nil
+  local target = settings.url:gsub("^%a+://[^/?]*", "")
+  if target == "" or target:sub(1, 1) == "?" then target = "/" .. target end
+  local body = settings.body
+  if settings.is_upload then body = -2 end
+  stream:write(native.write_request(settings.verb, target, settings.fields, body, settings.url:match "^%a+://([^/?]*)" or "test"))
+  if settings.is_upload then rl.task(send_body, stream, settings.is_upload) end
+  return read_head(exchange)
+end
+
+local LEADS_ON <const> = { [301] = true, [302] = true, [303] = true, [307] = true, [308] = true }
+
+local function absolute(url) return url:find "^%a[%w+.-]*://" and url or "http://test" .. url end
+
+-- The URL that a head's Location leads to from another one; nil if it has none.
+local function location(head, from)
+  local place = select(2, head:lower():find "\nlocation:[ \t]*")
+  local where = place and head:match("^[^\r\n#]*", place + 1)
+  if not where or where == "" or where:find "^%a[%w+.-]*:" then return where ~= "" and where or nil end
+  local scheme, authority, path = from:match "^(%a+:)(//[^/?]*)([^?]*)"
+  if where:sub(1, 2) == "//" then return scheme .. where end
+  if where:sub(1, 1) == "?" then return scheme .. authority .. path .. where end
+  if where:sub(1, 1) ~= "/" then where = (path:match "^.*/" or "/") .. where end
+  return scheme .. authority .. where
+end
+
+local function begin(self, request, name)
+  misuse.fields(request, requests.KNOWN, name)
+  misuse.argument(request.url, "string", name .. ": field 'url'", 1)
+  local url = answers.url_with(request.url, request.query)
+  if url:find "[%c ]" then raise("%s: the URL has a blank or a control character: %q", name, url) end
+  local body, content_type = answers.body_of(request, name)
+  local fields = { ["user-agent"] = "rlhost", connection = "close" }
+  if content_type then fields["content-type"] = content_type end
+  if request.user then fields.authorization = "Basic " .. native.base64(request.user .. ":" .. (request.password or "")) end
+  answers.check_fields(request.headers or {}, name)
+  for field, value in pairs(request.headers or {}) do fields[field:lower()] = value or nil end
+  if request.method and not native.is_token(request.method) then raise(name .. ": field 'method' is no method") end
   local streams = type(body) ~= "string" and body ~= nil
-  stream:write(native.write_request(method, target, headers, streams and -2 or body, url:match "^%a+://([^/?]*)" or "test"))
-  if streams then rl.task(send_body, stream, body) end
-  local status, minor, code = read_head(exchange)
-  if not status then return nil, minor, code end
-  return exchange, status, exchange.head, url, minor == 1 and 2 or 1, 0, 0, "memory"
+  local settings = { url = url, verb = request.method or body ~= nil and "POST" or "GET", fields = fields, body = not streams and body or nil,
+    is_upload = streams and body or nil, max_redirects = request.follow or 0 }
+  local exchange = setmetatable({ url = url, settings = settings, redirects = 0, idle_timeout = request.idle_timeout,
+    date = request.timeout and rl.now() + request.timeout }, Exchange)
+  if exchange.idle_timeout == 0 then exchange.idle_timeout = nil end
+  while true do
+    local status, minor, code = ask(self, settings, exchange)
+    if not status then return nil, minor, code end
+    local where = settings.max_redirects > 0 and LEADS_ON[status] and location(exchange.head, absolute(url))
+    if not where then return exchange, status, exchange.head, url, minor == 1 and 2 or 1, 0, exchange.redirects, "memory" end
+    exchange:finish()
+    settings.url = absolute(url)
+    if not require "runloop.http.redirect"(exchange, where, status) then return nil, exchange.refusal, exchange.refusal_code end
+    url = settings.url
+  end
 end
 
 local function opened(exchange, ...)

@@ -76,7 +76,7 @@ return function(hidden)
   -- A listener's function that is called when the handshake is over.
   function tls.before(settings, options, fn)
     return function(stream, listener)
-      if tls.handshake(stream, settings, options, nil, HANDSHAKE_TIMEOUT) then return fn(stream, listener) end
+      if tls.handshake(stream, settings, options, nil, options.timeout or HANDSHAKE_TIMEOUT) then return fn(stream, listener) end
       -- The peer may read what is wrong.
       stream:close()
     end
@@ -85,7 +85,7 @@ return function(hidden)
   -- The same where input goes to the listener's functions.
   function tls.before_delivery(settings, options, on_error)
     return function(stream, listener)
-      local done, message, code = tls.handshake(stream, settings, options, nil, HANDSHAKE_TIMEOUT)
+      local done, message, code = tls.handshake(stream, settings, options, nil, options.timeout or HANDSHAKE_TIMEOUT)
       if done then return hidden.deliver(stream, listener) end
       if on_error then on_error(stream, message, code) end
       stream:close()
@@ -94,7 +94,7 @@ return function(hidden)
 
   -- A connection for whoever waits in `accept`.
   function tls.accepted(stream, settings, options, timeout)
-    local done, message, code = tls.handshake(stream, settings, options, nil, timeout or HANDSHAKE_TIMEOUT)
+    local done, message, code = tls.handshake(stream, settings, options, nil, timeout or options.timeout or HANDSHAKE_TIMEOUT)
     if done then return stream end
     stream:close()
     return nil, message, code

@@ -6,17 +6,18 @@ local native = ...
 local getinfo = package.loaded.debug.getinfo
 local error, type, tostring, next, pairs, ipairs, select, math_type, getmetatable, rawget, pcall =
   error, type, tostring, next, pairs, ipairs, select, math.type, getmetatable, rawget, pcall
-local format, find, concat, unpack = string.format, string.find, table.concat, table.unpack
+local format, find, concat, unpack, running = string.format, string.find, table.concat, table.unpack, coroutine.running
 
 local misuse = {}
 
--- "app.lua:3": where the script is that calls; nil without any.
-local function place()
-  local level, frame = 2, getinfo(2, "Sl")
-  while frame and (frame.currentline <= 0 or frame.source == "=[rlhost]") do
+-- "app.lua:3": where the script is that calls, or that waits in a coroutine; nil without any.
+local function place(thread)
+  local level, frame = thread and 0 or 2, nil
+  thread = thread or running()
+  repeat
+    frame = getinfo(thread, level, "Sl")
     level = level + 1
-    frame = getinfo(level, "Sl")
-  end
+  until not frame or frame.currentline > 0 and frame.source ~= "=[rlhost]"
   return frame and format("%s:%d", frame.short_src, frame.currentline)
 end
 
@@ -26,6 +27,12 @@ function misuse.raise(text, ...)
   error(here and here .. ": " .. text or text, 0)
 end
 local raise = misuse.raise
+
+-- Raises since there is a reader already, the coroutine `first`.
+function misuse.second_reader(what, first)
+  local where = first and place(first)
+  raise("%s: one reader at a time: another task waits%s", what, where and " at " .. where or "")
+end
 
 -- What objects say of themselves.
 function misuse.made_at()
@@ -101,9 +108,11 @@ function misuse.fields(options, known, what)
   end
 end
 
--- The table of options that an argument is, its fields checked; an empty one for nil.
+local NONE = {}
+
+-- The table of options that an argument is, its fields checked; an empty one for nil. Nobody may change it.
 function misuse.options(options, known, what, number)
-  if options == nil then return {} end
+  if options == nil then return NONE end
   misuse.argument(options, "table", what, number)
   misuse.fields(options, known, what)
   return options

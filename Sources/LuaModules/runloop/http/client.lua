@@ -280,7 +280,7 @@ end
 -- The next bytes of an answer's body: text; nil at the end; nil, message, code.
 function Exchange:next_bytes(max, name)
   local transfer = self.transfer
-  if self.waiting then raise("%s: one reader at a time: another task waits%s", name, self.reader) end
+  if self.waiting then misuse.second_reader(name, self.reader) end
   while true do
     local _, is_over, waiting = transfer:state()
     if waiting > 0 then
@@ -293,8 +293,9 @@ function Exchange:next_bytes(max, name)
       self:finish()
       return nil, message, code
     end
-    self.reader = misuse.made_at():match "^made( at .*)" or ""
+    self.reader = coroutine.running()
     wait(self)
+    self.reader = nil
   end
 end
 

@@ -128,7 +128,7 @@ end
 
 -- While somebody waits for bytes of a request.
 local Waiting = {}
-function Waiting:__close() self.request.is_reading = false end
+function Waiting:__close() self.request.is_reading, self.request.reader = false, nil end
 
 -- What whoever was cancelled has given back comes first.
 local function next_bytes(self, max)
@@ -158,9 +158,9 @@ local function next_bytes(self, max)
       return bytes, problem, code
     end
     if self.is_gone then return nil, "ECONNRESET: the client has gone", "ECONNRESET" end
-    if self.is_reading then misuse.raise("request:read: one reader at a time: another task waits%s", self.reader) end
+    if self.is_reading then misuse.second_reader("request:read", self.reader) end
     self.arrived = self.arrived or rl.condition()
-    self.is_reading, self.reader = true, misuse.made_at():match "^made( at .*)" or ""
+    self.is_reading, self.reader = true, coroutine.running()
     local waiting <close> = setmetatable({ request = self }, Waiting)
     self.arrived:wait()
   end
@@ -172,8 +172,10 @@ function Request:read(max)
   return next_bytes(self, max or 65536)
 end
 
+local WHOLE, FORM = { max = "count" }, { max = "count", max_parts = "count" }
+
 local function whole(self, settings, name)
-  local max = misuse.options(settings, { max = "count" }, name, 1).max or math.huge
+  local max = misuse.options(settings, WHOLE, name, 1).max or math.huge
   if self.whole then return self.whole end
   local pieces, count = {}, 0
   local guard <close> = setmetatable({}, { __close = function() if pieces[1] then self.unread = table.concat(pieces) .. (self.unread or "") end end })
@@ -203,7 +205,7 @@ end
 
 function Request:form(settings)
   receiver(self, Request, "request:form")
-  settings = misuse.options(settings, { max = "count", max_parts = "count" }, "request:form", 1)
+  settings = misuse.options(settings, FORM, "request:form", 1)
   local kind = self.headers["content-type"] or ""
   if kind:lower():find "^multipart/form%-data" then
     -- Of one that was cancelled the next goes on.
@@ -222,7 +224,7 @@ function Request:form(settings)
     if type(problem) ~= "string" or problem ~= self.is_malformed and problem ~= self.is_too_large then error(problem, 0) end
     return nil, problem, problem:match "^%u+"
   end
-  local text, problem, code = whole(self, { max = settings.max }, "request:form")
+  local text, problem, code = whole(self, settings.max and { max = settings.max }, "request:form")
   if not text then return nil, problem, code end
   return parse_form(text)
 end

@@ -261,12 +261,12 @@ end
 
 function Socket:receive(timeout)
   receiver(self, Socket, "socket:receive")
-  misuse.optional(timeout, "seconds", "socket:receive", 1)
-  if self.receiver then raise("socket:receive: one reader at a time: another task waits%s", self.receiver) end
+  if timeout ~= nil then misuse.argument(timeout, "seconds", "socket:receive", 1) end
+  if self.receiver then misuse.second_reader("socket:receive", self.receiver) end
   local date = timeout and rl.now() + timeout
   local heard <close> = hearing(self.stream)
   local waiting <close> = self.first > self.last and setmetatable({}, { __close = function() self.receiver = nil end }) or nil
-  if waiting then self.receiver = misuse.made_at():match "^made( at .*)" or "" end
+  if waiting then self.receiver = coroutine.running() end
   while self.first > self.last do
     if self.is_over then
       if self.problem then return nil, self.problem, self.problem_code end

@@ -16,7 +16,7 @@ void cl_end_by(int number) {
   raise(number);
 }
 
-void cl_wake_in(int seconds) {
+void cl_wake_in_milliseconds(int milliseconds) {
   static timer_t timer;
   static int is_made;
   if (!is_made) {
@@ -25,6 +25,8 @@ void cl_wake_in(int seconds) {
     if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return;
     is_made = 1;
   }
-  struct itimerspec time = {.it_value.tv_sec = seconds};
+  struct itimerspec time = {.it_value = {milliseconds / 1000, milliseconds % 1000 * 1000000L}};
   timer_settime(timer, 0, &time, NULL);
 }
+
+void cl_wake_in(int seconds) { cl_wake_in_milliseconds(seconds * 1000); }

@@ -119,6 +119,7 @@ void cl_on_guarded_call(lua_State *L, lua_Debug *debug);
 void cl_end_by(int number);
 /// SIGTERM comes to this thread in so many seconds.
 void cl_wake_in(int seconds);
+void cl_wake_in_milliseconds(int milliseconds);
 
 // entries.c
 /// The entry that runs is not to go on.

@@ -134,6 +134,9 @@ void cl_pass_interrupt(cl_state *state, lua_State *L) {
 // signal sends another. One SIGINT only asks, and code may catch it and go on; the second one is as urgent as under lua.
 enum { PATIENCE_SECONDS = 1, PATIENCE_TIMES = 30, INSISTENCE_TIMES = 3, INSISTENCE_SECONDS = 60 };
 static int patience;
+// A process that had no processor for so long has not had its chance: it gets this signal before its next instruction.
+enum { CHANCE_MILLISECONDS = 100 };
+static int had_chance;
 // How many signals that are to end it have come for code that has not returned since, as far as we know; which, and when.
 static int insistence, insisting;
 static time_t insisted;
@@ -144,7 +147,7 @@ static void insist(int number) {
   insistence = insistence && present.tv_sec - insisted < INSISTENCE_SECONDS ? insistence + 1 : 1;
   insisted = present.tv_sec;
   insisting = number;
-  patience = 0;
+  patience = had_chance = 0;
   if (number == SIGTERM || insistence > 1) cl_wake_in(PATIENCE_SECONDS);
 }
 
@@ -171,7 +174,11 @@ static void lose_patience(void) {
   int is_waiting = signal_is_waiting();
   if (is_waiting) insistence = 0;
   if (!noted[SIGTERM] && (is_waiting || is_deferring)) return;
-  if (pending) return cl_end_by(number);
+  if (pending && had_chance) return cl_end_by(number);
+  int has_used_it = had_chance;
+  had_chance = pending != 0;
+  if (had_chance) return cl_wake_in_milliseconds(CHANCE_MILLISECONDS);
+  if (has_used_it) return cl_wake_in(PATIENCE_SECONDS);
   if (is_waiting || is_deferring) return cl_wake_in(PATIENCE_SECONDS);
   if (++patience >= (insistence > 1 ? INSISTENCE_TIMES : PATIENCE_TIMES)) return cl_end_by(number);
   pending = 1;

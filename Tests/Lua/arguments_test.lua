@@ -24,6 +24,15 @@ t.describe("arguments", function()
     t.equal(try("-5").files, { "-5" })
   end)
 
+  t.it("that are numbers have bounds", function()
+    local function read(kind, text) return (arguments.try({ name = "x", { "--it", type = kind } }, { "--it", text }) or {}).it end
+    t.equal({ read("size", "8G"), read("size", "1.5k"), read("size", "9223372036854775807") }, { 8 << 30, 1536, math.maxinteger })
+    for kind, texts in pairs { size = { "9999999999G", "9223372036854775808", ("9"):rep(400) }, number = { "1e400", "-1e400", "nan" },
+      duration = { ("9"):rep(400), ("9"):rep(308) .. "d" } } do
+      for _, text in ipairs(texts) do t.equal(read(kind, text), nil, kind .. " " .. text:sub(1, 30)) end
+    end
+  end)
+
   t.it("that are missing have their defaults", function()
     t.equal(try("a"), { files = { "a" }, output = ".", count = 3, verbose = 0, cache = false, define = {}, color = "auto" })
   end)

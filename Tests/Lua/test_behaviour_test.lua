@@ -36,6 +36,16 @@ t.describe("values", function()
     t.equal(differs(many, {}, "the tables differ")[13], "… and 28 more differences")
   end)
 
+  t.it("differ at the bottom of deep tables as quickly as at the top", { real_time = true }, function()
+    local function deep(value)
+      for _ = 1, 3000 do value = { n = value } end
+      return value
+    end
+    local details = t.error(function() t.equal(deep(1), deep(2)) end).details
+    t.equal(#details, 1)
+    t.truthy(details[1]:find "n: expected 2, got 1$")
+  end)
+
   t.it("are the same only if they are one", function()
     local table = {}
     t.equal(t.same(table, table), table)

@@ -11,7 +11,7 @@ local arguments = {}
 ---@field help? string
 ---@field value? string what its value is called in the help; with it, or with `type` or `choices`, the option takes one
 ---@field type? "string"|"number"|"integer"|"duration"|"size" a duration is "1.5s", "5m", …, in seconds; a size "64k", "2M", …, in bytes
----@field default? any
+---@field default? any what it is without the option, as it is: a text is not read by `type`
 ---@field choices? string[]
 ---@field many? boolean may be given more than once; an argument takes all the rest
 ---@field count? boolean says how often it was given: -vv

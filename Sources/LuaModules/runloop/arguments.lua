@@ -6,24 +6,32 @@ local arguments = {}
 local format, rep, match, gmatch, sub, find = string.format, string.rep, string.match, string.gmatch, string.sub, string.find
 local concat, sort = table.concat, table.sort
 
+-- A number that is one, and not beyond all bounds.
+local function finite(text)
+  local number = tonumber(text)
+  return number and number - number == 0 and number or nil
+end
+
 -- Ways to read a value: nil and what was expected instead.
 local TYPES = {
   string = function(text) return text end,
-  number = function(text) return tonumber(text), "a number" end,
+  number = function(text) return finite(text), "a number" end,
   integer = function(text) return math.tointeger(tonumber(text)), "an integer" end,
   -- 90, 1.5s, 200ms, 5m, 2h, 1d: in seconds.
   duration = function(text)
     local number, unit = match(text, "^([%d.]+)(%a*)$")
     local scale = ({ [""] = 1, ms = 0.001, s = 1, m = 60, h = 3600, d = 86400 })[unit or "?"]
-    number = tonumber(number)
-    return number and scale and number * scale, "a duration such as 90, 1.5s, 200ms, 5m or 2h"
+    number = finite(number)
+    return number and scale and finite(number * scale), "a duration such as 90, 1.5s, 200ms, 5m or 2h"
   end,
   -- 65536, 64k, 1.5M, 2G: in bytes.
   size = function(text)
     local number, unit = match(text, "^([%d.]+)([kKMG]?)[iI]?[bB]?$")
     local scale = ({ [""] = 1, k = 1 << 10, K = 1 << 10, M = 1 << 20, G = 1 << 30 })[unit or "?"]
-    number = tonumber(number)
-    return number and scale and math.tointeger(number * scale // 1), "a size such as 65536, 64k or 2M"
+    number = finite(number)
+    -- Whole numbers would begin again below 0.
+    local is_too_large = number and scale and number > math.maxinteger // scale
+    return number and scale and not is_too_large and math.tointeger(number * scale // 1) or nil, "a size such as 65536, 64k or 2M"
   end,
 }
 

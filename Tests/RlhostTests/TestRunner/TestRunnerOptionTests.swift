@@ -167,6 +167,22 @@ import Testing
             try write("{a = 3, b = {2}}")
             let changed = try Binary.run(["test"], directory: directory)
             #expect(changed.status == 1 && changed.output.contains("+   a = 3,"), "\(changed.output)")
+            // What reads alike is not the same.
+            try write("5")
+            #expect(try Binary.run(["test", "--update"], directory: directory).status == 0)
+            #expect(try Binary.run(["test"], directory: directory).status == 0)
+            try write("'5'")
+            let other = try Binary.run(["test"], directory: directory)
+            #expect(other.status == 1 && other.output.contains("that is a number, this a string"), "\(other.output)")
+            // Two tests of one name do not take each other's place.
+            try write("1) end) t.it('x', function() t.snapshot(2")
+            let two = try Binary.run(["test", "--update"], directory: directory)
+            #expect(two.status == 1 && two.output.contains("names of their own"), "\(two.output)")
+            // A file of before, which does not say what kind it was.
+            try write("'5'")
+            let before = "\n=== x › 1\n|5\n"
+            try before.write(toFile: directory + "/a_test.snap", atomically: true, encoding: .utf8)
+            #expect(try Binary.run(["test"], directory: directory).status == 0)
         }
     }
 

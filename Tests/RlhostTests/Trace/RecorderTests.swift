@@ -264,7 +264,7 @@ import Testing
                 let run = try Binary.shell(
                     """
                     $RLHOST --trace=all.json app.lua \(arguments) & process=$!
-                    for n in $(seq 200); do grep -q '\(mark)' all.json && break; sleep 0.05; done
+                    for n in $(seq 1200); do grep -q '\(mark)' all.json && break; sleep 0.05; done
                     kill -KILL $process
                     $RLHOST trace all.json -o page.html && grep -o '\(mark)' all.json
                     """, directory: directory)

@@ -151,7 +151,10 @@ function instance.limit_message(message, code)
     return "ENOSPC: too many directories are watched: raise the limit, sysctl fs.inotify.max_user_watches ("
       .. (native.limit "max_user_watches" or "?") .. " now)"
   elseif code == "EMFILE" then
-    return "EMFILE: too many watchers: raise the limit, sysctl fs.inotify.max_user_instances (" .. (native.limit "max_user_instances" or "?") .. " now)"
+    local most = native.limit "max_user_instances"
+    -- Where that cannot be read either, it is this process that has no descriptor left.
+    return most and "EMFILE: too many watchers: raise the limit, sysctl fs.inotify.max_user_instances (" .. most .. " now)"
+      or "EMFILE: too many open files: raise the limit of this process, ulimit -n"
   end
   return message
 end

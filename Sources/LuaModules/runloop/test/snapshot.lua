@@ -5,7 +5,7 @@ local type, pairs, tostring, next = type, pairs, tostring, next
 local format, concat, sort, io_open = string.format, table.concat, table.sort, io.open
 local values = require "runloop.test.values"
 
-local core, stored, used, has_changed, path
+local core, stored, kinds, used, has_changed, path
 
 -- A text with many lines of a value: tables by key.
 local function write(out, value, indent, path_up)
@@ -32,9 +32,9 @@ local function text_of(value)
   return concat(out)
 end
 
--- The file: for each snapshot a line "=== name", then its lines, each behind a bar.
+-- The file: for each snapshot a line "=== name", what kind of value it was, then its lines, each behind a bar.
 local function read()
-  stored, used = {}, {}
+  stored, kinds, used = {}, {}, {}
   local file = io_open(path)
   if not file then return end
   local name, lines
@@ -44,6 +44,8 @@ local function read()
     if next_name then
       put()
       name, lines = next_name, {}
+    elseif name and line:find "^%(%l+%)$" then
+      kinds[name] = line:sub(2, -2)
     elseif name and line:sub(1, 1) == "|" then
       lines[#lines + 1] = line:sub(2)
     end
@@ -58,6 +60,7 @@ local function save()
   sort(names)
   for _, name in pairs(names) do
     out[#out + 1] = format("\n=== %s\n", name)
+    if kinds[name] then out[#out + 1] = format("(%s)\n", kinds[name]) end
     for line in (stored[name] .. "\n"):gmatch "(.-)\n" do out[#out + 1] = "|" .. line .. "\n" end
   end
   if #names == 0 then
@@ -97,13 +100,23 @@ function t.snapshot(value, name)
   current.snapshots = (current.snapshots or 0) + 1
   local title = concat(require "runloop.test.fixtures".full_name(current.node), " › "):gsub("\n", " ")
   title = title .. " › " .. (name or tostring(current.snapshots)):gsub("\n", " ")
-  local text = text_of(value)
-  used[title] = true
-  if stored[title] == text then return value end
+  local text, kind = text_of(value), type(value)
+  -- Two of one name would take the place of each other's.
+  local other = used[title]
+  if other and other.node ~= current.node and (other.text ~= text or other.kind ~= kind) then
+    core.fail(format("another test has the snapshot '%s', too, and it is different: give the tests, or the snapshots, names of their own", title))
+  end
+  used[title] = { node = current.node, text = text, kind = kind }
+  -- Files of before do not say what kind it was.
+  local is_kind = not kinds[title] or kinds[title] == kind
+  if stored[title] == text and is_kind and (kinds[title] or not core.options.update) then return value end
   if core.options.update then
-    stored[title], has_changed = text, true
+    stored[title], kinds[title], has_changed = text, kind, true
     save()
     return value
+  end
+  if stored[title] == text then
+    core.fail(format("it is not what the snapshot '%s' has: that is a %s, this a %s", title, kinds[title], kind), { "if that is right: rlhost test --update" })
   end
   if not stored[title] then
     core.fail(format("there is no snapshot '%s' yet: rlhost test --update makes it", title), { "it is " .. values.show(value) })

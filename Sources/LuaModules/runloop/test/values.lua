@@ -183,8 +183,10 @@ local function collect_array(list, path, a, b, n, m, seen)
 end
 
 function collect(list, path, a, b, seen)
-  if equal(a, b, {}) then return end
-  if type(a) ~= "table" or type(b) ~= "table" or has_eq(a) or has_eq(b) then
+  -- Tables are gone through once: what is found to be equal further down is not compared at each level above it.
+  local are_leaves = type(a) ~= "table" or type(b) ~= "table" or has_eq(a) or has_eq(b)
+  if rawequal(a, b) or are_leaves and equal(a, b, {}) then return end
+  if are_leaves then
     if type(a) == "number" and type(b) == "number" and brief(a) == brief(b) then
       return say(list, path, format("expected %.17g, got %.17g", b, a))
     end

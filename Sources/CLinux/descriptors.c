@@ -8,6 +8,14 @@
 #include <stdio.h>
 #include <sys/file.h>
 
+// See `out_of_the_way` in programs.c.
+int linux_lift(int fd) {
+  if (fd < 0 || fd > 3) return fd;
+  int higher = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+  close(fd);
+  return higher;
+}
+
 int linux_set_nonblocking(int fd) {
   int flags = fcntl(fd, F_GETFL);
   return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
@@ -59,26 +67,18 @@ int linux_flush_output(int before) {
   return error == EBADF || error == EPIPE ? 0 : error;
 }
 
-// Closes a descriptor on the way out of a failure, whose error number stays.
-static int give_up(int fd) {
-  int error = errno;
-  if (fd >= 0) close(fd);
-  errno = error;
-  return -1;
-}
-
 int linux_open_private_directory(const char *path, int make, uint32_t *owner, uint32_t *mode) {
   // Whatever the umask: it can only take away more.
   if (make && mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
   int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return -1;
   struct stat status;
-  if (fstat(fd, &status) != 0) return give_up(fd);
+  if (fstat(fd, &status) != 0) return linux_give_up(fd);
   *owner = status.st_uid;
   *mode = status.st_mode & 07777;
   if (status.st_uid == geteuid() && !(status.st_mode & 077)) return fd;
   errno = EACCES;
-  return give_up(fd);
+  return linux_give_up(fd);
 }
 
 int linux_lock(int directory, const char *name) {
@@ -86,7 +86,7 @@ int linux_lock(int directory, const char *name) {
     int fd = openat(directory, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return -1;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK) return give_up(fd);
+      if (errno != EWOULDBLOCK) return linux_give_up(fd);
       // Who clears away what the dead have left shares the lock, and is gone in a moment.
       if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
         close(fd);
@@ -94,11 +94,11 @@ int linux_lock(int directory, const char *name) {
         continue;
       }
       if (errno == EWOULDBLOCK) errno = EADDRINUSE;
-      return give_up(fd);
+      return linux_give_up(fd);
     }
     // Who had it may have removed the file between our two steps: then this lock is one that nobody else sees.
     struct stat ours, current;
-    if (fstat(fd, &ours) != 0) return give_up(fd);
+    if (fstat(fd, &ours) != 0) return linux_give_up(fd);
     if (fstatat(directory, name, &current, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == current.st_ino &&
         ours.st_dev == current.st_dev)
       return fd;

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "epoll.h"
+#include "descriptors.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -38,10 +39,7 @@ int linux_epoll_waking(int wake) {
   // Edge-triggered, so that nobody ever has to read it: each wake-up is one system call, the writer's.
   struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = UINT64_MAX};
   if (epoll_ctl(fd, EPOLL_CTL_ADD, wake, &event) == 0) return fd;
-  int error = errno;
-  close(fd);
-  errno = error;
-  return -1;
+  return linux_give_up(fd);
 }
 
 void linux_lose_loop(void) {

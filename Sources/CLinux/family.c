@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "family.h"
 
+#include "descriptors.h"
 #include "surroundings.h"
 
 #include <dirent.h>
@@ -35,12 +36,7 @@ linux_family_page *linux_make_family(int *descriptor) {
   if (fd < 0) return NULL;
   linux_family_page *page = MAP_FAILED;
   if (ftruncate(fd, sizeof *page) == 0) page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (page == MAP_FAILED) {
-    int failure = errno;
-    close(fd);
-    errno = failure;
-    return NULL;
-  }
+  if (page == MAP_FAILED) return linux_give_up(fd), NULL;
   page->flows_since = -1;
   page->grain = 1;
   *descriptor = fd;
@@ -54,9 +50,7 @@ linux_family_page *linux_join_family(int process, int descriptor) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return NULL;
   linux_family_page *page = mmap(NULL, sizeof *page, PROT_READ, MAP_SHARED, fd, 0);
-  int failure = errno;
-  close(fd);
-  errno = failure;
+  linux_give_up(fd);
   if (page == MAP_FAILED) return NULL;
   own = page;
   return page;
@@ -111,12 +105,7 @@ int linux_listen_to_family(const char *name) {
   struct sockaddr_un address;
   socklen_t size = address_of(name, &address);
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd >= 0 && (bind(fd, (struct sockaddr *)&address, size) || listen(fd, MOST))) {
-    int failure = errno;
-    close(fd);
-    errno = failure;
-    return -1;
-  }
+  if (fd >= 0 && (bind(fd, (struct sockaddr *)&address, size) || listen(fd, MOST))) return linux_give_up(fd);
   return fd;
 }
 
@@ -139,12 +128,7 @@ int linux_connect_family(const char *name) {
   struct sockaddr_un address;
   socklen_t size = address_of(name, &address);
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (fd >= 0 && (connect(fd, (struct sockaddr *)&address, size) || fcntl(fd, F_SETFL, O_NONBLOCK))) {
-    int failure = errno;
-    close(fd);
-    errno = failure;
-    return -1;
-  }
+  if (fd >= 0 && (connect(fd, (struct sockaddr *)&address, size) || fcntl(fd, F_SETFL, O_NONBLOCK))) return linux_give_up(fd);
   return fd;
 }
 

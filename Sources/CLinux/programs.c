@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "terminal.h"
 
 extern char **environ;
@@ -344,18 +345,10 @@ int linux_program_has_stopped(int pid) {
 
 int linux_watch_program(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
-// Above what a program gets: see `out_of_the_way`.
-static int lift(int fd) {
-  if (fd < 0 || fd > 3) return fd;
-  int higher = fcntl(fd, F_DUPFD_CLOEXEC, 10);
-  close(fd);
-  return higher;
-}
-
 int linux_make_pipe(int ends[2], int two_way) {
   if (two_way ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) : pipe2(ends, O_CLOEXEC)) return -1;
-  ends[0] = lift(ends[0]);
-  ends[1] = lift(ends[1]);
+  ends[0] = linux_lift(ends[0]);
+  ends[1] = linux_lift(ends[1]);
   if (ends[0] >= 0 && ends[1] >= 0) return 0;
   if (ends[0] >= 0) close(ends[0]);
   if (ends[1] >= 0) close(ends[1]);
@@ -364,19 +357,15 @@ int linux_make_pipe(int ends[2], int two_way) {
 }
 
 int linux_open_terminal(int rows, int columns, char *name, size_t size) {
-  int master = lift(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  int master = linux_lift(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (master < 0) return -1;
   if (grantpt(master) || unlockpt(master) || ptsname_r(master, name, size) ||
-      linux_resize_terminal(master, rows, columns)) {
-    int failure = errno;
-    close(master);
-    errno = failure;
-    return -1;
-  }
+      linux_resize_terminal(master, rows, columns))
+    return linux_give_up(master);
   return master;
 }
 
-int linux_open_slave(const char *name) { return lift(open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)); }
+int linux_open_slave(const char *name) { return linux_lift(open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)); }
 
 int linux_resize_terminal(int master, int rows, int columns) {
   struct winsize size = {.ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns};

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "signals.h"
+#include "clock.h"
 #include "death.h"
 #include "terminal.h"
 
@@ -62,9 +63,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
 static void on_signal(int number, siginfo_t *info, void *context) {
   const int saved = errno;
   atomic_fetch_add(&running, 1);
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const int64_t time = now.tv_sec * 1000000000LL + now.tv_nsec;
+  const int64_t time = linux_monotonic_now();
   const int ends = number == SIGINT || number == SIGTERM || number == SIGQUIT;
   int is_heard = 0, is_stuck = 0;
   if (number == SIGCONT) linux_take_terminals_up();

@@ -6,14 +6,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-// Closes a descriptor on the way out of a failure, whose error number stays.
-static int give_up(int fd) {
-  int error = errno;
-  if (fd >= 0) close(fd);
-  errno = error;
-  return -1;
-}
-
 // A socket's path may have 107 bytes, and directories are as long as they please: the kernel gets there by a descriptor.
 static int address(struct sockaddr_un *a, int fd, const char *name) {
   memset(a, 0, sizeof *a);
@@ -34,14 +26,14 @@ int linux_listen(int directory, const char *name, const char *temporary, linux_f
   // belongs to all threads.
   if (fchmod(fd, 0600) != 0 || address(&a, directory, temporary) != 0 ||
       bind(fd, (struct sockaddr *)&a, sizeof a) != 0)
-    return give_up(fd);
+    return linux_give_up(fd);
   // Nobody finds it under its name before it listens.
   if (listen(fd, 4096) != 0 || fstatat(directory, temporary, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
       renameat(directory, temporary, directory, name) != 0) {
     int error = errno;
     unlinkat(directory, temporary, 0);
     errno = error;
-    return give_up(fd);
+    return linux_give_up(fd);
   }
   *id = (linux_file_id){.device = status.st_dev, .number = status.st_ino};
   return fd;
@@ -51,11 +43,11 @@ int linux_connect(int directory, const char *name) {
   int file = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
   if (file < 0) return -1;
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return give_up(file);
+  if (fd < 0) return linux_give_up(file);
   struct sockaddr_un a;
   if (address(&a, file, "") != 0 || connect(fd, (struct sockaddr *)&a, sizeof a) != 0) {
-    give_up(fd);
-    return give_up(file);
+    linux_give_up(fd);
+    return linux_give_up(file);
   }
   close(file);
   return fd;
@@ -86,9 +78,7 @@ int linux_send_datagram(const char *path, const void *bytes, size_t count) {
   ssize_t n;
   do n = sendto(fd, bytes, count, MSG_NOSIGNAL, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
   while (n < 0 && errno == EINTR);
-  const int failure = errno;
-  close(fd);
-  errno = failure;
+  linux_give_up(fd);
   return n < 0 ? -1 : 0;
 }
 

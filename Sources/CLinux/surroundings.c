@@ -42,7 +42,7 @@ static int runs(int pid) {
 }
 
 // The processes, alive or not yet waited for, that one has begun, or inherited from others.
-static int children_of(int pid, int *found, int most) {
+int linux_children_of(int pid, int *found, int most) {
   char path[64], text[16384];
   int count = 0;
   snprintf(path, sizeof path, "/proc/%d/task", pid);
@@ -76,12 +76,11 @@ static int keeper;
 
 void linux_set_keeper(int process) { keeper = process; }
 
-int linux_children_of(int process, int *found, int most) { return children_of(process, found, most); }
 
 int linux_programs(int *found, int most) {
   int all[1024], count = 0;
-  int total = children_of(getpid(), all, 512);
-  if (keeper) total += children_of(keeper, all + total, 1024 - total);
+  int total = linux_children_of(getpid(), all, 512);
+  if (keeper) total += linux_children_of(keeper, all + total, 1024 - total);
   for (int i = 0; i < total; i++)
     if (all[i] != getpid() && runs(all[i]) && count < most) found[count++] = all[i];
   return count;

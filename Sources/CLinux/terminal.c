@@ -46,8 +46,7 @@ static void say_farewell(void) {
   if (current == TERMINAL_OWN) return;
   apply(TERMINAL_OWN);
   static const char paste_off[] = "\033[?2004l\r\n";
-  ssize_t written = write(output, paste_off, sizeof paste_off - 1);
-  (void)written;
+  (void)!write(output, paste_off, sizeof paste_off - 1);
 }
 
 int terminal_adds_returns(void) {
@@ -94,8 +93,7 @@ int terminal_capture(void) {
   linux_guard_terminals();
   linux_at_death(LINUX_LEAVE_PROMPT, say_farewell);
   // Not all files: one from which another thread reads is locked.
-  fflush(stdout);
-  fflush(stderr);
+  terminal_flush();
   for (int fd = 1; fd <= 2; fd++) {
     if (!isatty(fd)) continue;
     captured[fd] = 1;
@@ -107,8 +105,7 @@ int terminal_capture(void) {
 int terminal_output(void) { return output; }
 
 void terminal_release(void) {
-  fflush(stdout);
-  fflush(stderr);
+  terminal_flush();
   for (int fd = 1; fd <= 2; fd++) {
     if (captured[fd]) dup2(output, fd);
     captured[fd] = 0;
@@ -131,8 +128,7 @@ static void on_change(int number) {
   }
   copy_size();
   uint64_t one = 1;
-  ssize_t written = write(changes, &one, sizeof one);
-  (void)written;
+  (void)!write(changes, &one, sizeof one);
   errno = saved;
 }
 
@@ -147,8 +143,7 @@ int terminal_watch(void) {
 
 int terminal_take_change(void) {
   uint64_t count;
-  ssize_t taken = read(changes, &count, sizeof count);
-  (void)taken;
+  (void)!read(changes, &count, sizeof count);
   int was_stopped = continued;
   continued = 0;
   if (was_stopped && current != TERMINAL_OWN) apply(current);

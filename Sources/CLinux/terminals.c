@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "terminal.h"
 #include "death.h"
+#include "descriptors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -190,13 +191,7 @@ int linux_terminal_to_lend(void) {
     errno = EBUSY;
     return -1;
   }
-  if (lent < 0) lent = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (lent >= 0 && lent <= 3) {
-    // Above what a program gets.
-    const int higher = fcntl(lent, F_DUPFD_CLOEXEC, 10);
-    close(lent);
-    lent = higher;
-  }
+  if (lent < 0) lent = linux_lift(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (lent >= 0 && tcgetpgrp(lent) == getpgrp() && tcgetattr(lent, &before_lending) == 0) return lent;
   errno = ENOTTY;
   return -1;

@@ -1,5 +1,6 @@
 // Files beneath a directory, which no path and no link leads out of.
 #define _GNU_SOURCE
+#include <descriptors.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -30,9 +31,7 @@ int lua_http_open_file(lua_State *L) {
     int root = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0) return lua_pushnil(L), lua_pushstring(L, strerrorname_np(errno)), 2;
     fd = open_beneath(root, *path ? path : ".");
-    int number = errno;
-    close(root);
-    errno = number;
+    linux_give_up(root);
   } else {
     fd = open(directory, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   }

@@ -17,23 +17,13 @@ int lua_http_read_frame(lua_State *L) {
   if (found > 0 && frame.is_masked != lua_toboolean(L, 3))
     found = -1, problem = frame.is_masked ? "a server must not mask" : "a client has to mask";
   if (found > 0 && frame.is_compressed && !lua_toboolean(L, 5)) found = -1, problem = "a reserved bit is set";
-  if (found < 0) {
-    lua_pushboolean(L, 0);
-    lua_pushinteger(L, 1002);
-    lua_pushstring(L, problem);
-    return 3;
-  }
+  if (found < 0) return lua_http_refuse(L, 1002, problem);
   if (found == 0) {
     lua_pushnil(L);
     lua_pushinteger(L, 1);
     return 2;
   }
-  if (frame.length > (uint64_t)luaL_checkinteger(L, 4)) {
-    lua_pushboolean(L, 0);
-    lua_pushinteger(L, 1009);
-    lua_pushliteral(L, "a message that is too long");
-    return 3;
-  }
+  if (frame.length > (uint64_t)luaL_checkinteger(L, 4)) return lua_http_refuse(L, 1009, "a message that is too long");
   size_t available = length - position - frame.head_length;
   if (available < frame.length) {
     lua_pushnil(L);

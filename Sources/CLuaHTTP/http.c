@@ -86,19 +86,15 @@ static int read_date(lua_State *L) {
   return 1;
 }
 
-static int is_token(lua_State *L) {
+static int check(lua_State *L, int (*is)(const char *, size_t)) {
   size_t length;
   const char *text = luaL_checklstring(L, 1, &length);
-  lua_pushboolean(L, http_is_token(text, length));
+  lua_pushboolean(L, is(text, length));
   return 1;
 }
 
-static int is_value(lua_State *L) {
-  size_t length;
-  const char *text = luaL_checklstring(L, 1, &length);
-  lua_pushboolean(L, http_is_value(text, length));
-  return 1;
-}
+static int is_token(lua_State *L) { return check(L, http_is_token); }
+static int is_value(lua_State *L) { return check(L, http_is_value); }
 
 static int base64(lua_State *L) {
   size_t length;

@@ -56,11 +56,7 @@ static int read_head(lua_State *L, http_head *head) {
     return -1;
   }
   lua_settop(L, 0);
-  if (found == 0) return lua_pushnil(L), 1;
-  lua_pushboolean(L, 0);
-  lua_pushinteger(L, head->status);
-  lua_pushstring(L, head->problem);
-  return 3;
+  return found == 0 ? (lua_pushnil(L), 1) : lua_http_refuse(L, head->status, head->problem);
 }
 
 // read_fields(bytes, position) -> the fields of a request that was read there

@@ -25,6 +25,13 @@ int lua_http_push_request(lua_State *L, const http_head *head, int *flags, http_
 size_t lua_http_text_answer(lua_State *L, int status, const char *type, int flags, char *small, size_t size);
 
 int lua_http_serving(lua_State *L);
+/// What breaks a rule: false, a status or a closing code, and what it is.
+static inline int lua_http_refuse(lua_State *L, int code, const char *problem) {
+  lua_pushboolean(L, 0);
+  lua_pushinteger(L, code);
+  lua_pushstring(L, problem);
+  return 3;
+}
 int lua_http_read_fields(lua_State *L);
 int lua_http_read_response(lua_State *L);
 int lua_http_write_response(lua_State *L);

@@ -198,12 +198,7 @@ static int take(lua_State *L) {
   http_head head;
   int found = http_read_head(&head, bytes + position, length - position, 0, serving_of(L)->max_header);
   if (found == 0) return 0;
-  if (found < 0) {
-    lua_pushboolean(L, 0);
-    lua_pushinteger(L, head.status);
-    lua_pushstring(L, head.problem);
-    return 3;
-  }
+  if (found < 0) return lua_http_refuse(L, head.status, head.problem);
   size_t following = position + head.length;
   if (following >= length) lua_pushliteral(L, ""), lua_setfield(L, 1, "buffer");
   lua_pushinteger(L, following >= length ? 1 : (lua_Integer)following + 1);

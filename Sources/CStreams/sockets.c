@@ -215,7 +215,6 @@ int net_share(int fd) {
   if (copy < 0) return -errno;
   int flags = fcntl(copy, F_GETFL);
   if (flags >= 0 && fcntl(copy, F_SETFL, flags | O_NONBLOCK) == 0) return copy;
-  int error = errno;
-  close(copy);
-  return -error;
+  linux_give_up(copy);
+  return -errno;
 }

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <errors.h>
 #include <libraries.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -86,11 +87,6 @@ static const char *words(int number) {
   return text;
 }
 
-static const char *error_name(void) {
-  const char *name = strerrorname_np(errno);
-  return name ? name : "EIO";
-}
-
 // A key with a password is an error, not a question to whoever sits at the terminal.
 static int no_password(char *out, int size, int writing, void *data) { return -1; }
 
@@ -99,7 +95,7 @@ static int each_certificate(const char *source, int (*use)(SSL_CTX *, X509 *, in
   char *contents;
   BIO *bio = open_source(source, &contents);
   if (!bio) {
-    fail(code, text, error_name(), "%s (%s)", words(errno), name_of(source));
+    fail(code, text, linux_error_name(errno), "%s (%s)", words(errno), name_of(source));
     return -1;
   }
   int count = 0;
@@ -138,7 +134,7 @@ static int use_trusted(SSL_CTX *context, X509 *certificate, int number) {
 static int use_key(SSL_CTX *context, const char *source, char code[32], char text[512]) {
   char *contents;
   BIO *bio = open_source(source, &contents);
-  if (!bio) return fail(code, text, error_name(), "%s (%s)", words(errno), name_of(source));
+  if (!bio) return fail(code, text, linux_error_name(errno), "%s (%s)", words(errno), name_of(source));
   EVP_PKEY *key = openssl.PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
   openssl.BIO_free(bio);
   free(contents);

@@ -51,7 +51,7 @@ public enum TestRecording {
             try writer.thread(number, lane.name)
             var records = lane.records
             for place in records.indices { numbers.replace(in: &records[place], number, since: beginning) }
-            for (label, object) in numbers.newNames { try writer.name(object, TraceNames.name(label)) }
+            for (label, object) in numbers.newNames { try writer.name(object, .init(label: label)) }
             numbers.newNames = []
             try TraceNames.write(records, to: writer)
         }

@@ -17,15 +17,12 @@ enum TraceBinding {
     static let functions = Library(
         "rl.trace.",
         [
-            .init("dump") { Call.run($0) { (call) throws(Misuse) in try dump(call) } },
-            .init("start") { Call.run($0) { (call) throws(Misuse) in try start(call) } },
-            .init("stop") { Call.run($0) { (call) throws(Misuse) in try stop(call) } },
-            .init("mark") { Call.run($0) { (call) throws(Misuse) in try mark(call) } },
-            .init("begin_span") { Call.run($0) { (call) throws(Misuse) in try beginSpan(call) } },
-            .init("end_span") { call in
-                Call(call).luaHost.endSpan()
-                return 0
-            },
+            .init("dump") { Call.run($0, dump) },
+            .init("start") { Call.run($0, start) },
+            .init("stop") { Call.run($0, stop) },
+            .init("mark") { Call.act($0, mark) },
+            .init("begin_span") { Call.act($0, beginSpan) },
+            .init("end_span") { Call.act($0) { $0.luaHost.endSpan() } },
         ])
 
     private enum Path: Parameter {
@@ -41,12 +38,7 @@ enum TraceBinding {
     /// dump(path)
     private static func dump(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Path.self)
-        do throws(SystemError) {
-            try TraceNames.dump(to: path)
-            return call.answer(true)
-        } catch {
-            return call.fail(error)
-        }
+        return call.attempt { () throws(SystemError) in try TraceNames.dump(to: path) }
     }
 
     private enum Option: Int, Field {
@@ -85,27 +77,27 @@ enum TraceBinding {
     /// stop(): the path of what is then complete; nil if nothing was being written.
     private static func stop(_ call: Call) throws(Misuse) -> Int32 {
         guard let file = TraceFile.current else { return call.answerNil() }
-        do throws(SystemError) { try file.finish() } catch { return call.fail(error) }
-        return call.answer(file.path)
+        return call.attempt { () throws(SystemError) in
+            try file.finish()
+            return file.path
+        }
     }
 
     /// mark(text), which the Lua half has made of its arguments.
-    private static func mark(_ call: Call) throws(Misuse) -> Int32 {
+    private static func mark(_ call: Call) throws(Misuse) {
         let text = try call.argument(1, Text.self)
         let host = call.luaHost
-        guard host.loop.isRecording else { return call.nothing() }
+        guard host.loop.isRecording else { return }
         host.loop.recorder.pointee.mark(
             RunLoop.Recorder.label(.init("span", text, place: host.site(call.site) ?? "")))
-        return call.nothing()
     }
 
     /// begin_span(name)
-    private static func beginSpan(_ call: Call) throws(Misuse) -> Int32 {
+    private static func beginSpan(_ call: Call) throws(Misuse) {
         let name = try call.argument(1, Text.self)
         let host = call.luaHost
         if host.loop.isRecording {
             host.beginSpan(.init("span", name, place: host.site(call.site) ?? ""))
         }
-        return call.nothing()
     }
 }

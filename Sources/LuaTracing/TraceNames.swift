@@ -17,10 +17,10 @@ enum TraceNames {
     static func write(_ records: [RunLoop.Recorder.Record], to writer: Recording.Writer) throws(SystemError) {
         for record in records {
             if record.object != 0, !writer.knows(record.object) {
-                try writer.name(record.object, name(record.object))
+                try writer.name(record.object, .init(label: record.object))
             }
             let wait = record.waitsIn
-            if wait != 0, !writer.knows(wait) { try writer.name(wait, name(wait)) }
+            if wait != 0, !writer.knows(wait) { try writer.name(wait, .init(label: wait)) }
         }
         guard !records.isEmpty else { return }
         var failure: SystemError?
@@ -30,14 +30,9 @@ enum TraceNames {
         if let failure { throw failure }
     }
 
-    static func name(_ label: UInt32) -> Recording.Name {
-        let title = RunLoop.Recorder.title(label) ?? .init("other", "")
-        return .init(kind: .init(rawValue: title.kind) ?? .other, text: title.text, place: title.place)
-    }
-
     /// `timer "poll" made at app.lua:12`
     static func text(_ label: UInt32) -> String {
-        let name = name(label)
+        let name = Recording.Name(label: label)
         return (name.text.isEmpty ? "a callback" : name.text) + (name.place.isEmpty ? "" : " made at \(name.place)")
     }
 

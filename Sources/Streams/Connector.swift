@@ -146,13 +146,9 @@ final class Connector {
 
     /// The families take turns, beginning with that of the first address.
     private func start(_ found: [net_address]) {
-        func family(_ address: net_address) -> Int32 {
-            var address = address
-            return net_family_of(&address)
-        }
-        let first = found.first.map(family) ?? 0
-        var preferred = found.filter { family($0) == first }[...]
-        var others = found.filter { family($0) != first }[...]
+        let first = found.first?.family
+        var preferred = found.filter { $0.family == first }[...]
+        var others = found.filter { $0.family != first }[...]
         while !preferred.isEmpty || !others.isEmpty {
             if let address = preferred.popFirst() { left.append(address) }
             if let address = others.popFirst() { left.append(address) }
@@ -190,9 +186,9 @@ final class Connector {
             failures.append((text, StreamFailure(errno: -errno, text)))
             tryNext()
         }
-        let fd = system.socket(net_family_of(&address), Int32(SOCK_STREAM.rawValue))
+        let fd = system.socket(address.family, Int32(SOCK_STREAM.rawValue))
         guard fd >= 0 else { return refused(fd) }
-        if let failure = bind(fd, net_family_of(&address)) {
+        if let failure = bind(fd, address.family) {
             _ = system.close(fd)
             failures.append((text, failure))
             return tryNext()
@@ -220,11 +216,7 @@ final class Connector {
 
     private func bind(_ fd: Int32, _ family: Int32) -> StreamFailure? {
         guard let place = options.bind else { return nil }
-        guard let own = place.addresses,
-            var address = own.first(where: { own in
-                var own = own
-                return net_family_of(&own) == family
-            })
+        guard var address = place.addresses?.first(where: { $0.family == family })
         else { return StreamFailure("EADDRNOTAVAIL", "the own address is of another family (\(place.text))") }
         net_set_reuse_address(fd)
         let result = network.system.bind(fd, &address)
@@ -277,10 +269,9 @@ final class Connector {
 
     @discardableResult
     private func after(_ delay: Duration, _ body: @escaping () -> Void) -> RunLoop.Timer {
-        let timer = RunLoop.Timer(fireDate: network.loop.now + delay) { _, _ in body() }
+        let timer = network.loop.callBack(at: network.loop.now + delay, in: stream.modeNames) { _, _ in body() }
         timers.removeAll { !$0.isValid }
         timers.append(timer)
-        for mode in stream.modeNames { network.loop.add(timer, to: mode) }
         return timer
     }
 

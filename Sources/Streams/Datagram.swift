@@ -44,12 +44,7 @@ public final class Datagram: RunLoop.EdgePort {
         }
         let own = try Self.address(place)
         var other = try Self.address(peer)
-        var family = NET_V4.rawValue
-        if var own {
-            family = UInt32(net_family_of(&own))
-        } else if other != nil, var there = other {
-            family = UInt32(net_family_of(&there))
-        }
+        let family = UInt32((own ?? other)?.family ?? Int32(NET_V4.rawValue))
         self.family = Int32(family)
         if case .path(let name) = place { path = name } else { path = nil }
         socket = network.system.socket(Int32(family), Int32(SOCK_DGRAM.rawValue))
@@ -109,11 +104,7 @@ public final class Datagram: RunLoop.EdgePort {
         let start = bytes.baseAddress ?? withUnsafePointer(to: &empty) { UnsafeRawPointer($0) }
         let result: Int
         if let place {
-            var found: net_address?
-            for var candidate in place.addresses ?? [] where net_family_of(&candidate) == family {
-                found = found ?? candidate
-            }
-            guard var target = found else {
+            guard var target = place.addresses?.first(where: { $0.family == family }) else {
                 throw StreamFailure(
                     place.addresses == nil ? "ENOTFOUND" : "EAFNOSUPPORT",
                     place.addresses == nil
@@ -227,9 +218,7 @@ public final class Datagram: RunLoop.EdgePort {
         updateActivity()
         watch(-1)
         _ = network.system.close(socket)
-        if let path {
-            (path + [0]).withUnsafeBytes { _ = net_unlink($0.assumingMemoryBound(to: CChar.self).baseAddress) }
-        }
+        if let path { _ = path.withCPath { net_unlink($0) } }
         invalidate()
     }
 

@@ -179,19 +179,13 @@ public final class Listener: RunLoop.EdgePort {
         let path = String(decoding: name, as: UTF8.self)
         var device: UInt64 = 0
         var number: UInt64 = 0
-        let found = name.withUnsafeBytes { _ in
-            (name + [0]).withUnsafeBytes { bytes in
-                net_socket_file(bytes.assumingMemoryBound(to: CChar.self).baseAddress, &device, &number)
-            }
-        }
-        if found != 0 { file = (path, device, number) }
+        if name.withCPath({ net_socket_file($0, &device, &number) }) != 0 { file = (path, device, number) }
     }
 
     private func removeFile() {
         guard let file, case .path(let name) = place, !Descriptor.areParents else { return }
         self.file = nil
-        (name + [0]).withUnsafeBytes { bytes in
-            let path = bytes.assumingMemoryBound(to: CChar.self).baseAddress
+        name.withCPath { path in
             var device: UInt64 = 0
             var number: UInt64 = 0
             // Another one may have taken its name.
@@ -301,8 +295,7 @@ public final class Listener: RunLoop.EdgePort {
     }
 
     private func made(_ fd: Int32, _ peer: net_address) -> Stream {
-        var peer = peer
-        let isTCP = net_family_of(&peer) != NET_LOCAL.rawValue
+        let isTCP = peer.family != NET_LOCAL.rawValue
         let stream = Stream(
             network, owner: connectionOwner ?? owner as? StreamOwner, settings: options.settings, isTCP: isTCP)
         stream.remote = SmallAddress(peer)
@@ -336,13 +329,11 @@ public final class Listener: RunLoop.EdgePort {
         }
         guard isOpen, pause == nil else { return }
         isPaused = true
-        let timer = RunLoop.Timer(fireDate: network.loop.now + .milliseconds(100)) { [unowned self] _, _ in
+        pause = network.loop.callBack(at: network.loop.now + .milliseconds(100), in: modeNames) { [unowned self] _, _ in
             pause = nil
             isPaused = false
             signal()
         }
-        pause = timer
-        for mode in modeNames { network.loop.add(timer, to: mode) }
     }
 
     private func recovered() {

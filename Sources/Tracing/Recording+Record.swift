@@ -42,3 +42,11 @@ extension RunLoop.Recorder.Record {
         self = bytes.loadUnaligned(fromByteOffset: offset, as: Self.self)
     }
 }
+
+extension Recording.Name {
+    /// What a label of this process's recorders stands for.
+    package init(label: UInt32) {
+        let title = RunLoop.Recorder.title(label) ?? .init("other", "")
+        self.init(kind: .init(rawValue: title.kind) ?? .other, text: title.text, place: title.place)
+    }
+}

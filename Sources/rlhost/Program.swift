@@ -41,9 +41,13 @@ enum Program {
     /// - Returns: the exit status.
     static func run(_ arguments: [String]) -> Int32 {
         // A script of that name is run as ./attach.
-        if arguments.count > 1, arguments[1] == "attach" { return AttachCommand.run(arguments) }
-        if arguments.count > 1, arguments[1] == "trace" { return TraceCommand.run(arguments) }
-        if arguments.count > 1, arguments[1] == "top" { return TopCommand.run(arguments) }
+        let words = arguments.dropFirst(2)
+        switch arguments.dropFirst().first {
+        case "attach"?: return command("attach") { () throws(Refusal) in try AttachCommand.run(words) }
+        case "trace"?: return command("trace") { () throws(Refusal) in try TraceCommand.run(words) }
+        case "top"?: return command("top") { () throws(Refusal) in try TopCommand.run(words) }
+        default: break
+        }
         let options: Options
         do throws(Options.Failure) {
             options = try Options(arguments)
@@ -83,6 +87,50 @@ enum Program {
             report("cannot create the run loop: \(error)")
         }
         return nil
+    }
+
+    /// Why one of the program's own commands does not go on: what it says, and the exit status.
+    struct Refusal: Error {
+        let message: String
+        /// 69: the process cannot be attached to, does not answer, or has ended meanwhile.
+        var status = unavailable
+
+        static let unavailable: Int32 = 69
+
+        static func misuse(_ message: String) -> Refusal { Refusal(message: message, status: 64) }
+    }
+
+    private static func command(_ name: String, _ body: () throws(Refusal) -> Int32) -> Int32 {
+        do throws(Refusal) { return try body() } catch {
+            report("\(name): \(error.message)")
+            return error.status
+        }
+    }
+
+    /// Runs a command that is a module, which ends the process itself when it is done.
+    ///
+    /// - Parameter title: before what is reported.
+    /// - Returns: false when it could not begin, and that has been reported.
+    static func run(
+        _ module: String, _ words: [String], title: String = "", batteries: @escaping @Sendable () -> [Battery],
+        ignoringEnvironment: Bool
+    ) -> Bool {
+        guard let host = makeHost(batteries: batteries) else { return false }
+        defer { host.close() }
+        host.onUncaught = { _, failure in
+            report(title + failure.text)
+            exit(1)
+        }
+        var message =
+            host.openLibraries(ignoringEnvironment: ignoringEnvironment)
+            ?? host.load(.text("return require('\(module)').run(...)", name: "=[rlhost]"))
+        if message == nil, host.start(arguments: words) == nil { message = "not enough memory" }
+        if let message {
+            report(title + message)
+            return false
+        }
+        host.loop.run()
+        return true
     }
 
     /// Tells the user, as lua does.

@@ -168,7 +168,7 @@ final class Session {
             let status = complete(.requiring, [name]) { [host] task in
                 task.onResults = { failure = host.setGlobal(global, to: $0, -$1) }
             }
-            return status ?? failure.map(fail)
+            return status ?? failure.map { fail($0) }
         }
     }
 
@@ -311,7 +311,7 @@ final class Session {
             host.loop.stopAll()
             return
         }
-        giveTerminalsBack()
+        RawTerminal.endAll()
         Program.report(failure.text)
         TraceSettings.noteError(host)
         host.close()
@@ -334,15 +334,13 @@ final class Session {
     }
 
     /// What is said at the end is not to be written to a screen that goes with it.
-    private func giveTerminalsBack() { RawTerminal.endAll() }
 
     private func fail(_ message: String, _ status: Int32 = 1) -> Int32 {
         // What a signal has interrupted has not failed by itself.
         if let ending { return ending }
-        giveTerminalsBack()
+        RawTerminal.endAll()
         Program.report(message)
         return status
     }
 
-    private func fail(_ message: String) -> Int32 { fail(message, 1) }
 }

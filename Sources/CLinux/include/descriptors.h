@@ -1,6 +1,7 @@
 // Descriptors and files.
 #pragma once
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +16,17 @@ static inline int linux_is_open(int fd) { return fcntl(fd, F_GETFD) != -1; }
 
 /// close(2), under a name that no method hides.
 static inline void linux_close(int fd) { close(fd); }
+
+/// Closes it, if it is one, and keeps errno: -1.
+static inline int linux_give_up(int fd) {
+  int error = errno;
+  if (fd >= 0) close(fd);
+  errno = error;
+  return -1;
+}
+
+/// Moves a descriptor, if it is one, above those that a program gets. Its number from now on; -1 and errno.
+int linux_lift(int fd);
 
 /// How many bytes can be read without waiting; 0 if that cannot be told.
 static inline int linux_bytes_to_read(int fd) {

@@ -19,10 +19,9 @@ extension Attach {
             let activity = records.withUnsafeBytes {
                 Recording.Activity($0, dropped: lost > 0, from: start, to: now)
             }
-            activity.append(to: &text, loop: name, number: recorder.pointee.number, places: mostPlaces) { label in
-                let title = RunLoop.Recorder.title(label) ?? .init("other", "")
-                return .init(kind: .init(rawValue: title.kind) ?? .other, text: title.text, place: title.place)
-            }
+            activity.append(
+                to: &text, loop: name, number: recorder.pointee.number, places: mostPlaces,
+                name: Recording.Name.init(label:))
         }
         text.append(contentsOf: "]}".utf8)
         return text

@@ -27,15 +27,15 @@ extension Attach {
         _ = sigqueue(process, SIGURG, value)
     }
 
-    /// The text of a file in /proc.
-    public static func contents(of path: String) -> String? {
+    /// The text of a file in /proc, or so many bytes of it.
+    public static func contents(of path: String, most: Int = 1 << 20) -> String? {
         guard let file = fopen(path, "re") else { return nil }
         defer { fclose(file) }
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 1 << 14)
-        while case let count = fread(&buffer, 1, buffer.count, file), count > 0, bytes.count < 1 << 20 {
+        while case let count = fread(&buffer, 1, buffer.count, file), count > 0, bytes.count < most {
             bytes += buffer[..<count]
         }
-        return String(decoding: bytes, as: UTF8.self)
+        return String(decoding: bytes.prefix(most), as: UTF8.self)
     }
 }

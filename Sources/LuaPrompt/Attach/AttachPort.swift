@@ -105,8 +105,8 @@ final class AttachPort: @unchecked Sendable {
             pump(seat)
         }
         guard !seats.isEmpty else { return RunLoop.current.stop() }
-        let timer = RunLoop.Timer(fireDate: RunLoop.current.now + Self.lastWait) { _, _ in RunLoop.current.stop() }
-        RunLoop.current.add(timer, to: .default)
+        let loop = RunLoop.current
+        loop.callBack(at: loop.now + Self.lastWait, in: [.default]) { _, _ in RunLoop.current.stop() }
     }
 
     private func take(_ message: RunLoop.MessagePort.Message) {
@@ -185,13 +185,13 @@ final class AttachPort: @unchecked Sendable {
 
     /// Has the thread that runs Lua say where it is, at its next instruction. In a function of C there is none.
     private func wonder(_ message: RunLoop.MessagePort.Message, _ wish: Wishes) {
-        let timer = RunLoop.Timer(fireDate: RunLoop.current.now + Self.patience) { [weak self] _, _ in
+        let loop = RunLoop.current
+        let timer = loop.callBack(at: loop.now + Self.patience, in: [.default]) { [weak self] _, _ in
             self?.satisfy(
                 "it is in a function of C, or of the system, and has not come back from there for 1 s\(Self.kernelPlace)"
             )
         }
         curious.append(Curious(message: message, timer: timer))
-        RunLoop.current.add(timer, to: .default)
         entries.wish(wish)
     }
 
@@ -208,11 +208,7 @@ final class AttachPort: @unchecked Sendable {
 
     /// ", in hrtimer_nanosleep": what the kernel says of the main thread.
     private static var kernelPlace: String {
-        guard let file = fopen("/proc/self/wchan", "r") else { return "" }
-        defer { fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: 64)
-        let count = fread(&bytes, 1, bytes.count, file)
-        let text = String(decoding: bytes[..<count], as: UTF8.self)
+        let text = Attach.contents(of: "/proc/self/wchan", most: 64) ?? ""
         return text.isEmpty || text == "0" ? "" : ", in \(text)"
     }
 

@@ -110,12 +110,10 @@ final class AttachServer {
         guard again == nil, !left.isEmpty else { return }
         // Code that was to end still runs, and runs the loop: it may not have noticed, or have gone on all the same.
         let pause = left.contains { $0.client.isGone } ? 20 : 200
-        let timer = RunLoop.Timer(fireDate: host.loop.now + .milliseconds(pause)) { [weak self] _, _ in
+        again = host.loop.callBack(at: host.loop.now + .milliseconds(pause)) { [weak self] _, _ in
             self?.again = nil
             self?.attend()
         }
-        again = timer
-        host.loop.add(timer, to: .common)
     }
 
     /// Ends it: clients are told, their entries end.

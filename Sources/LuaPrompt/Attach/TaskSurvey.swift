@@ -21,9 +21,8 @@ final class TaskSurvey: @unchecked Sendable {
     static func begin(for message: RunLoop.MessagePort.Message, _ own: RunLoop.Handle, main: RunLoop.Handle) {
         let loops = [("main", main)] + LuaHost.threadsByName
         let survey = TaskSurvey(message, loops.map(\.0))
-        let timer = RunLoop.Timer(fireDate: RunLoop.current.now + patience) { _, _ in survey.finish() }
-        survey.timer = timer
-        RunLoop.current.add(timer, to: .default)
+        let loop = RunLoop.current
+        survey.timer = loop.callBack(at: loop.now + patience, in: [.default]) { _, _ in survey.finish() }
         for (index, (_, loop)) in loops.enumerated() {
             let isThere = loop.perform(in: [.common]) { loop in
                 let text = (loop.userInfo as? LuaHost)?.tasksText(orNone: "") ?? ""

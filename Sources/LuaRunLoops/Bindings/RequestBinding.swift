@@ -219,15 +219,14 @@ extension LuaHost {
 
     func performLater(_ slot: UInt32, after delay: Int64, modes: [RunLoop.Mode], order: Int) {
         // Zero still means a later pass, as for NSTimer: a tenth of a millisecond.
-        let date = loop.now.nanoseconds + max(delay, 100_000)
-        let timer = RunLoop.Timer(fireDate: .init(nanoseconds: date), order: order) { [unowned self] timer, _ in
+        let date = loop.now + .nanoseconds(max(delay, 100_000))
+        let timer = loop.callBack(at: date, order: order, in: modes) { [unowned self] timer, _ in
             timer.invalidate()  // its function may run the loop, which is not to go on for this timer's sake
             part(DelayedRequests.self).timers[slot] = nil
             runRequest(slot)
         }
         timer.purpose = Int(slot)
         part(DelayedRequests.self).timers[slot] = timer
-        for mode in modes { loop.add(timer, to: mode) }
     }
 
     /// The purpose of a delayed request's timer that another thread has sent. That of one's own is its slot.

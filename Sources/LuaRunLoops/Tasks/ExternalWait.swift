@@ -89,14 +89,11 @@ extension LuaHost {
         waits.byNumber[number] = wait
         for mode in modes { loop.add(wait.source, to: mode) }
         if let timeout {
-            let timer = RunLoop.Timer(fireDate: .init(nanoseconds: loop.now.nanoseconds + timeout)) {
-                [unowned self] _, _ in
+            wait.timer = loop.callBack(at: loop.now + .nanoseconds(timeout), in: modes) { [unowned self] _, _ in
                 guard waits.byNumber[number]?.giveUp?() ?? true, let wait = takeWait(number) else { return }
                 timedOut()
                 resumeWithReason(wait.fiber, "timed out")
             }
-            wait.timer = timer
-            for mode in modes { loop.add(timer, to: mode) }
         }
         return (number, modes)
     }

@@ -126,12 +126,11 @@ extension LuaHost {
             handle.perform(in: [.common] + modes) { _ in later.timer?.invalidate() }
         }
         guard isWanted else { return }
-        let date = loop.now.nanoseconds + max(delay, 100_000)
-        let timer = RunLoop.Timer(fireDate: .init(nanoseconds: date), order: order) { [unowned self] _, _ in
+        let date = loop.now + .nanoseconds(max(delay, 100_000))
+        let timer = loop.callBack(at: date, order: order, in: modes) { [unowned self] _, _ in
             run(function, for: place.request, reply: nil)
         }
         timer.purpose = Self.sentRequest
         later.timer = timer
-        for mode in modes { loop.add(timer, to: mode) }
     }
 }

@@ -99,6 +99,17 @@ extension RunLoop {
         }
     }
 
+    /// Calls back once, in any of these modes.
+    @discardableResult
+    package func callBack(
+        at date: Instant, order: Int = 0, in modes: [Mode] = [.common],
+        _ callback: @escaping (Timer, _ missed: Int) -> Void
+    ) -> Timer {
+        let timer = Timer(fireDate: date, order: order, callback: callback)
+        for mode in modes { add(timer, to: mode) }
+        return timer
+    }
+
     public func add(_ timer: Timer, to mode: Mode = .default) { add(timer.node, to: mode) }
     public func remove(_ timer: Timer, from mode: Mode = .default) { remove(timer.node, from: mode) }
     public func contains(_ timer: Timer, in mode: Mode = .default) -> Bool { contains(timer.node, in: mode) }

@@ -102,12 +102,10 @@ final class MessageConnection {
     /// Being writable, as the kernel says it is all the while, would be no news.
     private func flushLater() {
         guard retry == nil, let loop = port?.loop, let modes = port?.modeNames else { return }
-        let timer = RunLoop.Timer(fireDate: loop.now + Self.pause) { [weak self] _, _ in
+        retry = loop.callBack(at: loop.now + Self.pause, in: modes) { [weak self] _, _ in
             self?.retry = nil
             self?.flush()
         }
-        retry = timer
-        for mode in modes { loop.add(timer, to: mode) }
     }
 
     /// Sends nothing more. Reading tells when and why it ended: what has come before that must not be lost. Where reading

@@ -71,22 +71,10 @@ extension MessageFrame {
             defer { start += size }
             return MessageFrame(
                 kind: kind, conversation: number(8, UInt64.self), id: Int32(bitPattern: number(16, UInt32.self)),
-                data: length == 0 ? [] : copy((start + headSize)..<(start + size), capacity: length))
+                data: length == 0 ? [] : Array(buffer[(start + headSize)..<(start + size)]))
         }
 
         // In one go, where the collections' own ways go byte by byte if nobody optimizes them.
-        private func copy(_ range: Range<Int>, capacity: Int) -> [UInt8] {
-            [UInt8](unsafeUninitializedCapacity: capacity) { bytes, count in
-                buffer.withUnsafeBytes { source in
-                    if let from = source.baseAddress, let to = bytes.baseAddress {
-                        memcpy(to, from + range.lowerBound, range.count)
-                        memset(to + range.count, 0, capacity - range.count)
-                    }
-                }
-                count = capacity
-            }
-        }
-
         private var length: Int { Int(number(4, UInt32.self)) }
 
         private func number<Number: FixedWidthInteger>(_ offset: Int, _: Number.Type) -> Number {

@@ -7,8 +7,7 @@ extension RunLoop.MessagePort {
         /// It is in the port's list of turns.
         var hasTurn = false
         private var last: UInt64 = 0
-        private var messages: [Message] = []
-        private var first = 0
+        private var messages = Fifo<Message>()
         /// Delivered or not.
         private var unanswered = 0
         private var unansweredBytes = 0
@@ -29,7 +28,7 @@ extension RunLoop.MessagePort {
         }
 
         /// Who has died is served all the same: its messages were sent. Who does not read its answers gets no more.
-        var mayDeliver: Bool { first < messages.count && connection.unsent < Self.fill }
+        var mayDeliver: Bool { !messages.isEmpty && connection.unsent < Self.fill }
 
         func receive(_ frame: MessageFrame) throws(MessageFrame.Malformed) {
             switch frame.kind {
@@ -52,16 +51,7 @@ extension RunLoop.MessagePort {
             pauseOrResume()
         }
 
-        func takeMessage() -> Message? {
-            guard first < messages.count else { return nil }
-            let message = messages[first]
-            first += 1
-            if first == messages.count || first > 64 && first * 2 > messages.count {
-                messages.removeFirst(first)
-                first = 0
-            }
-            return message
-        }
+        func takeMessage() -> Message? { messages.popFirst() }
 
         func answer(_ frame: MessageFrame, for bytes: Int) {
             unanswered -= 1
@@ -69,7 +59,7 @@ extension RunLoop.MessagePort {
             guard !isGone else { return }
             connection.queue(frame)
             // Nobody waits for a single "done"; a system call for each would cost more than all the rest.
-            if frame.kind == .done, first < messages.count, held < 64 {
+            if frame.kind == .done, !messages.isEmpty, held < 64 {
                 held += 1
             } else {
                 held = 0
@@ -80,7 +70,7 @@ extension RunLoop.MessagePort {
 
         /// Nothing follows that would take the held ones along.
         func sendHeld() {
-            guard held > 0, first == messages.count else { return }
+            guard held > 0, messages.isEmpty else { return }
             held = 0
             connection.flush()
         }
@@ -88,8 +78,7 @@ extension RunLoop.MessagePort {
         /// The port is gone: what was not delivered never will be.
         func close() {
             connection.close()
-            messages = []
-            first = 0
+            messages = Fifo()
         }
 
         /// The same, once it has its answers.
@@ -97,8 +86,7 @@ extension RunLoop.MessagePort {
             connection.flush()
             isGone = true
             guard connection.unsent > 0, !connection.hasEnded else { return close() }
-            messages = []
-            first = 0
+            messages = Fifo()
             connection.received = nil
             connection.drained = { self.close() }
             connection.ended = { _ in self.close() }

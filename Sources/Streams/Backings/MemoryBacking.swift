@@ -185,13 +185,12 @@ final class MemoryBacking: Backing {
         guard next < date || timer == nil else { return }
         timer?.invalidate()
         date = next
-        let timer = RunLoop.Timer(fireDate: .init(nanoseconds: next)) { [unowned self] _, _ in
-            self.timer = nil
+        let loop = stream.network.loop
+        timer = loop.callBack(at: .init(nanoseconds: next), in: stream.modeNames) { [unowned self] _, _ in
+            timer = nil
             date = .max
             arrived()
         }
-        self.timer = timer
-        for mode in stream.modeNames { stream.network.loop.add(timer, to: mode) }
     }
 
     private func arrived() { if stream.note(.read) { stream.signal() } }

@@ -61,10 +61,7 @@ public final class Resolver {
         question.addresses = then
         // What needs nobody's answer.
         if let known = Place.host(name, port: 0).addresses, name != "*", !name.isEmpty {
-            let wanted = known.filter { address in
-                var address = address
-                return family == .any || net_family_of(&address) == family.rawValue
-            }
+            let wanted = known.filter { family == .any || $0.family == family.rawValue }
             return mailbox.later {
                 if wanted.isEmpty {
                     question.then?(

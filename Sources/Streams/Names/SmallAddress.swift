@@ -46,3 +46,15 @@ struct SmallAddress {
         }
     }
 }
+
+extension net_address {
+    /// NET_V4 and its kin.
+    var family: Int32 { withUnsafePointer(to: self) { net_family_of($0) } }
+}
+
+extension [UInt8] {
+    /// As a path of C's.
+    func withCPath<Result>(_ body: (UnsafePointer<CChar>?) -> Result) -> Result {
+        (self + [0]).withUnsafeBytes { body($0.assumingMemoryBound(to: CChar.self).baseAddress) }
+    }
+}

@@ -129,12 +129,11 @@ extension Stream {
 
     /// Tries again after a while, though the kernel will not say that it is worth it.
     private func signalSoon() {
-        let timer = RunLoop.Timer(fireDate: network.loop.now + .milliseconds(10)) { [weak self] _, _ in
+        network.loop.callBack(at: network.loop.now + .milliseconds(10)) { [weak self] _, _ in
             guard let self else { return }
             writable = true
             if unsent > 0 { signal() }
         }
-        network.loop.add(timer, to: .common)
     }
 
     func failOutput(_ failure: StreamFailure) {

@@ -103,7 +103,7 @@ public final class Stream: RunLoop.EdgePort {
     /// What is at the other end of a stream without a descriptor.
     var backing: Backing?
     var connector: Connector?
-    var tls: Filter?
+    var tls: TLSSession?
     var handlers: Handlers?
     /// What few streams have: every connection pays for a field.
     private var rare: Rare?

@@ -26,15 +26,15 @@ extension Stream {
 
     /// A server's answer to the name that the handshake has stopped at: with other settings, or with those it has.
     public func continueTLS(_ context: TLSContext?) {
-        (tls as? TLSSession)?.choose(context)
+        tls?.choose(context)
         readable = true
     }
 
     /// The name at which the handshake has stopped.
-    public var requestedName: String? { (tls as? TLSSession)?.requestedName }
+    public var requestedName: String? { tls?.requestedName }
 
     /// nil before the handshake, and without TLS.
-    public var tlsInfo: TLSInfo? { (tls as? TLSSession)?.info }
+    public var tlsInfo: TLSInfo? { tls?.info }
 
     // MARK: Streams that connect, and are not open before TLS is agreed on
 
@@ -44,11 +44,9 @@ extension Stream {
         updateActivity()
         signal()
         guard let deadline else { return }
-        let timer = RunLoop.Timer(fireDate: deadline) { [weak self] _, _ in
+        patience = network.loop.callBack(at: deadline, in: modeNames) { [weak self] _, _ in
             if let self, isGreeting { endGreeting(.timedOut) }
         }
-        for mode in modeNames { network.loop.add(timer, to: mode) }
-        patience = timer
     }
 
     func greet() {
@@ -85,7 +83,7 @@ extension Stream {
 
     /// `.handshake`: no bytes when it is done; the end where it stops at a name.
     func attemptHandshake() -> Outcome? {
-        guard let session = tls as? TLSSession else {
+        guard let session = tls else {
             return .failed(StreamFailure("EINVAL", "TLS has not begun (\(subject))"))
         }
         if let inputFailure { return .failed(inputFailure) }

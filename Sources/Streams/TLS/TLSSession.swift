@@ -2,7 +2,7 @@ internal import CStreams
 internal import Glibc
 
 /// TLS between a stream's bytes and its socket's.
-final class TLSSession: Filter {
+final class TLSSession {
     private let tls: OpaquePointer
     private var context: TLSContext
     /// Encrypted, and left to send.
@@ -36,13 +36,13 @@ final class TLSSession: Filter {
     private static let reader: net_tls_reader = { stream, bytes, count in
         guard let stream, let bytes else { return -1 }
         let this = Unmanaged<Stream>.fromOpaque(stream).takeUnretainedValue()
-        return Int64((this.tls as? TLSSession)?.receive(bytes, count, this) ?? -1)
+        return Int64(this.tls?.receive(bytes, count, this) ?? -1)
     }
 
     private static let writer: net_tls_writer = { stream, bytes, count in
         guard let stream else { return }
         let this = Unmanaged<Stream>.fromOpaque(stream).takeUnretainedValue()
-        guard let session = this.tls as? TLSSession else { return }
+        guard let session = this.tls else { return }
         if !session.sealed.append(UnsafeRawBufferPointer(start: bytes, count: count)) {
             session.failure = session.failure ?? StreamFailure(errno: ENOMEM, "TLS")
         }
@@ -117,9 +117,17 @@ final class TLSSession: Filter {
         if let new { context = new }
     }
 
-    // MARK: As a filter
+    // MARK: Between a stream and its socket
 
-    override func read(_ place: UnsafeMutableRawPointer, _ room: Int, _ stream: Stream) -> Read {
+    enum Read {
+        case bytes(Int)
+        case end
+        /// There is nothing; the stream is to be asked when its socket has more.
+        case wait
+        case failed(StreamFailure)
+    }
+
+    func read(_ place: UnsafeMutableRawPointer, _ room: Int, _ stream: Stream) -> Read {
         if let failure { return .failed(failure) }
         let n = with(stream) { net_tls_read(tls, place, room) }
         if n > 0 { return .bytes(Int(n)) }
@@ -135,7 +143,8 @@ final class TLSSession: Filter {
         }
     }
 
-    override func send(_ stream: Stream) -> StreamFailure? {
+    /// Sends what is in the stream's output, as far as that is possible.
+    func send(_ stream: Stream) -> StreamFailure? {
         push(stream)
         wantsInput = false
         while !stream.output.isEmpty, sealed.count < 262_144, failure == nil {
@@ -164,7 +173,8 @@ final class TLSSession: Filter {
         sealed.freeIfEmpty()
     }
 
-    override func finish(_ stream: Stream) -> Bool {
+    /// Says that no more comes. Returns whether that is on its way already.
+    func finish(_ stream: Stream) -> Bool {
         if !isFinished {
             isFinished = true
             with(stream) { net_tls_finish(tls) }
@@ -173,11 +183,13 @@ final class TLSSession: Filter {
         return sealed.isEmpty
     }
 
-    override var unsent: Int { sealed.count }
-    override func hasWork(_ stream: Stream) -> Bool {
+    /// How many bytes it has that are left to send.
+    var unsent: Int { sealed.count }
+    /// It waits for the socket, for reasons of its own.
+    func hasWork(_ stream: Stream) -> Bool {
         !sealed.isEmpty && stream.writable || wantsInput && stream.readable
     }
-    override func dropOutput() { sealed.free() }
+    func dropOutput() { sealed.free() }
 
     // MARK: What was agreed
 

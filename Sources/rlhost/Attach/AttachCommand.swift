@@ -5,13 +5,6 @@ import RunLoops
 
 /// `rlhost attach`: a prompt in a running process, or code to run in it. See docs/repl.md.
 enum AttachCommand {
-    /// Exit statuses beyond lua's.
-    enum Status {
-        /// Wrong use.
-        static let usage: Int32 = 64
-        /// The process cannot be attached to, does not answer, or has ended meanwhile.
-        static let unavailable: Int32 = 69
-    }
 
     struct Options {
         var codes: [String] = []
@@ -20,36 +13,28 @@ enum AttachCommand {
         var target: String?
         var showsHelp = false
 
-        /// Says what is wrong, as the end of "attach: …".
-        struct Misuse: Error { let message: String }
-
-        init(_ arguments: some Collection<String>) throws(Misuse) {
-            var rest = arguments[...]
+        init(_ arguments: ArraySlice<String>) throws(Program.Refusal) {
+            var rest = arguments
             while let argument = rest.popFirst() {
                 switch argument {
                 case "-h", "--help": showsHelp = true
                 case "-e":
-                    guard let code = rest.popFirst() else { throw .init(message: "'-e' needs code to run") }
+                    guard let code = rest.popFirst() else { throw .misuse("'-e' needs code to run") }
                     codes.append(code)
                 case "--where": asksWhere = true
                 case "--follow": follows = true
                 case _ where argument.hasPrefix("-e"): codes.append(String(argument.unicodeScalars.dropFirst(2)))
                 case _ where argument.hasPrefix("-"):
-                    throw .init(message: "unknown option '\(argument)'; 'rlhost attach --help' lists them")
+                    throw .misuse("unknown option '\(argument)'; 'rlhost attach --help' lists them")
                 case _ where target != nil:
-                    throw .init(message: "one process at a time, not '\(target ?? "")' and '\(argument)'")
+                    throw .misuse("one process at a time, not '\(target ?? "")' and '\(argument)'")
                 default: target = argument
                 }
             }
-            guard !asksWhere || target != nil || showsHelp else {
-                throw .init(message: "--where needs a process: rlhost attach PID|NAME --where")
-            }
-            guard !follows || target != nil || showsHelp else {
-                throw .init(message: "--follow needs a process: rlhost attach PID|NAME --follow")
-            }
-            guard codes.isEmpty || target != nil || showsHelp else {
-                throw .init(message: "-e needs a process to run in: rlhost attach PID|NAME -e code")
-            }
+            guard target == nil, !showsHelp else { return }
+            if asksWhere { throw .misuse("--where needs a process: rlhost attach PID|NAME --where") }
+            if follows { throw .misuse("--follow needs a process: rlhost attach PID|NAME --follow") }
+            if !codes.isEmpty { throw .misuse("-e needs a process to run in: rlhost attach PID|NAME -e code") }
         }
     }
 
@@ -66,47 +51,21 @@ enum AttachCommand {
 
         """
 
-    /// - Parameter arguments: all of the program's.
-    static func run(_ arguments: [String]) -> Int32 {
-        let options: Options
-        do throws(Options.Misuse) {
-            options = try Options(arguments.dropFirst(2))
-        } catch {
-            Program.report("attach: \(error.message)")
-            return Status.usage
-        }
+    static func run(_ arguments: ArraySlice<String>) throws(Program.Refusal) -> Int32 {
+        let options = try Options(arguments)
         if options.showsHelp {
             Output.write(usage, to: 1)
             return 0
         }
-        guard let text = options.target else { return list() }
-        let candidate: AttachTarget
-        do throws(AttachTarget.Failure) {
-            candidate = try AttachTarget.find(text)
-        } catch {
-            Program.report("attach: \(error.message)")
-            return Status.unavailable
-        }
-        let connection: AttachConnection
-        do throws(AttachTarget.Failure) {
-            connection = try AttachConnection(candidate)
-        } catch {
-            Program.report("attach: \(error.message)")
-            return Status.unavailable
-        }
+        guard let text = options.target else { return try list() }
+        let connection = try AttachConnection(AttachTarget.find(text))
         let codes = (options.asksWhere ? [".where"] : []) + options.codes + (options.follows ? [".follow"] : [])
         if !codes.isEmpty { return AttachRunner(connection).run(codes) }
         return AttachPrompt(connection).run()
     }
 
-    private static func list() -> Int32 {
-        let targets = AttachTarget.all()
-        guard !targets.isEmpty else {
-            Program.report(
-                "attach: there is no rlhost of yours that can be attached to"
-            )
-            return Status.unavailable
-        }
+    private static func list() throws(Program.Refusal) -> Int32 {
+        let targets = try AttachTarget.some()
         let rows =
             [["PID", "NAME", "COMMAND"]] + targets.map { ["\($0.process)", $0.name ?? "-", $0.command] }
         let widths = (0..<2).map { column in rows.map { $0[column].count }.max() ?? 0 }

@@ -32,7 +32,7 @@ final class AttachConnection {
     private static let window = 8
 
     /// - Throws: the process does not answer.
-    init(_ target: AttachTarget) throws(AttachTarget.Failure) {
+    init(_ target: AttachTarget) throws(Program.Refusal) {
         self.target = target
         AttachTarget.useRuntimeDirectory(target.runtimeDirectory)
         do throws(SystemError) {
@@ -47,8 +47,7 @@ final class AttachConnection {
             script = lines.count > 2 ? lines[2] : ""
             release = lines.count > 3 ? lines[3] : ""
         case .failure(.replyTimedOut):
-            let state =
-                target.isStopped ? "it is stopped; 'kill -CONT \(target.process)' lets it go on" : "is it overloaded?"
+            let state = target.isStopped ?? "is it overloaded?"
             throw .init(message: "\(target.text) has not answered for \(Int(Self.patience)) s: \(state)")
         case .failure(.transport(let reason)): throw .init(message: "\(target.text) refuses: \(reason)")
         case .failure: throw .init(message: "\(target.text) has ended")
@@ -166,9 +165,7 @@ final class AttachConnection {
 
     private func watchForPatience() {
         busyTimer?.invalidate()
-        let timer = RunLoop.Timer(fireDate: loop.now + Self.moment) { [weak self] _, _ in self?.waits() }
-        busyTimer = timer
-        loop.add(timer, to: .common)
+        busyTimer = loop.callBack(at: loop.now + Self.moment) { [weak self] _, _ in self?.waits() }
     }
 
     private func refuse(_ reason: String) {

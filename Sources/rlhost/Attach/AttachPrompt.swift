@@ -56,7 +56,7 @@ final class AttachPrompt: PromptOwner {
         }
         connection.lost = { [unowned self] in
             // First: nothing is to be asked of it any more.
-            prompt.end(AttachCommand.Status.unavailable)
+            prompt.end(Program.Refusal.unavailable)
             questions = 0
             prompt.report("\(connection.target.text) has ended")
         }

@@ -42,7 +42,7 @@ final class AttachRunner {
         }
         connection.lost = { [unowned self] in
             Program.report("attach: \(connection.target.text) has ended")
-            status = AttachCommand.Status.unavailable
+            status = Program.Refusal.unavailable
             ended = "lost"
             connection.loop.stopAll()
         }

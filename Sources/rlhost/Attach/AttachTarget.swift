@@ -1,4 +1,5 @@
 import Glibc
+import Linux
 import LuaPrompt
 import LuaRunLoops
 import RunLoops
@@ -11,9 +12,6 @@ struct AttachTarget {
     let runtimeDirectory: String?
     /// It has no port, and opens one when it is asked.
     var isAsked = false
-
-    /// Why there is no such process, or none that answers.
-    struct Failure: Error { let message: String }
 
     var portName: String { Attach.portName(process: process, name: name) }
 
@@ -45,35 +43,39 @@ struct AttachTarget {
         return targets.values.sorted { $0.process < $1.process }
     }
 
-    /// The processes of this user that run this program, with the directory for sockets that each was started with.
+    /// The same, of which there is at least one.
+    static func some() throws(Program.Refusal) -> [AttachTarget] {
+        let targets = all()
+        if targets.isEmpty { throw .init(message: "there is no rlhost of yours that can be attached to") }
+        return targets
+    }
+
+    /// The processes of this user that run this program.
     private static func processes() -> [AttachTarget] {
-        guard let directory = opendir("/proc"), let program = firstLine("/proc/self/comm") else { return [] }
-        defer { closedir(directory) }
-        var found: [AttachTarget] = []
-        while let entry = readdir(directory) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-            }
+        guard let entries = try? Directory.entries(of: "/proc"), let program = firstLine("/proc/self/comm") else {
+            return []
+        }
+        return entries.compactMap { entry in
+            let name = String(decoding: entry.name, as: UTF8.self)
             var information = stat()
             guard let process = Int32(name), process != getpid(), stat("/proc/\(name)", &information) == 0,
                 information.st_uid == geteuid(), firstLine("/proc/\(name)/comm") == program
-            else { continue }
-            found.append(
-                AttachTarget(
-                    process: process, name: nil, runtimeDirectory: runtimeDirectory(of: process), isAsked: true))
+            else { return nil }
+            return asked(process)
         }
-        return found
     }
 
-    private static func runtimeDirectory(of process: Int32) -> String? {
+    /// A process without a port, with the directory for sockets that it was started with.
+    private static func asked(_ process: Int32) -> AttachTarget {
         let variables = Attach.contents(of: "/proc/\(process)/environ")?.split(separator: "\0") ?? []
-        return variables.first { $0.hasPrefix("XDG_RUNTIME_DIR=/") }.map {
+        let directory = variables.first { $0.hasPrefix("XDG_RUNTIME_DIR=/") }.map {
             String($0.dropFirst("XDG_RUNTIME_DIR=".count))
         }
+        return AttachTarget(process: process, name: nil, runtimeDirectory: directory, isAsked: true)
     }
 
     /// Has it open its port, if it has none.
-    func opened() throws(Failure) -> AttachTarget {
+    func opened() throws(Program.Refusal) -> AttachTarget {
         guard isAsked else { return self }
         Attach.ask(process)
         for _ in 0..<150 {
@@ -84,11 +86,8 @@ struct AttachTarget {
             }
             usleep(20_000)
         }
-        let state =
-            isStopped
-            ? "it is stopped; 'kill -CONT \(process)' lets it go on"
-            : "it does not allow it, or is in a function of C, or of the system, that takes its time"
-        throw Failure(message: "\(text) has not let anybody in for 3 s: \(state)")
+        let state = isStopped ?? "it does not allow it, or is in a function of C, or of the system, that takes its time"
+        throw .init(message: "\(text) has not let anybody in for 3 s: \(state)")
     }
 
     static func useRuntimeDirectory(_ path: String?) {
@@ -96,17 +95,13 @@ struct AttachTarget {
     }
 
     /// The one process that is meant.
-    static func find(_ text: String) throws(Failure) -> AttachTarget {
+    static func find(_ text: String) throws(Program.Refusal) -> AttachTarget {
         let targets = all()
         if let process = Int32(text), text.allSatisfy({ ("0"..."9").contains($0) }) {
             if let target = targets.first(where: { $0.process == process }) { return try target.opened() }
             // Under another name, it is the same program.
-            if Attach.canAsk(process) {
-                return try AttachTarget(
-                    process: process, name: nil, runtimeDirectory: runtimeDirectory(of: process), isAsked: true
-                ).opened()
-            }
-            throw Failure(message: whyNot(process))
+            if Attach.canAsk(process) { return try asked(process).opened() }
+            throw .init(message: whyNot(process))
         }
         let found = targets.filter { $0.name == text }
         if let target = found.first, found.count == 1 { return target }
@@ -116,10 +111,10 @@ struct AttachTarget {
                 names.isEmpty
                 ? "; 'rlhost attach' lists those that can be attached to"
                 : " (there are: \(names.joined(separator: ", ")))"
-            throw Failure(message: "no process that can be attached to has the name '\(text)'\(advice)")
+            throw .init(message: "no process that can be attached to has the name '\(text)'\(advice)")
         }
         let processes = found.map { "\($0.process)" }.joined(separator: ", ")
-        throw Failure(message: "\(found.count) processes have the name '\(text)': give the number of one: \(processes)")
+        throw .init(message: "\(found.count) processes have the name '\(text)': give the number of one: \(processes)")
     }
 
     /// What is in the way of attaching to a process that has no port.
@@ -142,30 +137,21 @@ struct AttachTarget {
 
     /// What it was started by.
     var command: String {
-        guard let file = fopen("/proc/\(process)/cmdline", "r") else { return "?" }
-        defer { fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: 4096)
-        let count = fread(&bytes, 1, bytes.count, file)
-        let words = bytes[..<count].split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
-        let text = words.joined(separator: " ")
+        guard let words = Attach.contents(of: "/proc/\(process)/cmdline", most: 4096) else { return "?" }
+        let text = words.split(separator: "\0").joined(separator: " ")
         return String(
             String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : $0 }))
     }
 
-    /// It was stopped, as by Control-Z.
-    var isStopped: Bool {
-        guard let text = Self.firstLine("/proc/\(process)/stat"), let end = text.lastIndex(of: ")") else {
-            return false
-        }
-        let state = text[end...].dropFirst(2).first
-        return state == "T" || state == "t"
+    /// What to say of it when it was stopped, as by Control-Z.
+    var isStopped: String? {
+        guard let text = Self.firstLine("/proc/\(process)/stat"), let end = text.lastIndex(of: ")"),
+            let state = text[end...].dropFirst(2).first, state == "T" || state == "t"
+        else { return nil }
+        return "it is stopped; 'kill -CONT \(process)' lets it go on"
     }
 
     private static func firstLine(_ path: String) -> String? {
-        guard let file = fopen(path, "r") else { return nil }
-        defer { fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: 1024)
-        let count = fread(&bytes, 1, bytes.count, file)
-        return bytes[..<count].split(separator: 10).first.map { String(decoding: $0, as: UTF8.self) }
+        Attach.contents(of: path, most: 1024)?.split(separator: "\n").first.map(String.init)
     }
 }

@@ -296,24 +296,21 @@ final class Prompt {
 
     /// Has a text edited by the user's editor, which gets the terminal; nil, and told why, if that failed.
     private func edited(_ text: String) -> String? {
-        owner.suspendTerminal()
-        defer { owner.resumeTerminal() }
-        do throws(PromptFiles.Failure) {
-            return try Editor.edit(text, terminal: Terminal.output)
-        } catch {
-            report(error.message)
-            return nil
-        }
+        lendTerminal { () throws(PromptFiles.Failure) in try Editor.edit(text, terminal: Terminal.output) }
     }
 
     /// Shows a text in the user's pager; waits until that ends.
     func page(_ text: String) {
+        lendTerminal { () throws(PromptFiles.Failure) in try Editor.page(text, terminal: Terminal.output) }
+    }
+
+    @discardableResult
+    private func lendTerminal<Result>(_ body: () throws(PromptFiles.Failure) -> Result) -> Result? {
         owner.suspendTerminal()
         defer { owner.resumeTerminal() }
-        do throws(PromptFiles.Failure) {
-            try Editor.page(text, terminal: Terminal.output)
-        } catch {
+        do throws(PromptFiles.Failure) { return try body() } catch {
             report(error.message)
+            return nil
         }
     }
 

@@ -33,29 +33,11 @@ enum TestCommand {
             Program.report("test: --attach makes no sense before it; a test can call rl.attach()")
             return 64
         }
-        guard let host = Program.makeHost(batteries: batteries) else { return 1 }
-        defer { host.close() }
-        if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) {
-            Program.report(message)
-            return 1
-        }
-        host.onUncaught = { _, failure in
-            Program.report(failure.text)
-            exit(1)
-        }
-        let chunk = LuaHost.Chunk.text("return require('runloop.test.command').run(...)", name: "=[rlhost]")
-        if let message = host.load(chunk) {
-            Program.report(message)
-            return 1
-        }
         // How many options come before the word, these, for the workers; then ours.
-        guard host.start(arguments: ["\(word - 1)"] + Array(arguments[1..<word]) + own) != nil else {
-            Program.report("not enough memory")
-            return 1
-        }
-        host.loop.run()
-        // The runner ends the process itself when it is done.
-        Program.report("the test runner has lost its workers")
+        let words = ["\(word - 1)"] + Array(arguments[1..<word]) + own
+        let hasBegun = Program.run(
+            "runloop.test.command", words, batteries: batteries, ignoringEnvironment: options.ignoresEnvironment)
+        if hasBegun { Program.report("the test runner has lost its workers") }
         return 1
     }
 }

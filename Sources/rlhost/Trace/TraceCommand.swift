@@ -11,57 +11,48 @@ enum TraceCommand {
         /// A process that runs, instead of files.
         var process: TraceProcess?
 
-        /// Says what is wrong, as the end of "trace: …".
-        struct Misuse: Error { let message: String }
-
-        init(_ arguments: some Collection<String>) throws(Misuse) {
-            var rest = arguments[...]
+        init(_ arguments: ArraySlice<String>) throws(Program.Refusal) {
+            var rest = arguments
             while let argument = rest.popFirst() {
                 switch argument {
                 case "-h", "--help": showsHelp = true
                 case "-o":
-                    guard let path = rest.popFirst() else { throw .init(message: "'-o' needs a file") }
+                    guard let path = rest.popFirst() else { throw .misuse("'-o' needs a file") }
                     output = path
                 case _ where argument.hasPrefix("-o"): output = String(argument.unicodeScalars.dropFirst(2))
                 case _ where argument.hasPrefix("-"):
-                    throw .init(message: "unknown option '\(argument)'; 'rlhost trace --help' lists them")
+                    throw .misuse("unknown option '\(argument)'; 'rlhost trace --help' lists them")
                 default: files.append(argument)
                 }
             }
             guard !showsHelp else { return }
             guard !files.isEmpty else {
-                throw .init(
-                    message:
-                        "it needs a process or a recording: rlhost trace PID, rlhost trace FILE.pftrace -o FILE.html")
+                throw .misuse(
+                    "it needs a process or a recording: rlhost trace PID, rlhost trace FILE.pftrace -o FILE.html")
             }
-            if let process = try running() {
-                self.process = process
-                return
+            process = try running()
+            if let output, Recording.Format(path: output) == nil {
+                throw .misuse("\(Recording.Format.advice), not as '\(output)'")
             }
+            guard process == nil else { return }
             guard let output else {
-                throw .init(message: "it needs a file to write: rlhost trace \(files[0]) -o FILE.html")
-            }
-            guard Recording.Format(path: output) != nil else {
-                throw .init(message: "\(Recording.Format.advice), not as '\(output)'")
+                throw .misuse("it needs a file to write: rlhost trace \(files[0]) -o FILE.html")
             }
             guard !files.contains(output) else {
-                throw .init(message: "'\(output)' cannot be read and written at once; name another file with -o")
+                throw .misuse("'\(output)' cannot be read and written at once; name another file with -o")
             }
         }
 
         /// What is no recording's name is a process's.
-        private func running() throws(Misuse) -> TraceProcess? {
+        private func running() throws(Program.Refusal) -> TraceProcess? {
             guard let first = files.first, Recording.Format(path: first) == nil, !first.utf8.contains(UInt8(ascii: "/"))
             else { return nil }
             var process = TraceProcess(target: first, output: output)
             if files.count > 1 {
                 guard files.count == 2, let seconds = Double(files[1]), seconds > 0, seconds < 1e6 else {
-                    throw .init(message: "behind the process there may be a number of seconds, not '\(files[1])'")
+                    throw .misuse("behind the process there may be a number of seconds, not '\(files[1])'")
                 }
                 process.seconds = seconds
-            }
-            if let output, Recording.Format(path: output) == nil {
-                throw .init(message: "\(Recording.Format.advice), not as '\(output)'")
             }
             return process
         }
@@ -80,26 +71,18 @@ enum TraceCommand {
 
         """
 
-    /// - Parameter arguments: all of the program's.
-    static func run(_ arguments: [String]) -> Int32 {
-        let options: Options
-        do throws(Options.Misuse) {
-            options = try Options(arguments.dropFirst(2))
-        } catch {
-            Program.report("trace: \(error.message)")
-            return 64
-        }
-        if !options.showsHelp, let process = options.process { return process.run() }
+    static func run(_ arguments: ArraySlice<String>) throws(Program.Refusal) -> Int32 {
+        let options = try Options(arguments)
+        if !options.showsHelp, let process = options.process { return try process.run() }
         guard !options.showsHelp, let output = options.output else {
             Output.write(usage, to: 1)
             return 0
         }
         do throws(Recording.Conversion.Problem) {
             try Recording.Conversion.convert(options.files, to: output)
+            return 0
         } catch {
-            Program.report("trace: \(error)")
-            return 1
+            throw .init(message: error.description, status: 1)
         }
-        return 0
     }
 }

@@ -12,16 +12,9 @@ struct TraceProcess {
     var output: String?
 
     /// The exit status.
-    func run() -> Int32 {
-        let connection: AttachConnection
-        let process: AttachTarget
-        do throws(AttachTarget.Failure) {
-            process = try AttachTarget.find(target)
-            connection = try AttachConnection(process)
-        } catch {
-            Program.report("trace: \(error.message)")
-            return AttachCommand.Status.unavailable
-        }
+    func run() throws(Program.Refusal) -> Int32 {
+        let process = try AttachTarget.find(target)
+        let connection = try AttachConnection(process)
         let path = absolute(output ?? "\(process.name ?? "rlhost")-\(process.process).html")
         let before = Self.lastChange(path)
         let status = AttachRunner(connection).run([Self.code(path, seconds)])
@@ -43,9 +36,8 @@ struct TraceProcess {
 
     /// It is the process that writes, wherever that is.
     private func absolute(_ path: String) -> String {
-        guard path.utf8.first != UInt8(ascii: "/"), let here = getcwd(nil, 0) else { return path }
-        defer { free(here) }
-        return "\(String(anyBytes: here))/\(path)"
+        guard path.utf8.first != UInt8(ascii: "/"), let here = System.realPath(of: ".") else { return path }
+        return "\(here)/\(path)"
     }
 
     /// What runs there. Whatever ends it, the recording does.

@@ -23,14 +23,7 @@ int lua_curl_load(char *problem, size_t size) {
 }
 
 int lua_curl_append(http_bytes *to, const char *bytes, size_t length) {
-  if (to->capacity - to->length < length) {
-    size_t capacity = to->capacity ? to->capacity : 1024;
-    while (capacity - to->length < length) capacity *= 2;
-    char *larger = realloc(to->bytes, capacity);
-    if (!larger) return 0;
-    to->bytes = larger;
-    to->capacity = capacity;
-  }
+  if (!http_reserve(to, length)) return 0;
   if (length) memcpy(to->bytes + to->length, bytes, length);
   to->length += length;
   return 1;

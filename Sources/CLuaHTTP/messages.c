@@ -98,16 +98,8 @@ static output begin_output(lua_State *L) {
 }
 
 static char *reserve(output *out, size_t count) {
-  http_bytes *to = out->to;
-  if (to->capacity - to->length < count) {
-    size_t capacity = to->capacity ? to->capacity : 1024;
-    while (capacity - to->length < count) capacity *= 2;
-    char *larger = realloc(to->bytes, capacity);
-    if (!larger) luaL_error(out->L, "not enough memory");
-    to->bytes = larger;
-    to->capacity = capacity;
-  }
-  return to->bytes + to->length;
+  if (!http_reserve(out->to, count)) luaL_error(out->L, "not enough memory");
+  return out->to->bytes + out->to->length;
 }
 
 static void put(output *out, const char *bytes, size_t count) {

@@ -66,14 +66,7 @@ enum { DEEPEST = 5000 };
 
 static void put(packer *p, const void *bytes, size_t length) {
   cl_parcel *parcel = p->parcel;
-  if (parcel->length + length > parcel->capacity) {
-    size_t capacity = parcel->capacity ? parcel->capacity : 512;
-    while (capacity < parcel->length + length) capacity *= 2;
-    char *larger = realloc(parcel->bytes, capacity);
-    if (!larger) luaL_error(p->L, "not enough memory");
-    parcel->bytes = larger;
-    parcel->capacity = capacity;
-  }
+  if (!cl_reserve(&parcel->bytes, parcel->length, &parcel->capacity, length, 512)) luaL_error(p->L, "not enough memory");
   memcpy(parcel->bytes + parcel->length, bytes, length);
   parcel->length += length;
 }

@@ -22,14 +22,7 @@ static void drop(compiled *code) {
 static int append(lua_State *L, const void *bytes, size_t length, void *data) {
   (void)L;
   compiled *code = data;
-  if (code->length + length > code->capacity) {
-    size_t capacity = code->capacity ? code->capacity : 16384;
-    while (capacity < code->length + length) capacity *= 2;
-    char *larger = realloc(code->bytes, capacity);
-    if (!larger) return 1;
-    code->bytes = larger;
-    code->capacity = capacity;
-  }
+  if (!cl_reserve(&code->bytes, code->length, &code->capacity, length, 16384)) return 1;
   memcpy(code->bytes + code->length, bytes, length);
   code->length += length;
   return 0;

@@ -3,6 +3,7 @@
 
 #include "CLuaSupport.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /// What the Lua-written part of the host is called.
@@ -10,6 +11,18 @@
 static inline int cl_is_hosts(const lua_Debug *debug) {
   // Most sources are files: they begin with something else.
   return debug->source[0] == CL_SOURCE[0] && strcmp(debug->source, CL_SOURCE) == 0;
+}
+
+/// Room for `more` bytes behind the first `length`; for `least` at first. Returns whether there was memory for it.
+static inline int cl_reserve(char **bytes, size_t length, size_t *capacity, size_t more, size_t least) {
+  if (length + more <= *capacity) return 1;
+  size_t larger = *capacity ? *capacity : least;
+  while (larger < length + more) larger *= 2;
+  char *moved = realloc(*bytes, larger);
+  if (!moved) return 0;
+  *bytes = moved;
+  *capacity = larger;
+  return 1;
 }
 
 /// (object, text): what messages call it while a function of the host's runs whose first local variable it is.

@@ -8,14 +8,7 @@
 void cl_reset(cl_state *state) { state->length = 0; }
 
 int cl_write(cl_state *state, const void *bytes, size_t length) {
-  if (state->length + length > state->capacity) {
-    size_t capacity = state->capacity ? state->capacity : 256;
-    while (capacity < state->length + length) capacity *= 2;
-    char *larger = realloc(state->scratch, capacity);
-    if (!larger) return 0;
-    state->scratch = larger;
-    state->capacity = capacity;
-  }
+  if (!cl_reserve(&state->scratch, state->length, &state->capacity, length, 256)) return 0;
   memcpy(state->scratch + state->length, bytes, length);
   state->length += length;
   return 1;

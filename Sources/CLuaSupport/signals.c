@@ -216,19 +216,15 @@ static void hook_running(cl_state *state) {
   hook(cl_innermost(state));
 }
 
-void cl_interrupt(cl_state *state) {
+static void interrupt_for(cl_state *state, int *reason) {
   if (state != signal_host) return;
-  is_ending = 1;
+  *reason = 1;
   pending = 1;
   hook_running(state);
 }
 
-void cl_interrupt_once(cl_state *state) {
-  if (state != signal_host) return;
-  is_to_interrupt = 1;
-  pending = 1;
-  hook_running(state);
-}
+void cl_interrupt(cl_state *state) { interrupt_for(state, &is_ending); }
+void cl_interrupt_once(cl_state *state) { interrupt_for(state, &is_to_interrupt); }
 
 // SIGURG: one that nobody uses, and that does no harm where nobody handles it.
 static _Atomic int is_urgent_needed;  // each thread that begins sets it
@@ -273,20 +269,21 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   errno = saved;
 }
 
-void cl_watch_dumps(cl_state *state) {
-  struct sigaction action = {.sa_flags = SA_RESTART | SA_SIGINFO}, inherited;
-  if (state != signal_host || sigaction(SIGUSR2, NULL, &inherited) != 0 || inherited.sa_handler != SIG_DFL) return;
-  action.sa_sigaction = on_signal;
+static void handle(int number, int flags) {
+  struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = flags | SA_SIGINFO};
   sigemptyset(&action.sa_mask);
-  sigaction(SIGUSR2, &action, NULL);
+  sigaction(number, &action, NULL);
+}
+
+void cl_watch_dumps(cl_state *state) {
+  struct sigaction inherited;
+  if (state != signal_host || sigaction(SIGUSR2, NULL, &inherited) != 0 || inherited.sa_handler != SIG_DFL) return;
+  handle(SIGUSR2, SA_RESTART);
 }
 
 static void handle_urgent(void) {
   is_urgent_needed = 1;
-  struct sigaction action = {.sa_flags = (only_wakes ? 0 : SA_RESTART) | SA_SIGINFO};
-  action.sa_sigaction = on_signal;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGURG, &action, NULL);
+  handle(SIGURG, only_wakes ? 0 : SA_RESTART);
 }
 
 void cl_watch_entries(cl_state *state, int (*is_in)(cl_state *state)) {
@@ -391,14 +388,12 @@ void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(
   signal_notify = notify;
   signal_is_waiting = is_waiting;
   signal_explain = explain;
-  struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO}, inherited;
-  sigemptyset(&action.sa_mask);
+  struct sigaction inherited;
   // Whoever has started us may want them to be ignored, as nohup does, and shells for what runs in the background.
   static const int ends[] = {SIGINT, SIGTERM};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-    if (sigaction(ends[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN) sigaction(ends[i], &action, NULL);
-  action.sa_flags |= SA_RESTART;  // these two do not mean that a wait should end
-  sigaction(SIGQUIT, &action, NULL);
-  sigaction(SIGPIPE, &action, NULL);
+    if (sigaction(ends[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN) handle(ends[i], 0);
+  handle(SIGQUIT, SA_RESTART);  // these two do not mean that a wait should end
+  handle(SIGPIPE, SA_RESTART);
   signal(SIGXFSZ, on_too_large_file);
 }

@@ -125,10 +125,7 @@ static int p_unpack(lua_State *L) {
 }
 
 int cl_unpack(lua_State *L, const cl_parcel *parcel) {
-  if (!lua_checkstack(L, parcel->count + 24)) {
-    lua_pushnil(L);  // the error: at worst in one of the places that Lua keeps behind every stack
-    return LUA_ERRMEM;
-  }
+  if (!lua_checkstack(L, parcel->count + 24)) return cl_no_room(L, 0);
   lua_pushlightuserdata(L, (void *)parcel);
   return cl_call_protected(L, p_unpack, 1, LUA_MULTRET);
 }

@@ -8,12 +8,6 @@ enum { SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, TRAILER, TRAILER_LF, DO
 /// Bytes of extensions and trailers that a body may have; they are not used.
 enum { MAX_EXTRA = 16384 };
 
-static int digit(unsigned char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  c |= 32;
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 size_t http_read_chunk(http_chunks *chunks, const char *bytes, size_t length, http_span *data, int *is_done) {
   *data = (http_span){bytes, 0};
   *is_done = 0;
@@ -22,7 +16,7 @@ size_t http_read_chunk(http_chunks *chunks, const char *bytes, size_t length, ht
     unsigned char c = (unsigned char)bytes[i];
     switch (chunks->state) {
       case SIZE: {
-        int value = digit(c);
+        int value = http_digit(c);
         if (value >= 0) {
           if (++chunks->digits > 15) goto bad;
           chunks->left = chunks->left << 4 | (uint64_t)value;

@@ -8,23 +8,18 @@
 
 #include "HTTP.h"
 
+#define FUNCTIONS(X) \
+  X(deflateInit2_) X(deflate) X(deflateReset) X(deflateEnd) X(inflateInit2_) X(inflate) X(inflateReset) X(inflateEnd)
 static struct {
-  __typeof__(deflateInit2_) *deflateInit2_;
-  __typeof__(deflate) *deflate;
-  __typeof__(deflateReset) *deflateReset;
-  __typeof__(deflateEnd) *deflateEnd;
-  __typeof__(inflateInit2_) *inflateInit2_;
-  __typeof__(inflate) *inflate;
-  __typeof__(inflateReset) *inflateReset;
-  __typeof__(inflateEnd) *inflateEnd;
+#define DECLARE(name) __typeof__(name) *name;
+  FUNCTIONS(DECLARE)
 } zlib;
 
 static const char *find_functions(void *library) {
-  int is_whole = (zlib.deflateInit2_ = dlsym(library, "deflateInit2_")) && (zlib.deflate = dlsym(library, "deflate")) &&
-              (zlib.deflateReset = dlsym(library, "deflateReset")) && (zlib.deflateEnd = dlsym(library, "deflateEnd")) &&
-              (zlib.inflateInit2_ = dlsym(library, "inflateInit2_")) && (zlib.inflate = dlsym(library, "inflate")) &&
-              (zlib.inflateReset = dlsym(library, "inflateReset")) && (zlib.inflateEnd = dlsym(library, "inflateEnd"));
-  return is_whole ? NULL : "is of no use";
+#define FIND(name) \
+  if (!(zlib.name = dlsym(library, #name))) return "is of no use";
+  FUNCTIONS(FIND)
+  return NULL;
 }
 
 int http_has_zlib(void) {

@@ -36,18 +36,12 @@ int64_t http_read_date(const char *bytes, size_t length) {
   return timegm(&date);
 }
 
-static int digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  c |= 32;
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 ptrdiff_t http_unescape(char *to, const char *bytes, size_t length, int is_form) {
   char *p = to;
   for (size_t i = 0; i < length; i++) {
     if (bytes[i] == '%') {
-      if (length - i < 3 || digit(bytes[i + 1]) < 0 || digit(bytes[i + 2]) < 0) return -1;
-      *p++ = (char)(digit(bytes[i + 1]) << 4 | digit(bytes[i + 2]));
+      if (length - i < 3 || http_digit(bytes[i + 1]) < 0 || http_digit(bytes[i + 2]) < 0) return -1;
+      *p++ = (char)(http_digit(bytes[i + 1]) << 4 | http_digit(bytes[i + 2]));
       i += 2;
     } else {
       *p++ = is_form && bytes[i] == '+' ? ' ' : bytes[i];

@@ -95,9 +95,8 @@ public final class LineEditor {
     // Whether unfinished output stands in the row above the prompt and is to be continued there.
     var followsPartialLine = false
 
-    // What was typed ahead while the editor was idle: bytes from `queueStart`.
+    // What was typed ahead while the editor was idle.
     private var queue: [UInt8] = []
-    private var queueStart = 0
     private var isFeeding = false
     var lastQuery = ""
 
@@ -148,14 +147,11 @@ extension LineEditor {
     /// can return events just like `feed`. While an entry is being edited nothing happens: its prompt is there.
     public func begin(with text: String = "") -> [Event] {
         guard phase == .idle else { return [] }
-        phase = .editing
+        phase = .hidden
         reset(TextBuffer(TextBuffer.normalised(text.unicodeScalars)))
-        if !isDumb { output.append(sequence: "\u{1B}[?2004h") }
-        leaveUnfinishedOutput()
-        refresh()
-        let queued = Array(queue[queueStart...])
+        show()
+        let queued = queue
         queue = []
-        queueStart = 0
         return feed(queued)
     }
 
@@ -197,16 +193,6 @@ extension LineEditor {
         return events
     }
 
-    /// Tells that nothing has come after a lone Escape for a while (50 ms are usual), so that Escape ends a search.
-    /// Elsewhere Escape goes on waiting for the key that it makes an Alt key. Calling this is optional.
-    public func resolveEscape() -> [Event] {
-        guard phase != .idle, search != nil, decoder.hasLoneEscape else { return [] }
-        decoder.reset()
-        endSearch()
-        refresh()
-        return []
-    }
-
     static func isControl(_ scalar: Unicode.Scalar) -> Bool { scalar.value < 0x20 || scalar.value == 0x7F }
 
     private func insertTyped(_ typed: inout [Unicode.Scalar]) {
@@ -224,7 +210,6 @@ extension LineEditor {
         // As the terminal driver does it: an interrupt throws away what was typed before it, and both are heard at once.
         if let last = bytes.lastIndex(of: 0x03) {
             queue = []
-            queueStart = 0
             bytes = bytes[(last + 1)...]
             events.append(.interrupt)
         }

@@ -31,15 +31,15 @@ public struct ValueProgram: Sendable {
     }
 
     public mutating func append(_ value: String) {
-        tag(CL_TEXT)
-        value.withAnyBytes { text in
-            raw(UInt64(text.count))
-            bytes.append(contentsOf: text)
-        }
+        value.withAnyBytes { append(text: $0) }
     }
 
     /// A string of these bytes.
     public mutating func append(bytes text: [UInt8]) {
+        append(text: text)
+    }
+
+    private mutating func append(text: some Collection<UInt8>) {
         tag(CL_TEXT)
         raw(UInt64(text.count))
         bytes.append(contentsOf: text)

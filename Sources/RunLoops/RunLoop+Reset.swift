@@ -4,6 +4,10 @@ extension RunLoop {
     public func close() {
         let mail = handle.close()
         withExtendedLifetime(mail) {}  // what it holds is dropped with no lock held
+        removeAll()
+    }
+
+    private func removeAll() {
         for mode in modes {
             for item in mode.items { remove(item, from: mode) }
         }
@@ -19,12 +23,7 @@ extension RunLoop {
     public func reset() {
         precondition(runs.isEmpty, "a run loop cannot be reset while it runs")
         _ = handle.takeMail()
-        for mode in modes {
-            for item in mode.items { remove(item, from: mode) }
-        }
-        for item in commonItemsByAge { forgetCommonItem(item) }
-        detachTimers()
-        dropRequests()
+        removeAll()
         // Modes and queues hold each other, and modes themselves.
         for mode in modes {
             mode.timers.count = 0

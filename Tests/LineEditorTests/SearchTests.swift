@@ -57,16 +57,6 @@ import Testing
         #expect(terminal.entry == "half|")
     }
 
-    @Test("Escape ends the search once nothing follows it")
-    func escape() {
-        let terminal = terminal()
-        terminal.type("\u{12}local\u{1B}")
-        #expect(terminal.editor.shownPrompt != "> ")
-        _ = terminal.editor.resolveEscape()
-        terminal.flush()
-        #expect(terminal.picture == ["> |local x = 2"])
-    }
-
     @Test("Control-R twice looks again for what was looked for last")
     func lastQuery() {
         let terminal = terminal()

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 /// Bytes in somebody else's memory.
 typedef struct http_span {
@@ -58,6 +59,12 @@ size_t http_read_chunk(http_chunks *chunks, const char *bytes, size_t length, ht
 int http_list_has(http_span list, const char *word);
 /// Whether a span is this word, in any case.
 int http_is(http_span span, const char *word);
+/// What a hexadecimal digit is worth, or -1.
+static inline int http_digit(int c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  c |= 32;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 /// Whether all bytes may be in a name: a method, a field's name, a parameter.
 int http_is_token(const char *bytes, size_t length);
 /// Whether no byte ends a field's value: CR, LF and 0 would split the message.
@@ -114,6 +121,17 @@ typedef struct http_bytes {
   char *bytes;
   size_t length, capacity;
 } http_bytes;
+/// Room for `count` more. Returns whether there was memory for it.
+static inline int http_reserve(http_bytes *to, size_t count) {
+  if (to->capacity - to->length >= count) return 1;
+  size_t capacity = to->capacity ? to->capacity : 1024;
+  while (capacity - to->length < count) capacity *= 2;
+  char *larger = realloc(to->bytes, capacity);
+  if (!larger) return 0;
+  to->bytes = larger;
+  to->capacity = capacity;
+  return 1;
+}
 /// Appends what becomes of these bytes, all of it that a peer needs to go on. Decompressing ends with more than `max` bytes.
 /// Returns 1; 0 for bad data; -1 if there is too much of it, -2 when memory is out.
 int http_step_deflate(http_deflate *stream, const char *bytes, size_t length, int is_last, size_t max, http_bytes *to);

@@ -29,16 +29,7 @@ public struct HistoryFile: Sendable {
 
     /// Reads all entries, the oldest first, without those that repeat the one before. A file that does not exist has
     /// none. O(n).
-    public func load() throws(SystemError) -> [String] {
-        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            if errno == ENOENT || errno == ENOTDIR { return [] }
-            throw failure("open")
-        }
-        defer { close(descriptor) }
-        try checkKind(descriptor)
-        return Self.entries(try read(descriptor))
-    }
+    public func load() throws(SystemError) -> [String] { Self.entries(try contents()) }
 
     /// Appends one entry. Creates the file with mode 0600 and its directory with mode 0700 where they are missing.
     public func append(_ entry: String) throws(SystemError) {
@@ -63,7 +54,7 @@ public struct HistoryFile: Sendable {
     @discardableResult
     public func compact(limit: Int) throws(SystemError) -> Bool {
         // Most files are short, and need no lock to see that.
-        guard try load(atLeast: limit + limit / 4 + 1) else { return false }
+        guard try contents().count(where: { $0 == 0x0A }) > limit + limit / 4 else { return false }
         let (descriptor, _) = try openLocked(creating: false)
         defer { close(descriptor) }
         let entries = Self.entries(try read(descriptor)).suffix(limit)
@@ -117,12 +108,16 @@ extension HistoryFile {
         return remains
     }
 
-    private func load(atLeast count: Int) throws(SystemError) -> Bool {
+    // What is to be read of the file; nothing if there is none.
+    private func contents() throws(SystemError) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
-        guard descriptor >= 0 else { return false }
+        guard descriptor >= 0 else {
+            if errno == ENOENT || errno == ENOTDIR { return [] }
+            throw failure("open")
+        }
         defer { close(descriptor) }
         try checkKind(descriptor)
-        return try read(descriptor).count { $0 == 0x0A } >= count
+        return try read(descriptor)
     }
 
     private func read(_ descriptor: Int32) throws(SystemError) -> [UInt8] {

@@ -159,9 +159,7 @@ extension KeyDecoder {
     /// The numbers between `CSI` and its final byte; a missing one counts as 0.
     private func numbers() -> [Int] {
         parameters.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false).map { part in
-            part.prefix { $0 != UInt8(ascii: ":") }.reduce(0) { sum, digit in
-                (0x30...0x39).contains(digit) && sum < 0x11_0000 ? sum * 10 + Int(digit - 0x30) : sum
-            }
+            part.prefix { $0 != UInt8(ascii: ":") }.number(upTo: 0x11_0000)
         }
     }
 
@@ -237,11 +235,7 @@ extension KeyDecoder {
 
     /// CSI < buttons ; column ; row, and M for a press or m for a release.
     private func mouse(_ final: UInt8) -> Key {
-        let numbers = parameters.dropFirst().split(separator: UInt8(ascii: ";")).map { part in
-            part.reduce(0) { sum, digit in
-                (0x30...0x39).contains(digit) && sum < 100_000 ? sum * 10 + Int(digit - 0x30) : sum
-            }
-        }
+        let numbers = parameters.dropFirst().split(separator: UInt8(ascii: ";")).map { $0.number(upTo: 100_000) }
         guard numbers.count == 3 else { return .unknown }
         let code = numbers[0]
         var modifiers: Key.Modifiers = []
@@ -273,5 +267,12 @@ extension KeyDecoder {
             scalar = Unicode.Scalar(UInt8(scalar.value & 0x1F))
         }
         return modifiers.contains(.alt) ? .meta(scalar) : .scalar(scalar)
+    }
+}
+
+extension Sequence<UInt8> {
+    /// The number that their digits make; those that come after it has reached `most` do not count.
+    func number(upTo most: Int) -> Int {
+        reduce(0) { (0x30...0x39).contains($1) && $0 < most ? $0 * 10 + Int($1 - 0x30) : $0 }
     }
 }

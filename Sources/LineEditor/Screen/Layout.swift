@@ -63,11 +63,11 @@ struct Layout {
         if top.line >= lineStarts.count { top = Position(line: lineStarts.count - 1, row: .max) }
         top.row = min(top.row, rows(ofLine: top.line).count - 1)
         if (cursor.line, cursor.row) < (top.line, top.row) { top = cursor }
-        if distance(from: top, to: cursor, limit: height) == nil { top = cursor.moved(-(height - 1), in: &self) }
+        if distance(from: top, to: cursor, limit: height) == nil { top = above(cursor, by: height - 1) }
         // No blank rows at the bottom while rows are hidden above.
         let last = Position(line: lineStarts.count - 1, row: rows(ofLine: lineStarts.count - 1).count - 1)
         if let used = distance(from: top, to: last, limit: height) {
-            top = top.moved(-(height - 1 - used), in: &self)
+            top = above(top, by: height - 1 - used)
         }
     }
 
@@ -82,7 +82,18 @@ struct Layout {
         return nil
     }
 
-    fileprivate mutating func before(_ position: Position) -> Position? {
+    // The position some rows further up, or the first row of the entry.
+    private mutating func above(_ position: Position, by rows: Int) -> Position {
+        var position = position
+        var left = rows
+        while left > 0, let before = before(position) {
+            position = before
+            left -= 1
+        }
+        return position
+    }
+
+    private mutating func before(_ position: Position) -> Position? {
         if position.row > 0 { return Position(line: position.line, row: position.row - 1) }
         guard position.line > 0 else { return nil }
         return Position(line: position.line - 1, row: rows(ofLine: position.line - 1).count - 1)
@@ -179,18 +190,5 @@ extension Layout {
         var walker = GlyphWalker(buffer, range: row.range.lowerBound..<offset)
         while let glyph = walker.next() { column += width(of: glyph, at: column) }
         return column
-    }
-}
-
-extension Layout.Position {
-    /// The position some rows further up (`rows` ≤ 0), or the first row of the entry.
-    fileprivate func moved(_ rows: Int, in layout: inout Layout) -> Self {
-        var position = self
-        var left = -rows
-        while left > 0, let before = layout.before(position) {
-            position = before
-            left -= 1
-        }
-        return position
     }
 }

@@ -230,9 +230,7 @@ extension OutputTracker {
 
     private mutating func controlSequence(_ final: UInt8) {
         let parameters = held.dropFirst(2).dropLast()
-        let number = parameters.reduce(0) { sum, digit in
-            (0x30...0x39).contains(digit) && sum < 10_000 ? sum * 10 + Int(digit - 0x30) : sum
-        }
+        let number = parameters.number(upTo: 10_000)
         switch final {
         case UInt8(ascii: "m"):
             if parameters.isEmpty || parameters.elementsEqual([0x30]) {

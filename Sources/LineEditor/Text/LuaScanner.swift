@@ -1,37 +1,73 @@
 /// A lexer of Lua 5.4 source, finished or not: knows where strings, comments, names and numbers end.
 struct LuaScanner {
-    static let keywords: Set<String> = [
-        "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local", "nil",
-        "not", "or", "repeat", "return", "then", "true", "until", "while",
+    enum Kind { case blank, name, keyword, constant, string, number, comment, symbol }
+
+    private static let keywords: Set<String> = [
+        "and", "break", "do", "else", "elseif", "end", "for", "function", "goto", "if", "in", "local", "not", "or",
+        "repeat", "return", "then", "until", "while",
     ]
+    private static let constants: Set<String> = ["false", "nil", "true"]
     let bytes: [UInt8]
-    private(set) var position = 0
+    private var position = 0
 
     init(bytes: [UInt8]) { self.bytes = bytes }
 
-    func peek(_ distance: Int = 0) -> UInt8? {
+    /// What comes next, and where it is; nil at the end. Blanks come one by one.
+    mutating func next() -> (kind: Kind, range: Range<Int>)? {
+        let start = position
+        return peek().map { (take(startingWith: $0), start..<position) }
+    }
+
+    private mutating func take(startingWith byte: UInt8) -> Kind {
+        switch byte {
+        case 0x20, 0x09...0x0D:
+            advance(1)
+            return .blank
+        case UInt8(ascii: "-") where peek(1) == byte:
+            advance(2)
+            if !skipLongBracket() { skip { $0 != 0x0A } }
+            return .comment
+        case UInt8(ascii: "\""), UInt8(ascii: "'"):
+            skipShortString()
+            return .string
+        case UInt8(ascii: "["):
+            if skipLongBracket() { return .string }
+            advance(1)
+        case UInt8(ascii: ".") where peek(1) == byte: advance(2)  // the dots of `a..4` do not begin a number
+        case UInt8(ascii: ".") where peek(1).map(Self.isDigit) == true, _ where Self.isDigit(byte):
+            skipNumber()
+            return .number
+        case _ where Self.isName(byte):
+            let name = takeName()
+            return Self.constants.contains(name) ? .constant : Self.keywords.contains(name) ? .keyword : .name
+        default: advance(1)
+        }
+        return .symbol
+    }
+
+    private func peek(_ distance: Int = 0) -> UInt8? {
         position + distance < bytes.count ? bytes[position + distance] : nil
     }
 
-    mutating func advance(_ count: Int) { position = min(position + count, bytes.count) }
+    private mutating func advance(_ count: Int) { position = min(position + count, bytes.count) }
 
-    mutating func skip(while condition: (UInt8) -> Bool) {
+    private mutating func skip(while condition: (UInt8) -> Bool) {
         while let byte = peek(), condition(byte) { position += 1 }
     }
 
-    static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
+    private static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
 
-    static func isName(_ byte: UInt8) -> Bool {
+    private static func isName(_ byte: UInt8) -> Bool {
         (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte) || byte == 0x5F || isDigit(byte)
     }
 
-    mutating func takeName() -> String {
+    private mutating func takeName() -> String {
         let start = position
         skip(while: Self.isName)
         return String(decoding: bytes[start..<position], as: UTF8.self)
     }
 
-    mutating func skipNumber() {
+    private mutating func skipNumber() {
         let isHexadecimal = peek() == 0x30 && peek(1).map { $0 | 0x20 } == UInt8(ascii: "x")
         if isHexadecimal { advance(2) }
         let exponent = UInt8(ascii: isHexadecimal ? "p" : "e")
@@ -43,7 +79,7 @@ struct LuaScanner {
         }
     }
 
-    mutating func skipShortString() {
+    private mutating func skipShortString() {
         let quote = peek()
         advance(1)
         while let byte = peek(), byte != 0x0A {
@@ -60,7 +96,7 @@ struct LuaScanner {
     }
 
     /// Skips `[==[ … ]==]`, to the end of the text if it is not closed; false if no long bracket begins here.
-    mutating func skipLongBracket() -> Bool {
+    private mutating func skipLongBracket() -> Bool {
         guard peek() == UInt8(ascii: "[") else { return false }
         var level = 0
         while peek(1 + level) == UInt8(ascii: "=") { level += 1 }

@@ -3,10 +3,8 @@
 public struct LuaStructure: Sendable {
     public init() {}
 
-    private enum Kind { case name, keyword, string, number, comment, symbol }
-
     private struct Token {
-        var kind: Kind
+        var kind: LuaScanner.Kind
         var range: Range<Int>
         var text: String
     }
@@ -21,33 +19,8 @@ public struct LuaStructure: Sendable {
         let bytes = Array(text.utf8)
         var scanner = LuaScanner(bytes: bytes)
         var tokens: [Token] = []
-        while let byte = scanner.peek() {
-            let start = scanner.position
-            var kind = Kind.symbol
-            switch byte {
-            case 0x20, 0x09...0x0D:
-                scanner.advance(1)
-                continue
-            case UInt8(ascii: "-") where scanner.peek(1) == byte:
-                scanner.advance(2)
-                if !scanner.skipLongBracket() { scanner.skip { $0 != 0x0A } }
-                kind = .comment
-            case UInt8(ascii: "\""), UInt8(ascii: "'"):
-                scanner.skipShortString()
-                kind = .string
-            case UInt8(ascii: "["):
-                if scanner.skipLongBracket() { kind = .string } else { scanner.advance(1) }
-            case UInt8(ascii: "0")...UInt8(ascii: "9"):
-                scanner.skipNumber()
-                kind = .number
-            default:
-                if LuaScanner.isName(byte) {
-                    kind = LuaScanner.keywords.contains(scanner.takeName()) ? .keyword : .name
-                } else {
-                    scanner.advance(1)
-                }
-            }
-            let range = start..<scanner.position
+        while let (kind, range) = scanner.next() {
+            if kind == .blank { continue }
             tokens.append(Token(kind: kind, range: range, text: String(decoding: bytes[range], as: UTF8.self)))
         }
         return tokens
@@ -119,12 +92,8 @@ public struct LuaStructure: Sendable {
     /// The last operand of an entry: a name with its fields, a string or a number; nil if there is none.
     public func lastArgument(of text: String) -> String? {
         let tokens = tokens(text).filter { $0.kind != .comment }
-        guard
-            var first = tokens.lastIndex(where: {
-                $0.kind == .name || $0.kind == .string || $0.kind == .number
-                    || ["nil", "true", "false"].contains($0.text)
-            })
-        else { return nil }
+        let isArgument = { (token: Token) in [.name, .string, .number, .constant].contains(token.kind) }
+        guard var first = tokens.lastIndex(where: isArgument) else { return nil }
         let last = first
         // A field brings what it is a field of.
         while first >= 2, tokens[last].kind == .name, [".", ":"].contains(tokens[first - 1].text),

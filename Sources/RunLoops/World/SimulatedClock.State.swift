@@ -145,13 +145,19 @@ extension SimulatedClock.State {
             return nil
         }
         let chosen = able[number]
-        unrest()
+        run(sleepers[chosen].number)
         tellOfWork()
-        sleepers[chosen].status = .running
-        sleepers[chosen].runsSince = linux_monotonic_now()
-        sleepers[chosen].restsSince = nil
         sleepers[chosen].bell.ring()
         return chosen
+    }
+
+    /// From now on this one is not waiting.
+    mutating func run(_ number: Int) {
+        guard let own = index(number) else { return }
+        sleepers[own].status = .running
+        sleepers[own].runsSince = linux_monotonic_now()
+        sleepers[own].restsSince = nil
+        unrest()
     }
 
     /// Nothing can happen at this moment: it passes.

@@ -222,18 +222,8 @@ public final class SimulatedClock: Sendable {
                 guard !state.isTaken else { return false }
                 return state.give() == own
             }
-            if isOver { return setRunning(place) }
+            if isOver { return state.withLock { $0.run(place.number) } }
             linux_poll_all(-1, place.bell.number, -1, Self.patience)
-        }
-    }
-
-    private func setRunning(_ place: Place) {
-        state.withLock { state in
-            guard let own = state.index(place.number) else { return }
-            state.sleepers[own].status = .running
-            state.sleepers[own].runsSince = linux_monotonic_now()
-            state.sleepers[own].restsSince = nil
-            state.unrest()
         }
     }
 
@@ -299,11 +289,7 @@ public final class SimulatedClock: Sendable {
         }
         state.withLock { state in
             if !state.followsRealTime { state.stop() }
-            guard let own = state.index(place.number) else { return }
-            state.sleepers[own].status = .running
-            state.sleepers[own].runsSince = linux_monotonic_now()
-            state.sleepers[own].restsSince = nil
-            state.unrest()
+            state.run(place.number)
         }
     }
 

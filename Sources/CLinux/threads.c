@@ -1,15 +1,13 @@
 #define _GNU_SOURCE
 #include "threads.h"
 
-static _Thread_local void *thread_value;
+_Thread_local void *linux_thread_pointer;
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 // The same for all threads, each of which sets it.
 static void (*_Atomic dropper)(void *);
 
 static void make_key(void) { pthread_key_create(&key, dropper); }
-
-void *linux_thread_value(void) { return thread_value; }
 
 // The thread-local variable is the fast way to the value; the key exists for its destructor.
 void linux_set_thread_value(void *value, void (*drop)(void *)) {
@@ -18,5 +16,5 @@ void linux_set_thread_value(void *value, void (*drop)(void *)) {
     pthread_once(&once, make_key);
     pthread_setspecific(key, value);
   }
-  thread_value = value;
+  linux_thread_pointer = value;
 }

@@ -76,34 +76,39 @@ extension RunLoop {
         let missed = Int(skipped.addingSaturating(Int64(node.pointee.passedOver)))
         node.pointee.passedOver = 0
         node.pointee.dateWasSet = false
-        call(node, missed: missed) {
-            guard !node.pointee.dateWasSet else { return }
-            // The recorder has just looked at its clock, which is precise enough to know, nearly always, that the next date has not
-            // passed yet. The loop's own is looked at where it has not.
-            let isAhead =
-                ticks != 0 && isRecording
-                && node.pointee.fireDate.addingSaturating(interval) > recorder.pointee.latest(now, ticks)
-            if isAhead { latestNow = max(latestNow, now) }
-            node.setNextDate(after: isAhead ? now : self.now.nanoseconds, reported: skipped)
-        }
+        call(node, missed: missed, (now, ticks, skipped))
+    }
+
+    /// Sets its next date, unless its callback has.
+    private func reschedule(_ node: NodePointer, _ now: Int64, _ ticks: UInt64, skipped: Int64) {
+        guard !node.pointee.dateWasSet else { return }
+        // The recorder has just looked at its clock, which is precise enough to know, nearly always, that the next date has not
+        // passed yet. The loop's own is looked at where it has not.
+        let isAhead =
+            ticks != 0 && isRecording
+            && node.pointee.fireDate.addingSaturating(node.pointee.interval) > recorder.pointee.latest(now, ticks)
+        if isAhead { latestNow = max(latestNow, now) }
+        node.setNextDate(after: isAhead ? now : self.now.nanoseconds, reported: skipped)
     }
 
     /// Fires a scheduled timer out of turn.
     func fireByHand(_ node: NodePointer, in queue: TimerQueue) {
         leaveBatch(node)
         if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
-        call(node, missed: 0) {}
+        call(node, missed: 0, nil)
     }
 
     /// Calls the callback. Meanwhile the timer counts as firing: it does not fire again, and its memory stays.
-    private func call(_ node: NodePointer, missed: Int, reschedule: () -> Void) {
+    ///
+    /// - Parameter turn: what `reschedule` wants to know; nil: it fires out of turn, and keeps its date.
+    @inline(__always)
+    private func call(_ node: NodePointer, missed: Int, _ turn: (now: Int64, ticks: UInt64, skipped: Int64)?) {
         let outer = innermostFiring
         node.pointee.isFiring = true
         node.pointee.outerFiring = outer
         innermostFiring = node
         if recorder.pointee.isOn {
-            let label = node.pointee.label
-            recorder.pointee.begin(label != 0 ? label : makeLabel(node), due: node.pointee.fireDate)
+            recorder.pointee.begin(label(of: node), due: node.pointee.fireDate)
             node.pointee.owner._withUnsafeGuaranteedRef { $0.fire(node, missed: missed) }
             recorder.pointee.end(missed: missed)
         } else {
@@ -113,7 +118,7 @@ extension RunLoop {
         if node.pointee.isValid, node.pointee.repeats || node.pointee.isPutOff {
             node.pointee.isPutOff = false
             // Also when its callback has taken it out of its modes: it may come back.
-            reschedule()
+            if let turn { reschedule(node, turn.now, turn.ticks, skipped: turn.skipped) }
             node.pointee.queue?._withUnsafeGuaranteedRef { queue in
                 queue.heap.insert(node)
                 if portCount > 0, node.pointee.fireDate <= latestNow { noteDueTimers(queue) }

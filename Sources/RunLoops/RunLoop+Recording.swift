@@ -94,13 +94,9 @@ extension RunLoop {
     @inline(__always)
     package func label(of item: Item) -> UInt32 { item.label != 0 ? item.label : makeLabel(item) }
 
+    @inline(never)
     private func makeLabel(_ item: Item) -> UInt32 {
-        if let titles {
-            guard let title = titles(item) else { return 0 }
-            item.label = Recorder.label(title, isForeign: item is EdgePort)
-        } else {
-            item.label = Recorder.label(Recorder.Title(of: item))
-        }
+        item.label = labels.map { $0(item) } ?? Recorder.label(Recorder.Title(of: item))
         return item.label
     }
 
@@ -111,11 +107,16 @@ extension RunLoop {
     }
 
     /// 0 for a timer whose owner says what it is when it fires.
-    func makeLabel(_ node: NodePointer) -> UInt32 {
-        node.pointee.owner._withUnsafeGuaranteedRef { owner in
-            if owner.hasTitles, let title = owner.title(of: node) { node.pointee.label = Recorder.label(title) }
-        }
+    @inline(__always)
+    func label(of node: NodePointer) -> UInt32 {
+        if node.pointee.label == 0, node.pointee.owner._withUnsafeGuaranteedRef({ $0.hasTitles }) { makeLabel(node) }
         return node.pointee.label
+    }
+
+    @inline(never)
+    private func makeLabel(_ node: NodePointer) {
+        let title = node.pointee.owner._withUnsafeGuaranteedRef { $0.title(of: node) }
+        if let title { node.pointee.label = Recorder.label(title) }
     }
 
     // MARK: Flows
@@ -130,18 +131,24 @@ extension RunLoop {
 
     @inline(never)
     private static func sendOfThisThread(to mode: Unmanaged<ModeState>?) -> UInt32 {
-        guard let pointer = linux_thread_value() else { return 0 }
-        // Not retained: it lives as long as the thread.
-        let recorder = Unmanaged<RunLoop>.fromOpaque(pointer)._withUnsafeGuaranteedRef { $0.recorder }
-        guard recorder.pointee.isOn else { return 0 }
-        let isOwn = mode?._withUnsafeGuaranteedRef { $0.loopAddress == pointer } ?? false
-        return recorder.pointee.sends(isOwn: isOwn)
+        guard let (recorder, loop) = recorderOfThisThread else { return 0 }
+        let isOwn = mode?._withUnsafeGuaranteedRef { $0.loopAddress == loop } ?? false
+        if isOwn, let flow = recorder.pointee.sendsHere() { return flow }
+        return recorder.pointee.isOn ? recorder.pointee.sends(isOwn: isOwn) : 0
+    }
+
+    /// Not retained: it lives as long as the thread.
+    @inline(__always)
+    private static var recorderOfThisThread: (UnsafeMutablePointer<Recorder>, loop: UnsafeMutableRawPointer)? {
+        linux_thread_value().map { ($0, Unmanaged<RunLoop>.fromOpaque($0)) }.map { pointer, loop in
+            (loop._withUnsafeGuaranteedRef { $0.recorder }, pointer)
+        }
     }
 
     /// The calling thread wakes another loop. Answers a label that says who it is, and in the lower half the flow of a send.
     static func noteWaking(_ call: Handle.WakingCall) -> UInt64 {
         guard Recorder.someAreOn.load(ordering: .relaxed) != 0 else { return 0 }
-        guard let recorder = existing?.recorder, recorder.pointee.isOn else {
+        guard let (recorder, _) = recorderOfThisThread, recorder.pointee.isOn else {
             return UInt64(Recorder.label(.init("other", "another thread · \(call.word)"))) << 32
         }
         return recorder.pointee.wakes(call)
@@ -149,7 +156,8 @@ extension RunLoop {
 
     /// The same with a number that both sides can tell.
     static func noteSend(flow: @autoclosure () -> UInt32) {
-        guard Recorder.someAreOn.load(ordering: .relaxed) != 0, let recorder = existing?.recorder, recorder.pointee.isOn
+        guard Recorder.someAreOn.load(ordering: .relaxed) != 0, let (recorder, _) = recorderOfThisThread,
+            recorder.pointee.isOn
         else { return }
         recorder.pointee.sends(0, flow: flow())
     }

@@ -82,12 +82,10 @@ extension RunLoop {
                 look(mode)
                 return handle.clearWakeUp()
             }
-            let start = poller.coarseNow()
-            if isRecording {
-                recorder.pointee.sleep(until: timeout < 0 ? 0 : date)
-            } else if start >= recorder.pointee.beginsAt {
-                considerRecording(start)
-            }
+            // The recorder has a better clock, and looks at it.
+            let start = isRecording ? -1 : poller.coarseNow()
+            if !isRecording, start >= recorder.pointee.beginsAt { considerRecording(start) }
+            if isRecording { recorder.pointee.sleep(until: timeout < 0 ? 0 : date) }
             if poller.wantsToKnowDescriptors { poller.watched = descriptors.ofInterest }
             let count =
                 isRecording && recorder.pointee.isUnread && poller.isReal
@@ -96,15 +94,23 @@ extension RunLoop {
                     descriptors.epoll, events, capacity: 64, timeout: timeout, watching: descriptors.watching)
             let woken = handle.endSleep()
             if isRecording {
-                recorder.pointee.wake(reasonToWake(mode, woken, count, start, timeout), woken ? handle.takeWaker() : 0)
+                recorder.pointee.wake(reasonToWake(mode, woken, count, timeout, date), woken ? handle.takeWaker() : 0)
             }
             counters.pointee.sleeps += 1
-            let end = poller.coarseNow()
-            counters.pointee.asleep += end - start
-            quietSince = poller.isReal ? end : 0
+            noteAwake(since: start)
             queueReady(mode, descriptors, count)
             return woken
         }
+    }
+
+    /// - Parameter start: by the coarse clock; -1: the recorder knows it.
+    @inline(__always)
+    private func noteAwake(since start: Int64) {
+        quietSince = 0
+        guard start >= 0 else { return }
+        let end = poller.coarseNow()
+        counters.pointee.asleep += end - start
+        if poller.isReal { quietSince = end }
     }
 
     /// Waits, and if that lasts has what was recorded before read meanwhile: the process may be killed in its sleep.
@@ -126,15 +132,14 @@ extension RunLoop {
     }
 
     private func reasonToWake(
-        _ mode: ModeState, _ woken: Bool, _ count: Int, _ start: Int64, _ timeout: Int64
+        _ mode: ModeState, _ woken: Bool, _ count: Int, _ timeout: Int64, _ date: Int64
     ) -> Recorder.Wake {
         if woken { return .wakeUp }
         if count > 0 { return .descriptor }
         // It is looked at once, here.
         queueDueTimers(mode)
         if mode.ready.holdsTimers { return .timer }
-        // A few milliseconds more or less: the clock at the beginning is the coarse one.
-        return timeout > 0 && poller.now() >= start.addingSaturating(timeout) ? .timeOver : .signal
+        return timeout > 0 && poller.now() >= date ? .timeOver : .signal
     }
 
     /// Queues what is ready now. It leaves wake-ups alone: they are for the wait, which may be still to come.

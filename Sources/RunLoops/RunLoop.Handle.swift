@@ -143,7 +143,12 @@ extension RunLoop {
         }
 
         /// What is known of the wake-up that has ended a sleep: see `waker`; 0: nothing.
-        func takeWaker() -> UInt64 { waker.exchange(0, ordering: .relaxed) }
+        func takeWaker() -> UInt64 {
+            let taken = waker.load(ordering: .relaxed)
+            // Whoever wakes the loop writes it only once it sleeps again.
+            if taken != 0 { waker.store(0, ordering: .relaxed) }
+            return taken
+        }
 
         /// Forgets a wake-up of the loop that is awake; returns whether there was one.
         @discardableResult

@@ -20,6 +20,7 @@ public final class RunLoop {
     public var statistics: Statistics {
         var statistics = counters.pointee
         statistics.longest = max(statistics.longest, recorder.pointee.longestTime)
+        statistics.asleep += recorder.pointee.asleepTime
         return statistics
     }
     let counters: UnsafeMutablePointer<Statistics>
@@ -37,8 +38,8 @@ public final class RunLoop {
     @usableFromInline package let recorder: UnsafeMutablePointer<Recorder>
     /// Called once, on the loop's thread, when it has first run for a second: the time to begin recording.
     package var whenItLasts: ((RunLoop) -> Void)?
-    /// What recordings are to call an item, or nil if that is told when it calls back. Without it: its kind and name.
-    package var titles: ((Item) -> Recorder.Title?)?
+    /// What recordings are to call an item, or 0 if that is told when it calls back. Without it: its kind and name.
+    package var labels: ((Item) -> UInt32)?
 
     let poller: Poller
     var modes: [ModeState] = []

@@ -22,8 +22,11 @@ static inline int linux_thread_number(void) { return (int)syscall(SYS_gettid); }
 
 static inline int linux_is_main_thread(void) { return getpid() == (pid_t)syscall(SYS_gettid); }
 
+// Each signal looks at it while something is recorded.
+extern _Thread_local void *linux_thread_pointer __attribute__((tls_model("initial-exec")));
+
 /// One pointer for each thread: its run loop. `drop` is called with it when the thread ends.
-void *linux_thread_value(void);
+static inline void *linux_thread_value(void) { return linux_thread_pointer; }
 void linux_set_thread_value(void *value, void (*drop)(void *));
 
 static inline uint32_t linux_user(void) { return geteuid(); }

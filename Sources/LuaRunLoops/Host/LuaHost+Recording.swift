@@ -1,30 +1,12 @@
 internal import Lua
 package import RunLoops
 
-/// What of a state's recordings it keeps itself: what its objects are called, and its open spans.
+/// What of a state's recordings it keeps itself: its open spans.
 final class LuaRecording: HostPart {
-    /// The labels of what is told apart by its key, in places given by that; the latest of a place stays.
-    private let labels = UnsafeMutablePointer<(key: UInt32, label: UInt32)>.allocate(capacity: LuaRecording.places)
-    private static let places = 256
     /// Outermost first.
-    var spans: [(fiber: Int, label: UInt32)] = []
-
-    required init(_ host: LuaHost) {
-        labels.initialize(repeating: (.max, 0), count: Self.places)
-        super.init(host)
-    }
-
-    deinit { labels.deallocate() }
+    var spans: [(fiber: Int, label: UInt32)] = [] { didSet { host.openSpans = spans.count } }
 
     override func reset() { spans = [] }
-
-    @inline(__always)
-    func label(_ key: UInt32, _ kind: () -> String) -> UInt32 {
-        let place = labels + Int((key ^ key >> 24 &* 37) & UInt32(Self.places - 1))
-        if place.pointee.key == key { return place.pointee.label }
-        place.pointee = (key, host.label(kind(), name: "", site: key & 0xFF_FFFF))
-        return place.pointee.label
-    }
 }
 
 extension LuaHost {
@@ -35,21 +17,46 @@ extension LuaHost {
         guard recording == nil else { return true }
         recording = .passUnretained(part(LuaRecording.self))
         tells = true
-        loop.titles = { [unowned(unsafe) self] in title(of: $0) }
+        loop.recorder.pointee.forgetSubjects()
+        loop.labels = { [unowned(unsafe) self] in label(of: $0) }
         return true
     }
 
     private static let mainChunk = "main chunk"
 
-    /// nil: it is told, by `goesOn`, when a task goes on.
-    private func title(of item: RunLoop.Item) -> RunLoop.Recorder.Title? {
-        if item.owner is Waiter { return nil }
-        guard item.owner === items, let box = item.box else {
-            var title = RunLoop.Recorder.Title(of: item)
-            for part in parts { title.place = part.place(of: item) ?? title.place }
-            return title
+    /// 0: it is told, by `goesOn`, when a task goes on.
+    private func label(of item: RunLoop.Item) -> UInt32 {
+        if item.owner === items, let box = item.box {
+            guard item.name.isEmpty, let subjects = loop.recorder.pointee.subjects else {
+                return label(box.kindName, name: item.name, site: box.site)
+            }
+            // Of many that are made at one place, the text is made up once.
+            return label(of: box, in: subjects)
         }
-        return title(box.kindName, name: item.name, site: box.site)
+        if item.owner is Waiter { return 0 }
+        var title = RunLoop.Recorder.Title(of: item)
+        for part in parts { title.place = part.place(of: item) ?? title.place }
+        return RunLoop.Recorder.label(title, isForeign: item is RunLoop.EdgePort)
+    }
+
+    /// The same for all objects of a kind, without names of their own, that are made at one place.
+    @inline(__always)
+    private func label(of box: Box, in subjects: UnsafeMutablePointer<RunLoop.Recorder.Subject>) -> UInt32 {
+        let place = subjects + RunLoop.Recorder.place(ofSubject: box.subjectKey)
+        return place.pointee.key == box.subjectKey ? place.pointee.label : makeLabel(of: box, at: place)
+    }
+
+    @inline(never)
+    private func makeLabel(of box: Box, at place: UnsafeMutablePointer<RunLoop.Recorder.Subject>) -> UInt32 {
+        makeLabel(box.subjectKey, box.kindName, at: place)
+    }
+
+    private func makeLabel(
+        _ key: UInt32, _ kind: String, at place: UnsafeMutablePointer<RunLoop.Recorder.Subject>
+    ) -> UInt32 {
+        place.pointee.key = key
+        place.pointee.label = label(kind, name: "", site: key & 0xFF_FFFF)
+        return place.pointee.label
     }
 
     private func title(_ word: String, name: String, site: UInt32) -> RunLoop.Recorder.Title {
@@ -71,32 +78,31 @@ extension LuaHost {
     /// Names the callback that runs, of an object that has no name of its own.
     @inline(__always)
     func tellSubject(_ box: Box, _ fiber: Fiber) {
-        guard loop.isRecording, let recording else { return }
-        let label = recording._withUnsafeGuaranteedRef { $0.label(box.subjectKey) { box.kindName } }
-        loop.recorder.pointee.name(label, fiber: fiber.number)
+        guard let subjects = loop.recorder.pointee.subjects else { return }
+        loop.recorder.pointee.name(label(of: box, in: subjects), fiber: fiber.number)
     }
 
     /// What recordings call an object of a script that another loop calls back; 0 while this one records nothing.
     func labelForOthers(_ box: Box, at site: @autoclosure () -> UInt32) -> UInt32 {
-        guard loop.isRecording, let recording else { return 0 }
+        guard let subjects = loop.recorder.pointee.subjects else { return 0 }
         box.site = site()
-        return recording._withUnsafeGuaranteedRef { $0.label(box.subjectKey) { box.kindName } }
+        return label(of: box, in: subjects)
     }
 
     /// The same of a timer's, which may have a name. One that has fired before has told it.
     @inline(__always)
     func tellSubject(_ box: Box, _ node: UnsafeMutablePointer<RunLoop.TimerNode>, _ fiber: Fiber) {
-        guard loop.isRecording else { return }
-        if node.pointee.label == 0 { findLabel(box, node) }
+        guard let subjects = loop.recorder.pointee.subjects else { return }
+        if node.pointee.label == 0 {
+            node.pointee.label =
+                box.flags & TimerBinding.named == 0 ? label(of: box, in: subjects) : labelByName(box, node)
+        }
         loop.recorder.pointee.name(node.pointee.label, fiber: fiber.number)
     }
 
-    private func findLabel(_ box: Box, _ node: UnsafeMutablePointer<RunLoop.TimerNode>) {
-        guard let recording else { return }
-        node.pointee.label =
-            box.flags & TimerBinding.named == 0
-            ? recording._withUnsafeGuaranteedRef { $0.label(box.subjectKey) { box.kindName } }
-            : label("timer", name: nameOfAnchored(UInt32(node.pointee.context)) ?? "", site: box.site)
+    @inline(never)
+    private func labelByName(_ box: Box, _ node: UnsafeMutablePointer<RunLoop.TimerNode>) -> UInt32 {
+        label("timer", name: nameOfAnchored(UInt32(node.pointee.context)) ?? "", site: box.site)
     }
 
     /// What of a callback, whose item is named already, may go on later.
@@ -112,7 +118,7 @@ extension LuaHost {
     }
 
     private func tellGoingOn(_ fiber: Fiber, _ recording: LuaRecording) -> Bool {
-        if fiber.label == 0 { findLabel(fiber, recording) }
+        if fiber.label == 0 { findLabel(fiber) }
         let isPiece = loop.recorder.pointee.goesOn(fiber.label, task: fiber.number)
         guard !recording.spans.isEmpty else { return isPiece }
         for span in recording.spans where span.fiber == fiber.context {
@@ -121,20 +127,21 @@ extension LuaHost {
         return isPiece
     }
 
-    private func findLabel(_ fiber: Fiber, _ recording: LuaRecording) {
-        fiber.label = recording.label(fiber.subjectKey) {
-            if fiber.owner is ErrorHandlerRun { return "rl.on_error" }
-            return fiber.subjectKind ?? (fiber.owner is MainTask ? Self.mainChunk : "callback")
-        }
+    private func findLabel(_ fiber: Fiber) {
+        guard let subjects = loop.recorder.pointee.subjects else { return }
+        let key = fiber.subjectKey
+        let place = subjects + RunLoop.Recorder.place(ofSubject: key)
+        fiber.label = place.pointee.key == key ? place.pointee.label : makeLabel(key, kind(of: fiber), at: place)
     }
 
-    func tellWaiting(_ fiber: Fiber) {
-        guard loop.isRecording, let recording else { return }
-        recording._withUnsafeGuaranteedRef { if !$0.spans.isEmpty { tellSpansEnd(fiber, $0.spans) } }
-        loop.recorder.pointee.waits(fiber.number, in: fiber.waitsIn)
+    private func kind(of fiber: Fiber) -> String {
+        if fiber.owner is ErrorHandlerRun { return "rl.on_error" }
+        return fiber.subjectKind ?? (fiber.owner is MainTask ? Self.mainChunk : "callback")
     }
 
-    private func tellSpansEnd(_ fiber: Fiber, _ spans: [(fiber: Int, label: UInt32)]) {
+    /// The spans that are open in it end where it waits.
+    func tellSpansEnd(_ fiber: Fiber) {
+        guard loop.isRecording, let spans = recording?.takeUnretainedValue().spans else { return }
         for span in spans where span.fiber == fiber.context {
             loop.recorder.pointee.endWaiting(fiber.number, in: fiber.waitsIn)
         }

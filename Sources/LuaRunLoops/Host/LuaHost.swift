@@ -30,6 +30,8 @@ public final class LuaHost: Interpreter {
     /// What its recordings need, once there are any.
     // A plain reference would be counted at each callback.
     var recording: Unmanaged<LuaRecording>?
+    /// How many spans that has.
+    var openSpans = 0
     /// The module `runloop` has been required.
     var hasOpenedRunloop = false
     /// What callbacks get.
@@ -104,7 +106,7 @@ public final class LuaHost: Interpreter {
         for item in loop.allItems { item.invalidate() }
         items.invalidateCrossing()
         loop.dropRequests(of: requests)
-        loop.titles = nil
+        loop.labels = nil
         if loop.userInfo === self { loop.userInfo = nil }
     }
 
@@ -124,8 +126,16 @@ public final class LuaHost: Interpreter {
         Fiber(context: node.pointee.context)
     }
 
-    public override func goesOn(_ fiber: Fiber) -> Bool { tellGoingOn(fiber) }
-    public override func waits(_ fiber: Fiber) { tellWaiting(fiber) }
+    public override func goesOn(_ fiber: Fiber) -> Bool {
+        if openSpans == 0, fiber.label != 0, loop.recorder.pointee.goesOnHere(fiber.label, task: fiber.number) {
+            return false
+        }
+        return tellGoingOn(fiber)
+    }
+    public override func waits(_ fiber: Fiber) {
+        if openSpans != 0 { tellSpansEnd(fiber) }
+        loop.recorder.pointee.waits(fiber.number, in: fiber.waitsIn)
+    }
     public override func fails(_ fiber: Fiber) { tellFailing() }
     public override func rests(_ fiber: Fiber) { tellResting() }
 

@@ -1,121 +1,133 @@
+internal import CLinux
+
 // Callbacks: they begin, what happens in them, and end.
 
 extension RunLoop.Recorder {
     /// How far a callback has come.
-    enum State: UInt8 {
+    @usableFromInline enum State: UInt8, BitwiseCopyable {
         /// There is none.
         case none
         /// Its record is at the end of the ring, and only its length is missing.
         case pending
+        /// The same of one that began in the middle of another.
+        case pendingInside
         /// Its beginning is recorded.
         case told
+
+        @inline(__always) var isPending: Bool { self == .pending || self == .pendingInside }
     }
 
     // MARK: Begin and end
 
     /// A callback begins, at the moment at which the last thing ended.
     @inline(__always)
-    package mutating func begin(_ object: UInt32, due: Int64 = 0, flow: UInt32 = 0) {
-        if state != .none { nest() }
-        guard let ring else { return }
-        let record = place(ring)
-        record.pointee = Record(
-            due == 0 ? .whole : .due, freshMoment(), object: object, a: UInt64(bitPattern: due), flow: flow)
-        open = record
-        length = due == 0 ? Self.lengthOfWhole(record) : Self.lengthOfDue(record)
-        fiber = 0
-        state = .pending
-        if pass != 0 { beginPassHere() }
+    package mutating func begin(_ object: UInt32, flow: UInt32 = 0) {
+        begin(.whole, object, a: 0, flow: flow)
+    }
+
+    /// The same of a timer's.
+    @inline(__always)
+    mutating func begin(_ object: UInt32, due: Int64) {
+        begin(.due, object, a: UInt64(bitPattern: due), flow: 0)
+    }
+
+    @inline(__always)
+    private mutating func begin(_ kind: Kind, _ object: UInt32, a: UInt64, flow: UInt32) {
+        if state != .none { return beginInside(kind, object, a: a, flow: flow) }
+        begin(kind, object, a: a, flow: flow, .pending)
+    }
+
+    @inline(__always)
+    private mutating func begin(_ kind: Kind, _ object: UInt32, a: UInt64, flow: UInt32, _ state: State) {
+        let now = freshMoment()
+        open.pointee.begin(UInt32(kind.rawValue), now, object, a: a, flow: flow)
+        self.state = state
+        if pass != 0 { beginPassHere(kind, now) }
     }
 
     /// The same, of what begins in the middle of something.
     package mutating func beginNow(_ object: UInt32, task: UInt32 = 0) {
         moment = 0
         begin(object)
-        open.pointee.task = task
+        open.pointee.task = task & Record.tasks
     }
 
     /// The record of the callback tells of the pass as well.
     @inline(__always)
-    private mutating func beginPassHere() {
-        guard passBegin == open.pointee.time, pass >> 16 == 0 else { return beginEarlierPass() }
-        open.pointee.flags = Flags.beginsPass
-        open.pointee.thread = UInt16(truncatingIfNeeded: pass)
+    private mutating func beginPassHere(_ kind: Kind, _ now: UInt64) {
+        guard passBegin == now else { return beginEarlierPass() }
+        open.pointee.setWord(UInt32(kind.rawValue) | pass)
         pass = 0
     }
 
     @inline(never)
     private mutating func beginEarlierPass() {
         let earlier = open.pointee.time &- passBegin
-        let mode = pass
+        let begun = pass
         pass = 0
-        guard mode >> 16 == 0, earlier >> 32 == 0, open.pointee.a == 0 else {
-            return insert(Record(.pass, passBegin, object: mode))
+        guard earlier >> 32 == 0, open.pointee.kind == Kind.whole.rawValue else {
+            return insert(Record(.pass, passBegin, object: begun >> 16))
         }
-        open.pointee.flags = Flags.beginsPass
-        open.pointee.thread = UInt16(truncatingIfNeeded: mode)
+        open.pointee.setWord(UInt32(Kind.whole.rawValue) | begun)
         open.pointee.a = earlier << 32
     }
 
     @inline(never)
-    private mutating func nest() {
-        if state == .pending { announce() }
+    private mutating func beginInside(_ kind: Kind, _ object: UInt32, a: UInt64, flow: UInt32) {
+        if state.isPending { announce() }
         outer.append(suspended)
         isNested = true
         excused = 0
+        openNext()
+        begin(kind, object, a: a, flow: flow, .pendingInside)
     }
 
     @inline(__always)
-    package mutating func end() {
-        let now = stamp()
+    package mutating func end() { end(isDue: false) }
+
+    @inline(__always)
+    private mutating func end(isDue: Bool) {
+        // Where the clock is another one, no callback is as short as what this comes to.
+        let now = linux_ticks()
         moment = now
-        let taken = now &- open.pointee.time
-        guard state == .pending, !isNested, taken <= notable else { return endApart(now, 0) }
-        length.pointee = UInt32(truncatingIfNeeded: taken)
-        state = .none
-        publish()
+        if !complete(now &- open.pointee.time, isDue: isDue) { endApart(now, 0) }
     }
 
     /// - Parameter missed: how many intervals of the timer whose callback it was.
     @inline(__always)
     mutating func end(missed: Int) {
-        if missed == 0 { end() } else { endMissing(missed) }
+        if missed == 0 { end(isDue: true) } else { endApart(linux_ticks(), missed) }
     }
 
+    /// What is the longest yet, or lies in another, or is told of by two records, or goes by another clock.
     @inline(never)
-    private mutating func endMissing(_ missed: Int) {
-        moment = stamp()
-        endApart(moment, missed)
-    }
-
-    /// What is the longest yet, or lies in another, or is told of by two records.
-    @inline(never)
-    private mutating func endApart(_ now: UInt64, _ missed: Int) {
+    private mutating func endApart(_ ticks: UInt64, _ missed: Int) {
+        let now = usesTicks ? ticks : stamp()
+        moment = now
         guard state != .none else { return }
         let record = open.pointee
         let taken = now &- record.time
-        if state == .pending, missed == 0, taken <= Self.longestWhole {
-            length.pointee = UInt32(truncatingIfNeeded: taken)
-            state = .none
+        if state.isPending, missed == 0, taken <= Self.longestWhole {
+            open.pointee.setLength(UInt32(truncatingIfNeeded: taken), isDue: record.kind == Kind.due.rawValue)
             publish()
-            if taken > notable { note(taken, record) }
+            note(taken, record)
         } else {
             endTold(now, missed)
         }
-        state = .none
         if isNested { endNested() }
     }
 
     private mutating func endTold(_ now: UInt64, _ missed: Int) {
-        if state == .pending { announce() }
+        if state.isPending { announce() }
         levelCount -= 1
         let record = told.pointee
         put(
             Record(
                 .end, now, flags: record.flags, object: record.object, a: UInt64(max(0, missed)), task: record.task))
+        state = .none
+        openNext()
         let taken = now &- record.time
-        let own = taken - min(taken, excused)
-        if own > notable { note(own, record) }
+        note(taken - min(taken, excused), record)
         if !isNested { excused = 0 }
     }
 
@@ -146,25 +158,26 @@ extension RunLoop.Recorder {
     /// Something that is not a leaf of its callback.
     @inline(__always)
     mutating func tell(_ record: Record) {
-        if state == .pending { announce() }
+        if state.isPending { announce() }
         put(record)
     }
 
     /// Something is sent. The callback that does so need not be told of for that: its own record comes behind.
     @inline(__always)
     mutating func tellOut(_ record: Record) {
-        guard state == .pending else { return put(record) }
+        guard state.isPending else { return put(record) }
         var record = record
         record.flags = Flags.inside
         insert(record)
     }
 
     /// There is room in the callback's record for one thing that it sends to its own loop.
+    var hasRoom: Bool { @inline(__always) mutating get { state == .pending && open.pointee.a == 0 } }
+
     @inline(__always)
     mutating func sendsHere(_ flow: UInt32) -> Bool {
-        guard state == .pending, open.pointee.a == 0 else { return false }
-        open.pointee.a = UInt64(flow) << 32
-        open.pointee.flags |= Flags.sends
+        guard hasRoom else { return false }
+        open.pointee.setSends(flow)
         return true
     }
 
@@ -176,10 +189,9 @@ extension RunLoop.Recorder {
         open = told
         // Not by way of `told`: the compiler fails at that for ThreadSanitizer.
         open.pointee.flags &= Flags.waits | Flags.failed
-        length = Self.lengthOfWhole(told)
         state = .told
         enter(Level(object: record.object, isRun: false))
-        let (pass, begin, out) = Self.opened(record, fiber)
+        let (pass, begin, out) = Self.opened(record)
         if let pass { put(pass) }
         put(begin)
         if let out { put(out) }
@@ -190,7 +202,6 @@ extension RunLoop.Recorder {
     /// A callback that another one, or a run, is in the middle of.
     struct Call: BitwiseCopyable {
         var record = Record(.whole, 0)
-        var fiber: UInt32 = 0
         var excused: UInt64 = 0
         var state = State.none
         var isNested = false
@@ -198,7 +209,7 @@ extension RunLoop.Recorder {
 
     /// The callback in progress, which is told of if there is any.
     private var suspended: Call {
-        Call(record: told.pointee, fiber: fiber, excused: excused, state: state, isNested: isNested)
+        Call(record: told.pointee, excused: excused, state: state, isNested: isNested)
     }
 
     /// A run begins in the middle of it, at this moment: from now on there is none.
@@ -215,20 +226,18 @@ extension RunLoop.Recorder {
     }
 
     mutating func goOn(with call: Call) {
-        (fiber, excused, state, isNested) = (call.fiber, call.excused, call.state, call.isNested)
+        (excused, state, isNested) = (call.excused, call.state, call.isNested)
         told.pointee = call.record
         open = told
-        length = Self.lengthOfWhole(told)
+        if state == .none { openNext() }
     }
 
     /// What a callback's record says before it is known how long it takes.
-    ///
-    /// - Parameter fiber: the task that it is the first piece of, unless it says so itself.
-    static func opened(_ record: Record, _ fiber: UInt32) -> (pass: Record?, begin: Record, out: Record?) {
+    static func opened(_ record: Record) -> (pass: Record?, begin: Record, out: Record?) {
         let isDue = record.kind == Kind.due.rawValue
         var begin = Record(
             .begin, record.time, object: record.object, a: isDue ? UInt64(max(0, Int64(bitPattern: record.a))) : 0,
-            flow: record.flow, task: record.task == 0 ? fiber : record.task)
+            flow: record.flow, task: record.task & Record.tasks)
         if record.flags & Flags.beginsPass != 0 {
             guard isDue || record.a == 0 || record.flags & Flags.sends != 0 else {
                 return (Record(.pass, record.time &- record.a >> 32, object: UInt32(record.thread)), begin, nil)

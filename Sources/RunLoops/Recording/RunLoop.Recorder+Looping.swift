@@ -29,9 +29,10 @@ extension RunLoop.Recorder {
     @inline(__always)
     mutating func beginPass(_ mode: UInt32) {
         if pass != 0 { putPass() }
-        pass = mode
         // What was asked of the kernel since the last thing ended is the pass's.
         passBegin = moment != 0 ? moment : beforeLook != 0 ? beforeLook : freshMoment()
+        guard mode >> 16 == 0 else { return put(Record(.pass, passBegin, object: mode)) }
+        pass = Record.word(passIn: mode)
         // One that never sleeps has no other occasion.
         if passBegin >= readBy { beSeen() }
     }
@@ -43,18 +44,22 @@ extension RunLoop.Recorder {
         let sincePass = record.time &- passBegin
         if pass != 0, sincePass >> 32 == 0 {
             record.flags = Flags.beginsPass
-            record.object = pass
+            record.object = pass >> 16
             record.flow = UInt32(truncatingIfNeeded: sincePass)
             pass = 0
         }
+        sleepBegan = record.time
         put(record)
     }
 
     mutating func wake(_ reason: Wake, _ waker: UInt64) {
-        (moment, beforeLook) = (0, 0)
+        beforeLook = 0
+        moment = stamp()
+        if sleepBegan != .max { asleep &+= moment &- sleepBegan }
+        sleepBegan = .max
         put(
             Record(
-                .wake, freshMoment(), object: UInt32(truncatingIfNeeded: waker >> 32), a: reason.rawValue,
+                .wake, moment, object: UInt32(truncatingIfNeeded: waker >> 32), a: reason.rawValue,
                 flow: UInt32(truncatingIfNeeded: waker)))
     }
 }

@@ -2,20 +2,35 @@
 
 extension RunLoop.Recorder {
     /// What is called, and the fiber in which it runs.
+    @inlinable @inline(__always)
     package mutating func name(_ object: UInt32, fiber: Int) {
-        guard state != .none else { return }
+        // Where no callback is in progress, that is overwritten by the next.
         open.pointee.object = object
-        self.fiber = UInt32(truncatingIfNeeded: fiber)
+        name(fiber: fiber)
     }
 
     /// The same of what has a name.
-    @inline(__always)
-    package mutating func name(fiber: Int) { self.fiber = UInt32(truncatingIfNeeded: fiber) }
+    @inlinable @inline(__always)
+    package mutating func name(fiber: Int) {
+        open.pointee.task = UInt32(truncatingIfNeeded: fiber) | Record.unlessItWaits
+    }
+
+    /// Which of `subjects` may have this key.
+    package static let subjectCapacity = 256
+    @inlinable @inline(__always)
+    package static func place(ofSubject key: UInt32) -> Int { Int((key &* 0x9E37_79B1) >> 24) }
+
+    /// As new: another owner's keys mean something else.
+    package mutating func forgetSubjects() {
+        let memory = subjectMemory ?? .allocate(capacity: Self.subjectCapacity)
+        memory.initialize(repeating: Subject(), count: Self.subjectCapacity)
+        (subjectMemory, subjects) = (memory, memory)
+    }
 
     /// A task begins or goes on: in a callback that has no name yet, as that; else as one in its middle. Returns whether it is such
     /// a piece, which is to be ended.
     package mutating func goesOn(_ object: UInt32, task: Int) -> Bool {
-        let task = UInt32(truncatingIfNeeded: task)
+        let task = UInt32(truncatingIfNeeded: task) & Record.tasks
         let isUnnamed = state != .none && (open.pointee.object == 0 || open.pointee.object == requestLabel)
         guard isUnnamed else {
             beginNow(object, task: task)
@@ -26,10 +41,20 @@ extension RunLoop.Recorder {
         return false
     }
 
+    /// The same where that is nearly always so. Returns false, and does nothing, where it may not be.
+    @inlinable @inline(__always)
+    package mutating func goesOnHere(_ object: UInt32, task: Int) -> Bool {
+        guard state != .none, open.pointee.object == 0 else { return false }
+        open.pointee.object = object
+        open.pointee.task = UInt32(truncatingIfNeeded: task) & Record.tasks
+        return true
+    }
+
     /// It waits from now on, in the function of this name, as this task unless it is one's piece already. O(1).
     package mutating func waits(_ task: Int, in name: StaticString) {
         guard state != .none else { return }
-        tellWait(open.pointee.task == 0 ? UInt32(truncatingIfNeeded: task) : open.pointee.task, name)
+        let known = open.pointee.task
+        tellWait(known &- 1 < Record.tasks ? known : UInt32(truncatingIfNeeded: task), name)
     }
 
     /// What was begun in the middle of it, as a piece of this task, ends because the task waits.

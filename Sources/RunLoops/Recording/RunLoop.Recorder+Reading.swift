@@ -29,9 +29,7 @@ extension RunLoop.Recorder {
         var first = end > capacity ? end - capacity : 0
         var raw = (first..<end).map { ring[Int(truncatingIfNeeded: $0 & (capacity - 1))] }
         var open = levels(recorder)
-        let (isPending, callback, fiber) = (
-            recorder.pointee.state == .pending, recorder.pointee.open.pointee, recorder.pointee.fiber
-        )
+        let (isPending, callback) = (recorder.pointee.state.isPending, recorder.pointee.open.pointee)
         let (pass, passBegin) = (recorder.pointee.pass, recorder.pointee.passBegin)
         // Those that were written meanwhile have taken the places of the oldest.
         let now = linux_published(&recorder.pointee.next)
@@ -51,9 +49,9 @@ extension RunLoop.Recorder {
         }
         if let first = raw.first { translation.add(open, at: first.time) }
         for record in raw { translation.add(record) }
-        if pass != 0 { translation.add(Record(.pass, passBegin, object: pass)) }
+        if pass != 0 { translation.add(Record(.pass, passBegin, object: pass >> 16)) }
         if isPending {
-            let (pass, begin, out) = opened(callback, fiber)
+            let (pass, begin, out) = opened(callback)
             if let pass { translation.add(pass) }
             translation.add(begin)
             if let out { translation.add(out) }
@@ -170,6 +168,7 @@ extension RunLoop.Recorder {
             var record = raw
             record.time = date(raw.time)
             record.flags &= ~(Flags.inside | Flags.sends | Flags.beginsPass)
+            if raw.task >= Record.unlessItWaits { record.task = 0 }
             let sends = raw.flags & Flags.sends != 0
             if raw.flags & Flags.beginsPass != 0 {
                 switch Kind(rawValue: raw.kind) {

@@ -18,10 +18,14 @@ extension RunLoop.Recorder {
             number =
                 linux_is_main_thread() != 0
                 ? 0 : Self.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
+            (lastFlow, requestFlows) = (flowBase, flowBase | Self.counted)
         }
         self.usesTicks = usesTicks
+        setNotable()
         self.anchor = anchor
-        (moment, beforeLook) = (0, 0)
+        (moment, beforeLook, sleepBegan) = (0, 0, .max)
+        setLimit()
+        forgetSubjects()
         start = next
         if requestLabel == 0 { requestLabel = Self.label(.init("request", "request")) }
         for mode in modes {
@@ -44,9 +48,8 @@ extension RunLoop.Recorder {
         goOn(with: Call())
         outer = []
         levelCount = 0
-        limit = .max
-        readBy = .max
-        reader = nil
+        subjects = nil
+        readNoMore()
         Self.someAreOn.wrappingSubtract(1, ordering: .relaxed)
     }
 
@@ -58,19 +61,17 @@ extension RunLoop.Recorder {
         beginReading()
     }
 
-    package mutating func dropReader() {
-        reader = nil
-        limit = .max
-        readBy = .max
-    }
+    package mutating func dropReader() { readNoMore() }
 
     /// As new, for a recording of its own: between two tests.
     package mutating func empty() {
         pass = 0
         next = 0
         start = 0
-        lastFlow = 0
+        lastFlow = flowBase
         lastRequestRecord = .max
+        goOn(with: Call())
+        setLimit()
     }
 
     mutating func watchSlow(

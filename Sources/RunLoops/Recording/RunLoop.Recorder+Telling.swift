@@ -42,24 +42,23 @@ extension RunLoop.Recorder {
 
     // A number has 32 bits: of the recorder ten, then what kind, then the count.
     static let counted: UInt32 = 1 << 21
-    private var flowBase: UInt32 { UInt32(number & 1023) << 22 }
+    var flowBase: UInt32 { UInt32(number & 1023) << 22 }
 
     /// The flow of one of the loop's own requests.
     @inline(__always)
     func flow(ofRequest number: UInt64) -> UInt32 {
-        flowBase | Self.counted | UInt32(truncatingIfNeeded: number) & (Self.counted - 1)
+        requestFlows | UInt32(truncatingIfNeeded: number) & (Self.counted - 1)
     }
 
     /// A request is queued on this thread, for this loop. Of many in a row there is one record.
     @inline(__always)
     mutating func queues(request number: UInt64) {
         let flow = flow(ofRequest: number)
-        if state == .pending {
-            if lastRequestRecord != next, sendsHere(flow) { return }
-            if open.pointee.flags & Flags.sends != 0, UInt32(truncatingIfNeeded: open.pointee.a >> 32) &+ 1 == flow {
-                return queuesSecond(flow)
-            }
-        }
+        if !sendsHere(flow) { queuesApart(flow) }
+    }
+
+    @inline(never)
+    private mutating func queuesApart(_ flow: UInt32) {
         if lastRequestRecord == next, next > firstUntold, let ring {
             let last = ring + Int(truncatingIfNeeded: (next &- 1) & UInt64(Self.capacity - 1))
             if last.pointee.flow &+ UInt32(truncatingIfNeeded: last.pointee.a) == flow {
@@ -67,15 +66,20 @@ extension RunLoop.Recorder {
                 return
             }
         }
+        if state.isPending, open.pointee.flags & Flags.sends != 0,
+            UInt32(truncatingIfNeeded: open.pointee.a >> 32) &+ 1 == flow
+        {
+            return queuesSecond(flow)
+        }
         tellOut(Record(.out, freshMoment(), a: 1, flow: flow))
         lastRequestRecord = next
     }
 
     /// What the callback's record told of is the first of many.
-    @inline(never)
     private mutating func queuesSecond(_ flow: UInt32) {
         open.pointee.flags &= ~Flags.sends
-        open.pointee.a = 0
+        // Its length, for the moment: the next one has a place.
+        open.pointee.a = 1
         insert(Record(.out, open.pointee.time, flags: Flags.inside, a: 2, flow: flow &- 1))
         lastRequestRecord = next
     }
@@ -92,25 +96,36 @@ extension RunLoop.Recorder {
 
     /// Another loop is woken from this one's thread: see `RunLoop.noteWaking`.
     mutating func wakes(_ call: RunLoop.Handle.WakingCall) -> UInt64 {
-        var label = wakingLabels[call.rawValue]
-        if label == 0 {
-            label = Self.label(.init("other", "thread \(name) · \(call.word)"))
-            wakingLabels[call.rawValue] = label
-        }
-        return UInt64(label) << 32 | UInt64(sends())
+        let label = wakingLabels[call.rawValue]
+        return UInt64(label != 0 ? label : makeLabel(call)) << 32 | UInt64(sends())
     }
 
-    private mutating func nextFlow() -> UInt32 {
-        lastFlow = (lastFlow + 1) & (Self.counted - 1)
-        return flowBase | max(1, lastFlow)
+    @inline(never)
+    private func makeLabel(_ call: RunLoop.Handle.WakingCall) -> UInt32 {
+        let label = Self.label(.init("other", "thread \(name) · \(call.word)"))
+        wakingLabels[call.rawValue] = label
+        return label
+    }
+
+    /// The same where there is room for it in the record of the callback, which has sent it to its own loop; nil: there is none.
+    @inline(__always)
+    mutating func sendsHere() -> UInt32? {
+        guard hasRoom else { return nil }
+        let flow = nextFlow()
+        open.pointee.setSends(flow)
+        return flow
+    }
+
+    @inline(__always)
+    mutating func nextFlow() -> UInt32 {
+        lastFlow &+= 1
+        // The count begins anew.
+        if lastFlow & (Self.counted - 1) == 0 { lastFlow = flowBase | 1 }
+        return lastFlow
     }
 
     mutating func sends(_ object: UInt32, flow: UInt32, isOwn: Bool = false) {
-        if !isOwn {
-            moment = stamp()
-        } else if object == 0, sendsHere(flow) {
-            return
-        }
+        if !isOwn { moment = stamp() }
         tellOut(Record(.out, freshMoment(), object: object, a: 1, flow: flow))
     }
 }

@@ -3,6 +3,7 @@ extension RunLoop.Recorder {
     ///
     /// In the ring, what usually goes together is one record: a pass and the first thing in it, and a callback with its end. What is
     /// sent in a callback comes before that then. `Translation` takes them apart.
+    @usableFromInline
     package struct Record: BitwiseCopyable, Equatable, Sendable {
         /// Nanoseconds of the loop's clock; in the ring, ticks of the recorder's.
         package var time: UInt64
@@ -11,16 +12,19 @@ extension RunLoop.Recorder {
         /// The recorder's number.
         package var thread: UInt16 = 0
         /// A label, see `RunLoop.Recorder.Title`; 0: none.
-        package var object: UInt32 = 0
+        @usableFromInline package var object: UInt32 = 0
         /// What it means depends on the kind.
         package var a: UInt64 = 0
         /// Joins a send with what it has brought about; 0: nothing.
         package var flow: UInt32 = 0
-        /// Joins the pieces of a task; 0: none. In the ring it has `taskBits`, and above them, where it waits, a number of `WaitNames`.
-        package var task: UInt32 = 0
+        /// Joins the pieces of a task; 0: none. In the ring it has `taskBits`, and above them, where it waits, a number of `WaitNames`;
+        /// where nothing but ones are above them, it is not one's piece unless it should turn out to wait.
+        @usableFromInline package var task: UInt32 = 0
 
         static let taskBits: UInt32 = 22
-        static let tasks: UInt32 = 1 << taskBits - 1
+        @inlinable package static var tasks: UInt32 { @inline(__always) get { 1 << 22 - 1 } }
+        /// No number of a name is as great.
+        @inlinable package static var unlessItWaits: UInt32 { @inline(__always) get { ~tasks } }
 
         package init(
             _ kind: Kind, _ time: UInt64, flags: UInt8 = 0, object: UInt32 = 0, a: UInt64 = 0, flow: UInt32 = 0,
@@ -33,6 +37,44 @@ extension RunLoop.Recorder {
             self.a = a
             self.flow = flow
             self.task = task
+        }
+
+        /// One of a callback that has begun, as `begin` writes it: in few stores.
+        ///
+        /// - Parameter word: the kind, and the pass that it begins, if any: see `word`.
+        @inline(__always)
+        mutating func begin(_ word: UInt32, _ time: UInt64, _ object: UInt32, a: UInt64, flow: UInt32) {
+            withUnsafeMutableBytes(of: &self) { bytes in
+                bytes.storeBytes(of: time, toByteOffset: 0, as: UInt64.self)
+                bytes.storeBytes(of: word, toByteOffset: 8, as: UInt32.self)
+                bytes.storeBytes(of: object, toByteOffset: 12, as: UInt32.self)
+                bytes.storeBytes(of: a, toByteOffset: 16, as: UInt64.self)
+                bytes.storeBytes(of: UInt64(flow), toByteOffset: 24, as: UInt64.self)
+            }
+        }
+
+        @inline(__always)
+        mutating func setWord(_ word: UInt32) {
+            withUnsafeMutableBytes(of: &self) { $0.storeBytes(of: word, toByteOffset: 8, as: UInt32.self) }
+        }
+
+        /// What is added to the kind, where they stand in memory, in the record of a callback that begins a pass in this mode.
+        @inline(__always)
+        static func word(passIn mode: UInt32) -> UInt32 { mode << 16 | UInt32(Flags.beginsPass) << 8 }
+
+        /// In the ring: of `due` it is `flow`, of others the lower half of `a`.
+        @inline(__always)
+        mutating func setLength(_ length: UInt32, isDue: Bool) {
+            withUnsafeMutableBytes(of: &self) {
+                $0.storeBytes(of: length, toByteOffset: isDue ? 24 : 16, as: UInt32.self)
+            }
+        }
+
+        /// The upper half of `a`, of which nothing is set yet.
+        @inline(__always)
+        mutating func setSends(_ sent: UInt32) {
+            withUnsafeMutableBytes(of: &self) { $0.storeBytes(of: sent, toByteOffset: 20, as: UInt32.self) }
+            flags |= Flags.sends
         }
 
         /// What a callback waits in: a label, or 0. Not in the ring.

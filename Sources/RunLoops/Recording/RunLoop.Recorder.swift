@@ -10,6 +10,9 @@ extension RunLoop {
     /// record, which is begun where it lies in the ring, and completed when the callback ends: where one callback follows the other,
     /// the end of the first is the beginning of the second, and of the pass that it is in; see `Record`. No memory is allocated, and
     /// the operating system is not called. Written on the loop's thread; read on any, see `copy`.
+    ///
+    /// What is rare costs nothing where it is not: a virtual clock, a slow callback, one inside another, the end of the ring and a reader
+    /// all fail one of the comparisons that there are anyway, and are told apart behind it.
     @usableFromInline
     package struct Recorder: ~Copyable {
         // What each callback needs lies together.
@@ -17,36 +20,39 @@ extension RunLoop {
         /// Times are ticks of the processor, not nanoseconds.
         var usesTicks = false
         /// Of the callback in progress.
-        var state = State.none
+        @usableFromInline var state = State.none
         /// It began in the middle of another one, with no run in between.
         var isNested = false
-        /// If it should turn out to wait, it is the first piece of this task.
-        var fiber: UInt32 = 0
+        /// A pass that has begun and has no record yet, as the record of a callback tells of it: see `word`; 0: there is none.
+        var pass: UInt32 = 0
         /// The record of the callback in progress: in the ring, behind all others, as long as nothing else was recorded in it; then
-        /// it is `told`, and says how it is going to end.
-        var open: UnsafeMutablePointer<Record>
-        /// Where in that its length goes.
-        var length: UnsafeMutablePointer<UInt32>
+        /// it is `told`, and says how it is going to end. Without a callback, where the next record goes.
+        @usableFromInline package internal(set) var open: UnsafeMutablePointer<Record>
         /// When somebody last looked at the clock; 0: something may have taken time since.
         var moment: UInt64 = 0
-        var ring: UnsafeMutablePointer<Record>?
         /// How many records there ever were.
         var next: UInt64 = 0
-        /// When there are so many, `reader` is called, on the loop's thread.
-        var limit = UInt64.max
-        /// A callback that takes longer is the longest yet, or to be told of, or too long for one record.
-        private(set) var notable: UInt64 = 0
-        /// The mode of a pass that has begun and has no record yet; 0: there is none. And when it has.
-        var pass: UInt32 = 0
+        /// When there are so many, the ring is at its end, or somebody is to read: see `turnOver`.
+        private var limit = UInt64.max
+        /// A callback that takes as long is the longest yet, or to be told of, or too long for one record; 0: the clock is not that of
+        /// the processor.
+        private var notable: UInt64 = 0
         var passBegin: UInt64 = 0
+        /// What callbacks of the owner are called; nil while the recorder is off.
+        package internal(set) var subjects: UnsafeMutablePointer<Subject>?
+        var ring: UnsafeMutablePointer<Record>?
+        /// When there are so many records, `reader` is called, on the loop's thread.
+        private var readLimit = UInt64.max
         /// When somebody had last looked at the clock before the kernel was last asked what is ready.
         var beforeLook: UInt64 = 0
         /// When `reader` is next called though nothing is about to be lost, as a stamp.
         var readBy = UInt64.max
-        /// The last of the flow numbers, and of those records that may be extended.
+        /// The last of the flow numbers, and what those of requests have in common.
         var lastFlow: UInt32 = 0
+        var requestFlows: UInt32 = 0
         /// What a request is called whose owner does not say what it is.
         var requestLabel: UInt32 = 0
+        /// The number of the record behind the last of those that may be extended.
         var lastRequestRecord = UInt64.max
         var lastBytesRecord = UInt64.max
         /// Records before this one are told, and remain as they are.
@@ -58,6 +64,8 @@ extension RunLoop {
 
         /// See `open`.
         let told: UnsafeMutablePointer<Record>
+        /// See `subjects`.
+        var subjectMemory: UnsafeMutablePointer<Subject>?
         /// So much of the callback in progress does not count as holding the loop: the loop ran in it, or somebody was told already.
         var excused: UInt64 = 0
         /// Those around it, outermost first.
@@ -69,7 +77,11 @@ extension RunLoop {
         /// What its loop is called: "main", or its thread's name.
         var name = ""
         /// How it wakes others: see `wakes`.
-        var wakingLabels: [UInt32] = Array(repeating: 0, count: Handle.WakingCall.allCases.count)
+        let wakingLabels: UnsafeMutablePointer<UInt32>
+        /// So many ticks it has slept.
+        var asleep: UInt64 = 0
+        /// `max`: it does not sleep, or did already when it was turned on.
+        var sleepBegan = UInt64.max
         /// When to begin by itself, by the loop's coarse clock; 0: not known yet.
         var beginsAt: Int64 = 0
         var reader: (() -> Bool)?
@@ -97,15 +109,25 @@ extension RunLoop {
         private(set) var longest: UInt64 = 0
         mutating func noteLength(_ length: UInt64) {
             longest = max(longest, length)
-            notable = min(longest, slow, Self.longestWhole)
+            setNotable()
         }
+        mutating func setNotable() { notable = usesTicks ? min(longest, slow, Self.longestWhole) : 0 }
         /// The same in nanoseconds.
-        var longestTime: Int64 {
-            longest == 0 ? 0 : usesTicks ? Int64(Double(longest) / Self.speed()) : Int64(clamping: longest)
+        var longestTime: Int64 { time(longest) }
+        /// Nanoseconds asleep, while it was on.
+        var asleepTime: Int64 { time(asleep) }
+        private func time(_ length: UInt64) -> Int64 {
+            length == 0 ? 0 : usesTicks ? Int64(Double(length) / Self.speed()) : Int64(clamping: length)
         }
         /// Callbacks that take longer are told of.
-        var slow = UInt64.max { didSet { notable = min(longest, slow, Self.longestWhole) } }
+        var slow = UInt64.max { didSet { setNotable() } }
         var slowHandler: ((_ label: UInt32, _ began: Int64, _ nanoseconds: Int64) -> Void)?
+
+        /// The label of what callbacks are of, under the owner's key for it. The latest of a place stays.
+        package struct Subject: BitwiseCopyable {
+            package var key = UInt32.max
+            package var label: UInt32 = 0
+        }
 
         struct Level: BitwiseCopyable {
             var object: UInt32
@@ -124,7 +146,8 @@ extension RunLoop {
             told = .allocate(capacity: 1)
             told.initialize(to: Record(.whole, 0))
             open = told
-            length = Self.lengthOfWhole(told)
+            wakingLabels = .allocate(capacity: Handle.WakingCall.allCases.count)
+            wakingLabels.initialize(repeating: 0, count: Handle.WakingCall.allCases.count)
             levels = .allocate(capacity: Self.deepest)
             levels.initialize(repeating: Level(object: 0, isRun: false), count: Self.deepest)
             levelsAtStart = .allocate(capacity: Self.deepest)
@@ -134,6 +157,8 @@ extension RunLoop {
         func free() {
             if let ring { munmap(ring, Self.capacity * MemoryLayout<Record>.stride) }
             told.deallocate()
+            subjectMemory?.deallocate()
+            wakingLabels.deallocate()
             levels.deallocate()
             levelsAtStart.deallocate()
             waitNames.free()
@@ -181,18 +206,46 @@ extension RunLoop {
             ring + Int(truncatingIfNeeded: next & UInt64(Self.capacity - 1))
         }
 
-        /// It is there.
+        /// The callback that is in progress is over, or there is none: the record that `open` has is there.
         @inline(__always)
         mutating func publish() {
+            state = .none
+            open += 1
             linux_publish(&next, next &+ 1)
-            if next >= limit { full() }
+            if next >= limit { turnOver() }
         }
 
+        /// Not where a callback's record is at the end of the ring.
         @inline(__always)
         private mutating func write(_ record: Record) {
+            if state != .none { return writeBesideTold(record) }
+            guard ring != nil else { return }
+            open.pointee = record
+            publish()
+        }
+
+        @inline(never)
+        private mutating func writeBesideTold(_ record: Record) {
             guard let ring else { return }
             place(ring).pointee = record
-            publish()
+            linux_publish(&next, next &+ 1)
+            if next >= limit { turnOver() }
+        }
+
+        /// The ring begins anew, or somebody is to read what it has.
+        @inline(never)
+        private mutating func turnOver() {
+            if state == .none, let ring { open = place(ring) }
+            let isFull = next >= readLimit
+            setLimit()
+            if isFull { full() }
+        }
+
+        mutating func setLimit() { limit = min(readLimit, (next | UInt64(Self.capacity - 1)) &+ 1) }
+
+        /// No callback is in progress.
+        mutating func openNext() {
+            if let ring { open = place(ring) }
         }
 
         /// The same of what does not tell of the pass that it is the first in.
@@ -206,11 +259,11 @@ extension RunLoop {
         mutating func putPass() {
             let mode = pass
             pass = 0
-            write(Record(.pass, passBegin, object: mode))
+            write(Record(.pass, passBegin, object: mode >> 16))
         }
 
         /// Something that comes before the record of the callback in progress, which is in the ring.
-        @inline(never)
+        @inline(__always)
         mutating func insert(_ record: Record) {
             guard let ring else { return }
             let callback = open.pointee
@@ -218,30 +271,23 @@ extension RunLoop {
             linux_publish(&next, next &+ 1)
             open = place(ring)
             open.pointee = callback
-            length = Self.length(in: open)
-            if next >= limit { full() }
+            if next >= limit { turnOver() }
         }
 
-        private static func length(in record: UnsafeMutablePointer<Record>) -> UnsafeMutablePointer<UInt32> {
-            record.pointee.kind == Kind.due.rawValue ? lengthOfDue(record) : lengthOfWhole(record)
-        }
-
-        /// The lower half of `a`.
+        /// A callback that took so long, of whose record nothing else is missing, is over, unless there is more to it.
         @inline(__always)
-        static func lengthOfWhole(_ record: UnsafeMutablePointer<Record>) -> UnsafeMutablePointer<UInt32> {
-            (UnsafeMutableRawPointer(record) + 16).assumingMemoryBound(to: UInt32.self)
-        }
-
-        /// `flow`.
-        @inline(__always)
-        static func lengthOfDue(_ record: UnsafeMutablePointer<Record>) -> UnsafeMutablePointer<UInt32> {
-            (UnsafeMutableRawPointer(record) + 24).assumingMemoryBound(to: UInt32.self)
+        mutating func complete(_ taken: UInt64, isDue: Bool) -> Bool {
+            guard taken < notable, state == .pending else { return false }
+            open.pointee.setLength(UInt32(truncatingIfNeeded: taken), isDue: isDue)
+            publish()
+            return true
         }
 
         @inline(never)
         private mutating func full() {
             // What the reader itself brings about waits until it is done.
-            (limit, readBy) = (.max, .max)
+            (readLimit, readBy) = (.max, .max)
+            setLimit()
             settle()
             hasBeenRead(wantsMore: reader?() ?? false)
         }
@@ -249,7 +295,7 @@ extension RunLoop {
         /// What has begun and has no record yet gets one, so that it comes before what somebody reads from now on, whose clock is
         /// compared anew.
         mutating func settle() {
-            if state == .pending {
+            if state.isPending {
                 announce()
             } else if pass != 0 {
                 putPass()
@@ -262,7 +308,14 @@ extension RunLoop {
             nextWhenRead = next
             readBy = wantsMore ? stamp() &+ ticks(readInterval) : .max
             // What the reader itself brings about finds room, too.
-            limit = wantsMore ? next + UInt64(Self.capacity - 256) : .max
+            readLimit = wantsMore ? next + UInt64(Self.capacity - 256) : .max
+            setLimit()
+        }
+
+        mutating func readNoMore() {
+            reader = nil
+            (readLimit, readBy) = (.max, .max)
+            setLimit()
         }
 
         mutating func beginReading() {

@@ -20,7 +20,7 @@ import Testing
                 """, in: directory)
             #expect(recording.faults.isEmpty)
             let poll = try #require(recording.callbacks("timer", "timer \"poll\"").first)
-            #expect(poll.place == "app.lua:2" && recording.callbacks("timer").count == 4)
+            #expect(poll.place == "app.lua:2" && recording.callbacks("timer").count == 3)
             #expect(recording.callbacks("request", "request").first?.place == "app.lua:3")
             #expect(recording.callbacks("source", "source \"commands\"").first?.place == "app.lua:4")
             #expect(recording.callbacks("observer").allSatisfy { $0.place == "app.lua:8" })

@@ -367,5 +367,12 @@ t.describe("proxies", function()
     client:close()
     listener:stop(0)
     secure:stop(0)
+    -- Who does not begin at all has as much time as for a head, and not ten seconds.
+    local hasty <close> = assert(http.serve("127.0.0.1:0", { header_timeout = 0.1, tls = { certificate = path .. "/cert.pem",
+      key = path .. "/key.pem" } }, function() return "" end))
+    local silent, start = assert(net.connect(hasty:address())), rl.now()
+    silent:read()
+    t.truthy(rl.now() - start < 5)
+    silent:abort()
   end)
 end)

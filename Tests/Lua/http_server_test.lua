@@ -6,7 +6,7 @@ local net = require "runloop.net"
 local http = require "runloop.http"
 local json = require "runloop.json"
 local support = dofile((debug.getinfo(1, "S").source:match "^@(.*/)" or "") .. "support.lua")
-local problem_of, raw, status_of = support.problem_of, support.raw, support.status_of
+local raw, status_of = support.raw, support.status_of
 
 t.describe("a handler", function()
   t.it("answers with what it returns", function()
@@ -379,23 +379,5 @@ t.describe("limits and time-outs", function()
       t.eventually(function() return idle:statistics().open == 1 end)
       t.equal(idle:stop(patience), true)
     end
-  end)
-end)
-
-t.describe("misuse", function()
-  t.it("names the function and what is wrong", function()
-    t.equal(problem_of(http.serve, 0), "http.serve: the handler must be a function or routes, got nothing")
-    t.equal(problem_of(http.serve, 0, { idle_timeot = 1 }, print), "http.serve: unknown field 'idle_timeot' (did you mean 'idle_timeout'?)")
-    t.equal(problem_of(http.serve, 0, { max_body = -1 }, print), "http.serve: field 'max_body' must be an integer, 0 or more, got -1")
-    local app = http.routes()
-    t.equal(problem_of(app.get, app, "x", print), "routes:get: the path must begin with a slash: \"x\"")
-    t.equal(problem_of(app.get, app, "/x"), "routes:get: argument #2 must be a function, got nothing")
-    app:get("/x", print)
-    t.equal(problem_of(app.get, app, "/x", print), "routes:get: there is a route for GET /x already")
-    t.equal(problem_of(app.files, app, "/x", "/tmp"), "routes:files: argument #1 must be a path that ends in '/*', got \"/x\"")
-    t.equal(problem_of(http.json, {}, "x"), "http.json: argument #2 must be a status from 200 to 599, got \"x\"")
-    t.equal(problem_of(http.redirect, "/x", 200), "http.redirect: argument #2 must be a status from 300 to 399, got 200")
-    t.equal(problem_of(http.html), "http.html: argument #1 must be a string, got nothing")
-    t.equal(problem_of(t.http, 5), "t.http: argument #1 must be a server, routes or a handler, got 5")
   end)
 end)

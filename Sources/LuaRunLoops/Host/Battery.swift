@@ -97,7 +97,9 @@ extension LuaHost {
     /// What modules written in Lua share: each state has them.
     private static let shared =
         [MisuseBinding.battery]
-        + ["runloop.keywords", "runloop.inspect", "runloop.text", "runloop.hearing"].map { Battery($0, functions: Library([])) }
+        + ["runloop.keywords", "runloop.inspect", "runloop.text", "runloop.hearing"].map {
+            Battery($0, functions: Library([]))
+        }
 
     /// What `require` calls, with the module's name.
     private static func openBattery(_ call: Call) throws(Misuse) -> Int32 {

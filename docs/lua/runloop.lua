@@ -1064,8 +1064,8 @@ local Thread = {}
 ---it is. While the function waits, its thread runs its loop for it.
 ---
 ---A thread is like a script: when the function has returned, its loop runs until nothing is left that can call back, or until it
----is stopped; who stops a run that the function has begun means the thread. A function that still waits when its loop is stopped has
----failed. The program ends when the main loop is done and all threads have ended. An error that
+---is stopped; who stops a run that the function has begun means the thread. A function that still waits when its loop is stopped goes
+---on, and the thread ends with it. The program ends when the main loop is done and all threads have ended. An error that
 ---nobody joins goes to `rl.on_error`, or ends the
 ---program with status 1.
 ---

@@ -233,7 +233,7 @@ package final class LuaThread: Sendable {
                     outcome = .failure(nil, Failure("thread \"\(name)\": \(text)"))
                 }
                 result.withLock { $0 = outcome }
-                if host.threads.wasStopped { host.loop.stop() }
+                if host.threads.wasStopped || host.threads.endsWithFunction { host.loop.stop() }
             }
             task.onError = { stack, failure in
                 stack.pushCopy(of: -1)
@@ -246,19 +246,22 @@ package final class LuaThread: Sendable {
             }
         }
         guard let task else { return .failure(nil, Failure("not enough memory")) }
-        // As a script's: what it has put into its loop is served until nothing is left, or it is stopped.
+        // As a script's: what it has put into its loop is served until nothing is left. Where it is stopped, only until its function ends.
         host.isInLastRun = true
-        var isStopped = task.hasEnded && (result.withLock { $0?.isFailure } != false || host.threads.wasStopped)
-        while !isStopped, !isCancelled {
-            isStopped = host.loop.run() == .stopped
-            if !task.hasEnded || host.loop.isEmpty(in: .default) { break }
+        if task.hasEnded {
+            let hasFailed = result.withLock { $0?.isFailure } != false
+            host.threads.endsWithFunction = hasFailed || host.threads.wasStopped
+        }
+        while !isCancelled, !task.hasEnded || !host.threads.endsWithFunction {
+            let ended = host.loop.run()
+            if ended == .stopped { host.threads.endsWithFunction = true }
+            if task.hasEnded ? host.loop.isEmpty(in: .default) : ended == .finished { break }
         }
         if !task.hasEnded, isCancelled { task.cancel() }
         guard task.hasEnded else {
             if isCancelled { return .failure(nil, Failure("cancelled", cause: .cancelled)) }
-            let reason = isStopped ? "its loop was stopped while it waited" : "nothing is left that could wake it"
-            let place = task.whereItWaits.map { "\n" + $0 } ?? ""
-            return .failure(nil, Failure("its function never ended: \(reason)\(place)"))
+            let place = task.whereItWaits ?? "it was stopped"
+            return .failure(nil, Failure("its function never ended: nothing is left that could wake it\n\(place)"))
         }
         return result.withLock { $0 } ?? .failure(nil, Failure("it ended without a result"))
     }

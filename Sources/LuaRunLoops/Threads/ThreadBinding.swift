@@ -140,6 +140,8 @@ package final class LuaThreads: HostPart {
     var own: LuaThread?
     /// The latest run that the script has begun was stopped: who stops the run of a thread's function means the thread.
     var wasStopped = false
+    /// Its loop was stopped: nothing is served behind the end of its function.
+    var endsWithFunction = false
     /// Its name.
     package var ownName: String? { own?.name }
     /// How many it has started.

@@ -30,12 +30,13 @@ enum Files {
     /// file(function's name, operation, path, …): the task waits for the answer.
     static func run(_ call: Call) throws(Misuse) -> Int32 {
         let operation = try call.argument(1, Text.self)
+        let name = operation == "link_stat" ? "stat" : operation
         let path = try call.argument(2, Text.self)
         let other = call.string(3)
         let bytes = call.bytes(3).map { Array($0) } ?? []
         let number = call.integer(3) ?? call.integer(4) ?? 0
         let flags = (call.boolean(5), call.boolean(6))
-        return try call.wait(in: "a call of runloop.fs") { answer throws(SystemError) in
+        return try call.wait(in: WaitName.of("fs.\(name)") ?? "a call of runloop.fs") { answer throws(SystemError) in
             do throws(SystemError) {
                 try pool.run {
                     answer(perform(operation, path, other ?? "", bytes, number, flags).map(\.program))

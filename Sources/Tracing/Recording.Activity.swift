@@ -6,8 +6,9 @@ extension Recording {
         /// What callbacks of one name did.
         package struct Place {
             package var count = 0
-            /// Nanoseconds.
+            /// Nanoseconds in the window.
             package var total: UInt64 = 0
+            /// Of its whole length, also where it began before the window.
             package var longest: UInt64 = 0
             /// How many came 1 ms late, or later.
             package var late = 0
@@ -71,10 +72,10 @@ extension Recording {
                 case .end:
                     guard let level = open.last, !level.isRun else { continue }
                     open.removeLast()
-                    if isIn { add(level.object, from: level.time, to: record.time, due: level.due) }
+                    if isIn { add(level.object, from: level.time, to: record.time, due: level.due, since: start) }
                 case .whole:
                     let ended = record.time &+ record.a
-                    if ended >= start { add(record.object, from: record.time, to: ended, due: 0) }
+                    if ended >= start { add(record.object, from: record.time, to: ended, due: 0, since: start) }
                 default: break
                 }
             }
@@ -85,15 +86,17 @@ extension Recording {
             if let level = open.last(where: { !$0.isRun }), sleep == nil, end > level.time {
                 current = level.object
                 since = end - level.time
-                add(level.object, from: level.time, to: end, due: level.due)
+                add(level.object, from: level.time, to: end, due: level.due, since: start)
             }
         }
 
-        private mutating func add(_ object: UInt32, from began: UInt64, to ended: UInt64, due: UInt64) {
+        private mutating func add(
+            _ object: UInt32, from began: UInt64, to ended: UInt64, due: UInt64, since start: UInt64
+        ) {
             let time = ended > began ? ended - began : 0
             var place = places[object] ?? Place()
             place.count += 1
-            place.total += time
+            place.total += min(time, ended > start ? ended - start : 0)
             place.longest = max(place.longest, time)
             if due > 0, began > due, began - due >= Self.lateness { place.late += 1 }
             places[object] = place

@@ -48,7 +48,18 @@ struct ActivityTests {
             .init(time: 100, kind: .sleep), .init(time: 900, kind: .wake), .init(time: 900, kind: .begin, object: 4),
         ])
         #expect(activity.awake == 1000 && activity.current == 4 && activity.since == 1100)
-        #expect(activity.places[4]?.total == 1100 && activity.places[4]?.longest == 1100)
+        #expect(activity.places[4]?.total == 1000 && activity.places[4]?.longest == 1100)
+    }
+
+    @Test("of what began before, the time in the window counts, but the longest is told as it was")
+    func before() {
+        let activity = Self.activity([
+            .init(time: 200, kind: .begin, object: 4), .init(time: 1300, kind: .end, object: 4),
+            .init(time: 1250, kind: .whole, object: 5, a: 100), .init(time: 900, kind: .whole, object: 6, a: 150),
+        ])
+        #expect(activity.places[4]?.total == 300 && activity.places[4]?.longest == 1100)
+        #expect(activity.places[5]?.total == 100 && activity.places[5]?.longest == 100)
+        #expect(activity.places[6]?.total == 50 && activity.places[6]?.longest == 150)
     }
 
     @Test("a ring that has lost the beginning is about what it has")

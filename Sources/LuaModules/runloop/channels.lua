@@ -19,6 +19,8 @@ end
 -- Conditions ---------------------------------------------------------------------------------------------------------
 
 local function condition(...)
+  -- See misuse.condition.
+  if ... == misuse then return new((select(2, ...))) end
   if select("#", ...) > 0 then raise "rl.condition: no arguments are expected" end
   return new()
 end

@@ -34,6 +34,10 @@ function misuse.second_reader(what, first)
   raise("%s: one reader at a time: another task waits%s", what, where and " at " .. where or "")
 end
 
+-- A condition of a module's own. Whoever waits for it is told to wait in `name`, which the script has called, and not in condition:wait;
+-- the names are those of WaitName.swift.
+function misuse.condition(name) return package.loaded.runloop.condition(misuse, name) end
+
 -- What objects say of themselves.
 function misuse.made_at()
   local here = place()

@@ -205,7 +205,7 @@ function Terminal:read_key(timeout)
   self_of(self, "read_key")
   misuse.optional(timeout, "seconds", "terminal:read_key", 1)
   if not self._reader then
-    self._keys, self._came = {}, rl.condition()
+    self._keys, self._came = {}, misuse.condition "terminal:read_key"
     self._reader = self:on_key(function(key)
       self._keys[#self._keys + 1] = key
       self._came:signal()

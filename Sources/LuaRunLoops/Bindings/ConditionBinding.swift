@@ -6,7 +6,7 @@ enum ConditionBinding {
     static let methods: Library = Library(
         of: Kinds.condition,
         [
-            .init("wait") { condition($0).run { (it, call) throws(Misuse) in try wait(it, "condition:wait", call) } },
+            .init("wait") { condition($0).run { (it, call) throws(Misuse) in try wait(it, it.waitsIn, call) } },
             .init("signal") { condition($0).run { (it, call) throws(Misuse) in call.answer(try signal(it, call)) } },
             .init("broadcast") {
                 condition($0).run { (it, call) throws(Misuse) in
@@ -20,7 +20,12 @@ enum ConditionBinding {
 
     /// For the Lua-written part, under the names that the script's errors have.
     private static let functions = Library([
-        .init("new", constructs: Kinds.condition) { Call($0).answerConstructed(LuaCondition()) },
+        // (what those who wait are told to wait in, or nil)
+        .init("new", constructs: Kinds.condition) { call in
+            let call = Call(call), condition = LuaCondition()
+            if let name = call.string(2).flatMap({ WaitName.of($0) }) { condition.waitsIn = name }
+            return call.answerConstructed(condition)
+        },
         .init("channel:receive") { Call.run($0) { call throws(Misuse) in try waitAs("channel:receive", call) } },
         .init("channel:send") { Call.run($0) { call throws(Misuse) in try waitAs("channel:send", call) } },
         .init("group:wait") { Call.run($0) { call throws(Misuse) in try waitAs("group:wait", call) } },

@@ -128,6 +128,10 @@ extension LuaHost {
     }
 
     private func findLabel(_ fiber: Fiber) {
+        if let (word, place) = (fiber.owner as? MainTask)?.recorded {
+            fiber.label = RunLoop.Recorder.label(.init("task", word, place: place))
+            return
+        }
         guard let subjects = loop.recorder.pointee.subjects else { return }
         let key = fiber.subjectKey
         let place = subjects + RunLoop.Recorder.place(ofSubject: key)

@@ -1,5 +1,8 @@
 /// Tasks that wait for something of the script's own, in the order in which they came.
 final class LuaCondition {
+    /// What those who wait for it are told to wait in.
+    var waitsIn: StaticString = "condition:wait"
+
     // A waiter belongs to its fiber, which outlives its wait; it takes itself out when that is over.
     private unowned(unsafe) var first: Waiter?
     private unowned(unsafe) var last: Waiter?

@@ -81,6 +81,19 @@ struct TopTests {
         #expect(tasks.output.contains(/\nmain +its loop does not answer: it is busy/), "\(tasks)")
     }
 
+    @Test("what somebody has entered is an entry, and counts no longer than it was looked at")
+    func entry() throws {
+        let target = try AttachedProcess(
+            ["--attach"], "require 'runloop'.every(0.02, function() end) print 'ready' io.flush()")
+        let code = "local rl = require 'runloop' local till = rl.now() + 2 repeat until rl.now() > till"
+        let entered = try Binary.run(["attach", "\(target.pid)", "-e", code], environment: target.environment)
+        #expect(entered.status == 0, "\(entered)")
+        let run = try Binary.run(["top", "\(target.pid)", "--once", "-d", "1"], environment: target.environment)
+        #expect(run.output.contains(/entry +\(attach\)/), "\(run)")
+        let shares = run.output.matches(of: /([\d.]+)%/).compactMap { Double($0.output.1) }
+        #expect(!shares.isEmpty && shares.allSatisfy { $0 <= 100 }, "\(run)")
+    }
+
     @Test("is a screen that keys sort, pause and leave", arguments: [(80, 24), (200, 50)])
     func live(columns: Int, rows: Int) throws {
         let target = try AttachedProcess(["--attach"], Self.script)

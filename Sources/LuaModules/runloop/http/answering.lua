@@ -224,7 +224,7 @@ end
 -- Waits until the client goes, or `close`; the task is cancelled then anyway.
 function Events:wait_closed()
   receiver(self, Events, "events:wait_closed")
-  self.closed = self.closed or rl.condition()
+  self.closed = self.closed or misuse.condition "events:wait_closed"
   while not self.request.is_gone and not self.response.is_over do self.closed:wait() end
 end
 

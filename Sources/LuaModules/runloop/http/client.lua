@@ -198,7 +198,7 @@ end
 local function begin(self, request, name, is_open)
   if self.is_closed then raise(name .. ": the client is closed") end
   local settings, body = requests.prepare(self.options, request, name, is_open)
-  local exchange = setmetatable({ client = self, url = settings.url, changed = rl.condition(), max_body = settings.max_body,
+  local exchange = setmetatable({ client = self, url = settings.url, changed = misuse.condition(name), max_body = settings.max_body,
     unix = settings.unix or settings.abstract and "@" .. settings.abstract, settings = settings, body = body, transfer = NOT_YET,
     deadline = settings.timeout and rl.now() + settings.timeout, idle_timeout = settings.idle_timeout, redirects = 0, seconds = 0 }, Exchange)
   exchange.drained = exchange.changed

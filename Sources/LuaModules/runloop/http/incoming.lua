@@ -159,7 +159,7 @@ local function next_bytes(self, max)
     end
     if self.is_gone then return nil, "ECONNRESET: the client has gone", "ECONNRESET" end
     if self.is_reading then misuse.second_reader("request:read", self.reader) end
-    self.arrived = self.arrived or rl.condition()
+    self.arrived = self.arrived or misuse.condition "request:read"
     self.is_reading, self.reader = true, coroutine.running()
     local waiting <close> = setmetatable({ request = self }, Waiting)
     self.arrived:wait()

@@ -8,7 +8,7 @@ local raise = misuse.raise
 local log, connections = require "runloop.http.log", require "runloop.http.connection"
 
 local M = {}
-local now, task, condition = rl.now, rl.task, rl.condition
+local now, task = rl.now, rl.task
 
 local KNOWN = {
   tls = { "table", "boolean" }, header_timeout = "seconds", request_timeout = "seconds", idle_timeout = "seconds",
@@ -72,7 +72,7 @@ function Server:stop(seconds)
   for connection in pairs(self.connections) do
     if connection.socket then connection.socket:go_away() end
   end
-  self.stopped = self.stopped or condition()
+  self.stopped = self.stopped or misuse.condition "server:stop"
   local date = seconds and now() + seconds or math.huge
   while self.count > 0 and now() < date do
     self.stopped:wait(date < math.huge and date - now() or nil)

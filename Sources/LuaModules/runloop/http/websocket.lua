@@ -44,7 +44,7 @@ end
 local function new(stream, is_client, settings, compresses)
   return setmetatable({
     stream = stream, is_client = is_client, compresses = compresses, max = settings.max_message or 1 << 20, buffer = "", position = 1,
-    first = 1, last = 0, inbox = {}, queued = 0, close_timeout = settings.close_timeout or 5, arrived = rl.condition(),
+    first = 1, last = 0, inbox = {}, queued = 0, close_timeout = settings.close_timeout or 5, arrived = misuse.condition "socket:receive",
   }, Socket)
 end
 

@@ -194,7 +194,7 @@ end }
 local function open_stream(self, fd, what, fn, modes)
   local options, told = { owns = true, name = what .. " of " .. self._name }, nil
   if fn then
-    told = setmetatable({ count = 0, is_busy = false, changed = rl.condition() }, Told)
+    told = setmetatable({ count = 0, is_busy = false, changed = misuse.condition "program:wait" }, Told)
     function options.on_data(_, bytes)
       local _ <close> = told
       told.is_busy, told.count = true, told.count + #bytes
@@ -286,7 +286,7 @@ function programs.start(what, options, words, defaults)
     return give_up(pidfd, code)
   end
   for _, fd in ipairs(spare) do native.close(fd) end
-  local self = setmetatable({ _pid = pid, _made_at = misuse.made_at(), _changed = rl.condition(), _name = options.name or programs.words_of(words), _on_exit = options.on_exit,
+  local self = setmetatable({ _pid = pid, _made_at = misuse.made_at(), _changed = misuse.condition(what == "process.run" and what or "program:wait"), _name = options.name or programs.words_of(words), _on_exit = options.on_exit,
     _on_output = on_output, _on_errors = on_errors, _told = {}, _detached = options.detached, _terminal = terminal and true,
     _slave = slave_port, _lent = lent and true }, Program)
   local message

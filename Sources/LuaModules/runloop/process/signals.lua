@@ -61,7 +61,7 @@ end
 
 function process.wait_signal(name, timeout)
   misuse.optional(timeout, "seconds", "process.wait_signal", 2)
-  local came = rl.condition()
+  local came = misuse.condition "process.wait_signal"
   local handler <close>, message, code = make_signal("process.wait_signal", name, function() came:signal() end)
   if not handler then return nil, message, code end
   -- As every wait, it is over in the mode that runs when it begins, too.

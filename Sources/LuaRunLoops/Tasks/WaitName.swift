@@ -1,0 +1,17 @@
+/// What tasks wait in, in the words of scripts, for modules that wait in some function of their own. Recordings keep the addresses of
+/// these texts, so there are only so many.
+public enum WaitName {
+    private static let names: [StaticString] = [
+        "process.run", "process.wait_signal", "program:wait", "watcher:next", "terminal:read_key", "http.get",
+        "http.post",
+        "http.fetch", "http.open", "client:get", "client:post", "client:fetch", "client:open", "request:read",
+        "socket:receive", "events:wait_closed", "server:stop", "fs.read", "fs.write", "fs.list", "fs.stat",
+        "fs.make_directory", "fs.remove", "fs.rename", "fs.link", "fs.symbolic_link", "fs.read_link", "fs.real_path",
+        "fs.temporary_directory", "fs.copy",
+    ]
+
+    private static let byText = Dictionary(uniqueKeysWithValues: names.map { ("\($0)", $0) })
+
+    /// nil for a name that is not known here. O(1).
+    public static func of(_ text: String) -> StaticString? { byText[text] }
+}

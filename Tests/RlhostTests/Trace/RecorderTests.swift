@@ -14,7 +14,6 @@ import Testing
                 local source source = rl.source { name = "commands", perform = function() source:invalidate() end }
                 rl.current():add(source)
                 rl.after(0.03, function() source:signal() end)
-
                 rl.observe("before_waiting", function() end)
                 rl.task(function() rl.sleep(0.01) end)
                 """, in: directory)
@@ -23,9 +22,9 @@ import Testing
             #expect(poll.place == "app.lua:2" && recording.callbacks("timer").count == 3)
             #expect(recording.callbacks("request", "request").first?.place == "app.lua:3")
             #expect(recording.callbacks("source", "source \"commands\"").first?.place == "app.lua:4")
-            #expect(recording.callbacks("observer").allSatisfy { $0.place == "app.lua:8" })
+            #expect(recording.callbacks("observer").allSatisfy { $0.place == "app.lua:7" })
             let pieces = recording.callbacks("task", "task")
-            #expect(pieces.count == 2 && pieces.allSatisfy { $0.place == "app.lua:9" })
+            #expect(pieces.count == 2 && pieces.allSatisfy { $0.place == "app.lua:8" })
             #expect(Set(pieces.compactMap { $0.arguments["task"] as? Int }).count == 1, "its pieces are joined")
             #expect(recording.events.contains { $0.kind == "run" && $0.name == "default" })
             #expect(recording.events.contains { $0.kind == "sleep" } && recording.events.contains { $0.kind == "pass" })

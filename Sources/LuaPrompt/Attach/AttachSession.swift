@@ -74,7 +74,7 @@ final class AttachSession {
         let started = host.start { [unowned self] task in
             self.task = task
             task.title = "an entry of process \(client.process), which has attached,"
-            task.recorded = ("entry", LuaHost.guestChunkName)
+            task.recordedAs = ("entry", LuaHost.guestChunkName)
             task.onRunning = { [unowned self] in runs($0) }
             task.onResults = { [unowned self] thread, count in
                 // Showing them may call the script's own functions.

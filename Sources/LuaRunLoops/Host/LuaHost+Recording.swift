@@ -128,7 +128,7 @@ extension LuaHost {
     }
 
     private func findLabel(_ fiber: Fiber) {
-        if let (word, place) = (fiber.owner as? MainTask)?.recorded {
+        if let (word, place) = fiber.owner?.recorded {
             fiber.label = RunLoop.Recorder.label(.init("task", word, place: place))
             return
         }

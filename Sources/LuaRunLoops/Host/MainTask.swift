@@ -6,8 +6,9 @@ public final class MainTask: FiberOwner {
     private unowned let host: LuaHost
     /// What it is, for whoever asks what runs.
     public var title = "the main chunk"
-    /// What recordings call it, if it is not the script: what it is, and the name of its chunk.
-    public var recorded: (word: String, place: String)?
+    /// If it is not the script: what it is, and the name of its chunk.
+    public var recordedAs: (word: String, place: String)?
+    public override var recorded: (word: String, place: String)? { recordedAs }
     public private(set) var hasEnded = false
     public private(set) var hasFailed = false
     /// What it waits in, while it does.

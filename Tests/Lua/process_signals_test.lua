@@ -4,6 +4,7 @@ local rl = require "runloop"
 local process = require "runloop.process"
 local t = require "runloop.test"
 
+local function sh(text) return { "sh", "-c", text } end
 local REAL = { real_time = true }
 
 t.describe("signals", function()

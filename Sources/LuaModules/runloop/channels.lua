@@ -8,7 +8,7 @@ local wait_to_receive, wait_to_send, wait_for_group =
   conditions["channel:receive"], conditions["channel:send"], conditions["group:wait"]
 local misuse = require "runloop.misuse"
 local raise, describe, expect_self = misuse.raise, misuse.describe, misuse.expect_self
-local pcall, type, select, setmetatable = pcall, type, select, setmetatable
+local pcall, rawequal, type, select, setmetatable = pcall, rawequal, type, select, setmetatable
 local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
 local function expect_timeout(timeout, name)
@@ -20,7 +20,7 @@ end
 
 local function condition(...)
   -- See misuse.condition.
-  if ... == misuse then return new((select(2, ...))) end
+  if rawequal((...), misuse) then return new((select(2, ...))) end
   if select("#", ...) > 0 then raise "rl.condition: no arguments are expected" end
   return new()
 end

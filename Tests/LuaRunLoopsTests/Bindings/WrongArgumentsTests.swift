@@ -112,7 +112,8 @@ import Testing
             let world = try LuaWorld()
             let rounds = 10_000
             let script = Self.attack.replacing("= ...", with: "= \(seed), \(rounds)")
-            #expect(try world.run(script, for: .seconds(1)) == "")
+            let result = try world.run(script, for: .seconds(1))
+            #expect(result == "", "\(result)")
         }
         #expect(LiveObjects.count == before)
     }

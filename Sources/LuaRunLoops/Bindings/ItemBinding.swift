@@ -61,9 +61,13 @@ package enum ItemBinding {
     /// Puts an engine object into the userdata that is argument 1. The userdata holds it, and is held by it while in a mode.
     package static func fill(_ call: Call, _ box: Box, _ item: RunLoop.Item) -> Int32 {
         LiveObjects.note(1)
-        let crosses = crosses(box)
-        if crosses { call.luaHost.items.noteCrossing(item) }
-        box.hold(crosses ? SharedItem(item) : item)
+        if crosses(box) {
+            let shared = SharedItem(item)
+            call.luaHost.items.noteCrossing(shared)
+            box.hold(shared)
+        } else {
+            box.hold(item)
+        }
         box.site = call.site
         call.stack.top = 1
         return 1

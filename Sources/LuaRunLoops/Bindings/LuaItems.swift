@@ -32,19 +32,20 @@ package final class LuaItems: RunLoop.ItemOwner {
     /// Sources and ports, which other threads may have: those in no mode, too, end with the state in which alone they could be in one.
     private var crossing: [Weak] = []
     private var mostCrossing = 64
-    private struct Weak { weak var item: RunLoop.Item? }
+    // Not of the item: counting references to what is referred to weakly takes three times as long.
+    private struct Weak { weak var shared: SharedItem? }
 
-    func noteCrossing(_ item: RunLoop.Item) {
-        crossing.append(Weak(item: item))
+    func noteCrossing(_ shared: SharedItem) {
+        crossing.append(Weak(shared: shared))
         guard crossing.count > mostCrossing else { return }
-        crossing.removeAll { $0.item == nil }
+        crossing.removeAll { $0.shared == nil }
         mostCrossing = max(64, 2 * crossing.count)
     }
 
     func invalidateCrossing() {
         let left = crossing
         crossing = []
-        for one in left { one.item?.invalidate() }
+        for one in left { one.shared?.item.invalidate() }
     }
 
     package override func deliver(_ events: RunLoop.FDPort.Events, of port: RunLoop.FDPort) {

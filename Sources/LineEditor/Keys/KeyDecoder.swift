@@ -25,9 +25,6 @@ package struct KeyDecoder {
     /// Whether nothing is half received, so that plain ASCII may bypass `push`.
     var isAtRest: Bool { state == .ground && !utf8.isInside && !quotesNext }
 
-    /// Whether all that has been received of the current sequence is one Escape.
-    var hasLoneEscape: Bool { state == .escape && !isMeta }
-
     /// Whether what was received last begins with an Escape and may be the beginning of something longer.
     package var isInsideSequence: Bool { state != .ground && state != .paste }
 

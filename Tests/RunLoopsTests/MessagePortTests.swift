@@ -3,6 +3,7 @@ import struct Foundation.UUID
 import Glibc
 import Linux
 import RunLoops
+import TestSupport
 import Testing
 
 @Suite("Message ports")

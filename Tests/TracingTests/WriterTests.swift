@@ -1,5 +1,6 @@
 import Glibc
 import Linux
+import TestSupport
 import Testing
 
 @testable import Tracing
@@ -82,6 +83,31 @@ struct WriterTests {
         }
         #expect(bytes.count <= Recording.Writer.leastLimit)
         if ending == "json" { #expect(String(decoding: bytes.suffix(100), as: UTF8.self).contains("\"lost\":")) }
+    }
+
+    @Test("records that come in large pieces cost no more than in small ones", arguments: ["html", "pftrace", "json"])
+    func pieces(ending: String) throws {
+        let marks = (1...32_768).map {
+            Recording.Record(time: $0 * 1000, kind: .begin, object: 2, a: $0 * 900, task: 9)
+        }
+        func time(_ size: Int) throws -> Double {
+            var time = 0.0
+            _ = try Sample.inFile(ending) { path in
+                let writer = try Recording.Writer(path: path, about: Sample.about)
+                try writer.name(2, .init(kind: .timer, text: String(repeating: "long", count: 100)))
+                let start = threadTime()
+                try marks.withUnsafeBytes { marks in
+                    for offset in stride(from: 0, to: marks.count, by: size) {
+                        try writer.write(UnsafeRawBufferPointer(rebasing: marks[offset..<(offset + size)]))
+                        try writer.flush()
+                    }
+                }
+                time = threadTime() - start
+                try writer.finish()
+            }
+            return time
+        }
+        #expect(try time(1 << 17) < 3 * time(1 << 12))
     }
 
     @Test("events are lines of JSON with exact times")

@@ -199,15 +199,16 @@ extension Recording {
         }
 
         private func arguments(_ body: (inout Arguments) -> Void) {
-            var arguments = Arguments(bytes: bytes)
-            bytes = []  // or adding to it would copy it
+            // Exchanged, so that the text always has one owner: with two, each addition would copy all of it.
+            var arguments = Arguments()
+            swap(&bytes, &arguments.bytes)
             body(&arguments)
-            bytes = arguments.bytes
+            swap(&bytes, &arguments.bytes)
             bytes.append(contentsOf: arguments.isEmpty ? "}" : "}}")
         }
 
         private struct Arguments {
-            var bytes: [UInt8]
+            var bytes: [UInt8] = []
             var isEmpty = true
 
             mutating func add(_ key: String, _ value: UInt64) {

@@ -1,7 +1,7 @@
-import Foundation
+import Glibc
 
 /// Seconds of the processor's that this thread has taken: what other tests do at the same time does not count.
-func threadTime() -> Double {
+package func threadTime() -> Double {
     var time = timespec()
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
     return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9

@@ -37,6 +37,8 @@ extension RunLoop {
         if wantsTurnEnd {
             endTurn()
             if let event = takeReady(mode) { return event }
+            // What was still to be done may have been all that kept the mode: nothing would end the sleep.
+            if isEmpty(mode) { return .nothing }
         }
         let mayWait = waits && !run.wakeIsPending && !isStopped(run)
         while true {

@@ -200,7 +200,7 @@ final class Session {
             // What the last of them has sent before it ended.
             if result == .finished, !task.hasEnded, LuaHost.hadThreads, ending == nil { result = host.loop.run() }
             if let status = ending { return status }
-            if !task.hasEnded, result == .finished { return neverEnded(task) }
+            if !task.hasEnded { return neverEnded(task, result) }
         }
         return nil
     }
@@ -233,21 +233,19 @@ final class Session {
             if host.isShuttingDown { host.endShutdown() }
             if let status = ending { return status }
         }
-        while LuaHost.hasThreads {
+        // A main chunk that is cut off is the end, threads or not, as its error would be.
+        while LuaHost.hasThreads, main?.hasEnded ?? true || result == .finished {
             host.reportFailures()
-            _ = host.runUntilThreadsEnd()
+            result = host.runUntilThreadsEnd() ? .finished : .stopped
             if let status = ending { return status }
         }
-        if LuaHost.hadThreads {
+        if LuaHost.hadThreads, result == .finished {
             // What the last of them has sent before it ended.
-            _ = host.loop.run()
+            result = host.loop.run()
             if let status = ending { return status }
         }
         host.reportFailures()
-        if let main, !main.hasEnded {
-            return neverEnded(
-                main, because: result == .finished ? Self.isStuck : "the loop was stopped while it waited")
-        }
+        if let main, !main.hasEnded { return neverEnded(main, result) }
         return nil
     }
 
@@ -327,10 +325,10 @@ final class Session {
         return 1
     }
 
-    private static let isStuck = "nothing is left that could wake it"
-
-    private func neverEnded(_ task: MainTask, because reason: String = isStuck) -> Int32 {
-        fail("the main chunk never ended: \(reason)\n\(task.whereItWaits ?? "it was stopped")", Status.mainNeverEnded)
+    private func neverEnded(_ task: MainTask, _ result: RunLoop.RunResult) -> Int32 {
+        let reason = result == .finished ? "nothing is left that could wake it" : "the loop was stopped while it waited"
+        return fail(
+            "the main chunk never ended: \(reason)\n\(task.whereItWaits ?? "it was stopped")", Status.mainNeverEnded)
     }
 
     /// What is said at the end is not to be written to a screen that goes with it.

@@ -38,6 +38,10 @@ t.describe("a task waits", function()
 
   t.it("for programs and signals", REAL, function()
     t.equal(waits_in(process.run, { "sleep", "9" }), "process.run")
+    local pool <close> = rl.pool { threads = 1 }
+    local function pause() require("runloop").sleep(9) end
+    t.equal(waits_in(rl.blocking, pause), "rl.blocking")
+    t.equal(waits_in(pool.run, pool, pause), "pool:run")
     local program = assert(process.start { "sleep", "9" })
     t.equal(waits_in(program.wait, program), "program:wait")
     program:stop()

@@ -74,8 +74,9 @@ function rl.main() end
 ---@return runloop.Result result
 function rl.run(options) end
 
----The same as `rl.current():stop()`. A program whose main chunk waits when its loop is stopped ends with status 13, and says where;
----`rl.shutdown` ends it as it should.
+---The same as `rl.current():stop()`. A program whose main chunk waits when its loop is stopped ends with status 13, and says where,
+---threads or not; one whose main chunk has ended waits for its threads, and its loop serves them meanwhile. `rl.shutdown` ends it as it
+---should.
 function rl.stop() end
 
 ---@class runloop.RunOptions

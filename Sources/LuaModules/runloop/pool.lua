@@ -108,7 +108,7 @@ local function run(what, self, fn, ...)
   local use <close> = setmetatable({ pool = self, thread = take(self) }, Use)
   local count = select("#", ...)
   local call = count > 0 and select(-1, ...) == nil and pack(call_with, fn, count, ...) or pack(fn, ...)
-  call.n, call.wait = nil, true
+  call.n, call.wait = nil, what
   local loop = use.thread:loop()
   return pass_on(what, pcall(loop.perform, loop, call))
 end

@@ -39,7 +39,17 @@ enum RequestBinding {
         var modes: [RunLoop.Mode]?
         var delay: Int64?
         var order = 0
-        var waits = false
+        /// What the caller is told to wait in, if it waits.
+        var waitsIn: StaticString?
+    }
+
+    /// Whether to wait; from a module of ours, the name of what the script has called.
+    private enum Waiting: Parameter {
+        static var expected: String { Boolean.expected }
+        static func read(_ stack: Stack, _ index: Int32) -> StaticString?? {
+            if let name = stack.string(index).flatMap({ WaitName.of($0) }) { return .some(name) }
+            return Boolean.read(stack, index).map { waits -> StaticString? in waits ? "loop:perform" : nil }
+        }
     }
 
     /// rl.perform(fn, …), rl.perform{ fn, …, options }; the new request is argument 1.
@@ -65,7 +75,7 @@ enum RequestBinding {
             guard let parcel else { throw .noMemory }
             return try ThreadRequestBinding.perform(call, box, parcel, wishes)
         }
-        guard !wishes.waits else {
+        guard wishes.waitsIn == nil else {
             // On its own thread: at once, whatever the mode.
             guard stack.reserve(box.spread + 4) else { throw .noMemory }
             for i in 0..<box.spread { stack.pushUserValue(callback + 1 + i, of: 1) }
@@ -110,9 +120,9 @@ enum RequestBinding {
         let options = try call.fields(index, Option.self, positional: true)
         var wishes = Wishes()
         wishes.modes = try options[.modes, ModeNames.self] ?? [.common]
-        wishes.waits = try options[.wait, Boolean.self] ?? false
+        wishes.waitsIn = try options[.wait, Waiting.self] ?? nil
         wishes.delay = try options[.after, Seconds.self]
-        if wishes.waits, wishes.delay != nil { throw Misuse("'wait' and 'after' exclude each other") }
+        if wishes.waitsIn != nil, wishes.delay != nil { throw Misuse("'wait' and 'after' exclude each other") }
         wishes.order = try options[.order, Integer.self] ?? 0
         guard call.stack.pushElement(1, of: index) == .function else {
             throw Misuse("the first element must be a function, got \(call.stack.describe(-1))")

@@ -32,10 +32,10 @@ enum ThreadRequestBinding {
         box.hold(request)
         guard !modes.isEmpty else {
             request.cancel()
-            return wishes.waits ? call.nothing() : call.answerArgument(1)
+            return wishes.waitsIn != nil ? call.nothing() : call.answerArgument(1)
         }
         let ended = Misuse("the thread of this loop has ended")
-        guard wishes.waits else {
+        guard let name = wishes.waitsIn else {
             let place = ThreadRequest.Place(request)
             let isAccepted = handle.perform(in: later == nil ? modes : [.common], order: order) { loop in
                 guard let target = loop.userInfo as? LuaHost else { return }
@@ -45,11 +45,11 @@ enum ThreadRequestBinding {
             guard isAccepted else { throw ended }
             return call.answerArgument(1)
         }
-        if let refusal = call.refusalToWait(in: "loop:perform") { return refusal }
+        if let refusal = call.refusalToWait(in: name) { return refusal }
         guard handle.isAlive else { throw ended }
         let host = call.luaHost
         guard
-            let (number, replyModes) = host.beginExternalWait(in: "loop:perform", timedOut: { request.cancel() })
+            let (number, replyModes) = host.beginExternalWait(in: name, timedOut: { request.cancel() })
         else { throw .noMemory }
         let reply = Reply(number, of: host.loop.handle, in: replyModes)
         handle.perform(in: modes, order: order) { loop in

@@ -77,6 +77,23 @@ struct TaskProgramTests {
         }
     }
 
+    @Test("Helper threads change nothing about that, be they waited for or not, nor does it matter whether the chunk is a text of -e")
+    func stoppedBesideThreads() throws {
+        for helper in [
+            "rl.thread(function() require 'runloop'.sleep(100) end)",
+            "rl.thread { function() require 'runloop'.sleep(100) end, keeps_alive = false }",
+            "rl.task(rl.blocking, function() require 'runloop'.sleep(100) end)",
+            "rl.thread(function() end):join()",
+        ] {
+            let text = "\(helper) rl.after(0.05, rl.stop) rl.sleep(1) print 'slept on'"
+            for arguments in [["-"], ["-e", text]] {
+                let result = try Binary.run(arguments, input: "rl = require 'runloop' \(text)")
+                #expect(result.status == 13 && result.output.isEmpty, "\(helper): \(result)")
+                #expect(result.errors.contains(": the loop was stopped while it waited\nit still waits in rl.sleep\n"))
+            }
+        }
+    }
+
     @Test("Waiting for a descriptor tells what it is ready for, that the time is over, or why it cannot be")
     func descriptors() throws {
         let result = try Binary.run(

@@ -41,6 +41,21 @@ struct CommandLineEndTests {
     }
 
     @Test(
+        "what is written last on a stream does not keep the program, whoever waits for more",
+        arguments: [
+            "a, b = net.pair() a:write 'x'", "a, b = net.pair() a:queue 'x'", "net.output():write 'x'",
+            "a, b = net.pair() rl.after(0.01, function() a:write 'x' end)", "a, b = net.memory() a:write 'x'",
+            "a, b = net.pair() rl.perform(function() a:write 'x' end)",
+            "a, b = net.pair() loop = rl.current() loop:add(rl.observer { activities = 'before_waiting', callback = function(o) a:write 'x' o:invalidate() end })",
+            "s = net.serve(0, function(c) c:read() end) c = net.connect(s:address()) s:close() c:write 'x' c:close()",
+            "p = rl.thread(function() net = require 'runloop.net' a, b = net.pair() a:write 'x' end):join()",
+        ])
+    func lastWrite(_ text: String) throws {
+        let run = try Binary.run(["-e", "rl, net = require 'runloop', require 'runloop.net' \(text)"], timeout: 20)
+        #expect(run.status == 0 && run.errors.isEmpty, "\(run)")
+    }
+
+    @Test(
         "a program whose input is a pipe is no obstacle to any end",
         arguments: ["os.exit(7, true)", "rl.shutdown()", "error 'x'"])
     func openInput(_ end: String) throws {

@@ -197,6 +197,7 @@ extension RunLoop {
     /// Without ports there is nothing to be behind: the timers take their place when somebody looks.
     func queueTimersBehindPorts(_ mode: ModeState) {
         guard mode.portCount > 0, !mode.ready.holdsTimers else { return }
+        if handle.mayHaveMail { takeMail() }  // messages were sent before
         look(mode)
         mode.ready.appendTimers()
     }

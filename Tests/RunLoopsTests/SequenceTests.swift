@@ -105,6 +105,20 @@ import Testing
         #expect(world.journal() == "E BT BS r S P0 BT BS P1 BT BS T BT BS X =3")
     }
 
+    @Test("messages that were sent before a timer was due come before it, those sent later after it")
+    func messagesAndTimers() {
+        let world = World(.documented)
+        let ports = (1...3).map { i in
+            RunLoop.Port(name: "P\(i)") { [unowned world] port, _ in world.log(port.name) }
+        }
+        for port in ports { world.loop.add(port) }
+        for port in ports.prefix(2) { #expect(port.send(0) == .sent) }
+        world.timer("T", at: -5)
+        #expect(ports[2].send(0) == .sent)
+        world.run(ms: 10)
+        #expect(world.journal() == "P1 P2 T P3 =3")
+    }
+
     @Test(
         "a timer that is due first does not lose its turn to a port",
         arguments: [RunLoop.Sequence.documented, .coreFoundation]) func aTimerThatIsDueFirstDoesNotLoseItsTurnToAPort(

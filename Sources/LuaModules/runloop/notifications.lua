@@ -86,46 +86,47 @@ function notifications:post(name, info, sender)
   deliver(name, info, sender)
 end
 
+-- Sets are counted: whether one that shrinks is empty, `next` finds out only behind all that has left.
+local function add(sets, key, entry)
+  local set = sets[key] or { count = 0, entries = {}, by_sender = {} }
+  sets[key], set.count = set, set.count + 1
+  set.entries[entry] = true
+  return set
+end
+
+local function drop(sets, key, entry)
+  local set = sets[key]
+  set.count = set.count - 1
+  set.entries[entry] = nil
+  if set.count == 0 then sets[key] = nil end
+  return set
+end
+
 local function remember(entry)
-  local name, sender = entry.name, entry.sender
-  local senders = by_name[name] or {}
-  by_name[name] = senders
-  senders[sender] = senders[sender] or {}
-  by_sender[sender] = by_sender[sender] or {}
-  senders[sender][entry] = true
-  by_sender[sender][entry] = true
+  add(add(by_name, entry.name, entry).by_sender, entry.sender, entry)
+  add(by_sender, entry.sender, entry)
 end
 
 local function forget(entry)
-  local name, sender = entry.name, entry.sender
-  local senders, all = by_name[name], by_sender[sender]
-  local own = senders[sender]
-  own[entry], all[entry] = nil, nil
-  if next(own) == nil then
-    senders[sender] = nil
-    if next(senders) == nil then by_name[name] = nil end
-  end
-  if next(all) == nil then by_sender[sender] = nil end
+  drop(drop(by_name, entry.name, entry).by_sender, entry.sender, entry)
+  drop(by_sender, entry.sender, entry)
 end
 
 -- Takes back one set of entries, or none. Returns how many they were.
-local function withdraw_all(entries)
-  local count = 0
-  for entry in next, entries or {} do
+local function withdraw_all(set)
+  if not set then return 0 end
+  local count = set.count
+  for entry in next, set.entries do
     forget(entry)
     entry.cancel()
-    count = count + 1
   end
   return count
 end
 
 local function withdraw(name, sender, is_by_name, is_by_sender)
   if not is_by_name then return is_by_sender and withdraw_all(by_sender[sender]) or 0 end
-  local senders = by_name[name] or {}
-  if is_by_sender then return withdraw_all(senders[sender]) end
-  local count = 0
-  for _, entries in next, senders do count = count + withdraw_all(entries) end
-  return count
+  local named = by_name[name]
+  return withdraw_all(is_by_sender and named and named.by_sender[sender] or not is_by_sender and named)
 end
 
 -- The modes as an array, or nil if they are not modes.

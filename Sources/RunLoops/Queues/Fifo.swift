@@ -29,14 +29,4 @@ struct Fifo<Element> {
         }
         return element
     }
-
-    /// Takes out the first element of which the condition holds, wherever it is. O(n).
-    mutating func removeFirst(where condition: (Element) -> Bool) -> Element? {
-        for i in first..<storage.count {
-            guard let element = storage[i], condition(element) else { continue }
-            storage.remove(at: i)
-            return element
-        }
-        return nil
-    }
 }

@@ -26,6 +26,27 @@ struct NotificationTests {
         #expect(run.output == "true\ntrue\n", "\(run)")
     }
 
+    @Test("many that are queued are taken back, or posted, in a time that grows as they do")
+    func manyQueued() throws {
+        let run = try Binary.run(
+            ["-"],
+            input: """
+                local rl = require "runloop"
+                local n = rl.notifications
+                local function cost(count, finish)
+                  for i = 1, count do n:enqueue("n", i, { coalesce = {} }) end
+                  local start = os.clock()
+                  finish(count)
+                  return os.clock() - start
+                end
+                for _, finish in ipairs { function(count) assert(n:dequeue "n" == count) end, function() rl.sleep(0) assert(n:dequeue "n" == 0) end } do
+                  local few, many = cost(2000, finish), cost(16000, finish)
+                  print(many < 24 * few + 0.01 or ("%.3f %.3f"):format(few, many))
+                end
+                """)
+        #expect(run.output == "true\ntrue\n", "\(run)")
+    }
+
     @Test("who observes, and who does not any more, while others are told")
     func meanwhile() throws {
         let run = try Binary.run(

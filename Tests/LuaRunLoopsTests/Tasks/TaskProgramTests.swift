@@ -77,6 +77,34 @@ struct TaskProgramTests {
         }
     }
 
+    @Test("Tasks that wait for room in a port leave in a time that grows as they do, the others still get their turn")
+    func leavingSenders() throws {
+        let result = try Binary.run([
+            "-e",
+            """
+            rl = require 'runloop'
+            local function cost(count)
+              local got = {}
+              local port = rl.port { modes = "default", capacity = 1, callback = function(_, message) got[#got + 1] = message.data end }
+              local tasks = {}
+              for i = 1, count do tasks[i] = rl.task(function() return port:send { data = i } end) end
+              local began = os.clock()
+              for i = 2, count do if i % 100 ~= 0 then tasks[i]:cancel() end end
+              local spent = os.clock() - began
+              while #got < 1 + count // 100 do rl.sleep(0.001) end
+              rl.sleep(0)
+              for i = 1, #got do assert(got[i] == (i == 1 and 1 or (i - 1) * 100)) end
+              assert(#got == 1 + count // 100)
+              port:invalidate()
+              return spent
+            end
+            local few, many = cost(2000), cost(16000)
+            print(many < 30 * few + 0.01 or few .. " " .. many)
+            """,
+        ])
+        #expect(result.output == "true\n", "\(result)")
+    }
+
     @Test("Helper threads change nothing about that, be they waited for or not, nor does it matter whether the chunk is a text of -e")
     func stoppedBesideThreads() throws {
         for helper in [

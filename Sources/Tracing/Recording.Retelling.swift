@@ -14,6 +14,8 @@ extension Recording {
         private var lost = 0
         private var counters: [Counter: UInt32] = [:]
         private var takenRooms: Set<UInt32> = []
+        /// Of what was told of the file that is being read.
+        private var latest: UInt64 = 0
 
         private struct Lane {
             var number: UInt16
@@ -186,11 +188,39 @@ extension Recording {
                 }
             }
             lanes[event.track] = lane
+            latest = max(latest, record.time)
+            try put(record)
+        }
+
+        private func put(_ record: Record) throws(SystemError) {
             let writer = try open()
             let told: Result<Void, SystemError> = withUnsafeBytes(of: record) { bytes in
                 do throws(SystemError) { return .success(try writer.write(bytes)) } catch { return .failure(error) }
             }
             try told.get()
+        }
+
+        /// The next event is another file's. What this one has not seen end counts up to its own end, not to that of all.
+        func endFile() throws(SystemError) {
+            defer { latest = 0 }
+            for (track, lane) in lanes.sorted(by: { $0.value.number < $1.value.number }) {
+                for (kind, object) in lane.open.reversed() {
+                    let end: Record.Kind =
+                        switch kind {
+                        case .run: .runEnd
+                        case .pass: .passEnd
+                        case .sleep: .wake
+                        default: .end
+                        }
+                    try put(
+                        Record(time: latest, kind: end, thread: lane.number, object: kind == .sleep ? 0 : object))
+                }
+                for (flow, object) in lane.lasting.sorted(by: { $0.key < $1.key }) {
+                    try put(Record(time: latest, kind: .closes, thread: lane.number, object: object, flow: flow))
+                }
+                lanes[track]?.open = []
+                lanes[track]?.lasting = [:]
+            }
         }
 
         /// Other programs have categories of their own: what they call so is a span.

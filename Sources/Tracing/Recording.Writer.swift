@@ -44,6 +44,9 @@ extension Recording {
             }
             // Who may read it can read names of files and of what a script does: its owner alone.
             let file = try Descriptor(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600), "open", path)
+            // One that is there may be another's, or a device: then it is not ours to change.
+            var status = stat()
+            if fstat(file.number, &status) == 0, status.st_mode & S_IFMT == S_IFREG { _ = fchmod(file.number, 0o600) }
             try self.init(file, path: path, format: format, about: about, limit: limit)
         }
 
@@ -55,6 +58,7 @@ extension Recording {
             self.path = path
             self.format = format
             self.about = about
+            self.about.title = about.title.shown
             self.limit = max(limit, Self.leastLimit)
             encoder =
                 switch format {
@@ -62,7 +66,7 @@ extension Recording {
                 case .perfetto: PerfettoEncoder()
                 case .events: EventsEncoder()
                 }
-            encoder.begin(about)
+            encoder.begin(self.about)
             try put()
         }
 
@@ -79,7 +83,7 @@ extension Recording {
         /// Names a loop, in words such as "main" or "worker 2".
         package func thread(_ number: UInt16, _ name: String) throws(SystemError) {
             guard !isFull, !isFinished else { return }
-            encoder.thread(number, name)
+            encoder.thread(number, name.shown)
             try putIfLarge()
         }
 
@@ -118,7 +122,7 @@ extension Recording {
             try put()
             isFinished = true
             about.dropped += dropped
-            about.title = title ?? about.title
+            about.title = title?.shown ?? about.title
             encoder.end(about, lost: lost + told - kept)
             try put(last: true)
         }

@@ -145,6 +145,34 @@ struct ConversionTests {
         #expect(text.contains(#"{"ph":"f","pid":11,"tid":1,"ts":0.006,"cat":"flow","name":"flow","id":4294967294"#))
     }
 
+    @Test("what a recording has not seen end counts up to its own end, not to that of a later one")
+    func unended() throws {
+        let paths = [11, 22].map { "/tmp/unended-\(getpid())-\($0).pftrace" }
+        defer { paths.forEach { unlink($0) } }
+        for (path, start) in zip(paths, [UInt64(1000), 900_000_000_000]) {
+            let writer = try Recording.Writer(
+                path: path, about: .init(title: "p.lua", process: Int32(clamping: start / 1000)))
+            try writer.thread(0, "main")
+            try writer.name(1, .init(kind: .timer, text: "timer"))
+            let records: [Recording.Record] = [
+                .init(time: start, kind: .run, object: 1), .init(time: start, kind: .pass, object: 1),
+                .init(time: start, kind: .opens, object: 1, flow: 7),
+                .init(time: start + 1000, kind: .begin, object: 1), .init(time: start + 3000, kind: .mark, object: 1),
+            ]
+            try records.withUnsafeBytes { try writer.write($0) }
+            try writer.finish()
+        }
+        let text = String(
+            decoding: try Sample.inFile("json") { try Recording.Conversion.convert(paths, to: $0) }, as: UTF8.self)
+        let ends = text.matches(of: /"ph":"[Ee]".*"tid":(\d),"ts":(\d+\.\d+)/).map { "\($0.1) \($0.2)" }
+        let expected = ["0 4.000", "1 900000003.000"].flatMap { Array(repeating: $0, count: 4) }
+        #expect(ends == expected, "\(text)")
+        // By itself it stays as it is.
+        let alone = String(
+            decoding: try Sample.inFile("json") { try Recording.Conversion.convert([paths[0]], to: $0) }, as: UTF8.self)
+        #expect(!alone.contains("\"ph\":\"E\""))
+    }
+
     @Test("what each process counts for itself does not join them")
     func counted() throws {
         let paths = [11, 22].map { "/tmp/counted-\(getpid())-\($0).pftrace" }

@@ -53,6 +53,8 @@ struct WriterTests {
     @Test("only its owner can read it")
     func mode() throws {
         _ = try Sample.inFile("html") { path in
+            try Sample.put([1], path)
+            #expect(chmod(path, 0o666) == 0)
             _ = try Recording.Writer(path: path, about: Sample.about)
             var status = stat()
             #expect(stat(path, &status) == 0)

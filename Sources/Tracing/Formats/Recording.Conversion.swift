@@ -31,8 +31,9 @@ extension Recording {
             let retelling = Retelling { about throws(SystemError) in
                 try Writer(path: target, about: about, limit: limit)
             }
-            for path in paths {
+            for (place, path) in paths.enumerated() {
                 do throws(Failure) {
+                    if place > 0 { try endFile(retelling) }
                     try mapped(path) { bytes throws(Failure) in
                         guard bytes.first != UInt8(ascii: "<") else {
                             throw .malformed("it is a page; pages are made from files that end in .pftrace or .json")
@@ -54,7 +55,14 @@ extension Recording {
                     }
                 }
             }
-            do throws(SystemError) { try retelling.finish() } catch { throw Problem(description: "\(error)") }
+            do throws(SystemError) {
+                if paths.count > 1 { try retelling.endFile() }
+                try retelling.finish()
+            } catch { throw Problem(description: "\(error)") }
+        }
+
+        private static func endFile(_ retelling: Retelling) throws(Failure) {
+            do throws(SystemError) { try retelling.endFile() } catch { throw .refused(error) }
         }
 
         /// Whether two paths lead to one file that exists, by whatever names.

@@ -72,6 +72,45 @@ import Testing
         #expect(run.output.contains("it has left no recording"), "\(run)")
     }
 
+    @Test("names command no terminal, and bytes that are no text are shown as such") func oddNames() throws {
+        let script = """
+            local function wait() require "runloop".sleep(0.01) end
+            rl.timer { name = "a\\u{9b}31m\\xff\\u{202e}b", delay = 0.001, modes = "default", callback = wait }
+            rl.thread { wait, name = "t\\x9b\\u{2028}" }
+            wait()
+            """
+        try Binary.withDirectory { directory in
+            let run = try Binary.run(["--trace=x.json", "-e", script], directory: directory)
+            #expect(run.status == 0 && run.errors.isEmpty, "\(run)")
+            let text = try String(contentsOfFile: directory + "/x.json", encoding: .utf8)
+            #expect(text.contains("a?31m\u{FFFD}?b"), "\(text)")
+            #expect(text.contains("{\"name\":\"t\u{FFFD}?\"}"), "\(text)")
+        }
+    }
+
+    @Test("each test has a recording of its own, whatever its name has in common with others") func names() throws {
+        let long = String(repeating: "long ", count: 50)
+        let test = """
+            for _ = 1, 2 do t.it("one name", function() error "x" end) end
+            t.it("x/y", function() error "x" end)
+            t.it("x_y", function() error "x" end)
+            t.it("g h", function() error "x" end)
+            t.describe("g", function() t.it("h", function() error "x" end) end)
+            t.each({ 1, 2 }, "\(long)%d", function() error "x" end)
+            t.it("", function() error "x" end)
+            """
+        let run = try TestRunnerFixture.run(["a b_test.lua": test, "a_b_test.lua": test], ["--trace=moments", "."]) {
+            directory in
+            let files = try FileManager.default.contentsOfDirectory(atPath: directory + "/moments").sorted()
+            #expect(files.count == 18, "\(files)")
+        }
+        let told = run.output.matches(of: /recording: (.*)\n/).map { $0.1 }
+        #expect(told.count == 18 && Set(told).count == 18, "\(run)")
+        for name in ["one name", "one name 2", "x_y", "x_y 2", "g h", "g h 2"] {
+            #expect(run.output.contains("recording: moments/a_b_test \(name).html\n"))
+        }
+    }
+
     @Test("a test that fails leaves a recording, the same each time, and the report names it") func aTestThatFails()
         throws
     {

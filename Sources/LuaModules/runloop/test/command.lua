@@ -27,7 +27,7 @@ function Run:settings(file)
     settings[name:gsub("%-", "_")] = options[name]
   end
   settings.coverage = options.coverage and true or nil
-  settings.trace = options.trace
+  settings.trace, settings.recordings = options.trace, file.recordings
   -- Tests go where they like.
   if options.trace and options.trace:sub(1, 1) ~= "/" then settings.trace_from = system.current_directory() end
   return (text_of(settings):gsub("\\\n", "\\n"):gsub("\t", "\\009"))
@@ -327,6 +327,7 @@ local function run_files(options, files, searched, lua_options, dependencies, do
     run.files[i] = { path = file.path, lines = file.lines, names = file.names, number = i, queue = {}, tests = {}, passed = 0,
       failed = 0, skipped = 0, time = 0 }
   end
+  if options.trace then require "runloop.test.recordings".prepare(options.trace, run.files) end
   if options.shuffle then require "runloop.test.order"(options.seed, "")(run.files) end
   run.late_timer = rl.every(0.25, function() run:look_for_late() end)
   for _ = 1, options.jobs < #files and options.jobs or #files do run:start_worker() end

@@ -10,16 +10,15 @@ local events = require "runloop.test.events"
 local phase = require "runloop.test.phase"
 local fixtures = require "runloop.test.fixtures"
 local state = require "runloop.test.state"
-local recording_file = require "runloop.test.recordings"
 local inherited, remove = fixtures.inherited, os.remove
 
 local run = {}
 local core, options
 
 -- Of a test's recording: the file from the root on, the title, and the file as the report names it.
-local function recording_of(path)
-  local file = recording_file(options.trace, core.path, path)
-  return options.trace_from and options.trace_from .. "/" .. file or file, path[#path], file
+local function recording_of(test)
+  local file = test.recording
+  return options.trace_from and options.trace_from .. "/" .. file or file, test.path[#test.path], file
 end
 
 local function hooks_before(node, list)
@@ -56,7 +55,8 @@ local function body_of(current, node, before)
 end
 
 -- Once, on everything as new. Answers "passed", "failed" or "skipped", the failures, and whether this process can go on.
-local function attempt(node, seed, path)
+local function attempt(test, seed)
+  local node = test.node
   local seconds = inherited(node, "timeout") or options.timeout
   local current = phase.context { body = node.body, node = node, seed = seed }
   current.real_time = options.real_time
@@ -69,7 +69,7 @@ local function attempt(node, seed, path)
     system.set_wall_clock(inherited(node, "starts_at"))
   end
   system.set_zone(inherited(node, "time_zone") or options.tz)
-  if options.trace then system.begin_recording(recording_of(path)) end
+  if options.trace then system.begin_recording(recording_of(test)) end
   system.note_state()
   system.real_time(current.real_time)
   randomseed(seed)
@@ -124,8 +124,8 @@ local function attempt(node, seed, path)
 end
 
 -- Has a test's recording written, and answers what to say of that.
-local function keep_recording(path)
-  local whole, title, file = recording_of(path)
+local function keep_recording(test)
+  local whole, title, file = recording_of(test)
   local done, message = system.write_recording(whole, title)
   return done and "recording: " .. file or "the recording cannot be written: " .. message
 end
@@ -153,7 +153,7 @@ function run.test(number, test)
   local tries, rounds, first_failures, seed = 0, 0, nil, options.seed
   local flaky, flaky_round
   -- One that is there afterwards is this run's.
-  if options.trace then remove((recording_of(test.path))) end
+  if options.trace then remove((recording_of(test))) end
   while true do
     if broken then
       status, is_clean = "failed", true
@@ -164,9 +164,9 @@ function run.test(number, test)
       break
     end
     events.emit { k = "start", i = number, l = limit }
-    status, failures, skip, is_clean, mark = attempt(node, seed, test.path)
+    status, failures, skip, is_clean, mark = attempt(test, seed)
     status, failures, expected = turn(node, status, failures)
-    local recording = options.trace and status == "failed" and keep_recording(test.path)
+    local recording = options.trace and status == "failed" and keep_recording(test)
     if recording then failures[1].note = (failures[1].note and failures[1].note .. "\n" or "") .. recording end
     tries = tries + 1
     if status ~= "failed" and tries > 1 and not flaky then flaky, flaky_round = tries, rounds + 1 end

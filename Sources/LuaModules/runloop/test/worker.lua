@@ -226,8 +226,9 @@ local function run_file(path, first, ...)
   local random = options.shuffle and require "runloop.test.order"(options.seed, path)
   if options.lines then note_hits(root, options.lines) end
   collect_tests(root, tests, random, false, nil, options.shard and shard(root))
+  if options.recordings then require "runloop.test.recordings".name(options.recordings, tests) end
   local plan = {}
-  for i = 1, #tests do plan[i] = { path = tests[i].path, where = tests[i].node.where } end
+  for i = 1, #tests do plan[i] = { path = tests[i].path, where = tests[i].node.where, recording = tests[i].recording } end
   emit({ k = "plan", tests = plan, only = core.passed_over, has_only = core.has_only and core.has_only or nil }, true)
   if options.list then return end
   if options.forbid_only and core.has_only then

@@ -6,7 +6,6 @@ local system = ...
 local format, concat, unpack_string, find, sub = string.format, table.concat, string.unpack, string.find, string.sub
 local pairs, ipairs, tostring, tonumber, load = pairs, ipairs, tostring, tonumber, load
 
-local recording_of = require "runloop.test.recordings"
 
 local workers = {}
 
@@ -121,7 +120,7 @@ end
 
 -- What a test's process has left of its recording, which it wrote while it died.
 local function recording_note(self, file, test)
-  local path = self.options.trace and file.tests[test] and recording_of(self.options.trace, file.path, file.tests[test].path)
+  local path = file.tests[test] and file.tests[test].recording
   if not path then return nil end
   local found = io.open(path, "rb")
   if found then found:close() end

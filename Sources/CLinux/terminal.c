@@ -39,6 +39,8 @@ void terminal_set_mode(enum terminal_mode mode) {
   if (current == TERMINAL_OWN) tcgetattr(0, &own);
   current = mode;
   apply(mode);
+  // The end that somebody has typed is not that of what comes next.
+  if (mode == TERMINAL_RAW) clearerr(stdin);
 }
 
 // The terminal is given back: a signal is about to end the process.

@@ -171,6 +171,24 @@ static int in_fileno(lua_State *L) {  // (file) -> its descriptor, or nil if it 
   return 1;
 }
 
+static int finish_framed(lua_State *L, int status, lua_KContext context) {
+  (void)status, (void)context;
+  return lua_gettop(L);
+}
+
+static int call_framed(lua_State *L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, finish_framed);
+  return lua_gettop(L);
+}
+
+static int in_framed(lua_State *L) {  // (function) -> one of C that calls it, from which `return f()` leaves the caller's frame in place
+  lua_settop(L, 1);
+  lua_pushcclosure(L, call_framed, 1);
+  return 1;
+}
+
 static int in_part(lua_State *L) {  // (name) -> the function of a module of the product's own
   if (cl_load_module(L, luaL_checkstring(L, 1)) != LUA_OK) return lua_error(L);
   return 1;
@@ -179,7 +197,7 @@ static int in_part(lua_State *L) {  // (name) -> the function of a module of the
 static int p_push_internals(lua_State *L) {
   static const luaL_Reg functions[] = {{"methods", in_methods}, {"kind", in_kind}, {"value", in_value},
                                        {"set_value", in_set_value}, {"value_number", in_value_number}, {"fileno", in_fileno},
-                                       {"part", in_part}, {"on_missing", cl_on_missing}, {"set_subject", cl_set_subject},
+                                       {"part", in_part}, {"framed", in_framed}, {"on_missing", cl_on_missing}, {"set_subject", cl_set_subject},
                                        {NULL, NULL}};
   // One table for all modules of a state: they may add what others of them need.
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, functions) == LUA_TTABLE) return 1;

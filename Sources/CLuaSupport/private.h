@@ -105,6 +105,8 @@ int cl_raise_interruption(lua_State *L);
 
 /// A coroutine is about to run: a signal that came for another one is for this one.
 void cl_pass_interrupt(cl_state *state, lua_State *L);
+/// Lua code is about to be interrupted on the thread that signals are for.
+int cl_has_interrupt(void);
 /// The host is gone: signals have nobody to interrupt.
 void cl_drop_signals(cl_state *state);
 

@@ -1,10 +1,14 @@
-// What code that somebody else has sent prints goes to that one, while it runs.
+// Lua's standard streams: what code that somebody else has sent prints goes to that one, while it runs; and who reads is announced.
 #define _GNU_SOURCE
 #include "private.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <lauxlib.h>
 
@@ -134,4 +138,56 @@ cl_sink *cl_redirect(cl_sink *new) {
     own_output = own_input = NULL;
   }
   return before;
+}
+
+// Standard input that somebody has to make way for -------------------------------------------------------------------
+
+static int (*begin_reading)(void);
+static void (*end_reading)(int end);
+
+// Returns 0, with EINTR, when what runs is to be interrupted: also if the signal has come a moment before the wait.
+static int await_input(void) {
+  struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  int result = -1;
+  errno = EINTR;
+  while (!cl_has_interrupt() && (result = ppoll(&input, 1, NULL, &before)) < 0 && errno == EINTR) {}
+  int error = result < 0 ? errno : 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = error;
+  return result > 0;
+}
+
+static ssize_t read_behind(void *cookie, char *bytes, size_t length) {
+  FILE *direct = cookie;
+  size_t ahead = (size_t)(direct->_IO_read_end - direct->_IO_read_ptr);
+  if (ahead > 0) return (ssize_t)fread(bytes, 1, ahead < length ? ahead : length, direct);
+  errno = begin_reading();
+  if (errno) return -1;
+  ssize_t count = await_input() ? read(STDIN_FILENO, bytes, length) : -1;
+  int error = errno;
+  end_reading(count <= 0 ? (int)count : bytes[count - 1] == '\n' ? '\n' : 1);
+  errno = error;
+  return count;
+}
+
+int cl_announce_reading(cl_state *state, int (*begin)(void), void (*end)(int)) {
+  lua_State *L = state->main;
+  FILE *direct = stdin;
+  FILE *announced = fopencookie(direct, "r", (cookie_io_functions_t){.read = read_behind});
+  if (!announced) return 0;
+  // Whoever asks for its descriptor is to get the one that is read.
+  announced->_fileno = STDIN_FILENO;
+  begin_reading = begin;
+  end_reading = end;
+  // Never closed: threads that begin later have it as their standard input, too.
+  stdin = announced;
+  if (cl_call_protected(L, find_streams, 0, 2) == LUA_OK) {
+    exchange(lua_touserdata(L, -1), direct, announced);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return 1;
 }

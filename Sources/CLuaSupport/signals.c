@@ -212,9 +212,9 @@ static void heed(int number, const siginfo_t *info) {
 }
 
 static void hook_running(cl_state *state) {
-  if (state != signal_host || !pending) return;
-  hook(cl_innermost(state));
+  if (state == signal_host && pending) hook(cl_innermost(state));
 }
+int cl_has_interrupt(void) { return pending; }
 
 static void interrupt_for(cl_state *state, int *reason) {
   if (state != signal_host) return;

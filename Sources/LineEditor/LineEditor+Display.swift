@@ -12,7 +12,35 @@ extension LineEditor {
         phase = .hidden
     }
 
-    /// Draws prompt and text again after `hide()` or `.suspend`. Showing what is shown does nothing.
+    /// Lifts prompt and text for somebody who reads a line that the terminal itself echoes: the cursor is left where the last output
+    /// stopped, behind a question for example. `show()` brings them back.
+    public func makeWay() {
+        guard phase == .editing else { return }
+        refresh()
+        erase()
+        if !isDumb { output.append(sequence: "\u{1B}[?2004l") }
+        if followsPartialLine { tracker.resume(into: &output) }
+        followsPartialLine = false
+        phase = .hidden
+    }
+
+    /// How something ended that somebody typed, and that the terminal itself has echoed.
+    public enum Echo {
+        /// With Enter.
+        case line
+        /// With Control-D behind something else.
+        case somewhere
+        /// It was interrupted.
+        case cutOff
+    }
+
+    /// The terminal has echoed what somebody typed behind the last output.
+    public func followEcho(_ echo: Echo) {
+        if echo == .cutOff { output.append(sequence: "\r\n") }
+        tracker.followEcho(endsLine: echo != .somewhere)
+    }
+
+    /// Draws prompt and text again after `hide()`, `makeWay()` or `.suspend`. Showing what is shown does nothing.
     public func show() {
         guard phase == .hidden else { return }
         phase = .editing

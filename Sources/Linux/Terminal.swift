@@ -30,6 +30,9 @@ package enum Terminal {
     /// Itself, for writing.
     package static var output: Int32 { terminal_output() }
 
+    /// Whether a prompt has captured it, and reads its keys.
+    package static var isPrompts: Bool { terminal_output() >= 0 }
+
     /// Whether it puts a carriage return before each line feed. One system call.
     package static var addsReturns: Bool { terminal_adds_returns() != 0 }
 

@@ -48,4 +48,13 @@ extension Interpreter {
     }
 
     public final func close(_ redirection: Redirection) { cl_close_redirection(state, redirection.slots) }
+
+    /// From now on whoever reads standard input, by Lua's functions or C's, calls `begin` before it may have to wait, on its thread: 0, or
+    /// an error number that refuses; and `end` afterwards: 10, it has read the end of a line; 1, something else; 0, the end of
+    /// input; -1, it has failed. Once, for good.
+    ///
+    /// - Returns: false when memory is out.
+    public final func announceReading(
+        begin: @convention(c) () -> Int32, end: @convention(c) (Int32) -> Void
+    ) -> Bool { cl_announce_reading(state, begin, end) != 0 }
 }

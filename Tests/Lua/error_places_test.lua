@@ -25,6 +25,31 @@ end
 
 local function broken() error "broken" end
 
+-- Each in a tail call, where a function of Lua's would have lost who calls it.
+local MAKERS = {
+  function(fd) return rl.on_readable(fd, print) end,
+  function(fd) return rl.on_writable(fd, print) end,
+  function() return rl.observe("exit", print) end,
+  function() return rl.thread(print) end,
+  function() return rl.channel() end,
+  function() return rl.group() end,
+  function() return rl.pool { threads = 1 } end,
+  function() return rl.at(rl.time() + 5, print) end,
+}
+
+t.it("objects say where they were made, also in a tail call", REAL, function()
+  local file <close> = assert(io.popen "true")
+  for index, make in ipairs(MAKERS) do
+    local object = make(file)
+    local line = debug.getinfo(make, "S").linedefined
+    t.truthy(tostring(object):find("/?" .. FILE .. ":" .. line .. "[,)]"), ("maker %d: %s"):format(index, tostring(object)))
+    local close = object.invalidate or object.join or object.close
+    if close then close(object) end
+  end
+  t.error(function() rl.observe({ "nope" }, print) end, 'rl.observe: unknown activity "nope"')
+  t.error(function() rl.observe({}, print) end, 'rl.observe: argument #1 must be "all" or an array of activity names, got an empty one')
+end)
+
 t.describe("an error is said to have happened in", function()
   t.it("the watcher", REAL, function()
     local directory = assert(fs.temporary_directory "places")

@@ -66,6 +66,62 @@ t.describe("doubles", function()
     t.equal(spy:count(), 0)
   end)
 
+  t.it("are functions, wherever one is wanted", function()
+    local rl = require "runloop"
+    local spy = t.spy()
+    t.equal(type(spy), "function")
+    t.falsy(getmetatable(spy))
+    local every = rl.every(2, spy, "every")
+    local made = {
+      rl.observe("before_waiting", spy), rl.source { perform = spy, modes = "common" }, rl.port { callback = spy, modes = "common" },
+      rl.timer { delay = 1, callback = spy, modes = "common" },
+    }
+    rl.after(1, spy, "after")
+    rl.perform(spy, "perform")
+    made[2]:signal()
+    made[3]:send { data = "message" }
+    made[#made + 1] = rl.notifications:observe("news", spy)
+    rl.notifications:post "news"
+    rl.task(spy, "task"):await()
+    require "runloop.process".on_signal("USR1", spy):invalidate()
+    rl.sleep(2)
+    every:invalidate()
+    local seen = {}
+    for _, call in ipairs(spy.calls) do
+      for i = 1, call.n do
+        local value = call[i]
+        if type(value) == "userdata" then value = tostring(value):match "^%a+"
+        elseif type(value) == "table" then value = value.data or value.name end
+        if value ~= nil then seen[value] = true end
+      end
+    end
+    for _, item in ipairs(made) do item:invalidate() end
+    for _, what in ipairs { "observer", "source", "port", "timer", "after", "every", "perform", "task", "message", "before_waiting", "news" } do
+      t.truthy(seen[what], what)
+    end
+    local sorted = { 3, 1, 2 }
+    table.sort(sorted, t.spy(function(a, b) return a > b end))
+    t.equal(sorted, { 3, 2, 1 })
+    t.equal((("ab"):gsub(".", t.spy(string.upper))), "AB")
+    t.equal(coroutine.wrap(t.spy(function(a) return coroutine.yield(a) end))(5), 5)
+    t.error(t.spy(error), nil)
+    t.error(function() rl.after(1, {}) end, "rl.after: argument #2 must be a function, got a table")
+    t.error(function() spy.count() end, "spy:count: a spy is expected as self; call it with a colon")
+    spy.calls = {}
+    t.equal(spy:count(), 0)
+  end)
+
+  t.it("leave other functions what they are", function()
+    t.spy()
+    t.error(function() local _ = print.x end, "attempt to index a function value")
+    t.error(function() print.x = 1 end, "attempt to index a function value")
+    local before = debug.getmetatable(print)
+    debug.setmetatable(print, { __index = { twice = function(f, x) return f(f(x)) end } })
+    local spy = t.spy(function(x) return x * 2 end)
+    t.equal({ spy(4), spy:count(), math.abs:twice(-3) }, { 8, 1, 3 })
+    debug.setmetatable(print, before)
+  end)
+
   local library = { value = 1, ask = function() return "real" end }
   local real = library.ask
   t.it("take another's place", function()

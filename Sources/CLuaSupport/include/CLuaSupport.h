@@ -385,6 +385,10 @@ cl_sink *cl_redirect(cl_sink *sink);
 /// What other threads print while the output is redirected is told to `listener`, on their threads; NULL: to nobody.
 void cl_listen_to_threads(void (*listener)(const void *bytes, size_t length));
 
+/// From now on whoever reads standard input through C's or Lua's stream, on whatever thread, calls `begin` before it may have to wait:
+/// 0, or an error number that refuses; and `end` afterwards: '\n', a line's end was read last; 1, something else; 0, the end of
+/// input; -1, it failed. Once, for good. Returns 0 when memory is out.
+int cl_announce_reading(cl_state *state, int (*begin)(void), void (*end)(int));
 // Constants that Swift does not import.
 static const int cl_registry = LUA_REGISTRYINDEX;
 static inline void lua_gc_collect(lua_State *L) { lua_gc(L, LUA_GCCOLLECT); }

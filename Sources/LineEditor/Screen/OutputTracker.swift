@@ -52,6 +52,12 @@ struct OutputTracker {
         written = place
     }
 
+    /// Something that was not tracked has been written.
+    mutating func followEcho(endsLine: Bool) {
+        if endsLine { control(0x0A) } else { place.isUnknown = true }
+        written = place
+    }
+
     /// Bytes that were held back because they are not a whole character or sequence yet.
     mutating func takeHeld() -> [UInt8] {
         defer {

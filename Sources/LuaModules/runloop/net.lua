@@ -235,6 +235,7 @@ local OPEN = { owns = true, name = true, on_data = true, on_end = true, on_error
 function net.open(object, options)
   local fd = internals.find_descriptor(object, 0)
   if not fd then wrong("net.open", "argument #1", "a descriptor, an open file, or an object that has one", object) end
+  internals.refuse_keys("net.open", fd)
   options = check_options("net.open", 2, options)
   only("net.open", options, OPEN, "there are: name, on_data, on_end, on_error, owns")
   if options.owns ~= nil and type(options.owns) ~= "boolean" then wrong("net.open", "field 'owns'", "a boolean", options.owns) end
@@ -252,6 +253,7 @@ end
 local standard = {}
 for fd, name in next, { [0] = "input", [1] = "output", [2] = "errors" } do
   net[name] = function()
+    internals.refuse_keys("net.input", fd)
     local stream = standard[fd]
     if stream and stream:is_open() then return stream end
     local message, code

@@ -6,6 +6,8 @@ local error, type, select, pcall, setmetatable, tostring, next = error, type, se
 local ipairs, rawequal, rawlen, package = ipairs, rawequal, rawlen, package
 local io_type, integer_of, pack, unpack, require = io.type, math.tointeger, table.pack, table.unpack, require
 local value, set_value, kind_of = internals.value, internals.set_value, internals.kind
+-- Functions of Lua's have no caller when they are called as `return f()`: what is made there would not know where.
+local framed = internals.framed
 
 -- Few scripts ever call anything wrongly: what words that is loaded then.
 local function raise(...) require "runloop.misuse".raise(...) end
@@ -115,6 +117,14 @@ local function descriptor(name, what, object)
   return fd
 end
 
+-- Standard input at a prompt: whoever waited for it would take some of the keys, and the prompt the others.
+function internals.refuse_keys(name, fd)
+  if fd == 0 and crossing.prompt_has_keys() then
+    raise("%s: standard input is the terminal whose keys the prompt reads: io.read() reads a line of it, here and in callbacks", name)
+  end
+end
+local refuse_keys = internals.refuse_keys
+
 local function is_object(value) return type(value) == "userdata" or type(value) == "table" end
 
 -- Whether an object has read more than it has handed out, as LuaSocket's do: then it is ready, whatever its descriptor says.
@@ -163,8 +173,10 @@ function rl.fd_port(options)
     raise("rl.fd_port: an options table is expected, got %s", require "runloop.misuse".describe(options))
   end
   local object = options.fd
+  if object == 0 then refuse_keys("rl.fd_port", 0) end
   if type(object) == "number" and integer_of(object) then return make_port(options) end
   local fd = descriptor("rl.fd_port", "field 'fd'", object)
+  refuse_keys("rl.fd_port", fd)
   local copy = {}
   for name, field in next, options do copy[name] = field end
   copy.fd = fd
@@ -172,14 +184,15 @@ function rl.fd_port(options)
 end
 
 local function watch(name, events)
-  return function(object, callback)
+  return framed(function(object, callback)
     local fd = descriptor(name, "argument #1", object)
     expect_function(name, 2, callback)
+    if events == "r" then refuse_keys(name, fd) end
     local port, message, code = make_port({ fd = fd, events = events, callback = callback }, object)
     if not port then return nil, message, code end
     rl.current():add(port, "common")
     return port
-  end
+  end)
 end
 
 rl.on_readable = watch("rl.on_readable", "r")
@@ -211,6 +224,7 @@ local function wait_for(name)
   local wait_for_descriptor = crossing[name]
   return function(object, timeout)
     local fd = descriptor(name, "argument #1", object)
+    if fd == 0 and name == "rl.wait_readable" then refuse_keys(name, fd) end
     if type(object) ~= "number" and name == "rl.wait_readable" and is_dirty(object) then return "r" end
     -- Not a tail call: the object must not be collected, and so closed, meanwhile.
     local events, message, code = wait_for_descriptor(fd, timeout)
@@ -301,10 +315,10 @@ end
 -- What few scripts use is compiled when it is first called.
 local parts = {}
 local function later(part, name)
-  return function(...)
+  return framed(function(...)
     if not parts[part] then parts[part] = internals.part("runloop." .. part)(rl, internals, crossing) end
     return parts[part][name](...)
-  end
+  end)
 end
 
 rl.condition, rl.channel, rl.group = later("channels", "condition"), later("channels", "channel"), later("channels", "group")
@@ -316,15 +330,6 @@ local function of_trace(name) return function(...) return require "runloop.trace
 rl.trace = { dump = of_trace "dump", start = of_trace "start", stop = of_trace "stop", span = of_trace "span", mark = of_trace "mark" }
 
 internals.on_missing(later("missing", "message"))
-
--- Observers ----------------------------------------------------------------------------------------------------------
-
-function rl.observe(activities, callback)
-  expect_function("rl.observe", 2, callback)
-  local observer = rl.observer { activities = activities, callback = callback }
-  rl.current():add(observer, "common")
-  return observer
-end
 
 -- Threads ------------------------------------------------------------------------------------------------------------
 
@@ -348,7 +353,7 @@ end
 
 local THREAD = { name = true, keeps_alive = true }
 
-function rl.thread(fn, ...)
+rl.thread = framed(function(fn, ...)
   local name
   if type(fn) == "table" then
     local options = fn
@@ -364,7 +369,7 @@ function rl.thread(fn, ...)
   end
   expect_function("rl.thread", 1, fn)
   return crossing["rl.thread"](name, true, package.path, package.cpath, fn, ...)
-end
+end)
 
 -- Ports --------------------------------------------------------------------------------------------------------------
 

@@ -85,6 +85,7 @@ local RAW = { mouse = "any", signals = "any", paste = "any" }
 function Terminal:raw(options)
   self_of(self, "raw")
   options = misuse.options(options, RAW, "terminal:raw", 1)
+  internals.refuse_keys("terminal:raw", 0)
   local fine, message, code = native.raw(self._fd, options.signals or false)
   if not fine then return nil, message, code end
   local on, off = "", ""

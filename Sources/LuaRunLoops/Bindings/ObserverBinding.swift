@@ -32,8 +32,26 @@ enum ObserverBinding {
         let stay = try ItemBinding.Stay(options[.modes, ModeNames.self], nil)
         let name = try options[.name, Name.self] ?? ""
         options.keep(.callback, as: ItemBinding.Value.callback)
+        let observer = new(call, activities, repeats: repeats, order: order, name: name)
+        return try ItemBinding.fill(call, box, observer, stay)
+    }
+
+    /// rl.observe(activities, fn): in the common modes of the thread's loop.
+    static func observe(_ call: Call) throws(Misuse) -> Int32 {
+        if call.stack.type(2) == .table, call.stack.length(of: 2) == 0 {
+            throw Misuse("argument #1 must be \(Activities.expected), got an empty one")
+        }
+        let activities = try call.argument(2, Activities.self)
+        call.stack.pushCopy(of: try call.argument(3, Function.self))
+        call.stack.setUserValue(ItemBinding.Value.callback.number, of: 1)
+        return try ItemBinding.fill(call, call.receiver, new(call, activities), ItemBinding.Stay([.common], nil))
+    }
+
+    private static func new(
+        _ call: Call, _ activities: RunLoop.Activity, repeats: Bool = true, order: Int = 0, name: String = ""
+    ) -> RunLoop.Observer {
         let items = call.luaHost.items
-        let observer = RunLoop.Observer(activities, repeats: repeats, order: order, name: name, owner: items) {
+        return RunLoop.Observer(activities, repeats: repeats, order: order, name: name, owner: items) {
             observer, activity in
             let call = {
                 items.call(observer) { host, stack in
@@ -43,7 +61,6 @@ enum ObserverBinding {
             }
             if activity == .exit { items.host._withUnsafeGuaranteedRef { $0.whileLeaving(call) } } else { call() }
         }
-        return try ItemBinding.fill(call, box, observer, stay)
     }
 
     private static func list(_ observer: RunLoop.Observer) -> [String] {

@@ -1,3 +1,4 @@
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -19,6 +20,7 @@ enum RunloopLibrary {
             .init("source", constructs: Kinds.source) { Call.run($0, SourceBinding.make) },
             .init("fd_port", constructs: Kinds.fdPort) { Call.run($0, FDPortBinding.make) },
             .init("observer", constructs: Kinds.observer) { Call.run($0, ObserverBinding.make) },
+            .init("observe", constructs: Kinds.observer) { Call.run($0, ObserverBinding.observe) },
             .init("perform", constructs: Kinds.request, spread: 2) { Call.run($0, RequestBinding.performHere) },
             .init("cancel_performs") { Call.run($0, RequestBinding.cancelPerforms) },
             .init("task", constructs: Kinds.task) { Call.run($0, TaskBinding.make) },
@@ -39,6 +41,7 @@ enum RunloopLibrary {
         },
         .init("port:send", packs: 3) { Call.run($0, PortBinding.send) },
         .init("source:post", packs: 2) { Call.run($0, SourceBinding.postFromAfar) },
+        .init("prompt_has_keys") { Call($0).answer(Terminal.isPrompts) },
         .init("is_foreign") { SourceBinding.isForeign(Call($0)) },
         .init("take_command") { SourceBinding.takeCommand(Call($0)) },
         .init("unknown_field") { unknownField(Call($0)) },

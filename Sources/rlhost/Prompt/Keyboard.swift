@@ -11,9 +11,10 @@ final class Keyboard: @unchecked Sendable {
     // Sendable: what changes is guarded by `state`; `source` is only signalled by the thread.
     private let state = Condition()
     private var pressed: [UInt8] = []
-    private var isPaused = true
     private var hasEnded = false
     private let keys = Terminal.keys()
+    /// Whether others have the terminal. Changed on the loop's thread only, which may ask without `state`.
+    private(set) var isPaused = true
     /// Performed when there are keys, or the terminal is gone.
     let source: RunLoop.Source
 

@@ -53,6 +53,14 @@ final class LocalPrompt: PromptOwner {
             guard Linux.Thread.isMain, let prompt = LocalPrompt.current else { return }
             prompt.lendTerminal(begins != 0)
         }
+        let isAnnounced =
+            prompt.display == nil
+            || host.announceReading(
+                begin: { LocalPrompt.beginsReading() }, end: { LocalPrompt.current?.hasRead($0) })
+        guard isAnnounced else {
+            Program.report("not enough memory")
+            return 1
+        }
         host.loop.addCommonMode("repl")
         guard watch() else {
             Program.report("standard input cannot be watched")
@@ -92,6 +100,38 @@ final class LocalPrompt: PromptOwner {
         guard taskRuns, let display = prompt.display else { return }
         if lends { display.catchUp() }
         Terminal.lend(lends)
+    }
+
+    // MARK: Who reads standard input
+
+    private static func beginsReading() -> Int32 {
+        guard Linux.Thread.isMain else { return current == nil ? 0 : EBUSY }
+        return current?.makeWay() ?? 0
+    }
+
+    /// A callback, which finds the terminal as an entry does: the prompt comes back when it has ended, or waits.
+    private func makeWay() -> Int32 {
+        guard let display = prompt.display else { return 0 }
+        let hadTerminal = !keyboard.isPaused
+        let isInterrupted = hadTerminal && keyboard.pause()
+        // What was asked is to be seen, and not before the answer goes where it should.
+        display.catchUp()
+        guard hadTerminal else { return 0 }
+        display.edit { $0.makeWay() }
+        host.loop.perform(in: [mode]) { [weak self] in
+            guard let self else { return }
+            keyboard.resume()
+            display.edit { $0.show() }
+        }
+        guard isInterrupted else { return 0 }
+        host.interrupt()
+        return EINTR
+    }
+
+    private func hasRead(_ end: Int32) {
+        // At the end of input nothing was echoed.
+        guard end != 0 else { return }
+        prompt.display?.edit { $0.followEcho(end == 10 ? .line : end < 0 ? .cutOff : .somewhere) }
     }
 
     private func watch() -> Bool {

@@ -24,6 +24,17 @@ local kept = {}       -- what the entry that is being compiled declares, by numb
 
 local KEEP = "_rlhost_keep"
 
+-- In front of an entry: where something is to be closed, even if that is nothing, `return f()` is no tail call. So what the entry calls
+-- finds the entry's place.
+local STAY = "local _rlhost_entry <close> = nil "
+
+local function load_staying(head, body, chunk)
+  local fn = load(head .. STAY .. body, chunk, "t")
+  -- Without it, when there is no room for one more variable.
+  if fn then return fn end
+  return load(head .. body, chunk, "t")
+end
+
 local published = {}  -- by name: the variable
 
 -- A name that the prompt gives a value: a global, or, for a guest, a local of its own unless there is such a global.
@@ -173,7 +184,7 @@ local function bind(source, tokens, body, chunk)
       sub(chunk, 2), #names, MOST_NAMES)
   end
   local head = "local " .. KEEP .. (#names > 0 and ", " or "") .. concat(declarations, ", ") .. " = ... return function(...) "
-  local maker, message = load(head .. body .. "\nend", chunk, "t")
+  local maker, message = load_staying(head, body .. "\nend", chunk)
   if not maker then return nil, message end
   local fn = maker(keep)
   for i = 1, 255 do
@@ -208,11 +219,11 @@ end
 -- it, and whether it is only not finished.
 local function read(text, chunk)
   local expression, statement = forms(text)
-  local fn, message = load(expression, chunk, "t")
+  local fn, message = load_staying("", expression, chunk)
   if fn then return fn, expression end
   local is_incomplete = wants_more(message, text)
   if statement then
-    fn, message = load(statement, chunk, "t")
+    fn, message = load_staying("", statement, chunk)
     if fn then return fn, statement end
   end
   return nil, message, is_incomplete or wants_more(message, text)

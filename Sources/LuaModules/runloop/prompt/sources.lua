@@ -55,7 +55,11 @@ end
 --- The source of a function, below its place; or nil, and why there is none. `name`: of one of ours.
 function sources.text(fn, name)
   local misuse = package.loaded["runloop.misuse"]
-  local info = getinfo(type(misuse) == "table" and misuse.originals[fn] or fn, "S")
+  fn = type(misuse) == "table" and misuse.originals[fn] or fn
+  local info = getinfo(fn, "S")
+  local _, inner = getupvalue(fn, 1)
+  -- One of ours in a frame of C.
+  if info.what == "C" and name and type(inner) == "function" then info = getinfo(inner, "S") end
   if info.what == "C" then return nil, "it is a function of C: there is no source here" end
   local text, place = text_of(info, name)
   if not text then return nil, place end

@@ -56,7 +56,13 @@ extension LuaHost {
 
 extension SimulatedClock {
     /// Time stands still while a program runs, or a thread of the process owes an answer.
-    func waitForWorkOutside() { setOutstanding { Program.someRun || WorkPool.someAnswerIsAwaited } }
+    func waitForWorkOutside() {
+        setOutstanding {
+            var reasons: Reasons = Program.someRun ? .programs : []
+            if WorkPool.someAnswerIsAwaited { reasons.insert(.answers) }
+            return reasons
+        }
+    }
 }
 
 extension SimulatedClock.Place {

@@ -292,6 +292,7 @@ enum VirtualTimeBinding {
         let reasons = clock.reasons
         var words: [String] = []
         if reasons.contains(.programs) { words.append("a program") }
+        if reasons.contains(.answers) { words.append("a file or name") }
         if reasons.contains(.descriptors) { words.append("a descriptor") }
         if reasons.contains(.threads) { words.append("a thread that works") }
         if reasons.contains(.listeners) { words.append("a socket or message port that anybody may connect to") }

@@ -17,6 +17,7 @@ final class ErrorHandlerRun: FiberOwner {
         var own = host.failure(of: fiber)
         // Where the host has ended it, it may not have said anything; what it was told of must not be lost.
         guard own.cause == .raised else { return host.report(failure, of: nil, mayCallHandler: false) }
+        host.closeVariables(of: fiber, after: &own)
         own.toldOf = [failure]
         host.report(own, of: fiber.stack, mayCallHandler: false)
     }

@@ -28,6 +28,23 @@ extension LuaHost {
         return Failure(explanation.message, frames: explanation.frames, subject: subject(of: fiber), cause: cause)
     }
 
+    /// Closes the pending to-be-closed variables of what has failed: whoever is told may end the process. What one of them raises Lua
+    /// puts in the place of the error; neither is lost.
+    func closeVariables(of fiber: Fiber, after failure: inout Failure) {
+        let stack = fiber.stack
+        let value = stack.reserve(4) ? stack.anchor(-1) : 0
+        unwind(fiber)
+        guard value != 0, stack.reserve(4) else { return }
+        defer { release(value) }
+        push(stack, slot: value)
+        defer { stack.pop() }
+        guard !stack.isSame(-1, -2) else { return }
+        stack.pushCopy(of: -2)
+        let message = explanation(of: stack).message
+        stack.pop()
+        failure.message = "\(message), in closing a variable after: \(failure.message)"
+    }
+
     /// What the chunks of those who have attached are called: one name for all, since where timers and tasks were made is kept
     /// for good.
     package static let guestChunkName = "(attach)"

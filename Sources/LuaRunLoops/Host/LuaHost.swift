@@ -140,8 +140,9 @@ public final class LuaHost: Interpreter {
     public override func rests(_ fiber: Fiber) { tellResting() }
 
     public override func uncaught(_ fiber: Fiber) {
-        let failure = failure(of: fiber)
+        var failure = failure(of: fiber)
         if isEnd(failure) { return }
+        closeVariables(of: fiber, after: &failure)
         if depth > Self.deepestReport, reportLater(failure, of: fiber) { return }
         report(failure, of: fiber.stack)
     }

@@ -93,11 +93,14 @@ final class LuaTask: FiberOwner {
         isObserved = awaiters.all.contains { $0.purpose == .results }
         // The stack it died in, before its to-be-closed variables change it.
         var failure: Failure?
-        if !isObserved {
-            failure = host.failure(of: fiber)
-            if isLast { failure?.subject?.kind = "shutdown function" }
+        if isObserved {
+            host.unwind(fiber)
+        } else {
+            var found = host.failure(of: fiber)
+            if isLast { found.subject?.kind = "shutdown function" }
+            host.closeVariables(of: fiber, after: &found)
+            failure = found
         }
-        host.unwind(fiber)
         isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)
         error = fiber.stack.anchor(-1)
         // Somebody may have begun to await it while it was closing its variables.

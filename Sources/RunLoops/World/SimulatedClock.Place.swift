@@ -58,5 +58,7 @@ extension SimulatedClock {
         public static let descriptors = Reasons(rawValue: 2)
         public static let threads = Reasons(rawValue: 4)
         public static let listeners = Reasons(rawValue: 8)
+        /// Of calls that threads of this process make for its loops.
+        public static let answers = Reasons(rawValue: 16)
     }
 }

@@ -55,9 +55,10 @@ extension SimulatedClock {
             return time + (passed - time) / grain * grain
         }
 
-        /// Real time no longer passes.
+        /// Real time no longer passes. What has passed unseen up to a deadline that is shown has passed, or that would move away again
+        /// from the one who wakes at it.
         mutating func stop() {
-            guard flowsSince != nil else { return }
+            guard flowsSince != nil || unseen > 0 else { return }
             let passed = passed
             let shown = now
             time = shown
@@ -162,12 +163,14 @@ extension SimulatedClock.State {
 
     /// Nothing can happen at this moment: it passes.
     mutating func decideAtRest(
-        _ own: Int, _ mayStillHappen: Bool, _ surroundings: (Self) -> Int
+        _ own: Int, _ outstanding: SimulatedClock.Reasons, _ surroundings: (Self) -> Int
     ) -> SimulatedClock.Decision {
         // Not before they are at rest, too.
         if membersAreBusy() { return .sleep(SimulatedClock.patience, looks: true) }
         let members = family?.members ?? []
-        let mayStillHappen = mayStillHappen || members.contains { $0.rests && $0.isOutstanding }
+        let ofMembers: SimulatedClock.Reasons = members.contains { $0.rests && $0.isOutstanding } ? .programs : []
+        let outstanding = outstanding.union(ofMembers)
+        let mayStillHappen = !outstanding.isEmpty
         let isBusy = sleepers.contains { $0.status == .away } || members.contains { !$0.rests }
         let around = members.reduce(mayStillHappen || isBusy ? LINUX_INSIDE : surroundings(self)) {
             $1.rests ? max($0, Int($1.surroundings)) : $0
@@ -203,7 +206,7 @@ extension SimulatedClock.State {
             return give() == own ? .awake : .sleep(SimulatedClock.patience, looks: false)
         }
         guard waitsForReal || around == LINUX_LISTENS && !isHeld else { return .stuck }
-        if mayStillHappen { reasons.insert(.programs) }
+        reasons.formUnion(outstanding)
         if isBusy { reasons.insert(.threads) }
         if around >= LINUX_ON_THE_WAY { reasons.insert(.descriptors) }
         if around == LINUX_LISTENS { reasons.insert(.listeners) }

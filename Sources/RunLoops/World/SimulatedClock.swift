@@ -22,11 +22,11 @@ public final class SimulatedClock: Sendable {
 
     let state: Lock<State>
     /// Whether something outside the loops, such as a child process, may still have to happen before time may pass.
-    private let outstanding = Lock(Question { false })
+    private let outstanding = Lock(Question { [] })
 
     // Not the function itself: taken out of something generic and put back it is wrapped once more, each time.
     private struct Question: Sendable {
-        let isOutstanding: @Sendable () -> Bool
+        let whatIsOutstanding: @Sendable () -> Reasons
     }
 
     private let knowsOwnDescriptors: Bool
@@ -69,9 +69,9 @@ public final class SimulatedClock: Sendable {
     /// How often somebody has asked for the time since a loop last slept.
     public var reads: Int { state.withLock { $0.reads } }
 
-    /// Has it ask, before it jumps, whether something that no loop waits for may still happen.
-    public func setOutstanding(_ isOutstanding: @escaping @Sendable () -> Bool) {
-        outstanding.withLock { $0 = Question(isOutstanding: isOutstanding) }
+    /// Has it ask, before it jumps, what may still happen that no loop waits for.
+    public func setOutstanding(_ whatIsOutstanding: @escaping @Sendable () -> Reasons) {
+        outstanding.withLock { $0 = Question(whatIsOutstanding: whatIsOutstanding) }
     }
 
     /// Begins anew. Only while no other loop lives in this world.
@@ -237,9 +237,9 @@ public final class SimulatedClock: Sendable {
         _ place: Place, in epoll: Int32, until deadline: Int64, watched: [CInt], watchesDescriptors: Bool,
         isOutstanding: () -> Bool, told: ((_ isSettled: Bool) -> Void)?
     ) {
-        let everywhere = outstanding.withLock { $0 }.isOutstanding
+        let everywhere = outstanding.withLock { $0 }.whatIsOutstanding
         // A loop by itself, as nearly all are.
-        if !watchesDescriptors, !isOutstanding(), !everywhere(), linux_poll_now(epoll, Int16(POLLIN)) == 0,
+        if !watchesDescriptors, !isOutstanding(), everywhere().isEmpty, linux_poll_now(epoll, Int16(POLLIN)) == 0,
             state.withLock({ $0.jump(alone: place.number, to: deadline) })
         {
             return
@@ -256,7 +256,7 @@ public final class SimulatedClock: Sendable {
         while true {
             place.bell.silence()
             // First of all: what a program writes before it ends must be seen.
-            let mayStillHappen = isOutstanding() || everywhere()
+            let mayStillHappen = everywhere().union(isOutstanding() ? .programs : [])
             var limit: Int64 = 0
             var looks = true
             var isOver = false
@@ -299,7 +299,7 @@ public final class SimulatedClock: Sendable {
     /// For how long, in nanoseconds, a loop that waits for its turn does not ask what the other one does.
     static let patience: Int64 = 5_000_000
 
-    private func decide(_ state: inout State, _ number: Int, _ mayStillHappen: Bool) -> Decision {
+    private func decide(_ state: inout State, _ number: Int, _ mayStillHappen: Reasons) -> Decision {
         guard let own = state.index(number) else { return .awake }
         state.sync()
         if state.chance == nil {

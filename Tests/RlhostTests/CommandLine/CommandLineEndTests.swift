@@ -41,6 +41,25 @@ struct CommandLineEndTests {
     }
 
     @Test(
+        "an error that ends the program closes the callback's variables first, and an error in that is told, too",
+        arguments: [
+            "rl.after(0, fail)", "rl.after(0, function() rl.sleep(0.01) fail() end)", "rl.perform(fail)",
+            "rl.task(fail)",
+            "s = rl.source { modes = 'default', perform = fail } s:signal()",
+            "rl.on_readable(io.popen 'echo', function() fail() end)",
+            "rl.on_error(function() fail() end) rl.after(0, error)",
+        ])
+    func variables(_ text: String) throws {
+        let begin = "rl = require 'runloop' how = error function fail() local x <close> = setmetatable({}, "
+        let head = begin + "{ __close = function() print 'closed' how('late', 0) end }) error('first', 0) end "
+        let run = try Binary.run(["-e", head + text])
+        #expect(run.status == 1 && run.output == "closed\n", "\(run)")
+        #expect(run.errors.hasPrefix("rlhost: late, in closing a variable after: first\n"), "\(run)")
+        let other = try Binary.run(["-e", head + "how = function() os.exit(7, true) end " + text])
+        #expect(other.status == 7 && other.output == "closed\n", "\(other)")
+    }
+
+    @Test(
         "what is written last on a stream does not keep the program, whoever waits for more",
         arguments: [
             "a, b = net.pair() a:write 'x'", "a, b = net.pair() a:queue 'x'", "net.output():write 'x'",

@@ -98,6 +98,29 @@ import Testing
         )
     }
 
+    @Test("a deadline that comes while time really passes, in less than what shows of that, is met")
+    func realTimeBelowTheGrain() throws {
+        let test = """
+            local fs = require "runloop.fs"
+            for i = 1, 25 do
+              t.it("watch " .. i, { timeout = 3 }, function()
+                local directory = fs.temporary_directory()
+                t.finally(function() fs.remove(directory, { recursive = true }) end)
+                local watcher <close> = fs.watch(directory)
+                fs.write(directory .. "/f", "x")
+                assert(watcher:next(1))
+              end)
+            end
+            t.it("says what it waits for", { timeout = 0.2 }, function()
+              os.execute "mkfifo pipe"
+              fs.read "pipe"
+            end)
+            """
+        let run = try TestRunnerFixture.run(["a_test.lua": test])
+        #expect(run.output.contains("25 passed, 1 failed"), "\(run)")
+        #expect(run.output.contains("time passed as it really does: a file or name was waited for"), "\(run)")
+    }
+
     @Test("a time-out says why time has passed, or why it has not") func aTimeOutSays() throws {
         let run = try Fixture.run(
             [

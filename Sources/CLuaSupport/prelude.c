@@ -189,6 +189,12 @@ static int in_framed(lua_State *L) {  // (function) -> one of C that calls it, f
   return 1;
 }
 
+static int in_has_read_ahead(lua_State *L) {  // (file) -> whether it has bytes that nobody has read
+  luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+  lua_pushboolean(L, stream->closef && stream->f->_IO_read_end > stream->f->_IO_read_ptr);
+  return 1;
+}
+
 static int in_part(lua_State *L) {  // (name) -> the function of a module of the product's own
   if (cl_load_module(L, luaL_checkstring(L, 1)) != LUA_OK) return lua_error(L);
   return 1;
@@ -197,7 +203,8 @@ static int in_part(lua_State *L) {  // (name) -> the function of a module of the
 static int p_push_internals(lua_State *L) {
   static const luaL_Reg functions[] = {{"methods", in_methods}, {"kind", in_kind}, {"value", in_value},
                                        {"set_value", in_set_value}, {"value_number", in_value_number}, {"fileno", in_fileno},
-                                       {"part", in_part}, {"framed", in_framed}, {"on_missing", cl_on_missing}, {"set_subject", cl_set_subject},
+                                       {"part", in_part}, {"framed", in_framed}, {"has_read_ahead", in_has_read_ahead},
+                                       {"on_missing", cl_on_missing}, {"set_subject", cl_set_subject},
                                        {NULL, NULL}};
   // One table for all modules of a state: they may add what others of them need.
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, functions) == LUA_TTABLE) return 1;

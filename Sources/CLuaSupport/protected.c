@@ -93,6 +93,26 @@ int cl_get_global(lua_State *L, const char *name) {
   return cl_call_protected(L, p_get_global, 1, 1);
 }
 
+static int p_equal(lua_State *L) {
+  lua_pushboolean(L, lua_compare(L, 1, 2, LUA_OPEQ));
+  return 1;
+}
+
+int cl_equal(lua_State *L, int index, int other) {
+  if (lua_rawequal(L, index, other)) return 1;
+  int type = lua_type(L, index);
+  // Others have no metamethod that would be asked.
+  if (type != lua_type(L, other) || (type != LUA_TTABLE && type != LUA_TUSERDATA)) return 0;
+  index = lua_absindex(L, index), other = lua_absindex(L, other);
+  if (!lua_checkstack(L, 24)) return cl_no_room(L, 0), -1;
+  lua_pushvalue(L, index);
+  lua_pushvalue(L, other);
+  if (cl_call_protected(L, p_equal, 2, 1) != LUA_OK) return -1;
+  int is_equal = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return is_equal;
+}
+
 static int p_collect_values(lua_State *L) {
   int count = lua_gettop(L);
   lua_createtable(L, count, 0);

@@ -52,6 +52,10 @@ public final class LineEditor {
     /// colour. Called by `feed` alone.
     public var hint: ((_ text: String) -> String?)?
 
+    /// The code points that stand for bytes that are not UTF-8, for hosts that can use such: each shows its byte, as `<ff>`. Fed bytes of
+    /// that kind become U+FFFD otherwise.
+    public static let bytes: ClosedRange<UInt32> = 0x10FF80...0x10FFFF
+
     /// Texts of more scalars than this are drawn plain, for a key has to be answered at once.
     public static let longestHighlight = 64 << 10
 

@@ -213,6 +213,16 @@ public struct Stack: Hashable, @unchecked Sendable {
     @inlinable @inline(__always)
     public func isSame(_ index: Int32, _ other: Int32) -> Bool { lua_rawequal(thread, index, other) != 0 }
 
+    /// Whether two values are equal, as `==` has it. Metamethods are called, so anything may have happened meanwhile. nil: one has raised,
+    /// and the error is on top.
+    public func isEqual(_ index: Int32, _ other: Int32) -> Bool? {
+        let answer = cl_equal(thread, index, other)
+        return answer < 0 ? nil : answer != 0
+    }
+
+    /// What tells a function, table or userdata from all others while it lives.
+    public func identity(_ index: Int32) -> UInt { UInt(bitPattern: lua_topointer(thread, index)) }
+
     /// How to call a value in a message: its kind, and what it is if that fits in; as `runloop.misuse` does it in Lua.
     public func describe(_ index: Int32) -> String {
         switch lua_type(thread, index) {

@@ -14,6 +14,8 @@ MODULE("runloop.prelude")
 #embed "runloop/prelude.lua"
 MODULE("runloop.notifications")
 #embed "runloop/notifications.lua"
+MODULE("runloop.ahead")
+#embed "runloop/ahead.lua"
 MODULE("runloop.arguments")
 #embed "runloop/arguments.lua"
 MODULE("runloop.channels")

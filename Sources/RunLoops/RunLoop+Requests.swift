@@ -78,6 +78,14 @@ extension RunLoop {
         requestQueues.elements.flatMap { $0.takeUnretainedValue().contexts(of: owner) }
     }
 
+    /// The contexts of an owner's queued requests with the modes in which they run, in the order of these.
+    public func pendingRequestsWithModes(of owner: RequestOwner) -> [(modes: [Mode], context: Int)] {
+        requestQueues.elements.flatMap { queue in
+            let queue = queue.takeUnretainedValue()
+            return queue.contexts(of: owner).map { (queue.modes, $0) }
+        }
+    }
+
     /// How many requests are queued, in whatever modes.
     public var pendingRequests: Int { requestCount }
 

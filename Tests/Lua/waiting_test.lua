@@ -64,10 +64,78 @@ t.describe("a task waits", function()
     t.equal(seen, "request:read")
   end)
 
+  t.it("for a file, no longer than it holds anything", REAL, function()
+    local lines = {}
+    local pipe <close> = assert(io.popen "printf 'a\\nb\\nc\\n'")
+    local ended = rl.condition()
+    local port = rl.on_readable(pipe, function(port)
+      local line = pipe:read "l"
+      lines[#lines + 1] = line or "end"
+      if not line then port:invalidate() ended:broadcast() end
+    end)
+    t.truthy(not port:is_valid() or ended:wait(5), "the end is told")
+    t.equal(lines, { "a", "b", "c", "end" })
+    -- In a mode of its own, with writing beside it, and one line that is left.
+    local other <close> = assert(io.popen "printf '1\\n2\\n3\\n'")
+    lines = {}
+    local reader = rl.fd_port { fd = other, modes = "modal", callback = function(port)
+      lines[#lines + 1] = other:read "l"
+      if #lines == 2 then port:invalidate() rl.stop() end
+    end }
+    t.equal(rl.run { mode = "modal", timeout = 5 }, "stopped")
+    local writer = rl.fd_port { fd = other, events = "w", modes = "common", callback = function(_, events) t.equal(events:find "r", nil) end }
+    t.equal(rl.wait_readable(other, 5), "r")
+    t.equal({ lines, other:read "l" }, { { "1", "2" }, "3" })
+    writer:invalidate()
+  end)
+
   t.it("for a condition, when it is the script's own", REAL, function()
     local condition = rl.condition()
     t.equal(waits_in(condition.wait, condition), "condition:wait")
     local _, message = pcall(rl.condition, "http.get")
     t.equal(message:match "rl%.condition: .*", "rl.condition: no arguments are expected")
+  end)
+end)
+
+t.describe("delayed requests", function()
+  local function named(name) return setmetatable({ name = name }, { __eq = function(a, b) return a.name == b.name end }) end
+
+  t.it("are taken back by function and equal arguments", function()
+    local loop, ran = rl.current(), {}
+    local function note(what) ran[#ran + 1] = what.name or what[1] end
+    local function other(what) ran[#ran + 1] = "other " .. what.name end
+    for _, name in ipairs { "one", "two", "two", "three" } do loop:perform { note, named(name), after = 1 } end
+    loop:perform { other, named "two", after = 1 }
+    t.equal(rl.cancel_performs(note, named "two"), 2)
+    t.equal(rl.cancel_performs(note, named "two"), 0)
+    t.equal(rl.cancel_performs(note, named "one", 1), 0)
+    rl.sleep(2)
+    t.equal(ran, { "one", "three", "other two" })
+    loop:perform { note, 1, "x", after = 1 }
+    t.equal({ rl.cancel_performs(note, 1), rl.cancel_performs(note, 1.0, "x"), rl.cancel_performs(note) }, { 0, 1, 0 })
+  end)
+
+  t.it("stay when comparing raises, and are counted once when it takes them back", function()
+    local loop, ran = rl.current(), 0
+    local function count() ran = ran + 1 end
+    local meta = { __eq = function() error("cannot compare", 0) end }
+    loop:perform { count, setmetatable({}, meta), after = 1 }
+    t.error(function() rl.cancel_performs(count, setmetatable({}, meta)) end, "cannot compare")
+    meta.__eq = function() rl.sleep(1) end
+    t.error(function() rl.cancel_performs(count, setmetatable({}, meta)) end, "cannot wait inside a function called by")
+    meta.__eq = function() return rl.cancel_performs(count) == 1 end
+    t.equal(rl.cancel_performs(count, setmetatable({}, meta)), 0)
+    rl.sleep(2)
+    t.equal(ran, 0)
+  end)
+
+  t.it("are told with modes and places", function()
+    local requests = { rl.perform(print), rl.perform { print, modes = { "modal", "default" } } }
+    for _ = 1, 2 do requests[#requests + 1] = rl.perform(print) end
+    local text = rl.why()
+    for _, request in ipairs(requests) do request:cancel() end
+    t.truthy(text:find "\nperform request %(in common, made at %S*waiting_test.lua:%d+%)\n", text)
+    t.truthy(text:find "\nperform request %(in modal, default, made at %S*waiting_test.lua:%d+%)", text)
+    t.truthy(text:find "\n2 perform requests %(in common, made at %S*waiting_test.lua:%d+%)", text)
   end)
 end)

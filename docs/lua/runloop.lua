@@ -500,7 +500,7 @@ local FDPort = {}
 ---@return string? code
 function rl.fd_port(options) end
 
----Calls a function whenever a descriptor can be read.
+---Calls a function whenever a descriptor can be read. A file of Lua's can be read, too, while it holds what it has read ahead.
 ---
 ---```lua
 ---local pipe = assert(io.popen "echo through a pipe")
@@ -626,7 +626,9 @@ local Request = {}
 ---@return runloop.Request|any request with `wait`: what the function returned
 function rl.perform(fn, ...) end
 
----Takes back the delayed requests of this loop with this function and, where given, these arguments.
+---Takes back the delayed requests of this loop with this function and, where given, these arguments, which are compared by `==`, metamethods
+---included. Takes time in proportion to the requests with this function. `performSelector:withObject:afterDelay:`'s
+---`cancelPreviousPerformRequestsWithTarget:selector:object:`.
 ---
 ---```lua
 ---rl.perform { print, "one", after = 0.01 }

@@ -11,6 +11,7 @@
 #include <lualib.h>
 #include <stdint.h>
 
+#include "streams.h"
 #include "watch.h"
 #include "where.h"
 
@@ -203,6 +204,8 @@ void cl_free_parcel(cl_parcel *parcel);
 
 // Protected calls from Swift. They leave their results, or the error, on the stack.
 int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results);
+/// Whether two values are equal, as `==` has it: metamethods are called. -1: one has raised, and the error is on top of the stack.
+int cl_equal(lua_State *L, int index, int other);
 /// Opens Lua's libraries. Unless the collector is stopped, it is generational afterwards.
 int cl_open_libraries(lua_State *L, int without_environment);
 /// Until cl_start_collector nothing is collected but when memory is out: for the opening of a state, which makes no garbage.
@@ -372,23 +375,6 @@ int cl_end_entries(cl_state *state, uint64_t first, uint64_t last, int how_hard)
 /// The same, on the host's thread: code of the entry that runs goes on with the error.
 void cl_interrupt_entry(cl_state *state, uint64_t entry);
 
-/// Takes what is printed. `write` returns 0 for what is to be printed as ever.
-typedef struct cl_sink {
-  void *context;
-  int (*write)(void *context, const char *bytes, size_t length);
-} cl_sink;
-/// Prepares redirecting what Lua of this host prints, on its thread. Returns 0 when memory is out. One host at a time.
-int cl_open_redirection(cl_state *state, uint32_t slots[2]);
-void cl_close_redirection(cl_state *state, const uint32_t slots[2]);
-/// What is printed goes to the sink, and reading finds the end of input; NULL: as ever. Returns the sink before.
-cl_sink *cl_redirect(cl_sink *sink);
-/// What other threads print while the output is redirected is told to `listener`, on their threads; NULL: to nobody.
-void cl_listen_to_threads(void (*listener)(const void *bytes, size_t length));
-
-/// From now on whoever reads standard input through C's or Lua's stream, on whatever thread, calls `begin` before it may have to wait:
-/// 0, or an error number that refuses; and `end` afterwards: '\n', a line's end was read last; 1, something else; 0, the end of
-/// input; -1, it failed. Once, for good. Returns 0 when memory is out.
-int cl_announce_reading(cl_state *state, int (*begin)(void), void (*end)(int));
 // Constants that Swift does not import.
 static const int cl_registry = LUA_REGISTRYINDEX;
 static inline void lua_gc_collect(lua_State *L) { lua_gc(L, LUA_GCCOLLECT); }

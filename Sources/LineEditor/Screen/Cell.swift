@@ -42,6 +42,10 @@ struct Cell: Equatable {
             cells.append(
                 Cell(
                     text: "\u{25CC}" + TextBuffer.string(scalars), width: width, style: style, isContested: width > 1))
+        case .byte(let byte):
+            let digits = String(byte, radix: 16)  // two of them: it is 0x80 or more
+            let text = "<\(digits)>".prefix(limit > 1 ? limit : 4)
+            cells += text.map { Cell(text: String($0), width: 1, style: style) }
         case .hidden: cells.append(Cell(text: "\u{FFFD}", width: 1, style: style))
         }
     }

@@ -160,8 +160,13 @@ extension Layout {
 
     private func width(of glyph: Glyph, at column: Int) -> Int {
         let width = glyph.width(at: column)
-        // A tab never wraps: it ends at the edge, as on a terminal.
-        return glyph.kind == .tab ? min(width, columns - column) : width
+        return switch glyph.kind {
+        // It never wraps: it ends at the edge, as on a terminal.
+        case .tab: min(width, columns - column)
+        // It may be wider than a very narrow terminal.
+        case .byte: min(width, columns)
+        default: width
+        }
     }
 
     private mutating func row(of offset: Int, inLine line: Int) -> Int {

@@ -15,6 +15,8 @@ struct Glyph {
         case mark(width: Int)
         /// An invisible or directional character or a C1 control, which would upset the terminal or fool the reader.
         case hidden
+        /// `<ff>`: a byte that is no part of UTF-8.
+        case byte(UInt8)
     }
 
     /// Columns taken when drawn at a column that counts from the edge of the screen or of the line.
@@ -24,6 +26,7 @@ struct Glyph {
         case .control: 2
         case .tab: 8 - column % 8
         case .hidden: 1
+        case .byte: 4
         }
     }
 }

@@ -40,6 +40,7 @@ struct GlyphWalker {
         case 0x00..<0x20, 0x7F: .control
         case 0x80..<0xA0, 0xAD: .hidden
         case 0xAE..<0x300: .text(width: 1)
+        case LineEditor.bytes: .byte(UInt8(truncatingIfNeeded: scalar.value))
         default: kind(of: CollectionOfOne(scalar))
         }
     }

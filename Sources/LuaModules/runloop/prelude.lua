@@ -127,43 +127,26 @@ local refuse_keys = internals.refuse_keys
 
 local function is_object(value) return type(value) == "userdata" or type(value) == "table" end
 
--- Whether an object has read more than it has handed out, as LuaSocket's do: then it is ready, whatever its descriptor says.
+-- Whether an object has read more than it has handed out, as LuaSocket's do, and Lua's files: then it is ready, whatever its descriptor
+-- says.
 local function is_dirty(object)
+  if io_type(object) then return internals.has_read_ahead(object) end
   local dirty = is_object(object) and method_of(object, "dirty")
   return dirty and dirty(object)
-end
-
-local function is_in_a_mode(port)
-  local loop = rl.current()
-  for _, mode in ipairs(loop:modes()) do
-    if loop:contains(port, mode) then return true end
-  end
-  return false
-end
-
--- A callback that is also called as long as the object is dirty.
-local function with_buffer(object, callback)
-  local function serve(port, events)
-    callback(port, events)
-    if not (port:is_valid() and is_dirty(object)) then return end
-    rl.perform(function()
-      if port:is_valid() and is_dirty(object) and port:events():find("r", 1, true) and is_in_a_mode(port) then serve(port, "r") end
-    end)
-  end
-  return serve
 end
 
 local new_fd_port = rl.fd_port
 local OBJECT = internals.value_number("fd_port", "object")
 
+local read_ahead
+
 -- Keeps the object alive as long as the port: a file that is collected closes its descriptor.
 local function make_port(options, object)
-  local buffered = is_object(object) and method_of(object, "dirty") and type(options.callback) == "function"
-  if buffered then options.callback = with_buffer(object, options.callback) end
+  local reads_ahead = is_object(object) and type(options.callback) == "function" and (io_type(object) or method_of(object, "dirty"))
+  if reads_ahead then read_ahead = read_ahead or internals.part "runloop.ahead" end
+  local begin = reads_ahead and read_ahead(rl, is_dirty, options, object)
   local port, message, code = new_fd_port(options)
-  if port and buffered then
-    rl.perform(function() if port:is_valid() and is_dirty(object) and is_in_a_mode(port) then options.callback(port, "r") end end)
-  end
+  if port and begin then begin(port) end
   if port and is_object(object) then set_value(port, OBJECT, object) end
   return port, message, code
 end

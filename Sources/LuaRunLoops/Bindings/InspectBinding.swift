@@ -170,7 +170,7 @@ public enum InspectBinding {
     static func why(_ host: LuaHost) -> String {
         var lines = lines(host) { $0.keepsAlive }
         let others = Self.lines(host) { !$0.keepsAlive }
-        if host.loop.pendingRequests > 0 { lines.append("\(host.loop.pendingRequests) perform requests are queued") }
+        lines += requestLines(host)
         let state = host.loop.currentMode.map { "running in \"\($0)\"" } ?? "not running"
         var text =
             lines.isEmpty
@@ -178,6 +178,27 @@ public enum InspectBinding {
             : "the loop is \(state); what keeps it alive:\n" + lines.joined(separator: "\n")
         if !others.isEmpty { text += "\nserved, but the loop does not stay for it:\n" + others.joined(separator: "\n") }
         return text
+    }
+
+    /// `2 perform requests (in common, made at app.lua:12)`
+    private static func requestLines(_ host: LuaHost) -> [String] {
+        var lines: [(text: String, count: Int)] = []
+        var places: [String: Int] = [:]
+        func note(_ text: String, _ count: Int) {
+            if let place = places[text] { return lines[place].count += count }
+            places[text] = lines.count
+            lines.append((text, count))
+        }
+        let own = host.loop.pendingRequestsWithModes(of: host.requests)
+        for (modes, context) in own {
+            host.push(host.stack, slot: UInt32(context))
+            let site = host.stack.box(-1).flatMap { host.site($0.site) }
+            host.stack.pop()
+            let names = modes.map(\.rawValue).joined(separator: ", ")
+            note(" (in \(names)\(site.map { ", made at \($0)" } ?? ""))", 1)
+        }
+        if host.loop.pendingRequests > own.count { note(" of the host's own", host.loop.pendingRequests - own.count) }
+        return lines.map { $0.count == 1 ? "perform request\($0.text)" : "\($0.count) perform requests\($0.text)" }
     }
 
     private static func lines(_ host: LuaHost, _ belongs: (Entry) -> Bool) -> [String] {

@@ -131,35 +131,40 @@ enum RequestBinding {
     }
 
     /// rl.cancel_performs(fn, …): drops the delayed requests of this loop with this function, and, where given, these
-    /// arguments. Answers how many.
+    /// arguments, which are compared as `==` does it. Answers how many. O(those with the function).
     static func cancelPerforms(_ call: Call) throws(Misuse) -> Int32 {
-        _ = try call.argument(1, Function.self)
+        let function = call.stack.identity(try call.argument(1, Function.self))
         let count = call.count
         let host = call.luaHost
         guard call.stack.reserve(6) else { throw .noMemory }
-        var cancelled = 0
-        for slot in host.part(DelayedRequests.self).timers.keys.sorted() {
-            host.push(call.stack, slot: slot)
-            let matches = isSame(call.stack, callback, 1) && (count == 1 || hasArguments(call.stack, count))
-            call.stack.pop()
-            guard matches else { continue }
-            host.cancelDelayed(slot)
-            cancelled += 1
+        var matching: [UInt32] = []
+        for slot in host.part(DelayedRequests.self).slots(of: function) {
+            if count > 1 {
+                // A metamethod that was asked about another may have cancelled this one.
+                guard host.part(DelayedRequests.self).contains(slot, of: function) else { continue }
+                guard let matches = hasArguments(call, host, slot, count) else { return call.raiseValue() }
+                guard matches else { continue }
+            }
+            matching.append(slot)
         }
-        return call.answer(cancelled)
+        return call.answer(
+            matching.count { host.part(DelayedRequests.self).contains($0, of: function) && host.cancelDelayed($0) })
     }
 
-    // The request is on top of the stack.
-    private static func hasArguments(_ stack: Stack, _ count: Int32) -> Bool {
-        guard let box = stack.box(-1, Kinds.request), box.spread == count - 1 else { return false }
-        for i in 2...count where !isSame(stack, i, i) { return false }
+    /// nil: comparing has raised, and the error is on top.
+    private static func hasArguments(_ call: Call, _ host: LuaHost, _ slot: UInt32, _ count: Int32) -> Bool? {
+        let stack = call.stack
+        host.push(stack, slot: slot)
+        let request = stack.top
+        defer { if stack.top == request { stack.pop() } }
+        guard let box = stack.box(request, Kinds.request), box.spread == count - 1 else { return false }
+        for i in 2...count {
+            stack.pushUserValue(i, of: request)
+            guard let isEqual = stack.isEqual(request + 1, i) else { return nil }
+            stack.pop()
+            guard isEqual else { return false }
+        }
         return true
-    }
-
-    private static func isSame(_ stack: Stack, _ value: Int32, _ index: Int32) -> Bool {
-        defer { stack.pop() }
-        stack.pushUserValue(value, of: -1)
-        return stack.isSame(-1, index)
     }
 
     private static func cancel(_ request: Box, _ call: Call) -> Int32 {
@@ -187,12 +192,53 @@ package final class LuaRequests: RunLoop.RequestOwner {
     }
 }
 
-/// A state's delayed perform requests that have not run.
+/// A state's delayed perform requests that have not run, by slot, and chained by function: who takes some back is to meet those alone.
 private final class DelayedRequests: HostPart {
-    var timers: [UInt32: RunLoop.Timer] = [:]  // by slot
+    private struct Place {
+        let timer: RunLoop.Timer
+        let function: UInt
+        var next: UInt32  // 0: none
+        var previous: UInt32
+    }
 
-    override func willClose() { timers = [:] }
-    override func reset() { timers = [:] }
+    private var places: [UInt32: Place] = [:]
+    private var newest: [UInt: UInt32] = [:]  // by function
+
+    func add(_ slot: UInt32, _ timer: RunLoop.Timer, function: UInt) {
+        let next = newest.updateValue(slot, forKey: function) ?? 0
+        if next != 0 { places[next]?.previous = slot }
+        places[slot] = Place(timer: timer, function: function, next: next, previous: 0)
+    }
+
+    func remove(_ slot: UInt32) -> RunLoop.Timer? {
+        guard let place = places.removeValue(forKey: slot) else { return nil }
+        if place.next != 0 { places[place.next]?.previous = place.previous }
+        if place.previous != 0 {
+            places[place.previous]?.next = place.next
+        } else {
+            newest[place.function] = place.next == 0 ? nil : place.next
+        }
+        return place.timer
+    }
+
+    func contains(_ slot: UInt32, of function: UInt) -> Bool { places[slot]?.function == function }
+
+    /// O(how many there are).
+    func slots(of function: UInt) -> [UInt32] {
+        var slots: [UInt32] = []
+        var slot = newest[function] ?? 0
+        while slot != 0, let place = places[slot] {
+            slots.append(slot)
+            slot = place.next
+        }
+        return slots
+    }
+
+    override func willClose() { reset() }
+    override func reset() {
+        places = [:]
+        newest = [:]
+    }
 }
 
 extension LuaHost {
@@ -232,11 +278,14 @@ extension LuaHost {
         let date = loop.now + .nanoseconds(max(delay, 100_000))
         let timer = loop.callBack(at: date, order: order, in: modes) { [unowned self] timer, _ in
             timer.invalidate()  // its function may run the loop, which is not to go on for this timer's sake
-            part(DelayedRequests.self).timers[slot] = nil
+            _ = part(DelayedRequests.self).remove(slot)
             runRequest(slot)
         }
         timer.purpose = Int(slot)
-        part(DelayedRequests.self).timers[slot] = timer
+        push(stack, slot: slot)
+        stack.pushUserValue(ItemBinding.Value.callback.number, of: -1)
+        part(DelayedRequests.self).add(slot, timer, function: stack.identity(-1))
+        stack.pop(2)
     }
 
     /// The purpose of a delayed request's timer that another thread has sent. That of one's own is its slot.
@@ -253,7 +302,7 @@ extension LuaHost {
 
     @discardableResult
     func cancelDelayed(_ slot: UInt32) -> Bool {
-        guard let timer = part(DelayedRequests.self).timers.removeValue(forKey: slot) else { return false }
+        guard let timer = part(DelayedRequests.self).remove(slot) else { return false }
         timer.invalidate()
         finishRequest(slot, RequestBinding.State.cancelled)
         return true

@@ -1,5 +1,6 @@
 import Glibc
 import Linux
+import Lua
 
 /// The user's own editor, `$VISUAL` or `$EDITOR`, otherwise `vi`; and pager.
 enum Editor {
@@ -37,7 +38,7 @@ enum Editor {
         var path = Array("\(folder)/rlhost-XXXXXX.lua".utf8CString)
         let fd = mkstemps(&path, 4)
         guard fd >= 0 else { throw PromptFiles.failure("a file for it cannot be made in \(folder)") }
-        _ = Array((text + "\n").utf8).withUnsafeBytes { Descriptor.write($0, to: fd) }
+        _ = (text + "\n").withAnyBytes { Descriptor.write($0, to: fd) }
         close(fd)
         return String(decoding: path.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }

@@ -1,6 +1,7 @@
 import Glibc
 import LineEditor
 import Linux
+import Lua
 import RunLoops
 
 /// What a prompt does wherever its Lua is: the line editor, or plain lines; entries of several lines; dot commands; the keys
@@ -58,7 +59,13 @@ final class Prompt {
         }
         editor.complete = { [unowned self] text, cursor in
             let before = String(decoding: text.utf8.prefix(cursor), as: UTF8.self)
-            return Command.complete(before) ?? self.owner.candidates(before)
+            if let completion = Command.complete(before) { return completion }
+            var completion = self.owner.candidates(before)
+            // Lua counts the bytes that the text stands for.
+            completion.start = before.anyBytes.prefix(completion.start).withUnsafeBytes {
+                String(anyBytes: $0).utf8.count
+            }
+            return completion
         }
     }
 
@@ -222,9 +229,12 @@ final class Prompt {
     /// Columns of the terminal.
     var width: Int { display.map { $0.edit(\.columns) } ?? 80 }
 
+    private var typedBytes = TypedBytes()
+
     /// Bytes of the terminal, where there is an editor.
     func feed(_ keys: some Collection<UInt8>) {
-        if let display { handle(display.edit { $0.feed(keys) }) }
+        let typed = typedBytes.take(keys)
+        if let display { handle(display.edit { $0.feed(typed) }) }
     }
 
     private func handle(_ new: [LineEditor.Event]) {
@@ -255,7 +265,7 @@ final class Prompt {
         repeat {
             guard let line = Terminal.readLine() else { return owner.inputEnded() }
             isWaitingForLine = false
-            let text = String(decoding: line, as: UTF8.self)
+            let text = line.withUnsafeBytes { String(anyBytes: $0) }
             let entry = incomplete.isEmpty ? text : incomplete + "\n" + text
             if case .unfinished = read(entry) {
                 incomplete = entry

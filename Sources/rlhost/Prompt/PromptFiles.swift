@@ -1,6 +1,7 @@
 import Glibc
 import LineEditor
 import Linux
+import Lua
 
 /// The files that a prompt reads and writes.
 enum PromptFiles {
@@ -62,8 +63,9 @@ enum PromptFiles {
     static func save(_ entries: [String], to path: String) throws(Failure) {
         guard !path.isEmpty else { throw Failure(message: ".save: the name of a file is expected") }
         guard let file = fopen(path, "w") else { throw failure(".save: cannot write \(path)") }
-        var text = entries.map { $0 + "\n" }.joined()
-        let isWritten = text.withUTF8 { fwrite($0.baseAddress, 1, $0.count, file) } == text.utf8.count
+        let isWritten = entries.map { $0 + "\n" }.joined().withAnyBytes {
+            fwrite($0.baseAddress, 1, $0.count, file) == $0.count
+        }
         guard fclose(file) == 0, isWritten else { throw failure(".save: cannot write \(path)") }
     }
 
@@ -75,7 +77,7 @@ enum PromptFiles {
         var buffer = [UInt8](repeating: 0, count: 1 << 16)
         while case let count = fread(&buffer, 1, buffer.count, file), count > 0 { bytes += buffer[..<count] }
         if ferror(file) != 0 { return nil }
-        return String(decoding: bytes, as: UTF8.self)
+        return bytes.withUnsafeBytes { String(anyBytes: $0) }
     }
 
     /// With what the system says.

@@ -68,6 +68,39 @@ struct PromptInputTests {
         #expect(session.screen.problems.isEmpty)
     }
 
+    @Test(
+        "bytes that are not UTF-8 are shown, and stay what they are, typed, pasted, saved and loaded",
+        arguments: PromptSession.sizes)
+    func otherBytes(columns: Int, rows: Int) throws {
+        let session = try PromptSession(columns: columns, rows: rows)
+        try session.untilPrompt()
+        let latin = Array("x = 'gr".utf8) + [0xFC, 0xDF] + Array("e'".utf8)
+        try session.type(bytes: latin)
+        try session.until(ending: "> x = 'gr<fc><df>e'|")
+        // Each is one character for the keys, and a whole one between them is one, too.
+        try session.type(bytes: [0x02, 0x02, 0x08] + [0xE2, 0x82, 0xAC, 0xFF] + [0x05])
+        try session.until(ending: "> x = 'gr<fc>€<ff>e'|")
+        try session.type("\r")
+        try session.untilPrompt()
+        try session.enter("x:byte(3), #x", showing: "252\t8".untabbed)
+        session.forget()
+        try session.type(bytes: Array("\u{1B}[200~#'".utf8) + [0xE9, 0x41, 0xFE] + Array("'\u{1B}[201~\r".utf8))
+        try session.until(ending: "> #'<e9>A<fe>'", "3", "> |")
+        try session.type("\u{1B}[A")
+        try session.until(ending: "> #'<e9>A<fe>'|")
+        try session.type("\r")
+        try session.until(ending: "> #'<e9>A<fe>'", "3", "> |")
+        try session.enter(".save s.lua", showing: "entries")
+        try session.enter("x = nil")
+        try session.enter(".load s.lua")
+        try session.enter("#x", showing: "8")
+        #expect(session.screen.problems.isEmpty)
+        session.forget()
+        let plain = #"p = io.popen("$RLHOST -i 2>/dev/null", "w") p:write "= #'\xff\xfe'\n" p:close()"#
+        try session.type(plain + "\r")
+        try session.until("the length") { $0.text.contains { $0.hasPrefix("> 2") } && $0.isAtPrompt }
+    }
+
     @Test("what would share the keys with the prompt is refused, and a thread's read, too")
     func refusals() throws {
         let session = try PromptSession()

@@ -101,8 +101,11 @@ final class PromptSession {
     }
 
     /// Sends keys.
-    func type(_ keys: String) throws {
-        var bytes = Array(keys.utf8)[...]
+    func type(_ keys: String) throws { try type(bytes: Array(keys.utf8)) }
+
+    /// Sends what need not be UTF-8.
+    func type(bytes: [UInt8]) throws {
+        var bytes = bytes[...]
         while !bytes.isEmpty {
             let part = bytes.prefix(512)
             let count = part.withUnsafeBytes { write(master, $0.baseAddress, $0.count) }

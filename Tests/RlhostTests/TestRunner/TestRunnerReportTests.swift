@@ -285,6 +285,17 @@ import Testing
             """)
     }
 
+    @Test("groups that fail are counted as groups, beside files that are broken") func groupsThatFail() throws {
+        let group =
+            "t.describe('g', function() t.after_all(function() error 'late' end) t.it('x', function() end) end)\n"
+        let run = try TestRunnerFixture.run(
+            ["a_test.lua": group + group, "b_test.lua": "error 'broken'"],
+            ["--report", "junit=x.xml", "--report", "json=x.json"])
+        #expect(run.output.contains("2 passed, 2 groups failed, 1 file broken") && run.status == 1)
+        let one = try TestRunnerFixture.run(["a_test.lua": group])
+        #expect(one.output.contains("1 passed, 1 group failed (") && one.status == 1)
+    }
+
     @Test("a syntax error in a test file") func aSyntaxErrorIn() throws {
         let transcript = try TestRunnerFixture.run([
             "bad_test.lua": "t.it('x' function() end)", "good_test.lua": "t.it('y', print)",

@@ -74,8 +74,9 @@ function Run:stop_early()
 end
 
 function Run:file_failed(file, failure, title)
-  file.broken = (file.broken or 0) + 1
-  self.totals.broken = self.totals.broken + 1
+  local what = title and title ~= "" and "broken_groups" or "broken"
+  file[what] = (file[what] or 0) + 1
+  self.totals[what] = self.totals[what] + 1
   self:tell(file, "file_failed", failure, title)
   self.failed_file = file
   self:stop_early()
@@ -196,7 +197,7 @@ function Run:finish_if_done()
     for i = 1, options.slowest or 0 do totals.slowest[i] = self.times[i] end
     if totals.abandoned then
       io.write "\ngiven up\n"
-    elseif totals.tests > 0 or totals.broken > 0 or totals.interrupted then
+    elseif totals.tests > 0 or totals.broken + totals.broken_groups > 0 or totals.interrupted then
       for _, reporter in ipairs(self.reporters) do reporter:finish(totals) end
     end
     if options.coverage and not totals.interrupted then
@@ -217,7 +218,7 @@ function Run:finish_if_done()
   for path, file in pairs(self.targets) do self:note_loss(path, select(2, file:close())) end
   self:note_loss("standard output", select(2, io.stdout:flush()))
   if totals.interrupted then return self.done(128 + totals.interrupted) end
-  local status = (totals.failed > 0 or totals.broken > 0 or below or self.has_lost) and 1
+  local status = (totals.failed + totals.broken + totals.broken_groups > 0 or below or self.has_lost) and 1
     or totals.tests == 0 and not options.shard and 5 or 0
   if status == 0 and totals.tests == 0 and options.format == "readable" and not options.list then
     io.write "no test is in this part\n"
@@ -315,7 +316,7 @@ local function run_files(options, files, searched, lua_options, dependencies, do
     options = options, lua_options = lua_options, files = {}, turn = 1, next = 1, workers = {}, secret = new_secret(),
     searched = searched, done = done, began = system.real_clock(), dependencies = dependencies, times = {}, notes = {},
     targets = {}, memory = options.memory,
-    totals = { tests = 0, passed = 0, failed = 0, skipped = 0, broken = 0, flaky = 0, passed_over = 0, running = {},
+    totals = { tests = 0, passed = 0, failed = 0, skipped = 0, broken = 0, broken_groups = 0, flaky = 0, passed_over = 0, running = {},
       seed = options.seed, shuffled = options.shuffle },
     coverage = options.coverage and require "runloop.test.coverage".new(system.current_directory(),
       options["coverage-source"]),

@@ -60,7 +60,7 @@ end
 
 function core.describe_value(value)
   local kind = type(value)
-  return kind == "nil" and "nothing" or kind == "string" and format("%q", value) or kind == "number" and tostring(value)
+  return kind == "nil" and "nothing" or kind == "string" and format("%q", value) or kind == "number" and (value ~= value and "nan" or tostring(value))
     or "a " .. kind
 end
 

@@ -70,7 +70,7 @@ end
 
 function Json:finish(totals)
   self:say("event", "end", "passed", totals.passed, "failed", totals.failed, "skipped", totals.skipped, "broken",
-    totals.broken, "flaky", totals.flaky, "not_run", totals.not_run, "seconds", totals.time, "seed", totals.seed,
+    totals.broken, "failed_groups", totals.broken_groups, "flaky", totals.flaky, "not_run", totals.not_run, "seconds", totals.time, "seed", totals.seed,
     "interrupted", totals.signal, "running", totals.running)
 end
 
@@ -106,7 +106,7 @@ for _, name in pairs { "begin_file", "output", "end_file" } do Github[name] = fu
 
 function Github:finish(totals)
   self:write(format("::notice title=rlhost test::%d passed, %d failed, %d broken, %d skipped, %d flaky\n", totals.passed,
-    totals.failed, totals.broken, totals.skipped, totals.flaky))
+    totals.failed + totals.broken_groups, totals.broken, totals.skipped, totals.flaky))
 end
 
 return { json = Json, github = Github }

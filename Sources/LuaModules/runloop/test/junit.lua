@@ -50,7 +50,7 @@ end
 
 function Junit:end_file(file)
   local suite = format('  <testsuite name="%s" tests="%d" failures="%d" errors="%d" skipped="%d" time="%.6f">\n%s',
-    escape(file.path), #self.cases, file.failed, file.broken or 0, file.skipped, file.time, concat(self.cases))
+    escape(file.path), #self.cases, file.failed, (file.broken or 0) + (file.broken_groups or 0), file.skipped, file.time, concat(self.cases))
   if #self.printed > 0 then
     suite = suite .. format("    <system-out>%s</system-out>\n", escape(concat(self.printed), true))
   end
@@ -59,8 +59,9 @@ end
 
 function Junit:finish(totals)
   self:write '<?xml version="1.0" encoding="UTF-8"?>\n'
+  local broken = totals.broken + totals.broken_groups
   self:write(format('<testsuites tests="%d" failures="%d" errors="%d" skipped="%d" time="%.6f">\n',
-    totals.passed + totals.failed + totals.skipped + totals.broken, totals.failed, totals.broken, totals.skipped,
+    totals.passed + totals.failed + totals.skipped + broken, totals.failed, broken, totals.skipped,
     totals.time))
   self:write(concat(self.suites))
   self:write "</testsuites>\n"

@@ -144,6 +144,7 @@ function Readable:finish(totals)
   end
   local function files(count) return count == 1 and "file" or "files" end
   add(totals.failed, "failed", "FAIL")
+  add(totals.broken_groups, (totals.broken_groups == 1 and "group" or "groups") .. " failed", "FAIL")
   add(totals.broken, files(totals.broken) .. " broken", "FAIL")
   add(totals.skipped, "skipped")
   add(totals.flaky, "flaky", "skip")

@@ -1,0 +1,34 @@
+import Lua
+
+/// What a terminal sends, for the line editor: UTF-8, in which each byte that is no part of UTF-8 has the code point that
+/// `String(anyBytes:)` gives it. So what is typed or pasted in another encoding reaches Lua as it was sent.
+struct TypedBytes {
+    /// The beginning of a character whose rest has not come.
+    private var held: [UInt8] = []
+
+    /// O(n).
+    mutating func take(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        let all = held + bytes
+        held = []
+        guard all.contains(where: { $0 >= 0x80 }) else { return all }
+        let end = Self.endOfWhole(all)
+        held = Array(all[end...])
+        return all[..<end].withUnsafeBytes { Array(String(anyBytes: $0).utf8) }
+    }
+
+    /// Where the last character begins, if that may be incomplete; otherwise the end.
+    private static func endOfWhole(_ bytes: [UInt8]) -> Int {
+        for (behind, byte) in bytes.reversed().prefix(3).enumerated() {
+            let length =
+                switch byte {
+                case 0x80...0xBF: 0
+                case 0xC2...0xDF: 2
+                case 0xE0...0xEF: 3
+                case 0xF0...0xF4: 4
+                default: 1
+                }
+            if length > 0 { return bytes.count - (length > behind + 1 ? behind + 1 : 0) }
+        }
+        return bytes.count
+    }
+}

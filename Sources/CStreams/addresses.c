@@ -7,6 +7,8 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 int net_parse(const char *text, uint16_t port, net_address *out) {
   memset(out, 0, sizeof *out);
@@ -108,13 +110,30 @@ size_t net_describe(const net_address *a, int with_port, char *out, size_t capac
   return written < 0 ? 0 : (size_t)written < capacity ? (size_t)written : capacity - 1;
 }
 
+// Without descriptors the C library finds neither its files nor a name server, and calls that a name which does not exist. A file and a
+// socket at once are the most that it needs. 0, or why they cannot be had.
+static int want(void) {
+  int fds[2] = {-1, -1}, error = 0;
+  for (int i = 0; i < 2 && error == 0; i++) {
+    fds[i] = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fds[i] < 0) error = errno;
+  }
+  for (int i = 0; i < 2; i++)
+    if (fds[i] >= 0) close(fds[i]);
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ? error : 0;
+}
+
 int net_resolve(const char *name, int family, net_address *out, int capacity, int *error) {
   struct addrinfo hints = {
       .ai_family = family == NET_V4 ? AF_INET : family == NET_V6 ? AF_INET6 : AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   struct addrinfo *found = NULL;
   *error = getaddrinfo(name, NULL, &hints, &found);
-  if (*error == EAI_SYSTEM && errno == EMFILE) *error = EAI_MEMORY;
-  if (*error != 0) return -1;
+  if (*error == EAI_SYSTEM) *error = errno;
+  if (*error != 0) {
+    const int shortage = want();
+    if (shortage != 0) *error = shortage;
+    return -1;
+  }
   int count = 0;
   for (struct addrinfo *a = found; a && count < capacity; a = a->ai_next) {
     if (a->ai_addrlen > sizeof out->of) continue;
@@ -140,7 +159,7 @@ const char *net_resolve_error_text(int error) {
     case EAI_NONAME: case EAI_NODATA: return "no such host";
     case EAI_ADDRFAMILY: return "the host has no address of that family";
     case EAI_AGAIN: return "the name servers do not answer";
-    case EAI_MEMORY: return "not enough memory or descriptors";
+    case EAI_MEMORY: return "not enough memory";
     default: return gai_strerror(error);
   }
 }

@@ -16,6 +16,7 @@ struct net_tls {
   net_tls_reader reader;
   net_tls_writer writer;
   int is_at_end, was_asked, has_choice;
+  int refusal;  // the alert
   char name[256];
   const char *code;
   char text[640];
@@ -139,6 +140,10 @@ void net_tls_set_stream(struct net_tls *tls, void *stream) { tls->stream = strea
 int net_tls_hello(SSL *ssl, int *alert, void *argument) {
   struct net_tls *tls = openssl.SSL_get_ex_data(ssl, own_index);
   if (tls->has_choice) return SSL_CLIENT_HELLO_SUCCESS;
+  if (tls->refusal) {
+    *alert = tls->refusal;
+    return SSL_CLIENT_HELLO_ERROR;
+  }
   if (!tls->was_asked) {
     const unsigned char *extension;
     size_t length;
@@ -161,6 +166,8 @@ void net_tls_choose(struct net_tls *tls, struct net_tls_context *context) {
   openssl.SSL_set_SSL_CTX(tls->ssl, context->context);
   openssl.SSL_set_verify(tls->ssl, context->verifies ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_NONE, verified);
 }
+
+void net_tls_refuse(struct net_tls *tls, int is_unknown) { tls->refusal = is_unknown ? SSL_AD_UNRECOGNIZED_NAME : SSL_AD_INTERNAL_ERROR; }
 
 static int explain(struct net_tls *tls, int result) {
   int kind = openssl.SSL_get_error(tls->ssl, result);

@@ -23,6 +23,15 @@ enum ListenerBinding {
             .init("fd") { listener($0).answer { $0.descriptor >= 0 ? Int($0.descriptor) : nil } },
             .init("accept") { listener($0).run { (listener, call) throws(Misuse) in try accept(listener, call) } },
             .init("stop") { listener($0).run { (listener, call) throws(Misuse) in try stop(listener, call) } },
+            // For what it is asked in a connection's task: that is the listener's until `end_choice`.
+            .init("begin_choice") {
+                listener($0).run { _, call in
+                    call.luaHost.current?.runs(call.receiver, slot: call.receiver.slot)
+                    return 0
+                }
+            },
+            // (message, code): of trouble that is its own, and no connection's.
+            .init("tell") { listener($0).run { (listener, call) throws(Misuse) in try tell(listener, call) } },
             .init("__tostring") { listener($0).run { listener, call in describe(listener, call) } },
         ])
 
@@ -73,6 +82,15 @@ enum ListenerBinding {
             listener.fill(call.receiver, site: call.site)
             return call.answerArgument(1)
         }
+    }
+
+    private static func tell(_ listener: Listener, _ call: Call) throws(Misuse) -> Int32 {
+        let text = try call.argument(2, Text.self)
+        let code = try call.argument(3, Text.self)
+        let part = call.luaHost.part(NetPart.self)
+        // The connection that has met it is not to wait until it is told.
+        part.network.loop.perform { [unowned part] in part.isTroubled(listener, text, code) }
+        return 0
     }
 
     private static func close(_ listener: Listener) {

@@ -170,7 +170,8 @@ extension NetPart {
                 if !isOfConnection(fiber.stack.string(-1) ?? ""), !part.host.wasCancelled(fiber) {
                     part.host.uncaught(fiber)
                 }
-                stream.abort()
+                // A client that waits for a certificate is told that there will be none. What was closed before is sent to its end.
+                if stream.refuseTLS(nameIsUnknown: false) { stream.close() } else if stream.isOpen { stream.abort() }
             } else if !stream.closesAtEnd {
                 stream.close()
             }
@@ -195,14 +196,33 @@ extension NetPart {
     }
 
     func troubled(_ listener: Listener, _ failure: StreamFailure) {
-        guard let box = Box(bitPattern: listener.context) else { return }
-        if box.slot != 0, let (fiber, _) = host.prepareCallback(slot: box.slot, element: 6) {
-            fiber.stack.pushCopy(of: 2)
-            guard let count = LuaStreamOwner.push(failure, fiber.stack) else { return host.recycle(fiber) }
-            return host.resume(fiber, arguments: 1 + count)
+        if !callOnTrouble(listener, failure.description, failure.code) { warn(listener, failure.description) }
+    }
+
+    /// Trouble that only the script can end: without `on_trouble`, the function of `rl.on_error` is told of it.
+    func isTroubled(_ listener: Listener, _ text: String, _ code: String) {
+        guard !host.isClosed, !callOnTrouble(listener, text, code) else { return }
+        let site = Box(bitPattern: listener.context).flatMap { host.site($0.site) }
+        let failure = Failure(text, subject: .init(kind: "listener", name: listener.name, site: site))
+        if !host.tellHandler(failure) { warn(listener, text) }
+    }
+
+    private func callOnTrouble(_ listener: Listener, _ text: String, _ code: String) -> Bool {
+        guard let box = Box(bitPattern: listener.context), box.slot != 0,
+            let (fiber, _) = host.prepareCallback(slot: box.slot, element: 6)
+        else { return false }
+        fiber.stack.pushCopy(of: 2)
+        guard fiber.stack.push(text), fiber.stack.push(code) else {
+            host.recycle(fiber)
+            return false
         }
-        let place = host.site(box.site).map { ", made at \($0)" } ?? ""
-        host.onWarning(host, "listener\(place): \(failure)")
+        host.resume(fiber, arguments: 3)
+        return true
+    }
+
+    private func warn(_ listener: Listener, _ text: String) {
+        let place = Box(bitPattern: listener.context).flatMap { host.site($0.site) }.map { ", made at \($0)" } ?? ""
+        host.onWarning(host, "listener\(place): \(text)")
     }
 
     /// For `listener:stop`.

@@ -20,11 +20,15 @@ extension StreamBinding {
                 try begin(stream, call, .line, "stream:read_line", 2, limit: maxLine)
             }
         },
-        // A step of `for line in stream:lines()`: what it has as an argument is the line before.
+        // Steps of `for line in stream:lines()` and of `chunks`, with the options of these.
         .init("next_line", saidAs: "stream:lines") {
             stream($0).run { (stream, call) throws(Misuse) in
-                call.stack.top = 1
-                return try begin(stream, call, .line, "stream:lines", 2, limit: maxLine, raises: true)
+                try begin(stream, call, .line, "stream:lines", 2, limit: maxLine, raises: true)
+            }
+        },
+        .init("next_chunk", saidAs: "stream:chunks") {
+            stream($0).run { (stream, call) throws(Misuse) in
+                try begin(stream, call, .any, "stream:chunks", 2, limit: 65536, raises: true)
             }
         },
         // What `net.copy` waits for: that there is something, which the kernel then takes.

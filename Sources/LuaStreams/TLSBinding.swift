@@ -1,5 +1,6 @@
 internal import Lua
 internal import LuaRunLoops
+internal import RunLoops
 internal import Streams
 
 /// TLS of streams as scripts see it. What of it is a sequence of waits is written in Lua.
@@ -112,6 +113,22 @@ enum TLSBinding {
             StreamBinding.stream($0).run { stream, call in
                 stream.continueTLS(call.stack.object(2, kind, as: TLSContext.self))
                 return call.answer(true)
+            }
+        },
+        // (whether it is the name that is not known)
+        .init("refuse_tls") {
+            StreamBinding.stream($0).run { stream, call in
+                stream.refuseTLS(nameIsUnknown: call.stack.boolean(2))
+                return 0
+            }
+        },
+        // (listener): the running task is the connection's again.
+        .init("end_choice") {
+            StreamBinding.stream($0).run { stream, call in
+                if let listener = ListenerBinding.listener(call, 2), let box = Box(bitPattern: listener.context) {
+                    call.luaHost.current?.runs(call.receiver, slot: box.slot)
+                }
+                return 0
             }
         },
         .init("tls") { StreamBinding.stream($0).answer { $0.tlsInfo.map(describe) } },

@@ -8,6 +8,7 @@ public import RunLoops
 /// waits in the kernel's buffer, or is dropped there.
 public final class Datagram: RunLoop.EdgePort {
     public let network: Network
+    public override var word: String { "datagram" }
     /// Called with each message and where it came from; nil: `receive` takes them.
     public var onMessage: ((Datagram, UnsafeRawBufferPointer, String?) -> Void)? { didSet { updateActivity() } }
     public private(set) var isOpen = true

@@ -21,6 +21,7 @@ public final class Listener: RunLoop.EdgePort {
     public private(set) var isOpen = true
     /// Of all that it accepts; nil: the listener's own.
     public let connectionOwner: StreamOwner?
+    public override var word: String { "listener" }
 
     /// For the owner: who waits for a connection, and for the end; whether it is being stopped; how many tasks serve connections.
     public var accepter = 0

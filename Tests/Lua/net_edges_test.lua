@@ -30,6 +30,9 @@ t.describe("streams", function()
     rl.sleep(0)
     raises("net.copy: one reader at a time", net.copy, b, a)
     raises("stream:lines: one reader at a time", function() for _ in b:lines() do end end)
+    raises("stream:lines: one reader at a time", b:lines { max = 10 })
+    raises("stream:chunks: one reader at a time", function() for _ in b:chunks() do end end)
+    raises("stream:chunks: one reader at a time", b:chunks { timeout = 1 })
     reader:cancel()
     t.equal(problem_of(function() b:lines(5) end), "stream:lines: argument #1 must be an options table, got 5")
     t.truthy(problem_of(function() b:lines { foo = 1 } end):find "^stream:lines: unknown field 'foo'")
@@ -279,4 +282,28 @@ t.describe("many tasks that wait for the output of one stream", function()
     a:close()
     b:close()
   end)
+end)
+
+t.it("descriptors that are opened are called by their own names, and not by that of a duplicate", function()
+  local process = require "runloop.process"
+  local result = assert(process.run { "/bin/sh", "-c", [[exec "$0" -e "$1" | true]], t.rlhost, [[
+    local rl, net = require "runloop", require "runloop.net"
+    local output = net.output()
+    local function problem()
+      while true do
+        for _, call in ipairs { output.write, output.flush } do
+          local is_good, problem = call(output, call == output.write and "x" or nil)
+          if not is_good then return problem end
+        end
+        rl.sleep(0.01)
+      end
+    end
+    io.stderr:write(problem(), "\n", tostring(output):match "^[^,]*", "\n", tostring(net.open(2)):match "^[^,]*")
+  ]], timeout = 10 })
+  t.equal(result.errors, 'EPIPE: broken pipe (output)\nstream "output" (output\nstream (descriptor 2')
+  -- A socket is what it is connected to.
+  local listener <close> = assert(net.serve("127.0.0.1:0", function() end))
+  local client <close> = assert(net.connect(listener:address()))
+  local other <close> = assert(net.open(client:fd(), { name = "other" }))
+  t.truthy(tostring(other):find('stream "other" (' .. listener:address(), 1, true), tostring(other))
 end)

@@ -30,7 +30,7 @@ local net = {}
 ---@field protocols? string[] for ALPN, those one likes best first
 ---@field min_version? "1.2"|"1.3"
 ---@field client_ca? string a server's: clients need a certificate of theirs
----@field sni? fun(name: string): runloop.net.TLSOptions? a server's: the certificate for the name that is asked for, which may be ""; it may wait
+---@field sni? fun(name: string): runloop.net.TLSOptions? a server's: the certificate for the name that is asked for, which may be ""; nil: the listener's own, or none. It may wait. One that cannot be used is told as `on_trouble` is, or, without that, to `rl.on_error`
 ---@field server? boolean of `stream:start_tls`: which side it is, if that is not what the connection tells
 ---@field timeout? number of `stream:start_tls`
 
@@ -44,7 +44,7 @@ local net = {}
 ---@field order? integer for descriptions
 ---@field high_water? integer `write` waits while so many bytes are left to send (262144)
 ---@field max_queue? integer with more to send than this `queue` aborts the stream (16777216)
----@field on_trouble? fun(listener: runloop.net.Listener, message: string, code: string) it cannot accept for a while, for want of descriptors; without it this is a warning
+---@field on_trouble? fun(listener: runloop.net.Listener, message: string, code: string) it cannot accept for a while, for want of descriptors, or `sni` has chosen a certificate that cannot be used; without it this is a warning
 
 ---@class runloop.net.ListenerOptions: runloop.net.ListenOptions, runloop.net.Place
 ---@field on_connection? fun(stream: runloop.net.Stream, listener: runloop.net.Listener) a task for each connection

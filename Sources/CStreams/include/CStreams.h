@@ -43,7 +43,8 @@ size_t net_describe(const net_address *address, int with_port, char *out, size_t
 /// The path of a local address that is a file's; its length, or 0.
 size_t net_path(const net_address *address, char *out, size_t capacity);
 
-/// Blocks. Returns how many addresses were found, at most `capacity`, or -1 with an error number of getaddrinfo's.
+/// Blocks. Returns how many addresses were found, at most `capacity`, or -1 with an error number: of getaddrinfo's, which are negative, or the
+/// system's.
 int net_resolve(const char *name, int family, net_address *out, int capacity, int *error);
 /// What an error of getaddrinfo's is called, "ENOTFOUND", and in words.
 const char *net_resolve_error_name(int error);

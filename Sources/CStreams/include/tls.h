@@ -55,6 +55,8 @@ void net_tls_finish(struct net_tls *tls);
 const char *net_tls_name(struct net_tls *tls);
 /// Goes on with other settings; NULL: with those it has.
 void net_tls_choose(struct net_tls *tls, struct net_tls_context *context);
+/// The next step of the handshake fails, and the client is told why: there is no server of this name, or it cannot serve.
+void net_tls_refuse(struct net_tls *tls, int is_unknown);
 void net_tls_error(const struct net_tls *tls, const char **code, const char **text);
 
 struct net_tls_info {

@@ -92,10 +92,11 @@ end
 -- TLS ----------------------------------------------------------------------------------------------------------------
 local methods = internals.methods "stream"
 local hidden = {}
-for _, name in next, { "next_line", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "deliver", "await_input", "deliver_all",
-  "write_at", "available" } do
-  hidden[name], methods[name] = methods[name], nil
+local function hide(methods, names)
+  for _, name in next, names do hidden[name], methods[name] = methods[name], nil end
 end
+hide(methods, { "next_line", "next_chunk", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "refuse_tls", "end_choice",
+  "deliver", "await_input", "deliver_all", "write_at", "available" })
 internals.deliver, internals.available, internals.write_at = hidden.deliver_all, hidden.available, hidden.write_at
 
 local made
@@ -116,18 +117,23 @@ function methods.start_tls(self, options)
 end
 
 -- Listening ----------------------------------------------------------------------------------------------------------
--- Settings and options of those whose connections are accepted one by one.
+local listener_methods = internals.methods "listener"
+hide(listener_methods, { "begin_choice", "tell" })
+
+-- What those have in common whose connections are accepted one by one.
 local tls_of = setmetatable({}, { __mode = "k" })
 
 -- A name that is no address is asked for first.
-local function listen(name, make, where, options, functions)
-  local settings, message, code, listener
+local function listen(name, make, where, options, functions, caller, attempt)
+  local message, code, listener, server
   local options_of_tls = options.tls
   if options_of_tls then
+    local settings
     settings, message, code = tls().settings(options_of_tls, true, name)
     if not settings then return nil, message, code end
-    if functions and functions[5] then functions[5] = tls().before(settings, options_of_tls, functions[5])
-    elseif functions then functions[5] = tls().before_delivery(settings, options_of_tls, functions[3]) end
+    server = tls().server(caller or name, settings, options_of_tls, attempt)
+    if functions and functions[5] then functions[5] = tls().before(server, functions[5])
+    elseif functions then functions[5] = tls().before_delivery(server, functions[3]) end
   end
   listener, message, code = make(where, options, functions)
   if not listener and code == "ENOTFOUND" then
@@ -136,18 +142,17 @@ local function listen(name, make, where, options, functions)
     if not addresses then return nil, problem, problem_code end
     listener, message, code = make(place_of_table(name, { host = addresses[1], port = integer_of(port) }), options, functions)
   end
-  if listener and options_of_tls and not functions then tls_of[listener] = { settings, options_of_tls } end
+  if listener and server and not functions then tls_of[listener] = server end
   return listener, message, code
 end
 
-local listener_methods = internals.methods "listener"
 local accept = listener_methods.accept
 
 function listener_methods.accept(self, timeout)
   local stream, message, code = accept(self, timeout)
-  local settings = stream and tls_of[self]
-  if not settings then return stream, message, code end
-  return tls().accepted(stream, settings[1], settings[2], timeout)
+  local server = stream and tls_of[self]
+  if not server then return stream, message, code end
+  return tls().accepted(stream, server, timeout)
 end
 
 function net.listener(options)
@@ -160,8 +165,8 @@ function net.listener(options)
   return listen("net.listener", native.listener, where, options, functions)
 end
 
-function net.serve(where, options, fn)
-  if fn == nil and type(options) == "function" then options, fn = nil, options end
+-- For modules that serve something: `caller` is what they are called by, `attempt` as in `tls.server`.
+function internals.serve(where, options, fn, caller, attempt)
   local place = place_of("net.serve", where)
   options = check_options("net.serve", 2, options)
   if type(fn) ~= "function" then
@@ -171,10 +176,15 @@ function net.serve(where, options, fn)
   refuse("net.serve", options, OF_STREAMS, "unknown field '%s': the connections are the function's")
   local functions = functions_of("net.serve", options) or { false, false, false, false, false, options.on_trouble or false }
   functions[5] = fn
-  local listener, message, code = listen("net.serve", native.serve, place, options, functions)
+  local listener, message, code = listen("net.serve", native.serve, place, options, functions, caller, attempt)
   if not listener then return nil, message, code end
   rl.current():add(listener, "common")
   return listener
+end
+
+function net.serve(where, options, fn)
+  if fn == nil and type(options) == "function" then options, fn = nil, options end
+  return internals.serve(where, options, fn)
 end
 
 -- Streams ------------------------------------------------------------------------------------------------------------
@@ -266,26 +276,12 @@ end
 local READING = { timeout = "seconds", max = "positive" }
 local function check_reading(name, options) misuse.fields(check_options(name, 1, options), READING, name) end
 
-local next_line = hidden.next_line
-function methods.lines(self, options)
-  check_self(self, "lines")
-  -- A tail call: the position of an error is the loop's.
-  if options == nil then return function() return next_line(self) end end
-  check_reading("stream:lines", options)
-  return function()
-    local line, message = self:read_line(options)
-    if not line and message then raise(message) end
-    return line
-  end
-end
-
-function methods.chunks(self, options)
-  check_self(self, "chunks")
-  check_reading("stream:chunks", options)
-  return function()
-    local bytes, message = self:read(nil, options)
-    if not bytes and message then raise(message) end
-    return bytes
+-- The functions of `for line in stream:lines()`. A tail call: the position of an error is the loop's.
+for name, step in next, { lines = hidden.next_line, chunks = hidden.next_chunk } do
+  methods[name] = function(self, options)
+    check_self(self, name)
+    if options ~= nil then check_reading("stream:" .. name, options) end
+    return function() return step(self, options) end
   end
 end
 

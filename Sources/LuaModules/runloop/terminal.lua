@@ -26,6 +26,8 @@ end
 
 function terminal.open()
   local fd, message, code = native.open()
+  -- A shortage that passes is no want of a terminal.
+  if code == "EMFILE" or code == "ENFILE" or code == "ENOMEM" then return nil, message, code end
   if not fd then return nil, "ENXIO: this process has no terminal" .. (code == "ENXIO" and "" or " (" .. message .. ")"), "ENXIO" end
   return setmetatable({ _fd = fd, _undo = {}, _handlers = {} }, Terminal)
 end

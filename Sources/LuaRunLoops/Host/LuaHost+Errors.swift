@@ -112,6 +112,9 @@ extension LuaHost {
         return nil
     }
 
+    /// What is no error of code, but nobody else is told of. Returns false if nobody is now.
+    package func tellHandler(_ failure: Failure) -> Bool { callHandler(failure, of: nil) }
+
     /// `rl.on_error`: (error value or text, what is known of it). Returns false if there is no such function.
     private func callHandler(_ failure: Failure, of source: Stack?) -> Bool {
         guard let function = existingPart(ErrorHandler.self)?.function, function != 0, source?.reserve(1) ?? true,

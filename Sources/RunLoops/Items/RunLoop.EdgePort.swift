@@ -45,7 +45,9 @@ extension RunLoop {
         open func wasInvalidated() {}
 
         /// What recordings call it.
-        open var title: String { name.isEmpty ? "stream" : "stream \"\(name)\"" }
+        open var title: String { name.isEmpty ? word : "\(word) \"\(name)\"" }
+        /// What kind of thing it is, in messages.
+        open var word: String { "stream" }
 
         /// Has it take its turn, in each of its modes that runs, once.
         public final func signal() {

@@ -97,6 +97,7 @@ public final class Resolver {
         var error: Int32 = 0
         let count = net_resolve(name, family.rawValue, &list, 64, &error)
         guard count > 0 else {
+            if error > 0 { return .failure(StreamFailure(errno: error, name)) }
             return .failure(
                 StreamFailure(
                     String(cString: net_resolve_error_name(error)),

@@ -187,6 +187,10 @@ public final class Stream: RunLoop.EdgePort {
         do throws(StreamFailure) {
             try self.init(network, owning: own, name: name, owner: owner)
             isBorrowed = !owns
+            // The number of a duplicate is nobody's.
+            if !owns, peer == nil, address == nil {
+                madeRare.lastSubject = name.isEmpty ? "descriptor \(descriptor)" : name
+            }
         } catch {
             if !owns { _ = net_close(own) }
             throw error.code == "EINVAL"

@@ -30,6 +30,15 @@ extension Stream {
         readable = true
     }
 
+    /// A server's other answer: the handshake fails, and the client is told that there is no server of this name, or that it
+    /// cannot be served. Nothing but `close` makes sense afterwards. Returns false where the handshake has stopped at no name.
+    @discardableResult
+    public func refuseTLS(nameIsUnknown: Bool) -> Bool {
+        guard let tls, tls.waitsForChoice else { return false }
+        tls.refuse(isUnknown: nameIsUnknown, self)
+        return true
+    }
+
     /// The name at which the handshake has stopped.
     public var requestedName: String? { tls?.requestedName }
 

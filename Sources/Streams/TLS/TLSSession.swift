@@ -11,6 +11,8 @@ final class TLSSession {
     private var early: ByteQueue
     private var wantsInput = false
     private var isFinished = false
+    /// The handshake has stopped at a name.
+    private(set) var waitsForChoice = false
     private var failure: StreamFailure?
 
     init(_ context: TLSContext, _ name: String?, early: ByteQueue) throws(StreamFailure) {
@@ -101,7 +103,9 @@ final class TLSSession {
         case NET_TLS_WAIT.rawValue:
             stream.readable = false
             return .wait
-        case NET_TLS_NAME.rawValue: return .named
+        case NET_TLS_NAME.rawValue:
+            waitsForChoice = true
+            return .named
         default:
             let failure = failed(stream)
             // What is wrong is told to the peer.
@@ -113,8 +117,16 @@ final class TLSSession {
     var requestedName: String { net_tls_name(tls).map { String(cString: $0) } ?? "" }
 
     func choose(_ new: TLSContext?) {
+        waitsForChoice = false
         net_tls_choose(tls, new?.context)
         if let new { context = new }
+    }
+
+    /// The client is told that there is no such server, or that this one cannot serve it.
+    func refuse(isUnknown: Bool, _ stream: Stream) {
+        waitsForChoice = false
+        net_tls_refuse(tls, isUnknown ? 1 : 0)
+        _ = handshake(stream)
     }
 
     // MARK: Between a stream and its socket

@@ -10,7 +10,7 @@ import Testing
             "arguments_test.lua", "terminal_test.lua", "top_test.lua",
             "schedule_test.lua", "schedule_clock_test.lua", "process_races_test.lua", "net_inherited_test.lua",
             "annotations_test.lua", "net_test.lua", "error_places_test.lua", "net_edges_test.lua",
-            "net_server_test.lua", "net_tls_test.lua",
+            "net_server_test.lua", "net_tls_test.lua", "net_sni_test.lua",
             "net_copy_test.lua",
             "net_peers_test.lua", "net_crowd_test.lua", "http_client_test.lua", "http_files_test.lua",
             "http_hostile_test.lua", "http_turns_test.lua", "http_sequences_test.lua",

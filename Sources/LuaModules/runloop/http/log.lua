@@ -96,10 +96,9 @@ function M.take_trace()
   return trace
 end
 
--- The script is told of it, and goes on.
-function M.report(request, value, traceback)
+-- The script is told of an error, and goes on. `where`: what has failed.
+function M.tell(where, value, traceback)
   traceback = traceback or tostring(value)
-  local where = ("request %s %s"):format(request.method, request.target)
   local handler = rl.on_error(nil)
   rl.on_error(handler)
   if handler then
@@ -108,5 +107,7 @@ function M.report(request, value, traceback)
     io.stderr:write("rlhost: ", traceback, "\nin ", where, "\n")
   end
 end
+
+function M.report(request, value, traceback) M.tell(("request %s %s"):format(request.method, request.target), value, traceback) end
 
 return M

@@ -2,7 +2,7 @@
 
 local native = require "runloop.http.native"
 local rl = require "runloop"
-local net = require "runloop.net"
+require "runloop.net"
 local misuse = require "runloop.misuse"
 local raise = misuse.raise
 local log, connections = require "runloop.http.log", require "runloop.http.connection"
@@ -96,6 +96,19 @@ function Server:__tostring()
   return ("http server (%s, %s%s)"):format(self:address(), self.is_stopping and "closed, " or "", self.made_at)
 end
 
+-- For what the server calls of the script's beside its handler: an error is told, and ends no more than one of the handler's.
+local function attempt_for(self)
+  local function tell(is_good, ...)
+    if is_good then return true, ... end
+    local problem, trace = ..., log.take_trace()
+    if rl.is_cancelled(problem) then error(problem, 0) end
+    self.counts.errors = self.counts.errors + 1
+    log.tell("http server " .. self.made_at, problem, trace)
+    return false
+  end
+  return function(fn, ...) return tell(xpcall(fn, log.explain, ...)) end
+end
+
 local function tls_of(tls, header_timeout)
   if type(tls) ~= "table" then return tls end
   -- A client that does not even begin has as much time as for a head.
@@ -128,7 +141,7 @@ function M.serve(where, settings, handler)
   for _, name in ipairs(PASSED_ON) do passed[name] = settings[name] end
   passed.tls = tls_of(passed.tls, self.header_timeout)
   local is_good, listener
-  is_good, listener, problem, code = pcall(net.serve, where, passed, self.serve)
+  is_good, listener, problem, code = pcall(native.internals.serve, where, passed, self.serve, "http.serve", passed.tls and attempt_for(self))
   if not is_good then
     -- What is wrong is the caller's, under the name that the caller knows.
     if type(listener) ~= "string" then error(listener, 0) end

@@ -153,7 +153,7 @@ final class Connector {
             if let address = preferred.popFirst() { left.append(address) }
             if let address = others.popFirst() { left.append(address) }
         }
-        if left.isEmpty { return later { $0.fail(StreamFailure("ENOTFOUND", "no address (\($0.place.text))")) } }
+        if left.isEmpty { return later { $0.fail($0.place.refusal ?? $0.summary) } }
         tryNext()
     }
 

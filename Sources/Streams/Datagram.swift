@@ -79,6 +79,7 @@ public final class Datagram: RunLoop.EdgePort {
 
     private static func address(_ place: Place?) throws(StreamFailure) -> net_address? {
         guard let place else { return nil }
+        if let refusal = place.refusal { throw refusal }
         guard let first = place.addresses?.first else {
             throw StreamFailure("ENOTFOUND", "not an address: ask for the name first (\(place.text))")
         }
@@ -105,6 +106,7 @@ public final class Datagram: RunLoop.EdgePort {
         let start = bytes.baseAddress ?? withUnsafePointer(to: &empty) { UnsafeRawPointer($0) }
         let result: Int
         if let place {
+            if let refusal = place.refusal { throw refusal }
             guard var target = place.addresses?.first(where: { $0.family == family }) else {
                 throw StreamFailure(
                     place.addresses == nil ? "ENOTFOUND" : "EAFNOSUPPORT",

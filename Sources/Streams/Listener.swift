@@ -73,6 +73,7 @@ public final class Listener: RunLoop.EdgePort {
             try adopt(number)
             return
         }
+        if let refusal = place.refusal { throw refusal }
         guard let addresses = place.addresses else {
             throw StreamFailure("ENOTFOUND", "not an address: ask for the name first (\(place.text))")
         }

@@ -307,3 +307,30 @@ t.it("descriptors that are opened are called by their own names, and not by that
   local other <close> = assert(net.open(client:fd(), { name = "other" }))
   t.truthy(tostring(other):find('stream "other" (' .. listener:address(), 1, true), tostring(other))
 end)
+
+t.it("a Unix socket's name that is too long is an answer", function()
+  local http = require "runloop.http"
+  local longest, path = ("/tmp/"):rep(2) .. ("x"):rep(97), "/tmp/" .. ("x"):rep(103)
+  local datagram <close> = assert(net.datagram { host = "127.0.0.1", port = 0 })
+  local function told() end
+  for _, prefix in ipairs { "", "@" } do
+    local name = prefix == "" and path or "@" .. path
+    local expected = { nil, ("ENAMETOOLONG: file name too long: a Unix socket's has at most 107 bytes, this one 108 (unix:%s)"):format(name), "ENAMETOOLONG" }
+    t.equal({ net.serve("unix:" .. name, told) }, expected)
+    t.equal({ http.serve("unix:" .. name, told) }, expected)
+    t.equal({ net.listener { path = name } }, expected)
+    t.equal({ net.connect("unix:" .. name) }, expected)
+    t.equal({ net.datagram { path = name } }, expected)
+    t.equal({ net.datagram { peer = "unix:" .. name } }, expected)
+    t.equal({ datagram:send("x", "unix:" .. name) }, expected)
+    t.equal({ http.websocket("ws://host/", { unix = name }) }, expected)
+    t.equal({ http.get("http://host/", { unix = name }) },
+      { nil, ("ENAMETOOLONG: file name too long: a Unix socket's has at most 107 bytes (unix:%s, http://host/)"):format(name), "ENAMETOOLONG" })
+    local failed
+    local stream = net.stream { path = name, on_error = function(_, ...) failed = { nil, ... } end }
+    rl.current():add(stream)
+    rl.sleep(0.01)
+    t.equal(failed, expected)
+    t.equal(select(3, net.connect("unix:" .. prefix .. longest)), prefix == "" and "ENOENT" or "ECONNREFUSED")
+  end
+end)

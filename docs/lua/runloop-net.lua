@@ -16,7 +16,7 @@ local net = {}
 ---@class runloop.net.Place
 ---@field host? string a name or an address; `"*"`: all interfaces
 ---@field port? integer
----@field path? string of a Unix socket, instead of the two; beginning with `@`: an abstract one
+---@field path? string of a Unix socket, instead of the two; beginning with `@`: an abstract one. More than 107 bytes are ENAMETOOLONG
 ---@field fd? integer a socket that was handed down, instead: see `net.inherited`. It stays open when what serves it is closed
 
 ---Files are paths, or the text itself (PEM). Unless told otherwise, a client checks the server's certificate with those that the

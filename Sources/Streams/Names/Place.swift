@@ -59,18 +59,26 @@ public enum Place: Equatable, Sendable {
         return port
     }
 
-    /// A path is no longer than the kernel takes.
+    /// Whether it can name anything. A path that is too long is one: see `refusal`.
     public func check() throws(Mistake) {
         switch self {
         case .host(let host, _):
             if host.utf8.contains(0) { throw Mistake(text: "a host's name has no zero byte in it") }
         case .path(let name), .abstract(let name):
             if name.isEmpty { throw Mistake(text: "a Unix socket has a name") }
-            if name.count > 107 {
-                throw Mistake(text: "a Unix socket's name has at most 107 bytes, this one \(name.count)")
-            }
             if case .path = self, name.contains(0) { throw Mistake(text: "a path has no zero byte in it") }
         case .inherited: break
+        }
+    }
+
+    /// What the kernel would refuse if it were asked: a path that is longer than a Unix socket's can be.
+    var refusal: StreamFailure? {
+        switch self {
+        case .path(let name), .abstract(let name):
+            guard name.count > 107 else { return nil }
+            return StreamFailure(
+                "ENAMETOOLONG", "file name too long: a Unix socket's has at most 107 bytes, this one \(name.count) (\(text))")
+        case .host, .inherited: return nil
         }
     }
 

@@ -52,7 +52,9 @@ function M.of(exchange)
   if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
   name = code == 56 and message:lower():find("chunk", 1, true) and "EBADMSG" or CODES[code] or "EIO"
   -- These have the numbers of others.
-  if message:find "^Unsupported proxy" then name = "EPROTONOSUPPORT" elseif message:find "^CONNECT tunnel failed" then name = "EPROXY" end
+  if message:find "^Unix socket path too long" then
+    name, message = "ENAMETOOLONG", "file name too long: a Unix socket's has at most 107 bytes"
+  elseif message:find "^Unsupported proxy" then name = "EPROTONOSUPPORT" elseif message:find "^CONNECT tunnel failed" then name = "EPROXY" end
   if name == "ENOTFOUND" then
     local unknown, reason = why_unknown(exchange, message)
     if unknown then return nil, unknown, reason end

@@ -143,8 +143,8 @@ static int decode_number(decoder *d) {
   for (; is_digit(*p); p++) digits = digits * 10 + (uint64_t)(*p - '0');
   if (*p != '.' && (*p | 32) != 'e') {
     ptrdiff_t count = p - first;
-    // Nineteen digits do not overflow; whether they are an integer of Lua's is another question.
-    if (count <= 19 && digits <= (uint64_t)INT64_MAX + (uint64_t)is_negative && (digits || !is_negative)) {
+    // Nineteen digits do not overflow; whether they are an integer of Lua's is another question. -0 is one, as Lua reads it.
+    if (count <= 19 && digits <= (uint64_t)INT64_MAX + (uint64_t)is_negative) {
       lua_pushinteger(d->L, (lua_Integer)(is_negative ? -digits : digits));
       d->p = p;
       return 1;

@@ -1,5 +1,6 @@
 // Lua values to JSON text.
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "private.h"
@@ -106,13 +107,21 @@ static void encode_number(encoder *e, int index) {
   e->buffer->length += (size_t)json_write_double(to, number);
 }
 
-// The name of a field. Of an object that is marked as one, numbers become text.
-static void encode_key(encoder *e, int key, int is_marked) {
+// The name of a field. Of an object that is marked as one, numbers become text, which no other field may have for its name.
+static void encode_key(encoder *e, int table, int key, int is_marked) {
   if (lua_type(e->L, key) == LUA_TSTRING) {
     encode_string(e, key);
   } else if (lua_type(e->L, key) == LUA_TNUMBER && is_marked) {
     put_byte(e, '"');
+    size_t start = e->buffer->length;
     encode_number(e, key);
+    lua_pushlstring(e->L, e->buffer->bytes + start, e->buffer->length - start);
+    lua_pushvalue(e->L, -1);
+    if (lua_rawget(e->L, table) != LUA_TNIL) {
+      lua_pushfstring(e->L, "the keys %s and \"%s\" are both the name \"%s\"", lua_tostring(e->L, -2), lua_tostring(e->L, -2), lua_tostring(e->L, -2));
+      raise_problem(e, lua_tostring(e->L, -1));
+    }
+    lua_pop(e->L, 2);
     put_byte(e, '"');
   } else {
     const char *type = luaL_typename(e->L, key);
@@ -153,7 +162,13 @@ static void encode_array(encoder *e, int table, int is_marked) {
   }
   if (!is_marked && largest != count)
     raise_problem(e, "a table has holes: fill them with json.null, mark it with json.array, or with json.object");
-  if (largest > 1000 && largest / 10 > count) raise_problem(e, "an array is almost empty: mark it with json.object");
+  // What one key costs is not to be any number of bytes.
+  if (largest > 1000 && largest / 10 > count) {
+    // Not on the stack, where the place would be looked for.
+    char problem[128];
+    snprintf(problem, sizeof problem, "an array is almost empty, with %lld of %lld values: mark it with json.object", (long long)count, (long long)largest);
+    raise_problem(e, problem);
+  }
   put_byte(e, '[');
   for (lua_Integer i = 1; i <= largest; i++) {
     begin_element(e, i == 1);
@@ -172,7 +187,7 @@ static void encode_object(encoder *e, int table, int is_marked) {
   for (; lua_next(e->L, table); is_first = 0) {
     int value = lua_gettop(e->L);
     begin_element(e, is_first);
-    encode_key(e, value - 1, is_marked);
+    encode_key(e, table, value - 1, is_marked);
     encode_value(e, value);
     lua_pop(e->L, 1);
   }

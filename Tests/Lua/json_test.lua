@@ -131,7 +131,8 @@ t.describe("numbers", function()
 
   t.it("keep the sign of zero", function()
     t.equal(json.encode(-0.0), "-0.0")
-    t.equal(1 / decode "-0", -math.huge)
+    t.equal(1 / decode "-0.0", -math.huge)
+    t.equal({ math.type(decode "-0"), json.encode(decode "-0") }, { "integer", "0" })
     t.equal(math.type(decode "0"), "integer")
   end)
 
@@ -205,7 +206,18 @@ t.describe("tables", function()
     t.truthy(problem_of(json.encode, { users = { { callback = print } } }):find("a function cannot be written %(at users%[1%]%.callback%)"))
     t.truthy(problem_of(json.encode, { [true] = 1 }):find("a boolean cannot be the name of a field"))
     t.truthy(problem_of(json.encode, json.array { a = 1 }):find("an array has the key 'a'"))
+    for _, value in ipairs { json.array { [3000000] = 1 }, { list = json.array { [3000000] = 1 } } } do
+      t.truthy(problem_of(json.encode, value):find("an array is almost empty, with 1 of 3000000 values: mark it with json.object"
+        .. (value.list and " %(at list%)$" or "$")))
+    end
     t.truthy(problem_of(json.encode, json.array { [1 << 40] = 1 }):find("almost empty"))
+    t.equal(#json.encode(json.array { [1000] = 1 }), 999 * 5 + 3)
+    local full = json.array {}
+    for place = 1, 110 do full[place * 10] = place end
+    t.equal(select(2, json.encode(full):gsub("null", "")), 990)
+    t.truthy(problem_of(json.encode, { a = json.object { [1] = 1, ["1"] = 2 } }):find('the keys 1 and "1" are both the name "1" (at a', 1, true))
+    t.truthy(problem_of(json.encode, json.object { [0.5] = 1, ["0.5"] = 2 }):find('the keys 0.5 and "0.5" are both', 1, true))
+    t.equal(json.decode(json.encode(json.object { [1] = 1, ["01"] = 2, [-1] = 3 })), { ["1"] = 1, ["01"] = 2, ["-1"] = 3 })
     t.truthy(problem_of(json.encode, coroutine.create(print)):find("a thread cannot be written"))
     t.truthy(problem_of(json.encode, io.stdout):find("a userdata cannot be written"))
     local ring = {}

@@ -1,4 +1,5 @@
 // The library of the native half, and texts.
+#include <hosts.h>
 #include <limits.h>
 #include <linux/sockios.h>
 #include <stdlib.h>
@@ -133,6 +134,21 @@ static int unacknowledged(lua_State *L) {
   return 1;
 }
 
+// ascii_host(name) -> the name, or nil, text, code
+static int ascii_host(lua_State *L) {
+  char out[256], code[32], text[512];
+  size_t length;
+  const char *name = luaL_checklstring(L, 1, &length);
+  if (strlen(name) == length && linux_ascii_host(name, out, code, text)) {
+    lua_pushstring(L, out);
+    return 1;
+  }
+  lua_pushnil(L);
+  lua_pushstring(L, strlen(name) == length ? text : "a host's name has no zero byte in it");
+  lua_pushstring(L, strlen(name) == length ? code : "EINVAL");
+  return 3;
+}
+
 static int free_output(lua_State *L) {
   http_bytes *output = lua_touserdata(L, 1);
   free(output->bytes);
@@ -148,7 +164,7 @@ int http_open_native(lua_State *L) {
       {"check_utf8", lua_http_check_utf8}, {"accept_key", lua_http_accept_key}, {"random_key", lua_http_random_key},
       {"deflate", lua_http_deflate}, {"open_file", lua_http_open_file}, {"read_file", lua_http_read_file},
       {"seek_file", lua_http_seek_file}, {"close_file", lua_http_close_file}, {"serving", lua_http_serving},
-      {"unacknowledged", unacknowledged}, {NULL, NULL}};
+      {"unacknowledged", unacknowledged}, {"ascii_host", ascii_host}, {NULL, NULL}};
   luaL_newlib(L, functions);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, find_field);

@@ -56,6 +56,8 @@ MODULE("runloop.http.handshake")
 #embed "runloop/http/handshake.lua"
 MODULE("runloop.http.incoming")
 #embed "runloop/http/incoming.lua"
+MODULE("runloop.http.iri")
+#embed "runloop/http/iri.lua"
 MODULE("runloop.http.log")
 #embed "runloop/http/log.lua"
 MODULE("runloop.http.multipart")

@@ -20,6 +20,8 @@ public final class StreamFailure: Error, Sendable, CustomStringConvertible {
         isPlain = false
     }
 
+    convenience init(_ mistake: HostName.Mistake) { self.init(mistake.code, mistake.message) }
+
     init(plain code: String, _ message: String) {
         self.code = code
         self.message = message

@@ -171,6 +171,23 @@ struct LinuxTests {
         }
     }
 
+    @Test(
+        "names of hosts are what name servers know",
+        arguments: [
+            ("localhost", "localhost"), ("b\u{FC}cher.example", "xn--bcher-kva.example"),
+            ("B\u{DC}CHER.example", "xn--bcher-kva.example"),
+            ("a_b.\u{E4}", "a_b.xn--4ca"), ("\u{FF11}27.0.0.1", "127.0.0.1"), ("b\u{FFFD}", nil), ("\u{2100}.x", nil),
+            (String(repeating: "\u{FC}", count: 300), nil),
+        ] as [(String, String?)])
+    func hostNames(_ name: String, _ expected: String?) {
+        do throws(HostName.Mistake) {
+            #expect(try HostName.ascii(name) == expected)
+        } catch {
+            #expect(
+                expected == nil && error.code == "EINVAL" && error.message.hasPrefix("no host's name: "), "\(error)")
+        }
+    }
+
     private func poll(_ descriptor: Descriptor, seconds: Int32) -> Bool {
         var asked = pollfd(fd: descriptor.number, events: Int16(POLLIN), revents: 0)
         return Glibc.poll(&asked, 1, seconds * 1000) == 1

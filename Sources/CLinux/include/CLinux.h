@@ -8,6 +8,7 @@
 #include "epoll.h"
 #include "errors.h"
 #include "family.h"
+#include "hosts.h"
 #include "libraries.h"
 #include "programs.h"
 #include "signals.h"

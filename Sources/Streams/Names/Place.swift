@@ -77,7 +77,8 @@ public enum Place: Equatable, Sendable {
         case .path(let name), .abstract(let name):
             guard name.count > 107 else { return nil }
             return StreamFailure(
-                "ENAMETOOLONG", "file name too long: a Unix socket's has at most 107 bytes, this one \(name.count) (\(text))")
+                "ENAMETOOLONG",
+                "file name too long: a Unix socket's has at most 107 bytes, this one \(name.count) (\(text))")
         case .host, .inherited: return nil
         }
     }

@@ -93,9 +93,13 @@ public final class Resolver {
 
     /// Blocks.
     private static func ask(_ name: String, _ family: Family) -> Result<Found, StreamFailure> {
+        let ascii: String
+        do throws(HostName.Mistake) { ascii = try HostName.ascii(name) } catch {
+            return .failure(StreamFailure(error))
+        }
         var list = [net_address](repeating: net_address(), count: 64)
         var error: Int32 = 0
-        let count = net_resolve(name, family.rawValue, &list, 64, &error)
+        let count = net_resolve(ascii, family.rawValue, &list, 64, &error)
         guard count > 0 else {
             if error > 0 { return .failure(StreamFailure(errno: error, name)) }
             return .failure(

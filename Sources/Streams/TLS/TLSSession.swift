@@ -1,5 +1,6 @@
 internal import CStreams
 internal import Glibc
+internal import Linux
 
 /// TLS between a stream's bytes and its socket's.
 final class TLSSession {
@@ -16,9 +17,13 @@ final class TLSSession {
     private var failure: StreamFailure?
 
     init(_ context: TLSContext, _ name: String?, early: ByteQueue) throws(StreamFailure) {
+        var ascii: String?
+        if let name {
+            do throws(HostName.Mistake) { ascii = try HostName.ascii(name) } catch { throw StreamFailure(error) }
+        }
         let made =
-            if let name {
-                name.withCString { net_tls_make(context.context, $0, Self.reader, Self.writer) }
+            if let ascii {
+                ascii.withCString { net_tls_make(context.context, $0, Self.reader, Self.writer) }
             } else {
                 net_tls_make(context.context, nil, Self.reader, Self.writer)
             }

@@ -181,6 +181,7 @@ local NOT_YET = { state = function() return false, false, 0, 0 end, failure = fu
 -- There is a connection for it.
 local function start(exchange)
   local self, settings = exchange.client, exchange.settings
+  if exchange.refusal then return exchange.changed:broadcast() end
   requests.list_fields(settings)
   if exchange.deadline then settings.timeout = math.max(0.001, exchange.deadline - rl.now()) end
   local is_good, transfer, number = pcall(self.multi.start, self.multi, settings)
@@ -198,16 +199,17 @@ end
 local function begin(self, request, name, is_open)
   if self.is_closed then raise(name .. ": the client is closed") end
   local settings, body = requests.prepare(self.options, request, name, is_open)
-  local exchange = setmetatable({ client = self, url = settings.url, changed = misuse.condition(name), max_body = settings.max_body,
+  local exchange = setmetatable({ client = self, url = settings.url or request.url, changed = misuse.condition(name), max_body = settings.max_body,
+    refusal = settings.refusal, refusal_code = settings.refusal_code,
     unix = settings.unix or settings.abstract and "@" .. settings.abstract, settings = settings, body = body, transfer = NOT_YET,
     deadline = settings.timeout and rl.now() + settings.timeout, idle_timeout = settings.idle_timeout, redirects = 0, seconds = 0 }, Exchange)
   exchange.drained = exchange.changed
   local connections, in_all = self.options.connections or 64, self.options.max_connections or 0
   self.multi = self.multi or curl.multi(connections, in_all, self.options.cookies)
   self.admission = self.admission or admission.new(connections, in_all, start)
-  exchange.record = recording.begins_at(settings.verb, settings.url)
+  exchange.record = recording.begins_at(settings.verb, exchange.url)
   self.count = self.count + 1
-  self.admission:enter(exchange, settings.url, exchange.unix)
+  self.admission:enter(exchange, exchange.url, exchange.unix)
   pump(self)
   return exchange
 end
@@ -234,7 +236,7 @@ local function has_ended(exchange, is_over)
     exchange:finish()
     error(exchange.error, 0)
   end
-  return is_over or exchange.is_late or exchange.is_cut
+  return is_over or exchange.refusal or exchange.is_late or exchange.is_cut
 end
 
 -- Waits for the answer's head; nil, message, code if there is none.
@@ -243,7 +245,7 @@ local function await_head(exchange)
     local is_here, is_over = exchange.transfer:state()
     if not (is_over and goes_on(exchange)) then
       if is_here and not exchange.refusal then return true end
-      if has_ended(exchange, exchange.refusal or is_over and exchange.transfer:failure()) then
+      if has_ended(exchange, is_over and exchange.transfer:failure()) then
         local _, message, code = failure(exchange)
         exchange:finish()
         return nil, message, code

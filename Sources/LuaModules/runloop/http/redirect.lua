@@ -1,5 +1,7 @@
 -- runloop.http.redirect: how a request goes on when its answer leads elsewhere, as browsers do it: the Fetch standard, and RFC 9110, 15.4.
 
+local requests = require "runloop.http.request"
+
 -- What tells of a body that is not sent any more.
 local OF_BODY <const> = { "content-type", "content-length", "content-encoding", "content-language", "content-location", "transfer-encoding",
   "expect" }
@@ -37,6 +39,10 @@ local function follow(settings, url, status)
   end
   -- Who is asked for is no part of an address that is told to others.
   if settings.user then url = url:gsub("^(%a[%w+.-]*://)[^/?#]*@", "%1") end
+  local going = { url = url }
+  requests.make_ascii(going, "url")
+  url = going.url
+  if going.refusal then return going.refusal, going.refusal_code end
   if origin(url) ~= origin(settings.url) then
     without(fields, OF_SERVER)
     settings.user, settings.password = nil, nil

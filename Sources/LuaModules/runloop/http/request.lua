@@ -91,6 +91,15 @@ function M.check_unix(path, name)
   raise("%s: field 'unix' must be the path of a socket, or \"@name\", got %s", name, misuse.describe(path))
 end
 
+-- Makes a URL that settings have one of ASCII alone. If its host can have no such name, the request fails.
+function M.make_ascii(settings, field)
+  local url = settings[field]
+  if not url or not url:find "[\128-\255%%]" then return end
+  local message, code
+  settings[field], message, code = require "runloop.http.iri"(url)
+  if message then settings.refusal, settings.refusal_code = ("%s: %s"):format(code, message), code end
+end
+
 -- { url, … } as { url = url, … }
 local function positional(name, request)
   misuse.argument(request, "table", name, 1)
@@ -130,6 +139,7 @@ function M.prepare(defaults, request, name, is_open)
   if not request.url then misuse.wrong(name, "field 'url'", "a string") end
   local settings = { url = answers.url_with(request.url, request.query), fields = {} }
   if request.url:find "[%c ]" then raise("%s: the URL has a blank or a control character: %q", name, request.url) end
+  M.make_ascii(settings, "url")
   for _, headers in ipairs { defaults.headers or {}, request.headers or {} } do
     answers.check_fields(headers, name)
     for field, value in pairs(headers) do
@@ -151,6 +161,7 @@ function M.prepare(defaults, request, name, is_open)
   local follow = all.follow or 10
   settings.follows, settings.max_redirects = follow > 0, follow
   if all.proxy ~= true then settings.proxy = all.proxy == false and "" or all.proxy end
+  M.make_ascii(settings, "proxy")
   M.check_unix(all.unix, name)
   if all.unix and all.unix:sub(1, 1) == "@" then settings.abstract = all.unix:sub(2) else settings.unix = all.unix end
   if all.decompress ~= false then set_decoding(settings) end

@@ -142,6 +142,10 @@ local function begin(self, request, name)
   misuse.argument(request.url, "string", name .. ": field 'url'", 1)
   local url = answers.url_with(request.url, request.query)
   if url:find "[%c ]" then raise("%s: the URL has a blank or a control character: %q", name, url) end
+  local named = { url = url }
+  requests.make_ascii(named, "url")
+  if named.refusal then return nil, named.refusal, named.refusal_code end
+  url = named.url
   local body, content_type = answers.body_of(request, name)
   local fields = { ["user-agent"] = "rlhost", connection = "close" }
   if content_type then fields["content-type"] = content_type end
@@ -219,7 +223,9 @@ end
 function M.websocket(url, settings)
   misuse.argument(url, "string", "http.websocket", 1)
   settings = require("runloop.http.websocket").options(settings, WEBSOCKET, "http.websocket", 2)
-  local scheme, authority, target = url:match "^(%a+)://([^/?#]+)([^#]*)"
+  local named = { url = url }
+  requests.make_ascii(named, "url")
+  local scheme, authority, target = (named.url or url):match "^(%a+)://([^/?#]+)([^#]*)"
   local is_secure = scheme == "wss" or scheme == "https"
   if not scheme or not is_secure and scheme ~= "ws" and scheme ~= "http" then
     raise("http.websocket: argument #1 must be a URL that begins with ws://, wss://, http:// or https://, got %q", url)
@@ -227,6 +233,7 @@ function M.websocket(url, settings)
   requests.check_unix(settings.unix, "http.websocket")
   if target:sub(1, 1) ~= "/" then target = "/" .. target end
   if url:find "[%c ]" then raise("http.websocket: the URL has a blank or a control character: %q", url) end
+  if named.refusal then return nil, named.refusal, named.refusal_code end
   local host = authority:gsub("^.*@", "")
   local where = settings.unix and "unix:" .. settings.unix or host:find ":%d+$" and host or host .. (is_secure and ":443" or ":80")
   local stream, problem, code = net.connect(where, { timeout = settings.timeout or 30, tls = settings.tls or is_secure or nil })

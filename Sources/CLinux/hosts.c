@@ -1,0 +1,55 @@
+#include "hosts.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <idn2.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "errors.h"
+#include "libraries.h"
+
+static struct {
+  __typeof__(idn2_to_ascii_8z) *to_ascii;
+  __typeof__(idn2_strerror) *words;
+  __typeof__(idn2_free) *release;
+} idn;
+
+static const char *find_functions(void *library) {
+  if (!(idn.to_ascii = dlsym(library, "idn2_to_ascii_8z"))) return "has no idn2_to_ascii_8z: it is too old";
+  if (!(idn.words = dlsym(library, "idn2_strerror"))) return "has no idn2_strerror: it is too old";
+  if (!(idn.release = dlsym(library, "idn2_free"))) return "has no idn2_free: it is too old";
+  return NULL;
+}
+
+static int refuse(char code[32], char text[512], const char *name, const char *reason, const char *what) {
+  snprintf(code, 32, "%s", what);
+  snprintf(text, 512, "%.220s (%.260s)", reason, name);
+  return 0;
+}
+
+int linux_ascii_host(const char *name, char out[256], char code[32], char text[512]) {
+  static struct linux_library library = {"libidn2.so.0", "libidn2-0", find_functions, 0};
+  size_t ascii = 0;
+  while (name[ascii] > 0) ascii++;
+  if (!name[ascii]) {
+    if (ascii > 255) return refuse(code, text, name, "a host's name has at most 255 bytes", "EINVAL");
+    memcpy(out, name, ascii + 1);
+    return 1;
+  }
+  char problem[200];
+  const int error = linux_use_library(&library, problem, sizeof problem);
+  if (error) return refuse(code, text, name, problem, error == ENOPKG ? "IDN_MISSING" : linux_error_name(error));
+  char *found = NULL;
+  const int result = idn.to_ascii(name, &found, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
+  if (result != IDN2_OK) {
+    snprintf(problem, sizeof problem, "no host's name: %s", idn.words(result));
+    return refuse(code, text, name, problem, "EINVAL");
+  }
+  // What is mapped to a slash, or the like, would be another place.
+  const size_t length = strlen(found);
+  const int is_name = length > 0 && length < 256 && strspn(found, "abcdefghijklmnopqrstuvwxyz0123456789.-_") == length;
+  if (is_name) memcpy(out, found, length + 1);
+  idn.release(found);
+  return is_name || refuse(code, text, name, "no host's name: it stands for characters that none has", "EINVAL");
+}

@@ -22,7 +22,7 @@ static int open_beneath(int root, const char *path) {
   return -1;
 }
 
-// open_file(directory, path) -> descriptor, size, seconds, nanoseconds, inode; or nil, error number name: "ENOENT", "EISDIR", …
+// open_file(directory, path) -> descriptor, size, seconds, nanoseconds, whether the size may be wrong; or nil, error number name: "ENOENT", "EISDIR", …
 // The path is relative; without one, the first is the file itself.
 int lua_http_open_file(lua_State *L) {
   const char *directory = luaL_checkstring(L, 1), *path = luaL_optstring(L, 2, NULL);
@@ -49,7 +49,8 @@ int lua_http_open_file(lua_State *L) {
   lua_pushinteger(L, status.st_size);
   lua_pushinteger(L, status.st_mtim.tv_sec);
   lua_pushinteger(L, status.st_mtim.tv_nsec);
-  lua_pushinteger(L, (lua_Integer)status.st_ino);
+  // What is nowhere on a disk has no size in /proc, and that of a page in /sys.
+  lua_pushboolean(L, status.st_blocks == 0 && status.st_size <= 4096);
   return 5;
 }
 

@@ -45,4 +45,34 @@ t.describe("files", function()
     end
     os.remove(path .. ".secret")
   end)
+
+  t.it("that the kernel makes when they are read are sent whole, whatever their size is said to be", function()
+    local path, guard <close> = directory()
+    os.execute(("cd %s; : > empty; ln -s /proc/self/status out"):format(path))
+    local routes = http.routes()
+    routes:files("/made/*", "/proc/self")
+    routes:files("/s/*", path)
+    routes:get("/version", function() return http.file "/proc/version" end)
+    routes:get("/mtu", function() return http.file "/sys/class/net/lo/mtu" end)
+    local other <close> = assert(http.serve(0, routes))
+    local function ask(url, method, headers)
+      return assert(http.fetch { "http://" .. other:address() .. url, method = method, headers = headers })
+    end
+    local version = assert(io.open "/proc/version"):read "a"
+    for _, headers in ipairs { {}, { range = "bytes=2-4" }, { ["if-none-match"] = '"x"', ["if-modified-since"] = "Thu, 01 Jan 2099 00:00:00 GMT" } } do
+      local answer = ask("/version", nil, headers)
+      t.equal({ answer.status, answer.body, answer.headers.etag, answer.headers["accept-ranges"] }, { 200, version })
+    end
+    local head = ask("/version", "HEAD")
+    t.equal({ head.body, head.headers["content-length"] }, { "", tostring(#version) })
+    t.truthy(ask "/made/status".body:find "^Name:%s")
+    -- Longer than one read gives of it.
+    t.equal(select(2, ask "/made/maps".body:gsub("%[stack%]", "")), 1)
+    local mtu = io.open "/sys/class/net/lo/mtu"
+    if mtu then t.equal(ask "/mtu".body, mtu:read "a") end
+    local empty = ask "/s/empty"
+    t.equal({ empty.status, empty.body, empty.headers["content-length"] }, { 200, "", "0" })
+    t.truthy(empty.headers.etag)
+    t.equal(ask "/s/out".status, 404)
+  end)
 end)

@@ -334,3 +334,25 @@ t.it("a Unix socket's name that is too long is an answer", function()
     t.equal(select(3, net.connect("unix:" .. prefix .. longest)), prefix == "" and "ENOENT" or "ECONNREFUSED")
   end
 end)
+
+t.it("want of descriptors is no want of names, or of a terminal", { real_time = true }, function()
+  local host <close> = t.spawn { "/bin/sh", "-c", [[ulimit -n 64; exec "$0" -e "$1"]], t.rlhost, terminal = true, [[
+    local net, terminal = require "runloop.net", require "runloop.terminal"
+    -- What they load once.
+    assert(terminal.open()):close()
+    local files = {}
+    repeat
+      local file = io.open "/dev/null"
+      files[#files + 1] = file
+    until not file
+    print(net.resolve "nowhere.invalid")
+    print(net.connect "nowhere.invalid:9")
+    print(terminal.open())
+    print "end"
+  ]] }
+  host:wait_for "nil\tEMFILE: too many open files %(nowhere.invalid%)\tEMFILE"
+  host:wait_for "nil\tEMFILE: too many open files %(nowhere.invalid%)\tEMFILE"
+  host:wait_for "nil\tEMFILE: too many open files %(/dev/tty%)\tEMFILE"
+  host:wait_for "end"
+  t.equal(host:wait(), 0)
+end)

@@ -24,28 +24,6 @@ local function gone_within(pid, seconds)
 end
 
 t.describe("want of descriptors", function()
-  t.it("is no want of names, or of a terminal", REAL, function()
-    local host <close> = t.spawn { "/bin/sh", "-c", [[ulimit -n 64; exec "$0" -e "$1"]], rlhost, terminal = true, [[
-      local net, terminal = require "runloop.net", require "runloop.terminal"
-      -- What they load once.
-      assert(terminal.open()):close()
-      local files = {}
-      repeat
-        local file = io.open "/dev/null"
-        files[#files + 1] = file
-      until not file
-      print(net.resolve "nowhere.invalid")
-      print(net.connect "nowhere.invalid:9")
-      print(terminal.open())
-      print "end"
-    ]] }
-    host:wait_for "nil\tEMFILE: too many open files %(nowhere.invalid%)\tEMFILE"
-    host:wait_for "nil\tEMFILE: too many open files %(nowhere.invalid%)\tEMFILE"
-    host:wait_for "nil\tEMFILE: too many open files %(/dev/tty%)\tEMFILE"
-    host:wait_for "end"
-    t.equal(host:wait(), 0)
-  end)
-
   t.it("is an answer, wherever it befalls a program, and leaves nothing behind", REAL, function()
     local result = process.run { "/bin/sh", "-c", [[ulimit -n 60; exec "$0" -e "$1"]], rlhost, [[
       local process = require "runloop.process"

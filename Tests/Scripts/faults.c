@@ -3,6 +3,7 @@
 // FAULT="send:105:2:1" has the second call of send fail with error 105, and as many after it as the last number says.
 // FAULTS=seed has calls of all of them fail now and then.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
@@ -68,6 +69,12 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
   static int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
   if (!real) real = (int (*)(const char *, const char *, const struct addrinfo *, struct addrinfo **))dlsym(RTLD_NEXT, "getaddrinfo");
   return strcmp(wanted, "getaddrinfo") == 0 && fails("getaddrinfo", &error, 1) ? error : real(name, service, hints, found);
+}
+
+struct dirent *readdir(DIR *directory) {
+  static struct dirent *(*real)(DIR *);
+  if (!real) real = (struct dirent *(*)(DIR *))dlsym(RTLD_NEXT, "readdir");
+  return strcmp(wanted, "readdir") == 0 && fails("readdir", &error, 1) ? NULL : real(directory);
 }
 
 #define FAULTY(result, name, parameters, arguments, ...)                                  \

@@ -38,6 +38,30 @@ import Testing
         #expect(result.output == "ENOSPC\nold\na\nold\n" && result.status == 0, "\(result)")
     }
 
+    // Each reading of the directory takes five calls: the directory itself, its parent, two entries, and the end; `a` takes four,
+    // and `b` three.
+    @Test(
+        "an error in the middle of a directory is told, and makes no shorter list",
+        arguments: [
+            (1, "EIO: input/output error () EIO, 3"), (3, "EIO: input/output error () EIO, 3"),
+            (5, "EIO: input/output error () EIO, 3"), (6, "2 nil, fs.walk: EIO: input/output error ()"),
+            (10, "2 nil, fs.walk: EIO: input/output error ()"), (11, "2 nil, fs.walk: EIO: input/output error (/a)"),
+            (14, "2 nil, fs.walk: EIO: input/output error (/a)"),
+            (15, "2 nil, fs.walk: EIO: input/output error (/a/b)"),
+            (17, "2 nil, fs.walk: EIO: input/output error (/a/b)"), (18, "2 nil, 3"),
+        ])
+    func directory(call: Int, expected: String) throws {
+        let script = """
+            local function without(problem) return (problem:gsub(directory, "", 1)) end
+            local list, problem, code = fs.list(directory)
+            local count = 0
+            local walks, trouble = pcall(function() for _ in fs.walk(directory) do count = count + 1 end end)
+            print(("%s %s, %s"):format(list and #list or without(problem), code, walks and count or without(trouble)))
+            """
+        let result = try run(script, "readdir:5:\(call):1")
+        #expect(result.output == expected + "\n" && result.status == 0, "\(result)")
+    }
+
     @Test("an interruption is no error")
     func interrupted() throws {
         let script = """

@@ -47,6 +47,20 @@ local function range_of(text, size)
   return first, math.min(last, size - 1)
 end
 
+-- What the kernel makes when it is read has no size before, or a wrong one, as in /proc and /sys; its text: nil if the size is right.
+local PIECE <const>, MOST <const> = 65536, 16 << 20
+local function made_up(fd, size, name)
+  local pieces, length = {}, 0
+  repeat
+    local bytes, code = native.read_file(fd, length, PIECE)
+    if not bytes then error(("the file %s cannot be read: %s"):format(name, code), 0) end
+    length = length + #bytes
+    if length > MOST then error(("the file %s, which has no size, has more than %d bytes"):format(name, MOST), 0) end
+    pieces[#pieces + 1] = bytes
+  until bytes == ""
+  return length ~= size and table.concat(pieces) or nil
+end
+
 -- Sends a head with a text behind it, or only with how many bytes will be there.
 local function send(request, status, headers, flags_of, body, content_type)
   local bytes = native.write_response(status, headers, flags_of(request, headers), body, content_type)
@@ -58,7 +72,7 @@ function M.send(request, answer, flags_of, settle)
   settle(request)
   request.response = true
   local stream = request.connection.stream
-  local fd, size, seconds, nanoseconds = open(answer)
+  local fd, size, seconds, nanoseconds, is_made_up = open(answer)
   if not fd and size == "EISDIR" and answer.root and request.path:sub(-1) ~= "/" then
     -- Relative links in its index need the slash.
     local url = request.path:gsub("[^/]+", function(name) return native.escape(name) end) .. "/"
@@ -72,14 +86,21 @@ function M.send(request, answer, flags_of, settle)
     return send(request, status, nil, flags_of, text, "text/plain; charset=utf-8")
   end
   local guard <close> = setmetatable({}, { __close = function() if fd then native.close_file(fd) end end })
+  local text = is_made_up and made_up(fd, size, answer.file)
   local tag = ('"%x-%x%05x"'):format(size, seconds, nanoseconds // 1000)
   local headers = { etag = tag, ["last-modified"] = native.write_date(seconds), ["accept-ranges"] = "bytes",
     ["content-type"] = answer.type or TYPES[(answer.file:match "%.(%w+)$" or ""):lower()] or answer.file:sub(-1) == "/" and TYPES.html
       or answer.file == "" and TYPES.html or "application/octet-stream",
     ["x-content-type-options"] = "nosniff" }
+  -- Nothing tells that it is the same as before, or part of it.
+  if text then headers.etag, headers["last-modified"], headers["accept-ranges"] = nil, nil, nil end
   for name, value in pairs(answer.headers or {}) do headers[name] = value end
 
   local asked = request.headers
+  if text then
+    request.sent = request.method == "HEAD" and 0 or #text
+    return send(request, 200, headers, flags_of, request.method == "HEAD" and #text or text)
+  end
   if request.method == "GET" or request.method == "HEAD" then
     local none, since = asked["if-none-match"], asked["if-modified-since"]
     local is_same = none and has_tag(none, tag)

@@ -52,7 +52,7 @@ import Testing
         ])
     func directory(call: Int, expected: String) throws {
         let script = """
-            local function without(problem) return (problem:gsub(directory, "", 1)) end
+            local function without(problem) return (problem:gsub(directory:gsub("%p", "%%%0"), "", 1)) end
             local list, problem, code = fs.list(directory)
             local count = 0
             local walks, trouble = pcall(function() for _ in fs.walk(directory) do count = count + 1 end end)

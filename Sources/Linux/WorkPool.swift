@@ -34,13 +34,17 @@ package final class WorkPool: Sendable {
     package static var someAnswerIsAwaited: Bool { awaited.withLock { $0 } > 0 }
     package static func noteAwaited(_ change: Int) { awaited.withLock { $0 += change } }
 
+    /// Of a process in which tests run, whose first thread sets it before there is any pool: called by threads that are about to tell what
+    /// they have done. Then pools have one thread each, but for those that stand still, so that answers come in the same order each time.
+    nonisolated(unsafe) package static var awaitTurn: (@Sendable () -> Void)?
+
     /// - Parameters:
     ///   - name: of its threads, as debuggers show them.
     ///   - limit: how many there are at most that get on with their work.
     package init(_ name: String, limit: Int) {
         self.name = name
-        self.limit = limit
-        state = Lock(State(places: limit))
+        self.limit = Self.awaitTurn == nil ? limit : 1
+        state = Lock(State(places: self.limit))
     }
 
     /// Has one of the threads call `job`, in the order of the calls. Any thread may ask.

@@ -44,6 +44,7 @@ public final class TestWorld {
         loop = RunLoop(poller: poller)
         loop.becomeCurrent()
         clock.waitForWorkOutside()
+        WorkPool.awaitTurn = { [clock] in clock.awaitRest() }
         poller.stuckHandler = { [unowned self] in
             isStuck = true
             // One that is inside the test's own call of rl.run must not go on as if that had ended well.

@@ -49,7 +49,12 @@ extension Call {
         let tell: @Sendable (Result<ValueProgram, SystemError>) -> Void = { result in
             LuaHost.end(number, of: handle, in: modes, with: .answer(result))
         }
-        do throws(SystemError) { try start(tell) } catch { tell(.failure(error)) }
+        do throws(SystemError) {
+            try start { result in
+                WorkPool.awaitTurn?()
+                tell(result)
+            }
+        } catch { tell(.failure(error)) }
         return yield()
     }
 }

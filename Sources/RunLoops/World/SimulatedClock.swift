@@ -153,6 +153,19 @@ public final class SimulatedClock: Sendable {
         }
     }
 
+    /// For a thread without a loop that is about to wake one: returns when all loops sleep, or after a moment. What that one then does comes
+    /// behind what the others did, whenever the thread was done.
+    public func awaitRest() {
+        let limit = linux_monotonic_now() + 200_000_000
+        while linux_monotonic_now() < limit {
+            let isAtRest = state.withLock { state in
+                state.followsRealTime || state.sleepers.allSatisfy { $0.status == .sleeping && !$0.isReady }
+            }
+            if isAtRest { return }
+            linux_poll_all(-1, -1, -1, 50_000)
+        }
+    }
+
     // MARK: The pollers' side
 
     /// A place for a loop to come.

@@ -4,7 +4,7 @@ internal import Linux
 internal import RunLoops
 
 /// Brings what other threads have done to a loop. While it expects something it is in the common modes, and the loop runs for
-/// it; since it has a descriptor, simulated time waits, too.
+/// it; simulated time waits, too.
 final class Mailbox: RunLoop.EdgePort {
     private unowned let home: RunLoop
     var homeLoop: RunLoop { home }
@@ -48,15 +48,20 @@ final class Mailbox: RunLoop.EdgePort {
         // Only the loop's thread calls what it was given there.
         nonisolated(unsafe) let then = then
         nonisolated(unsafe) let mailbox = self
+        WorkPool.noteAwaited(1)
         do throws(SystemError) {
             try pool.run {
                 let result = work()
+                WorkPool.awaitTurn?()
                 shared.post {
                     mailbox.hasCome()
                     then(result)
                 }
+                // From now on the descriptor tells.
+                WorkPool.noteAwaited(-1)
             }
         } catch {
+            WorkPool.noteAwaited(-1)
             return error.errno
         }
         expected += 1

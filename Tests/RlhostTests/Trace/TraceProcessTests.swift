@@ -121,6 +121,9 @@ import Testing
                 local thread = rl.thread(function() require "runloop".sleep(0.5) end)
                 rl.perform(function() end)
                 rl.sleep(1)
+                local fs = require "runloop.fs"
+                for _ = 1, 5 do fs.write("x", "y") fs.read "x" end
+                rl.all_of { rl.task(fs.list, "."), rl.task(fs.stat, "x"), rl.task(fs.read, "x") }
                 thread:join()
                 t.equal(1, 2)
               end)

@@ -1,6 +1,7 @@
 // Lua values to JSON text.
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "private.h"
@@ -11,6 +12,7 @@ typedef struct encoder {
   int depth;
   const char *indent;  // or NULL: all in one line
   size_t indent_length;
+  int sorts;
 } encoder;
 
 static void encode_value(encoder *e, int index);
@@ -31,7 +33,8 @@ static void put_line(encoder *e) {
   for (int i = 0; i < e->depth; i++) put(e, e->indent, e->indent_length);
 }
 
-// Says where in the tables that are being written: from index 3 on, each table has the key beneath its value above it.
+// Says where in the tables that are being written: from index 3 on, each table has the key beneath its value above it, and beneath
+// that, where names are sorted, those.
 static int raise_problem(encoder *e, const char *problem) {
   lua_State *L = e->L;
   luaL_Buffer text;
@@ -42,7 +45,7 @@ static int raise_problem(encoder *e, const char *problem) {
   luaL_addstring(&text, problem);
   int shown = 0;
   for (int i = 0; i < e->depth && i < 20; i++) {
-    int key = 4 + 2 * i;
+    int key = 4 + e->sorts + (2 + e->sorts) * i;
     if (key > top) break;
     int type = lua_type(L, key);
     if (type != LUA_TSTRING && type != LUA_TNUMBER) break;
@@ -180,7 +183,64 @@ static void encode_array(encoder *e, int table, int is_marked) {
   end_elements(e, ']', largest == 0);
 }
 
+typedef struct field_name {
+  const char *bytes;
+  size_t length;
+  lua_Integer place;  // of its key among all
+} field_name;
+
+static int compare_names(const void *left, const void *right) {
+  const field_name *a = left, *b = right;
+  int order = memcmp(a->bytes, b->bytes, a->length < b->length ? a->length : b->length);
+  return order ? order : (a->length > b->length) - (a->length < b->length);
+}
+
+// By their bytes, which is the order of their characters. A finalizer may change the table at any time: the keys are kept by another.
+static void encode_sorted_object(encoder *e, int table, int is_marked) {
+  lua_State *L = e->L;
+  lua_Integer count = 0, place = 0;
+  lua_createtable(L, 8, 0);
+  lua_pushnil(L);
+  for (; lua_next(L, table); count++) {
+    // What a number is sorted by is its text.
+    if (lua_type(L, -2) == LUA_TNUMBER) lua_pushvalue(L, -2), luaL_tolstring(L, -1, NULL), lua_replace(L, -2);
+    else lua_type(L, -2) == LUA_TSTRING ? lua_pushvalue(L, -2) : (void)lua_pushliteral(L, "");
+    lua_rawseti(L, -4, 2 * count + 2);
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, -3, 2 * count + 1);
+  }
+  field_name *names = lua_newuserdatauv(L, (size_t)count * sizeof *names, 1);
+  for (; place < count; place++) {
+    lua_rawgeti(L, -2, 2 * place + 2);
+    names[place].bytes = lua_tolstring(L, -1, &names[place].length);
+    names[place].place = 2 * place + 1;
+    lua_pop(L, 1);
+  }
+  lua_insert(L, -2);
+  lua_setiuservalue(L, -2, 1);
+  lua_replace(L, table + 1);
+  qsort(names, (size_t)count, sizeof *names, compare_names);
+  put_byte(e, '{');
+  int is_first = 1;
+  for (place = 0; place < count; place++) {
+    lua_getiuservalue(L, table + 1, 1);
+    lua_rawgeti(L, -1, names[place].place);
+    lua_replace(L, -2);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, table) != LUA_TNIL) {
+      begin_element(e, is_first);
+      is_first = 0;
+      encode_key(e, table, lua_gettop(L) - 1, is_marked);
+      encode_value(e, lua_gettop(L));
+    }
+    lua_pop(L, 2);
+  }
+  end_elements(e, '}', is_first);
+}
+
 static void encode_object(encoder *e, int table, int is_marked) {
+  if (e->sorts) return encode_sorted_object(e, table, is_marked);
   put_byte(e, '{');
   lua_pushnil(e->L);
   int is_first = 1;
@@ -203,6 +263,7 @@ static void encode_table(encoder *e, int table) {
     raise_problem(e, "more than 1000 tables in each other; does one contain itself?");
   }
   luaL_checkstack(L, 12, "JSON");
+  if (e->sorts) lua_pushnil(L);
   if (lua_getmetatable(L, table)) {
     int is_array = lua_rawequal(L, -1, lua_upvalueindex(JSON_ARRAY));
     int is_object = lua_rawequal(L, -1, lua_upvalueindex(JSON_OBJECT));
@@ -241,7 +302,10 @@ static void encode_value(encoder *e, int index) {
   switch (lua_type(e->L, index)) {
     case LUA_TSTRING: encode_string(e, index); return;
     case LUA_TNUMBER: encode_number(e, index); return;
-    case LUA_TTABLE: encode_table(e, index); return;
+    case LUA_TTABLE:
+      encode_table(e, index);
+      if (e->sorts) lua_settop(e->L, index);
+      return;
     case LUA_TBOOLEAN: lua_toboolean(e->L, index) ? put(e, "true", 4) : put(e, "false", 5); return;
     case LUA_TNIL: put(e, "null", 4); return;
     case LUA_TLIGHTUSERDATA:
@@ -263,7 +327,7 @@ static void read_options(encoder *e) {
   while (lua_next(L, 2)) {
     lua_pop(L, 1);
     const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : luaL_tolstring(L, -1, NULL);
-    if (strcmp(name, "indent") != 0) json_refuse(L, 0, "json.encode: unknown field '%s' (there is: indent)", name);
+    if (strcmp(name, "indent") != 0 && strcmp(name, "sort") != 0) json_refuse(L, 0, "json.encode: unknown field '%s' (there are: indent, sort)", name);
   }
   static const char blanks[] = "                ";
   int type = lua_getfield(L, 2, "indent");
@@ -281,7 +345,10 @@ static void read_options(encoder *e) {
   } else if (type != LUA_TNIL) {
     json_refuse(L, -1, "json.encode: field 'indent' must be a number of blanks or a string");
   }
-  lua_pop(L, 1);  // the string stays in the table of options
+  type = lua_getfield(L, 2, "sort");
+  if (type != LUA_TNIL && type != LUA_TBOOLEAN) json_refuse(L, -1, "json.encode: field 'sort' must be a boolean");
+  e->sorts = lua_toboolean(L, -1);
+  lua_pop(L, 2);  // the string stays in the table of options
 }
 
 int json_encode(lua_State *L) {

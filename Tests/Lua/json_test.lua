@@ -233,6 +233,34 @@ t.describe("tables", function()
     t.equal(json.encode({ 1 }, { indent = 0 }), "[\n1\n]")
     t.equal(json.encode({ 1 }, { indent = false }), "[1]")
   end)
+
+  t.it("are written in the order of their names if one asks for it", function()
+    local function sorted(value, indent) return json.encode(value, { sort = true, indent = indent }) end
+    local value, expected = {}, {}
+    for i = 1, 100 do
+      value["n" .. i], expected[i] = i, "n" .. i
+    end
+    table.sort(expected)
+    for i, name in ipairs(expected) do expected[i] = ('"%s":%d'):format(name, value[name]) end
+    t.equal(sorted(value), "{" .. table.concat(expected, ",") .. "}")
+    t.equal(sorted { b = { d = 1, c = { {}, json.array(), { f = 2, e = 3 } } }, a = json.null, aa = "", ["\u{e9}"] = 1, ["\u{1F600}"] = 2, [""] = 0 },
+      '{"":0,"a":null,"aa":"","b":{"c":[{},[],{"e":3,"f":2}],"d":1},"\u{e9}":1,"\u{1F600}":2}')
+    t.equal(sorted(json.object { [10] = 1, [9] = 2, ["1"] = 3, [2.5] = 4 }), '{"1":3,"10":1,"2.5":4,"9":2}')
+    t.equal(sorted({ b = 1, a = { 1, json.array { nil, 2 } } }, 1), '{\n "a": [\n  1,\n  [\n   null,\n   2\n  ]\n ],\n "b": 1\n}')
+    t.equal({ sorted {}, sorted(json.object()), sorted "x" }, { "{}", "{}", '"x"' })
+    t.equal(json.encode({ a = 1 }, { sort = false }), '{"a":1}')
+    t.equal(sorted(json.decode(sorted(value))), sorted(value))
+    -- Where something is wrong is told as well.
+    t.truthy(problem_of(json.encode, { users = { { callback = print, a = { {} } } } }, { sort = true }):find("a function cannot be written %(at users%[1%]%.callback%)"))
+    t.truthy(problem_of(json.encode, { a = { [true] = 1, x = 2 } }, { sort = true }):find("a boolean cannot be the name of a field"))
+    t.truthy(problem_of(json.encode, { x = 1, [1] = 2, [7] = 3 }, { sort = true }):find "keys")
+    local ring = {}
+    ring.ring = ring
+    t.truthy(problem_of(json.encode, ring, { sort = true }):find("does one contain itself"))
+    local deep, depth = {}, 1
+    while depth < 1000 do deep, depth = { a = deep, b = depth }, depth + 1 end
+    t.equal(json.encode(json.decode(sorted(deep)), { sort = true }), sorted(deep))
+  end)
 end)
 
 t.describe("misuse", function()
@@ -241,7 +269,8 @@ t.describe("misuse", function()
     t.equal(problem_of(json.decode, 5), "json.decode: argument #1 must be a string, got 5")
     t.equal(problem_of(json.encode), "json.encode: argument #1 must be a value, got nothing")
     t.equal(problem_of(json.encode, 1, 2), "json.encode: argument #2 must be a table of options, got 2")
-    t.equal(problem_of(json.encode, 1, { ident = 2 }), "json.encode: unknown field 'ident' (there is: indent)")
+    t.equal(problem_of(json.encode, 1, { ident = 2 }), "json.encode: unknown field 'ident' (there are: indent, sort)")
+    t.equal(problem_of(json.encode, 1, { sort = 1 }), "json.encode: field 'sort' must be a boolean, got 1")
     t.equal(problem_of(json.encode, 1, { indent = 17 }), "json.encode: field 'indent' must be from 0 to 16 blanks, got 17")
     t.equal(problem_of(json.encode, 1, { indent = "x" }), "json.encode: field 'indent' must be of blanks and tabs, got \"x\"")
     t.equal(problem_of(json.array, 1), "json.array: argument #1 must be a table, got 1")

@@ -9,6 +9,7 @@ local json = {}
 ---How a text is written.
 ---@class runloop.json.EncodeOptions
 ---@field indent? integer|string|boolean over several lines: by so many blanks (at most 16), this text of blanks and tabs, or two
+---@field sort? boolean names by their bytes, so that equal values are equal texts; without it their order changes from run to run. O(n log n)
 
 ---Writes a value as JSON text. Integers are written as such, floats as the shortest text that reads as the same float, always with
 ---a point or an exponent. A table whose keys are 1 to n is an array; one with names as keys is an object; an empty one is an

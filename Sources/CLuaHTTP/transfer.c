@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "transfers.h"
 
@@ -18,23 +19,9 @@ static int fail(lua_transfer *transfer, CURLcode code, const char *text, const c
   return 0;
 }
 
-// What Content-Encoding says, in one or several fields.
-static void find_codings(const http_bytes *head, char *codings, size_t size) {
-  static const char name[] = "\ncontent-encoding:";
-  size_t length = 0;
-  for (size_t i = 0; i + sizeof name < head->length; i++) {
-    if (strncasecmp(head->bytes + i, name, sizeof name - 1) != 0) continue;
-    if (length && length + 1 < size) codings[length++] = ',';
-    for (i += sizeof name - 1; i < head->length && head->bytes[i] != '\r' && head->bytes[i] != '\n' && length + 1 < size; i++)
-      if (length || (head->bytes[i] != ' ' && head->bytes[i] != '\t')) codings[length++] = head->bytes[i];
-    i--;
-  }
-  codings[length] = 0;
-}
-
 static int open_decoder(lua_transfer *transfer) {
   char codings[100];
-  find_codings(&transfer->head, codings, sizeof codings);
+  lua_head_codings(&transfer->head, codings, sizeof codings);
   if (!codings[0]) {
     transfer->decodes = 0;
     return 1;
@@ -61,7 +48,10 @@ static int decode(lua_transfer *transfer) {
 }
 
 void lua_curl_check_end(lua_transfer *transfer) {
-  if (!transfer->is_over || transfer->code != CURLE_OK || !transfer->decoder || transfer->has_more) return;
+  if (!transfer->is_over || transfer->code != CURLE_OK) return;
+  if (transfer->unended)
+    fail(transfer, CURLE_SSL_SHUTDOWN_FAILED, "%s", "the connection was cut: it ended without the end that TLS has for it");
+  if (transfer->code != CURLE_OK || !transfer->decoder || transfer->has_more) return;
   if (!http_decoder_is_whole(transfer->decoder))
     fail(transfer, CURLE_PARTIAL_FILE, "%s", "the body ended before what its Content-Encoding says did");
 }
@@ -96,18 +86,6 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
   return length;
 }
 
-// curl knows the address only later: any Location that says something will do.
-static int leads_on(long status, const http_bytes *head) {
-  if (status != 301 && status != 302 && status != 303 && status != 307 && status != 308) return 0;
-  for (size_t i = 0; i + 10 < head->length; i++) {
-    if (head->bytes[i] != '\n' || strncasecmp(head->bytes + i + 1, "location:", 9) != 0) continue;
-    size_t at = i + 10;
-    while (at < head->length && (head->bytes[at] == ' ' || head->bytes[at] == '\t')) at++;
-    if (at < head->length && head->bytes[at] != '\r' && head->bytes[at] != '\n') return 1;
-  }
-  return 0;
-}
-
 // Lines of heads, one at a time: of those before the last answer (100, redirects), only the count is of interest.
 static size_t on_head(char *bytes, size_t size, size_t count, void *data) {
   lua_transfer *transfer = data;
@@ -120,10 +98,11 @@ static size_t on_head(char *bytes, size_t size, size_t count, void *data) {
   long status = 0;
   if (transfer->head_is_complete || transfer->leads_on) return length;
   lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
-  transfer->leads_on = transfer->follows && leads_on(status, &transfer->head);
+  transfer->leads_on = transfer->follows && lua_head_leads_on(status, &transfer->head);
   if (status < 200) return length;
   transfer->head_is_complete = !transfer->leads_on;
   transfer->upload_is_refused = status >= 300;
+  if (transfer->head_is_complete && !transfer->is_head && lua_head_ends_with_connection(status, &transfer->head)) lua_curl_expect_end(transfer);
   lua_curl_changed(transfer);
   return length;
 }
@@ -146,6 +125,16 @@ static size_t on_upload(char *to, size_t size, size_t count, void *data) {
     lua_curl_changed(transfer);
   }
   return length;
+}
+
+// curl would make it itself, but says nothing of why it cannot.
+static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address) {
+  (void)purpose;
+  lua_transfer *transfer = data;
+  int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  // Not every machine has both families.
+  if (fd < 0 && errno != EAFNOSUPPORT) transfer->socket_error = errno;
+  return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
 // Options -----------------------------------------------------------------------------------------------------------------
@@ -227,6 +216,8 @@ void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index) {
   lua_curl.curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
   lua_curl.curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_upload);
   lua_curl.curl_easy_setopt(easy, CURLOPT_READDATA, transfer);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+  lua_curl.curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
   lua_curl.curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, lua_curl_close_later);
   lua_curl.curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, transfer->multi);
   lua_curl.curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
@@ -246,7 +237,9 @@ void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index) {
   transfer->decodes = lua_toboolean(L, -1);
   lua_getfield(L, index, "follows");
   transfer->follows = lua_toboolean(L, -1);
-  lua_pop(L, 4);
+  lua_getfield(L, index, "is_head");
+  transfer->is_head = lua_toboolean(L, -1);
+  lua_pop(L, 5);
 }
 
 // Methods -----------------------------------------------------------------------------------------------------------------
@@ -308,6 +301,8 @@ static int failure(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
   if (!transfer->is_over || transfer->code == CURLE_OK) return 0;
   long number = transfer->system_error;
+  // Of the other addresses it may have been refused: but that was not all that kept it from the server.
+  if (transfer->code == CURLE_COULDNT_CONNECT && transfer->socket_error) number = transfer->socket_error;
   lua_pushinteger(L, transfer->code);
   const char *text = transfer->problem[0] ? transfer->problem : transfer->error;
   lua_pushstring(L, text[0] ? text : lua_curl.curl_easy_strerror(transfer->code));

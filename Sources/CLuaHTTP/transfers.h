@@ -35,6 +35,7 @@ typedef struct lua_transfer {
   size_t taken;              ///< of `upload`, what curl has
   size_t high_water, max_body, received;
   int head_is_complete;
+  int is_head;               ///< whether it is the method HEAD
   int follows, leads_on;     ///< whether redirects are followed; whether the answer is one: its body is passed over then
   int decodes;               ///< whether Content-Encoding is taken off here: the decoder, and whether it has more than `high_water` takes
   http_decoder *decoder;
@@ -45,8 +46,10 @@ typedef struct lua_transfer {
   int is_changed, is_over, is_too_large;
   CURLcode code;
   long system_error;         ///< of that
+  int socket_error;          ///< why there was no socket for it
   char error[CURL_ERROR_SIZE], problem[160];  ///< what curl says of it, and what was noticed here
   void *tls;                 ///< OpenSSL's context of its connection, to be compared only
+  void *unended;             ///< OpenSSL's connection, whose end is the answer's, and was not announced yet
   char certificate[256];     ///< the one of the server's that was looked at last
 } lua_transfer;
 
@@ -63,7 +66,7 @@ struct lua_multi {
 
 /// Begins a transfer with the options of the table at `index`. Raises for wrong ones.
 void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index);
-/// Where all has come: that must be the end of what was encoded, too.
+/// Where all has come: that must be the end of what was encoded, and of what TLS has for sent, too.
 void lua_curl_check_end(lua_transfer *transfer);
 /// Tells Lua, when it asks next, that something about this transfer has changed.
 void lua_curl_changed(lua_transfer *transfer);
@@ -73,6 +76,14 @@ void lua_curl_resume_upload(lua_transfer *transfer);
 void lua_curl_end(lua_transfer *transfer);
 /// Has it note the server's certificate, where it can.
 void lua_curl_note_certificates(lua_transfer *transfer);
+/// What Content-Encoding says, in one or several fields.
+void lua_head_codings(const http_bytes *head, char *codings, size_t size);
+/// Whether it says where to go on. curl knows the address only later: any Location that says something will do.
+int lua_head_leads_on(long status, const http_bytes *head);
+/// Whether nothing but the end of the connection says where the answer's body ends. Not asked of answers to HEAD.
+int lua_head_ends_with_connection(long status, const http_bytes *head);
+/// Its answer ends with its connection: whoever can cut that must not be able to cut the answer unnoticed.
+void lua_curl_expect_end(lua_transfer *transfer);
 int lua_curl_append(http_bytes *to, const char *bytes, size_t length);
 /// Tells Lua, when it asks next, what to watch a descriptor for.
 void lua_curl_add_event(lua_multi *multi, int fd, int what);

@@ -40,7 +40,7 @@ size_t http_read_chunk(http_chunks *chunks, const char *bytes, size_t length, ht
         if (c != '\n') goto bad;
         chunks->state = chunks->left ? DATA : TRAILER;
         chunks->digits = 0;
-        chunks->line_length = 0;
+        chunks->line_length = chunks->has_name = 0;
         break;
       case DATA: {
         size_t count = length - i < chunks->left ? length - i : (size_t)chunks->left;
@@ -58,12 +58,17 @@ size_t http_read_chunk(http_chunks *chunks, const char *bytes, size_t length, ht
         chunks->state = SIZE;
         break;
       case TRAILER:
+        // A field as in heads: what is none would be something else for others.
         if (c == '\r') {
+          if (chunks->line_length && !chunks->has_name) goto bad;
           chunks->state = TRAILER_LF;
           break;
         }
         if (++chunks->length > MAX_EXTRA || (c < 32 && c != '\t') || c == 127) goto bad;
-        if (chunks->line_length == 0 && !http_is_token(bytes + i, 1)) goto bad;
+        if (!chunks->has_name && !http_is_token(bytes + i, 1)) {
+          if (c != ':' || chunks->line_length == 0) goto bad;
+          chunks->has_name = 1;
+        }
         chunks->line_length++;
         break;
       case TRAILER_LF:
@@ -73,7 +78,7 @@ size_t http_read_chunk(http_chunks *chunks, const char *bytes, size_t length, ht
           *is_done = 1;
           return i + 1;
         }
-        chunks->line_length = 0;
+        chunks->line_length = chunks->has_name = 0;
         chunks->state = TRAILER;
         break;
       default: *is_done = 1; return i;

@@ -34,6 +34,13 @@ t.describe("files", function()
     t.equal(get("/s/a.txt", { ["if-none-match"] = '"x"' }).status, 200)
     t.equal(get("/s/a.txt", { ["if-modified-since"] = whole.headers["last-modified"] }).status, 304)
     t.equal(get("/s/a.txt", { ["if-match"] = '"x"' }).status, 412)
+    local long_ago <const>, far <const> = "Sun, 06 Nov 1994 08:49:37 GMT", "Fri, 01 Jan 2100 00:00:00 GMT"
+    t.equal(get("/s/a.txt", { ["if-unmodified-since"] = long_ago }).status, 412)
+    t.equal(get("/s/a.txt", { ["if-unmodified-since"] = long_ago, ["if-none-match"] = tagged(whole) }).status, 412)
+    t.equal(get("/s/a.txt", { ["if-unmodified-since"] = whole.headers["last-modified"] }).status, 200)
+    t.equal(get("/s/a.txt", { ["if-unmodified-since"] = far }).status, 200)
+    t.equal(get("/s/a.txt", { ["if-unmodified-since"] = "a while ago" }).status, 200)
+    t.equal(get("/s/a.txt", { ["if-unmodified-since"] = long_ago, ["if-match"] = tagged(whole) }).status, 200)
     t.equal(#get("/s/big").body, 1000000)
     t.equal(get("/s/big", { range = "bytes=999990-" }).body, ("\0"):rep(10))
     local head = http.fetch { root .. "/s/big", method = "HEAD" }

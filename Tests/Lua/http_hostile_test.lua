@@ -45,7 +45,8 @@ t.describe("what two servers could read differently", function()
   t.it("in chunks ends the body as an error, and the connection", function()
     local CHUNKS = { "3\nabc\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n", "3\r\nabc0\r\n\r\n", "0x3\r\nabc\r\n0\r\n\r\n", "+3\r\nabc\r\n0\r\n\r\n",
       "3 \r\nabc\r\n0\r\n\r\n", " 3\r\nabc\r\n0\r\n\r\n", "\r\n", "3;x=\n\r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n0\r\n\n", "3\r\nabc\r\n0\r\nbad trailer: x\0\r\n\r\n",
-      "fffffffffffffffff\r\nabc", "3\r\nabc\r\n0\r\n: x\r\n\r\n", "3\r\r\nabc\r\n0\r\n\r\n" }
+      "3\r\nabc\r\n0\r\nX : y\r\n\r\n", "3\r\nabc\r\n0\r\nX T v\r\n\r\n", "3\r\nabc\r\n0\r\nX\r\n\r\n", "3\r\nabc\r\n0\r\nA: b\r\nX\r\n\r\n",
+      "3\r\nabc\r\n0\r\nX: a\r\n b\r\n\r\n", "fffffffffffffffff\r\nabc", "3\r\nabc\r\n0\r\n: x\r\n\r\n", "3\r\r\nabc\r\n0\r\n\r\n" }
     for _, chunks in ipairs(CHUNKS) do
       local problem
       local server = http.serve("memory", function(request)
@@ -65,7 +66,7 @@ t.describe("what two servers could read differently", function()
       "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "\r\nGET / HTTP/1.1\r\nhost:x:80\r\nconnection:close\r\n\r\n",
       "GET http://x/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: [::1]:8080\r\nConnection: close\r\n\r\n",
       "GET /a%20b?x=%zz HTTP/1.1\r\nHost: \r\nConnection: close\r\nX:\r\nY: \t a\tb \t\r\n\r\n",
-      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\nConnection: close\r\n\r\n3;ext=\"v\"\r\nabc\r\n0\r\nTrailer: x\r\n\r\n",
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\nConnection: close\r\n\r\n3;ext=\"v\"\r\nabc\r\n0\r\nTrailer: x\r\nX-1:a b:c\r\nY:\r\n\r\n",
       "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 003\r\nConnection: Close\r\n\r\nabc",
     } do
       t.equal(status_of(raw(server, bytes)), 200, ("%q"):format(bytes))

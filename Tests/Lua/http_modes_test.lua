@@ -59,6 +59,33 @@ t.describe("the access log", function()
     t.equal(#lines, 1)
   end)
 
+  t.it("has WebSockets as what they are", { real_time = true }, function()
+    local entries = {}
+    local app = http.routes()
+    app:websocket("/receives", function(socket) socket:receive() end)
+    app:websocket("/closes", { compress = false }, function(socket)
+      socket:receive()
+      socket:send(("x"):rep(1000))
+      socket:close(1000, "enough")
+    end)
+    app:websocket("/iterates", function(socket) for _ in socket:messages() do end end)
+    local server = assert(http.serve("127.0.0.1:0", { access_log = function(entry) entries[#entries + 1] = entry end }, app))
+    for i, path in ipairs { "/receives", "/closes", "/iterates" } do
+      local socket = assert(http.websocket("ws://" .. server:address() .. path))
+      socket:send "x"
+      if path == "/closes" then socket:receive() end
+      socket:close()
+      t.eventually(function() return #entries == i end)
+      t.equal({ entries[i].target, entries[i].method, entries[i].status }, { path, "GET", 101 })
+      t.truthy(entries[i].bytes > 0 and (entries[i].bytes > 1000) == (path == "/closes"), entries[i].bytes)
+    end
+    t.equal(server:statistics().cancelled, 0)
+    -- Who was refused is no WebSocket.
+    t.equal(http.get("http://" .. server:address() .. "/closes").status, 426)
+    t.eventually(function() return #entries == 4 and entries[4].status == 426 end)
+    server:stop(0)
+  end)
+
   t.it("that cannot be opened is told with its code", function()
     t.equal({ http.serve("memory", { access_log = "/nonexistent/x" }, print) },
       { nil, "ENOENT: no such file or directory (/nonexistent/x)", "ENOENT" })

@@ -67,7 +67,7 @@ function Answer:json() end
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
 ---@return string? message
----@return string? code "ECONNREFUSED", "ENOTFOUND" (there is no such name), "EAI_AGAIN" (no name server answers), "TLS_CERTIFICATE", "EMSGSIZE", "EOF" (an end too early), "ELOOP" (too many redirects), "ESPIPE", …
+---@return string? code "ECONNREFUSED", "ENOTFOUND" (there is no such name), "EAI_AGAIN" (no name server answers), "TLS_CERTIFICATE", "EMSGSIZE", "EOF" (an end too early), "TLS_TRUNCATED" (an end that TLS did not announce), "ELOOP" (too many redirects), "ESPIPE", …
 function http.get(url, options) end
 
 ---Posts a body.

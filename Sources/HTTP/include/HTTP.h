@@ -49,6 +49,7 @@ typedef struct http_chunks {
   int digits;        ///< of the size so far
   size_t length;     ///< of extensions and trailers so far
   int line_length;   ///< of the trailer's line so far
+  int has_name;      ///< whether the name in it is over
 } http_chunks;
 
 /// Takes bytes of a chunked body and finds the next piece of its data. Returns how many bytes were taken; `data` is in them, and

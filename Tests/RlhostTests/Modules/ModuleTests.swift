@@ -18,7 +18,8 @@ import Testing
             "http_websocket_test.lua",
             "http_websocket_cases_test.lua", "http_websocket_limits_test.lua",
             "http_end_test.lua", "http_modes_test.lua", "http_upload_test.lua", "http_manners_test.lua",
-            "http_redirect_test.lua", "http_open_test.lua", "http_body_test.lua", "http_encoding_test.lua",
+            "http_failures_test.lua", "http_redirect_test.lua", "http_open_test.lua", "http_body_test.lua",
+            "http_encoding_test.lua",
             "waiting_test.lua",
         ]) func theTestsOfThe(_ name: String) throws
     {

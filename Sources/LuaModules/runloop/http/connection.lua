@@ -154,11 +154,13 @@ local function gone(connection)
   request.is_gone = true
   if request.ended ~= "done" then
     request.ended = "gone"
-    local server = connection.server
-    server.counts.cancelled = server.counts.cancelled + 1
+    local server, socket = connection.server, connection.socket
+    -- A WebSocket has its answer: this is how each of them ends.
+    if socket then request.sent = connection.stream:bytes_written() - socket.written_before end
+    if not (socket and socket.close_sent) then server.counts.cancelled = server.counts.cancelled + 1 end
     server.counts.bytes = server.counts.bytes + request.sent
     if request.close_body then request.close_body() end
-    log.done(connection, request, 499)
+    log.done(connection, request, socket and 101 or 499)
     cancel(connection)
     if request.arrived then request.arrived:broadcast() end
   end

@@ -4,10 +4,11 @@ local rl = require "runloop"
 
 local M = {}
 
--- Names for what curl cannot do, where the system has none.
+-- Names for what curl cannot do, where the system has none. That nobody is there the system says: 7 is what curl has taken for under way,
+-- and then finds no reason for, as where too many wait at a Unix socket already.
 local CODES = {
-  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "ECONNREFUSED", [35] = "TLS",
-  [60] = "TLS_CERTIFICATE", [58] = "TLS_CERTIFICATE", [77] = "TLS_CERTIFICATE", [52] = "ECONNRESET", [56] = "ECONNRESET",
+  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "EAGAIN", [35] = "TLS",
+  [80] = "TLS_TRUNCATED", [60] = "TLS_CERTIFICATE", [58] = "TLS_CERTIFICATE", [77] = "TLS_CERTIFICATE", [52] = "ECONNRESET", [56] = "ECONNRESET",
   [55] = "EPIPE", [18] = "EOF", [8] = "EBADMSG", [61] = "EBADMSG", [16] = "EPROTO", [92] = "EPROTO", [97] = "EPROXY", [65] = "ESPIPE", [42] = "ECANCELED",
 }
 

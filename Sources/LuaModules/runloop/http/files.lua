@@ -96,11 +96,15 @@ function M.send(request, answer, flags_of, settle)
   if text then headers.etag, headers["last-modified"], headers["accept-ranges"] = nil, nil, nil end
   for name, value in pairs(answer.headers or {}) do headers[name] = value end
 
+  -- In the order of RFC 9110, 13.2.2.
   local asked = request.headers
   if text then
     request.sent = request.method == "HEAD" and 0 or #text
     return send(request, 200, headers, flags_of, request.method == "HEAD" and #text or text)
   end
+  local match, unmodified = asked["if-match"], asked["if-unmodified-since"]
+  local date = not match and unmodified and native.read_date(unmodified)
+  if match and not has_tag(match, tag) or date and seconds > date then return send(request, 412, headers, flags_of, 0) end
   if request.method == "GET" or request.method == "HEAD" then
     local none, since = asked["if-none-match"], asked["if-modified-since"]
     local is_same = none and has_tag(none, tag)
@@ -113,9 +117,6 @@ function M.send(request, answer, flags_of, settle)
       return send(request, 304, headers, flags_of, nil)
     end
   end
-  local match = asked["if-match"]
-  if match and not has_tag(match, tag) then return send(request, 412, headers, flags_of, 0) end
-
   local status, first, last = 200, 0, size - 1
   local range = request.method == "GET" and asked.range
   local condition = asked["if-range"]

@@ -72,6 +72,7 @@ function incoming.Request:websocket(settings)
   connection.deadline = math.huge
   local socket = websocket.new(stream, false, settings, extension ~= nil)
   socket.protocol = answer["sec-websocket-protocol"]
+  socket.written_before = stream:bytes_written() + stream:queue()
   self.socket, connection.socket = socket, socket
   -- What has come behind the request is the socket's already; the connection's task goes on with it.
   self.response = setmetatable({}, { __index = { finish = function()

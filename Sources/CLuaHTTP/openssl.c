@@ -1,4 +1,5 @@
-// Which certificate it is that is not believed in: libcurl tells only why. OpenSSL is asked, if it is what libcurl uses.
+// What libcurl does not tell of TLS: which certificate it is that is not believed in, and whether a connection was ended or cut.
+// OpenSSL is asked, if it is what libcurl uses.
 #include <dlfcn.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
@@ -10,14 +11,15 @@
 #define OPENSSL_FUNCTIONS(X)                                                                                                     \
   X(SSL_CTX_set_cert_verify_callback) X(SSL_get_SSL_CTX) X(SSL_get_ex_data_X509_STORE_CTX_idx) X(X509_verify_cert)              \
   X(X509_STORE_CTX_get_ex_data) X(X509_STORE_CTX_get_error_depth) X(X509_STORE_CTX_get_current_cert) X(X509_STORE_CTX_get0_cert) \
-  X(X509_get_subject_name) X(X509_NAME_print_ex) X(BIO_new) X(BIO_s_mem) X(BIO_read) X(BIO_free)
+  X(X509_get_subject_name) X(X509_NAME_print_ex) X(BIO_new) X(BIO_s_mem) X(BIO_read) X(BIO_free)                                \
+  X(SSL_set_info_callback) X(SSL_set_ex_data) X(SSL_get_ex_data) X(CRYPTO_get_ex_new_index)
 
 static struct {
 #define DECLARE(name) __typeof__(name) *name;
   OPENSSL_FUNCTIONS(DECLARE)
 #undef DECLARE
 } openssl;
-static int is_there;
+static int is_there, own_index;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 // libcurl has loaded it, or uses something else.
@@ -28,7 +30,8 @@ static void find(void) {
   if (!(openssl.name = dlsym(library, #name))) return;
   OPENSSL_FUNCTIONS(FIND)
 #undef FIND
-  is_there = 1;
+  own_index = openssl.CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_SSL, 0, NULL, NULL, NULL, NULL);
+  is_there = own_index >= 0;
 }
 
 static void describe(char *to, size_t size, int depth, X509 *certificate) {
@@ -74,4 +77,22 @@ void lua_curl_note_certificates(lua_transfer *transfer) {
   if (!is_there) return;
   lua_curl.curl_easy_setopt(transfer->easy, CURLOPT_SSL_CTX_FUNCTION, on_context);
   lua_curl.curl_easy_setopt(transfer->easy, CURLOPT_SSL_CTX_DATA, transfer);
+}
+
+// What the server says of the end of what it sends is read before curl is told that there is no more.
+static void on_info(const SSL *session, int what, int alert) {
+  if (what != SSL_CB_READ_ALERT || (alert & 0xff) != SSL_AD_CLOSE_NOTIFY) return;
+  lua_multi *multi = openssl.SSL_get_ex_data(session, own_index);
+  for (lua_transfer *transfer = multi ? multi->transfers : NULL; transfer; transfer = transfer->next)
+    if (transfer->unended == session) transfer->unended = NULL;
+}
+
+void lua_curl_expect_end(lua_transfer *transfer) {
+  struct curl_tlssessioninfo *info = NULL;
+  if (!is_there || lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_TLS_SSL_PTR, &info) != CURLE_OK) return;
+  if (!info || info->backend != CURLSSLBACKEND_OPENSSL || !info->internals) return;
+  // The connection may outlive the transfer, but not the multi.
+  if (!openssl.SSL_set_ex_data(info->internals, own_index, transfer->multi)) return;
+  openssl.SSL_set_info_callback(info->internals, on_info);
+  transfer->unended = info->internals;
 }

@@ -49,6 +49,17 @@ void net_set_port(net_address *a, uint16_t port) {
   if (a->of.any.sa_family == AF_INET6) a->of.v6.sin6_port = htons(port);
 }
 
+void net_map(net_address *a) {
+  if (a->of.any.sa_family != AF_INET) return;
+  const struct sockaddr_in v4 = a->of.v4;
+  memset(a, 0, sizeof *a);
+  a->of.v6.sin6_family = AF_INET6;
+  a->of.v6.sin6_port = v4.sin_port;
+  memset(a->of.v6.sin6_addr.s6_addr + 10, 0xff, 2);
+  memcpy(a->of.v6.sin6_addr.s6_addr + 12, &v4.sin_addr, 4);
+  a->length = sizeof a->of.v6;
+}
+
 int net_port(const net_address *a) {
   if (a->of.any.sa_family == AF_INET) return ntohs(a->of.v4.sin_port);
   if (a->of.any.sa_family == AF_INET6) return ntohs(a->of.v6.sin6_port);

@@ -130,6 +130,15 @@ int net_set_reuse_port(int fd) { return set(fd, SOL_SOCKET, SO_REUSEPORT, 1); }
 int net_set_v6_only(int fd, int on) { return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, on); }
 int net_set_broadcast(int fd, int on) { return set(fd, SOL_SOCKET, SO_BROADCAST, on); }
 
+int net_takes_mapped(int fd) {
+  int is_only = 1;
+  socklen_t length = sizeof is_only;
+  net_address own;
+  if (getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_only, &length) < 0 || is_only || net_local_address(fd, &own) < 0) return 0;
+  const struct in6_addr *address = &own.of.v6.sin6_addr;
+  return own.of.any.sa_family == AF_INET6 && (IN6_IS_ADDR_UNSPECIFIED(address) || IN6_IS_ADDR_V4MAPPED(address));
+}
+
 int net_set_reset(int fd) {
   if (linux_has_forked()) return 0;
   struct linger linger = {.l_onoff = 1, .l_linger = 0};

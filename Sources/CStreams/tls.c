@@ -234,6 +234,8 @@ int64_t net_tls_write(struct net_tls *tls, const void *bytes, size_t count) {
   return n > 0 ? n : explain(tls, n);
 }
 
+int net_tls_is_agreed(const struct net_tls *tls) { return openssl.SSL_is_init_finished(tls->ssl); }
+
 void net_tls_finish(struct net_tls *tls) {
   openssl.ERR_clear_error();
   if (openssl.SSL_is_init_finished(tls->ssl) && !linux_has_forked()) openssl.SSL_shutdown(tls->ssl);

@@ -18,6 +18,8 @@ public final class Datagram: RunLoop.EdgePort {
     private var readable = true
     private let socket: Int32
     private let family: Int32
+    /// It is for IPv4, too, though its family is the other one.
+    private var isDual = false
     private let path: [UInt8]?
     private var target: String?
     /// For messages that are longer than any of UDP.
@@ -39,37 +41,49 @@ public final class Datagram: RunLoop.EdgePort {
             path = nil
             socket = net_inherit(number) == Int32(NET_DATAGRAM.rawValue) ? net_share(number) : -EINVAL
             super.init(name: name, order: order, owner: owner ?? network.owner)
+            isDual = socket >= 0 && family == NET_V6.rawValue && net_takes_mapped(socket) != 0
             guard socket < 0 else { return }
             isOpen = false
             throw StreamFailure("EINVAL", "it is no socket for datagrams (\(place?.text ?? ""))")
         }
-        let own = try Self.address(place)
-        var other = try Self.address(peer)
-        let family = UInt32((own ?? other)?.family ?? Int32(NET_V4.rawValue))
-        self.family = Int32(family)
+        let (owns, others) = (try Self.addresses(place), try Self.addresses(peer))
+        // Of a name with both families that which the other side has, too.
+        var own = owns.first { own in others.isEmpty || others.contains { $0.family == own.family } } ?? owns.first
         if case .path(let name) = place { path = name } else { path = nil }
-        socket = network.system.socket(Int32(family), Int32(SOCK_DGRAM.rawValue))
+        func open(_ address: net_address?) -> (family: Int32, socket: Int32) {
+            let family = address?.family ?? Int32(NET_V4.rawValue)
+            return (family, network.system.socket(family, Int32(SOCK_DGRAM.rawValue)))
+        }
+        var made = open(own ?? others.first)
+        // Not every machine has both families.
+        if made.socket == -EAFNOSUPPORT, owns.count > 1, let other = owns.first(where: { $0.family != made.family }) {
+            own = other
+            made = open(other)
+        }
+        (family, socket) = made
         super.init(name: name, order: order, owner: owner ?? network.owner)
         guard socket >= 0 else { throw StreamFailure(errno: -socket, place?.text ?? peer?.text ?? "") }
-        var result: Int32 = 0
-        var subject = ""
+        var failure: StreamFailure?
         if family == NET_V6.rawValue, case .host("*", _) = place { net_set_v6_only(socket, 0) }
-        if reusePort { result = net_set_reuse_port(socket) }
-        if result == 0, var own {
-            subject = SmallAddress.text(&own)
-            result = network.system.bind(socket, &own)
+        if reusePort, case let result = net_set_reuse_port(socket), result < 0 {
+            failure = StreamFailure(errno: -result, place?.text ?? "")
         }
-        if result == 0, var there = other {
-            subject = SmallAddress.text(&there)
-            result = network.system.connect(socket, &there)
-            other = there
-            target = subject
+        if failure == nil, var own, case let result = network.system.bind(socket, &own), result < 0 {
+            failure = StreamFailure(errno: -result, SmallAddress.text(&own))
         }
-        guard result == 0 else {
-            _ = network.system.close(socket)
-            isOpen = false
-            throw StreamFailure(errno: -result, subject)
-        }
+        isDual = family == NET_V6.rawValue && net_takes_mapped(socket) != 0
+        if failure == nil, let peer { failure = connect(peer, others) }
+        guard let failure else { return }
+        _ = network.system.close(socket)
+        isOpen = false
+        throw failure
+    }
+
+    private func connect(_ peer: Place, _ addresses: [net_address]) -> StreamFailure? {
+        guard var there = choose(addresses) else { return otherFamily(peer) }
+        target = SmallAddress.text(&there)
+        let result = network.system.connect(socket, &there)
+        return result == 0 ? nil : StreamFailure(errno: -result, target ?? "")
     }
 
     deinit {
@@ -77,13 +91,25 @@ public final class Datagram: RunLoop.EdgePort {
         large?.deallocate()
     }
 
-    private static func address(_ place: Place?) throws(StreamFailure) -> net_address? {
-        guard let place else { return nil }
+    private static func addresses(_ place: Place?) throws(StreamFailure) -> [net_address] {
+        guard let place else { return [] }
         if let refusal = place.refusal { throw refusal }
-        guard let first = place.addresses?.first else {
+        guard let all = place.addresses, !all.isEmpty else {
             throw StreamFailure("ENOTFOUND", "not an address: ask for the name first (\(place.text))")
         }
-        return first
+        return all
+    }
+
+    /// The first that it can send to, as its family calls it.
+    private func choose(_ addresses: [net_address]) -> net_address? {
+        guard var address = addresses.first(where: { $0.family == family || isDual && $0.family == NET_V4.rawValue })
+        else { return nil }
+        if address.family != family { net_map(&address) }
+        return address
+    }
+
+    private func otherFamily(_ place: Place) -> StreamFailure {
+        StreamFailure("EAFNOSUPPORT", "an address of another family than the socket's (\(place.text))")
     }
 
     public var descriptor: Int32 { isOpen ? socket : -1 }
@@ -107,13 +133,10 @@ public final class Datagram: RunLoop.EdgePort {
         let result: Int
         if let place {
             if let refusal = place.refusal { throw refusal }
-            guard var target = place.addresses?.first(where: { $0.family == family }) else {
-                throw StreamFailure(
-                    place.addresses == nil ? "ENOTFOUND" : "EAFNOSUPPORT",
-                    place.addresses == nil
-                        ? "not an address: ask for the name first (\(place.text))"
-                        : "an address of another family than the socket's (\(place.text))")
+            guard let addresses = place.addresses else {
+                throw StreamFailure("ENOTFOUND", "not an address: ask for the name first (\(place.text))")
             }
+            guard var target = choose(addresses) else { throw otherFamily(place) }
             result = network.system.send(socket, start, bytes.count, to: &target)
         } else {
             result = network.system.send(socket, start, bytes.count, to: nil)

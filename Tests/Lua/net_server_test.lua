@@ -272,6 +272,45 @@ t.describe("datagrams", function()
     t.equal(select(3, a:send("x")), "EDESTADDRREQ")
   end)
 
+  t.it("of all interfaces are answered in both families", function()
+    local four <close> = assert(net.datagram { host = "127.0.0.1", port = 0 })
+    local hosts = { "*" }
+    -- Not every machine has both.
+    local six = net.datagram { host = "::1", port = 0 }
+    if six then hosts[2] = "::" end
+    for _, host in ipairs(hosts) do
+      local server <close> = assert(net.datagram { host = host, port = 0 })
+      local port = server:address():match "%d+$"
+      t.equal(four:send("asked", "127.0.0.1:" .. port), true)
+      local data, from = server:receive(1)
+      t.equal({ data, from }, { "asked", four:address() })
+      t.equal({ server:send("answered", from) }, { true })
+      t.equal({ four:receive(1) }, { "answered", "127.0.0.1:" .. port })
+      -- A port is that of this machine.
+      t.equal(server:send("by its port", tonumber(four:address():match "%d+$")), true)
+      t.equal((four:receive(1)), "by its port")
+      if six then
+        t.equal(six:send("asked", "[::1]:" .. port), true)
+        t.equal({ server:receive(1) }, { "asked", six:address() })
+        t.equal(server:send("answered", six:address()), true)
+        t.equal((six:receive(1)), "answered")
+      end
+      local fixed <close> = assert(net.datagram { host = host, port = 0, peer = four:address() })
+      t.equal(fixed:send "to the peer", true)
+      t.equal((four:receive(1)), "to the peer")
+    end
+    if not six then return end
+    local function refusal(place) return { nil, "EAFNOSUPPORT: an address of another family than the socket's (" .. place .. ")", "EAFNOSUPPORT" } end
+    t.equal({ six:send("x", four:address()) }, refusal(four:address()))
+    t.equal({ four:send("x", six:address()) }, refusal(six:address()))
+    t.equal({ net.datagram { host = "127.0.0.1", port = 0, peer = six:address() } }, refusal(six:address()))
+    -- Of a name with both that which the peer has.
+    local near <close> = assert(net.datagram { port = 0, peer = six:address() })
+    t.equal(near:send "as the peer", true)
+    t.equal({ six:receive(1) }, { "as the peer", near:address() })
+    six:close()
+  end)
+
   t.it("go to a function, which holds back those that follow while it waits", function()
     local got, loop = {}, rl.current()
     local socket = assert(net.datagram { host = "127.0.0.1", port = 0, on_message = function(_, data, from)

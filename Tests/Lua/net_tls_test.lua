@@ -75,6 +75,66 @@ t.describe("a client", function()
     a:close()
   end)
 
+  t.it("that gives up a handshake leaves a stream through which nothing goes", function()
+    local GIVEN_UP <const> = "TLS: the handshake was given up (memory)"
+    local ways = {
+      ["as it takes too long"] = function(a) t.equal({ a:start_tls { verify = false, timeout = 0.05 } }, { nil, "timed out" }) end,
+      ["at once"] = function(a) t.equal({ a:start_tls { verify = false, timeout = 0 } }, { nil, "timed out" }) end,
+      ["as it is cancelled"] = function(a)
+        local task = rl.task(function() return a:start_tls { verify = false } end)
+        rl.sleep(0.01)
+        task:cancel()
+        pcall(task.await, task)
+      end,
+    }
+    for way, give_up in pairs(ways) do
+      local a, b = net.memory()
+      t.equal(a:tls(), nil, way)
+      give_up(a)
+      t.equal({ a:tls() }, { nil }, way)
+      t.equal({ a:write "PLAIN" }, { nil, GIVEN_UP, "TLS" }, way)
+      t.equal({ a:read() }, { nil, GIVEN_UP, "TLS" }, way)
+      t.equal({ a:start_tls { verify = false } }, { nil, GIVEN_UP, "TLS" }, way)
+      a:close()
+      t.falsy((b:read_all() or ""):find("PLAIN", 1, true), way)
+      b:close()
+    end
+    -- The same of a certificate that is refused, and of a server whose `sni` fails.
+    local a, b = net.memory()
+    local server = rl.task(function()
+      return { pcall(b.start_tls, b, { server = true, sni = function() error("no name", 0) end }) }
+    end)
+    local client = rl.task(function() return { a:start_tls { ca = cert, server_name = "localhost", timeout = 0.1 } } end)
+    t.equal(server:await(), { false, "no name" })
+    t.equal({ b:tls() }, { nil })
+    b:abort()
+    t.equal(client:await()[1], nil)
+    t.equal({ a:tls() }, { nil })
+    a:abort()
+  end)
+
+  t.it("and a server that both close do not wait for each other", function()
+    local listener <close>, where = server({}, function(stream)
+      stream:write "bye\n"
+    end)
+    local copied
+    local proxy <close> = assert(net.serve("127.0.0.1:0", function(stream)
+      local inner <close> = assert(net.connect(where))
+      local back = rl.task(function() return net.copy(inner, stream) end)
+      net.copy(stream, inner)
+      copied = rl.now()
+      back:cancel()
+    end))
+    local client = assert(net.connect("localhost:" .. proxy:port(), { tls = { ca = cert } }))
+    t.equal(client:read_line(), "bye")
+    rl.sleep(0.05)
+    -- Without having read the server's end.
+    local began = rl.now()
+    client:close()
+    t.eventually(function() return copied end)
+    t.truthy(copied - began < 1, copied - began)
+  end)
+
   t.it("tells an end from a cut", function()
     -- What goes through here is cut off without the end that TLS has.
     local listener <close>, where = server({}, function(stream)

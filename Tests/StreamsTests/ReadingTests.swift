@@ -1,3 +1,4 @@
+import Glibc
 import RunLoops
 import Testing
 
@@ -25,6 +26,32 @@ struct ReadingTests {
         next(0)
         world.run()
         #expect(got == ["one", "two", "", "12345", "head", "re", "rest", "end"])
+    }
+
+    /// Reads fail as those of a device that is broken, and of a terminal whose other side has gone.
+    private final class Broken: SystemCalls {
+        override func read(_ fd: Int32, _ bytes: UnsafeMutableRawPointer, _ count: Int, isNonblocking: Bool) -> Int {
+            -Int(EIO)
+        }
+    }
+
+    @Test("EIO is the end of a terminal, and an error of a pipe")
+    func inputError() throws {
+        var ends: [Int32] = [-1, -1]
+        #expect(pipe(&ends) == 0)
+        defer { close(ends[1]) }
+        let terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY)
+        var got: [String] = []
+        for (descriptor, expected) in [(ends[0], "[EIO]"), (terminal, "end")] {
+            let world = World(Broken())
+            let stream = try Stream(world.network, owning: descriptor)
+            world.loop.add(stream)
+            stream.read(.line) { got.append($0.text) }
+            world.run()
+            #expect(got.last == expected)
+            stream.close()
+        }
+        #expect(got.count == 2)
     }
 
     @Test("a read whose time is over takes nothing")

@@ -180,6 +180,9 @@ function net.inherited() end
 ---@field on_message? fun(socket: runloop.net.Datagram, data: string, from: string) one that waits holds back those that follow
 
 ---A socket for messages: UDP, or Unix datagrams. With `on_message` it does nothing before `loop:add(socket, modes)`.
+---
+---It has one address: a port alone, or `localhost`, is 127.0.0.1, unless `peer` is of the other family. With `"*"` or `"::"` it speaks to
+---both families; other addresses to their own, and `send` to one of the other is "EAFNOSUPPORT".
 ---@param options runloop.net.DatagramOptions
 ---@return runloop.net.Datagram?
 ---@return string? problem
@@ -354,6 +357,7 @@ function Stream:set_keepalive(on) end
 ---can be smuggled in before. A stream that a listener has accepted is the server.
 ---
 ---Codes: `"TLS_CERTIFICATE"`, with which certificate and why; `"TLS"`; and later, for an end without TLS's own, `"TLS_TRUNCATED"`.
+---Where it fails, takes too long or is cancelled, nothing goes through the stream any more: what it does is refused, and it is to be closed.
 ---@param options? runloop.net.TLSOptions
 ---@return true?
 ---@return string? problem
@@ -374,7 +378,7 @@ function Stream:start_tls(options) end
 ---@field fingerprint string SHA-256, in hexadecimal
 ---@field is_verified boolean
 
----What was agreed; nil without TLS.
+---What was agreed; nil without TLS, and before that is agreed on.
 ---@return runloop.net.TLS?
 function Stream:tls() end
 

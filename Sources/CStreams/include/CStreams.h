@@ -36,6 +36,8 @@ static inline int net_family_of(const net_address *a) {
 int net_parse(const char *text, uint16_t port, net_address *out);
 /// Of a path, or of an abstract name; 0 if it is too long.
 int net_local(const void *name, size_t length, int is_abstract, net_address *out);
+/// Makes of an address of IPv4 what it is called by sockets of IPv6.
+void net_map(net_address *address);
 void net_set_port(net_address *address, uint16_t port);
 int net_port(const net_address *address);
 /// "127.0.0.1:80", "[::1]:80", "unix:/path", "unix:@name"; returns its length. Without the port: a number alone.
@@ -96,6 +98,8 @@ int net_set_reuse_address(int fd);
 int net_set_reuse_port(int fd);
 int net_set_v6_only(int fd, int on);
 int net_set_broadcast(int fd, int on);
+/// Whether a socket of IPv6 can send to addresses of IPv4, once they are mapped: it is for both, and bound to none of IPv6's own.
+int net_takes_mapped(int fd);
 /// Closing it sends a reset.
 int net_set_reset(int fd);
 int net_join(int fd, const net_address *group, const char *interface, int joins);

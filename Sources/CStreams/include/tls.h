@@ -49,6 +49,8 @@ int net_tls_handshake(struct net_tls *tls);
 /// A number of bytes, or a result.
 int64_t net_tls_read(struct net_tls *tls, void *bytes, size_t count);
 int64_t net_tls_write(struct net_tls *tls, const void *bytes, size_t count);
+/// Whether the handshake is over, and was successful.
+int net_tls_is_agreed(const struct net_tls *tls);
 /// Says that no more comes.
 void net_tls_finish(struct net_tls *tls);
 /// "" if the client has named none.

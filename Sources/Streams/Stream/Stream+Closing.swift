@@ -108,6 +108,9 @@ extension Stream {
                 return endClosing()
             }
             state = .draining
+            // Behind the end that TLS has: with that alone, two ends that both close would wait for each other's; and a peer that never
+            // began with TLS learns it in no other way.
+            if tls != nil { _ = network.system.shutdownOutput(fdToClose) }
             updateActivity()
             drainsUntil = network.loop.now + .nanoseconds(settings.drain)
             drained = 0

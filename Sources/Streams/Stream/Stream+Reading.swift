@@ -151,8 +151,11 @@ extension Stream {
         }
         if n == -Int(EINTR) { return receive(place, room) }
         if n == -Int(EAGAIN) { (readable, socketIsReadable) = (false, false) }
-        // What a terminal says when nobody is at its other end any more.
-        if n == -Int(EIO), transport == .pipe || transport == .polled { return 0 }
+        if n == -Int(EIO), transport == .pipe || transport == .polled {
+            // What a terminal says when nobody is at its other end any more. Of one that is gone itself not even that can be asked.
+            var isNonblocking: Int32 = 0
+            if net_kind_of(fdToClose, &isNonblocking) != NET_PIPE.rawValue { return 0 }
+        }
         return n
     }
 
@@ -265,11 +268,12 @@ extension Stream {
         updateActivity()
     }
 
-    /// The reader no longer waits. Nothing is lost. Returns whether there was one.
+    /// The reader no longer waits. Nothing is lost, but for a handshake: see `giveUpTLS`. Returns whether there was one.
     @discardableResult
     public func cancelRead() -> Bool {
         guard isReading else { return false }
         isReading = false
+        if unit == .handshake { giveUpTLS() }
         updateActivity()
         return true
     }

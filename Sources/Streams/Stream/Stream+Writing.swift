@@ -194,8 +194,8 @@ extension Stream {
         case .socket where isBorrowed && state == .flushing: break
         case .socket:
             // Behind TLS, the alert is the end: a half-closed connection below it would be taken for a truncated one. One that is
-            // closed is over, and a peer that never began with TLS learns it in no other way.
-            if tls == nil || state == .flushing { _ = network.system.shutdownOutput(fdToClose) }
+            // closed has that, too: see `goOnClosing`.
+            if tls == nil { _ = network.system.shutdownOutput(fdToClose) }
         case .backed: backing?.finish()
         case .pipe, .polled:
             // One that can only be written to has nothing else to do: its reader sees the end when it is closed.

@@ -8,6 +8,7 @@ extension Stream {
     /// - Throws: EALREADY, or what closed it.
     public func startTLS(_ context: TLSContext, name: String? = nil) throws(StreamFailure) {
         guard state == .open else { throw closedFailure }
+        if let failure = outputFailure ?? inputFailure { throw failure }
         guard tls == nil else { throw StreamFailure("EALREADY", "TLS has begun already (\(subject))") }
         // What was written before is no business of TLS's.
         send()
@@ -22,6 +23,16 @@ extension Stream {
         readable = true
         // The client speaks first.
         if !context.isServer { _ = session.handshake(self) }
+    }
+
+    /// Nobody waits for the handshake any more. What of it is under way can neither be taken back nor be somebody else's: nothing goes
+    /// through the stream from now on, which is to be closed. Without effect on one whose handshake is over, or has failed.
+    public func giveUpTLS() {
+        guard state == .open, let tls, !tls.isAgreed, !tls.hasFailed else { return }
+        let failure = StreamFailure("TLS", "the handshake was given up (\(subject))")
+        fail(input: failure)
+        failOutput(failure)
+        updateActivity()
     }
 
     /// A server's answer to the name that the handshake has stopped at: with other settings, or with those it has.
@@ -42,8 +53,8 @@ extension Stream {
     /// The name at which the handshake has stopped.
     public var requestedName: String? { tls?.requestedName }
 
-    /// nil before the handshake, and without TLS.
-    public var tlsInfo: TLSInfo? { tls?.info }
+    /// nil before the handshake is over, and without TLS.
+    public var tlsInfo: TLSInfo? { tls.flatMap { $0.isAgreed ? $0.info : nil } }
 
     // MARK: Streams that connect, and are not open before TLS is agreed on
 

@@ -210,6 +210,10 @@ final class TLSSession {
 
     // MARK: What was agreed
 
+    var hasFailed: Bool { failure != nil }
+    /// The handshake is over, and was successful.
+    var isAgreed: Bool { net_tls_is_agreed(tls) != 0 }
+
     var info: TLSInfo {
         var info = net_tls_info()
         net_tls_info(tls, &info)

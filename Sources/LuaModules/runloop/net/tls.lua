@@ -3,7 +3,7 @@
 local native = ...
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
-local error, type, next, pcall = error, type, next, pcall
+local error, type, next, pcall, setmetatable = error, type, next, pcall, setmetatable
 local format = string.format
 
 -- `hidden`: methods of streams that are not the script's.
@@ -64,9 +64,14 @@ return function(hidden)
     return nil, message, code, is_own
   end
 
+  local GIVEN_UP <const> = { __close = function(started) hidden.give_up_tls(started[1]) end }
+
   -- From the first byte of TLS to the last of the handshake. `server`: the listener's part of it, if one has accepted the stream.
   function tls.handshake(stream, settings, options, name, timeout, server)
     local done, message, code, is_own = hidden.begin_tls(stream, settings, name)
+    if not done then return nil, message, code end
+    -- Late, cancelled, or ended by an error: half a handshake is no use to anybody.
+    local started <close> = setmetatable({ stream }, GIVEN_UP)
     local limit = timeout and { timeout = timeout }
     while done do
       done, message, code = hidden.handshake(stream, limit)

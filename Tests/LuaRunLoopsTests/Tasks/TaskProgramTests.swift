@@ -105,7 +105,7 @@ struct TaskProgramTests {
         #expect(result.output == "true\n", "\(result)")
     }
 
-    @Test("Helper threads change nothing about that, be they waited for or not, nor does it matter whether the chunk is a text of -e")
+    @Test("Helper threads change nothing about that, waited for or not, also of a text of -e")
     func stoppedBesideThreads() throws {
         for helper in [
             "rl.thread(function() require 'runloop'.sleep(100) end)",

@@ -24,6 +24,8 @@ MODULE("runloop.fs")
 #embed "runloop/fs.lua"
 MODULE("runloop.fs.changes")
 #embed "runloop/fs/changes.lua"
+MODULE("runloop.fs.difference")
+#embed "runloop/fs/difference.lua"
 MODULE("runloop.fs.instance")
 #embed "runloop/fs/instance.lua"
 MODULE("runloop.fs.links")

@@ -93,6 +93,9 @@ enum ProcessBinding {
         } catch {
             let name = (words.first ?? []).withUnsafeBytes { String(anyBytes: $0) }
             guard error.errno == ENOENT, error.call == "posix_spawn" else { return call.fail(error) }
+            // So is that of what it gets where it gets nothing.
+            let getsNothing = terminal == nil && descriptors.count < 3
+            if getsNothing, access("/dev/null", F_OK) != 0 { return call.fail(SystemError("open", "/dev/null")) }
             // It is there; what its first line names is not.
             let isScript = name.utf8.contains(UInt8(ascii: "/")) && name.withAnyCString { access($0, F_OK) } == 0
             return call.fail(

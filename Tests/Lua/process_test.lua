@@ -2,6 +2,7 @@
 
 local rl = require "runloop"
 local process = require "runloop.process"
+local net = require "runloop.net"
 local t = require "runloop.test"
 
 local function sh(text) return { "sh", "-c", text } end
@@ -75,7 +76,7 @@ t.describe("process.run", function()
   end)
 
   t.it("takes no stream as input that cannot be passed on whole", REAL, function()
-    local near, far = require "runloop.net".pair()
+    local near, far = net.pair()
     near:write "line\nrest"
     t.equal(far:read_line(), "line")
     local result, problem, code = process.run { "cat", input = far }
@@ -88,8 +89,36 @@ t.describe("process.run", function()
     near:close()
     far:close()
     t.error(function() process.run { "cat", input = far } end, "process.run: input: this stream has no descriptor: it is closed, or of net.memory")
-    local memory <close> = require "runloop.net".memory()
+    local memory <close> = net.memory()
     t.error(function() process.run { "cat", input = memory } end, "this stream has no descriptor")
+  end)
+
+  t.it("has what it has got of a stream for itself: the stream may be closed, or be forgotten", REAL, function()
+    local function start(options)
+      options[1], options[2], options[3] = "sh", "-c", "sleep 0.1; echo out"
+      return assert(process.start(options))
+    end
+    for _, part in ipairs { "close", "abort", "forget" } do
+      local near, far = net.pair()
+      local program = start { output = near }
+      if part == "forget" then near = nil collectgarbage() collectgarbage() else near[part](near) end
+      t.equal({ far:read_all { timeout = 5 } }, { "out\n" }, part)
+      t.equal({ program:wait() }, { "exit", 0 }, part)
+      far:close()
+    end
+    -- As inetd hands over connections.
+    local server <close> = assert(net.serve("127.0.0.1:0", function(stream)
+      stream:write "hello\n"
+      start { input = stream, output = stream }
+    end))
+    local client <close> = assert(net.connect(server:address()))
+    t.equal(client:read_all { timeout = 5 }, "hello\nout\n")
+    -- One that was never started has got nothing.
+    local near, far = net.pair()
+    t.equal(select(3, process.start { "/nowhere/at/all", output = near }), "ENOENT")
+    near:close()
+    t.equal({ far:read_line { timeout = 5 } }, {})
+    far:close()
   end)
 
   t.it("runs many at once, and leaves no descriptor and no zombie", REAL, function()

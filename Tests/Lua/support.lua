@@ -65,4 +65,23 @@ function support.directory()
   return path, setmetatable({}, { __close = function() os.execute("rm -rf " .. path) end })
 end
 
+function support.write(path, text, mode)
+  local file <close> = assert(io.open(path, mode or "w"))
+  file:write(text)
+end
+
+-- What a watcher tells within a second of quiet, as "created a; changed b".
+function support.told(watcher, directory)
+  local parts = {}
+  while true do
+    local changes = watcher:next(0.4)
+    if not changes then break end
+    for _, change in ipairs(changes) do
+      parts[#parts + 1] = change.kind .. " " .. change.path:sub(#directory + 2)
+        .. (change.from and " from " .. change.from:sub(#directory + 2) or "") .. (change.is_directory and "/" or "")
+    end
+  end
+  return table.concat(parts, "; ")
+end
+
 return support

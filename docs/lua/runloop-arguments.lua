@@ -13,7 +13,7 @@ local arguments = {}
 ---@field type? "string"|"number"|"integer"|"duration"|"size" a duration is "1.5s", "5m", …, in seconds; a size "64k", "2M", …, in bytes
 ---@field default? any what it is without the option, as it is: a text is not read by `type`
 ---@field choices? string[]
----@field many? boolean may be given more than once; an argument takes all the rest
+---@field many? boolean may be given more than once; an argument takes all the rest, which may be none unless it is `required`
 ---@field count? boolean says how often it was given: -vv
 ---@field required? boolean
 ---@field optional? boolean an argument that may be missing

@@ -11,7 +11,7 @@ local fs = {}
 ---@class runloop.fs.Change
 ---@field kind "created"|"changed"|"removed"|"renamed"|"rescan" "rescan": changes were lost, or cannot be told apart; look at everything again
 ---@field path string the path that was given, and what lies below
----@field from? string of a renamed one: its path before
+---@field from? string of a renamed one: its path before, after the changes in front of this one
 ---@field is_directory boolean
 ---@field message? string what cannot be watched, and why
 

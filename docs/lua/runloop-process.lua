@@ -11,7 +11,7 @@ local process = {}
 ---@field environment? table<string, string|number|false> changes to this process's own variables; false: it does not get that one
 ---@field clean_environment? boolean it gets no variables but those of `environment`
 ---@field directory? string where it runs
----@field input? "pipe"|"inherit"|"null"|string|table `run`: the text itself (else nothing); `start`: a path, a stream or an open file
+---@field input? "pipe"|"inherit"|"null"|string|table `run`: the text itself (else nothing); `start`: a path, a stream or an open file. A stream may be closed then: the program keeps what it was given
 ---@field output? "pipe"|"inherit"|"null"|string|table as `input`; a path is written anew. `run` pipes, `start` inherits
 ---@field errors? "pipe"|"inherit"|"null"|"output"|string|table the same; "output": where its output goes
 ---@field terminal? { rows: integer?, columns: integer? } it gets a terminal of its own (24 by 80), whose keyboard and screen are `input` and `output`

@@ -96,8 +96,8 @@ local function hide(methods, names)
   for _, name in next, names do hidden[name], methods[name] = methods[name], nil end
 end
 hide(methods, { "next_line", "next_chunk", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "refuse_tls", "give_up_tls", "end_choice",
-  "deliver", "await_input", "deliver_all", "write_at", "available" })
-internals.deliver, internals.available, internals.write_at = hidden.deliver_all, hidden.available, hidden.write_at
+  "deliver", "await_input", "deliver_all", "write_at", "available", "share" })
+internals.deliver, internals.available, internals.write_at, internals.share = hidden.deliver_all, hidden.available, hidden.write_at, hidden.share
 
 local made
 

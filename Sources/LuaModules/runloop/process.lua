@@ -58,11 +58,18 @@ local function run(what, options, words)
     programs.abort_streams(self)
     if not self._how then self:__close() end
   end })
+  local readers, problem, refused, refusal = {}, nil, nil, nil
   if given then
-    -- One that does not read it all is no error.
-    tasks[#tasks + 1] = rl.task(function() self.input:write(given) self.input:finish() end)
+    tasks[#tasks + 1] = rl.task(function()
+      local fine, why, name = self.input:write(given)
+      if fine then fine, why, name = self.input:flush() end
+      -- One that does not read it all is no error.
+      if fine or name == "EPIPE" or self._how then return self.input:finish() end
+      -- A part is not to be taken for the whole.
+      refused, refusal = why, name
+      self:stop(options.grace)
+    end)
   end
-  local readers, problem = {}, nil
   for _, field in ipairs { "output", "errors" } do
     local stream = self[field]
     readers[#readers + 1] = stream and rl.task(function()
@@ -82,6 +89,7 @@ local function run(what, options, words)
     how, value = self:stop(options.grace)
   end
   if problem then error(problem, 0) end
+  if refused then return nil, refused, refusal end
   -- The end of a program is not the end of its output.
   if not rl.timeout(OUTPUT_GRACE, function() for _, task in ipairs(readers) do task:await() end return true end) then
     result.truncated = true

@@ -17,6 +17,8 @@ local SHORT = { ["@yearly"] = "0 0 1 1 *", ["@annually"] = "0 0 1 1 *", ["@month
   ["@midnight"] = "0 0 * * *", ["@hourly"] = "0 * * * *" }
 -- How late a call may be before it counts as missed: the clock was set, or the machine slept.
 local GRACE = 60
+-- How often the clock is looked at where the system cannot tell that it is time.
+local LOOK = 1
 local DAY = 86400
 
 -- Times -----------------------------------------------------------------------------------------------------------------
@@ -228,6 +230,8 @@ function arm(job, after)
   job._timer = rl.at(job._next, function() due(job) end, { name = job._name, modes = job._modes, keeps_alive = job._keeps_alive,
     -- Put back, it may have to come sooner than it seemed.
     when_set = true })
+  -- No descriptor is free to hear of the wall clock: it is looked at until there is one.
+    or rl.timer { delay = LOOK, name = job._name, modes = job._modes, keeps_alive = job._keeps_alive, callback = function() due(job) end }
 end
 
 function Job:invalidate()

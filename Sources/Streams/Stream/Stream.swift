@@ -71,7 +71,7 @@ public final class Stream: RunLoop.EdgePort {
     public internal(set) var wasAccepted = false
     /// Its descriptor was asked for: others may have it, or a duplicate.
     var isShared = false
-    /// Its descriptor is a duplicate of somebody's who goes on with it: closing the stream ends nothing of the connection.
+    /// Somebody else has a duplicate of its descriptor, and goes on with it: closing the stream ends nothing of the connection.
     private(set) var isBorrowed = false
     /// Something is on its way to the descriptor past the output: see `Splice`.
     var isFedByKernel = false
@@ -224,6 +224,11 @@ public final class Stream: RunLoop.EdgePort {
     public var descriptor: Int32 {
         isShared = true
         return state == .closed ? -1 : fdToClose
+    }
+    /// A program has its descriptor from now on: what the two of them have sent ends when the last of them closes it.
+    public func share() {
+        isShared = true
+        isBorrowed = true
     }
     /// How many bytes were read ahead.
     public var buffered: Int { input.count }

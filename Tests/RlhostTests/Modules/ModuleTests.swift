@@ -6,9 +6,11 @@ import Testing
     @Test(
         "the tests of the module pass",
         arguments: [
-            "json_test.lua", "fs_test.lua", "fs_watch_test.lua", "process_test.lua", "process_signals_test.lua",
+            "json_test.lua", "fs_test.lua", "fs_watch_test.lua", "fs_moves_test.lua", "process_test.lua",
+            "process_signals_test.lua",
             "arguments_test.lua", "terminal_test.lua", "top_test.lua",
-            "schedule_test.lua", "schedule_clock_test.lua", "process_races_test.lua", "net_inherited_test.lua",
+            "schedule_test.lua", "schedule_clock_test.lua", "process_races_test.lua", "faults_test.lua",
+            "net_inherited_test.lua",
             "annotations_test.lua", "net_test.lua", "error_places_test.lua", "net_edges_test.lua",
             "net_server_test.lua", "net_tls_test.lua", "net_sni_test.lua",
             "net_copy_test.lua",

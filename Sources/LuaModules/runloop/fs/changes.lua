@@ -1,12 +1,13 @@
--- runloop.fs.changes: what a watcher leaves out, and what the changes that it has seen come to.
+-- runloop.fs.changes: what a watcher leaves out, and what happens to the entries of the paths that it has been told of.
 
 local native = ...
 local instance = require "runloop.fs.instance"
+local difference = require "runloop.fs.difference"
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local tree = require "runloop.fs.tree"
 local raise, describe = misuse.raise, misuse.describe
-local type, ipairs, sort = type, ipairs, table.sort
+local type, ipairs = type, ipairs
 local match, find, gsub, sub, byte = string.match, string.find, string.gsub, string.sub, string.byte
 
 -- inotify(7).
@@ -56,14 +57,14 @@ local function count(self, entry)
   self._count = self._count + 1
   entry.at = self._count
 end
-local function earlier(a, b) return a.at < b.at end
 
--- The entry of a path in the batch that is being gathered: whether it was there when the batch began.
+-- The entry of a path in the batch that is being gathered: what was there when the batch began, and of what is there now the path that it had
+-- then, its `origin`; nil if it is new. What is on its way has no path, and comes as new.
 function M.touch(self, path)
   local entry = self._touched[path]
   if not entry then
-    local known = self._known[path]
-    entry = { path = path, before = known ~= nil, is_directory = known == "directory" }
+    local known = byte(path) ~= 0 and self._known[path] or nil
+    entry = { path = path, before = known, origin = known and path, is_directory = known == "directory" }
     self._touched[path] = entry
     self._order[#self._order + 1] = entry
     count(self, entry)
@@ -72,54 +73,36 @@ function M.touch(self, path)
 end
 local touch = M.touch
 
--- What is in a directory has moved along with it, without a word of its own. It is told of by itself where the move cannot be told as one
--- of the directory: when directories change places.
-local function carry(self, source, target, below, kind)
-  local rest = sub(below, #source.path + 1)
-  local left = touch(self, below)
-  left.left = source
-  tree.know(self, below, nil)
-  local entry = touch(self, target.path .. rest)
-  count(self, entry)
-  entry.carried, entry.is_directory, entry.wrote, entry.came = target, kind == "directory", left.wrote, below
-  -- New is what came within the batch by another way than with this directory.
-  entry.replaced, entry.is_new = left.replaced, left.is_new or not left.before and left.carried ~= source
-  tree.know(self, entry.path, kind)
-end
-
--- Returns what has moved along.
-local function carry_all(self, from, to, is_directory)
+-- What was at one path is at another, by a move of its own or along with its directory, without a word.
+local function carry(self, from, to, kind, has_moved)
   local source = touch(self, from)
-  -- What was carried there is not what was there before.
-  local origin = source.origin or (source.before and not source.replaced and not source.carried and from) or nil
-  local wrote = source.wrote
-  source.origin = nil
+  local origin, wrote = source.origin, source.wrote
+  has_moved = has_moved or source.has_moved
+  source.origin, source.wrote, source.has_moved = nil, nil, nil
+  tree.know(self, from, nil)
   local target = touch(self, to)
   count(self, target)
-  local moved = is_directory and tree.below(self, from) or {}
-  for _, below in ipairs(moved) do carry(self, source, target, below, self._known[below]) end
-  tree.know(self, from, nil)
-  target.replaced, target.origin, target.wrote, target.is_directory = true, origin, wrote, is_directory
-  tree.know(self, to, is_directory and "directory" or "file")
-  return moved
+  target.origin, target.wrote, target.has_moved, target.is_directory = origin, wrote, has_moved, kind == "directory"
+  tree.know(self, to, kind)
 end
 
 -- A path that is there now. A directory is looked into when all that has happened was taken: what was put into it before it was watched
 -- would else never be told; and by then it may have another name.
 function M.appear(self, path, is_directory)
   local entry = touch(self, path)
-  entry.replaced, entry.origin, entry.is_directory = true, nil, is_directory
+  entry.origin, entry.wrote, entry.has_moved, entry.is_directory = nil, nil, nil, is_directory
   tree.know(self, path, is_directory and "directory" or "file")
   if is_directory and self._recursive then self._unseen[path] = true end
 end
 local appear = M.appear
 
 function M.vanish(self, path)
-  touch(self, path).origin = nil
   local gone = self._known[path] == "directory" and tree.below(self, path) or {}
   gone[#gone + 1] = path
+  touch(self, path)
   for _, each in ipairs(gone) do
-    touch(self, each)
+    local entry = touch(self, each)
+    entry.origin, entry.wrote, entry.has_moved = nil, nil, nil
     tree.know(self, each, nil)
     local number = self._numbers[each]
     if number then
@@ -137,7 +120,9 @@ end
 
 function M.move(self, from, to, is_directory)
   if self._known[to] == "directory" then vanish(self, to) end
-  local moved = carry_all(self, from, to, is_directory)
+  local moved = is_directory and tree.below(self, from) or {}
+  carry(self, from, to, is_directory and "directory" or "file", true)
+  for _, below in ipairs(moved) do carry(self, below, to .. sub(below, #from + 1), self._known[below]) end
   if not is_directory then return end
   moved[#moved + 1] = from
   tree.carry(self, moved, from, to)
@@ -212,51 +197,18 @@ function M.goes(events, index, exists)
   return exists and other and other.watch == event.watch and other.name == event.name and other.mask & MOVED_FROM ~= 0 and other
 end
 
-local function kind_of(entry, known, consumed)
-  local path, after, before, carrier = entry.path, known[entry.path] ~= nil, entry.before, entry.carried
-  local is_along = carrier and carrier.kind == "renamed"
-  if is_along then
-    before = not entry.is_new
-    -- What had its name before has been told to have gone elsewhere.
-    local place = entry.came
-    while before and place and #place > #carrier.origin do
-      before, place = not consumed[place], match(place, "^(.*)/")
-    end
-  end
-  if after and before then
-    local is_another = entry.replaced and entry.origin ~= path
-      or carrier and (carrier.kind == "changed" or carrier.kind == "created") and not entry.is_directory
-    if entry.wrote or is_another then return "changed" end
-  elseif after then
-    return "created"
-  elseif before and not consumed[path] and not (entry.left and consumed[entry.left.path]) then
-    return "removed"
-  end
-end
-
 -- What a batch of changes comes to.
 function M.take(self)
-  local order, known, changes, consumed = self._order, self._known, {}, {}
+  local order, touched, changes = self._order, self._touched, {}
   self._order, self._touched, self._armed = {}, {}, false
+  local function tell(kind, path, is_directory, from, message)
+    changes[#changes + 1] = { kind = kind, path = self._shown(path), from = from and self._shown(from), is_directory = is_directory, message = message }
+  end
   if self._rescan then
-    self._rescan = false
-    changes[1] = { kind = "rescan", path = self._shown(self._root), is_directory = true, message = self._problem }
-    self._problem = nil
-    return changes
-  end
-  for _, entry in ipairs(order) do
-    local path, origin = entry.path, entry.origin
-    if known[path] and origin and origin ~= path and not known[origin] then entry.kind, consumed[origin] = "renamed", true end
-  end
-  for _, entry in ipairs(order) do if not entry.carried then entry.kind = entry.kind or kind_of(entry, known, consumed) end end
-  sort(order, earlier)
-  for _, entry in ipairs(order) do
-    local kind = entry.kind or entry.carried and kind_of(entry, known, consumed) or entry.message and known[entry.path] and "changed"
-    -- What is on its way has no path.
-    if kind and byte(entry.path) ~= 0 then
-      changes[#changes + 1] = { kind = kind, path = self._shown(entry.path), from = kind == "renamed" and self._shown(entry.origin) or nil,
-        is_directory = entry.is_directory, message = entry.message }
-    end
+    tell("rescan", self._root, true, nil, self._problem)
+    self._rescan, self._problem = false, nil
+  else
+    difference(order, touched, self._known, tell)
   end
   return changes
 end

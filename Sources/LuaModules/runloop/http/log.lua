@@ -84,7 +84,7 @@ function M.explain(problem)
     local metatable = getmetatable(problem)
     text = type(metatable) == "table" and metatable.__tostring and tostring(problem) or "(error object is a " .. type(problem) .. " value)"
   end
-  traces[coroutine.running()] = debug.traceback(text, 2)
+  traces[coroutine.running()] = debug.traceback(text, 2):gsub("\n\t%[rlhost%]:[^\n]*", "")
   return problem
 end
 
@@ -98,7 +98,9 @@ end
 
 -- The script is told of an error, and goes on. `where`: what has failed.
 function M.tell(where, value, traceback)
-  traceback = traceback or tostring(value)
+  -- Where the host has called a coroutine.wrap of the script, that puts the host's own line in front.
+  if type(value) == "string" then value = value:gsub("^%[rlhost%]:%d+: ", "") end
+  traceback = (traceback or tostring(value)):gsub("^%[rlhost%]:%d+: ", "")
   local handler = rl.on_error(nil)
   rl.on_error(handler)
   if handler then

@@ -156,6 +156,20 @@ local function ended(self)
   self._on_exit(self, self._how, self._value)
 end
 
+-- What the kernel has no room to watch is told as an error, once; from then on the system is asked now and then.
+local function watch(self, options, check)
+  function options.callback(port)
+    if check() then return end
+    local loop, modes = rl.current(), {}
+    for _, mode in ipairs(loop:modes()) do if loop:contains(port, mode) then modes[#modes + 1] = mode end end
+    local timer
+    timer = rl.timer { interval = 0.1, delay = 0.1, modes = modes, keeps_alive = false, name = "end of " .. self._name, callback = function()
+      if not port:is_valid() or check() then timer:invalidate() end
+    end }
+  end
+  return rl.fd_port(options)
+end
+
 -- Whether its end is told in the mode that runs.
 local function is_heard(self)
   local loop = rl.current()
@@ -286,12 +300,16 @@ function programs.start(what, options, words, defaults)
     return give_up(pidfd, code)
   end
   for _, fd in ipairs(spare) do native.close(fd) end
+  -- What it has got of streams is its own: they are closed without an end to the connection.
+  for _, field in ipairs(STANDARD) do
+    if internals.kind(options[field]) == "stream" then internals.share(options[field]) end
+  end
   local self = setmetatable({ _pid = pid, _made_at = misuse.made_at(), _changed = misuse.condition(what == "process.run" and what or "program:wait"), _name = options.name or programs.words_of(words), _on_exit = options.on_exit,
     _on_output = on_output, _on_errors = on_errors, _told = {}, _detached = options.detached, _terminal = terminal and true,
     _slave = slave_port, _lent = lent and true }, Program)
   local message
-  self._port, message, code = rl.fd_port { fd = pidfd, owns = true, name = format("%s (%d)", self._name, pid),
-    callback = function() ended(self) end }
+  self._port, message, code = watch(self, { fd = pidfd, owns = true, name = format("%s (%d)", self._name, pid) },
+    function() ended(self) return self._is_over end)
   internals.set_subject(self, format('program "%s" (%d) %s', self._name, pid, self._made_at))
   if not self._port then ours.process = pidfd end
   for _, field in ipairs(STANDARD) do
@@ -322,8 +340,8 @@ function Program:wait(timeout)
   misuse.optional(timeout, "seconds", "program:wait", 1)
   local limit = timeout and rl.now() + timeout
   -- As every wait, it is over in the mode in which it begins, too, whatever the program's own are.
-  local ear <close> = not is_heard(self) and not programs.has_ended(self) and rl.fd_port { fd = self._port:fd(),
-    modes = { "common", rl.current():mode() }, callback = function() programs.has_ended(self) end } or nil
+  local ear <close> = not is_heard(self) and not programs.has_ended(self)
+    and watch(self, { fd = self._port:fd(), modes = { "common", rl.current():mode() } }, function() return programs.has_ended(self) end) or nil
   while not self._how do
     local left = limit and math.max(0, limit - rl.now())
     local woken, reason = self._changed:wait(left)

@@ -1,0 +1,92 @@
+-- runloop.fs.looking: what lies in the directories that a watcher watches.
+
+local native = ...
+local changes = require "runloop.fs.changes"
+local instance = require "runloop.fs.instance"
+local tree = require "runloop.fs.tree"
+
+local is_wanted, touch, appear, move = changes.is_wanted, changes.touch, changes.appear, changes.move
+local know, assign, join = tree.know, tree.assign, tree.join
+local pairs, ipairs, tonumber = pairs, ipairs, tonumber
+local match, byte = string.match, string.byte
+
+-- inotify(7).
+local MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
+
+local M = {}
+
+-- What is in it that may concern the watcher.
+local function list(self, path)
+  if not self._file then return native.list(path) or {} end
+  local kind = native.kind(self._file, true)
+  return kind and { { name = match(self._file, "[^/]*$"), kind = kind } } or {}
+end
+
+local watch_directory
+
+-- Watches a directory for a watcher, and notes what is in it; and tells of that, on request. Returns nil, message, code if it cannot.
+function M.watch_directory(self, path, tells)
+  if self._root ~= path and not is_wanted(self, path, true) then return true end
+  local number, message, code = instance.watch(self, path, CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
+    | (self._while_writing and MODIFY or 0), self._file and match(self._file, "[^/]*$"))
+  if not number then
+    -- It is gone again, and that will be told; or it may not be looked into.
+    if code == "ENOENT" or code == "ENOTDIR" then return true end
+    return nil, message, code
+  end
+  -- The kernel knows directories whatever they are called. Of one that has changed places since, the name that it had is another's now.
+  local before = self._directories[number]
+  local cookie = before and before ~= path and tonumber(match(before, "^\0(%d+)$"))
+  if cookie then
+    -- It was on its way here, to a directory that was not watched by then.
+    self._leaving[cookie] = nil
+    move(self, before, path, true)
+    self._unseen[path] = nil
+  elseif before and before ~= path and self._recursive then
+    changes.empty(self, before)
+    self._unseen[before] = true
+  end
+  local other = self._numbers[path]
+  if other and other ~= number then
+    changes.empty(self, path)
+    assign(self, other, nil)
+  end
+  assign(self, number, path)
+  for _, entry in ipairs(list(self, path)) do
+    local below, is_directory = join(path, entry.name), entry.kind == "directory"
+    if is_wanted(self, below, is_directory) and not self._known[below] then
+      if tells then
+        appear(self, below, is_directory)
+      else
+        know(self, below, is_directory and "directory" or "file")
+        if is_directory and self._recursive then
+          local fine, why, name = watch_directory(self, below, false)
+          if name == "EACCES" then touch(self, below).message = why
+          elseif not fine then return nil, why, name end
+        end
+      end
+    end
+  end
+  return true
+end
+watch_directory = M.watch_directory
+
+-- Looks into the directories that are new, or have moved; not yet into one that is on its way.
+function M.look(self)
+  changes.look_at_names(self)
+  local has_looked
+  repeat
+    local unseen = self._unseen
+    self._unseen, has_looked = {}, false
+    for path in pairs(unseen) do if byte(path) == 0 then self._unseen[path] = true end end
+    for path in pairs(unseen) do
+      if byte(path) ~= 0 and self._known[path] == "directory" then
+        local fine, message, code = watch_directory(self, path, true)
+        if not fine then touch(self, path).message = instance.limit_message(message, code) end
+        has_looked = true
+      end
+    end
+  until not has_looked
+end
+
+return M

@@ -1,0 +1,64 @@
+-- What the system refuses at the wrong moment, or for a while: programs and jobs go on, or say what is wrong.
+
+local t = require "runloop.test"
+local fs = require "runloop.fs"
+local process = require "runloop.process"
+
+local REAL = { real_time = true, timeout = 60 }
+local rlhost = fs.real_path "/proc/self/exe"
+
+-- What a script prints while the kernel refuses the n-th call of some: "epoll_ctl:error=ENOSPC:when=2".
+local function told_with(fault, script)
+  local result = process.run { "strace", "-f", "-o", "/dev/null", "-e", "inject=" .. fault, rlhost, "-e", script, timeout = 20 }
+  if not result or result.errors:find "ptrace" then t.skip "strace is missing, or may not trace" end
+  t.falsy(result.timed_out, fault)
+  return result.output .. result.errors
+end
+
+t.describe("what the system refuses", function()
+  t.it("at the watch for a program's end is asked for again", REAL, function()
+    local script = [[
+      local process = require "runloop.process"
+      local program = process.start { "sh", "-c", "sleep 0.1; exit 3", on_exit = function(_, how, value) print("told", how, value) end }
+      print(program:wait())
+      print(process.run { "echo", "out" }.output)
+    ]]
+    for call = 2, 6 do
+      for _, refusal in ipairs { "ENOSPC", "ENOMEM" } do
+        local told = told_with(("epoll_ctl:error=%s:when=%d"):format(refusal, call), script)
+        t.truthy(told:find("told\texit\t3\n", 1, true) and told:find("%f[%w]exit\t3\n.*\nout\n"), call .. ": " .. told)
+      end
+    end
+  end)
+
+  t.it("of a program's input ends the program, and is said", REAL, function()
+    local told = told_with("write:error=EIO:when=1", [[
+      local result, message, code = require "runloop.process".run { "cat", input = "hello" }
+      print(result, message:match "^EIO: input/output error", code)
+    ]])
+    t.equal(told, "nil\tEIO: input/output error\tEIO\n")
+  end)
+
+  t.it("to a job, the descriptor that tells of the clock, makes it look at the clock itself", REAL, function()
+    local script = [[
+      local rl, schedule = require "runloop", require "runloop.schedule"
+      rl.sleep(0)
+      local files = {}
+      repeat files[#files + 1] = io.open "/dev/null" until not io.open "/dev/null"
+      print(rl.at(rl.time() + 1, print) == nil)
+      -- As if it were shortly before a minute.
+      local began = rl.now()
+      function rl.time() return 1770000000 - 1770000000 % 60 + 58.5 + rl.now() - began end
+      local job = schedule.cron("* * * * *", function(job, moment) print("called", moment % 60, rl.time() - moment < 1.6) job:invalidate() end)
+    ]]
+    local result = process.run { "/bin/sh", "-c", [[ulimit -n 60; exec "$0" -e "$1"]], rlhost, script, timeout = 30 }
+    t.equal({ result.output, result.errors, result.code }, { "true\ncalled\t0\ttrue\n", "", 0 })
+  end)
+
+  t.it("a program for want of /dev/null is said of that", REAL, function()
+    local result = process.run { "unshare", "-m", "sh", "-c", [[mount -t tmpfs none /dev && exec "$0" -e "$1"]], rlhost,
+      [[print(require "runloop.process".run { "echo", "hi" })]], timeout = 20 }
+    if not result or result.code ~= 0 then t.skip "only root may take it away" end
+    t.equal(result.output, "nil\tENOENT: no such file or directory (/dev/null)\tENOENT\n")
+  end)
+end)

@@ -30,6 +30,8 @@ MODULE("runloop.fs.instance")
 #embed "runloop/fs/instance.lua"
 MODULE("runloop.fs.links")
 #embed "runloop/fs/links.lua"
+MODULE("runloop.fs.looking")
+#embed "runloop/fs/looking.lua"
 MODULE("runloop.fs.tree")
 #embed "runloop/fs/tree.lua"
 MODULE("runloop.fs.watch")
@@ -104,6 +106,8 @@ MODULE("runloop.pool")
 #embed "runloop/pool.lua"
 MODULE("runloop.process")
 #embed "runloop/process.lua"
+MODULE("runloop.process.channels")
+#embed "runloop/process/channels.lua"
 MODULE("runloop.process.programs")
 #embed "runloop/process/programs.lua"
 MODULE("runloop.process.signals")

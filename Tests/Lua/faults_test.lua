@@ -55,10 +55,14 @@ t.describe("what the system refuses", function()
     t.equal({ result.output, result.errors, result.code }, { "true\ncalled\t0\ttrue\n", "", 0 })
   end)
 
-  t.it("a program for want of /dev/null is said of that", REAL, function()
-    local result = process.run { "unshare", "-m", "sh", "-c", [[mount -t tmpfs none /dev && exec "$0" -e "$1"]], rlhost,
-      [[print(require "runloop.process".run { "echo", "hi" })]], timeout = 20 }
-    if not result or result.code ~= 0 then t.skip "only root may take it away" end
-    t.equal(result.output, "nil\tENOENT: no such file or directory (/dev/null)\tENOENT\n")
+  t.it("for want of /dev or /proc is said to be for that", REAL, function()
+    local function told_without(directory, script)
+      local result = process.run { "unshare", "-m", "sh", "-c", [[mount -t tmpfs none $2 && exec "$0" -e "$1"]], rlhost, script, directory, timeout = 20 }
+      if not result or result.code ~= 0 then t.skip "only root may take it away" end
+      return result.output
+    end
+    t.equal(told_without("/dev", [[print(require "runloop.process".run { "echo", "hi" })]]), "nil\tENOENT: no such file or directory (/dev/null)\tENOENT\n")
+    local want = "nil\tENOENT: there is no /proc/self/fd, which message ports need: mount /proc\tENOENT\n"
+    t.equal(told_without("/proc", [[print(rl.message_port { name = "org.example.a", callback = print })]]), want)
   end)
 end)

@@ -35,40 +35,6 @@ t.describe("fs.watch and moves", function()
     t.equal(run "touch a/1 b/2", "created a/1; created b/2")
   end)
 
-  -- Two names in one step, as new versions are put in the place of old ones.
-  local EXCHANGE = [[python3 -c 'import ctypes, sys; a, b = sys.argv[1:]; ctypes.CDLL(None).renameat2(-100, a.encode(), -100, b.encode(), 2)']]
-
-  t.it("names that are exchanged, and go elsewhere in the same moment, are what they are", { real_time = true }, function()
-    local function told_of(before, commands)
-      os.execute("cd " .. directory .. " && rm -rf * && { " .. before .. "; }")
-      local known = {}
-      for path in fs.walk(directory) do known[path] = true end
-      known[directory] = nil
-      watch { recursive = true }
-      os.execute("cd " .. directory .. " && { " .. commands:gsub("exchange", EXCHANGE) .. "; }")
-      -- Seen when all that was before has been told.
-      local deadline, differences = rl.now() + 10, nil
-      repeat
-        for _, change in ipairs(watcher:next(0.3) or {}) do
-          t.truthy(change.kind == "created" or change.kind == "changed" or change.kind == "removed", change.kind)
-          known[change.path] = change.kind ~= "removed" or nil
-        end
-        local real = {}
-        for path in fs.walk(directory) do real[path] = true end
-        real[directory] = nil
-        differences = {}
-        for path in pairs(known) do if not real[path] then differences[#differences + 1] = "not there: " .. path:sub(#directory + 2) end end
-        for path in pairs(real) do if not known[path] then differences[#differences + 1] = "not told: " .. path:sub(#directory + 2) end end
-      until #differences == 0 or rl.now() > deadline
-      watcher:invalidate()
-      return differences
-    end
-    t.equal(told_of("mkdir -p a/x c/x; touch a/x/seen c/x/seen c/y", "exchange a c/x; mv c a/x"), {})
-    t.equal(told_of("mkdir -p b/x/y b/y c/x; touch b/seen c/seen c/x/seen", "mkdir a; exchange b c; touch c/y; mv c a/x"), {})
-    t.equal(told_of("mkdir -p a/y; touch a/seen a/x a/y/seen", "mkdir c; sleep 0.03; mv a/y c/x; mkdir c/y; sleep 0.03; exchange a c/x; mv c b"), {})
-    t.equal(told_of("mkdir -p a/y; touch a/seen a/y/seen b", "exchange a b; mv b c"), {})
-  end)
-
   -- What there is below a directory: whether it is a directory, by path.
   local function real()
     local paths = {}
@@ -106,6 +72,29 @@ t.describe("fs.watch and moves", function()
     end
   end
 
+  -- Two names in one step, as new versions are put in the place of old ones.
+  local EXCHANGE = [[python3 -c 'import ctypes, sys; a, b = sys.argv[1:]; ctypes.CDLL(None).renameat2(-100, a.encode(), -100, b.encode(), 2)']]
+
+  t.it("names that are exchanged, and go elsewhere in the same moment, are what they are", { real_time = true }, function()
+    local function told_of(before, commands)
+      os.execute("cd " .. directory .. " && rm -rf * && { " .. before .. "; }")
+      local known = real()
+      watch { recursive = true }
+      os.execute("cd " .. directory .. " && { " .. commands:gsub("exchange", EXCHANGE) .. "; }")
+      -- Seen when all that was before has been told.
+      local deadline = rl.now() + 10
+      repeat
+        for _, change in ipairs(watcher:next(0.3) or {}) do follow(known, change) end
+      until names(known) == names(real()) or rl.now() > deadline
+      t.equal(names(known), names(real()), commands)
+      watcher:invalidate()
+    end
+    told_of("mkdir -p a/x c/x; touch a/x/seen c/x/seen c/y", "exchange a c/x; mv c a/x")
+    told_of("mkdir -p b/x/y b/y c/x; touch b/seen c/seen c/x/seen", "mkdir a; exchange b c; touch c/y; mv c a/x")
+    told_of("mkdir -p a/y; touch a/seen a/x a/y/seen", "mkdir c; sleep 0.03; mv a/y c/x; mkdir c/y; sleep 0.03; exchange a c/x; mv c b")
+    told_of("mkdir -p a/y; touch a/seen a/y/seen b", "exchange a b; mv b c")
+  end)
+
   -- Does so to what there was, until nothing more is told.
   local function listen(paths)
     while true do
@@ -142,6 +131,7 @@ t.describe("fs.watch and moves", function()
     t.equal(told_of(before, "mv p/c p/x; mv p/x/d p/b"), "renamed p/x from p/c/; renamed p/b from p/x/d")
     t.equal(told_of(before, "mv p/c p/x; echo > p/x/n; mv p/x p/y; echo > p/y/m"), "renamed p/y from p/c/; created p/y/n; created p/y/m")
     t.equal(told_of("mkdir -p c/d/m e && touch c/d/m/d", "mv c/d e/e; rm -r e/e/m; mv -T e/e c"), "removed c/d/m/; removed c/d/m/d; renamed c from c/d/")
+    t.equal(told_of(before, "mv p/c q; mkdir r; mv q r/m"), "created r/; renamed r/m from p/c/")
     t.equal(told_of("touch a", "mv a b; echo >> b"), "renamed b from a; changed b")
   end)
 
@@ -198,5 +188,22 @@ t.describe("fs.watch and moves", function()
       os.execute("cd " .. directory .. " && { " .. commands .. "; } 2>/dev/null")
       model = check(model, commands)
     end
+  end)
+
+  t.it("costs for each directory the same, however many are moved into one that was made just before", { real_time = true, timeout = 60 }, function()
+    support.scales(function(count)
+      os.execute(("cd %s && rm -rf * && seq %d | xargs mkdir"):format(directory, count))
+      watcher = assert(fs.watch(directory, { recursive = true }))
+      local before = os.clock()
+      os.execute(("cd %s && mkdir new && mv [0-9]* new/"):format(directory))
+      local count_there = 0
+      repeat
+        for _, change in ipairs(assert(watcher:next(20))) do
+          if change.path:find("/new/", 1, true) then count_there = count_there + 1 end
+        end
+      until count_there >= count
+      watcher:invalidate()
+      return os.clock() - before
+    end, 500, 4000, 14)
   end)
 end)

@@ -142,6 +142,20 @@ t.describe("fs.watch", function()
     scales(cost, 300, 3000, 40)
   end)
 
+  t.it("watches a file for the same, however many lie beside it", { real_time = true, timeout = 60 }, function()
+    scales(function(count)
+      os.execute(("cd %s && rm -f f* && seq -f f%%g %d | xargs touch"):format(directory, count))
+      local before, watchers = os.clock(), {}
+      for number = 1, 25 do watchers[number] = assert(fs.watch(directory .. "/f" .. number, {})) end
+      local cost = os.clock() - before
+      write(directory .. "/f2", "x")
+      write(directory .. "/f3", "x")
+      t.equal(told(watchers[2], directory), "changed f2")
+      for _, each in ipairs(watchers) do each:invalidate() end
+      return cost
+    end, 200, 8000, 6)
+  end)
+
   t.it("watches a single file through its directory, also when it is replaced", { real_time = true }, function()
     watcher = assert(fs.watch(directory .. "/old", {}))
     write(directory .. "/other", "x")

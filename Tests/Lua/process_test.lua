@@ -107,12 +107,14 @@ t.describe("process.run", function()
       far:close()
     end
     -- As inetd hands over connections.
+    local handed
     local server <close> = assert(net.serve("127.0.0.1:0", function(stream)
       stream:write "hello\n"
-      start { input = stream, output = stream }
+      handed = start { input = stream, output = stream }
     end))
     local client <close> = assert(net.connect(server:address()))
     t.equal(client:read_all { timeout = 5 }, "hello\nout\n")
+    handed:wait()
     -- One that was never started has got nothing.
     local near, far = net.pair()
     t.equal(select(3, process.start { "/nowhere/at/all", output = near }), "ENOENT")

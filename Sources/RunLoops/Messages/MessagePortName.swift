@@ -30,7 +30,11 @@ final class MessagePortName {
         var file = linux_file_id()
         // Unique among those who may do this at the same time: descriptors of one process, and processes.
         let temporary = ".\(linux_process())-\(lock.number)"
-        listener = try Descriptor(linux_listen(directory.number, name, temporary, &file), "listen", name)
+        do throws(SystemError) {
+            listener = try Descriptor(linux_listen(directory.number, name, temporary, &file), "listen", name)
+        } catch {
+            throw Self.wantOfProc(error) ?? error
+        }
         self.file = file
         let this = Unmanaged.passUnretained(self).toOpaque()
         Self.held.withLock { _ = $0.insert(UInt(bitPattern: this)) }
@@ -110,6 +114,7 @@ final class MessagePortName {
         let fd = linux_connect(directory.number, name)
         guard fd < 0 else { return fd }
         let error = SystemError("connect", name)
+        if let want = wantOfProc(error) { throw want }
         switch error.errno {
         case ENOENT, ECONNREFUSED: throw nobody(name)  // refused: what a dead process has left behind
         case EAGAIN:
@@ -118,6 +123,14 @@ final class MessagePortName {
                 reason: "too many connections wait to be accepted by the port \"\(name)\"")
         default: throw error
         }
+    }
+
+    /// The kernel finds the sockets by the paths of descriptors, which are not there in every container.
+    private static func wantOfProc(_ error: SystemError) -> SystemError? {
+        guard error.errno == ENOENT, access("/proc/self/fd", F_OK) != 0 else { return nil }
+        return SystemError(
+            error.call, error.subject, errno: ENOENT,
+            reason: "there is no /proc/self/fd, which message ports need: mount /proc")
     }
 
     private static func nobody(_ name: String) -> SystemError {

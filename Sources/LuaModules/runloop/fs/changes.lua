@@ -157,13 +157,18 @@ end
 
 -- Whither it goes, what the event says goes, among what is watched; nil if that is not known. Its other half is taken.
 function M.target(self, events, index)
-  for later = index + 1, #events do
-    local other = events[later]
-    local directory = other.cookie == events[index].cookie and other.mask & MOVED_TO ~= 0 and self._directories[other.watch]
-    if directory then
-      other.mask = 0
-      return tree.join(directory, other.name)
-    end
+  local arrivals = events.arrivals
+  if not arrivals then
+    arrivals = {}
+    for place, event in ipairs(events) do if event.mask & MOVED_TO ~= 0 then arrivals[event.cookie] = place end end
+    events.arrivals = arrivals
+  end
+  local place = arrivals[events[index].cookie]
+  local other = place and place > index and events[place]
+  local directory = other and other.mask & MOVED_TO ~= 0 and self._directories[other.watch]
+  if directory then
+    other.mask = 0
+    return tree.join(directory, other.name)
   end
 end
 

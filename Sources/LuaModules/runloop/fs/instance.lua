@@ -44,7 +44,8 @@ local function deal()
         for watcher in pairs(open.watchers) do give(watcher, -1, event) end
       else
         for watcher, own in pairs(open.directories[event.watch] or {}) do
-          if event.mask & (own.mask | IGNORED) & ~IS_DIRECTORY ~= 0 then give(watcher, own.number, event) end
+          local concerns = event.mask & (own.mask | IGNORED) & ~IS_DIRECTORY ~= 0 and (not own.name or not event.name or event.name == own.name)
+          if concerns then give(watcher, own.number, event) end
         end
         if event.mask & IGNORED ~= 0 then open.directories[event.watch] = nil end
       end
@@ -74,8 +75,9 @@ function instance.join(watcher)
   return watcher._gate
 end
 
--- Watches a path. Returns the watcher's number of it, the same for the same directory; or nil, message, code.
-function instance.watch(watcher, path, mask)
+-- Watches a path: what happens to the entry of a name only, if there is one and nobody wants more. Returns the watcher's number of it, the
+-- same for the same directory; or nil, message, code.
+function instance.watch(watcher, path, mask, name)
   deal()
   local there, message, code = open.inotify:watch(path, mask | ADD)
   if not there then return nil, message, code end
@@ -87,11 +89,11 @@ function instance.watch(watcher, path, mask)
   local own = directory[watcher]
   if not own then
     last_number = last_number + 1
-    own = { number = last_number }
+    own = { number = last_number, name = name }
     directory[watcher] = own
     watcher._numbers_there[own.number] = there
   end
-  own.mask = mask
+  own.mask, own.name = mask, own.name == name and name or nil
   return own.number
 end
 

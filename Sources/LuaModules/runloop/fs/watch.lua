@@ -7,6 +7,7 @@ local misuse = require "runloop.misuse"
 local changes = require "runloop.fs.changes"
 local instance = require "runloop.fs.instance"
 local links = require "runloop.fs.links"
+local looking = require "runloop.fs.looking"
 local hearing = require "runloop.hearing"
 local tree = require "runloop.fs.tree"
 
@@ -15,9 +16,10 @@ local make_ignore, is_wanted, take, touch = changes.ignore, changes.is_wanted, c
 local appear, vanish, move, exchange = changes.appear, changes.vanish, changes.move, changes.exchange
 local know, assign, join = tree.know, tree.assign, tree.join
 local limit_message = instance.limit_message
+local watch_directory, look = looking.watch_directory, looking.look
 local raise, describe = misuse.raise, misuse.describe
 local type, pairs, ipairs, next, pcall, setmetatable = type, pairs, ipairs, next, pcall, setmetatable
-local format, match, find, gsub, byte = string.format, string.match, string.find, string.gsub, string.byte
+local format, match, find, gsub = string.format, string.match, string.find, string.gsub
 local max = math.max
 
 -- inotify(7).
@@ -38,59 +40,6 @@ local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", wh
 local Watcher = misuse.class("runloop.fs.Watcher", { __name = "watcher", __stays = true, __item = "_port" })
 
 local function self_of(self, name) return misuse.receiver(self, Watcher, "watcher:" .. name) end
-
-local function watch_directory(self, path, tells)
-  if self._root ~= path and not is_wanted(self, path, true) then return true end
-  local number, message, code = instance.watch(self, path, CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
-    | (self._while_writing and MODIFY or 0))
-  if not number then
-    -- It is gone again, and that will be told; or it may not be looked into.
-    if code == "ENOENT" or code == "ENOTDIR" then return true end
-    return nil, message, code
-  end
-  -- The kernel knows directories whatever they are called. Of one that has changed places since, the name that it had is another's now.
-  local before, other = self._directories[number], self._numbers[path]
-  if before and before ~= path and self._recursive then
-    changes.empty(self, before)
-    self._unseen[before] = true
-  end
-  if other and other ~= number then
-    changes.empty(self, path)
-    assign(self, other, nil)
-  end
-  assign(self, number, path)
-  for _, entry in ipairs(native.list(path) or {}) do
-    local below, is_directory = join(path, entry.name), entry.kind == "directory"
-    if is_wanted(self, below, is_directory) and not self._known[below] then
-      if tells then
-        appear(self, below, is_directory)
-      else
-        know(self, below, is_directory and "directory" or "file")
-        if is_directory and self._recursive then
-          local fine, why, name = watch_directory(self, below, false)
-          if name == "EACCES" then touch(self, below).message = why
-          elseif not fine then return nil, why, name end
-        end
-      end
-    end
-  end
-  return true
-end
-
--- Looks into the directories that are new, or have moved; not yet into one that is on its way.
-local function look(self)
-  changes.look_at_names(self)
-  while true do
-    local path = next(self._unseen)
-    while path and byte(path) == 0 do path = next(self._unseen, path) end
-    if not path then return end
-    self._unseen[path] = nil
-    if self._known[path] == "directory" then
-      local fine, message, code = watch_directory(self, path, true)
-      if not fine then touch(self, path).message = limit_message(message, code) end
-    end
-  end
-end
 
 -- A root that has gone ----------------------------------------------------------------------------------------------------
 

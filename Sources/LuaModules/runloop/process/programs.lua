@@ -5,9 +5,11 @@ local native, internals = ...
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local net = require "runloop.net"
+local channels = require "runloop.process.channels"
 local signals = require "runloop.process.signals"
 
 local programs = {}
+local channel, descriptor_of = channels.open, channels.descriptor_of
 local raise, describe = misuse.raise, misuse.describe
 local type, pairs, ipairs, tostring = type, pairs, ipairs, tostring
 local setmetatable, rawlen = setmetatable, rawlen
@@ -73,42 +75,6 @@ end
 -- `__item`: what `loop:add` takes for it.
 local Program = misuse.class("runloop.process.Program", { __name = "program", __stays = true, __item = "_port" })
 programs.Program = Program
-
--- Of an open file, or of an object that has one.
-local function descriptor_of(value) return type(value) ~= "number" and internals.find_descriptor(value, 0) or nil end
-
--- What of the world a program gets as its descriptor, and what we keep of it. Opened descriptors that are ours to close when it has
--- started are put into `spare`.
-local function channel(options, field, default, spare, ours)
-  local value = options[field]
-  if value == nil then value = default end
-  local reads = field == "input"
-  if value == "pipe" then
-    local from, to, code = native.pipe()
-    if not from then return nil, to, code end
-    local theirs, mine = reads and from or to, reads and to or from
-    spare[#spare + 1] = theirs
-    ours[field] = mine
-    return theirs
-  elseif value == "inherit" then
-    return ({ input = 0, output = 1, errors = 2 })[field]
-  elseif value == "null" then
-    return -1
-  elseif value == "output" and field == "errors" then
-    return -2
-  elseif type(value) == "string" then
-    local fd, message, code = native.open(value, reads)
-    if not fd then return nil, message, code end
-    spare[#spare + 1] = fd
-    return fd
-  end
-  -- A stream has read on for itself; what it has nobody else can get.
-  local ahead = reads and internals.kind(value) == "stream" and value:buffered() or 0
-  if ahead > 0 then
-    return nil, format("EINVAL: the stream that is to be the input has read %d bytes ahead, which the program would not get: read them before", ahead), "EINVAL"
-  end
-  return descriptor_of(value)
-end
 
 --- A program's name, of its words.
 function programs.words_of(words)

@@ -189,21 +189,4 @@ t.describe("fs.watch and moves", function()
       model = check(model, commands)
     end
   end)
-
-  t.it("costs for each directory the same, however many are moved into one that was made just before", { real_time = true, timeout = 60 }, function()
-    support.scales(function(count)
-      os.execute(("cd %s && rm -rf * && seq %d | xargs mkdir"):format(directory, count))
-      watcher = assert(fs.watch(directory, { recursive = true }))
-      local before = os.clock()
-      os.execute(("cd %s && mkdir new && mv [0-9]* new/"):format(directory))
-      local count_there = 0
-      repeat
-        for _, change in ipairs(assert(watcher:next(20))) do
-          if change.path:find("/new/", 1, true) then count_there = count_there + 1 end
-        end
-      until count_there >= count
-      watcher:invalidate()
-      return os.clock() - before
-    end, 500, 4000, 14)
-  end)
 end)

@@ -1,5 +1,7 @@
 #include "arguments.h"
 
+#include <sys/auxv.h>
+
 static char **words;
 
 // The C library calls it as it calls main.
@@ -10,3 +12,5 @@ __attribute__((constructor)) static void keep(int count, char **arguments, char 
 }
 
 char **linux_arguments(void) { return words; }
+
+const char *linux_executable(void) { return (const char *)getauxval(AT_EXECFN); }

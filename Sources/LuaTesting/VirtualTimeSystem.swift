@@ -23,7 +23,7 @@ enum VirtualTimeSystem {
         .init("entries") { entries(Call($0)) },
         .init("kind") { kind(Call($0)) },
         // program(): the path of this program.
-        .init("program") { Call.answer($0) { _ in link("/proc/self/exe") ?? "rlhost" } },
+        .init("program") { Call.answer($0) { _ in program } },
         .init("is_terminal") { Call($0).answer(isatty(Int32(Call($0).integer(1) ?? 1)) != 0) },
         .init("real_clock") { Call($0).answer(Time.seconds(RunLoop.Instant.now.nanoseconds)) },
         .init("count_lines") { Call.act($0, countLines) },
@@ -118,6 +118,11 @@ enum VirtualTimeSystem {
     /// open_fds(): a string with one byte for each of the first descriptors: 1 if it is open.
     private static func openDescriptors(_ call: Call) -> Int32 {
         Descriptor.open(below: 1024).map { $0 ? UInt8(1) : 0 }.withUnsafeBytes { call.answer(copyOf: $0) }
+    }
+
+    /// Asked for before anything could have left the directory in which the program was started.
+    private static var program: String {
+        link("/proc/self/exe") ?? Arguments.executable.flatMap { System.realPath(of: String(anyBytes: $0)) } ?? "rlhost"
     }
 
     private static func link(_ path: String) -> String? {

@@ -275,4 +275,15 @@ import Testing
             ], ["--coverage"])
         #expect(run.output.contains("src/lib.lua   100.0%"), "\(run.output)")
     }
+
+    @Test("tests run without /proc") func withoutProc() throws {
+        let hides = "unshare -Urm sh -c 'mount -t tmpfs none /proc && exec \"$@\"' sh"
+        guard try Binary.shell("\(hides) true").status == 0 else { return }
+        let run = try Binary.withDirectory { directory in
+            let test = "require 'runloop.test'.it('is well', function() end)"
+            try test.write(toFile: directory + "/a_test.lua", atomically: true, encoding: .utf8)
+            return try Binary.shell("\(hides) \"$RLHOST\" test a_test.lua", directory: directory)
+        }
+        #expect(run.status == 0 && run.output.contains("1 passed"), "\(run)")
+    }
 }

@@ -80,8 +80,6 @@ extension RunLoop {
     func isEmpty(_ mode: ModeState) -> Bool {
         if mode.holdsItems { return false }
         if handle.mayHaveMail { takeMail() }
-        if requestCount == 0 { return true }
-        if mode.isCommon, let commonRequests, commonRequests._withUnsafeGuaranteedRef({ $0.count > 0 }) { return false }
-        return !requestQueues.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > 0 && $0.serves(mode) } }
+        return !holdsRequests(mode)
     }
 }

@@ -86,6 +86,22 @@ extension RunLoop {
         }
     }
 
+    /// Whether the coming wait is one, as far as requests and timers go: for observers of `.beforeWaiting`, who are told before a wait
+    /// that a queued request or an overdue timer ends at once, too. O(number of queues).
+    package var hasNothingToDo: Bool {
+        guard let run = runs.last else { return true }
+        if !run.mode.timersAreTaken, timersAreDue(run.mode) { return false }
+        return !run.wakeIsPending || !holdsRequests(run.mode)
+    }
+
+    /// Whether a request that would run in the mode is queued.
+    @inline(__always)
+    func holdsRequests(_ mode: ModeState) -> Bool {
+        if requestCount == 0 { return false }
+        if mode.isCommon, let commonRequests, commonRequests._withUnsafeGuaranteedRef({ $0.count > 0 }) { return true }
+        return requestQueues.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > 0 && $0.serves(mode) } }
+    }
+
     /// How many requests are queued, in whatever modes.
     public var pendingRequests: Int { requestCount }
 

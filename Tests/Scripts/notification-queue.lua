@@ -75,6 +75,24 @@ center:enqueue "again"
 print("queued by an observer:", settle())
 again:invalidate()
 
+local works = 0
+local function work()
+  works = works + 1
+  log[#log + 1] = "work" .. works
+  if works < 3 then rl.perform(work) end
+end
+center:enqueue("a", "idle", { style = "idle" })
+rl.perform(work)
+print("idle behind requests that are queued:", settle())
+center:enqueue("a", "idle", { style = "idle" })
+local function again()
+  works = works + 1
+  log[#log + 1] = "work" .. works
+  if works < 6 then rl.after(0, again) end
+end
+rl.after(0, again)
+print("idle behind timers that are overdue:", settle())
+
 local first = center:observe("e", function() log[#log + 1] = "first" error("the first fails", 0) end)
 local second
 local third
@@ -129,6 +147,8 @@ they wait for their mode:
 there:	b2 a1
 in one of two, once:	a1	finished
 queued by an observer:	1 2 3
+idle behind requests that are queued:	work1 work2 work3 aidle
+idle behind timers that are overdue:	work4 work5 work6 aidle
 an observer fails:	raises	the first fails
 the others are told:	first second
 without the first:	second e!

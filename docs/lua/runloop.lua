@@ -1035,7 +1035,7 @@ local Group = {}
 ---@return runloop.Group
 function rl.group() end
 
----Starts a task that belongs to the group.
+---Starts a task that belongs to the group. Raises if one of them has failed already, and says of what.
 ---@param fn function
 ---@param ... any arguments for `fn`
 ---@return runloop.Task
@@ -1339,7 +1339,7 @@ function Notifications:observe(name, fn, sender) end
 function Notifications:post(name, info, sender) end
 
 ---@class runloop.EnqueueOptions
----@field style? "asap"|"idle"|"now" in the next pass; before the loop would sleep; at once; `"asap"` if absent
+---@field style? "asap"|"idle"|"now" in the next pass; before the loop would sleep, behind requests that are queued and timers that are overdue; at once; `"asap"` if absent
 ---@field coalesce? ("name"|"sender")[] which queued notifications this one replaces; both if absent, `{}`: none
 ---@field modes? runloop.Modes in which it may be posted; `"default"` if absent
 ---@field sender? any

@@ -155,7 +155,7 @@ function Member:__close(err)
   group.count = group.count - 1
   if err ~= nil and not rl.is_cancelled(err) then
     if not group.failed then
-      group.failed = self
+      group.failed, group.reason = self, err
       cancel(group)
     elseif self.task then
       -- What goes wrong while the others are cancelled is the group's, whose error is the first.
@@ -175,7 +175,11 @@ end
 function Group:task(fn, ...)
   expect_self(self, Group, "group:task")
   misuse.argument(fn, "function", "group:task", 1)
-  if self.failed then raise "group:task: a task of this group has failed, which ends them all" end
+  if self.failed then
+    -- Whoever is told of this alone, since it happened before the wait, wants to know of what.
+    local _, reason = pcall(tostring, self.reason)
+    raise("group:task: a task of this group has failed, which ends them all: %s", reason)
+  end
   if self.cancelled then raise "group:task: this group has been cancelled" end
   local member = setmetatable({ group = self }, Member)
   self.count = self.count + 1

@@ -1,6 +1,6 @@
 -- Notifications by name, which NSNotificationCenter and NSNotificationQueue have: rl.notifications.
 
-local rl, internals, check_fields, raise, wrong = ...
+local rl, internals, check_fields, raise, wrong, is_idle = ...
 local error, type, pcall, setmetatable, tostring = error, type, pcall, setmetatable, tostring
 local next, ipairs, rawequal = next, ipairs, rawequal
 local integer_of = math.tointeger
@@ -202,8 +202,11 @@ function notifications:enqueue(name, info, options)
   else
     -- The source keeps the mode alive; the loop looks again afterwards, since the observers may have made work.
     local keep = rl.source { name = "idle notification" }
-    local observer = rl.observer { activities = { "before_waiting" }, repeats = false, name = "idle notification",
+    local observer
+    observer = rl.observer { activities = { "before_waiting" }, name = "idle notification",
       callback = function()
+        if not is_idle() then return end
+        observer:invalidate()
         keep:invalidate()
         loop:wake_up()
         post()

@@ -376,6 +376,6 @@ function port_methods:send(message)
   return crossing["port:send"](self, before, { id = integer_of(id), data = message.data, reply_port = reply_port })
 end
 
-make_notifications(rl, internals, check_fields, raise, wrong)
+make_notifications(rl, internals, check_fields, raise, wrong, crossing.is_idle)
 
 return rl

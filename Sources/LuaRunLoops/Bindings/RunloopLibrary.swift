@@ -65,6 +65,7 @@ enum RunloopLibrary {
         },
         .init("end_shutdown") { endShutdown(Call($0)) },
         .init("set_cancelled") { Call.run($0, setCancelled) },
+        .init("is_idle") { Call($0).answer(Call($0).luaHost.loop.hasNothingToDo) },
         .init("open_conditions") { ConditionBinding.open(Call($0)) },
     ])
 

@@ -192,15 +192,23 @@ struct ChannelTests {
             g:task(function() local c <close> = closing "second" rl.sleep(9) end)
             g:task(function() rl.sleep(1) error(thrown) end)
             log(select(2, pcall(g.wait, g)) == thrown, select(2, pcall(g.wait, g)) == thrown, rl.now())
-            log(pcall(g.task, g, print))
+            log((select(2, pcall(g.task, g, print)):gsub("0x%x+", "ADDRESS")))
             local quick = rl.group()
             quick:task(function() error("at once", 0) end)
+            log(pcall(quick.task, quick, print))
             log(pcall(quick.wait, quick))
+            local odd = rl.group()
+            odd:task(function() error(setmetatable({}, { __tostring = function() error("no text", 0) end })) end)
+            log(pcall(odd.task, odd, print))
+            pcall(odd.wait, odd)
             """)
         #expect(
             script.journal == [
                 "second cancelled", "first cancelled", "true true 1.0",
-                "false script:7: group:task: a task of this group has failed, which ends them all", "false at once",
+                "script:7: group:task: a task of this group has failed, which ends them all: table: ADDRESS",
+                "false script:10: group:task: a task of this group has failed, which ends them all: at once",
+                "false at once",
+                "false script:14: group:task: a task of this group has failed, which ends them all: no text",
             ])
     }
 

@@ -165,6 +165,8 @@ public struct Wishes: OptionSet, Sendable {
 
     /// What it has recorded lately, in a file.
     public static let dump = Wishes(rawValue: UInt32(CL_WISH_DUMP))
+    /// That what happens is recorded from now on.
+    public static let record = Wishes(rawValue: UInt32(CL_WISH_RECORD))
 
     /// The value with which another process has to send SIGURG in order to be heard: it means `attach`.
     public static let word = Int32(CL_ATTACH_WORD)

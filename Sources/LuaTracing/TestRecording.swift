@@ -22,7 +22,13 @@ public enum TestRecording {
             do throws(SystemError) { try TestRecording.write(to: path, title: title) } catch {}
         }
         RunLoop.keepEnded(true)
-        LuaHost.whenItLasts = { host, isNew in if isNew { host.record() } }
+        LuaHost.recorder = { wish in
+            switch wish {
+            case .begin(let host, let isNew): if isNew { host.record() }
+            case .dump(let path): return TraceNames.failure(ofDumpTo: path)
+            }
+            return nil
+        }
         host.loop.recorder.pointee.empty()
         beginning = host.loop.now.nanoseconds
         host.record()

@@ -36,7 +36,13 @@ enum TraceNames {
         return (name.text.isEmpty ? "a callback" : name.text) + (name.place.isEmpty ? "" : " made at \(name.place)")
     }
 
-    /// Writes what the recorders of all loops still have.
+    /// What has kept the same from being written.
+    static func failure(ofDumpTo path: String) -> SystemError? {
+        do throws(SystemError) { try dump(to: path) } catch { return error }
+        return nil
+    }
+
+    /// Writes what the recorders of all loops still have. On any thread.
     ///
     /// - Throws: as `Recording.Writer`; ENODATA when nothing is recorded; EBUSY when that file is being recorded into.
     static func dump(to path: String) throws(SystemError) {

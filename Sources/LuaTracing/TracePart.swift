@@ -98,7 +98,8 @@ final class TracePart: HostPart {
             if let directory { _ = directory.withAnyCString { mkdir($0, 0o700) } }
             try TraceNames.dump(to: path)
             let whole = System.realPath(of: path) ?? path
-            host.onWarning(host, "the last moments are in \(whole)")
+            let remark = RunLoop.hasRecords ? "" : ": \(LuaHost.remarkOnNothing)"
+            host.onWarning(host, "the last moments are in \(whole)\(remark)")
         } catch {
             host.onWarning(host, "the last moments cannot be written: \(error)")
         }

@@ -43,11 +43,16 @@ public struct TraceSettings: Sendable {
     /// - Throws: what keeps `file` from being written.
     public func apply(to host: LuaHost) throws(SystemError) {
         TracePart.settings = self
-        LuaHost.whenItLasts = { host, isNew in
-            let settings = TracePart.settings
-            if isNew ? settings.isNeededAtOnce || TraceFile.current != nil : !settings.isOff {
-                host.part(TracePart.self).begin()
+        LuaHost.recorder = { wish in
+            switch wish {
+            case .begin(let host, let isNew):
+                let settings = TracePart.settings
+                if isNew ? settings.isNeededAtOnce || TraceFile.current != nil : !settings.isOff {
+                    host.part(TracePart.self).begin()
+                }
+            case .dump(let path): return TraceNames.failure(ofDumpTo: path)
             }
+            return nil
         }
         if !isOff { host.watchDumps() }
         guard isNeededAtOnce else { return }

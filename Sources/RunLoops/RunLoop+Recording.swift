@@ -37,6 +37,11 @@ extension RunLoop {
         Recorder.all.withLock { for one in $0 { body(one.recorder, one.name) } }
     }
 
+    /// Whether anything has happened in a loop since it was first recorded. On any thread.
+    package static var hasRecords: Bool {
+        Recorder.all.withLock { all in all.contains { !$0.recorder.pointee.isEmpty } }
+    }
+
     /// What loops have recorded that have ended since `keepEnded`, in that order.
     package static var ended: [(number: UInt16, name: String, records: [Recorder.Record])] {
         Recorder.ended.withLock { $0.map { ($0.number, $0.name, $0.records) } }

@@ -351,6 +351,7 @@ enum {
   CL_WISH_WHERE = 2,      ///< to say where it is
   CL_WISH_INTERRUPT = 4,  ///< to end the callback that runs
   CL_WISH_DUMP = 8,       ///< to write down its last moments
+  CL_WISH_RECORD = 16,    ///< to record what happens
 };
 /// The value with which another process has to send SIGURG, by sigqueue, in order to be heard: it means CL_WISH_ATTACH.
 enum { CL_ATTACH_WORD = 0x726c };

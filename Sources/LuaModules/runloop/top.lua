@@ -218,7 +218,7 @@ function Process:first_loops(seconds)
     rl.sleep(seconds - known)
     loops = self:loops(seconds)
   end
-  if #loops == 0 then failed(self.title .. " records nothing: its recorder is off, or its loop has not turned yet") end
+  if #loops == 0 then failed(self.title .. " records nothing: its recorder is off, or a callback has held its loop since its first second") end
   return loops
 end
 

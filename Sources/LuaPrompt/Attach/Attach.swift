@@ -58,6 +58,9 @@ public enum Attach {
         /// What the tasks of all threads wait in, in lines: the thread's name, a tabulator, what `ask` with "tasks" says. Who only asks
         /// this says no hello, either.
         case tasks = 11
+        /// A path, to which the last moments are written, whether its loop turns or not. The answer: "+" and what is to be said of that,
+        /// or "-" and why they are not.
+        case dump = 12
     }
 
     /// What the client gets to know.

@@ -25,6 +25,9 @@ final class AttachPort: @unchecked Sendable {
     /// The loops that were asked to be recorded, kept so that no other can take their place in memory.
     private var askedToRecord: [ObjectIdentifier: RunLoop.Handle] = [:]
 
+    /// Those who want the last moments of a process that is not recorded yet.
+    private var dumps: [Curious] = []
+
     private struct Curious {
         let message: RunLoop.MessagePort.Message
         let timer: RunLoop.Timer
@@ -142,6 +145,7 @@ final class AttachPort: @unchecked Sendable {
             end(seat, entriesUpTo: seat.lastEntry)
         case .whereabouts: wonder(message, .whereabouts)
         case .interruptCallback: wonder(message, .interrupt)
+        case .dump: dump(message)
         case .complete, .ask:
             seat.lastQuestion += 1
             let number = seat.lastQuestion
@@ -167,7 +171,7 @@ final class AttachPort: @unchecked Sendable {
             asked[ObjectIdentifier(handle)] = handle
             guard askedToRecord[ObjectIdentifier(handle)] == nil else { continue }
             handle.perform(in: [.common]) { loop in
-                if let host = loop.userInfo as? LuaHost { LuaHost.whenItLasts?(host, false) }
+                (loop.userInfo as? LuaHost)?.lasts()
             }
         }
         askedToRecord = asked
@@ -205,6 +209,47 @@ final class AttachPort: @unchecked Sendable {
 
     /// From the thread that runs Lua.
     func tell(_ text: String) { handle.perform(in: [.default]) { [weak self] _ in self?.satisfy(text) } }
+
+    // MARK: The last moments
+
+    /// Has them written down at once, or as soon as the main loop is recorded, which did not turn since its first second.
+    private func dump(_ message: RunLoop.MessagePort.Message) {
+        var isRecorded = false
+        RunLoop.forEachRecorder { recorder, _ in if recorder.pointee.number == 0 { isRecorded = true } }
+        if isRecorded { return write(message) }
+        let loop = RunLoop.current
+        let timer = loop.callBack(at: loop.now + Self.patience, in: [.default]) { [weak self] _, _ in
+            self?.writeDumps(isLate: true)
+        }
+        dumps.append(Curious(message: message, timer: timer))
+        entries.wish(.record)
+    }
+
+    private func writeDumps(remark: String = "", isLate: Bool = false) {
+        for one in dumps {
+            one.timer.invalidate()
+            write(one.message, remark: remark, isLate: isLate)
+        }
+        dumps = []
+    }
+
+    /// From the thread that runs Lua.
+    func recordingBegins() {
+        // Asked for before this itself is recorded.
+        let remark = RunLoop.hasRecords ? "" : LuaHost.remarkOnNothing
+        handle.perform(in: [.default]) { [weak self] _ in self?.writeDumps(remark: remark) }
+    }
+
+    private func write(_ message: RunLoop.MessagePort.Message, remark: String = "", isLate: Bool = false) {
+        let path = message.data.withUnsafeBytes { String(anyBytes: $0) }
+        let refusal = LuaHost.recorder?(.dump(path: path))
+        if isLate, refusal?.errno == ENODATA {
+            return message.answer(
+                "-nothing is recorded: it is in a function of C, or of the system, and has not come back from there"
+                    .anyBytes)
+        }
+        message.answer((refusal.map { "-\($0)" } ?? "+\(remark)").anyBytes)
+    }
 
     /// ", in hrtimer_nanosleep": what the kernel says of the main thread.
     private static var kernelPlace: String {

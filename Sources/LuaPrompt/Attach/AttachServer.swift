@@ -93,6 +93,9 @@ final class AttachServer {
         self.before = nil
     }
 
+    /// What happens is recorded from now on, if it may be.
+    func recordingBegins() { port.recordingBegins() }
+
     /// Somebody wanted to know.
     func tell(_ text: String) { port.tell(text) }
 
@@ -152,6 +155,7 @@ final class Attachable: HostPart {
         if wishes.contains(.attach), server == nil, let refusal = host.beAttachable(name: nil) {
             host.onWarning(host, "attach: \(refusal)")
         }
+        if wishes.contains(.record) { server?.recordingBegins() }
         if wishes.contains(.interrupt) {
             if isRunning { hasInterrupted = true }
             server?.tell(isRunning ? "interrupted: \(host.whereText())" : "nothing runs that could be interrupted")

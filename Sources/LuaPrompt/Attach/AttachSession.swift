@@ -48,7 +48,7 @@ final class AttachSession {
             case "hint" where parts.count == 2: return script.hint(parts[1]) ?? ""
             default: return "?"
             }
-        case .hello, .next, .enter, .interrupt, .whereabouts, .interruptCallback, .activity, .tasks: return ""
+        case .hello, .next, .enter, .interrupt, .whereabouts, .interruptCallback, .activity, .tasks, .dump: return ""
         }
     }
 

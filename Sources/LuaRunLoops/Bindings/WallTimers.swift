@@ -38,6 +38,7 @@ final class WallTimers: LuaTimers {
             options?[.modes, ModeNames.self] ?? [.common], options?[.keepsAlive, Boolean.self])
         _ = try options?[.name, Name.self]
         options?.keep(.name, as: TimerBinding.Value.name)
+        if options?.has(.name) == true { box.flags |= TimerBinding.named }
         let timers = host.wallTimers
         do throws(SystemError) {
             // Before the clock is looked at: it may be set in between.
@@ -140,7 +141,8 @@ extension LuaHost {
     }
 
     fileprivate func fireAtMoment(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) {
-        guard !isClosed, let (fiber, _) = prepareCallback(slot: UInt32(node.pointee.context)) else { return }
+        guard !isClosed, let (fiber, box) = prepareCallback(slot: UInt32(node.pointee.context)) else { return }
+        tellSubject(box, node, fiber)
         fiber.stack.pushCopy(of: 2)
         resume(fiber, arguments: 1)
     }

@@ -22,6 +22,9 @@ extension LuaHost {
         return true
     }
 
+    /// What is said of last moments in which nothing is.
+    package static let remarkOnNothing = "nothing was recorded before, and all is from now on"
+
     private static let mainChunk = "main chunk"
 
     /// 0: it is told, by `goesOn`, when a task goes on.

@@ -1,4 +1,4 @@
-internal import Linux
+package import Linux
 public import Lua
 public import RunLoops
 
@@ -73,6 +73,8 @@ public final class LuaHost: Interpreter {
     public override func tellWhy() { write("\(whereText())\n\(why())\n", to: 2) }
 
     public override func grant(_ wishes: Wishes, isRunning: Bool) {
+        // Its loop may not have turned since its first second.
+        if !loop.isRecording, !wishes.isDisjoint(with: [.dump, .record]) { lasts() }
         for part in parts { part.grant(wishes, isRunning: isRunning) }
     }
 
@@ -83,11 +85,20 @@ public final class LuaHost: Interpreter {
         unsafe unsafeDowncast(Interpreter.of(thread), to: LuaHost.self)
     }
 
-    /// Called on a state's thread, for each state whose loop has first run for a second, and for the state of a new thread. Set before
-    /// there is a second thread.
-    package nonisolated(unsafe) static var whenItLasts: ((LuaHost, _ isNew: Bool) -> Void)?
+    /// What may be wanted of the recorder.
+    package enum RecorderWish {
+        /// That a state's loop is recorded, on its thread: that of a new thread, or one that has first run for a second, or at which
+        /// somebody wants to look.
+        case begin(LuaHost, isNew: Bool)
+        /// That what is recorded of all loops is written to a file. On any thread.
+        case dump(path: String)
+    }
 
-    private func lasts() { Self.whenItLasts?(self, false) }
+    /// Answers what has kept the file from being written. Set before there is a second thread.
+    package nonisolated(unsafe) static var recorder: ((RecorderWish) -> SystemError?)?
+
+    /// Has its loop recorded, if anything is to be.
+    package func lasts(isNew: Bool = false) { _ = Self.recorder?(.begin(self, isNew: isNew)) }
 
     /// Opens the standard libraries, and makes `require "runloop"` work. Returns an error message, or nil.
     public func openLibraries(ignoringEnvironment: Bool = false) -> String? {

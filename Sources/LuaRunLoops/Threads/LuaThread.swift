@@ -184,7 +184,7 @@ package final class LuaThread: Sendable {
                 start.report(failure, host.pack(errorOn: host.uncaughtValue))
             }
             host.threads.report = start.report
-            LuaHost.whenItLasts?(host, true)
+            host.lasts(isNew: true)
             let code = host.acceptCancelling()
             state.withLock { $0.code = code }
             outcome = run(start, host)
@@ -261,7 +261,8 @@ package final class LuaThread: Sendable {
         guard task.hasEnded else {
             if isCancelled { return .failure(nil, Failure("cancelled", cause: .cancelled)) }
             let place = task.whereItWaits ?? "it was stopped"
-            return .failure(nil, Failure("its function never ended: nothing is left that could wake it\n\(place)"))
+            let message = "the thread's function never ended: nothing is left that could wake it\n\(place)"
+            return .failure(nil, Failure(message, thread: name))
         }
         return result.withLock { $0 } ?? .failure(nil, Failure("it ended without a result"))
     }

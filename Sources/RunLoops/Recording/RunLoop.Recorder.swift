@@ -92,6 +92,8 @@ extension RunLoop {
         private static let longestReadInterval: Int64 = 1_000_000_000
         /// The first record since it was last turned on, and the runs that were in progress then.
         var start: UInt64 = 0
+        /// Nothing has happened since then.
+        var isEmpty: Bool { next == start && state == .none }
         let levelsAtStart: UnsafeMutablePointer<Level>
         var levelCountAtStart = 0
         /// A moment, by both clocks.

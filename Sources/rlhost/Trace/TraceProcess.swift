@@ -16,15 +16,36 @@ struct TraceProcess {
         let process = try AttachTarget.find(target)
         let connection = try AttachConnection(process)
         let path = absolute(output ?? "\(process.name ?? "rlhost")-\(process.process).html")
+        guard let seconds else { return try dump(connection, path) }
         let before = Self.lastChange(path)
         let status = AttachRunner(connection).run([Self.code(path, seconds)])
         if status == 0 {
             Output.write("\(path)\n", to: 1)
-        } else if seconds != nil, let change = Self.lastChange(path), change != before {
+        } else if let change = Self.lastChange(path), change != before {
             // It has ended meanwhile, or was interrupted.
             Program.report("trace: what was recorded until then is in \(path)")
         }
         return status
+    }
+
+    /// Seconds.
+    private static let patience = 60.0
+
+    /// Its port's thread writes: a callback may hold the loop for ever, and is then what one wants to see.
+    private func dump(_ connection: AttachConnection, _ path: String) throws(Program.Refusal) -> Int32 {
+        let answer = connection.question(.dump, path, seconds: Self.patience)
+        let process = connection.target.text
+        let isLost = connection.isLost
+        connection.close()
+        guard let answer else {
+            let reason = isLost ? "has ended" : "has not written its last moments within \(Int(Self.patience)) s"
+            throw .init(message: "\(process) \(reason)")
+        }
+        let remark = String(answer.unicodeScalars.dropFirst())
+        guard answer.utf8.first == UInt8(ascii: "+") else { throw .init(message: remark, status: 1) }
+        if !remark.isEmpty { Program.report("trace: \(remark)") }
+        Output.write("\(path)\n", to: 1)
+        return 0
     }
 
     /// nil: there is no such file.
@@ -41,21 +62,14 @@ struct TraceProcess {
     }
 
     /// What runs there. Whatever ends it, the recording does.
-    private static func code(_ path: String, _ seconds: Double?) -> String {
+    private static func code(_ path: String, _ seconds: Double) -> String {
         let text = "\"" + path.utf8.map { "\\x" + hex($0 >> 4) + hex($0 & 15) }.joined() + "\""
         // An error that describes itself has no traceback: how it is done is nobody's business.
-        let check = """
-            local function check(ok, e)
-              if not ok then error(setmetatable({}, { __tostring = function() return "trace: " .. e end })) end
-            end
-
-            """
-        guard let seconds else {
-            return "do \(check) check(require 'runloop'.trace.dump(\(text))) end"
-        }
         return """
             do
-              \(check)
+              local function check(ok, e)
+                if not ok then error(setmetatable({}, { __tostring = function() return "trace: " .. e end })) end
+              end
               local rl = require "runloop"
               check(rl.trace.start(\(text)))
               local _ <close> = setmetatable({}, { __close = function() rl.trace.stop() end })

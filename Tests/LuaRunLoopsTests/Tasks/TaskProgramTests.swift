@@ -28,6 +28,21 @@ struct TaskProgramTests {
         #expect(sameByOption.status == 13 && sameByOption.errors.contains("\n\t(command line):\(line): in "))
     }
 
+    @Test("A thread whose function nothing can wake is named, to whoever asks as well")
+    func neverEndingThread() throws {
+        let thread = "local t = rl.thread { function() require 'runloop'.condition():wait() end, name = 'sleeper' }\n"
+        let first =
+            "the thread's function never ended: nothing is left that could wake it\nit still waits in condition:wait"
+        let place = "thread \"sleeper\" made at (command line):1"
+        let alone = try Binary.run(["-e", thread])
+        #expect(alone.status == 1 && alone.errors.hasPrefix("rlhost: \(first)\n"), "\(alone)")
+        #expect(alone.errors.hasSuffix("\nin \(place)\n"), "\(alone)")
+        let told = try Binary.run(["-e", "rl.on_error(function(e, info) print(info.where) end)" + thread])
+        #expect(told.output == place + "\n" && told.errors.isEmpty, "\(told)")
+        let joined = try Binary.run(["-e", thread + "print(select(2, pcall(t.join, t)))"])
+        #expect(joined.output.contains(first), "\(joined)")
+    }
+
     @Test(
         "Waiting for many tasks, or cancelling many that wait for one, costs each of them as much as few do",
         arguments: [

@@ -41,7 +41,9 @@ int linux_ascii_host(const char *name, char out[256], char code[32], char text[5
   const int error = linux_use_library(&library, problem, sizeof problem);
   if (error) return refuse(code, text, name, problem, error == ENOPKG ? "IDN_MISSING" : linux_error_name(error));
   char *found = NULL;
-  const int result = idn.to_ascii(name, &found, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
+  int result = idn.to_ascii(name, &found, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
+  // Signs that are no letters, of which names had been made before the rules forbade that, and which browsers go on to take.
+  if (result == IDN2_DISALLOWED) result = idn.to_ascii(name, &found, IDN2_NFC_INPUT | IDN2_TRANSITIONAL);
   if (result != IDN2_OK) {
     snprintf(problem, sizeof problem, "no host's name: %s", idn.words(result));
     return refuse(code, text, name, problem, "EINVAL");

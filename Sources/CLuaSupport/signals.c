@@ -214,7 +214,7 @@ static void heed(int number, const siginfo_t *info) {
 static void hook_running(cl_state *state) {
   if (state == signal_host && pending) hook(cl_innermost(state));
 }
-int cl_has_interrupt(void) { return pending; }
+int cl_has_interrupt(void) { return pending && (noted[SIGINT] || noted[SIGTERM] || is_to_interrupt); }
 
 static void interrupt_for(cl_state *state, int *reason) {
   if (state != signal_host) return;

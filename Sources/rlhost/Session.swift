@@ -236,7 +236,8 @@ final class Session {
         // A main chunk that is cut off is the end, threads or not, as its error would be.
         while LuaHost.hasThreads, main?.hasEnded ?? true || result == .finished {
             host.reportFailures()
-            result = host.runUntilThreadsEnd() ? .finished : .stopped
+            // Once it was stopped, it is served for the threads alone, and not when they have ended.
+            if !host.runUntilThreadsEnd(stopping: result == .stopped) { result = .stopped }
             if let status = ending { return status }
         }
         if LuaHost.hadThreads, result == .finished {

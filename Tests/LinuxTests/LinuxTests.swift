@@ -176,7 +176,8 @@ struct LinuxTests {
         arguments: [
             ("localhost", "localhost"), ("b\u{FC}cher.example", "xn--bcher-kva.example"),
             ("B\u{DC}CHER.example", "xn--bcher-kva.example"),
-            ("a_b.\u{E4}", "a_b.xn--4ca"), ("\u{FF11}27.0.0.1", "127.0.0.1"), ("b\u{FFFD}", nil), ("\u{2100}.x", nil),
+            ("a_b.\u{E4}", "a_b.xn--4ca"), ("\u{FF11}27.0.0.1", "127.0.0.1"), ("i\u{2764}.ws", "xn--i-7iq.ws"),
+            ("b\u{FFFD}", nil), ("\u{2100}.x", nil),
             (String(repeating: "\u{FC}", count: 300), nil),
         ] as [(String, String?)])
     func hostNames(_ name: String, _ expected: String?) {

@@ -87,6 +87,19 @@ t.describe("a task waits", function()
     t.equal(rl.wait_readable(other, 5), "r")
     t.equal({ lines, other:read "l" }, { { "1", "2" }, "3" })
     writer:invalidate()
+    -- What was read ahead before there was a port, which is added to a mode afterwards.
+    local third <close> = assert(io.popen "printf '1\\n2\\n3\\n'")
+    t.equal(third:read "l", "1")
+    lines = {}
+    local late = rl.fd_port { fd = third, events = "r", callback = function(port)
+      lines[#lines + 1] = rl.current():mode() .. third:read "l"
+      if #lines == 2 then port:invalidate() end
+    end }
+    rl.current():add(late, "modal")
+    rl.sleep(0.01)
+    t.equal(lines, {})
+    rl.run { mode = "modal", timeout = 5 }
+    t.equal(lines, { "modal2", "modal3" })
   end)
 
   t.it("for a condition, when it is the script's own", REAL, function()

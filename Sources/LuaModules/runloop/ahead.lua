@@ -19,12 +19,15 @@ local function modes_of(port)
 end
 
 -- Calls back in one of the modes that the port is in then, if there is still reason to.
-local function soon(port)
+local soon
+function soon(port)
   if is_coming then return end
   is_coming = true
   local function call_back()
     is_coming = false
     if not port:is_valid() or not modes_of(port) or io_type(object) == "closed file" then return end
+    -- It was added behind the request, or elsewhere.
+    if not rl.current():contains(port, rl.current():mode()) then return soon(port) end
     if is_dirty(object) then
       if find(port:events(), "r", 1, true) then serve(port, "r") end
     elseif owes_end then

@@ -220,19 +220,26 @@ extension LuaHost {
 
     /// Runs the loop, in the default mode, until one of them has ended and nothing else is left.
     ///
-    /// - Parameter threads: those that were alive when somebody looked. By now there may be none: whoever has ended before this
-    ///   does not come to end the run, so it only serves what they have left.
+    /// - Parameters:
+    ///   - threads: those that were alive when somebody looked. By now there may be none: whoever has ended before this
+    ///     does not come to end the run, so it only serves what they have left.
+    ///   - stopping: whatever is left, the run is stopped when one of them has ended.
     /// - Returns: whether that was the end, and not that the run was stopped.
-    package func runUntilThreadsEnd(_ threads: [LuaThread] = LuaThread.all) -> Bool {
+    package func runUntilThreadsEnd(_ threads: [LuaThread] = LuaThread.all, stopping: Bool = false) -> Bool {
         let waitedFor = threads.filter(\.keepsAlive)
-        guard !waitedFor.isEmpty else { return loop.run() == .finished }
+        guard !waitedFor.isEmpty else { return stopping || loop.run() == .finished }
         let source = RunLoop.Source(name: "threads that have not ended")
         self.threads.source = source
         loop.add(source, to: .default)
         defer { source.invalidate() }
         let handle = loop.handle
         for thread in waitedFor {
-            thread.whenEnded { handle.perform { ($0.userInfo as? LuaHost)?.threads.source?.invalidate() } }
+            thread.whenEnded {
+                handle.perform { loop in
+                    (loop.userInfo as? LuaHost)?.threads.source?.invalidate()
+                    if stopping { loop.stop() }
+                }
+            }
         }
         return loop.run() == .finished
     }

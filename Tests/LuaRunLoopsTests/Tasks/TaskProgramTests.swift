@@ -137,6 +137,20 @@ struct TaskProgramTests {
         }
     }
 
+    @Test("A loop that is stopped when the chunk has ended is served until the threads have ended, and no longer")
+    func stoppedBeforeThreadsEnd() throws {
+        let text = """
+            rl = require 'runloop'
+            rl.after(0.05, rl.stop)
+            rl.every(0.02, function() end)
+            rl.thread(function(loop) for _ = 1, 10 do require 'runloop'.sleep(0.02) loop:perform { print, 'served', wait = true } end end, rl.current())
+            rl.thread { function() require 'runloop'.sleep(0.1) end }
+            """
+        let result = try Binary.run(["-"], input: text, timeout: 20)
+        #expect(result.status == 0 && result.errors.isEmpty, "\(result)")
+        #expect(result.output == String(repeating: "served\n", count: 10))
+    }
+
     @Test("Waiting for a descriptor tells what it is ready for, that the time is over, or why it cannot be")
     func descriptors() throws {
         let result = try Binary.run(

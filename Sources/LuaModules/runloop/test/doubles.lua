@@ -62,8 +62,8 @@ local function with_spies(metatable)
     local noted = notes[fn]
     if noted then
       local value = noted[key]
-      if value == nil then return Spy[key] end
-      return value
+      if value == nil then value = Spy[key] end
+      if value ~= nil or index == nil then return value end
     end
     if index == nil then refuse() end
     if type(index) == "function" then return index(fn, key) end
@@ -79,15 +79,17 @@ local function with_spies(metatable)
   return metatable
 end
 
--- The metatable of functions that this has set. Whoever sets another one later has it completed with the next spy.
+-- What this has put into the metatable of functions. Whoever sets another one later, or something else in this one, has it completed with
+-- the next spy.
 local ours
 
 local function new(does)
   local present = debug_getmetatable(refuse)
-  if not ours or not rawequal(present, ours) then
+  if not ours or not present or not rawequal(rawget(present, "__index"), ours) then
     -- Not to be seen by code that looks for what a function can do besides being called.
-    ours = with_spies(present or { __metatable = false })
-    debug_setmetatable(refuse, ours)
+    local completed = with_spies(present or { __metatable = false })
+    ours = completed.__index
+    debug_setmetatable(refuse, completed)
   end
   local noted = { calls = {}, does = does, where = core.here() }
   local function spy(...)

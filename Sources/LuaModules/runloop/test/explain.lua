@@ -251,8 +251,8 @@ function explain.uncaught(err)
   if failure.skip then return failure end
   if failure.kind == "error" then
     failure.kind = "callback"
-    -- What Lua's own text says of a value is more than the value does.
-    if type(err.value) ~= "string" and err.message then
+    -- What Lua's own text says of a value is more than the value does, and so is what is told of two errors.
+    if err.message and err.value ~= err.message then
       local text = whole(err.message)
       failure.where = text:match "^([^\n:]+:%d+): " or failure.where
       failure.message = text:match "^[^\n:]+:%d+: (.*)$" or text

@@ -166,7 +166,7 @@ static void encode_array(encoder *e, int table, int is_marked) {
   if (!is_marked && largest != count)
     raise_problem(e, "a table has holes: fill them with json.null, mark it with json.array, or with json.object");
   // What one key costs is not to be any number of bytes.
-  if (largest > 1000 && largest / 10 > count) {
+  if (largest > 1000 && (largest - 1) / 10 >= count) {
     // Not on the stack, where the place would be looked for.
     char problem[128];
     snprintf(problem, sizeof problem, "an array is almost empty, with %lld of %lld values: mark it with json.object", (long long)count, (long long)largest);

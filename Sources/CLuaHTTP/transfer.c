@@ -51,6 +51,9 @@ void lua_curl_check_end(lua_transfer *transfer) {
   if (!transfer->is_over || transfer->code != CURLE_OK) return;
   if (transfer->unended)
     fail(transfer, CURLE_SSL_SHUTDOWN_FAILED, "%s", "the connection was cut: it ended without the end that TLS has for it");
+  // curl takes what there is of it for the whole.
+  else if (!transfer->head_is_complete && !transfer->leads_on)
+    fail(transfer, CURLE_PARTIAL_FILE, "%s", "the answer ended in the middle of its head");
   if (transfer->code != CURLE_OK || !transfer->decoder || transfer->has_more) return;
   if (!http_decoder_is_whole(transfer->decoder))
     fail(transfer, CURLE_PARTIAL_FILE, "%s", "the body ended before what its Content-Encoding says did");

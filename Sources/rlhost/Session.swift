@@ -306,7 +306,10 @@ final class Session {
             return
         }
         guard ending == nil else {
-            if failure.cause == .raised { Program.report(failure.text) }
+            if failure.cause == .raised {
+                Program.report(failure.text)
+                if host.endingStatus == 0 { host.endingStatus = 1 }
+            }
             host.loop.stopAll()
             return
         }

@@ -31,6 +31,22 @@ t.describe("what the system refuses", function()
     end
   end)
 
+  t.it("to a watcher that has to look into a new directory is told with it", REAL, function()
+    local script = [[
+      local fs = require "runloop.fs"
+      local directory, files = fs.temporary_directory(), {}
+      local watcher = fs.watcher { path = directory, recursive = true }
+      os.execute("mkdir " .. directory .. "/new")
+      for i = 1, 100 do files[i] = io.open "/dev/null" end
+      local changes = watcher:next(5)
+      for _, file in pairs(files) do file:close() end
+      fs.remove(directory, { recursive = true })
+      print(#changes, changes[1].kind, changes[1].message:match "^EMFILE: too many open files")
+    ]]
+    local result = process.run { "sh", "-c", 'ulimit -n 40; exec "$@"', "sh", rlhost, "-e", script, timeout = 20 }
+    t.equal(result.output, "1\tcreated\tEMFILE: too many open files\n", result.errors)
+  end)
+
   t.it("of a program's input ends the program, and is said", REAL, function()
     local told = told_with("write:error=EIO:when=1", [[
       local result, message, code = require "runloop.process".run { "cat", input = "hello" }

@@ -200,6 +200,19 @@ t.describe("what goes wrong is an answer", function()
     t.truthy(none == nil and (code == "EOF" or code == "ECONNRESET"), problem)
   end)
 
+  t.it("the answer ends in its head", { real_time = true }, function()
+    for _, head in ipairs { "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nSet-Cookie: a=bc", "HTTP/1.1 302 Found\r\nLocation: /x", "HTTP/1.1 204 No Content\r\n" } do
+      local listener = assert(net.serve("127.0.0.1:0", function(stream)
+        stream:read()
+        stream:write(head)
+      end))
+      local answer, problem, code = http.get("http://" .. listener:address() .. "/")
+      t.equal({ answer, code }, { nil, "EOF" }, problem)
+      t.equal(select(3, http.open { "http://" .. listener:address() .. "/" }), "EOF")
+      listener:stop(0)
+    end
+  end)
+
   t.it("the head is too long", { real_time = true }, function()
     for _, head in ipairs { "X-Long: " .. ("x"):rep(400000) .. "\r\n", ("X-Many: " .. ("x"):rep(1000) .. "\r\n"):rep(1000) } do
       local listener = assert(net.serve("127.0.0.1:0", function(stream)

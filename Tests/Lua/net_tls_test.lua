@@ -31,6 +31,7 @@ t.describe("a client", function()
     local client <close> = assert(net.connect(where, { tls = { ca = cert, protocols = { "echo" } } }))
     client:write "hello\n"
     t.equal(client:read_line(), "tls: hello")
+    t.error(function() require "runloop.process".run { "cat", input = client } end, "this stream is behind TLS")
     local info = client:tls()
     t.equal(info.version, "TLSv1.3")
     t.equal(info.protocol, "echo")

@@ -146,12 +146,13 @@ local function make_port(options, object)
   if reads_ahead then read_ahead = read_ahead or internals.part "runloop.ahead" end
   local begin = reads_ahead and read_ahead(rl, is_dirty, options, object)
   local port, message, code = new_fd_port(options)
-  if port and begin then begin(port) end
-  if port and is_object(object) then set_value(port, OBJECT, object) end
-  return port, message, code
+  if not port then return nil, message, code end
+  if begin then begin(port) end
+  if is_object(object) then set_value(port, OBJECT, object) end
+  return port
 end
 
-function rl.fd_port(options)
+rl.fd_port = framed(function(options)
   if type(options) ~= "table" then
     raise("rl.fd_port: an options table is expected, got %s", require "runloop.misuse".describe(options))
   end
@@ -164,7 +165,7 @@ function rl.fd_port(options)
   for name, field in next, options do copy[name] = field end
   copy.fd = fd
   return make_port(copy, object)
-end
+end)
 
 local function watch(name, events)
   return framed(function(object, callback)

@@ -59,6 +59,12 @@ struct CommandLineEndTests {
         #expect(other.status == 7 && other.output == "closed\n", "\(other)")
     }
 
+    @Test("an error behind rl.shutdown makes no success", arguments: ["", "rl.on_shutdown(function() end) "])
+    func errorBehindShutdown(_ before: String) throws {
+        let run = try Binary.run(["-e", before + "rl.after(0.01, function() rl.shutdown() error 'x' end)"])
+        #expect(run.status == 1 && run.errors.contains("x\n"), "\(run)")
+    }
+
     @Test(
         "what is written last on a stream does not keep the program, whoever waits for more",
         arguments: [

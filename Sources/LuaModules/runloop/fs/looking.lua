@@ -17,7 +17,7 @@ local M = {}
 
 -- What is in it that may concern the watcher.
 local function list(self, path)
-  if not self._file then return native.list(path) or {} end
+  if not self._file then return native.list(path) end
   local kind = native.kind(self._file, true)
   return kind and { { name = match(self._file, "[^/]*$"), kind = kind } } or {}
 end
@@ -52,7 +52,10 @@ function M.watch_directory(self, path, tells)
     assign(self, other, nil)
   end
   assign(self, number, path)
-  for _, entry in ipairs(list(self, path)) do
+  local entries
+  entries, message, code = list(self, path)
+  if not entries and code ~= "ENOENT" and code ~= "ENOTDIR" then return nil, message, code end
+  for _, entry in ipairs(entries or {}) do
     local below, is_directory = join(path, entry.name), entry.kind == "directory"
     if is_wanted(self, below, is_directory) and not self._known[below] then
       if tells then

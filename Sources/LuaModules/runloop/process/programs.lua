@@ -222,6 +222,9 @@ function programs.start(what, options, words, defaults)
     if internals.kind(value) == "stream" and not descriptor_of(value) then
       wrong(what, "%s: this stream has no descriptor: it is closed, or of net.memory", field)
     end
+    if internals.kind(value) == "stream" and value:tls() then
+      wrong(what, "%s: this stream is behind TLS, and a program would pass that by: give it a pipe, and copy", field)
+    end
     if value ~= nil and type(value) ~= "string" and not descriptor_of(value) then
       wrong(what, "%s must be \"pipe\", \"inherit\", \"null\", a path, a stream or a file%s, got %s", field,
         field == "errors" and ", or \"output\"" or "", describe(value))

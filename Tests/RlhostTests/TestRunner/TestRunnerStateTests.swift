@@ -98,6 +98,29 @@ import Testing
         )
     }
 
+    @Test("an error in closing a variable does not hide the error before it") func twoErrors() throws {
+        try TestRunnerFixture.expect(
+            """
+            t.it("fails", function()
+              rl.after(1, function()
+                local x <close> = setmetatable({}, { __close = function() error "second" end })
+                error("first")
+              end)
+              rl.sleep(2)
+            end)
+            """,
+            """
+            x_test.lua
+              FAIL  fails
+
+            1) fails
+               x_test.lua:3: second, in closing a variable after: x_test.lua:4: first
+               in timer made at x_test.lua:2
+
+            0 passed, 1 failed (time)
+            """)
+    }
+
     @Test("a deadline that comes while time really passes, in less than what shows of that, is met")
     func realTimeBelowTheGrain() throws {
         let test = """

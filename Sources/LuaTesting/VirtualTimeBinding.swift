@@ -194,7 +194,7 @@ enum VirtualTimeBinding {
                 texts.append(String(kind, name: entry.name, parts, site: entry.site))
             }
         }
-        for slot in host.loop.pendingRequests(of: host.requests) {
+        for (_, slot) in host.loop.pendingRequests(of: host.requests) {
             host.push(host.stack, slot: UInt32(slot))
             let site = host.stack.box(-1).flatMap { host.site($0.site) }
             host.stack.pop()

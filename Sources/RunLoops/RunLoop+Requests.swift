@@ -73,13 +73,8 @@ extension RunLoop {
         return false
     }
 
-    /// The contexts of an owner's queued requests, in whatever modes.
-    public func pendingRequests(of owner: RequestOwner) -> [Int] {
-        requestQueues.elements.flatMap { $0.takeUnretainedValue().contexts(of: owner) }
-    }
-
     /// The contexts of an owner's queued requests with the modes in which they run, in the order of these.
-    public func pendingRequestsWithModes(of owner: RequestOwner) -> [(modes: [Mode], context: Int)] {
+    public func pendingRequests(of owner: RequestOwner) -> [(modes: [Mode], context: Int)] {
         requestQueues.elements.flatMap { queue in
             let queue = queue.takeUnretainedValue()
             return queue.contexts(of: owner).map { (queue.modes, $0) }

@@ -189,7 +189,7 @@ public enum InspectBinding {
             places[text] = lines.count
             lines.append((text, count))
         }
-        let own = host.loop.pendingRequestsWithModes(of: host.requests)
+        let own = host.loop.pendingRequests(of: host.requests)
         for (modes, context) in own {
             host.push(host.stack, slot: UInt32(context))
             let site = host.stack.box(-1).flatMap { host.site($0.site) }

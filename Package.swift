@@ -99,8 +99,8 @@ let package = Package(
         .testTarget(
             name: "LineEditorTests", dependencies: ["LineEditor", "Linux", "HistoryWriter", "TestSupport"],
             swiftSettings: swift),
-        // The rules of the house, and the documents: nothing of the program is linked.
-        .testTarget(name: "TidyTests", swiftSettings: swift),
+        // The rules of the house: scripts/tidy has them.
+        .testTarget(name: "TidyTests", dependencies: ["TestSupport"], swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .gnu2x

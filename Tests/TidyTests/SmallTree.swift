@@ -1,0 +1,98 @@
+import Foundation
+import TestSupport
+
+/// A tree of a few files in a temporary directory that keeps all rules of scripts/tidy, of which it has a copy.
+///
+/// Texts that break a rule have `~` for a blank and `^` for nothing, so that this project does not break it.
+struct SmallTree {
+    static let files = [
+        "Package.swift": """
+        // swift-tools-version: 6.2
+        let package = Package(
+            name: "small",
+            targets: [
+                .target(name: "App", dependencies: ["Base"], path: "Sources/App"),
+                .target(name: "Base", dependencies: ["CBase"], path: "Sources/Engine", sources: ["Swift", "Extra"]),
+                .target(name: "CBase", path: "Sources/Engine/C"),
+            ])
+
+        """,
+        "docs/architecture.md": """
+        # Architecture
+
+        ```
+        App    → Base
+                 the program Sources/App
+        Base   → CBase
+                 the engine Sources/Engine/{Swift,Extra}
+        CBase  →
+                 the system Sources/Engine/C
+        ```
+
+        """,
+        "README.md": """
+        # Small
+
+        ```sh
+        scripts/setup
+        scripts/test
+        ```
+
+        The [picture](docs/architecture.md) shows the targets.
+
+        """,
+        "CHANGELOG.md": "# Changelog\n\n## Unreleased\n\n### Added\n\n- The first feature.\n",
+        ".ci/run": "#!/bin/sh\n# Continuous integration.\nscripts/test\n",
+        "scripts/check": "#!/bin/sh\n# Checks everything.\nscripts/test\n",
+        "scripts/setup": "#!/bin/sh\n# Installs what the build needs.\n",
+        "scripts/test": "#!/bin/sh\n# Runs the tests.\n",
+        "Sources/App/App.swift": "import Base\n\n@main struct App { let loop = Loop(), more = Extra() }\n",
+        "Sources/Engine/Swift/Loop.swift": "import CBase\n\npublic struct Loop { let extra: Extra }\n",
+        "Sources/Engine/Extra/Extra.swift": "import CBase\n\npublic struct Extra { let loop: Loop }\n",
+        "Sources/Engine/C/include/CBase.h": "// The system for Swift.\n#pragma once\nint one(void);\n",
+        "Sources/Engine/C/one.c": "#include \"CBase.h\"\n\nint one(void) {\n  return 1;\n}\n",
+        "Sources/Engine/C/two.c": "#include \"CBase.h\"\n\nint two(void) {\n  return one();\n}\n",
+        "Sources/Engine/C/modules.c": "const char part[] = {\n#embed \"../Lua/part.lua\"\n};\n",
+        "Sources/Engine/Lua/part.lua": "return function(a, b)\n  return a + b\nend\n",
+        "Tests/Engine/LoopTests.swift": "@Test(\"a loop has an extra\") func extra() {}\n",
+    ]
+
+    let folder: String
+
+    init() throws {
+        folder = FileManager.default.temporaryDirectory.path + "/small-\(UUID().uuidString)"
+        for (path, text) in Self.files { try write(text, to: path) }
+        try write(String(contentsOfFile: Binary.repository + "/scripts/tidy", encoding: .utf8), to: "scripts/tidy")
+    }
+
+    func remove() { try? FileManager.default.removeItem(atPath: folder) }
+
+    func write(_ text: String, to path: String) throws {
+        let file = folder + "/" + path
+        let parent = URL(filePath: file).deletingLastPathComponent()
+        try FileManager.default.createDirectory(at: parent, withIntermediateDirectories: true)
+        try Data(text.utf8).write(to: URL(filePath: file))
+        let isScript = path.hasPrefix("scripts/") || path == ".ci/run"
+        try FileManager.default.setAttributes([.posixPermissions: isScript ? 0o755 : 0o644], ofItemAtPath: file)
+    }
+
+    /// Appends the text to the file, which may be new, or replaces the file by it.
+    func plant(_ text: String, in path: String, replaces: Bool = false) throws {
+        let plain = text.replacing("~", with: " ").replacing("^", with: "")
+        try write((replaces ? "" : Self.files[path] ?? "") + plain, to: path)
+    }
+
+    /// Runs its scripts/tidy.
+    func tidy(_ arguments: [String]) throws -> Binary.Result {
+        // By its interpreter: a process that another test starts just now may still have the script open for writing.
+        try Binary.run(
+            ["python3", folder + "/scripts/tidy"] + arguments, directory: "/", program: "/usr/bin/env", name: "env")
+    }
+
+    /// Returns the findings, also those that the table PENDING excuses, but none in the copy of scripts/tidy.
+    func findings() throws -> [String] {
+        let run = try tidy(["--all"])
+        return (run.output + run.errors).split(separator: "\n").map(String.init)
+            .filter { !$0.hasPrefix("scripts/tidy:") }
+    }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The rules of the house are in scripts/tidy. These tests run it, and show that it finds what it should.
+@Suite("Tidy")
+struct TidyTests {
+    @Test("this tree keeps the rules of the house")
+    func tree() throws {
+        let run = try Binary.run([], program: Binary.repository + "/scripts/tidy", name: "tidy")
+        #expect(run.status == 0, "\(run.output)\(run.errors)")
+    }
+
+    @Test("a tree that keeps the rules has no findings")
+    func clean() throws {
+        let small = try SmallTree()
+        defer { small.remove() }
+        #expect(try small.findings() == [])
+    }
+
+    /// Each round breaks a rule in every file that has one left: one run for many violations.
+    @Test("a violation is found in its line", arguments: Violation.rounds)
+    func violation(_ round: [Violation]) throws {
+        let small = try SmallTree()
+        defer { small.remove() }
+        for planted in round { try small.plant(planted.text, in: planted.path, replaces: planted.replaces) }
+        let findings = try small.findings()
+        for planted in round {
+            let place = "\(planted.path):\(planted.line): \(planted.rule): "
+            #expect(findings.contains { $0.hasPrefix(place) }, "\(place) is missing in \(findings)")
+        }
+    }
+
+    @Test("every rule has a violation here")
+    func rules() throws {
+        let run = try Binary.run(["--rules"], program: Binary.repository + "/scripts/tidy", name: "tidy")
+        let rules = Set(run.output.split(separator: "\n").map { String($0.prefix { $0 != ":" }) })
+        #expect(rules == Set(Violation.all.map(\.rule)), "\(run.errors)")
+    }
+
+    @Test("plain English is plain")
+    func plain() throws {
+        let small = try SmallTree()
+        defer { small.remove() }
+        let texts = [
+            "There is no file, and there still are no names.", "It is no longer open; they are no longer read.",
+            "The word `is^~told` is quoted.", "The text was toldo.", "The answer is no.", "Whose turn it is, is known.",
+            "Officially open.", "Whole lines are read.", "The call is no-op code.", "Someone who waits.",
+        ]
+        let code = texts.map { "-- \($0)\nlocal text = \"It says: \($0)\"\n" }
+        try small.plant(code.joined(), in: Violation.part)
+        try small.plant(texts.map { "\n\($0)\n\n- \($0)\n" }.joined(), in: "README.md")
+        #expect(try small.findings() == [])
+    }
+
+    @Test("the pairs of docs/writing.md are exempt between their marker lines, and nothing else is")
+    func pairs() throws {
+        let small = try SmallTree()
+        defer { small.remove() }
+        let table = "| before | after |\n|---|---|\n| It is^~told. | The call reports it. |\n"
+        let exempt = "\n<!-- tidy: examples -->\n\n\(table)\n<!-- tidy: end of examples -->\n"
+        try small.plant(exempt + "\nIt is^~told.\n", in: "README.md")
+        #expect(try small.findings().map { $0.prefix(23) } == ["README.md:18: language:"])
+    }
+
+    /// Functions of 70 lines of their own, with functions inside that do not count.
+    static let allowed = [
+        ("Sources/Engine/Swift/Loop.swift", "func long() {\n\(steps(68))    func inner() {\n\(steps(60))    }\n}\n"),
+        ("Sources/Engine/Swift/Loop.swift", "extension Loop {\n\(steps(40))    var x: Int {\n\(steps(60))    }\n}\n"),
+        ("Sources/Engine/Lua/part.lua", "local function f()\n\(steps(68))  f(function()\n\(steps(60))  end)\nend\n"),
+        ("Sources/Engine/C/two.c", "static const int numbers[] = {\n\(steps(90))};\n"),
+    ]
+
+    static func steps(_ count: Int) -> String { String(repeating: "    step(),\n", count: count) }
+
+    @Test("only a function's own lines count", arguments: allowed)
+    func own(path: String, text: String) throws {
+        let small = try SmallTree()
+        defer { small.remove() }
+        try small.plant(text, in: path)
+        #expect(try !small.findings().contains { $0.contains(": functions: ") })
+    }
+
+    @Test("arguments that make no sense have status 64")
+    func misuse() throws {
+        let small = try SmallTree()
+        defer { small.remove() }
+        #expect(try small.tidy(["no/such/file"]).status == 64)
+        #expect(try small.tidy(["--nonsense"]).status == 64)
+        #expect(try small.tidy(["Sources/Engine"]).status == 0)
+        try small.plant("// The size~is^~told.\n", in: Violation.loop)
+        #expect(try small.tidy(["--all", "Sources/Engine/C"]).status == 0)
+        #expect(try small.tidy(["--all", "Sources/Engine/Swift"]).status == 1)
+    }
+
+    @Test("sentences are drawn with their places, and the same ones by the same seed")
+    func draw() throws {
+        let runs = try (0..<2).map { _ in
+            try Binary.run(
+                ["--draw", "20", "--seed", "7"], program: Binary.repository + "/scripts/tidy", name: "tidy")
+        }
+        let kinds = runs[0].output.split(separator: "\n").compactMap { $0.split(separator: ": ").dropFirst().first }
+        #expect(runs[0].output == runs[1].output)
+        #expect(kinds.count == 20 && kinds.filter { $0 == "comment" }.count == 12)
+        #expect(kinds.filter { $0 == "message" }.count == 3)
+    }
+}

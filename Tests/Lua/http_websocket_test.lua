@@ -94,6 +94,42 @@ t.describe("the handshake", function()
     local socket <close> = t.http(echo { protocols = { "b", "a" } }):websocket("/ws", { protocols = { "a", "b" } })
     t.equal(socket.protocol, "b")
   end)
+
+  -- What a client with these options makes of a server that answers with these fields.
+  local function chosen(fields, settings)
+    local native = require "runloop.http.native"
+    local listener = net.serve("127.0.0.1:0", function(stream)
+      local key = stream:read_until "\r\n\r\n":match "[kK]ey: ([^\r]+)"
+      stream:write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ",
+        native.accept_key(key), "\r\n", fields, "\r\n")
+      stream:read { timeout = 1 }
+    end)
+    local guard <close> = setmetatable({}, { __close = function() listener:stop(0) end })
+    local socket, problem, code = http.websocket("ws://" .. listener:address(), settings)
+    if not socket then return nil, problem, code end
+    local open <close> = socket
+    return open.protocol
+  end
+
+  t.it("takes no protocol that it has not offered", { real_time = true, timeout = 30 }, function()
+    local PROBLEM <const> = "EPROTO: the server has chosen a protocol that was not offered: "
+    local chat = { protocols = { "chat", "superchat" } }
+    local NOPE <const> = "Sec-WebSocket-Protocol: nope\r\n"
+    t.equal({ chosen(NOPE, chat) }, { nil, PROBLEM .. "nope", "EPROTO" })
+    t.equal({ chosen(NOPE) }, { nil, PROBLEM .. "nope", "EPROTO" })
+    t.equal({ chosen("Sec-WebSocket-Protocol: Chat\r\n", chat) }, { nil, PROBLEM .. "Chat", "EPROTO" })
+    t.equal({ chosen("Sec-WebSocket-Protocol: chat, superchat\r\n", chat) }, { nil, PROBLEM .. "chat, superchat", "EPROTO" })
+    t.equal({ chosen("Sec-WebSocket-Protocol: chat\r\nSec-WebSocket-Protocol: chat\r\n", chat) }, { nil, PROBLEM .. "chat, chat", "EPROTO" })
+    t.equal({ chosen("Sec-WebSocket-Protocol: superchat\r\n", chat) }, { "superchat" })
+    t.equal({ chosen("", chat) }, {})
+    -- One that was offered by way of its field.
+    t.equal({ chosen(NOPE, { headers = { ["Sec-WebSocket-Protocol"] = "yes, nope" } }) }, { "nope" })
+  end)
+
+  t.it("chooses a protocol as its client spells it, or none", function()
+    local socket <close> = t.http(echo { protocols = { "Chat" } }):websocket("/ws", { protocols = { "chat" } })
+    t.equal(socket.protocol, nil)
+  end)
 end)
 
 t.describe("messages", function()
@@ -291,6 +327,30 @@ t.describe("the end", function()
     rl.sleep(20)
     t.truthy(closed and closed >= 4.9 and closed < 6, closed)
     near:close()
+  end)
+end)
+
+t.describe("a close frame", function()
+  t.it("comes back with its code and its reason, from both ends", function()
+    local server_side
+    local client = t.http(function(request)
+      server_side = request:websocket()
+      while server_side:receive() do end
+    end)
+    local socket = client:websocket "/"
+    socket:close(4001, "no more, ä")
+    t.equal({ socket.close_code, socket.close_reason }, { 4001, "no more, ä" })
+    t.equal({ server_side.close_code, server_side.close_reason }, { 4001, "no more, ä" })
+    local closed
+    client = t.http(function(request)
+      local own = request:websocket()
+      own:close(4002, "first")
+      closed = { own.close_code, own.close_reason }
+    end)
+    socket = client:websocket "/"
+    t.equal({ socket:receive() }, {})
+    rl.sleep(0.1)
+    t.equal({ socket.close_code, socket.close_reason, closed }, { 4002, "first", { 4002, "first" } })
   end)
 end)
 

@@ -29,6 +29,13 @@ local function list_has(list, word)
   end
 end
 
+-- The set of the protocols that a field offers. Their names are compared as they are spelled: clients refuse another spelling.
+local function protocols_in(field)
+  local offered = {}
+  for protocol in tostring(field or ""):gmatch "[^,%s]+" do offered[protocol] = true end
+  return offered
+end
+
 local SWITCH <const>, HAS_BODY <const> = 16, 64
 
 function incoming.Request:websocket(settings)
@@ -60,8 +67,9 @@ function incoming.Request:websocket(settings)
   local offers = settings.compress ~= false and headers["sec-websocket-extensions"]
   local extension = offers and native.deflate(true, false, 15) and agree(offers) or nil
   answer["sec-websocket-extensions"] = extension
+  local offered = protocols_in(headers["sec-websocket-protocol"])
   for _, protocol in ipairs(settings.protocols or {}) do
-    if list_has(headers["sec-websocket-protocol"], protocol:lower()) then
+    if offered[protocol] then
       answer["sec-websocket-protocol"] = protocol
       break
     end
@@ -129,8 +137,13 @@ function M.connect(stream, target, host, settings)
   if extension and (not compresses or not extension:find "^%s*permessage%-deflate" or not extension:find "server_no_context_takeover") then
     return fail("EPROTO", "the server has chosen an extension that was not offered")
   end
+  -- Two fields are a list here, which nobody has offered either.
+  local protocol = fields["sec-websocket-protocol"]
+  if protocol and not protocols_in(headers["sec-websocket-protocol"])[protocol] then
+    return fail("EPROTO", "the server has chosen a protocol that was not offered: " .. protocol)
+  end
   local socket = websocket.new(stream, true, settings, extension ~= nil)
-  socket.protocol = fields["sec-websocket-protocol"]
+  socket.protocol = protocol
   socket.buffer = buffer:sub(following)
   socket.task = rl.task(function() socket:read_on(stream) end)
   return websocket.handle(socket)

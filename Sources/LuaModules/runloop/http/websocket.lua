@@ -169,7 +169,7 @@ local function take_close(self, payload)
     if check_utf8(0, reason) ~= 0 then return break_off(self, 1007, "text that is not UTF-8") end
   end
   self.close_code, self.close_reason = code, reason
-  send_close(self, code ~= 1005 and code or nil, "")
+  send_close(self, code ~= 1005 and code or nil, reason)
   over(self)
   self.stream:close()
   return false

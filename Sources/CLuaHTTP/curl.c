@@ -4,6 +4,9 @@
 
 #include <errors.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "CLuaHTTP.h"
@@ -72,6 +75,34 @@ static int make_multi(lua_State *L) {
   return 1;
 }
 
+void lua_curl_had_head(lua_transfer *transfer) {
+  if (transfer->awaits_head && transfer->multi) transfer->multi->awaited_heads--;
+  transfer->awaits_head = 0;
+}
+
+// libcurl refuses a Content-Length that is no number without passing the line on. So this keeps the bytes that libcurl is about to read, in
+// case the error has to name the value. Under TLS they are of no use, and the error names none.
+static void peek(lua_multi *multi, int fd, int happened) {
+  int readable = 1;
+  multi->peeked_length = 0;
+  if (multi->awaited_heads == 0) return;
+  // A `recv` that finds no data would take the socket's error away from libcurl.
+  if (happened & CURL_CSELECT_ERR && (ioctl(fd, FIONREAD, &readable) != 0 || readable == 0)) return;
+  ssize_t count = recv(fd, multi->peeked, sizeof multi->peeked, MSG_PEEK | MSG_DONTWAIT);
+  multi->peeked_length = count > 0 ? (size_t)count : 0;
+}
+
+static void keep_refused_length(lua_multi *multi, lua_transfer *transfer) {
+  http_span rest = http_fields(multi->peeked, multi->peeked_length);
+  for (http_field field; http_next_field(&rest, &field);) {
+    int64_t length;
+    if (!http_is(field.name, "content-length") || http_read_length(field.value, &length)) continue;
+    if (field.value.length > 40 || !http_is_value(field.value.start, field.value.length)) return;
+    transfer->refused_length = strndup(field.value.start, field.value.length);
+    return;
+  }
+}
+
 static void find_ended(lua_multi *multi) {
   int left;
   CURLMsg *message;
@@ -81,6 +112,7 @@ static void find_ended(lua_multi *multi) {
       if (transfer->easy != message->easy_handle) continue;
       // One that has failed here has its own code.
       if (!transfer->is_over) transfer->code = message->data.result;
+      if (transfer->code == CURLE_WEIRD_SERVER_REPLY && !transfer->is_over) keep_refused_length(multi, transfer);
       transfer->is_over = 1;
       lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &transfer->system_error);
       lua_curl_check_end(transfer);
@@ -93,8 +125,9 @@ static void find_ended(lua_multi *multi) {
 // multi:act(fd, mask): something has happened at a descriptor; -1: the time is over
 static int act(lua_State *L) {
   lua_multi *multi = check_multi(L);
-  int running;
-  lua_curl.curl_multi_socket_action(multi->multi, (curl_socket_t)luaL_checkinteger(L, 2), (int)luaL_checkinteger(L, 3), &running);
+  int running, fd = (int)luaL_checkinteger(L, 2), happened = (int)luaL_checkinteger(L, 3);
+  if (fd >= 0 && happened & CURL_CSELECT_IN) peek(multi, fd, happened);
+  lua_curl.curl_multi_socket_action(multi->multi, fd, happened, &running);
   find_ended(multi);
   return 0;
 }
@@ -166,6 +199,8 @@ static int start(lua_State *L) {
   transfer->next = multi->transfers;
   if (transfer->next) transfer->next->previous = transfer;
   multi->transfers = transfer;
+  transfer->awaits_head = 1;
+  multi->awaited_heads++;
   CURLMcode code = lua_curl.curl_multi_add_handle(multi->multi, transfer->easy);
   if (code != CURLM_OK) {
     lua_curl_end(transfer);

@@ -66,6 +66,7 @@ void lua_curl_resume_upload(lua_transfer *transfer) {
 
 void lua_curl_end(lua_transfer *transfer) {
   lua_multi *multi = transfer->multi;
+  lua_curl_had_head(transfer);
   if (transfer->easy) {
     if (multi) {
       lua_curl.curl_multi_remove_handle(multi->multi, transfer->easy);

@@ -1,4 +1,5 @@
 // Requests and responses between bytes and tables.
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -7,10 +8,13 @@
 #include "private.h"
 
 // One table of fields: names in small letters; what comes several times is joined by commas, but for cookies.
-static void push_fields(lua_State *L, const http_head *head, int are_lists) {
-  lua_createtable(L, 0, head->field_count);
-  for (int i = 0; i < head->field_count; i++) {
-    http_span name = head->fields[i].name, value = head->fields[i].value;
+static void push_fields(lua_State *L, http_span rest, int are_lists) {
+  int count = 0;
+  const char *end = rest.start + rest.length;
+  for (const char *p = rest.start; p < end && *p != '\r' && (p = memchr(p, '\n', (size_t)(end - p))); p++) count++;
+  lua_createtable(L, 0, count);
+  for (http_field field; http_next_field(&rest, &field);) {
+    http_span name = field.name, value = field.value;
     char lower[256];
     if (name.length > sizeof lower) continue;
     for (size_t k = 0; k < name.length; k++) {
@@ -50,7 +54,7 @@ static int read_head(lua_State *L, http_head *head) {
   const char *bytes = luaL_checklstring(L, 1, &length);
   size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
   if (position > length) position = length;
-  int found = http_read_head(head, bytes + position, length - position, 1, (size_t)luaL_checkinteger(L, 3));
+  int found = http_read_head(head, bytes + position, length - position, 1, (size_t)luaL_checkinteger(L, 3), INT_MAX);
   if (found > 0) {
     lua_pushinteger(L, (lua_Integer)(position + head->length + 1));
     return -1;
@@ -65,9 +69,7 @@ int lua_http_read_fields(lua_State *L) {
   const char *bytes = luaL_checklstring(L, 1, &length);
   size_t position = (size_t)luaL_checkinteger(L, 2) - 1;
   if (position > length) position = length;
-  http_head head;
-  http_read_fields(&head, bytes + position, length - position);
-  push_fields(L, &head, 0);
+  push_fields(L, http_fields(bytes + position, length - position), 0);
   return 1;
 }
 
@@ -80,7 +82,8 @@ int lua_http_read_response(lua_State *L) {
   lua_pushinteger(L, head.status);
   lua_pushlstring(L, head.reason.start, head.reason.length);
   lua_pushinteger(L, head.minor);
-  push_fields(L, &head, 1);
+  const char *start = lua_tostring(L, 1) + lua_tointeger(L, 2) - 1;
+  push_fields(L, http_fields(start, head.length), 1);
   lua_pushinteger(L, length_of(&head));
   return 6;
 }

@@ -9,7 +9,7 @@
 /// What Lua is told of a request.
 enum {
   HTTP_KEEPS_ALIVE = 1, HTTP_IS_UPGRADE = 2, HTTP_EXPECTS_CONTINUE = 4, HTTP_HAS_SLASHES = 8, HTTP_IS_OLD = 16, HTTP_IS_HEAD = 32,
-  HTTP_HAS_BODY = 64
+  HTTP_HAS_BODY = 64, HTTP_IS_REFUSED = 128
 };
 
 /// The date of an answer that is written now: 29 bytes.

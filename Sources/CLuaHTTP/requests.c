@@ -4,11 +4,17 @@
 
 #include "private.h"
 
+// TRACE would show the fields that a proxy has added, and CONNECT would make a proxy of the server: no handler gets them.
+static int is_refused(http_span method) {
+  return (method.length == 5 && memcmp(method.start, "TRACE", 5) == 0) || (method.length == 7 && memcmp(method.start, "CONNECT", 7) == 0);
+}
+
 static int flags_of(const http_head *head) {
   int has_body = head->is_chunked || head->content_length > 0;
   return (head->keeps_alive ? HTTP_KEEPS_ALIVE : 0) | (head->is_upgrade ? HTTP_IS_UPGRADE : 0) | (has_body ? HTTP_HAS_BODY : 0) |
          (head->expects_continue && (has_body || head->content_length == 0) ? HTTP_EXPECTS_CONTINUE : 0) |
-         (head->minor == 0 ? HTTP_IS_OLD : 0) | (http_is(head->method, "HEAD") ? HTTP_IS_HEAD : 0);
+         (head->minor == 0 ? HTTP_IS_OLD : 0) | (http_is(head->method, "HEAD") ? HTTP_IS_HEAD : 0) |
+         (is_refused(head->method) ? HTTP_IS_REFUSED : 0);
 }
 
 // Where the path of "http://host/path" begins, as proxies are sent it.
@@ -56,7 +62,8 @@ int lua_http_push_request(lua_State *L, const http_head *head, int *flags, http_
   *flags = flags_of(head);
   *query = (http_span){"", 0};
   lua_pushlstring(L, head->method.start, head->method.length);
-  if (is_plain(head->target)) {
+  // The target of CONNECT is a host and a port.
+  if (is_plain(head->target) || (*flags & HTTP_IS_REFUSED && head->method.length == 7)) {
     lua_pushlstring(L, head->target.start, head->target.length);
     return head->content_length >= 0 || head->is_chunked;
   }

@@ -1,5 +1,6 @@
 // The straight line of a server: reads a request, has its handler called in a task of its own, and writes what that answers. What few
 // requests need is Lua's: connection.lua has the rest of each step.
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@ typedef struct serving {
   double patience, idle;  // how long a request may take, and how long a connection may be silent after one
   double next_sweep;      // when somebody looks for connections whose time is over
   size_t max_header;
+  int max_fields;
   const void *answered;   // the latest request that has left nothing to do
   lua_Integer requests, bytes;
   int is_stopping, is_logged;
@@ -17,11 +19,11 @@ typedef struct serving {
 // What is Lua's, in the table that is each function's second upvalue; the first is the serving.
 enum {
   READ = 1, WRITE, START, SITE, RUN, REQUEST, LABELS, LABEL, COMPLETED, SET_DATE, CONCLUDE, DONE, HANDLER, EXPLAIN, ENCODE, NOW, EXACT,
-  BEFORE, WRITE_AT
+  BEFORE, WRITE_AT, NOT_ALLOWED
 };
 static const char *const part_names[] = {"read",      "write",    "start",    "site", "run",     "request", "labels", "label",  "completed",
                                          "set_date", "conclude", "done", "handler", "explain", "encode", "now",    "exact", "before",
-                                         "write_at", NULL};
+                                         "write_at", "not_allowed", NULL};
 
 static serving *serving_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
 static int push_part(lua_State *L, int number) { return lua_rawgeti(L, lua_upvalueindex(2), number); }
@@ -155,7 +157,8 @@ static int arrived(lua_State *L) {
   const char *bytes = lua_tolstring(L, 3, &length);
   if (!bytes) return lua_pushnil(L), 1;
   http_head head;
-  if (http_read_head(&head, bytes, length, 0, serving_of(L)->max_header) <= 0) return 1;
+  serving *serving = serving_of(L);
+  if (http_read_head(&head, bytes, length, 0, serving->max_header, serving->max_fields) <= 0) return 1;
   int is_all = head.length >= length;
   if (!is_all) {
     lua_pushvalue(L, 3);
@@ -196,7 +199,8 @@ static int take(lua_State *L) {
   const char *bytes = lua_tolstring(L, 2, &length);
   if (!bytes || position > length) return 0;
   http_head head;
-  int found = http_read_head(&head, bytes + position, length - position, 0, serving_of(L)->max_header);
+  serving *serving = serving_of(L);
+  int found = http_read_head(&head, bytes + position, length - position, 0, serving->max_header, serving->max_fields);
   if (found == 0) return 0;
   if (found < 0) return lua_http_refuse(L, head.status, head.problem);
   size_t following = position + head.length;
@@ -342,7 +346,8 @@ static int run(lua_State *L) {
   enum { METHOD = FLAGS + 1 };
   push_part(L, EXPLAIN);
   lua_insert(L, HANDLER_OF_ERRORS);
-  if (!push_route(L, METHOD + 1)) push_part(L, HANDLER);
+  if (lua_tointeger(L, FLAGS) & HTTP_IS_REFUSED) push_part(L, NOT_ALLOWED);
+  else if (!push_route(L, METHOD + 1)) push_part(L, HANDLER);
   lua_replace(L, ANSWER);
   lua_pushvalue(L, REQUEST_TABLE);
   lua_replace(L, ANSWER + 1);
@@ -369,19 +374,21 @@ static int counts(lua_State *L) {
 }
 
 static void set_function(lua_State *L, const char *name, lua_CFunction function, int upvalues) {
-  lua_pushvalue(L, 5);
   lua_pushvalue(L, 6);
+  lua_pushvalue(L, 7);
   if (upvalues > 2) lua_pushliteral(L, "response"), lua_pushliteral(L, "ended"), lua_pushliteral(L, "keeps_alive");
   lua_pushcclosure(L, function, upvalues);
   lua_setfield(L, -2, name);
 }
 
-// serving(max_header, patience, idle, is_logged) -> the functions of a server: quick, take, run, note, counts
+// serving(max_header, patience, idle, is_logged, max_fields) -> the functions of a server: quick, take, run, note, counts
 int lua_http_serving(lua_State *L) {
-  lua_settop(L, 4);
+  lua_settop(L, 5);
+  lua_Integer max_fields = luaL_checkinteger(L, 5);
   serving *new = lua_newuserdatauv(L, sizeof *new, 0);
   *new = (serving){.max_header = (size_t)luaL_checkinteger(L, 1), .patience = luaL_checknumber(L, 2), .idle = luaL_checknumber(L, 3),
-                   .next_sweep = HUGE_VAL, .is_logged = lua_toboolean(L, 4)};
+                   .next_sweep = HUGE_VAL, .is_logged = lua_toboolean(L, 4),
+                   .max_fields = max_fields < INT_MAX ? (int)max_fields : INT_MAX};
   // Filled in order, so that they lie in its array.
   lua_createtable(L, (int)(sizeof part_names / sizeof *part_names), 0);
   lua_createtable(L, 0, 5);

@@ -89,20 +89,46 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
   return length;
 }
 
+// Checks a line of a head for what other clients read differently than libcurl, which looks neither for a bare CR, whose rest it drops,
+// nor for a second length. 0: the transfer has failed.
+static int check_line(lua_transfer *transfer, const char *bytes, size_t length) {
+  if (length && bytes[length - 1] == '\n') length--;
+  if (length && bytes[length - 1] == '\r') length--;
+  if (memchr(bytes, '\r', length)) return fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", "the answer has a CR without LF in its head");
+  if (!transfer->is_in_head || length == 0) return 1;
+  if (bytes[0] == ' ' || bytes[0] == '\t') {
+    if (!transfer->length_may_go_on) return 1;
+    return fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", "the answer's length goes on in a second line");
+  }
+  const char *colon = memchr(bytes, ':', length);
+  if (!colon) return 1;
+  http_span name = {bytes, (size_t)(colon - bytes)}, value = {colon + 1, length - name.length - 1};
+  transfer->length_may_go_on = http_is(name, "content-length") || http_is(name, "transfer-encoding");
+  return !transfer->length_may_go_on || http_note_answer_field(&transfer->length, name, http_trim(value)) ||
+         fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", transfer->length.problem);
+}
+
 // Lines of heads, one at a time: of those before the last answer (100, redirects), only the count is of interest.
 static size_t on_head(char *bytes, size_t size, size_t count, void *data) {
   lua_transfer *transfer = data;
   size_t length = size * count;
-  if (length > 5 && memcmp(bytes, "HTTP/", 5) == 0) transfer->head.length = 0;
+  if (length > 5 && memcmp(bytes, "HTTP/", 5) == 0) {
+    transfer->head.length = 0;
+    transfer->is_in_head = !transfer->head_is_complete && !transfer->leads_on;
+    transfer->length = (http_answer_length){0};
+  }
+  if (!check_line(transfer, bytes, length)) return 0;
   if (transfer->head.length + length > 256 * 1024) return 0;
   if (!lua_curl_append(&transfer->head, bytes, length)) return 0;
   if (length > 2 || (length == 2 && bytes[0] != '\r')) return length;
   // The empty line; or that behind the trailer of an answer that is known.
   long status = 0;
+  transfer->is_in_head = 0;
   if (transfer->head_is_complete || transfer->leads_on) return length;
   lua_curl.curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
   transfer->leads_on = transfer->follows && lua_head_leads_on(status, &transfer->head);
   if (status < 200) return length;
+  lua_curl_had_head(transfer);
   transfer->head_is_complete = !transfer->leads_on;
   transfer->upload_is_refused = status >= 300;
   if (transfer->head_is_complete && !transfer->is_head && lua_head_ends_with_connection(status, &transfer->head)) lua_curl_expect_end(transfer);
@@ -316,6 +342,9 @@ static int failure(lua_State *L) {
   return 6;
 }
 
+// transfer:refused_length() -> the value of the Content-Length for which libcurl has refused the answer, or nil
+static int refused_length(lua_State *L) { return lua_pushstring(L, check_transfer(L)->refused_length), 1; }
+
 // transfer:leads_to() -> the URL, status, seconds; nothing unless its answer is here, and leads on to where it is followed
 static int leads_to(lua_State *L) {
   lua_transfer *transfer = check_transfer(L);
@@ -364,10 +393,12 @@ int lua_curl_collect_transfer(lua_State *L) {
   lua_curl_end(transfer);
   free(transfer->head.bytes);
   free(transfer->input.bytes);
+  free(transfer->refused_length);
   http_close_decoder(transfer->decoder);
   *transfer = (lua_transfer){0};
   return 0;
 }
 
 const luaL_Reg lua_curl_transfer_methods[] = {{"take", take},       {"send", send_bytes}, {"state", state}, {"failure", failure},
-                                              {"answer", answer}, {"leads_to", leads_to}, {"finish", end}, {NULL, NULL}};
+                                              {"answer", answer}, {"leads_to", leads_to}, {"finish", end},
+                                              {"refused_length", refused_length}, {NULL, NULL}};

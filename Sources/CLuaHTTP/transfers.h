@@ -35,6 +35,11 @@ typedef struct lua_transfer {
   size_t taken;              ///< of `upload`, what curl has
   size_t high_water, max_body, received;
   int head_is_complete;
+  int is_in_head;            ///< between a status line and the empty line behind it
+  http_answer_length length; ///< of the answer in whose head it is
+  int length_may_go_on;      ///< the latest line was about the length: another line must not go on with it
+  int awaits_head;           ///< counted in the multi
+  char *refused_length;      ///< the Content-Length for which libcurl has refused the answer, if it is known
   int is_head;               ///< whether it is the method HEAD
   int follows, leads_on;     ///< whether redirects are followed; whether the answer is one: its body is passed over then
   int decodes;               ///< whether Content-Encoding is taken off here: the decoder, and whether it has more than `high_water` takes
@@ -62,12 +67,17 @@ struct lua_multi {
   size_t event_count, event_capacity, event_taken;
   long timeout;
   int timeout_changed, is_inside;
+  int awaited_heads;         ///< how many transfers wait for the head of an answer
+  char peeked[4096];         ///< what arrived last where one may: see `peek` in curl.c
+  size_t peeked_length;
 };
 
 /// Begins a transfer with the options of the table at `index`. Raises for wrong ones.
 void lua_curl_configure(lua_State *L, lua_transfer *transfer, int index);
 /// Where all has come: that must be the end of what was encoded, and of what TLS has for sent, too.
 void lua_curl_check_end(lua_transfer *transfer);
+/// The head of its answer is here, or is not waited for any more.
+void lua_curl_had_head(lua_transfer *transfer);
 /// Tells Lua, when it asks next, that something about this transfer has changed.
 void lua_curl_changed(lua_transfer *transfer);
 /// Has curl go on with an upload for which there was nothing.

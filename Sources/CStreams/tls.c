@@ -17,6 +17,8 @@ struct net_tls {
   net_tls_writer writer;
   int is_at_end, was_asked, has_choice;
   int refusal;  // the alert
+  unsigned char first[NET_TLS_FIRST];  // what the client has sent first
+  size_t first_length;
   char name[256];
   const char *code;
   char text[640];
@@ -30,7 +32,10 @@ struct net_tls {
 static int bio_read(BIO *bio, char *bytes, int count) {
   struct net_tls *tls = openssl.BIO_get_data(bio);
   openssl.BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+  size_t missing = tls->is_server ? NET_TLS_FIRST - tls->first_length : 0;
+  if (missing > 0 && (size_t)count > missing) count = (int)missing;
   int64_t n = tls->reader(tls->stream, bytes, (size_t)count);
+  if (n > 0 && missing > 0) memcpy(tls->first + tls->first_length, bytes, (size_t)n), tls->first_length += (size_t)n;
   if (n > 0) return (int)n;
   if (n == 0) tls->is_at_end = 1;
   else openssl.BIO_set_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY);
@@ -240,6 +245,12 @@ void net_tls_finish(struct net_tls *tls) {
   openssl.ERR_clear_error();
   if (openssl.SSL_is_init_finished(tls->ssl) && !linux_has_forked()) openssl.SSL_shutdown(tls->ssl);
   openssl.ERR_clear_error();
+}
+
+size_t net_tls_text(const struct net_tls *tls, const void **bytes) {
+  *bytes = tls->first;
+  // A record of TLS begins with a number below 32, and the name of a method with a capital letter.
+  return tls->first_length == NET_TLS_FIRST && tls->first[0] >= 'A' && tls->first[0] <= 'Z' ? NET_TLS_FIRST : 0;
 }
 
 void net_tls_error(const struct net_tls *tls, const char **code, const char **text) {

@@ -40,7 +40,7 @@ int http_is(http_span span, const char *word) {
   return span.length == strlen(word) && strncasecmp(span.start, word, span.length) == 0;
 }
 
-static http_span trim(http_span span) {
+http_span http_trim(http_span span) {
   while (span.length && (*span.start == ' ' || *span.start == '\t')) span.start++, span.length--;
   while (span.length && (span.start[span.length - 1] == ' ' || span.start[span.length - 1] == '\t')) span.length--;
   return span;
@@ -50,7 +50,7 @@ int http_list_has(http_span list, const char *word) {
   while (list.length) {
     const char *comma = memchr(list.start, ',', list.length);
     size_t length = comma ? (size_t)(comma - list.start) : list.length;
-    if (http_is(trim((http_span){list.start, length}), word)) return 1;
+    if (http_is(http_trim((http_span){list.start, length}), word)) return 1;
     if (!comma) break;
     list.start += length + 1;
     list.length -= length + 1;
@@ -84,24 +84,6 @@ static int find_end(http_head *head, const char *bytes, size_t length, size_t *e
   return 0;
 }
 
-// What llhttp 8 lets pass, or takes for the harmless variant of something else.
-static int check_lines(http_head *head, const char *bytes, size_t length) {
-  const char *end = bytes + length - 2;  // the empty line
-  const char *p = memchr(bytes, '\r', length);
-  if (!http_is_value(bytes, (size_t)(p - bytes)) || memchr(bytes, '\t', (size_t)(p - bytes)))
-    return refuse(head, 400, "a control character in the first line");
-  for (p += 2; p < end;) {
-    const char *line_end = memchr(p, '\r', (size_t)(end - p) + 1);
-    if (*p == ' ' || *p == '\t') return refuse(head, 400, "a field that goes on in a second line");
-    const char *colon = memchr(p, ':', (size_t)(line_end - p));
-    if (!colon || !http_is_token(p, (size_t)(colon - p))) return refuse(head, 400, "a field without a proper name");
-    if (!http_is_value(colon + 1, (size_t)(line_end - colon - 1)))
-      return refuse(head, 400, "a control character in a field");
-    p = line_end + 2;
-  }
-  return 1;
-}
-
 // METHOD TARGET HTTP/1.x, with one blank between them.
 static int check_request_line(http_head *head, const char *bytes, const char *end) {
   const char *first = memchr(bytes, ' ', (size_t)(end - bytes));
@@ -133,28 +115,12 @@ static int check_status_line(http_head *head, const char *bytes, const char *end
   return 1;
 }
 
-static http_head *head_of(llhttp_t *parser) { return parser->data; }
-
-// All bytes are there, so that each span comes in one piece.
-static int on_field(llhttp_t *parser, const char *at, size_t length) {
-  http_head *head = head_of(parser);
-  if (head->field_count == HTTP_MAX_FIELDS) return -1;
-  http_field *field = &head->fields[head->field_count++];
-  field->name = (http_span){at, length};
-  field->value = (http_span){at + length, 0};
-  return 0;
-}
-
-static int on_value(llhttp_t *parser, const char *at, size_t length) {
-  head_of(parser)->fields[head_of(parser)->field_count - 1].value = trim((http_span){at, length});
-  return 0;
-}
-
 // The body is ours: see chunks.c.
-static int on_headers_complete(llhttp_t *parser) { return head_of(parser)->is_response ? 1 : HPE_PAUSED; }
+static int pause(llhttp_t *parser) { return (void)parser, HPE_PAUSED; }
+static int skip_body(llhttp_t *parser) { return (void)parser, 1; }
 
-static const llhttp_settings_t settings = {
-    .on_header_field = on_field, .on_header_value = on_value, .on_headers_complete = on_headers_complete};
+static const llhttp_settings_t settings_of[] = {
+    [HTTP_REQUEST] = {.on_headers_complete = pause}, [HTTP_RESPONSE] = {.on_headers_complete = skip_body}};
 
 // A host's name, or an address, and a port.
 static int is_host(http_span host) {
@@ -165,65 +131,86 @@ static int is_host(http_span host) {
   return 1;
 }
 
-// Who decides where the body ends decides what the next request is: there must be one answer to that.
-static int check_framing(http_head *head) {
-  int lengths = 0, encodings = 0, hosts = 0;
-  head->content_length = -1;
-  head->keeps_alive = head->minor == 1;
-  int upgrades = 0, wants_upgrade = 0, closes = 0;
-  for (int i = 0; i < head->field_count; i++) {
-    http_span name = head->fields[i].name, value = head->fields[i].value;
-    switch (name.length) {
-      case 4:
-        if (http_is(name, "host")) {
-          if (!is_host(value)) return refuse(head, 400, "a Host that is none");
-          hosts++;
-        }
-        break;
-      case 6:
-        if (http_is(name, "expect")) {
-          if (!http_is(value, "100-continue")) return refuse(head, 417, "an expectation other than 100-continue");
-          head->expects_continue = head->minor == 1;
-        }
-        break;
-      case 7: upgrades += http_is(name, "upgrade"); break;
-      case 10:
-        if (!http_is(name, "connection")) break;
-        closes |= http_list_has(value, "close");
-        if (http_list_has(value, "keep-alive")) head->keeps_alive = 1;
-        wants_upgrade |= http_list_has(value, "upgrade");
-        break;
-      case 14:
-        if (!http_is(name, "content-length")) break;
-        if (lengths++) return refuse(head, 400, "two Content-Length fields");
-        if (value.length == 0 || value.length > 18) return refuse(head, 400, "a Content-Length that is no number");
-        head->content_length = 0;
-        for (size_t k = 0; k < value.length; k++) {
-          if (!isdigit((unsigned char)value.start[k])) return refuse(head, 400, "a Content-Length that is no number");
-          head->content_length = head->content_length * 10 + (value.start[k] - '0');
-        }
-        break;
-      case 17:
-        if (!http_is(name, "transfer-encoding")) break;
-        if (encodings++ || !http_is(value, "chunked"))
-          return refuse(head, head->is_response ? 502 : 400, "a Transfer-Encoding other than chunked");
-        head->is_chunked = 1;
-        break;
-    }
-  }
-  if (closes) head->keeps_alive = 0;
-  head->is_upgrade = upgrades > 0 && wants_upgrade && head->minor == 1;
-  if (lengths && encodings) return refuse(head, 400, "both Content-Length and Transfer-Encoding");
-  if (encodings && head->minor == 0) return refuse(head, 400, "Transfer-Encoding in HTTP/1.0");
-  if (head->is_response) return 1;
-  if (hosts > 1 || (hosts == 0 && head->minor == 1)) return refuse(head, 400, "not exactly one Host");
+// What the fields that decide about the body and the connection say, so far.
+typedef struct framing {
+  int lengths, encodings, hosts, upgrades, wants_upgrade, closes;
+} framing;
+
+static int note_length(http_head *head, framing *framing, http_span value) {
+  if (framing->lengths++) return refuse(head, 400, "two Content-Length fields");
+  if (!http_read_length(value, &head->content_length)) return refuse(head, 400, "a Content-Length that is no number");
   return 1;
 }
 
-int http_read_head(http_head *head, const char *bytes, size_t length, int is_response, size_t max_length) {
-  head->field_count = 0;
+static int note_encoding(http_head *head, framing *framing, http_span value) {
+  if (framing->encodings++ || !http_is(value, "chunked"))
+    return refuse(head, head->is_response ? 502 : 400, "a Transfer-Encoding other than chunked");
+  return head->is_chunked = 1;
+}
+
+// Only one reading of the end of the body may be possible: the next message begins there.
+static int note_field(http_head *head, framing *framing, http_span name, http_span value) {
+  if (head->is_response && !http_note_answer_field(&head->answer, name, value)) return refuse(head, 502, head->answer.problem);
+  switch (name.length) {
+    case 4:
+      if (!http_is(name, "host")) return 1;
+      if (!is_host(value)) return refuse(head, 400, "a Host that is none");
+      framing->hosts++;
+      return 1;
+    case 6:
+      if (!http_is(name, "expect")) return 1;
+      if (!http_is(value, "100-continue")) return refuse(head, 417, "an expectation other than 100-continue");
+      head->expects_continue = head->minor == 1;
+      return 1;
+    case 7: return framing->upgrades += http_is(name, "upgrade"), 1;
+    case 10:
+      if (!http_is(name, "connection")) return 1;
+      framing->closes |= http_list_has(value, "close");
+      if (http_list_has(value, "keep-alive")) head->keeps_alive = 1;
+      framing->wants_upgrade |= http_list_has(value, "upgrade");
+      return 1;
+    case 14: return head->is_response || !http_is(name, "content-length") || note_length(head, framing, value) > 0 ? 1 : -1;
+    case 17: return !http_is(name, "transfer-encoding") || note_encoding(head, framing, value) > 0 ? 1 : -1;
+    default: return 1;
+  }
+}
+
+// Checks what llhttp 8 lets pass, or takes for the harmless variant of something else. What is wrong with the framing is reported after
+// the problems that llhttp finds: `is_framed` is 0 then.
+static int check_lines(http_head *head, const char *bytes, size_t length, int max_fields, framing *framing, int *is_framed) {
+  const char *end = bytes + length - 2;  // the empty line
+  const char *p = memchr(bytes, '\r', length);
+  int count = 0;
+  if (!http_is_value(bytes, (size_t)(p - bytes)) || memchr(bytes, '\t', (size_t)(p - bytes)))
+    return refuse(head, 400, "a control character in the first line");
+  for (p += 2; p < end; count++) {
+    const char *line_end = memchr(p, '\r', (size_t)(end - p) + 1);
+    if (*p == ' ' || *p == '\t') return refuse(head, 400, "a field that goes on in a second line");
+    const char *colon = memchr(p, ':', (size_t)(line_end - p));
+    if (!colon || !http_is_token(p, (size_t)(colon - p))) return refuse(head, 400, "a field without a proper name");
+    http_span name = {p, (size_t)(colon - p)}, value = {colon + 1, (size_t)(line_end - colon - 1)};
+    if (!http_is_value(value.start, value.length)) return refuse(head, 400, "a control character in a field");
+    if (*is_framed) *is_framed = note_field(head, framing, name, http_trim(value)) > 0;
+    p = line_end + 2;
+  }
+  return count <= max_fields ? 1 : refuse(head, 431, "too many fields");
+}
+
+static int check_framing(http_head *head, const framing *framing) {
+  if (framing->closes) head->keeps_alive = 0;
+  head->is_upgrade = framing->upgrades > 0 && framing->wants_upgrade && head->minor == 1;
+  if (framing->lengths && framing->encodings) return refuse(head, 400, "both Content-Length and Transfer-Encoding");
+  if (framing->encodings && head->minor == 0) return refuse(head, 400, "Transfer-Encoding in HTTP/1.0");
+  if (head->is_response) return 1;
+  if (framing->hosts > 1 || (framing->hosts == 0 && head->minor == 1)) return refuse(head, 400, "not exactly one Host");
+  return 1;
+}
+
+int http_read_head(http_head *head, const char *bytes, size_t length, int is_response, size_t max_length, int max_fields) {
   head->is_response = is_response;
   head->is_chunked = head->is_upgrade = head->expects_continue = 0;
+  head->content_length = -1;
+  if (is_response) head->answer = (http_answer_length){0};
   head->problem = NULL;
   // An empty line before a request is what some clients send behind the body of the one before.
   size_t skipped = 0;
@@ -242,33 +229,39 @@ int http_read_head(http_head *head, const char *bytes, size_t length, int is_res
   head->length = skipped + end;
   const char *line_end = memchr(start, '\r', end);
   int line = is_response ? check_status_line(head, start, line_end) : check_request_line(head, start, line_end);
-  if (line < 0 || check_lines(head, start, end) < 0) return -1;
-  int status = head->status;
+  if (line < 0) return -1;
+  int status = head->status, is_framed = 1;
+  framing framing = {0};
+  head->keeps_alive = head->minor == 1;
+  if (check_lines(head, start, end, max_fields, &framing, &is_framed) < 0) return -1;
 
   llhttp_t parser;
-  llhttp_init(&parser, is_response ? HTTP_RESPONSE : HTTP_REQUEST, &settings);
-  parser.data = head;
+  llhttp_type_t type = is_response ? HTTP_RESPONSE : HTTP_REQUEST;
+  llhttp_init(&parser, type, &settings_of[type]);
   llhttp_errno_t error = llhttp_execute(&parser, start, end);
-  if (head->field_count == HTTP_MAX_FIELDS && error == HPE_USER) return refuse(head, 431, "too many fields");
   if (error == HPE_INVALID_METHOD) return refuse(head, 501, "a method that is not known here");
-  if (check_framing(head) < 0) return -1;
+  if (!is_framed || check_framing(head, &framing) < 0) return -1;
+  // An answer may repeat its length, which llhttp refuses.
+  if (is_response && (error == HPE_UNEXPECTED_CONTENT_LENGTH || error == HPE_INVALID_CONTENT_LENGTH)) error = HPE_OK;
+  if (is_response && head->answer.has_length) head->content_length = head->answer.length;
   if (error != HPE_OK && error != HPE_PAUSED && error != HPE_PAUSED_UPGRADE && error != HPE_CB_HEADERS_COMPLETE)
     return refuse(head, 400, llhttp_errno_name(error));
   head->status = is_response ? status : 0;
   return 1;
 }
 
-void http_read_fields(http_head *head, const char *bytes, size_t length) {
+http_span http_fields(const char *bytes, size_t length) {
   const char *end = bytes + length;
-  head->field_count = 0;
   while (bytes < end && (*bytes == '\r' || *bytes == '\n')) bytes++;
   const char *line = memchr(bytes, '\n', (size_t)(end - bytes));
-  while (line && ++line < end && *line != '\r' && head->field_count < HTTP_MAX_FIELDS) {
-    const char *next = memchr(line, '\n', (size_t)(end - line));
-    const char *colon = next ? memchr(line, ':', (size_t)(next - line)) : NULL;
-    if (!colon) break;
-    head->fields[head->field_count++] = (http_field){
-        {line, (size_t)(colon - line)}, trim((http_span){colon + 1, (size_t)(next - 1 - colon - 1)})};
-    line = next;
-  }
+  return line ? (http_span){line + 1, (size_t)(end - line - 1)} : (http_span){end, 0};
+}
+
+int http_next_field(http_span *rest, http_field *field) {
+  const char *next = rest->length && *rest->start != '\r' ? memchr(rest->start, '\n', rest->length) : NULL;
+  const char *colon = next ? memchr(rest->start, ':', (size_t)(next - rest->start)) : NULL;
+  if (!colon) return 0;
+  *field = (http_field){{rest->start, (size_t)(colon - rest->start)}, http_trim((http_span){colon + 1, (size_t)(next - 1 - colon - 1)})};
+  *rest = (http_span){next + 1, rest->length - (size_t)(next + 1 - rest->start)};
+  return 1;
 }

@@ -131,6 +131,7 @@ enum TLSBinding {
                 return 0
             }
         },
+        .init("leave_tls") { StreamBinding.stream($0).answer { $0.leaveTLS() } },
         .init("give_up_tls") { StreamBinding.stream($0).act { $0.giveUpTLS() } },
         .init("tls") { StreamBinding.stream($0).answer { $0.tlsInfo.map(describe) } },
     ]

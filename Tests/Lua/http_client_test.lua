@@ -360,6 +360,40 @@ t.describe("proxies", function()
     t.equal(select(3, http.get(base .. "/hello", { proxy = address })), "ECONNREFUSED")
   end)
 
+  t.it("are named when they are not there", function()
+    local function refused(proxy, name, url)
+      url = url or "http://example.test/"
+      t.equal({ http.get(url, { proxy = proxy }) }, { nil, ("ECONNREFUSED: connection refused (proxy %s, for %s)"):format(name, url), "ECONNREFUSED" })
+    end
+    refused("http://127.0.0.1:1", "127.0.0.1:1")
+    refused("127.0.0.1:1", "127.0.0.1:1")
+    refused("http://me:secret@LOCALHOST:1/", "LOCALHOST:1")
+    refused("http://[::1]:1", "[::1]:1")
+    refused("socks5h://127.0.0.1:1", "127.0.0.1:1")
+    refused("http://127.0.0.1:1", "127.0.0.1:1", "https://example.test/")
+    local _, problem, code = http.get("http://example.test/", { proxy = "http://nobody.invalid:3128" })
+    t.truthy(problem:find("nobody.invalid:3128, for http://example.test/)", 1, true), problem)
+    t.truthy(code == "ENOTFOUND" or code == "EAI_AGAIN", code)
+    t.equal(select(2, http.get("http://127.0.0.1:1/", { proxy = false })), "ECONNREFUSED: connection refused (http://127.0.0.1:1/)")
+  end)
+
+  t.it("are named when the environment has them", function()
+    local process = require "runloop.process"
+    local function asked(environment, url)
+      local script = ("io.write((select(2, require'runloop.http'.get(%q))))"):format(url)
+      local none = { http_proxy = false, https_proxy = false, HTTPS_PROXY = false, all_proxy = false, ALL_PROXY = false, no_proxy = false, NO_PROXY = false }
+      for name, value in pairs(environment) do none[name] = value end
+      return process.run { t.rlhost, "-e", script, environment = none, timeout = 20 }.output
+    end
+    local PROXY <const> = "http://127.0.0.1:1"
+    for name, url in pairs { http_proxy = "http://example.test/", https_proxy = "https://example.test/", HTTPS_PROXY = "https://example.test/",
+      all_proxy = "http://example.test/", ALL_PROXY = "https://example.test/" } do
+      t.equal(asked({ [name] = PROXY }, url), ("ECONNREFUSED: connection refused (proxy 127.0.0.1:1, for %s)"):format(url), name)
+    end
+    t.equal(asked({ http_proxy = PROXY, no_proxy = "127.0.0.2" }, "http://127.0.0.2:1/"), "ECONNREFUSED: connection refused (http://127.0.0.2:1/)")
+    t.equal(asked({}, "http://127.0.0.2:1/"), "ECONNREFUSED: connection refused (http://127.0.0.2:1/)")
+  end)
+
   t.it("open tunnels for TLS", function()
     local path, guard <close> = directory()
     assert(os.execute("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout " .. path .. "/key.pem -out " .. path
@@ -380,6 +414,31 @@ t.describe("proxies", function()
     client:close()
     listener:stop(0)
     secure:stop(0)
+    -- Somebody who speaks no TLS learns which URL to ask for; `net.serve` says nothing.
+    local port = { tls = { certificate = path .. "/cert.pem", key = path .. "/key.pem" } }
+    local only_tls <close> = assert(http.serve("127.0.0.1:0", port, function() return "over TLS" end))
+    local silent_port <close> = assert(net.serve("127.0.0.1:0", port, function(stream) stream:write "over TLS" end))
+    local function said(where, ...)
+      local stream <close> = assert(net.connect(where))
+      for _, piece in ipairs { ... } do
+        stream:write(piece)
+        stream:flush()
+        rl.sleep(0.01)
+      end
+      local answer = stream:read_all { timeout = 5 } or ""
+      return answer:match "^HTTP/1.1 (%d+)", answer:match "\r\n\r\n(.*)"
+    end
+    local where = only_tls:address()
+    t.equal({ said(where, "GET /a?b=c HTTP/1.1\r\nHost: example.org\r\n\r\n") }, { "400", "this port speaks TLS: https://example.org/a?b=c\n" })
+    t.equal({ said(where, "D", "ELET", "E / HTTP/1.1\r\nHost: [::1]:5\r\n", "\r\n") }, { "400", "this port speaks TLS: https://[::1]:5/\n" })
+    t.equal({ said(where, "POST http://x/ HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi") }, { "400", "this port speaks TLS: https://x/\n" })
+    t.equal({ said(where, "GET / HTTP/1.0\r\n\r\n") }, { "400", "this port speaks TLS\n" })
+    t.equal({ said(where, "GET / HTTP/1.1\r\nHost: a\"b\r\n\r\n") }, { "400", "this port speaks TLS\n" })
+    t.equal({ said(where, "GET /" .. ("x"):rep(40000)) }, { "400", "this port speaks TLS\n" })
+    t.equal({ said(where, "no method at all\r\n\r\n") }, {})
+    t.equal({ said(silent_port:address(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n") }, {})
+    t.equal(http.get("https://" .. where, { tls = { ca = path .. "/cert.pem" } }).body, "over TLS")
+    t.equal(only_tls:statistics().refused, 6)
     -- Who does not begin at all has as much time as for a head, and not ten seconds.
     local hasty <close> = assert(http.serve("127.0.0.1:0", { header_timeout = 0.1, tls = { certificate = path .. "/cert.pem",
       key = path .. "/key.pem" } }, function() return "" end))

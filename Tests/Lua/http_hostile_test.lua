@@ -88,3 +88,62 @@ t.describe("what two servers could read differently", function()
     t.equal(told, 3)
   end)
 end)
+
+t.describe("a method that no handler gets", function()
+  local ALL <const> = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+
+  local function asked(handler, line, fields)
+    local answer = raw(http.serve("memory", handler), line .. " HTTP/1.1\r\nHost: x\r\n" .. (fields or "Connection: close\r\n") .. "\r\n")
+    return status_of(answer), answer:match "\r\nallow: ([^\r]*)", answer
+  end
+
+  t.it("is TRACE or CONNECT: 405 with Allow", function()
+    local reached = 0
+    local function handler() reached = reached + 1 return "no" end
+    local app = http.routes()
+    app:use(function(_, following) reached = reached + 1 return following() end)
+    app:any("/any", handler)
+    app:get("/get", handler)
+    app:post("/get", handler)
+    for _, each in ipairs { handler, app } do
+      for _, line in ipairs { "TRACE /any", "TRACE /", "TRACE /any?x=y", "TRACE *", "CONNECT x:443", "CONNECT [::1]:443" } do
+        t.equal({ asked(each, line), nil }, { 405, nil }, line)
+        t.equal(select(2, asked(each, line)), ALL, line)
+      end
+    end
+    t.equal({ (select(2, asked(app, "TRACE /get"))) }, { "GET, HEAD, POST" })
+    t.equal(asked(handler, "TRACE /", "Connection: close\r\nContent-Length: 0\r\n"), 405)
+    t.equal(reached, 0)
+    -- What is behind a CONNECT is a tunnel's to others, and no request.
+    local _, _, answer = asked(handler, "CONNECT x:443", "\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n")
+    t.equal({ reached, select(2, answer:gsub("HTTP/1.1 ", "")) }, { 0, 1 })
+    -- The connection goes on behind a TRACE.
+    _, _, answer = asked(handler, "TRACE /", "\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n")
+    t.equal({ reached, answer:match "no$" }, { 1, "no" })
+  end)
+end)
+
+t.describe("the count of fields", function()
+  t.it("has a limit, whatever their size", function()
+    local function asked(count, settings)
+      local seen = 0
+      local server = http.serve("memory", settings, function(request)
+        for _ in pairs(request.headers) do seen = seen + 1 end
+        return tostring(request.headers["x-last"])
+      end)
+      local fields = { "Host: x", "Connection: close" }
+      for i = #fields + 1, count - 1 do fields[i] = "X" .. i .. ": y" end
+      fields[count] = "X-Last: z"
+      local answer = raw(server, "GET / HTTP/1.1\r\n" .. table.concat(fields, "\r\n") .. "\r\n\r\n")
+      return status_of(answer), seen, answer:match "[^\r\n]*\n?$"
+    end
+    t.equal({ asked(256, {}) }, { 200, 256, "z" })
+    t.equal({ asked(257, {}) }, { 431, 0, "too many fields\n" })
+    t.equal({ asked(3, { max_fields = 3 }) }, { 200, 3, "z" })
+    t.equal((asked(4, { max_fields = 3 })), 431)
+    t.equal({ asked(5000, { max_fields = 5000, max_header = 1 << 20 }) }, { 200, 5000, "z" })
+    t.equal((asked(1000, { max_fields = math.maxinteger })), 200)
+    support.raises("http.serve: field 'max_fields' must be", http.serve, "memory", { max_fields = -1 }, function() end)
+    support.raises("http.serve: field 'max_fields' must be", http.serve, "memory", { max_fields = "many" }, function() end)
+  end)
+end)

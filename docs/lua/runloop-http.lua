@@ -67,7 +67,7 @@ function Answer:json() end
 ---@param options? runloop.http.RequestOptions
 ---@return runloop.http.Answer? answer
 ---@return string? message
----@return string? code "ECONNREFUSED", "ENOTFOUND" (there is no such name), "EAI_AGAIN" (no name server answers), "TLS_CERTIFICATE", "EMSGSIZE", "EOF" (an end too early), "TLS_TRUNCATED" (an end that TLS did not announce), "ELOOP" (too many redirects), "ESPIPE", …
+---@return string? code "ECONNREFUSED", "ENOTFOUND" (there is no such name), "EAI_AGAIN" (no name server answers), "TLS_CERTIFICATE", "EMSGSIZE", "EOF" (an end too early), "EBADMSG" (a bad answer, such as one with two lengths), "TLS_TRUNCATED" (an end that TLS did not announce), "ELOOP" (too many redirects), "ESPIPE", …
 function http.get(url, options) end
 
 ---Posts a body.
@@ -224,7 +224,7 @@ function Client:close() end
 function http.websocket(url, options) end
 
 ---@class runloop.http.WebSocket
----@field protocol? string what was agreed on
+---@field protocol? string the subprotocol that was agreed on, spelled as the client has offered it
 ---@field close_code? integer what the other side has said at the end
 ---@field close_reason? string
 local WebSocket = {}
@@ -280,6 +280,7 @@ function WebSocket:is_open() end
 ---@field request_timeout? number from there to the end of its answer; absent: no limit
 ---@field idle_timeout? number of a connection between two requests, or while nothing of a body or an answer moves; 60 if absent. 0: no limit, as for the others
 ---@field max_header? integer bytes; 32768 if absent
+---@field max_fields? integer how many fields a request may have; 256 if absent. More are answered with 431
 ---@field max_body? integer bytes; 8 MB if absent
 ---@field max_connections? integer no more are accepted before one ends
 ---@field max_queue? integer bytes; with more to send than this `events:queue` and `socket:queue` abort the connection; 16 MB if absent

@@ -16,7 +16,12 @@ typedef struct http_field {
   http_span name, value;
 } http_field;
 
-enum { HTTP_MAX_FIELDS = 128 };
+/// The length that the fields of an answer announce. Begins as zeros.
+typedef struct http_answer_length {
+  int has_length, has_encoding;
+  int64_t length;
+  char problem[128];
+} http_answer_length;
 
 /// The head of a message: all before its body. The spans are in the bytes that were read.
 typedef struct http_head {
@@ -24,8 +29,6 @@ typedef struct http_head {
   int status;              ///< a response's; of a bad request, the status to answer with
   int minor;               ///< HTTP/1.minor
   http_span method, target, reason;
-  http_field fields[HTTP_MAX_FIELDS];
-  int field_count;
   int64_t content_length;  ///< bytes; -1: none was given
   int is_chunked;
   int keeps_alive;         ///< another message may follow
@@ -33,14 +36,25 @@ typedef struct http_head {
   int expects_continue;
   size_t length;           ///< bytes of the head, the empty line included
   const char *problem;     ///< why it is bad
+  http_answer_length answer;  ///< of a response only
 } http_head;
 
 /// Reads the head of a message from the beginning of these bytes: 1 if it is there and good, 0 if its end is still missing, -1 if
 /// it is bad, with `status` and `problem` set. What two servers could read differently is bad.
-int http_read_head(http_head *head, const char *bytes, size_t length, int is_response, size_t max_length);
+int http_read_head(http_head *head, const char *bytes, size_t length, int is_response, size_t max_length, int max_fields);
 
-/// The fields of a request's head that was read and found good, once more.
-void http_read_fields(http_head *head, const char *bytes, size_t length);
+/// Returns the bytes behind the first line of a head that was read and found good, for `http_next_field`.
+http_span http_fields(const char *bytes, size_t length);
+/// Takes the next field from `rest`. Returns 0 at the end of the head.
+int http_next_field(http_span *rest, http_field *field);
+
+/// Notes a field of an answer's head, if it is about the length of the body. Returns 0 with `problem` set if the value is no length, or if
+/// it contradicts an earlier field: two clients would then find different ends of the answer (RFC 9112, 6.3).
+int http_note_answer_field(http_answer_length *answer, http_span name, http_span value);
+/// Reads a length of 1 to 18 decimal digits. Returns 0 if the value is anything else.
+int http_read_length(http_span value, int64_t *length);
+/// The span without blanks and tabs at its ends.
+http_span http_trim(http_span span);
 
 /// Where the decoder of a chunked body is. Begins as zeros.
 typedef struct http_chunks {

@@ -95,7 +95,7 @@ local hidden = {}
 local function hide(methods, names)
   for _, name in next, names do hidden[name], methods[name] = methods[name], nil end
 end
-hide(methods, { "next_line", "next_chunk", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "refuse_tls", "give_up_tls", "end_choice",
+hide(methods, { "next_line", "next_chunk", "was_accepted", "begin_tls", "handshake", "requested_name", "continue_tls", "refuse_tls", "give_up_tls", "leave_tls", "end_choice",
   "deliver", "await_input", "deliver_all", "write_at", "available", "share" })
 internals.deliver, internals.available, internals.write_at, internals.share = hidden.deliver_all, hidden.available, hidden.write_at, hidden.share
 
@@ -124,14 +124,14 @@ hide(listener_methods, { "begin_choice", "tell" })
 local tls_of = setmetatable({}, { __mode = "k" })
 
 -- A name that is no address is asked for first.
-local function listen(name, make, where, options, functions, caller, attempt)
+local function listen(name, make, where, options, functions, caller, attempt, on_text)
   local message, code, listener, server
   local options_of_tls = options.tls
   if options_of_tls then
     local settings
     settings, message, code = tls().settings(options_of_tls, true, name)
     if not settings then return nil, message, code end
-    server = tls().server(caller or name, settings, options_of_tls, attempt)
+    server = tls().server(caller or name, settings, options_of_tls, attempt, on_text)
     if functions and functions[5] then functions[5] = tls().before(server, functions[5])
     elseif functions then functions[5] = tls().before_delivery(server, functions[3]) end
   end
@@ -165,8 +165,8 @@ function net.listener(options)
   return listen("net.listener", native.listener, where, options, functions)
 end
 
--- For modules that serve something: `caller` is what they are called by, `attempt` as in `tls.server`.
-function internals.serve(where, options, fn, caller, attempt)
+-- For modules that serve something: `caller` is what they are called by, `attempt` and `on_text` as in `tls.server`.
+function internals.serve(where, options, fn, caller, attempt, on_text)
   local place = place_of("net.serve", where)
   options = check_options("net.serve", 2, options)
   if type(fn) ~= "function" then
@@ -176,7 +176,7 @@ function internals.serve(where, options, fn, caller, attempt)
   refuse("net.serve", options, OF_STREAMS, "unknown field '%s': the connections are the function's")
   local functions = functions_of("net.serve", options) or { false, false, false, false, false, options.on_trouble or false }
   functions[5] = fn
-  local listener, message, code = listen("net.serve", native.serve, place, options, functions, caller, attempt)
+  local listener, message, code = listen("net.serve", native.serve, place, options, functions, caller, attempt, on_text)
   if not listener then return nil, message, code end
   rl.current():add(listener, "common")
   return listener

@@ -119,6 +119,14 @@ final class TLSSession {
         }
     }
 
+    /// The bytes that were read if the handshake has failed because the client sent text.
+    var text: UnsafeRawBufferPointer? {
+        guard hasFailed, early.isEmpty, sealed.isEmpty else { return nil }
+        var bytes: UnsafeRawPointer?
+        let count = net_tls_text(tls, &bytes)
+        return count > 0 ? UnsafeRawBufferPointer(start: bytes, count: count) : nil
+    }
+
     var requestedName: String { net_tls_name(tls).map { String(cString: $0) } ?? "" }
 
     func choose(_ new: TLSContext?) {

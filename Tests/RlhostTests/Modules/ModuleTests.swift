@@ -15,7 +15,7 @@ import Testing
             "net_server_test.lua", "net_tls_test.lua", "net_sni_test.lua",
             "net_copy_test.lua",
             "net_peers_test.lua", "net_crowd_test.lua", "http_client_test.lua", "http_files_test.lua",
-            "http_hostile_test.lua", "http_turns_test.lua", "http_sequences_test.lua",
+            "http_hostile_test.lua", "http_lengths_test.lua", "http_turns_test.lua", "http_sequences_test.lua",
             "http_reference_test.lua", "http_iri_test.lua", "http_limits_test.lua", "http_server_test.lua",
             "http_websocket_test.lua",
             "http_websocket_cases_test.lua", "http_websocket_limits_test.lua",

@@ -24,6 +24,18 @@ local function field(headers, name)
   end
 end
 
+-- The length that a handler announces for the body, in bytes; nil if it announces none.
+local function length_of(headers, name)
+  local value = field(headers, "content-length")
+  if not value then return nil end
+  local length = math.type(value) == "integer" and value or type(value) == "number" and math.tointeger(value)
+    or type(value) == "string" and #value <= 18 and value:find "^%d+$" and math.tointeger(tonumber(value))
+  if not length or length < 0 then
+    raise("%s: the field 'content-length' must be a count of bytes, got %s", name, misuse.describe(value))
+  end
+  return length
+end
+
 local function has_type(headers) return field(headers, "content-type") ~= nil end
 
 -- Whether the connection goes on as far as this answer is concerned.
@@ -51,7 +63,10 @@ function Request:respond(settings)
   receiver(self, Request, "request:respond")
   settings = misuse.options(settings, RESPOND, "request:respond", 1)
   local status, headers = settings.status or 200, settings.headers
-  if headers then require("runloop.http.answer").check_fields(headers, "request:respond", true) end
+  if headers then
+    require("runloop.http.answer").check_fields(headers, "request:respond", true)
+    length_of(headers, "request:respond")
+  end
   if status < 200 or status > 599 then raise("request:respond: field 'status' must be from 200 to 599, got " .. status) end
   if self.response then raise("request:respond: the request has been answered already") end
   self.response = setmetatable({ request = self, stream = self.connection.stream, status = status, headers = headers }, Response)
@@ -60,17 +75,16 @@ end
 
 local function bodiless(status) return status == 204 or status == 304 end
 
-local function length_of(headers) return math.tointeger(tonumber(field(headers, "content-length") or "")) end
-
 local function send_head(self, content_type)
   local request = self.request
   settle(request)
   request.status = self.status
   local flags = flags_of(request, self.headers)
   if has_type(self.headers) then content_type = nil end
-  local length = length_of(self.headers)
+  local length = length_of(self.headers, "request:respond")
   if bodiless(self.status) then
-    self.takes_nothing, length, content_type = true, nil, nil
+    self.takes_nothing, content_type = true, nil
+    if self.status == 204 then length = nil end
   elseif length then
     self.left = length
   elseif request.version == "1.1" then
@@ -86,13 +100,40 @@ local function send_head(self, content_type)
   return self.stream:write(head)
 end
 
+-- Raises because the body does not have the length that was announced. Nobody may take one that is too short for the whole.
+local function report_length(request, size, length)
+  request.is_whole = size > length
+  if size < length then
+    request.keeps_alive = false
+    request.connection.stream:abort()
+  end
+  error(("the handler's answer has %d bytes, and its Content-Length says %d"):format(size, length), 0)
+end
+
+-- Sends as much of the body as was announced, since a client would take the rest for the next answer.
+local function send_part(request, status, headers, body, content_type, length)
+  if #body < length then request.keeps_alive = false end
+  request.status, request.sent = status, math.min(#body, length)
+  local head = write_response(status, headers, flags_of(request, headers), length, content_type)
+  request.connection.stream:write(head, body:sub(1, length))
+  report_length(request, #body, length)
+end
+
 -- A whole answer.
 local function send_text(request, status, headers, body, content_type)
   settle(request)
-  if bodiless(status) then body, content_type = nil, nil end
+  local length = length_of(headers, "the handler's answer")
+  local is_head, size = request.method == "HEAD", #body
+  if bodiless(status) then
+    body, content_type, size = status == 304 and length or nil, nil, 0
+  elseif is_head then
+    body, size = length or #body, 0
+  elseif length and length ~= size then
+    return send_part(request, status, headers, body, content_type, length)
+  end
   local bytes = write_response(status, headers, flags_of(request, headers), body, content_type)
   -- Its head is out from now on.
-  request.status, request.sent = status, body and #body or 0
+  request.status, request.sent = status, size
   return request.connection.stream:write(bytes)
 end
 
@@ -114,16 +155,16 @@ local function write(self, name, ...)
   if not self.has_head then send_head(self, TEXT) end
   local bytes = select("#", ...) == 1 and tostring((...)) or table.concat { ... }
   if bytes == "" or self.takes_nothing then return true end
-  self.request.sent = self.request.sent + #bytes
-  if self.is_chunked then return self.stream:write(("%x\r\n"):format(#bytes), bytes, "\r\n") end
-  if self.left then
-    self.left = self.left - #bytes
-    if self.left < 0 then
-      self.request.keeps_alive = false
-      self.stream:abort()
-      raise("%s: the body is longer than its Content-Length", name)
-    end
+  local left = self.left
+  if left and #bytes > left then
+    -- The client gets the body that was announced, and nothing behind it.
+    self.left, self.is_over, self.request.sent = 0, true, self.request.sent + left
+    self.stream:write(bytes:sub(1, left))
+    raise("%s: the body is longer than its Content-Length", name)
   end
+  self.request.sent = self.request.sent + #bytes
+  if left then self.left = left - #bytes end
+  if self.is_chunked then return self.stream:write(("%x\r\n"):format(#bytes), bytes, "\r\n") end
   return self.stream:write(bytes)
 end
 
@@ -248,7 +289,10 @@ local function send_table(request, answer)
       error(("the handler's answer has an unknown field '%s'%s"):format(tostring(field), misuse.hint(field, ANSWER)), 0)
     end
   end
-  if answer.file then return File.send(request, answer, flags_of, settle) end
+  if answer.file then
+    return File.send(request, answer, { flags_of = flags_of, settle = settle, send_part = send_part, report_length = report_length,
+      length = length_of(answer.headers, "the handler's answer") })
+  end
   local body, content_type = answer.body, TEXT
   if answer.json ~= nil then
     local encode = require("runloop.json").encode
@@ -325,7 +369,8 @@ function M.apologize(request, is_end)
   local stream = request.connection.stream
   if type(response) == "table" and response.keeper then response.keeper:invalidate() end
   -- What is finished is whole, whatever comes behind it.
-  if type(response) == "table" and response.is_over and response.has_head then return request.keeps_alive end
+  local is_finished = type(response) == "table" and response.is_over and response.has_head
+  if is_finished or request.is_whole then return request.keeps_alive end
   if request.status or response == "sent" or type(response) == "table" and response.has_head then
     -- Half an answer is out: its end would be a lie.
     request.keeps_alive = false

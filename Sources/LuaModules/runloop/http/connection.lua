@@ -78,6 +78,19 @@ local function refuse(connection, status, problem)
   connection.stream:close()
 end
 
+-- Serves a client that speaks HTTP without TLS on a port that has it: names the URL that it should have asked for.
+function M.on_text(self)
+  return function(stream)
+    local seconds = self.header_timeout > 0 and self.header_timeout or nil
+    local head, _, code = stream:read_until("\r\n\r\n", { timeout = seconds, max = self.max_header })
+    if not head and code ~= "EMSGSIZE" then return end
+    local host = head and native.read_fields(head .. "\r\n\r\n", 1).host or ""
+    local text = "this port speaks TLS"
+    if host:find "^[%w.:_%[%]-]+$" then text = ("%s: https://%s%s"):format(text, host, head:match "^%u+ (/%g*) HTTP/1" or "/") end
+    refuse({ server = self, stream = stream }, 400, text)
+  end
+end
+
 -- Whether a request has stood still since somebody last looked: its client sends nothing of the body that is waited for, or takes
 -- nothing of the answer. One whose handler is at work has not. The kernel keeps megabytes: of a slow client it may take nothing more
 -- for a long time, while what it has falls.
@@ -207,7 +220,8 @@ local send, explain = answering.send, log.explain
 -- The function that is the task of each connection of a server. What it needs for each request is at hand, and not looked for.
 function M.server(self)
   local counts, max_body, access_log = self.counts, self.max_body, self.log
-  local serving = native.serving(self.max_header, self.patience, self.idle_timeout > 0 and self.idle_timeout or math.huge, access_log ~= nil)
+  local serving = native.serving(self.max_header, self.patience, self.idle_timeout > 0 and self.idle_timeout or math.huge, access_log ~= nil,
+    self.max_fields)
   local quick, take, note = serving.quick, serving.take, serving.note
   self.note, self.served = note, serving.counts
 
@@ -278,6 +292,11 @@ function M.server(self)
   note("conclude", conclude)
   note("done", done)
   note("handler", self.handler)
+  note("not_allowed", function(request)
+    -- To others the bytes behind a CONNECT are those of a tunnel.
+    local connection = request.method == "CONNECT" and "close" or nil
+    return { status = 405, body = "Method Not Allowed\n", headers = { allow = routes.allow(self.handler, request), connection = connection } }
+  end)
   -- Routes without parameters are found there, unless `use` has put something before them.
   if getmetatable(self.handler) == routes.Routes then
     note("exact", self.handler.exact)

@@ -7,7 +7,7 @@ local M = {}
 -- Names for what curl cannot do, where the system has none. That nobody is there the system says: 7 is what curl has taken for under way,
 -- and then finds no reason for, as where too many wait at a Unix socket already.
 local CODES = {
-  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "EAGAIN", [35] = "TLS",
+  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "EAGAIN", [35] = "TLS", [43] = "EBADMSG",
   [80] = "TLS_TRUNCATED", [60] = "TLS_CERTIFICATE", [58] = "TLS_CERTIFICATE", [77] = "TLS_CERTIFICATE", [52] = "ECONNRESET", [56] = "ECONNRESET",
   [55] = "EPIPE", [18] = "EOF", [8] = "EBADMSG", [61] = "EBADMSG", [16] = "EPROTO", [92] = "EPROTO", [97] = "EPROXY", [65] = "ESPIPE", [42] = "ECANCELED",
 }
@@ -16,7 +16,7 @@ local CODES = {
 -- more: it answers at once if it knows.
 local PATIENCE <const> = 2
 
-local function why_unknown(exchange, message)
+local function why_unknown(exchange, message, url)
   local name = message:match "resolve %a+: ([^%s]+)"
   if not name then return nil end
   local time = exchange.deadline and math.min(PATIENCE, math.max(0, exchange.deadline - rl.now())) or PATIENCE
@@ -27,7 +27,43 @@ local function why_unknown(exchange, message)
   exchange.waiting = false
   if code == "ENOTFOUND" then return nil end
   if code == "EAI_AGAIN" or not code then code, problem = "EAI_AGAIN", "the name servers do not answer" end
-  return ("%s: %s (%s, %s)"):format(code, problem:gsub("^%u+_?%u*: ", ""):gsub(" %(.*", ""), name, exchange.url), code
+  return ("%s: %s (%s, %s)"):format(code, problem:gsub("^%u+_?%u*: ", ""):gsub(" %(.*", ""), name, url), code
+end
+
+-- Returns the URL of the proxy that libcurl uses, or nil. It has the same rules: HTTP_PROXY is what a CGI program gets from a client.
+local function configured_proxy(exchange)
+  local proxy = exchange.settings.proxy
+  if proxy then return proxy ~= "" and proxy or nil end
+  local getenv, is_secure = os.getenv, exchange.url:lower():find "^https:"
+  return (is_secure and (getenv "https_proxy" or getenv "HTTPS_PROXY") or not is_secure and getenv "http_proxy")
+    or getenv "all_proxy" or getenv "ALL_PROXY"
+end
+
+-- Returns "host:port" of the proxy if libcurl's message says that this is what it could not reach. The environment may exempt the target.
+local function dead_proxy(exchange, message)
+  local proxy = not exchange.unix and configured_proxy(exchange)
+  if not proxy then return nil end
+  local scheme, authority = proxy:match "^(%a[%w+.-]*)://([^/?#]*)"
+  authority = (authority or proxy:match "^[^/?#]*"):gsub("^.*@", "")
+  local host, port = authority:match "^(.*):(%d*)$"
+  host = (host or authority):gsub("^%[(.*)%]$", "%1")
+  if not port or port == "" then port = (scheme or ""):lower() == "https" and "443" or "1080" end
+  local unreached, at = message:match "^Failed to connect to (.-) port (%d+)"
+  local unresolved = message:match "^Could not resolve proxy: (.+)"
+  if unresolved or unreached and unreached:lower() == host:lower() and at == port then
+    return (host:find(":", 1, true) and "[%s]:%s" or "%s:%s"):format(host, port)
+  end
+end
+
+-- What libcurl says about an answer that it refuses, in words that name the answer.
+local function bad_answer(transfer, code, message)
+  if message:find "^Invalid Content%-Length" then
+    local value = transfer:refused_length()
+    return value and ('the answer\'s length is "%s"'):format(value) or "the answer's length is not a number"
+  end
+  if message:find "^Nul byte in header" then return "the answer has a NUL in its head" end
+  if code == 43 then return "the first field of the answer begins with a blank" end
+  return message
 end
 
 -- nil, message, code, for an exchange that has failed.
@@ -39,6 +75,8 @@ function M.of(exchange)
   if not code then return nil end
   local url = exchange.url
   if exchange.unix then url = ("unix:%s, %s"):format(exchange.unix, url) end
+  local proxy = (code == 7 or code == 5) and dead_proxy(exchange, message)
+  if proxy then url = ("proxy %s, for %s"):format(proxy, url) end
   if is_too_large then
     return nil, ("EMSGSIZE: the body is longer than %d bytes (%s)"):format(exchange.max_body, url), "EMSGSIZE"
   end
@@ -51,13 +89,14 @@ function M.of(exchange)
   if code == 65 then message = "the body has to be sent again, and a function or a stream gives it only once" end
   -- Of this curl's text is that of something before.
   if code == 7 and name then return nil, ("%s: %s (%s)"):format(name, text:lower(), url), name end
+  message = bad_answer(exchange.transfer, code, message)
   name = code == 56 and message:lower():find("chunk", 1, true) and "EBADMSG" or CODES[code] or "EIO"
   -- These have the numbers of others.
   if message:find "^Unix socket path too long" then
     name, message = "ENAMETOOLONG", "file name too long: a Unix socket's has at most 107 bytes"
   elseif message:find "^Unsupported proxy" then name = "EPROTONOSUPPORT" elseif message:find "^CONNECT tunnel failed" then name = "EPROXY" end
   if name == "ENOTFOUND" then
-    local unknown, reason = why_unknown(exchange, message)
+    local unknown, reason = why_unknown(exchange, message, url)
     if unknown then return nil, unknown, reason end
   end
   if name == "TLS_CERTIFICATE" and certificate then url = ("%s, %s"):format(certificate, url) end

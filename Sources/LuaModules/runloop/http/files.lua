@@ -68,8 +68,10 @@ local function send(request, status, headers, flags_of, body, content_type)
   return request.connection.stream:write(bytes)
 end
 
-function M.send(request, answer, flags_of, settle)
-  settle(request)
+-- `sending`: the functions that all answers share, and the length that the handler has announced. A range has a length of its own.
+function M.send(request, answer, sending)
+  local flags_of, announced = sending.flags_of, sending.length
+  sending.settle(request)
   request.response = true
   local stream = request.connection.stream
   local fd, size, seconds, nanoseconds, is_made_up = open(answer)
@@ -99,8 +101,10 @@ function M.send(request, answer, flags_of, settle)
   -- In the order of RFC 9110, 13.2.2.
   local asked = request.headers
   if text then
-    request.sent = request.method == "HEAD" and 0 or #text
-    return send(request, 200, headers, flags_of, request.method == "HEAD" and #text or text)
+    if request.method == "HEAD" then return send(request, 200, headers, flags_of, announced or #text) end
+    if announced and announced ~= #text then return sending.send_part(request, 200, headers, text, nil, announced) end
+    request.sent = #text
+    return send(request, 200, headers, flags_of, text)
   end
   local match, unmodified = asked["if-match"], asked["if-unmodified-since"]
   local date = not match and unmodified and native.read_date(unmodified)
@@ -114,7 +118,7 @@ function M.send(request, answer, flags_of, settle)
     end
     if is_same then
       headers["content-type"], headers["accept-ranges"] = nil, nil
-      return send(request, 304, headers, flags_of, nil)
+      return send(request, 304, headers, flags_of, announced)
     end
   end
   local status, first, last = 200, 0, size - 1
@@ -132,14 +136,21 @@ function M.send(request, answer, flags_of, settle)
     end
   end
   local count = last - first + 1
-  if request.method == "HEAD" then return send(request, status, headers, flags_of, count) end
-  request.sent = count
+  local length = status == 200 and announced or count
+  if request.method == "HEAD" then return send(request, status, headers, flags_of, length) end
   if count <= 65536 then
     local bytes = native.read_file(fd, first, count)
-    if bytes and #bytes == count then return send(request, status, headers, flags_of, bytes) end
+    if bytes and #bytes == count then
+      if length ~= count then return sending.send_part(request, status, headers, bytes, nil, length) end
+      request.sent = count
+      return send(request, status, headers, flags_of, bytes)
+    end
     error(("the file %s changed while it was read"):format(answer.file), 0)
   end
-  send(request, status, headers, flags_of, count)
+  local size = count
+  if length > size then request.keeps_alive = false else count = length end
+  request.sent = count
+  send(request, status, headers, flags_of, length)
   native.seek_file(fd, first)
   local net = require "runloop.net"
   local file <close> = assert(net.open(fd, { owns = true }))
@@ -150,6 +161,8 @@ function M.send(request, answer, flags_of, settle)
     stream:abort()
     if not copied and request.is_gone then return end
     if copied or not problem then error(("the file %s became shorter while it was sent"):format(answer.file), 0) end
+  elseif size ~= length then
+    sending.report_length(request, size, length)
   end
 end
 

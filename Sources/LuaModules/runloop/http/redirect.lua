@@ -17,8 +17,10 @@ end
 local function origin(url)
   local scheme, authority = url:lower():match "^(%a[%w+.-]*)://([^/?#]*)"
   if not scheme then scheme, authority = "http", url:lower():match "^[^/?#]*" end
-  local host, port = authority:gsub("^.*@", ""):match "^(.-):?(%d*)$"
-  return ("%s %s %d"):format(scheme, host, tonumber(port) or scheme == "https" and 443 or 80)
+  local name = authority:gsub("^.*@", "")
+  -- A name may end in digits, which are no port without a colon.
+  local host, port = name:match "^(.*):(%d*)$"
+  return ("%s %s %d"):format(scheme, host or name, tonumber(port) or scheme == "https" and 443 or 80)
 end
 
 local function refusal(code, settings, url, status, text)

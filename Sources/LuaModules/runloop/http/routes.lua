@@ -128,6 +128,16 @@ local function allowed(others)
   return table.concat(list, ", ")
 end
 
+-- Returns the methods that a handler, which may be routes, has at the path of a request whose method no route can have.
+function M.allow(handler, request)
+  local others = {}
+  local is_routes = getmetatable(handler) == Routes and request.method ~= "CONNECT"
+  if is_routes and not find(handler.root, request.coded_path or request.path, 2, request.method, {}, others) and others[1] then
+    return allowed(others)
+  end
+  return table.concat(ORDER, ", ")
+end
+
 -- Whether a segment would, with its encoded slashes decoded, be a way out of where it is.
 local function leaves(coded)
   for segment in coded:gmatch "[^/]*%z[^/]*" do

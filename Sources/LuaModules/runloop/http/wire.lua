@@ -71,7 +71,10 @@ end
 local function read_head(self)
   while true do
     local following, status, reason, minor, fields, length = native.read_response(self.buffer, 1, 262144)
-    if following == false then return fail(self, "EBADMSG: the answer is no HTTP: " .. reason, "EBADMSG") end
+    if following == false then
+      local text = reason:find "^the answer" and "EBADMSG: %s (%s)" or "EBADMSG: the answer is no HTTP: %s"
+      return fail(self, text:format(reason, self.url), "EBADMSG")
+    end
     if following and status >= 200 then
       self.head = self.buffer:sub(1, following - 1)
       self.buffer = self.buffer:sub(following)

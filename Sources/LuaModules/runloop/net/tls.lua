@@ -102,9 +102,10 @@ return function(hidden)
   end
 
   -- What the connections of a listener have in common. `caller`: who has made it. `attempt`: calls a function, whose error is told, and
-  -- ends neither the task nor the program; without it, it does.
-  function tls.server(caller, settings, options, attempt)
-    return { caller = caller, settings = settings, options = options, attempt = attempt, timeout = options.timeout or HANDSHAKE_TIMEOUT }
+  -- ends neither the task nor the program; without it, it does. `on_text`: serves a stream whose client has sent text instead of a handshake.
+  function tls.server(caller, settings, options, attempt, on_text)
+    return { caller = caller, settings = settings, options = options, attempt = attempt, on_text = on_text,
+      timeout = options.timeout or HANDSHAKE_TIMEOUT }
   end
 
   local function shake(stream, server)
@@ -117,6 +118,7 @@ return function(hidden)
       server.listener = listener
       local done, message, code, is_own = shake(stream, server)
       if done then return fn(stream, listener) end
+      if server.on_text and hidden.leave_tls(stream) then server.on_text(stream) end
       -- The peer may read what is wrong.
       stream:close()
       if is_own then hidden.tell(listener, message, code) end

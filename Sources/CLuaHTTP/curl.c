@@ -75,11 +75,6 @@ static int make_multi(lua_State *L) {
   return 1;
 }
 
-void lua_curl_had_head(lua_transfer *transfer) {
-  if (transfer->awaits_head && transfer->multi) transfer->multi->awaited_heads--;
-  transfer->awaits_head = 0;
-}
-
 // libcurl refuses a Content-Length that is no number without passing the line on. So this keeps the bytes that libcurl is about to read, in
 // case the error has to name the value. Under TLS they are of no use, and the error names none.
 static void peek(lua_multi *multi, int fd, int happened) {

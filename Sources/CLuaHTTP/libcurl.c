@@ -64,6 +64,11 @@ void lua_curl_resume_upload(lua_transfer *transfer) {
   lua_curl.curl_easy_pause(transfer->easy, transfer->is_paused ? CURLPAUSE_RECV : CURLPAUSE_CONT);
 }
 
+void lua_curl_had_head(lua_transfer *transfer) {
+  if (transfer->awaits_head && transfer->multi) transfer->multi->awaited_heads--;
+  transfer->awaits_head = 0;
+}
+
 void lua_curl_end(lua_transfer *transfer) {
   lua_multi *multi = transfer->multi;
   lua_curl_had_head(transfer);

@@ -2,9 +2,32 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "HTTP.h"
+
+int http_is(http_span span, const char *word) {
+  return span.length == strlen(word) && strncasecmp(span.start, word, span.length) == 0;
+}
+
+http_span http_trim(http_span span) {
+  while (span.length && (*span.start == ' ' || *span.start == '\t')) span.start++, span.length--;
+  while (span.length && (span.start[span.length - 1] == ' ' || span.start[span.length - 1] == '\t')) span.length--;
+  return span;
+}
+
+int http_list_has(http_span list, const char *word) {
+  while (list.length) {
+    const char *comma = memchr(list.start, ',', list.length);
+    size_t length = comma ? (size_t)(comma - list.start) : list.length;
+    if (http_is(http_trim((http_span){list.start, length}), word)) return 1;
+    if (!comma) break;
+    list.start += length + 1;
+    list.length -= length + 1;
+  }
+  return 0;
+}
 
 static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 

@@ -78,12 +78,13 @@ let package = Package(
         // What several test targets need: the built program, a terminal's screen, numbers that can be had again.
         .target(name: "TestSupport", dependencies: ["LineEditor"], path: "Tests/Support", swiftSettings: swift),
         .testTarget(
-            name: "StreamsTests", dependencies: ["Streams", "CStreams", "RunLoops", "Linux"], swiftSettings: swift),
+            name: "StreamsTests", dependencies: ["Streams", "CStreams", "RunLoops", "Linux", "TestSupport"],
+            swiftSettings: swift),
         .testTarget(
             name: "TracingTests", dependencies: ["Tracing", "RunLoops", "Linux", "TestSupport"],
             exclude: ["Reader", "Page"],
             swiftSettings: swift),
-        .testTarget(name: "LinuxTests", dependencies: ["Linux", "CLinux"], swiftSettings: swift),
+        .testTarget(name: "LinuxTests", dependencies: ["Linux", "CLinux", "TestSupport"], swiftSettings: swift),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux", "TestSupport"], swiftSettings: swift),
         // Of scripts, in the test's own process or in the built program's.
         .testTarget(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct CompletionTests {
+@Suite(.timed) struct CompletionTests {
     private func terminal(_ columns: Int, _ rows: Int, _ words: [String]) -> Terminal {
         let terminal = Terminal(columns, rows)
         terminal.editor.complete = { text, cursor in

@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct DumbTests {
+@Suite(.timed) struct DumbTests {
     private func terminal(_ columns: Int = 20) -> Terminal {
         let terminal = Terminal(columns, 5, begins: false)
         terminal.editor.isDumb = true

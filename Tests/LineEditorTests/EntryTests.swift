@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct EntryTests {
+@Suite(.timed) struct EntryTests {
     @Test("Enter accepts the entry and leaves it on the screen")
     func accept() {
         let terminal = Terminal(20, 5)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct HistoryFileTests {
+@Suite(.timed) struct HistoryFileTests {
     /// A directory of its own, removed with all that is in it.
     final class Place {
         let path: String

@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct HistoryTests {
+@Suite(.timed) struct HistoryTests {
     @Test("Up and Down go through the history and keep the half-typed line")
     func upAndDown() {
         let terminal = Terminal(20, 5, history: ["one", "two"])

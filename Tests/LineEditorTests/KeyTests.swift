@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct KeyTests {
+@Suite(.timed) struct KeyTests {
     struct Case: CustomTestStringConvertible {
         var keys: String
         var entry: String

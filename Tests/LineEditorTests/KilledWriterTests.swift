@@ -4,7 +4,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite(.serialized) struct KilledWriterTests {
+@Suite(.timed) struct KilledWriterTests {
     /// A process that appends to a history until it is killed.
     final class Writer {
         let name: String
@@ -60,12 +60,18 @@ import Testing
         }
     }
 
-    @Test("Sessions that are killed at any moment lose and tear no entry", arguments: [0, 1_000_000], [0, 30_000])
-    func killed(_ limit: Int, _ length: Int) throws {
+    @Test("Sessions that are killed at any moment lose and tear no entry", .soak(seconds: 20))
+    func killed() throws {
+        for seed in Soak.seeds {
+            try killWriters(seed, limit: seed % 2 == 0 ? 0 : 1_000_000, length: seed / 2 % 2 == 0 ? 0 : 30_000)
+        }
+    }
+
+    private func killWriters(_ seed: UInt64, limit: Int, length: Int) throws {
         let place = HistoryFileTests.Place()
         let file = place.file()
-        var random = Random(seed: 11)
-        for round in 0..<15 {
+        var random = Random(seed: seed)
+        for round in 0..<4 {
             let writers = (0..<3).compactMap { Writer("\(round)w\($0)", path: file.path, limit: limit, length: length) }
             #expect(writers.count == 3)
             usleep(.random(in: 3_000...40_000, using: &random))
@@ -83,12 +89,15 @@ import Testing
         }
     }
 
-    @Test("Sessions that are killed while they shorten the file leave the newest entries of each other")
+    @Test(
+        "Sessions that are killed while they shorten the file leave the newest entries of each other",
+        .soak(seconds: 20)
+    )
     func killedWhileShortening() throws {
         let place = HistoryFileTests.Place()
         let file = place.file()
-        var random = Random(seed: 12)
-        for _ in 0..<15 {
+        for seed in Soak.seeds {
+            var random = Random(seed: seed)
             let writers = (0..<3).compactMap { Writer("w\($0)", path: file.path, limit: 20) }
             usleep(.random(in: 3_000...40_000, using: &random))
             let counts = writers.map { $0.kill() }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct LuaHighlighterTests {
+@Suite(.timed) struct LuaHighlighterTests {
     @Test(
         "Keywords, constants, strings, numbers and comments are told apart",
         arguments: [

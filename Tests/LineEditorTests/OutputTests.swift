@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct OutputTests {
+@Suite(.timed) struct OutputTests {
     @Test("Output every few keystrokes never mangles what is typed", arguments: [(80, 24), (20, 5)])
     func everyFewKeystrokes(_ columns: Int, _ rows: Int) {
         let terminal = Terminal(columns, rows)

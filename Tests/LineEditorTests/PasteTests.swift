@@ -4,7 +4,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct PasteTests {
+@Suite(.timed) struct PasteTests {
     @Test("A paste of several lines becomes one entry, whatever its line ends are")
     func lines() {
         let terminal = Terminal(20, 5)

@@ -5,18 +5,7 @@ import Testing
 @testable import LineEditor
 
 /// Random bytes, keys, output and sizes, with the screen compared after each feed with the plainest drawing of it.
-@Suite struct RandomTests {
-    #if DEBUG
-        static let usualCount = 4_000
-    #else
-        static let usualCount = 200_000
-    #endif
-
-    /// LINE_EDITOR_RUNS sets the number of byte strings, LINE_EDITOR_SEED repeats a run.
-    private static func setting(_ name: String) -> UInt64? {
-        getenv(name).flatMap { UInt64(String(cString: $0)) }
-    }
-
+@Suite(.timed) struct RandomTests {
     static let pieces: [String] = [
         "a", "b", "foo", "x = 1", " ", "  ", "end", "\u{1F}", "\t", "\t\t", "é", "日", "日本語日本語", "😀",
         WideTests.family, "e\u{301}", "\u{301}", "\u{200D}", "\u{FE0F}", "🇩🇪", "\u{1F1E6}", "\u{200B}", "\u{E0001}",
@@ -99,19 +88,16 @@ import Testing
         }
     }
 
-    @Test("After any bytes the screen shows what a fresh drawing would show")
+    @Test("After any bytes the screen shows what a fresh drawing would show", .soak(seconds: 60))
     func anyBytes() {
-        let seed = Self.setting("LINE_EDITOR_SEED") ?? UInt64.random(in: 0...UInt64(UInt32.max))
-        let count = Self.setting("LINE_EDITOR_RUNS") ?? UInt64(Self.usualCount)
-        print("LINE_EDITOR_SEED=\(seed)")
+        for seed in Soak.seeds { typeAnyBytes(seed) }
+    }
+
+    private func typeAnyBytes(_ seed: UInt64) {
         var random = Random(seed: seed)
-        var terminal = Self.terminal(&random)
+        let terminal = Self.terminal(&random)
         var journal: [[UInt8]] = []
-        for run in 0..<count {
-            if run % 50 == 0 {
-                terminal = Self.terminal(&random)
-                journal = []
-            }
+        for run in 0..<50 {
             let bytes = Self.bytes(&random)
             journal.append(bytes)
             terminal.type(bytes: bytes)
@@ -130,12 +116,10 @@ import Testing
         }
     }
 
-    @Test("Byte by byte leads to the same entry as all at once")
+    @Test("Byte by byte leads to the same entry as all at once", .soak(seconds: 20))
     func portions() {
-        let seed = Self.setting("LINE_EDITOR_SEED") ?? UInt64.random(in: 0...UInt64(UInt32.max))
-        print("LINE_EDITOR_SEED=\(seed)")
-        var random = Random(seed: seed)
-        for _ in 0..<Self.usualCount / 20 {
+        for seed in Soak.seeds {
+            var random = Random(seed: seed)
             let bytes = (0..<12).flatMap { _ in Array((Self.separatePieces.randomElement(using: &random) ?? "").utf8) }
             let fast = Terminal(20, 5, history: ["foo", "two\nlines"])
             let slow = Terminal(20, 5, history: ["foo", "two\nlines"])

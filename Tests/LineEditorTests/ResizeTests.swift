@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct ResizeTests {
+@Suite(.timed) struct ResizeTests {
     @Test(
         "A new width draws the entry right, on terminals that wrap again and on those that cut",
         arguments: [true, false])

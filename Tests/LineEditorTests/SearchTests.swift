@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct SearchTests {
+@Suite(.timed) struct SearchTests {
     private func terminal() -> Terminal {
         Terminal(60, 6, history: ["print(1)", "local x = 2", "print(2)", "for i = 1, 2 do\n  print(i)\nend", "y = 3"])
     }

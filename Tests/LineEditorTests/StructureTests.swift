@@ -4,7 +4,7 @@ import Testing
 @testable import LineEditor
 
 /// What the editor knows of Lua: indentation, brackets, arguments.
-@Suite struct StructureTests {
+@Suite(.timed) struct StructureTests {
     private func terminal(history: [String] = []) -> Terminal {
         let terminal = Terminal(60, 12, history: history)
         let structure = LuaStructure()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct WideTests {
+@Suite(.timed) struct WideTests {
     static let family = "\u{1F468}\u{200D}\u{1F469}\u{200D}\u{1F467}"
 
     @Test(

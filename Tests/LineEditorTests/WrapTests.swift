@@ -3,7 +3,7 @@ import Testing
 
 @testable import LineEditor
 
-@Suite struct WrapTests {
+@Suite(.timed) struct WrapTests {
     @Test("A line that fills its row puts the cursor in a row of its own", arguments: [(80, 24), (20, 5)])
     func rightMargin(_ columns: Int, _ rows: Int) {
         let terminal = Terminal(columns, rows)

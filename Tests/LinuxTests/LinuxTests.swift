@@ -1,9 +1,10 @@
 import CLinux
 import Glibc
 import Linux
+import TestSupport
 import Testing
 
-@Suite("Linux")
+@Suite("Linux", .timed)
 struct LinuxTests {
     /// A directory of its own, gone at the end.
     private func withDirectory(_ body: (String) throws -> Void) throws {

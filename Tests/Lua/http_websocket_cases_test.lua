@@ -1,6 +1,6 @@
 -- The cases of Autobahn's fuzzing client and server for WebSockets, restated: what either end does with frames made by hand. Chapters
 -- 1 to 7, 9, and 12 and 13, in which messages are compressed. Each is tried against a server that sends back what it gets, and against
--- a client that does, in virtual time. RLHOST_THOROUGH=1 has messages of up to 16 MB in chapter 9, as there.
+-- a client that does, in virtual time. RLHOST_SOAK=1 has messages of up to 16 MB in chapter 9, as there.
 
 local t = require "runloop.test"
 local rl = require "runloop"
@@ -10,7 +10,7 @@ local native = require "runloop.http.native"
 local handshake = require "runloop.http.handshake"
 
 local MAX = 16 << 20
-local THOROUGH = os.getenv "RLHOST_THOROUGH" ~= nil
+local THOROUGH = os.getenv "RLHOST_SOAK" ~= nil
 
 -- Frames ----------------------------------------------------------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 -- Many clients at once for a minute, the slow and the vanishing among them: nothing is left of them afterwards. The minute passes in
--- virtual time. CROWD says how many of each, or 200 are there, or with RLHOST_THOROUGH=1 1,000; fewer where there are not enough
+-- virtual time. CROWD says how many of each, or 200 are there, or with RLHOST_SOAK=1 1,000; fewer where there are not enough
 -- descriptors, of which each takes five.
 
 local rl, net, fs = require "runloop", require "runloop.net", require "runloop.fs"
 local t = require "runloop.test"
 
 local limit = tonumber((io.open "/proc/self/limits":read "a"):match "Max open files%s+(%d+)") or 1024
-local CROWD = math.min(tonumber(os.getenv "CROWD") or os.getenv "RLHOST_THOROUGH" and 1000 or 200, limit // 5)
+local CROWD = math.min(tonumber(os.getenv "CROWD") or os.getenv "RLHOST_SOAK" and 1000 or 200, limit // 5)
 
 local function descriptors() return #assert(fs.list "/proc/self/fd") end
 

@@ -4,7 +4,7 @@ import Lua
 import TestSupport
 import Testing
 
-@Suite("A state's memory")
+@Suite("A state's memory", .timed)
 struct StateMemoryTests {
     /// As C modules use it: what they say of the old size is not always true, and with other hosts that does not matter.
     @Test(

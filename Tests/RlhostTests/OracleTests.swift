@@ -2,15 +2,14 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Beside CoreFoundation", .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))
+@Suite("Beside CoreFoundation", .timed, .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer))
 struct OracleTests {
-    /// Other programs each time; those that differ are printed with their seeds. The script goes on for as long as one likes.
-    @Test("random programs do what they do on CoreFoundation's run loop, wake-ups included")
+    /// The script prints those that differ with their seeds.
+    @Test("random programs do what they do on CoreFoundation's run loop, wake-ups included", .soak(seconds: 60))
     func programs() throws {
         let run = try Binary.shell(
-            "RLHOST='\(Binary.path)' exec python3 \(Binary.repository)/scripts/beside-corefoundation 60",
-            environment: ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? ""], timeout: 300)
+            "exec \(Binary.repository)/scripts/soak corefoundation \(Soak.length) \(Soak.seed)", timeout: 300)
         #expect(run.status == 0, "\(run.output) \(run.errors)")
-        #expect(run.output.contains("beside-corefoundation: 0 of "), "\(run.output)")
+        #expect(run.output.contains("corefoundation: 0 of "), "\(run.output)")
     }
 }

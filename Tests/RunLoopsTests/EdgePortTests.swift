@@ -1,9 +1,10 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct EdgePortTests {
+@Suite(.timed) struct EdgePortTests {
     /// Keeps books about a pipe's reader, as a stream does.
     private final class Reader: RunLoop.EdgePort {
         let pipe: Pipe

@@ -1,10 +1,11 @@
 import Glibc
 import Linux
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct FDPortTests {
+@Suite(.timed) struct FDPortTests {
     @Test("ports are handled one a pass in the order in which they became ready")
     func portsAreHandledOneAPassInTheOrderInWhichTheyBecameReady() throws {
         let world = World()

@@ -1,10 +1,11 @@
 import Linux
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct HandleTests {
+@Suite(.timed) struct HandleTests {
     @Test("a handle outlives its loop and then does nothing") func aHandleOutlivesItsLoopAndThenDoesNothing() {
         var world: World? = World()
         let handle = world?.loop.handle

@@ -1,7 +1,8 @@
 import RunLoops
+import TestSupport
 import Testing
 
-@Suite("Instants")
+@Suite("Instants", .timed)
 struct InstantTests {
     @Test("adding a duration saturates at the ends of time instead of trapping")
     func saturates() {

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct KeepsAliveTests {
+@Suite(.timed) struct KeepsAliveTests {
     @Test("a run ends with what keeps it alive and serves the rest until then")
     func aRunEndsWithWhatKeepsItAliveAndServesTheRestUntilThen() throws {
         let world = World()

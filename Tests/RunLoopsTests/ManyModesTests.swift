@@ -6,7 +6,7 @@ import Testing
 @testable import RunLoops
 
 /// Names of modes, and orders of requests, are made up freely.
-@Suite struct ManyModesTests {
+@Suite(.timed) struct ManyModesTests {
     @Test("a mode that loses its last port gives its descriptors back in the end")
     func aModeThatLosesItsLastPortGivesItsDescriptorsBackInTheEnd() throws {
         let world = World()

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct ModeTests {
+@Suite(.timed) struct ModeTests {
     @Test("a loop is born with the default mode which is common") func aLoopIsBornWithTheDefaultModeWhichIsCommon() {
         let world = World()
         #expect(world.loop.modeNames == [.default])

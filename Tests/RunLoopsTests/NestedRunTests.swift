@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct NestedRunTests {
+@Suite(.timed) struct NestedRunTests {
     /// Each way to get called back, as something that is ready at once.
     private static let callers = ["source", "timer", "port", "request", "observer"]
 

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct ObserverTests {
+@Suite(.timed) struct ObserverTests {
     private func observer(
         _ world: World, _ name: String, _ activities: RunLoop.Activity = .beforeTimers, order: Int = 0,
         repeats: Bool = true, then: @escaping (RunLoop.Observer) -> Void = { _ in }

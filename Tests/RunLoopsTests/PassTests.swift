@@ -1,10 +1,11 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
 /// One run: the entry, passes, the exit; and why it ends. All journals are those of the `coreFoundation` sequence unless a
 /// test says otherwise.
-@Suite struct PassTests {
+@Suite(.timed) struct PassTests {
     @Test("a mode that holds nothing finishes at once and tells nobody")
     func aModeThatHoldsNothingFinishesAtOnceAndTellsNobody() {
         let world = World()

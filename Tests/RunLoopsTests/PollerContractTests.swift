@@ -5,7 +5,7 @@ import Testing
 @testable import RunLoops
 
 /// What a loop relies on, for both worlds.
-@Suite(.serialized) struct PollerContractTests {
+@Suite(.timed, .serialized) struct PollerContractTests {
     enum Kind: CaseIterable { case epoll, simulated }
 
     private func loop(_ kind: Kind) -> RunLoop {

@@ -6,12 +6,14 @@ import Testing
 
 /// Random programs: callbacks that add, remove, move, invalidate, signal, stop, and run the loop again. Whatever they do, what
 /// the loop knows of its items must agree with what the items know, and nobody is called whom nobody may call.
-@Suite struct RandomProgramTests {
-    @Test("invariants hold", arguments: Array(1...40) as [UInt64]) func invariantsHold(_ seed: UInt64) throws {
-        let program = RandomProgram(seed: seed)
-        try program.run()
-        #expect(program.problems == [], "seed \(seed)")
-        #expect(program.callbacks > 50, "seed \(seed)")
+@Suite(.timed) struct RandomProgramTests {
+    @Test("invariants hold", .soak(seconds: 60)) func invariantsHold() throws {
+        for seed in Soak.seeds {
+            let program = RandomProgram(seed: seed)
+            try program.run()
+            #expect(program.problems == [], "seed \(seed)")
+            #expect(program.callbacks > 50, "seed \(seed)")
+        }
     }
 }
 

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
 /// What is recorded where the ring begins anew, and in the shapes that records have in it.
-@Suite struct RecorderRingTests {
+@Suite(.timed) struct RecorderRingTests {
     private typealias Record = RunLoop.Recorder.Record
     private typealias Kind = RunLoop.Recorder.Kind
 
@@ -37,8 +38,12 @@ import Testing
         return faults
     }
 
-    @Test("wherever the ring begins anew, nothing is lost or torn", arguments: 0..<8)
-    func nothingIsLost(offset: Int) {
+    @Test("wherever the ring begins again, nothing is lost or torn", .soak(seconds: 30))
+    func nothingIsLost() {
+        for seed in Soak.seeds { fillTheRing(offset: Int(seed % 8)) }
+    }
+
+    private func fillTheRing(offset: Int) {
         let world = World()
         world.loop.record(as: "main")
         var position = RunLoop.Recorder.Position(now: world.loop.recorder)

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
 /// What a loop records of itself.
-@Suite struct RecorderTests {
+@Suite(.timed) struct RecorderTests {
     /// The records as text: kind, object, milliseconds, and what else they say.
     private static func text(_ records: [RunLoop.Recorder.Record]) -> [String] {
         records.map { record in

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct RemotePortTests {
+@Suite(.timed) struct RemotePortTests {
     @Test("what another program says cannot move the cursor or turn text")
     func whatAnotherProgramSaysCannotMoveTheCursorOrTurnText() {
         let text = "a\u{1B}[2J\u{9B}2Jb\u{202E}c\u{200F}d\u{2066}e\u{7F}\u{85}\u{2028}é"

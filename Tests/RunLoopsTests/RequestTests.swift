@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct RequestTests {
+@Suite(.timed) struct RequestTests {
     @Test("all that are queued run in one pass in the order queued") func allThatAreQueuedRunInOnePassInTheOrderQueued()
     {
         let world = World()

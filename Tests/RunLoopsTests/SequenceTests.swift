@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
 /// The two orders of events, step by step.
-@Suite struct SequenceTests {
+@Suite(.timed) struct SequenceTests {
     /// The documented list, a step for each line:
     ///  1. observers: the run loop has been entered
     ///  2. observers: timers are about to fire

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct SourceTests {
+@Suite(.timed) struct SourceTests {
     @Test("performed by order then by the time of the first signal")
     func performedByOrderThenByTheTimeOfTheFirstSignal() {
         let world = World()

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct StopTests {
+@Suite(.timed) struct StopTests {
     @Test("stopping a loop that does not run is not remembered") func stoppingALoopThatDoesNotRunIsNotRemembered() {
         let world = World()
         world.keepAlive()

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
 /// What timers have to do with modes, sleep and memory.
-@Suite struct TimerScheduleTests {
+@Suite(.timed) struct TimerScheduleTests {
     // MARK: Modes
 
     @Test("in two modes it fires once in whichever runs") func inTwoModesItFiresOnceInWhicheverRuns() {

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct TimerTests {
+@Suite(.timed) struct TimerTests {
     // MARK: Order
 
     @Test("due timers fire by date then order then age") func dueTimersFireByDateThenOrderThenAge() {

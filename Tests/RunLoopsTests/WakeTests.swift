@@ -1,9 +1,10 @@
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct WakeTests {
+@Suite(.timed) struct WakeTests {
     @Test("wake ups before a wait are one extra pass") func wakeUpsBeforeAWaitAreOneExtraPass() {
         let world = World()
         world.keepAlive()

@@ -2,6 +2,7 @@ import CStreams
 import Glibc
 import RunLoops
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Streams
@@ -49,7 +50,7 @@ final class StagedSockets: SystemCalls {
     }
 }
 
-@Suite("Streams: connecting side by side, in simulated time")
+@Suite("Streams: connecting side by side, in simulated time", .timed)
 struct ConnectTests {
     private func connect(_ sockets: StagedSockets, timeout: Duration? = nil) -> (String, seconds: Double, World) {
         let world = World(sockets)

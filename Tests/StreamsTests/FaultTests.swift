@@ -1,11 +1,12 @@
 import CStreams
 import Glibc
 import RunLoops
+import TestSupport
 import Testing
 
 @testable import Streams
 
-@Suite("Streams: when system calls fail")
+@Suite("Streams: when system calls fail", .timed)
 struct FaultTests {
     private static let text = Array((0..<100_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })
 

@@ -1,11 +1,12 @@
 import CStreams
 import Glibc
 import RunLoops
+import TestSupport
 import Testing
 
 @testable import Streams
 
-@Suite("Streams: listeners")
+@Suite("Streams: listeners", .timed)
 struct ListenerTests {
     private func option(_ fd: Int32, _ level: Int32, _ name: Int32) -> Int32 {
         var value: Int32 = -1

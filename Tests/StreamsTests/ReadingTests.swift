@@ -1,10 +1,11 @@
 import Glibc
 import RunLoops
+import TestSupport
 import Testing
 
 @testable import Streams
 
-@Suite("Streams: reading, in simulated time")
+@Suite("Streams: reading, in simulated time", .timed)
 struct ReadingTests {
     @Test("units are found however the bytes come", arguments: [1, 2, 3, 5, 8, 1000])
     func units(chunk: Int) {

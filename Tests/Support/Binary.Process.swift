@@ -118,11 +118,11 @@ extension Binary {
             let deadline = Self.now + timeout
             pump(until: deadline) { false }
             var status: Int32 = 0
-            while waitpid(pid, &status, WNOHANG) == 0 {
+            while TestMeter.waitpid(pid, &status, WNOHANG) == 0 {
                 if Self.now >= deadline {
                     result.timedOut = true
                     kill(-pid, SIGKILL)
-                    waitpid(pid, &status, 0)
+                    TestMeter.waitpid(pid, &status, 0)
                     break
                 }
                 // It has closed its outputs: all that is left is to die.

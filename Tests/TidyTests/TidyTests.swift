@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The rules of the house are in scripts/tidy. These tests run it, and show that it finds what it should.
-@Suite("Tidy")
+@Suite("Tidy", .timed)
 struct TidyTests {
     @Test("this tree keeps the rules of the house")
     func tree() throws {

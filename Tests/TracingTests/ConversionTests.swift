@@ -5,7 +5,7 @@ import Testing
 @testable import Tracing
 import RunLoops
 
-@Suite("Recordings, read")
+@Suite("Recordings, read", .timed)
 struct ConversionTests {
     private static let forms = ["pftrace", "json"]
 

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import Tracing
 
-@Suite("Formats of recordings")
+@Suite("Formats of recordings", .timed)
 struct FormatTests {
     @Test("the ending of a path is its format")
     func endings() {

@@ -1,11 +1,12 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Tracing
 import RunLoops
 
 /// The page in a real browser: what it shows, and what keys and clicks do. The tests themselves are in Page/page_test.py.
-@Suite("The page", .enabled(if: Chromium.isThere, "there is no chromium: scripts/test installs it"))
+@Suite("The page", .timed, .enabled(if: Chromium.isThere, "there is no chromium: scripts/test installs it"))
 struct PageTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Page")
 

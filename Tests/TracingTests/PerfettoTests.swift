@@ -1,11 +1,13 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Tracing
 import RunLoops
 
 /// Read by another program, which has nothing of ours.
-@Suite("Perfetto's format", .enabled(if: Reader.isThere, "there is no python3-protobuf: scripts/test installs it"))
+@Suite(
+    "Perfetto's format", .timed, .enabled(if: Reader.isThere, "there is no python3-protobuf: scripts/test installs it"))
 struct PerfettoTests {
     @Test("an independent reader finds in it what the JSON form says, the arrow included")
     func comparison() throws {

@@ -6,7 +6,7 @@ import Testing
 @testable import Tracing
 import RunLoops
 
-@Suite("Recordings, written")
+@Suite("Recordings, written", .timed)
 struct WriterTests {
     @Test("a record is 32 bytes, laid out as the format says")
     func layout() {

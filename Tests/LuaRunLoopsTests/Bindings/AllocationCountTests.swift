@@ -6,7 +6,7 @@ import Testing
 /// allocate; what makes an object makes one.
 ///
 /// Counted in the release build: without optimization the compiler puts in memory what it otherwise keeps in registers.
-@Suite("Allocations", .enabled(if: Release.isCurrent, "scripts/test builds the release first"), .serialized)
+@Suite("Allocations", .timed, .enabled(if: Release.isCurrent, "scripts/test builds the release first"))
 struct AllocationCountTests {
     @Test(
         "events allocate no more than their objects",

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Descriptors that end, run out, or change hands, seen by the built program.
-@Suite struct DescriptorTests {
+@Suite(.timed) struct DescriptorTests {
     @Test("the ends of pipes sockets and terminals do not spin") func theEndsOfPipesSocketsAndTerminalsDoNotSpin()
         throws
     {

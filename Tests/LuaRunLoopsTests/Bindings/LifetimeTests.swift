@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Lua
@@ -5,7 +6,7 @@ import Testing
 @testable import RunLoops
 
 /// Who lives how long: objects, callbacks, tasks, and what they hold.
-@Suite struct LifetimeTests {
+@Suite(.timed) struct LifetimeTests {
     private static let prelude = """
         local alive = setmetatable({}, { __mode = "k" })
         local function count() collectgarbage() collectgarbage() local n = 0 for _ in pairs(alive) do n = n + 1 end return n end

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Message ports in scripts")
+@Suite("Message ports in scripts", .timed)
 struct MessagePortScriptTests {
     /// Answers in capitals until it gets the message 0, or, with 2, after a while. Ends with its errors on standard error.
     private static let server = """

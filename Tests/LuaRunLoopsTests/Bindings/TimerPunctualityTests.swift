@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite struct TimerPunctualityTests {
+@Suite(.timed) struct TimerPunctualityTests {
     @Test("no timer is ever early by the monotonic clock") func noTimerIsEverEarlyByTheMonotonicClock() throws {
         let script = """
             local rl = require "runloop"

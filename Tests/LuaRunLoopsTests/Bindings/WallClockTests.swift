@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A real wall clock, which somebody sets: what virtual time cannot show.
-@Suite("The wall clock") struct WallClockTests {
+@Suite("The wall clock", .timed) struct WallClockTests {
     /// A clock of the test's own, under the program's feet.
     private static let shim = Result {
         let source = Binary.repository + "/Tests/Scripts/wall-clock.c"

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Lua
@@ -6,7 +7,7 @@ import Testing
 
 /// Every function and method with arguments that make no sense: an error that names the function, or a sensible result; never
 /// a trap, and no object left alive.
-@Suite struct WrongArgumentsTests {
+@Suite(.timed) struct WrongArgumentsTests {
     /// Calls everything there is, again and again, with values drawn at random; answers what went wrong.
     private static let attack = """
         local seed, rounds = ...
@@ -105,12 +106,16 @@ import Testing
         return complaints > tonumber(rounds) / 10 and table.concat(texts, "\\n") or "too few complaints: " .. complaints
         """
 
-    @Test("an error that names the function or a sensible result", arguments: 1...6)
-    func anErrorThatNamesTheFunctionOrASensibleResult(_ seed: Int) throws {
+    @Test("an error that names the function or a sensible result", .soak(seconds: 60))
+    func anErrorThatNamesTheFunctionOrASensibleResult() throws {
+        for seed in Soak.seeds { try attack(seed) }
+    }
+
+    private func attack(_ seed: UInt64) throws {
         let before = LiveObjects.count
         do {
             let world = try LuaWorld()
-            let rounds = 10_000
+            let rounds = 5_000
             let script = Self.attack.replacing("= ...", with: "= \(seed), \(rounds)")
             let result = try world.run(script, for: .seconds(1))
             #expect(result == "", "\(result)")

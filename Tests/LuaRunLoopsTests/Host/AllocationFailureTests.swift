@@ -1,5 +1,6 @@
 import CLuaSupport
 import Glibc
+import TestSupport
 import Testing
 
 @testable import Lua
@@ -12,7 +13,7 @@ import Testing
 ///
 /// Lua 5.4.4 has an allocation-failure bug of its own that the host steers clear of: outside any protection it makes the texts
 /// "error in error handling", "cannot resume dead coroutine" and the like. They are made once, at the start (`p_prepare`).
-@Suite(.serialized) struct AllocationFailureTests {
+@Suite(.timed, .serialized) struct AllocationFailureTests {
     /// Together, they use every call that works within one thread.
     static let scripts: [String: String] = [
         "timers": """
@@ -218,29 +219,37 @@ import Testing
         }
     }
 
-    @Test("every allocation may fail", arguments: scripts.keys.sorted(), [false, true]) func everyAllocationMayFail(
-        _ name: String, _ persistently: Bool
-    ) throws {
+    /// In each round every 31st allocation of one script fails; the next rounds take others.
+    @Test("every allocation may fail", .soak(seconds: 300)) func everyAllocationMayFail() throws {
+        let names = Self.scripts.keys.sorted()
+        for seed in Soak.seeds {
+            let (round, number) = seed.quotientAndRemainder(dividingBy: UInt64(names.count * 2))
+            try failAllocations(
+                of: names[Int(number / 2)], persistently: number % 2 == 1, from: 1 + round % Self.step)
+        }
+    }
+
+    private static let step: UInt64 = 31
+
+    private func failAllocations(of name: String, persistently: Bool, from first: UInt64) throws {
         let items = LiveObjects.count
         let descriptors = openDescriptors
-        var number: UInt64 = 1
-        // All of them take minutes in a debug build.
-        let step: UInt64 = Self.isThorough ? 1 : name == "ports" || Self.real.contains(name) ? 31 : 7
-        while try run(name, failing: number, persistently: persistently) { number += step }
+        var number = first
+        while try run(name, failing: number, persistently: persistently) { number += Self.step }
         #expect(number > 50)
         // Counted by thread: what another has made, this one may have given up.
         if !Self.real.contains(name) { #expect(LiveObjects.count == items, "Swift objects are left") }
-        // Descriptors are the process's: other tests have theirs, unless this is run by itself.
-        if Self.isThorough { #expect(openDescriptors == descriptors) }
+        // Descriptors belong to the process: other tests have theirs, unless this is run by itself.
+        if Soak.isLong { #expect(openDescriptors == descriptors) }
     }
 
-    static let isThorough = getenv("RLHOST_THOROUGH") != nil
-
     /// A thread ends with "not enough memory", or is none the worse for it; who joins it hears of that.
-    @Test("every allocation of a thread may fail", arguments: ["threads", "crossing"], [false, true])
-    func everyAllocationOfAThreadMayFail(_ name: String, _ persistently: Bool) throws {
-        for number in stride(from: 1, to: 900, by: Self.isThorough ? 1 : 17) {
-            _ = try run(name, failing: UInt64(number), persistently: persistently, of: .threads)
+    @Test("every allocation of a thread may fail", .soak(seconds: 300))
+    func everyAllocationOfAThreadMayFail() throws {
+        for seed in Soak.seeds {
+            let (name, persistently) = (seed % 2 == 0 ? "threads" : "crossing", seed / 2 % 2 == 0)
+            // 257 is a prime: consecutive seeds jump over the whole range and meet each number once.
+            _ = try run(name, failing: 1 + seed * 257 % 900, persistently: persistently, of: .threads)
         }
     }
 }

@@ -1,4 +1,5 @@
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Lua
@@ -7,7 +8,7 @@ import Testing
 @testable import RunLoops
 
 /// A module beside `runloop`: found by its name, made when it is first required, in each state; and what it keeps there.
-struct BatteryTests {
+@Suite(.timed) struct BatteryTests {
     private final class Clapper: Schedulable {
         var count = 0
         var modes: [RunLoop.Mode] = []

@@ -5,7 +5,7 @@ import Testing
 @testable import LuaRunLoops
 
 /// Errors that nobody handles keep what is known of them until they become text.
-@Suite struct FailureTests {
+@Suite(.timed) struct FailureTests {
     @Test("a failure is the text that it was") func aFailureIsThe() {
         var failure = Failure("a.lua:1: no", frames: ["[C]: in function 'error'", "a.lua:1: in main chunk"])
         #expect(failure.text == "a.lua:1: no\nstack traceback:\n\t[C]: in function 'error'\n\ta.lua:1: in main chunk")

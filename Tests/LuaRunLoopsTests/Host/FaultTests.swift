@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What happens when the operating system refuses something.
-@Suite("Faults", .serialized)
+@Suite("Faults", .timed)
 struct FaultTests {
     private static let script = """
         local rl = require "runloop"
@@ -60,9 +60,8 @@ struct FaultTests {
     }
 
     /// Whatever fails, a program ends by itself, and not by a signal.
-    @Test("calls that fail at random neither crash nor hang", arguments: 0..<12)
-    func random(number: UInt64) throws {
-        let seed = ProcessInfo.processInfo.environment["FAULT_SEED"].flatMap(UInt64.init) ?? .random(in: 1...1 << 40)
+    @Test("calls that fail at random neither crash nor hang", .soak(seconds: 60))
+    func random() throws {
         let script = """
             local rl = require "runloop"
             rl.on_error(function() end)
@@ -90,9 +89,11 @@ struct FaultTests {
             end
             os.exit(0)
             """
-        let result = try run(script, ["FAULTS": "\(seed &+ number)"])
-        // 1: not even the loop could be made.
-        #expect([0, 1].contains(result.status), "FAULT_SEED=\(seed &+ number): \(result)")
+        for seed in Soak.seeds {
+            let result = try run(script, ["FAULTS": "\(seed + 1)"])
+            // 1: not even the loop could be made.
+            #expect([0, 1].contains(result.status), "RLHOST_SEED=\(seed): \(result)")
+        }
     }
 
     private func run(_ script: String, _ environment: [String: String]) throws -> Binary.Result {

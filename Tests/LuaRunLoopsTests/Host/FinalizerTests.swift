@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Finalizers of a script run at any allocation, and call whatever they like.
-@Suite("Finalizers")
+@Suite("Finalizers", .timed)
 struct FinalizerTests {
     /// Each collection runs a finalizer that asks for an object itself, while another one is on its way to Lua.
     private static let armed = """

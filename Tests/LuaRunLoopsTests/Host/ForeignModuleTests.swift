@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// C modules that take liberties which lua5.4 forgives.
-@Suite("Foreign modules") struct ForeignModuleTests {
+@Suite("Foreign modules", .timed) struct ForeignModuleTests {
     /// The directory of the compiled module.
     private static let module = Result {
         let source = Binary.repository + "/Tests/Scripts/foreign.c"

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// What nobody would hear of: objects that are never put to use, and observers of the end that want to go on.
-@Suite("Forgotten") struct ForgottenTests {
+@Suite("Forgotten", .timed) struct ForgottenTests {
     private static let objects = [
         "rl.timer { delay = 1, callback = print }": "timer",
         "rl.timer { delay = 1, callback = print, name = 'poll' }": "timer \"poll\"",
@@ -21,7 +21,7 @@ import Testing
             let script =
                 "local rl = require 'runloop'\nlocal a = \(object)\na = nil\ncollectgarbage()\nprint 'collected'\n"
             let environment = ["XDG_RUNTIME_DIR": directory]
-            let told = try Binary.run(["-W", "-"], input: script, environment: environment)
+            let told = try Binary.run(["-W", "--slow=10", "-"], input: script, environment: environment)
             #expect(
                 told.errors == "rlhost: warning: \(kind) made at stdin:2 was collected and had never been in a loop\n",
                 "\(told)")
@@ -47,7 +47,7 @@ import Testing
             pcall(rl.timer, { delay = 1 })
             local kept = rl.timer { delay = 1, callback = print }
             """
-        let run = try Binary.run(["-W", "-"], input: script)
+        let run = try Binary.run(["-W", "--slow=10", "-"], input: script)
         #expect(
             run.errors == "rlhost: warning: timer made at stdin:13 was collected and had never been in a loop\n",
             "\(run)")
@@ -63,7 +63,7 @@ import Testing
             warn "@off"
             rl.thread(forget):join()
             """
-        let run = try Binary.run(["-W", "-"], input: script)
+        let run = try Binary.run(["-W", "--slow=10", "-"], input: script)
         #expect(
             run.errors
                 == "rlhost: warning: timer made at stdin:2 was collected and had never been in a loop\nLua warning: own\n",

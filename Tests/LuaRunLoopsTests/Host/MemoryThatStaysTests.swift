@@ -4,7 +4,7 @@ import Testing
 
 /// For each kind of object that a script can make: what was made, used and dropped leaves no memory behind.
 @Suite(
-    "Memory that stays",
+    "Memory that stays", .timed,
     .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer, "which keeps memory"))
 struct MemoryThatStaysTests {
     private static let script = "scripts/benchmarks/stays.lua"
@@ -23,10 +23,15 @@ struct MemoryThatStaysTests {
 
     /// `scripts/bench --stays` has more of each. A leak of a hundred bytes for each, or of one state in a hundred threads, is more than
     /// what the sizes of tables and pools differ by.
-    @Test("a kind", arguments: kinds.map(\.kind))
-    func kind(_ kind: String) throws {
-        let usual = try #require(Self.kinds.first { $0.kind == kind }).count
-        let count = usual > 2000 ? usual / 2 : usual
+    @Test("objects of each kind leave nothing", .soak(seconds: 120))
+    func kinds() throws {
+        for seed in Soak.seeds {
+            let (kind, count) = Self.kinds[Int(seed % UInt64(Self.kinds.count))]
+            try check(kind, count > 2000 ? count / 2 : count)
+        }
+    }
+
+    private func check(_ kind: String, _ count: Int) throws {
         try Binary.withDirectory { directory in
             // For message ports.
             try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Shutting down")
+@Suite("Shutting down", .timed)
 struct ShutdownTests {
     private static let prologue = """
         local rl = require "runloop"

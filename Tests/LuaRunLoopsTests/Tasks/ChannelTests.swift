@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Conditions, channels and groups")
+@Suite("Conditions, channels and groups", .timed)
 struct ChannelTests {
     // MARK: Conditions
 

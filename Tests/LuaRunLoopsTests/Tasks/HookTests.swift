@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// debug.sethook, in programs whose every callback has a coroutine.
-@Suite("Debug hooks")
+@Suite("Debug hooks", .timed)
 struct HookTests {
     private static func run(_ script: String) throws -> Binary.Result {
         try Binary.run(["-"], input: "local rl = require 'runloop' " + script, timeout: 30)

@@ -1,6 +1,7 @@
+import TestSupport
 import Testing
 
-@Suite("Objects that keep no loop, and such as are added at once")
+@Suite("Objects that keep no loop, and such as are added at once", .timed)
 struct KeepsAliveTests {
     @Test(
         "an object with keeps_alive = false is served, and the loop does not stay for it",

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Tasks in the program itself: with real descriptors, its exit statuses and its stack.
-@Suite("Tasks in the program")
+@Suite("Tasks in the program", .timed)
 struct TaskProgramTests {
     @Test(
         "A main chunk that nothing can wake ends with status 13, and the place is told",

@@ -1,7 +1,8 @@
 import RunLoops
+import TestSupport
 import Testing
 
-@Suite("Tasks")
+@Suite("Tasks", .timed)
 struct TaskTests {
     @Test("A task starts at once, runs until it waits, and hands over what it returns")
     func awaiting() throws {

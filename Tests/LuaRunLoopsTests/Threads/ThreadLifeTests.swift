@@ -3,7 +3,7 @@ import RunLoops
 import TestSupport
 import Testing
 
-@Suite("How long threads live")
+@Suite("How long threads live", .timed)
 struct ThreadLifeTests {
     private static func run(_ script: String) throws -> Binary.Result {
         try Binary.run(["-"], input: "local rl = require 'runloop' " + script, timeout: 30)

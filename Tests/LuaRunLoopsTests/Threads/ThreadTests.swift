@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Threads")
+@Suite("Threads", .timed)
 struct ThreadTests {
     static let folder = "Tests/Scripts"
 
@@ -33,13 +33,13 @@ struct ThreadTests {
             timeout: Double(seconds))
     }
 
-    /// A longer run, also under ThreadSanitizer: `RLHOST=… swift test`, or the script itself with a number of seconds.
-    @Test("signals, wakes, performs, stops, messages and ends at random neither hang nor crash")
+    @Test("signals, wakes, performs, stops, messages and ends at random neither hang nor crash", .soak(seconds: 60))
     func stress() throws {
-        let seed = Int.random(in: 0..<1_000_000_000)
-        let run = try Self.run("thread-stress.lua", "3", "\(seed)")
-        #expect(run.output.contains(", failures 0\n"), "seed \(seed): \(run.output) \(run.errors)")
-        #expect(run.status == 0 && run.errors == "", "seed \(seed): \(run.errors)")
+        for seed in Soak.seeds {
+            let run = try Self.run("thread-stress.lua", "1", "\(seed)")
+            #expect(run.output.contains(", failures 0\n"), "seed \(seed): \(run.output) \(run.errors)")
+            #expect(run.status == 0 && run.errors == "", "seed \(seed): \(run.errors)")
+        }
     }
 
     @Test("messages arrive in order, each once, also when ports are full")
@@ -49,24 +49,17 @@ struct ThreadTests {
         #expect(run.output == "40000 received, 0 out of order\n10000 passed on, 0 out of order\n")
     }
 
-    /// More of it: the script itself, with other seeds and more calls.
-    @Test("whatever a script calls, with whatever, from wherever, the process does not die of it", arguments: 0..<6)
-    func attack(number: Int) throws {
-        // Another program each time; ATTACK_SEED repeats them, and scripts/attack goes on for as long as one likes.
-        let seed = Self.firstSeed + number
-        try Binary.withDirectory { directory in
-            // For its message ports.
-            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
-            let run = try Self.run("attack.lua", "\(seed)", "2000", environment: ["XDG_RUNTIME_DIR": directory])
-            #expect(!run.timedOut && run.signal == nil, "ATTACK_SEED=\(seed): \(run)")
-            #expect([0, 1].contains(run.status), "ATTACK_SEED=\(seed): \(run)")
+    /// `scripts/soak api` runs more of these, with more calls each.
+    @Test("random calls with random arguments, from anywhere, do not crash the process", .soak(seconds: 60))
+    func attack() throws {
+        for seed in Soak.seeds {
+            try Binary.withDirectory { directory in
+                // For its message ports.
+                try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
+                let run = try Self.run("attack.lua", "\(seed)", "1000", environment: ["XDG_RUNTIME_DIR": directory])
+                #expect(!run.timedOut && run.signal == nil, "seed \(seed): \(run)")
+                #expect([0, 1].contains(run.status), "seed \(seed): \(run)")
+            }
         }
     }
-
-    private static let firstSeed: Int = {
-        let seed =
-            ProcessInfo.processInfo.environment["ATTACK_SEED"].flatMap { Int($0) } ?? Int.random(in: 0..<1_000_000_000)
-        print("ATTACK_SEED=\(seed)")
-        return seed
-    }()
 }

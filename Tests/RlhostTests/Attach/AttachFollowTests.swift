@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What a script prints can be followed from another terminal, and its modules can be loaded anew there.
-@Suite("Following what a process prints", .serialized)
+@Suite("Following what a process prints", .timed)
 struct AttachFollowTests {
     private static let script = """
         local rl = require "runloop"

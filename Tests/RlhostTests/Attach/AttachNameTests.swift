@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Finding a process to attach to")
+@Suite("Finding a process to attach to", .timed)
 struct AttachNameTests {
     @Test("without arguments it lists the processes; by name it finds the one, and says when there are several")
     func names() throws {

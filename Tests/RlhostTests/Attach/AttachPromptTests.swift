@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("The prompt in another process", .serialized)
+@Suite("The prompt in another process", .timed)
 struct AttachPromptTests {
     @Test(
         "is that of rlhost: entries over several lines, completion, history, results", arguments: [(80, 24), (40, 12)])
@@ -54,13 +54,14 @@ struct AttachPromptTests {
         ])
         try session.type("\u{0C}rl.sleep(1000)\r")
         try session.until("the entry") { $0.picture == ["\(target.pid)> rl.sleep(1000)", "|"] }
-        usleep(100_000)  // until it sleeps there
+        session.settle()
+        target.settle()
         try session.type("\u{03}")
         try session.until(["\(target.pid)> rl.sleep(1000)", "interrupted!", "\(target.pid)> |"])
         let busy = Binary.interruptible("while true do end")
         try session.type("\u{0C}\(busy)\r")
         try session.until("the entry") { $0.picture == ["\(target.pid)> \(busy)", "|"] }
-        usleep(100_000)
+        ProcessActivity.awaitWork(target.pid)
         try session.type("\u{03}")
         try session.until("the prompt") {
             $0.picture.dropFirst().first == "interrupted!" && $0.picture.last == "\(target.pid)> |"

@@ -3,9 +3,9 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Attaching, again and again", .serialized)
+@Suite("Attaching, again and again", .timed)
 struct AttachStressTests {
-    @Test("a thousand clients leave nothing: neither memory nor descriptors nor sessions")
+    @Test("many clients leave nothing: neither memory nor descriptors nor sessions", .soak(seconds: 30))
     func memory() throws {
         let target = try AttachedProcess()
         let round = """
@@ -22,8 +22,8 @@ struct AttachStressTests {
         let before = try #require(Double(try target.value(memory)))
         let resident = Self.resident(target.pid)
         let descriptors = target.settledDescriptors
-        for _ in 0..<10 {
-            try attach(100)
+        for _ in Soak.seeds {
+            try attach(20)
             // Nobody else reads its log.
             _ = target.process.waitForErrors("no such text", timeout: 0.01)
         }
@@ -41,17 +41,17 @@ struct AttachStressTests {
         return text.firstMatch(of: /VmRSS:\s*(\d+)/).flatMap { Int($0.1) } ?? 0
     }
 
-    @Test("clients that are killed at random moments do the process no harm")
+    @Test("clients that are killed at random moments do the process no harm", .soak(seconds: 20))
     func killedClients() throws {
         let target = try AttachedProcess()
-        var random = SystemRandomNumberGenerator()
         let codes = [
             "for i = 1, 1e9 do print(i) end", "rl.sleep(100)", "while true do end", "rl.run()", "('x'):rep(1e7)",
             "local t = rl.every(0.001, function() end) rl.sleep(0.01) t:invalidate()", "error 'x'",
             "while true do pcall(rl.sleep, 0.001) end",
         ]
-        for round in 0..<60 {
-            let client = try target.start("-e", codes[round % codes.count])
+        for seed in Soak.seeds {
+            var random = Random(seed: seed)
+            let client = try target.start("-e", codes[random.next(codes.count)])
             usleep(UInt32.random(in: 0..<40_000, using: &random))
             client.signal(SIGKILL)
             _ = client.finish()
@@ -62,8 +62,12 @@ struct AttachStressTests {
         #expect(try target.value("select(2, rl.why():gsub('rl%.sleep', ''))") == "0")
     }
 
-    @Test("whoever talks nonsense to the port, and goes in the middle of it, does no harm", arguments: [1, 2])
-    func nonsense(seed: Int) throws {
+    @Test("whoever talks nonsense to the port, and goes in the middle of it, does no harm", .soak(seconds: 20))
+    func nonsense() throws {
+        for seed in Soak.seeds { try talkNonsense(seed) }
+    }
+
+    private func talkNonsense(_ seed: UInt64) throws {
         let target = try AttachedProcess()
         _ = try target.value("1")
         let descriptors = target.settledDescriptors
@@ -76,7 +80,7 @@ struct AttachStressTests {
               "3 80 0 0\\nrl.run { timeout = 0.001 }", "4 1 1 1\\nerror {}", "-1 80 0 0\\nprint(2)", ("z"):rep(100000),
               "5 80 0 0\\nlocal c <close> = setmetatable({}, { __close = error }) rl.sleep(1)", "6 80 0 0\\nwhile true do end" }
             local ids = { 1, 2, 2, 2, 3, 3, 3, 4, 5, 6, 7, 0, 99, -5 }
-            for round = 1, 150 do
+            for round = 1, 60 do
               local remote = assert(rl.remote_port "rlhost-attach.\(target.pid)")
               if math.random() < 0.8 then rl.task(remote.request, remote, 1, "1\\n/dev/nowhere") end
               for i = 1, math.random(0, 40) do
@@ -97,26 +101,27 @@ struct AttachStressTests {
         #expect(!target.process.errorText.contains("\u{1B}"))
     }
 
-    @Test("interruptions at random moments meet the entry alone, never the process's own callbacks")
+    @Test("interruptions at random moments meet the entry alone, never the process's own callbacks", .soak(seconds: 20))
     func interruptions() throws {
         // An error in its callbacks would end it.
         let target = try AttachedProcess(
             ["--attach"],
             AttachedProcess.script + " rl.every(0.001, function() for i = 1, 30000 do counter = counter + 0 end end)"
                 + " rl.observe('all', function() for i = 1, 300 do counter = counter + 0 end end)")
-        var random = SystemRandomNumberGenerator()
         let codes = [
             "rl.run()", "while true do rl.run { timeout = 0.003 } end", "for i = 1, 3e5 do end",
             "while true do rl.sleep(0) end", "while true do pcall(rl.run) end", "rl.all_of(rl.run, rl.run)",
             "rl.task(function() while true do end end)",
         ]
-        for round in 0..<70 {
-            let client = try target.start("-e", "print 'here' " + codes[round % codes.count])
+        for seed in Soak.seeds {
+            var random = Random(seed: seed)
+            let code = codes[random.next(codes.count)]
+            let client = try target.start("-e", "print 'here' " + code)
             #expect(client.waitForOutput("here"))
             usleep(UInt32.random(in: 0..<20_000, using: &random))
             client.signal(SIGINT)
             let run = client.finish(timeout: 20)
-            #expect(run.status == 130 || run.status == 0, "\(codes[round % codes.count]): \(run)")
+            #expect(run.status == 130 || run.status == 0, "\(code): \(run)")
             _ = target.process.waitForErrors("no such text", timeout: 0.001)
         }
         let before = try target.value("counter")
@@ -124,18 +129,20 @@ struct AttachStressTests {
         #expect(!target.process.errorText.contains("target.lua"), "\(target.process.errorText)")
     }
 
-    @Test("processes that are killed at random moments are missed at once, and leave nothing in the way")
+    @Test(
+        "processes that are killed at random moments are missed at once, and leave nothing in the way",
+        .soak(seconds: 20))
     func killedTargets() throws {
         let folder = try AttachedProcess.makeFolder()
-        var random = SystemRandomNumberGenerator()
-        for round in 0..<12 {
+        for seed in Soak.seeds {
+            var random = Random(seed: seed)
             let target = try AttachedProcess(folder: folder)
             let clients = [
                 try target.start("-e", "for i = 1, 1e9 do print(i) rl.sleep(0) end"),
                 try target.start("-e", "rl.sleep(100)"), try target.start(),
             ]
             usleep(UInt32.random(in: 0..<60_000, using: &random))
-            target.process.signal(round % 2 == 0 ? SIGKILL : SIGTERM)
+            target.process.signal(seed % 2 == 0 ? SIGKILL : SIGTERM)
             for client in clients {
                 let run = client.finish(timeout: 20)
                 // What Lua code SIGTERM meets gets it as an error.

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Attaching to a process")
+@Suite("Attaching to a process", .timed)
 struct AttachTests {
     @Test("-e runs entries in the process, in order, shows their values, and stops at the first that fails")
     func entries() throws {
@@ -108,7 +108,7 @@ struct AttachTests {
         let target = try AttachedProcess()
         let client = try target.start("-e", "print 'here' \(code)")
         #expect(client.waitForOutput("here"))
-        usleep(100_000)
+        target.settle()
         client.signal(SIGINT)
         let run = client.finish(timeout: 20)
         #expect(run.status == 130, "\(run)")
@@ -131,7 +131,7 @@ struct AttachTests {
             "local d <close> = setmetatable({}, { __close = function() closed = closed + 10 end }) print 'here' \(code)"
         )
         #expect(client.waitForOutput("here"))
-        usleep(50_000)
+        target.settle()
         client.signal(SIGKILL)
         #expect(client.finish().signal == SIGKILL)
         #expect(target.process.waitForErrors("has detached"))

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A process that is stuck can be understood, and attached to without having been prepared for it.
-@Suite("Attaching to a process that is busy, or was not prepared", .serialized)
+@Suite("Attaching to a process that is busy, or was not prepared", .timed)
 struct AttachWhereTests {
     static let script = """
         local rl = require "runloop"
@@ -23,7 +23,7 @@ struct AttachWhereTests {
         #expect(try target.value("ticks > 0") == "true")
         #expect(try target.attach("--where").output == "nothing runs: the loop waits in mode \"default\"\n")
         let another = try AttachedProcess([], Self.script + " hang() require('runloop').after(0, print, 'x')")
-        usleep(100_000)
+        ProcessActivity.awaitWork(another.pid)
         let busy = try another.attach("--where", timeout: 10)
         #expect(busy.status == 0, "\(busy)")
         #expect(busy.output.hasPrefix("the callback of timer \"hog\" made at "), "\(busy)")
@@ -56,7 +56,7 @@ struct AttachWhereTests {
             #expect(refused.status == 69 && refused.errors.contains("--no-attach, RLHOST_ATTACH=off"), "\(refused)")
             // The signal by itself does nothing.
             process.signal(SIGURG)
-            usleep(50_000)
+            process.settle()
             #expect(try Binary.run(["attach", "\(process.pid)", "-e", "1"], environment: places).status == 69)
         }
     }
@@ -66,7 +66,7 @@ struct AttachWhereTests {
         let target = try AttachedProcess(["--attach"], Self.script)
         let sleeper = try target.start("-e", "print 'here' os.execute 'sleep 3'")
         #expect(sleeper.waitForOutput("here"))
-        usleep(100_000)
+        target.settle()
         let answer = try target.attach("--where")
         #expect(answer.output.hasPrefix("it is in a function of C, or of the system"), "\(answer)")
         #expect(sleeper.finish().status == 0)
@@ -95,7 +95,7 @@ struct AttachWhereTests {
         try session.until("the prompt") { $0.picture.last == prompt + "|" }
         try session.type("hang()\r")
         try session.until("the prompt") { $0.picture.last == prompt + "|" && $0.picture.contains(prompt + "hang()") }
-        usleep(100_000)
+        ProcessActivity.awaitWork(target.pid)
         let begin = Date()
         try session.type("\u{0C}wrong = true\r")
         try session.until("the notice", seconds: 2) { $0.picture.joined().contains("is busy") }
@@ -117,7 +117,7 @@ struct AttachWhereTests {
         }
         try session.type("\u{0C}hang()\r")
         try session.until("the prompt") { $0.picture.last == prompt + "|" }
-        usleep(100_000)
+        ProcessActivity.awaitWork(target.pid)
         // Questions, too; and the keyboard is never dead.
         try session.type("\u{0C}.why\r")
         try session.until("the notice", seconds: 2) { $0.picture.joined().contains("is busy") }
@@ -140,7 +140,7 @@ struct AttachWhereTests {
             "-e", "print 'here' local wide = ('.'):rep(24) for i = 1, 500000 do print(wide, i) end")
         #expect(slow.waitForOutput("here"))
         slow.signal(SIGSTOP)
-        usleep(1_500_000)
+        ProcessActivity.awaitRest(target.pid)
         slow.signal(SIGCONT)
         let run = slow.finish()
         #expect(run.status == 0 && run.errors.isEmpty)
@@ -152,7 +152,7 @@ struct AttachWhereTests {
         let target = try AttachedProcess(["--attach"], Self.script)
         let client = try target.start("-e", "print 'here' xpcall(error, function() while true do end end)")
         #expect(client.waitForOutput("here"))
-        usleep(100_000)
+        ProcessActivity.awaitWork(target.pid)
         client.signal(SIGKILL)
         #expect(target.process.waitForErrors("has detached"))
         #expect(try target.attach("-e", "ticks > 0", timeout: 20).output == "true\n")
@@ -172,7 +172,7 @@ struct AttachWhereTests {
         let session = try target.prompt()
         try session.until("the prompt") { $0.picture.last == "\(target.pid)> |" }
         try session.type("while not free do end\r")
-        usleep(200_000)
+        ProcessActivity.awaitWork(target.pid)
         try session.type("\u{1C}")
         try session.until("where it is", seconds: 2) {
             $0.picture.contains { $0.hasPrefix("an entry of process ") && $0.contains("runs at ") }
@@ -186,12 +186,12 @@ struct AttachWhereTests {
     @Test("SIGQUIT shows the stack of what runs, and says what that is")
     func quit() throws {
         let target = try AttachedProcess([], Self.script + " hang()")
-        usleep(100_000)
+        ProcessActivity.awaitWork(target.pid)
         target.process.signal(SIGQUIT)
         #expect(target.process.waitForErrors("the callback of timer \"hog\" made at "))
         #expect(target.process.waitForErrors("in upvalue 'inner'"))
         let chunk = try AttachedProcess([], Self.script + " while true do end")
-        usleep(100_000)
+        ProcessActivity.awaitWork(chunk.pid)
         chunk.process.signal(SIGQUIT)
         #expect(chunk.process.waitForErrors("the main chunk runs at "))
     }

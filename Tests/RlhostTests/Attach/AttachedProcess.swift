@@ -35,6 +35,9 @@ final class AttachedProcess {
 
     deinit { process.signal(SIGKILL) }
 
+    /// Waits until the process computes or sleeps.
+    func settle() { process.settle() }
+
     static func makeFolder() throws -> PromptFolder {
         let folder = try PromptFolder()
         try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: folder.url.path)

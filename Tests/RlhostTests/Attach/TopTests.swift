@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("rlhost top")
+@Suite("rlhost top", .timed)
 struct TopTests {
     /// Two loops that have been recorded for a while: `slow` holds the main one.
     private static let script = """
@@ -74,7 +74,7 @@ struct TopTests {
             rl.every(0.01, function() end)
             rl.after(1.5, function() print "ready" io.flush() while true do end end)
             """)
-        Thread.sleep(forTimeInterval: 0.3)
+        ProcessActivity.awaitWork(target.pid, seconds: 0.3)
         let run = try Binary.run(["top", "\(target.pid)", "--once"], environment: target.environment)
         #expect(run.output.contains(/timer \S+:3 for [\d.]+ m?s/), "\(run)")
         // It has had the loop for longer than the look is about, but no more of that than there was.

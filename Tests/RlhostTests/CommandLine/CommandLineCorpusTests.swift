@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Command line: plain Lua")
+@Suite("Command line: plain Lua", .timed)
 struct CommandLineCorpusTests {
     @Test(
         "a program that knows nothing of run loops does what it does under lua, to the byte",

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Command line: ends")
+@Suite("Command line: ends", .timed)
 struct CommandLineEndTests {
     private static let script = """
         local kept <close> = setmetatable({}, {__close = function() print 'closed' end})

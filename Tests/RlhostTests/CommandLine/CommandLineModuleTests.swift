@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Command line: modules of the distribution")
+@Suite("Command line: modules of the distribution", .timed)
 struct CommandLineModuleTests {
     /// A real use of each C module; each prints "ok".
     static let uses: [String: String] = [

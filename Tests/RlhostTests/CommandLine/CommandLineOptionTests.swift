@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Command line: options")
+@Suite("Command line: options", .timed)
 struct CommandLineOptionTests {
     /// Arguments with which lua5.4 and rlhost do the same, to the byte.
     static let alike: [[String]] = [

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Command line: scripts")
+@Suite("Command line: scripts", .timed)
 struct CommandLineScriptTests {
     /// Scripts as they are in files, by what is special about them.
     static let scripts: [String: [UInt8]] = [

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Command line: signals")
+@Suite("Command line: signals", .timed)
 struct CommandLineSignalTests {
     /// Standard output is not flushed; standard error is what tells that the program has begun.
     private static let head = "io.write 'buffered' io.stderr:write 'ready\\n' "
@@ -11,7 +11,7 @@ struct CommandLineSignalTests {
     private func end(_ text: String, _ signal: Int32) throws -> Binary.Result {
         let process = try Binary.Process(["-e", Self.head + Binary.interruptible(text)])
         #expect(process.waitForErrors("ready\n"))
-        usleep(150_000)
+        process.settle()
         process.signal(signal)
         var result = process.finish(timeout: 30)
         #expect(!result.timedOut, "\(text)")
@@ -86,9 +86,9 @@ struct CommandLineSignalTests {
     func stuck() throws {
         let process = try Binary.Process(["-e", "print 'ready' print(('a'):rep(40):find(('a*'):rep(20) .. 'b'))"])
         #expect(process.waitForOutput("ready\n"))
-        usleep(50_000)
+        process.settle()
         process.signal(SIGINT)
-        usleep(50_000)
+        process.settle()
         process.signal(SIGINT)
         #expect(process.finish(timeout: 30).signal == SIGINT)
     }

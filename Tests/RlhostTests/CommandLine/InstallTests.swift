@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Installation")
+@Suite("Installation", .timed)
 struct InstallTests {
     /// A directory with what `scripts/install` takes, the program of the tests in the place of the release build.
     private func withProject(_ body: (String) throws -> Void) throws {

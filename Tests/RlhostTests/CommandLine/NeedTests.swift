@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// `scripts/need`, in a world where nothing is really installed.
-@Suite("Installing what is needed")
+@Suite("Installing what is needed", .timed)
 struct NeedTests {
     /// - Parameter user: the number that `id` tells.
     private func need(

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Programs that do not want to end.
-@Suite("Command line: stubborn programs", .disabled(if: Binary.isUnderThreadSanitizer))
+@Suite("Command line: stubborn programs", .timed, .disabled(if: Binary.isUnderThreadSanitizer))
 struct StubbornProgramTests {
     /// What code does that no hook of Lua's reaches, or that catches each interruption somewhere else.
     static let stubborn = [
@@ -18,7 +18,7 @@ struct StubbornProgramTests {
         let process = try Binary.Process(["-e", "print 'ready' " + text])
         #expect(process.waitForOutput("ready\n"))
         for _ in 0..<times {
-            usleep(200_000)
+            process.settle()
             process.signal(signal)
         }
         return process.finish(timeout: 45)
@@ -42,7 +42,7 @@ struct StubbornProgramTests {
         let process = try Binary.Process(["-"])
         process.write("print 'never'")
         // As under lua, whose Control-C has no handler yet while it reads.
-        usleep(300_000)
+        process.settle()
         process.signal(signal)
         let result = process.finish(timeout: 30)
         #expect(!result.timedOut && result.status == 128 + signal && result.output == "", "\(result)")
@@ -54,7 +54,7 @@ struct StubbornProgramTests {
             "-e", "io.stdout:write 'ready' io.stdout:flush() os.execute 'exec sleep 5 >/dev/null 2>&1'",
         ])
         #expect(process.waitForOutput("ready"))
-        usleep(200_000)
+        process.settle()
         process.signal(SIGTERM)
         let result = process.finish(timeout: 30)
         #expect(result.status == 143 && result.seconds < 4.5, "\(result)")
@@ -66,7 +66,7 @@ struct StubbornProgramTests {
             "-e", "print 'ready' io.stdout:setvbuf 'full' print 'kept' io.popen('exec sleep 20 2>/dev/null'):read 'a'",
         ])
         #expect(process.waitForOutput("ready\n"))
-        usleep(200_000)
+        process.settle()
         process.signal(SIGTERM)
         let result = process.finish(timeout: 30)
         #expect(result.status == 143 && result.seconds < 12 && result.output == "ready\nkept\n", "\(result)")
@@ -91,10 +91,10 @@ struct StubbornProgramTests {
             """
         let process = try Binary.Process(["-e", "print 'ready' " + text])
         #expect(process.waitForOutput("ready\n"))
-        usleep(200_000)
+        process.settle()
         process.signal(SIGINT)
         #expect(process.waitForOutput("false\t"))
-        usleep(200_000)
+        process.settle()
         process.signal(SIGINT)
         let result = process.finish()
         #expect(result.status == 0 && result.output.components(separatedBy: "interrupted!").count == 3, "\(result)")
@@ -119,7 +119,7 @@ struct StubbornProgramTests {
         let local = "local closing = (function() \(closing) return closing end)() "
         let process = try Binary.Process(["-e", "print 'ready' " + local + text])
         #expect(process.waitForOutput("ready\n"))
-        usleep(200_000)
+        process.settle()
         process.signal(SIGTERM)
         let result = process.finish(timeout: 30)
         #expect(!result.timedOut && result.status == 143, "\(result)")
@@ -133,7 +133,7 @@ struct StubbornProgramTests {
             "rl.thread(function() string.rep('a', 60):find(('a-'):rep(60) .. 'b') end) rl.thread(function() io.popen 'sleep 20':read() end)"
         let process = try Binary.Process(["-e", "print 'ready' " + text])
         #expect(process.waitForOutput("ready\n"))
-        usleep(200_000)
+        process.settle()
         process.signal(SIGTERM)
         let result = process.finish(timeout: 15)
         #expect(!result.timedOut && result.status == 143, "\(result)")

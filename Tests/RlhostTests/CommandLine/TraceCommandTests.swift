@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("rlhost trace")
+@Suite("rlhost trace", .timed)
 struct TraceCommandTests {
     private static let recording = """
         [{"ph":"M","pid":1,"name":"process_name","args":{"name":"app.lua"}},

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Documents")
+@Suite("Documents", .timed)
 struct DocumentTests {
     /// Runs in a directory in which the document's named scripts are, and in `bin` the program.
     private func inWorkplace(for example: DocumentExample, _ body: (String) throws -> Void) throws {

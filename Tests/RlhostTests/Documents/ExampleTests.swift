@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Examples")
+@Suite("Examples", .timed)
 struct ExampleTests {
     private static func path(_ name: String) -> String { "\(Binary.repository)/docs/examples/\(name)" }
 
@@ -43,16 +43,6 @@ struct ExampleTests {
             #expect(run.output.contains("has ended: exit 3"), "\(run.output)\(run.errors)")
             #expect(run.output.contains("has ended: signal TERM"), "\(run.output)\(run.errors)")
         }
-    }
-
-    @Test(
-        "those for a terminal, and for files that change, are tested in Lua",
-        arguments: ["dashboard.lua", "modal.lua", "develop.lua", "tail.lua"])
-    func inLua(name: String) throws {
-        let run = try Binary.run(
-            ["test", "\(Binary.repository)/Tests/Lua/examples_test.lua", "--filter", name],
-            environment: ["EXAMPLES": Self.path(""), "PATH": "/usr/bin:/bin"])
-        #expect(run.status == 0, "\(run.output)\(run.errors)")
     }
 
     @Test("the expect script has a dialogue on a terminal")

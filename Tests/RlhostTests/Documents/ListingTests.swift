@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The scripts beside Apple's chapter. Each says at its end what it prints: see `ToldScript`.
-@Suite("Listings")
+@Suite("Listings", .timed)
 struct ListingTests {
     static let folder = "docs/listings"
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The example programs of the network, with peers that are no rlhost.
-@Suite("Network examples")
+@Suite("Network examples", .timed)
 struct NetExampleTests {
     private static func shell(_ script: String) throws -> Binary.Result {
         try Binary.shell(script, environment: ["EXAMPLES": Binary.repository + "/docs/examples/net"])

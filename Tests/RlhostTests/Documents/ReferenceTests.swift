@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// docs/lua/runloop.lua is what editors and readers believe, so it has to be true.
-@Suite("Reference")
+@Suite("Reference", .timed)
 struct ReferenceTests {
     private static let reference = Binary.repository + "/docs/lua/runloop.lua"
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Full disks, memory that ends, and the limits of what can be watched.
-@Suite("File faults") struct FileFaultTests {
+@Suite("File faults", .timed) struct FileFaultTests {
     /// The compiled library.
     private static let shim = Result {
         let source = Binary.repository + "/Tests/Scripts/faults.c"

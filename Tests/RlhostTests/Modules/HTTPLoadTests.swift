@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// `runloop.http` under load, with real sockets: what the kernel is asked to do, and what remains of clients.
-@Suite("HTTP under load")
+@Suite("HTTP under load", .timed)
 struct HTTPLoadTests {
     private static let hasStrace = FileManager.default.isExecutableFile(atPath: "/usr/bin/strace")
 
@@ -33,8 +33,9 @@ struct HTTPLoadTests {
         #expect(run.output == "whole\npart\n6000000 0\n", "\(run)")
     }
 
-    /// RLHOST_THOROUGH=1: 10,000.
-    private static let crowd = getenv("RLHOST_THOROUGH") != nil ? 10_000 : 1_000
+    private static let crowd = Soak.isLong ? 10_000 : 500
+    /// Seconds after which the server closes an idle connection.
+    private static let idleTimeout = Soak.isLong ? 20 : 3
 
     @Test("idle connections cost little, are closed when their time is over, and leave nothing")
     func idle() throws {
@@ -49,7 +50,7 @@ struct HTTPLoadTests {
                   collectgarbage()
                   return tonumber(io.open "/proc/self/smaps_rollup":read "a":match "Anonymous: +(%d+)")
                 end
-                local server = assert(http.serve("127.0.0.1:0", { idle_timeout = 20 }, function(request)
+                local server = assert(http.serve("127.0.0.1:0", { idle_timeout = \(Self.idleTimeout) }, function(request)
                   if request.path == "/" then return "hello" end
                   local count = server_of:statistics().open
                   if request.path == "/before" then memory = resident() return "ready" end

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// `runloop.http` talks to programs that others have written.
-@Suite("HTTP with others")
+@Suite("HTTP with others", .timed)
 struct HTTPPeerTests {
     private static let server = """
         local rl, http, json = require "runloop", require "runloop.http", require "runloop.json"

@@ -2,13 +2,15 @@ import TestSupport
 import Testing
 
 /// The modules' functions and methods with arguments that make no sense.
-@Suite struct ModuleMisuseTests {
-    @Test("wrong arguments are an error under the function's name, or an answer, and never a crash", arguments: 1...6)
-    func wrongArgumentsAreAnErrorUnderThe(_ seed: Int) throws {
-        let run = try Binary.run([
-            "\(Binary.repository)/Tests/Scripts/module-misuse.lua", "\(seed)", "400",
-            "\(Binary.repository)/docs/lua",
-        ])
-        #expect(run.status == 0 && run.output == "done\n", "\(run.output)\(run.errors)")
+@Suite(.timed) struct ModuleMisuseTests {
+    @Test("wrong arguments are an error under the function's name, or an answer, and never a crash", .soak(seconds: 60))
+    func wrongArgumentsAreAnErrorUnderThe() throws {
+        for seed in Soak.seeds {
+            let run = try Binary.run([
+                "\(Binary.repository)/Tests/Scripts/module-misuse.lua", "\(seed)", "200",
+                "\(Binary.repository)/docs/lua",
+            ])
+            #expect(run.status == 0 && run.output == "done\n", "seed \(seed): \(run.output)\(run.errors)")
+        }
     }
 }

@@ -3,14 +3,13 @@ import TestSupport
 import Testing
 
 /// What a prompt should do besides reading lines, tried in a terminal.
-@Suite("The prompt's comforts", .serialized)
+@Suite("The prompt's comforts", .timed)
 struct PromptFeatureTests {
     @Test("an entry that catches its cancellation is ended by the next Control-C", arguments: PromptSession.sizes)
     func escalation(columns: Int, rows: Int) throws {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()
-        try session.type("while true do pcall(rl.sleep, 1) end\r")
-        usleep(200_000)
+        try session.begin("while true do pcall(rl.sleep, 1) end")
         try session.type("\u{03}")
         try session.until("a hint") { $0.text.joined().contains("press Control-C again") }
         try session.type("\u{03}")
@@ -48,15 +47,13 @@ struct PromptFeatureTests {
         }
         try session.type("\u{15}")
         session.forget()
-        try session.type("rl.sleep(30)\r")
-        usleep(200_000)
+        try session.begin("rl.sleep(30)")
         try session.type("\u{1C}")
         try session.until("the wait") { $0.text.contains { $0.contains("waits in rl.sleep at [1]:1") } }
         try session.type("\u{03}")
         try session.untilPrompt()
         session.forget()
-        try session.type("local function inner() while true do end end inner()\r")
-        usleep(200_000)
+        try session.begin("local function inner() while true do end end inner()")
         try session.type("\u{1C}")
         try session.until("the stack") { $0.text.contains { $0.contains("in local 'inner'") } }
         try session.type("\u{03}")
@@ -68,8 +65,9 @@ struct PromptFeatureTests {
         let session = try PromptSession(columns: columns, rows: rows)
         try session.untilPrompt()
         for key in ["do\r", "x = 1\r", "e", "n", "d"] {
+            let received = session.received
             try session.type(key)
-            usleep(30_000)
+            try session.until("the key's echo") { $0.received > received }
         }
         try session.until(ending: "> do", ">>   x = 1", ">> end|")
         try session.type("\r")
@@ -129,7 +127,7 @@ struct PromptFeatureTests {
         try session.type("sh run.sh\r")
         try session.untilPrompt()
         try session.type("error 'x'\r")
-        usleep(200_000)
+        try session.until("the next prompt") { $0.isAtPrompt && $0.text.contains("> error 'x'") }
         try session.type("print 'done'\r")
         try session.until("the next entry") { $0.text.contains("done") }
         let text = try String(contentsOf: session.folder.url.appending(path: "errors.txt"), encoding: .utf8)

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Callbacks that read the terminal whose keys the prompt reads.
-@Suite("Reading at the prompt", .serialized)
+@Suite("Reading at the prompt", .timed)
 struct PromptInputTests {
     @Test(
         "a callback that reads finds the terminal as an entry does, and then the prompt is back",

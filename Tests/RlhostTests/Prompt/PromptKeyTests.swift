@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Keys, and what they find: completion and history.
-@Suite("The prompt's keys", .serialized)
+@Suite("The prompt's keys", .timed)
 struct PromptKeyTests {
     @Test(
         "Control-C drops what was typed; on an empty line it gives a hint, and twice within a second it leaves",

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What the prompt knows of the modules: as much as of the library itself.
-@Suite("The prompt and the modules", .serialized)
+@Suite("The prompt and the modules", .timed)
 struct PromptModuleTests {
     /// What `-i` answers to lines of input, a prompt in front of each answer.
     private func answer(_ input: String) throws -> String {

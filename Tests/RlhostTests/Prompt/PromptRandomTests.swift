@@ -3,13 +3,8 @@ import TestSupport
 import Testing
 
 /// Random keys, with dot commands in them, in bursts of any length, so that what was typed ahead meets every kind of entry.
-@Suite("The prompt, random keys", .serialized)
+@Suite("The prompt, random keys", .timed)
 struct PromptRandomTests {
-    /// PROMPT_SEED repeats a run; PROMPT_SECONDS makes it longer, for the night.
-    private static func setting(_ name: String) -> Double? {
-        ProcessInfo.processInfo.environment[name].flatMap { Double($0) }
-    }
-
     static let pieces = [
         "1 + 1\r", "x = 5\r", ".inspect x\r", ".inspect\r", ".inspect {}\r", ".inspect error()\r",
         ".inspect rl.sleep(0.02)\r",
@@ -26,13 +21,10 @@ struct PromptRandomTests {
         ")", "\"",
     ]
 
-    @Test("Whatever is typed, however fast, the prompt lives and answers")
+    @Test("the prompt survives and answers after any keys, however fast", .soak(seconds: 60))
     func bursts() throws {
-        let seed = Self.setting("PROMPT_SEED").map { UInt64($0) } ?? UInt64.random(in: 0...UInt64(UInt32.max))
-        print("PROMPT_SEED=\(seed)")
-        var random = Random(seed: seed)
-        let end = Date(timeIntervalSinceNow: Self.setting("PROMPT_SECONDS") ?? 8)
-        repeat {
+        for seed in Soak.seeds {
+            var random = Random(seed: seed)
             let (columns, rows) = PromptSession.sizes.randomElement(using: &random) ?? (80, 24)
             let session = try PromptSession(
                 columns: columns, rows: rows, environment: ["EDITOR": "true"],
@@ -66,7 +58,7 @@ struct PromptRandomTests {
                 }
             }
             #expect(session.screen.problems.isEmpty, "seed \(seed): \(journal.debugDescription)")
-        } while Date() < end
+        }
     }
 
     @Test("A command with more typed behind it shows one prompt", arguments: PromptSession.sizes)

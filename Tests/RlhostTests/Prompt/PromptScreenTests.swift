@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What appears around the line that is typed, and the terminal.
-@Suite("The prompt's screen", .serialized)
+@Suite("The prompt's screen", .timed)
 struct PromptScreenTests {
     @Test("a timer that prints every 50 ms leaves the line whole at every step", arguments: [(80, 24), (20, 5)])
     func outputWhileTyping(columns: Int, rows: Int) throws {

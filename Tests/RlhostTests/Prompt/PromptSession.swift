@@ -61,7 +61,8 @@ final class PromptSession {
     deinit {
         if process != 0, status == nil {
             kill(process, SIGKILL)
-            waitpid(process, nil, 0)
+            var status: Int32 = 0
+            TestMeter.waitpid(process, &status, 0)
         }
         close(master)
     }
@@ -196,6 +197,16 @@ final class PromptSession {
         return rows.map(\.withoutBlanksAtEnd)
     }
 
+    /// Types an entry that does not end soon, and waits until it computes or sleeps.
+    func begin(_ entry: String) throws {
+        try type(entry + "\r")
+        try until("the row below the entry") { $0.text.last == "|" }
+        settle()
+    }
+
+    /// Waits until the program computes or sleeps.
+    func settle() { ProcessActivity.settle(process) }
+
     /// Waits for a prompt with nothing behind it.
     func untilPrompt() throws { try until("the prompt") { $0.isAtPrompt } }
 
@@ -221,6 +232,9 @@ final class PromptSession {
     /// How often two carriage returns have come in a row.
     private(set) var doubledReturns = 0
 
+    /// How many bytes have come.
+    private(set) var received = 0
+
     /// How many escape sequences have come.
     private(set) var sequences = 0
 
@@ -243,6 +257,7 @@ final class PromptSession {
         for (place, byte) in bytes[..<count].enumerated() where byte == 13 && place > 0 && bytes[place - 1] == 13 {
             doubledReturns += 1
         }
+        received += count
         sequences += bytes[..<count].count { $0 == 0x1B }
         screen.write(Array(bytes[..<count]))
         watch?(self)
@@ -258,7 +273,7 @@ final class PromptSession {
             }
         }
         var status: Int32 = 0
-        waitpid(process, &status, 0)
+        TestMeter.waitpid(process, &status, 0)
         let signal = status & 0x7f
         let exitStatus = signal != 0 ? 128 + signal : status >> 8 & 0xff
         self.status = exitStatus

@@ -1,8 +1,9 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Sources at the prompt: showing them, loading them anew, and what a call takes while it is typed.
-@Suite("The prompt and sources", .serialized)
+@Suite("The prompt and sources", .timed)
 struct PromptSourceTests {
     private static let module = """
         local M, count = { list = {} }, 0

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Every row of the prompt's table is tried in two sizes. What is typed is seen as a terminal shows it.
-@Suite("The prompt", .serialized)
+@Suite("The prompt", .timed)
 struct PromptTests {
     @Test("shows a banner, evaluates expressions first, leaves at Control-D", arguments: PromptSession.sizes)
     func basics(columns: Int, rows: Int) throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What the prompt shows of values, errors and help.
-@Suite("The prompt's values")
+@Suite("The prompt's values", .timed)
 struct PromptValueTests {
     /// Lines without the prompts.
     private func lines(_ input: String) throws -> (lines: [String], errors: String) {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Options that choose tests, repeat them, and say what became of them.
-@Suite struct TestRunnerOptionTests {
+@Suite(.timed) struct TestRunnerOptionTests {
     private typealias Fixture = TestRunnerFixture
 
     private static let doors = [

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Every kind of failure, and its exact report.
-@Suite struct TestRunnerReportTests {
+@Suite(.timed) struct TestRunnerReportTests {
     @Test("what passes is listed by group") func whatPassesIsListed() throws {
         try TestRunnerFixture.expect(
             """

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What tests change of the state and the process that others share, and how the runner tells why time has passed.
-@Suite struct TestRunnerStateTests {
+@Suite(.timed) struct TestRunnerStateTests {
     private typealias Fixture = TestRunnerFixture
 
     @Test("the collector is as it was, and hooks and default files are told") func theCollectorIsAs() throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What a test does to its process is that test's misfortune, and nobody else's.
-@Suite struct TestRunnerSurvivalTests {
+@Suite(.timed) struct TestRunnerSurvivalTests {
     private typealias Fixture = TestRunnerFixture
 
     @Test("a file that cannot be interrupted while it loads is ended") func aFileThatCannot() throws {

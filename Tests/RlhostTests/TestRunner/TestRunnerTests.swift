@@ -2,21 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The runner itself: options, formats, order, and the tests about the test library, which are written with it.
-@Suite struct TestRunnerTests {
-    @Test(
-        "the tests of the test library pass",
-        arguments: [
-            "test_behaviour_test.lua", "test_clock_test.lua", "test_features_test.lua", "test_library_test.lua",
-            "test_spawned_test.lua",
-        ]) func theTestsOfThe(_ name: String) throws
-    {
-        let run = try Binary.run(
-            ["test", "\(Binary.repository)/Tests/Lua/\(name)"],
-            environment: ["REFERENCE": "\(Binary.repository)/docs/lua/runloop-test.lua"])
-        #expect(run.status == 0, "\(run.output)\(run.errors)")
-    }
-
+/// The runner itself: options, formats, order. The test library has tests in Lua.
+@Suite(.timed) struct TestRunnerTests {
     @Test("the example project passes", arguments: [[], ["--shuffle", "--jobs", "2"]]) func theExampleProjectPasses(
         _ options: [String]
     ) throws {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// `rlhost test --watch`, and the signals and keys of those who wait for a run.
-@Suite struct TestRunnerWatchTests {
+@Suite(.timed) struct TestRunnerWatchTests {
     private static let head = "local t, rl = require 'runloop.test', require 'runloop' "
 
     private func write(_ text: String, _ path: String) throws {

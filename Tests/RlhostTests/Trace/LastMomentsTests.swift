@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The last moments of programs that do not turn: that sleep, have hardly begun, or compute.
-@Suite struct LastMomentsTests {
+@Suite(.timed) struct LastMomentsTests {
     private static let remark = "nothing was recorded before, and all is from now on"
 
     @Test(

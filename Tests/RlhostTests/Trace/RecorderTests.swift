@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What `rlhost` records of a script, and when.
-@Suite struct RecorderTests {
+@Suite(.timed) struct RecorderTests {
     @Test("callbacks are recorded with their kinds, names and places") func callbacksAreRecordedWith() throws {
         try Binary.withDirectory { directory in
             let recording = try TraceRecording.of(

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// `rlhost trace PID`, and the recordings of tests.
-@Suite struct TraceProcessTests {
+@Suite(.timed) struct TraceProcessTests {
     @Test("a process that runs writes its last moments, and what comes") func aProcessThatRuns() throws {
         try Binary.withDirectory { directory in
             let script = """

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// What recordings say of tasks that wait.
-@Suite struct TraceWaitTests {
+@Suite(.timed) struct TraceWaitTests {
     @Test("a piece of a task that ends by waiting says in what, in each form") func waits() throws {
         try Binary.withDirectory { directory in
             let script = """

@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-# bench-page [RECORDS]: how long the page of a recording takes to open, and to draw while one zooms; in headless Chromium.
+"""How long the page of a recording takes to open, and to draw while somebody zooms, in headless Chromium."""
 import array
 import base64
 import gzip
@@ -12,7 +11,7 @@ import sys
 import tempfile
 import time
 
-root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, root + "/Tests/TracingTests/Page")
 from browser import Browser  # noqa: E402
 
@@ -50,11 +49,11 @@ def records(count):
         written += 10
 
 
-def page(path, count):
+def page(rlhost, path, count):
     with tempfile.TemporaryDirectory() as folder:
         with open(folder + "/empty.json", "w") as file:
             file.write("[]")
-        subprocess.run([root + "/.build/release/rlhost", "trace", folder + "/empty.json", "-o", folder + "/empty.html"], check=True)
+        subprocess.run([rlhost, "trace", folder + "/empty.json", "-o", folder + "/empty.html"], check=True)
         empty = open(folder + "/empty.html").read().split('<script type="text/x-rlhost">')[0]
     names = ",".join("[%d,%s]" % (n + 1, ",".join('"%s"' % part.replace('"', '\\"') for part in name)) for n, name in enumerate(NAMES))
     data = b"".join(records(count))
@@ -78,11 +77,10 @@ def columns(data):
     return b"".join(part.tobytes() for part in parts + [words[n::8] for n in range(2, 8)])
 
 
-def main():
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+def measure(rlhost, records):
     with tempfile.TemporaryDirectory() as folder:
         path = folder + "/page.html"
-        count = page(path, wanted)
+        count = page(rlhost, path, records)
         print(f"{count} records, {os.path.getsize(path) / 1e6:.1f} MB")
         with Browser(1400, 800) as browser:
             time.sleep(1)  # a browser that has just been started is busy with itself
@@ -109,6 +107,3 @@ def main():
             times = shown.evaluate("""[() => next(isLate), () => next(isSlow), () => toggleTable(), () => { toggleArrows(); draw(); }].map(f => {
               const start = performance.now(); f(); return performance.now() - start; })""")
             print("next late %.0f ms, next slow %.0f ms, table %.0f ms, all arrows %.0f ms" % tuple(times))
-
-
-main()

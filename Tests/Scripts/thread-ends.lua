@@ -44,7 +44,7 @@ try("it catches its cancellation", function()
 end)
 try("cancelled in its loop", function()
   local looping = rl.thread(function() rl.every(1, print) return rl.run() end)
-  rl.sleep(0.02)
+  while not looping:loop():is_waiting() do rl.sleep(0.001) end
   looping:cancel()
   return looping:join()
 end)

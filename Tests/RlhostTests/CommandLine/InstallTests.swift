@@ -10,7 +10,7 @@ struct InstallTests {
             // By the shell, not here: see NeedTests.
             let copy = try Binary.shell(
                 """
-                cp -r \(["scripts", "docs", "README.md", "CHANGELOG.md", "LICENSE"].joined(separator: " ")) \(root)
+                cp -r \(["scripts", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"].joined(separator: " ")) \(root)
                 mkdir -p \(root)/.build/release; ln -s \(Binary.path) \(root)/.build/release/rlhost
                 """, directory: Binary.repository)
             #expect(copy.status == 0, "\(copy.errors)")
@@ -25,7 +25,8 @@ struct InstallTests {
                 "scripts/install /usr/local", environment: ["DESTDIR": root + "/to"], directory: root)
             #expect(run.status == 0, "\(run.errors)")
             let found = try Binary.shell("find . -type f -o -type l | sort", directory: root + "/to")
-            let documents = try Binary.shell("ls docs/*.md docs/*.svg docs/lua/*.lua", directory: root).output
+            let documents = try Binary.shell("ls docs/*.md docs/*.svg docs/why/*.md docs/lua/*.lua", directory: root)
+                .output
                 .split(separator: "\n").map { path in
                     path.hasPrefix("docs/lua/")
                         ? "./usr/local/share/rlhost/lua/" + path.dropFirst(9) : "./usr/local/share/doc/rlhost/" + path
@@ -33,7 +34,7 @@ struct InstallTests {
             #expect(documents.count > 12, "the annotations and documents are in the project")
             let others =
                 ["bin/rlhost", "share/man/man1/rlhost.1"]
-                + ["CHANGELOG.md", "LICENSE", "README.md"].map { "share/doc/rlhost/" + $0 }
+                + ["CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md"].map { "share/doc/rlhost/" + $0 }
             #expect(
                 Set(found.output.split(separator: "\n").map(String.init))
                     == Set(documents + others.map { "./usr/local/" + $0 }))

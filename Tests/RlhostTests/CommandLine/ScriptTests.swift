@@ -31,7 +31,7 @@ import Testing
     @Test("scripts/test lists all suites and Lua test files, and each Swift suite has a thread that may block")
     func list() throws {
         let listed = try run("test --list").output
-        for name in ["TimerHeap ", "Script ", "json_test "] { #expect(listed.contains("\n" + name), "\(listed)") }
+        for name in ["TimerHeap ", "Script ", "json "] { #expect(listed.contains("\n" + name), "\(listed)") }
         let files = try #require(FileManager.default.enumerator(atPath: Binary.repository + "/Tests"))
         for case let file as String in files where file.hasSuffix("Tests.swift") {
             let text = try String(contentsOfFile: "\(Binary.repository)/Tests/\(file)", encoding: .utf8)
@@ -50,6 +50,9 @@ import Testing
         #expect(result.status == 0 && result.output.hasPrefix("soak: api, seed 7\napi: "), "\(result)")
     }
 
+    private static let hasPython =
+        (try? Binary.shell("ls ~/.pyenv/versions/3.10.*/lib/libpython3.10.so.1.0"))?.status == 0
+
     /// The lines of CONTRIBUTING.md's sh blocks that are not marked "long".
     @Test("the commands of CONTRIBUTING.md work") func contributing() throws {
         let text = try String(contentsOfFile: Binary.repository + "/CONTRIBUTING.md", encoding: .utf8)
@@ -63,6 +66,8 @@ import Testing
                 #expect(FileManager.default.isExecutableFile(atPath: "\(Binary.repository)/\(script)"), "\(line)")
             }
             guard !(parts.last ?? "").hasPrefix("long: ") else { continue }
+            // Debian has no Python for the toolchain's debugger.
+            if parts[0].contains(" lldb "), !Self.hasPython { continue }
             let command = parts[0].replacing(".build/debug/rlhost", with: "\"$RLHOST\"")
             let result = try Binary.shell("export RLHOST; \(command)", directory: Binary.repository)
             #expect(result.status == 0, "\(line): \(result)")

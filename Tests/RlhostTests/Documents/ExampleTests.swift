@@ -8,10 +8,10 @@ struct ExampleTests {
 
     @Test("every example is run by a test")
     func allAreRun() throws {
-        let tests = URL(filePath: #filePath).deletingLastPathComponent()
-        let texts = try FileManager.default.contentsOfDirectory(at: tests, includingPropertiesForKeys: nil)
-            .filter { $0.pathExtension == "swift" }
-            .map { try String(contentsOf: $0, encoding: .utf8) }
+        let tests = Binary.repository + "/Tests/"
+        let texts = try FileManager.default.subpathsOfDirectory(atPath: tests)
+            .filter { $0.hasSuffix("ExampleTests.swift") || $0.hasSuffix("examples_test.lua") }
+            .map { try String(contentsOfFile: tests + $0, encoding: .utf8) }
         let folder = Binary.repository + "/docs/examples"
         for name in try FileManager.default.contentsOfDirectory(atPath: folder) where name.hasSuffix(".lua") {
             #expect(texts.contains { $0.contains(name) }, "no test names \(name): it may be broken")

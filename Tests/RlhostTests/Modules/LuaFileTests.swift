@@ -15,7 +15,7 @@ import Testing
     @Test("a file", arguments: files) func file(_ path: String) throws {
         let documents = "\(Binary.repository)/docs"
         let run = try Binary.run(
-            ["test", "\(Binary.repository)/\(path)"],
+            ["test", "--timeout", "60", "\(Binary.repository)/\(path)"],
             environment: [
                 "DOCUMENTS": "\(documents)/lua", "REFERENCE": "\(documents)/lua/runloop-test.lua",
                 "EXAMPLES": "\(documents)/examples",

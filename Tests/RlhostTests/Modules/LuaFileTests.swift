@@ -19,7 +19,7 @@ import Testing
             environment: [
                 "DOCUMENTS": "\(documents)/lua", "REFERENCE": "\(documents)/lua/runloop-test.lua",
                 "EXAMPLES": "\(documents)/examples",
-            ].merging(Soak.isLong ? ["RLHOST_SOAK": "1"] : [:]) { own, _ in own })
+            ].merging(Soak.isLong ? ["RLHOST_SOAK": "1"] : [:]) { own, _ in own }, timeout: 180)
         #expect(run.status == 0, "\(run.output)\(run.errors)")
     }
 

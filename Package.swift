@@ -28,7 +28,7 @@ let package = Package(
         // Lua for Swift: the library, what has to be C to be safe, and a Swift face.
         .systemLibrary(name: "CLua", pkgConfig: "lua5.4", providers: [.apt(["liblua5.4-dev", "pkg-config"])]),
         // All that is written in Lua, by the names under which it is required.
-        .target(name: "LuaModules", exclude: ["runloop"], cSettings: c),
+        .target(name: "LuaModules", exclude: ["runloop", "compiler"], cSettings: c),
         .target(name: "CLuaSupport", dependencies: ["CLua", "LuaModules"], cSettings: c),
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], swiftSettings: swift),
         // The codec of runloop.json; HTTP as a protocol, over the distribution's parser; and that for Lua, with libcurl.

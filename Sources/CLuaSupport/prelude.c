@@ -1,73 +1,24 @@
-// The Lua-written part of the library, compiled once for all states.
+// The parts of the library that are written in Lua, and what they know of the host.
 #include "private.h"
 
 #include <LuaModules.h>
-#include <stdatomic.h>
-#include <stdlib.h>
+#include <string.h>
 
-// Compiled code of the two parts, from the second state on. Each thread has one of its own, and compiling would be most of what
-// its start costs. Without line numbers and names of variables, or loading would be a fifth of it.
-typedef struct compiled {
-  size_t length, capacity;
-  char *bytes;
-} compiled;
-static const char *const parts[] = {"runloop.prelude", "runloop.notifications"};
-static _Atomic(compiled *) kept[2];
-
-static void drop(compiled *code) {
-  free(code->bytes);
-  free(code);
+// Leaves the module's function on the stack. Its bytecode is tried first; a Lua that refuses it (another version, other sizes)
+// compiles the text.
+static int load_part(lua_State *L, const char *name) {
+  size_t length;
+  const char *code = lua_modules_code(name, &length);
+  if (code) {
+    if (cl_load_text(L, code, length, CL_SOURCE) == LUA_OK) return LUA_OK;
+    lua_pop(L, 1);
+  }
+  const char *text = lua_modules_find(name);
+  return cl_load_text(L, text, strlen(text), CL_SOURCE);
 }
 
-static int append(lua_State *L, const void *bytes, size_t length, void *data) {
-  (void)L;
-  compiled *code = data;
-  if (!cl_reserve(&code->bytes, code->length, &code->capacity, length, 16384)) return 1;
-  memcpy(code->bytes + code->length, bytes, length);
-  code->length += length;
-  return 0;
-}
-
-// Stripped code has no source either. It is put back where lua_dump leaves a place for it: tracebacks tell by it what is the
-// host's, and so do we. Whether that is right for the Lua at hand shows when it is loaded.
-static int name_source(lua_State *L, compiled *code) {
-  enum { header = 4 + 1 + 1 + 6 + 3 + sizeof(lua_Integer) + sizeof(lua_Number) + 1 };
-  const unsigned char none = 0x80;
-  if (code->length <= header || (unsigned char)code->bytes[header] != none) return 0;
-  const char length = (char)(none | sizeof CL_SOURCE);
-  if (append(L, CL_SOURCE, sizeof CL_SOURCE - 1, code) != 0) return 0;  // for the room
-  memmove(code->bytes + header + sizeof CL_SOURCE, code->bytes + header + 1, code->length - header - sizeof CL_SOURCE);
-  code->bytes[header] = length;
-  memcpy(code->bytes + header + 1, CL_SOURCE, sizeof CL_SOURCE - 1);
-  int status = cl_load_text(L, code->bytes, code->length, CL_SOURCE);
-  lua_Debug debug = {0};
-  if (status == LUA_OK) lua_getinfo(L, ">S", &debug);
-  else lua_pop(L, 1);
-  return status == LUA_OK && cl_is_hosts(&debug);
-}
-
-// Keeps the compiled function on top of the stack for all. Without memory for that nothing is kept.
-static void keep(lua_State *L, int part) {
-  compiled *code = calloc(1, sizeof *code);
-  if (!code) return;
-  compiled *none = NULL;
-  if (lua_dump(L, append, code, 1) != 0 || !name_source(L, code) ||
-      !atomic_compare_exchange_strong(&kept[part], &none, code))
-    drop(code);
-}
-
-static int load_part(lua_State *L, int part) {
-  static atomic_int others[2];
-  const compiled *code = atomic_load(&kept[part]);
-  if (code) return cl_load_text(L, code->bytes, code->length, CL_SOURCE);
-  const char *text = lua_modules_find(parts[part]);
-  int status = cl_load_text(L, text, strlen(text), CL_SOURCE);
-  if (status == LUA_OK && atomic_exchange(&others[part], 1)) keep(L, part);
-  return status;
-}
-
-int cl_load_prelude(lua_State *L) { return load_part(L, 0); }
-int cl_load_notifications(lua_State *L) { return load_part(L, 1); }
+int cl_load_prelude(lua_State *L) { return load_part(L, "runloop.prelude"); }
+int cl_load_notifications(lua_State *L) { return load_part(L, "runloop.notifications"); }
 
 int cl_has_module(const char *name) { return lua_modules_find(name) != NULL; }
 
@@ -98,9 +49,8 @@ static void keep_surroundings(lua_State *L) {
 }
 
 int cl_load_module(lua_State *L, const char *name) {
-  const char *text = lua_modules_find(name);
-  if (text) {
-    int status = cl_load_text(L, text, strlen(text), CL_SOURCE);
+  if (lua_modules_find(name)) {
+    int status = load_part(L, name);
     if (status != LUA_OK) return status;
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &surroundings) == LUA_TTABLE) lua_setupvalue(L, -2, 1);
     else lua_pop(L, 1);

@@ -3,11 +3,13 @@
 
 #include "CLuaSupport.h"
 
+#include <LuaModules.h>
+
 #include <stdlib.h>
 #include <string.h>
 
 /// What the Lua-written part of the host is called.
-#define CL_SOURCE "=[rlhost]"
+#define CL_SOURCE LUA_MODULES_SOURCE
 static inline int cl_is_hosts(const lua_Debug *debug) {
   // Most sources are files: they begin with something else.
   return debug->source[0] == CL_SOURCE[0] && strcmp(debug->source, CL_SOURCE) == 0;

@@ -246,3 +246,7 @@ const char *lua_modules_find(const char *name) {
     if (strcmp(modules[i].name, name) == 0) return modules[i].text;
   return NULL;
 }
+
+const char *lua_modules_name(size_t index) {
+  return index < sizeof modules / sizeof *modules ? modules[index].name : NULL;
+}

@@ -176,7 +176,7 @@ final class Session {
 
     /// The global `rl`, which -e and -p promise. A text that cannot mean it, with no script behind, does not pay for it.
     private func provideGlobal(for text: String) -> Int32? {
-        guard options.script != nil || text.contains("rl") else { return nil }
+        guard options.script != nil || text.withCString({ strstr($0, "rl") != nil }) else { return nil }
         return complete(.text("rl = rl or require 'runloop'", name: "=rlhost"))
     }
 

@@ -33,7 +33,7 @@ extension RunLoop {
         spillBatch()
         runs.append(run)
         innermostRun = .passUnretained(run)
-        handle.beginRun(run.number)
+        if handle.beginRun(run.number, heedsEarlyStop: run.heedsEarlyStop) { run.isStopped = true }
         if isRecording { recorder.pointee.beginRun(label(of: run.mode)) }
     }
 

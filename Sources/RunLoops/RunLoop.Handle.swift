@@ -38,6 +38,8 @@ extension RunLoop {
             var runs: [UInt64] = []
             /// Those of them that are to stop.
             var stops: [UInt64] = []
+            /// Who called `stop(by:)` while there was no run, since the last one began.
+            var earlyStop: String?
             var performs: [(modes: [Mode], order: Int, flow: UInt32, body: @Sendable (RunLoop) -> Void)] = []
             /// Ports that have got a message.
             var ports: [Port] = []
@@ -85,6 +87,18 @@ extension RunLoop {
             hasMail.store(true, ordering: .releasing)
             wakeUp(.stop)
         }
+
+        /// The same, but a loop that is not running notes it for `runUnlessStopped`, with the text for messages.
+        public func stop(by caller: String) {
+            let runs = box.withLock { box in
+                if box.runs.isEmpty { box.earlyStop = caller }
+                return !box.runs.isEmpty
+            }
+            if runs { stop() }
+        }
+
+        /// Who has stopped the loop while it did not run, since its last run began.
+        public var earlyStop: String? { box.withLock { $0.earlyStop } }
 
         /// Whether the loop sleeps at this moment. CFRunLoopIsWaiting.
         public var isWaiting: Bool { sleep.load(ordering: .acquiring) == 1 }
@@ -182,7 +196,16 @@ extension RunLoop {
             }
         }
 
-        func beginRun(_ number: UInt64) { box.withLock { $0.runs.append(number) } }
+        /// - Parameter heedsEarlyStop: a stop that has come before the run is for it, and not forgotten.
+        /// - Returns: whether there was one.
+        func beginRun(_ number: UInt64, heedsEarlyStop: Bool) -> Bool {
+            box.withLock { box in
+                box.runs.append(number)
+                guard box.earlyStop != nil else { return false }
+                if !heedsEarlyStop { box.earlyStop = nil }
+                return heedsEarlyStop
+            }
+        }
 
         func endRun() {
             box.withLock { box in

@@ -141,6 +141,11 @@ public final class RunLoop {
     @discardableResult
     public func run() -> RunResult { run(in: .default) }
 
+    /// The same, but a stop by `stop(by:)` that has come since the last run is not forgotten: then this one does not begin.
+    public func runUnlessStopped() -> RunResult {
+        handle.earlyStop == nil ? run(in: .default, for: nil, heedsEarlyStop: true) : .stopped
+    }
+
     /// Runs in a mode. CFRunLoopRunInMode.
     ///
     /// - Parameters:
@@ -152,12 +157,18 @@ public final class RunLoop {
     ///   `.timedOut`, then `.stopped`, then `.finished`; a stop that did not become the result is lost.
     @discardableResult
     public func run(in mode: Mode, for limit: Duration? = nil, returnAfterSource: Bool = false) -> RunResult {
+        run(in: mode, for: limit, returnAfterSource: returnAfterSource, heedsEarlyStop: false)
+    }
+
+    private func run(
+        in mode: Mode, for limit: Duration?, returnAfterSource: Bool = false, heedsEarlyStop: Bool
+    ) -> RunResult {
         precondition(mode != .common, "a run loop runs in one mode; \".common\" stands for several")
         guard let mode = existingState(of: mode), !isEmpty(mode) else { return .finished }
         lastRun += 1
         let run = Run(
             mode: mode, number: lastRun, polls: limit.map { $0 <= .zero } ?? false,
-            returnsAfterSource: returnAfterSource)
+            returnsAfterSource: returnAfterSource, heedsEarlyStop: heedsEarlyStop)
         begin(run)
         defer { end(run) }
         // Raised before the run began, which has forgotten that wake-up.
@@ -231,6 +242,11 @@ public final class RunLoop {
 
     /// Ends the innermost run when its pass is over; without a run it does nothing, and is not remembered. CFRunLoopStop.
     public func stop() { runs.last?.isStopped = true }
+
+    /// The same, but without a run it is noted for `runUnlessStopped`, with the text for messages.
+    public func stop(by caller: @autoclosure () -> String) {
+        if let run = runs.last { run.isStopped = true } else { handle.stop(by: caller()) }
+    }
 
     /// Ends all runs in progress, each when its pass is over.
     public func stopAll() { for run in runs { run.isStopped = true } }

@@ -193,7 +193,7 @@ final class Session {
         defer { if task.hasEnded { main = nil } }
         task.onEnd = { [host] in host.loop.stop() }
         while !task.hasEnded {
-            var result = host.loop.run()
+            var result = host.loop.runUnlessStopped()
             while result == .finished, !task.hasEnded, LuaHost.hasThreads, ending == nil {
                 if !host.runUntilThreadsEnd() { result = .stopped }
             }
@@ -223,9 +223,11 @@ final class Session {
 
     private func runMainLoop() -> Int32? {
         host.isInLastRun = true
-        var result = host.loop.run()
+        var result = host.loop.runUnlessStopped()
         // What observers of its exit have added is the program's, too.
-        while result == .finished, ending == nil, !host.loop.isEmpty(in: .default) { result = host.loop.run() }
+        while result == .finished, ending == nil, !host.loop.isEmpty(in: .default) {
+            result = host.loop.runUnlessStopped()
+        }
         if let status = ending { return status }
         if host.isShuttingDown {
             // A signal that came as the loop ran dry.
@@ -330,7 +332,9 @@ final class Session {
     }
 
     private func neverEnded(_ task: MainTask, _ result: RunLoop.RunResult) -> Int32 {
-        let reason = result == .finished ? "nothing is left that could wake it" : "the loop was stopped while it waited"
+        let reason =
+            host.loop.handle.earlyStop.map { "the loop was stopped before it ran: \($0)" }
+            ?? (result == .finished ? "nothing is left that could wake it" : "the loop was stopped while it waited")
         return fail(
             "the main chunk never ended: \(reason)\n\(task.whereItWaits ?? "it was stopped")", Status.mainNeverEnded)
     }

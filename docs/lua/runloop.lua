@@ -74,7 +74,13 @@ function rl.main() end
 ---@return runloop.Result result
 function rl.run(options) end
 
----The same as `rl.current():stop()`. A program whose main chunk waits when its loop is stopped ends with status 13, and says where,
+---The same as `rl.current():stop()`.
+---
+---Before the loop runs, in the main chunk, in a task that it has started or in another thread, it stops the run that would begin by itself
+---behind the main chunk: the program ends with status 0, without observers and functions of `rl.on_shutdown`. Behind a thread's function
+---it does the same. An explicit `rl.run()` forgets a stop that has come before it, as in CoreFoundation.
+---
+---A program whose main chunk waits when its loop is stopped ends with status 13, and says where,
 ---threads or not; one whose main chunk has ended waits for its threads, and its loop serves them meanwhile. `rl.shutdown` ends it as it
 ---should.
 function rl.stop() end
@@ -110,7 +116,7 @@ function Loop:run_mode(mode, before) end
 ---@param date number
 function Loop:run_until(date) end
 
----Ends the innermost run when its pass is over. Not remembered when the loop does not run.
+---Ends the innermost run when its pass is over. While the loop does not run, see `rl.stop`.
 function Loop:stop() end
 
 ---Makes the loop's coming wait return at once.

@@ -140,7 +140,11 @@ enum LoopBinding {
 
     private static func stop(_ handle: RunLoop.Handle, _ call: Call) -> Int32 {
         let loop = call.luaHost.loop
-        if handle === loop.handle { loop.stop() } else { handle.stop() }
+        if handle === loop.handle {
+            loop.stop(by: RunloopLibrary.called("loop:stop()", call))
+        } else {
+            handle.stop(by: RunloopLibrary.called("loop:stop()", call))
+        }
         return call.nothing()
     }
 

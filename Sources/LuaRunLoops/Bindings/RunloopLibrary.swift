@@ -128,8 +128,13 @@ enum RunloopLibrary {
     }
 
     private static func stop(_ call: Call) -> Int32 {
-        call.withHost { $0.loop.stop() }
+        call.luaHost.loop.stop(by: called("rl.stop()", call))
         return call.nothing()
+    }
+
+    /// "rl.stop() at x.lua:3"
+    static func called(_ name: String, _ call: Call) -> String {
+        call.luaHost.site(call.site).map { "\(name) at \($0)" } ?? name
     }
 
     private enum Handler: Parameter {

@@ -253,7 +253,7 @@ package final class LuaThread: Sendable {
             host.threads.endsWithFunction = hasFailed || host.threads.wasStopped
         }
         while !isCancelled, !task.hasEnded || !host.threads.endsWithFunction {
-            let ended = host.loop.run()
+            let ended = host.threads.endsWithFunction ? host.loop.run() : host.loop.runUnlessStopped()
             if ended == .stopped { host.threads.endsWithFunction = true }
             if task.hasEnded ? host.loop.isEmpty(in: .default) : ended == .finished { break }
         }

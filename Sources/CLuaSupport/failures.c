@@ -31,12 +31,31 @@ static int call_aside(lua_State *L, lua_CFunction function, int arguments, int r
   return status;
 }
 
+// Replaces the text on top by one in which each NUL is "\\0": luaL_traceback and others read texts up to the first.
+static void show_zeros(lua_State *L) {
+  size_t length;
+  const char *text = lua_tolstring(L, -1, &length), *zero;
+  if (!memchr(text, 0, length)) return;
+  luaL_Buffer shown;
+  luaL_buffinit(L, &shown);
+  const char *end = text + length;
+  for (; (zero = memchr(text, 0, (size_t)(end - text))); text = zero + 1) {
+    luaL_addlstring(&shown, text, (size_t)(zero - text));
+    luaL_addstring(&shown, "\\0");
+  }
+  luaL_addlstring(&shown, text, (size_t)(end - text));
+  luaL_pushresult(&shown);
+  lua_replace(L, -2);
+}
+
 // Pushes what an error value, at 1, says; whether it wants a traceback behind it.
 static int push_message(lua_State *L) {
   if (lua_type(L, 1) == LUA_TSTRING || lua_type(L, 1) == LUA_TNUMBER) {
-    lua_pushstring(L, lua_tostring(L, 1));
+    lua_pushvalue(L, 1);
+    show_zeros(L);
   } else if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
     // As lua does it: an error object that describes itself needs no traceback.
+    show_zeros(L);
     return 0;
   } else {
     lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));

@@ -29,14 +29,39 @@ extension Interpreter {
 
     /// Of the scratch buffer: a message, and a traceback behind it if there is more.
     private func explanation(messageLength: Int, _ isInterruption: Bool) -> Explanation {
-        let bytes = UnsafeRawBufferPointer(start: state.pointee.scratch, count: state.pointee.length)
-        func text(_ part: Slice<UnsafeRawBufferPointer>) -> String {
-            String(anyBytes: UnsafeRawBufferPointer(rebasing: part))
-        }
+        let bytes = scratchBytes
+        let frames = UnsafeRawBufferPointer(rebasing: bytes.dropFirst(messageLength))
         return Explanation(
-            message: text(bytes.prefix(messageLength)),
-            frames: messageLength < bytes.count ? Self.frames(ofTraceback: text(bytes[messageLength...])) : nil,
+            message: Self.shown(bytes.prefix(messageLength)),
+            frames: frames.isEmpty ? nil : Self.frames(ofTraceback: String(anyBytes: frames)),
             isInterruption: isInterruption)
+    }
+
+    /// How much of a message is shown, in bytes.
+    private static let shownLength = 65_536
+
+    /// A message, or its beginning and how many bytes are left out.
+    private static func shown(_ bytes: Slice<UnsafeRawBufferPointer>) -> String {
+        var part = bytes.prefix(shownLength)
+        if part.count < bytes.count {
+            // Not in the middle of a character.
+            while let next = bytes.dropFirst(part.count).first, next & 0xC0 == 0x80, part.count > shownLength - 4 {
+                part = part.dropLast()
+            }
+        }
+        let text = String(anyBytes: UnsafeRawBufferPointer(rebasing: part))
+        return part.count < bytes.count ? "\(text)... (\(bytes.count - part.count) more bytes)" : text
+    }
+
+    private var scratchBytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: state.pointee.scratch, count: state.pointee.length)
+    }
+
+    /// The message of an error, that is on top of the stack.
+    public final func popMessage() -> String {
+        cl_to_text(stack.thread, -1)
+        stack.pop()
+        return Self.shown(scratchBytes[...])
     }
 
     /// What messages call the object for which the host's own code runs in a fiber: `watcher of "src" made at app.lua:3`. nil: it says

@@ -230,11 +230,6 @@ open class Interpreter {
     /// Code that is about to be interrupted is that of an entry; see `watchEntries`.
     open var isInEntry: Bool { false }
 
-    // MARK: Errors
-
-    /// Takes the value from the top of the main stack, an error mostly, and answers its text.
-    public final func popMessage() -> String { stack.popText() }
-
     // MARK: For recordings
 
     /// A task begins, or what has waited goes on, a callback too. Returns whether to call `rests` when it next waits or ends.

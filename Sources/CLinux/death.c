@@ -36,8 +36,14 @@ static void on_death(int number, siginfo_t *information, void *context) {
   else raise(number);
   // Who reports a crash comes back, and what was no fault does not come again by itself.
   if (information->si_code > 0 && guarded[number].is_crash) return;
+  linux_raise_default(number);
+}
+
+void linux_raise_default(int number) {
   signal(number, SIG_DFL);
   raise(number);
+  // The kernel does not end process 1 so.
+  if (getpid() == 1) _exit(128 + number);
 }
 
 void linux_guard_signal(int number, int is_crash, void (*handler)(int, siginfo_t *, void *)) {
@@ -58,6 +64,8 @@ void linux_guard_signal_again(int number) {
   if (one->handler && owner == getpid()) linux_guard_signal(number, one->is_crash, one->handler);
 }
 
+void linux_guard_end(int number) { linux_guard_signal(number, 0, on_death); }
+
 void linux_at_death(enum linux_last_act act, void (*function)(void)) {
   static char room[1 << 14];
   stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
@@ -69,9 +77,9 @@ void linux_at_death(enum linux_last_act act, void (*function)(void)) {
   // For a stack that has run over.
   if (sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE) sigaltstack(&stack, NULL);
   static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+  for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) linux_guard_signal(crashes[i], 1, on_death);
   static const int ends[] = {SIGHUP,    SIGINT,  SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE,  SIGALRM,
                              SIGVTALRM, SIGPROF, SIGXCPU, SIGIO,   SIGPWR, SIGSTKFLT};
-  for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) linux_guard_signal(crashes[i], 1, on_death);
-  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) linux_guard_signal(ends[i], 0, on_death);
-  for (int number = SIGRTMIN; number <= SIGRTMAX; number++) linux_guard_signal(number, 0, on_death);
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) linux_guard_end(ends[i]);
+  for (int number = SIGRTMIN; number <= SIGRTMAX; number++) linux_guard_end(number);
 }

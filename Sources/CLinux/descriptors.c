@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
 #include <sys/file.h>
 
 // See `out_of_the_way` in programs.c.
@@ -30,41 +29,6 @@ void linux_open_descriptors(unsigned char *open, int count) {
     poll(all, (nfds_t)n, 0);
     for (int i = 0; i < n; i++) open[first + i] = !(all[i].revents & POLLNVAL);
   }
-}
-
-void linux_keep_standard_descriptors(void) {
-  // From the lowest on: `open` takes the first number that is free.
-  for (int fd = 0; fd <= 2; fd++)
-    if (!linux_is_open(fd)) open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
-}
-
-int linux_write_all(int fd, const void *bytes, size_t length) {
-  const char *p = bytes;
-  while (length > 0) {
-    ssize_t n = write(fd, p, length);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) {  // somebody made it non-blocking: nothing is lost for that
-      struct pollfd ready = {.fd = fd, .events = POLLOUT};
-      poll(&ready, 1, -1);
-      continue;
-    }
-    if (n < 0) return errno;
-    p += n;
-    length -= (size_t)n;
-  }
-  return 0;
-}
-
-void linux_print(int fd, const void *bytes, size_t length) {
-  FILE *stream = fd == 1 ? stdout : stderr;
-  fwrite(bytes, 1, length, stream);
-  fflush(stream);
-}
-
-int linux_flush_output(int before) {
-  int error = fflush(stdout) == 0 ? before : errno;
-  // It was closed when we began, or nobody reads it any more: no news to whoever has seen to that.
-  return error == EBADF || error == EPIPE ? 0 : error;
 }
 
 int linux_open_private_directory(const char *path, int make, uint32_t *owner, uint32_t *mode) {

@@ -169,20 +169,6 @@ static int start_by_nurse(const linux_program *program, int *pid) {
   return failure;
 }
 
-int linux_start_program(const linux_program *program, int *pid) {
-  linux_program copy = *program;
-  int spare[4];
-  for (int i = 0; i < 4; i++) copy.descriptors[i] = out_of_the_way(program->descriptors[i], i, &spare[i]);
-  const int is_lent = program->foreground >= 0;
-  int failure = program->dies_with_us ? start_by_nurse(&copy, pid) : is_lent ? start_mortal(&copy, pid) : start(&copy, pid);
-  // It may have got the terminal, and then found no program. Else it has it by now, unless it has ended already.
-  if (is_lent) linux_lend_terminal(failure ? getpgrp() : *pid);
-  if (is_lent && failure) linux_take_terminal_back(0);
-  for (int i = 0; i < 4; i++)
-    if (spare[i] >= 0) close(spare[i]);
-  return failure;
-}
-
 // Whether somebody is left in a group who could still do something. Those who have ended stay in it until whoever inherits them
 // takes notice, which the first process of a container may never do.
 static int has_living(int group) {
@@ -219,6 +205,19 @@ static struct {
   pid_t process;  // a child that a C module has forked owns none of them
 } owned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+// With all signals blocked: a handler that ends the process needs the list, and would wait for the thread that it has interrupted.
+static void lock_owned(sigset_t *before) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, before);
+  pthread_mutex_lock(&owned.lock);
+}
+
+static void unlock_owned(const sigset_t *before) {
+  pthread_mutex_unlock(&owned.lock);
+  pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 // Whether its leader has ended, who is waited for, and nobody of its group goes on.
 static int is_over(int pid, int looks) {
   return waitpid(pid, NULL, WNOHANG) != 0 && (kill(-pid, 0) != 0 || (looks && !has_living(pid)));
@@ -236,11 +235,11 @@ static void end_all(void) {
   if (owned.process == getpid()) linux_end_programs(NULL);
 }
 
-// The same when a signal ends the process: without memory, and without the lock if whoever has it was interrupted.
+// The same when a signal ends the process: without memory. Another thread may have the lock for as long as a program starts.
 static void end_all_at_death(void) {
   if (owned.process != getpid()) return;
   int is_locked = 0;
-  for (int i = 0; i < 20 && !is_locked; i++) {
+  for (int i = 0; i < 1000 && !is_locked; i++) {
     is_locked = pthread_mutex_trylock(&owned.lock) == 0;
     if (!is_locked) poll(NULL, 0, 2);
   }
@@ -257,51 +256,93 @@ static void end_all_at_death(void) {
   pthread_mutex_unlock(&owned.lock);
 }
 
-int linux_own_program(int pid, const void *owner) {
-  pthread_mutex_lock(&owned.lock);
+// Room for one more, and the functions that end the programs when the process ends. Returns 0 or an errno.
+static int reserve(void) {
   if (owned.process != getpid()) owned.count = 0;
   owned.process = getpid();
   for (int i = owned.count - 1; i >= 0 && owned.count == owned.capacity; i--)
     if (owned.all[i].has_ended && !is_left(owned.all[i].pid)) owned.all[i] = owned.all[--owned.count];
-  int fits = owned.count < owned.capacity;
-  if (!fits) {
-    const int capacity = owned.capacity ? owned.capacity * 2 : 8;
-    struct owned *larger = realloc(owned.all, (size_t)capacity * sizeof *larger);
-    if (larger) {
-      if (!owned.all) atexit(end_all);
-      linux_at_death(LINUX_END_PROGRAMS, end_all_at_death);
-      owned.all = larger;
-      owned.capacity = capacity;
-      fits = 1;
-    }
-  }
-  if (fits) owned.all[owned.count++] = (struct owned){.pid = pid, .owner = owner};
-  pthread_mutex_unlock(&owned.lock);
-  return fits;
+  if (owned.count < owned.capacity) return 0;
+  const int capacity = owned.capacity ? owned.capacity * 2 : 8;
+  struct owned *larger = realloc(owned.all, (size_t)capacity * sizeof *larger);
+  if (!larger) return ENOMEM;
+  if (!owned.all) atexit(end_all);
+  linux_at_death(LINUX_END_PROGRAMS, end_all_at_death);
+  owned.all = larger;
+  owned.capacity = capacity;
+  return 0;
+}
+
+// A signal that ends the process while a program starts finds it in the list, or not yet begun.
+static int start_owned(const linux_program *program, int *pid) {
+  sigset_t before;
+  lock_owned(&before);
+  int failure = program->owner ? reserve() : 0;
+  if (!failure)
+    failure = program->dies_with_us ? start_by_nurse(program, pid)
+              : program->foreground >= 0 ? start_mortal(program, pid)
+                                         : start(program, pid);
+  if (!failure && program->owner) owned.all[owned.count++] = (struct owned){.pid = *pid, .owner = program->owner};
+  unlock_owned(&before);
+  return failure;
+}
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+int linux_watch_program(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
+
+int linux_refuses_to_watch_programs(void) {
+  static _Atomic int is_known;
+  if (is_known) return 0;
+  int fd = linux_watch_program(getpid());
+  // Sandboxes that do not know the call answer with EPERM. Other errors pass.
+  if (fd < 0 && (errno == ENOSYS || errno == EPERM)) return errno;
+  if (fd >= 0) close(fd);
+  is_known = 1;
+  return 0;
+}
+
+int linux_start_program(const linux_program *program, int *pid) {
+  linux_program copy = *program;
+  int spare[4];
+  for (int i = 0; i < 4; i++) copy.descriptors[i] = out_of_the_way(program->descriptors[i], i, &spare[i]);
+  const int is_lent = program->foreground >= 0;
+  int failure = start_owned(&copy, pid);
+  // It may have got the terminal, and then found no program. Else it has it by now, unless it has ended already.
+  if (is_lent) linux_lend_terminal(failure ? getpgrp() : *pid);
+  if (is_lent && failure) linux_take_terminal_back(0);
+  for (int i = 0; i < 4; i++)
+    if (spare[i] >= 0) close(spare[i]);
+  return failure;
 }
 
 int linux_group_is_left(int pid) {
   const int left = is_left(pid);
-  pthread_mutex_lock(&owned.lock);
+  sigset_t before;
+  lock_owned(&before);
   for (int i = 0; i < owned.count; i++)
     if (owned.all[i].pid == pid) owned.all[i].has_ended = 1;
-  pthread_mutex_unlock(&owned.lock);
+  unlock_owned(&before);
   return left;
 }
 
 void linux_disown_program(int pid) {
-  pthread_mutex_lock(&owned.lock);
+  sigset_t before;
+  lock_owned(&before);
   for (int i = 0; i < owned.count; i++)
     if (owned.all[i].pid == pid) {
       owned.all[i] = owned.all[--owned.count];
       break;
     }
-  pthread_mutex_unlock(&owned.lock);
+  unlock_owned(&before);
 }
 
 void linux_end_programs(const void *owner) {
   if (owned.process != getpid()) return;
-  pthread_mutex_lock(&owned.lock);
+  sigset_t before;
+  lock_owned(&before);
   int count = 0;
   struct owned *ending = owned.count ? malloc((size_t)owned.count * sizeof *ending) : NULL;
   for (int i = owned.count - 1; i >= 0 && ending; i--) {
@@ -309,8 +350,9 @@ void linux_end_programs(const void *owner) {
     if (!owned.all[i].has_ended || is_left(owned.all[i].pid)) ending[count++] = owned.all[i];
     owned.all[i] = owned.all[--owned.count];
   }
-  pthread_mutex_unlock(&owned.lock);
+  // Before a signal that ends the process can come: it would find them no longer in the list.
   signal_all(ending, count, SIGTERM);
+  unlock_owned(&before);
   for (int waited = 0; count > 0; waited++) {
     // A look at all processes costs something: every fortieth of a second will do.
     for (int i = count - 1; i >= 0; i--) {
@@ -339,12 +381,6 @@ int linux_program_has_stopped(int pid) {
   return waitid(P_PID, (id_t)pid, &information, WSTOPPED | WNOHANG) == 0 && information.si_pid == pid;
 }
 
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-
-int linux_watch_program(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
-
 int linux_make_pipe(int ends[2], int two_way) {
   if (two_way ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) : pipe2(ends, O_CLOEXEC)) return -1;
   ends[0] = linux_lift(ends[0]);
@@ -354,20 +390,4 @@ int linux_make_pipe(int ends[2], int two_way) {
   if (ends[1] >= 0) close(ends[1]);
   errno = EMFILE;
   return -1;
-}
-
-int linux_open_terminal(int rows, int columns, char *name, size_t size) {
-  int master = linux_lift(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
-  if (master < 0) return -1;
-  if (grantpt(master) || unlockpt(master) || ptsname_r(master, name, size) ||
-      linux_resize_terminal(master, rows, columns))
-    return linux_give_up(master);
-  return master;
-}
-
-int linux_open_slave(const char *name) { return linux_lift(open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)); }
-
-int linux_resize_terminal(int master, int rows, int columns) {
-  struct winsize size = {.ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns};
-  return ioctl(master, TIOCSWINSZ, &size);
 }

@@ -2,6 +2,7 @@
 #include "signals.h"
 #include "clock.h"
 #include "death.h"
+#include "first_process.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -52,9 +53,8 @@ static void pass_on(int number, siginfo_t *info, void *context) {
     old->sa_sigaction(number, info, context);
   } else if (old->sa_handler == SIG_DFL) {
     if (number != SIGTSTP && number != SIGCONT) linux_do_last_acts();
-    // It cannot be had back from here: the signal is blocked until we return, and then it ends the process.
-    signal(number, SIG_DFL);
-    raise(number);
+    // The signal is blocked until this handler returns, and then it ends the process.
+    linux_raise_default(number);
   } else if (old->sa_handler != SIG_IGN) {
     old->sa_handler(number);
   }
@@ -67,6 +67,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   const int ends = number == SIGINT || number == SIGTERM || number == SIGQUIT;
   int is_heard = 0, is_stuck = 0;
   if (number == SIGCONT) linux_take_terminals_up();
+  if (number == SIGCHLD) linux_note_child_end();
   for (int i = 0; i < LISTENERS; i++) {
     struct listener *listener = &listeners[i];
     if (atomic_load(&listener->number) != number || !atomic_load(&listener->hears)) continue;

@@ -1,7 +1,6 @@
 // What of Lua's `coroutine`, `os` and `print` the host replaces, and how it calls a chunk as lua does.
 #include "private.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 
@@ -189,10 +188,6 @@ static int os_execute(lua_State *L) {
   return count;
 }
 
-static _Atomic int print_error;
-
-int cl_print_error(void) { return print_error; }
-
 // print(...): as Lua's, but a line is written as a whole, whatever other threads print meanwhile.
 static int print(lua_State *L) {
   int count = lua_gettop(L);
@@ -204,11 +199,11 @@ static int print(lua_State *L) {
   for (int i = 1; i <= count; i++) {
     size_t length;
     const char *text = lua_tolstring(L, count + i, &length);
-    if (i > 1) fwrite("\t", 1, 1, out);
-    fwrite(text, 1, length, out);
+    if (i > 1) putc_unlocked('\t', out);
+    fwrite_unlocked(text, 1, length, out);
   }
-  fwrite("\n", 1, 1, out);
-  if (fflush(out) != 0) print_error = errno;
+  putc_unlocked('\n', out);
+  fflush_unlocked(out);
   funlockfile(out);
   return 0;
 }

@@ -223,6 +223,10 @@ static void interrupt_for(cl_state *state, int *reason) {
   hook_running(state);
 }
 
+int cl_ends_waits(void) {
+  return !is_deferring && cl_has_interrupt() && pthread_equal(pthread_self(), signal_thread);
+}
+
 void cl_interrupt(cl_state *state) { interrupt_for(state, &is_ending); }
 void cl_interrupt_once(cl_state *state) { interrupt_for(state, &is_to_interrupt); }
 
@@ -375,9 +379,7 @@ void cl_forget_interrupts(void) {
   if (signal_host && signal_host->main) cl_prepare_failures(signal_host->main);
 }
 
-void cl_drop_signals(cl_state *state) {
-  if (signal_host == state) signal_host = NULL;
-}
+void cl_drop_signals(cl_state *state) { signal_host = signal_host == state ? NULL : signal_host; }
 
 // A file at the limit of its size is an error of who writes, which he is told as EFBIG. Not ignored: programs would inherit that.
 static void on_too_large_file(int number) { (void)number; }
@@ -390,10 +392,9 @@ void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(
   signal_explain = explain;
   struct sigaction inherited;
   // Whoever has started us may want them to be ignored, as nohup does, and shells for what runs in the background.
-  static const int ends[] = {SIGINT, SIGTERM};
+  static const int ends[] = {SIGINT, SIGTERM, SIGPIPE};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-    if (sigaction(ends[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN) handle(ends[i], 0);
-  handle(SIGQUIT, SA_RESTART);  // these two do not mean that a wait should end
-  handle(SIGPIPE, SA_RESTART);
+    if (sigaction(ends[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN) handle(ends[i], i < 2 ? 0 : SA_RESTART);
+  handle(SIGQUIT, SA_RESTART);  // this one and SIGPIPE do not mean that a wait should end
   signal(SIGXFSZ, on_too_large_file);
 }

@@ -101,22 +101,4 @@ package final class Descriptor: Sendable {
     package static func write(_ bytes: UnsafeRawBufferPointer, to number: Int32) -> Int32 {
         linux_write_all(number, bytes.baseAddress, bytes.count)
     }
-
-    /// Writes all of it to C's standard output (1) or standard error (2), through their buffers, and flushes.
-    package static func print(_ bytes: UnsafeRawBufferPointer, to number: Int32) {
-        linux_print(number, bytes.baseAddress, bytes.count)
-    }
-
-    /// Writes out what C's standard output has buffered. Returns why something that was printed is lost; nil if nothing is, or if
-    /// nobody wants it: a reader that has gone, an output that was closed from the start.
-    ///
-    /// - Parameter error: with which something could not be written before, or 0.
-    package static func flushOutput(after error: Int32) -> SystemError? {
-        let number = linux_flush_output(error)
-        return number == 0 ? nil : SystemError("write", errno: number)
-    }
-
-    /// Fills the places of standard descriptors that are closed, so that no file opened later gets their numbers, and what is
-    /// meant for the standard output ends up in it. Reading and writing there goes on to fail with EBADF.
-    package static func keepStandardOnes() { linux_keep_standard_descriptors() }
 }

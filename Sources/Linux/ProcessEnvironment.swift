@@ -14,6 +14,10 @@ package enum ProcessEnvironment {
         return all
     }
 
+    /// Undoes what the parent has left that would make this process deaf, or, in a setuid program, run other code. Before there is a
+    /// second thread.
+    package static func makeSafe() { linux_make_inheritance_safe() }
+
     package static subscript(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 }
 

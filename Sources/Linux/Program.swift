@@ -31,12 +31,16 @@ package final class Program: Sendable {
     ///   - leadsSession: it has no terminal, and is not told when ours goes.
     ///   - diesWithUs: it is killed when this process ends, in whatever way; its children are not.
     ///   - foreground: what `RawTerminal.toLend` has answered: its group gets the terminal before it begins.
+    ///   - owner: it is not to outlive this, whatever that is: see `endAll`. nil: it may.
     /// - Throws: ENOENT, EACCES, E2BIG, EAGAIN, EMFILE and the like.
     package static func start(
         _ arguments: [[UInt8]], environment: [[UInt8]]? = nil, directory: [UInt8]? = nil,
         descriptors: [Int32: Descriptor] = [:], terminalPath: String? = nil, leadsSession: Bool = false,
-        diesWithUs: Bool = false, foreground: Int32? = nil
+        diesWithUs: Bool = false, foreground: Int32? = nil, owner: Int? = nil
     ) throws(SystemError) -> Program {
+        // Before it begins, and does what cannot be taken back.
+        let refusal = linux_refuses_to_watch_programs()
+        guard refusal == 0 else { throw Self.unwatchable(refusal) }
         var process: Int32 = 0
         let failure = withCStrings(arguments) { arguments in
             withCStrings(environment ?? []) { variables in
@@ -51,6 +55,7 @@ package final class Program: Sendable {
                     program.leads_session = leadsSession ? 1 : 0
                     program.dies_with_us = diesWithUs ? 1 : 0
                     program.foreground = foreground ?? -1
+                    program.owner = owner.flatMap { UnsafeRawPointer(bitPattern: $0) }
                     return linux_start_program(&program, &process)
                 }
             }
@@ -62,8 +67,15 @@ package final class Program: Sendable {
         } catch {
             // Nobody would ever hear of its end.
             abandon(process)
+            disown(process)
             throw error
         }
+    }
+
+    /// The kernel, or a sandbox, has no way to wait for a program as for anything else: no program is to blame.
+    private static func unwatchable(_ errno: Int32) -> SystemError {
+        let reason = "programs need Linux 5.3 or later: pidfd_open: \(SystemError.name(of: errno))"
+        return SystemError("pidfd_open", errno: errno, reason: reason)
     }
 
     /// How it has ended, once that is so; nil while it runs. The system tells it once.
@@ -92,11 +104,6 @@ package final class Program: Sendable {
     /// - Parameter process: a negative one is a group.
     package static func send(_ signal: Int32, to process: Int32) throws(SystemError) {
         guard kill(process, signal) == 0 else { throw SystemError("kill", "process \(process)") }
-    }
-
-    /// A program that is not to outlive its owner, whatever that is. See `endAll`.
-    package static func own(_ process: Int32, by owner: Int) {
-        _ = linux_own_program(process, UnsafeRawPointer(bitPattern: owner))
     }
 
     /// Ends a program with its group, at once, and waits for that.

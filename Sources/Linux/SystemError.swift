@@ -31,6 +31,9 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
     /// "ENOENT"; "EUNKNOWN" for a number that is no error.
     public static func name(of errno: Int32) -> String { String(cString: linux_error_name(errno)) }
 
+    /// The number of "ENOENT"; nil for a name that is no error's.
+    public static func number(of name: String) -> Int32? { (1...133).first { Self.name(of: $0) == name } }
+
     /// "no such file or directory". Without the capital, since it stands after a colon; "RFS specific error" keeps its.
     public static func text(of errno: Int32) -> String {
         let text = String(cString: linux_error_text(errno))

@@ -11,8 +11,8 @@ extension Interpreter {
         cl_handle_signals(state, notify, isWaiting) { Interpreter.of($0)?.tellWhy() }
     }
 
-    /// The error number with which `print` could not write, the last time, in any state; 0: it always could.
-    public static var printError: Int32 { cl_print_error() }
+    /// Whether a signal is to interrupt what the calling thread does, so that it should not go on waiting.
+    public static let endsWaits: @convention(c) () -> Int32 = cl_ends_waits
 
     /// Takes the note of a signal; whether there was one.
     public static func takeSignal(_ number: Int32) -> Bool { cl_take_signal(number) != 0 }

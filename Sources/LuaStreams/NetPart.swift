@@ -28,12 +28,18 @@ final class NetPart: HostPart {
     override func willClose() {
         // A child that a C module has forked: what its parent has still to send is the parent's to send.
         if Descriptor.areParents { return }
-        network.flush()
+        // A process that a signal ends waits for nobody.
+        network.flush(waits: host.endingStatus ?? 0 < 128)
         for item in host.loop.allItems {
             if let stream = item as? Streams.Stream { stream.closeAtOnce() }
             (item as? Listener)?.close()
             (item as? Datagram)?.close()
         }
+    }
+
+    override func willExit() {
+        if Descriptor.areParents { return }
+        network.flush(waits: true)
     }
 
     /// What a task waits in was closed: it is told so, in a turn of its own.

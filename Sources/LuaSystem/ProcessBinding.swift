@@ -77,6 +77,7 @@ enum ProcessBinding {
         let terminal = try call.optional(7, Text.self)
         let isDetached = call.stack.boolean(8)
         let lent = try call.optional(10, Integer.self).map { Int32(clamping: $0) }
+        let part = call.luaHost.part(Part.self)
         let program: Program
         do throws(SystemError) {
             // The directory's error is the same as the program's; which it is, only asking tells. Whether it may be entered, too.
@@ -89,8 +90,9 @@ enum ProcessBinding {
             program = try Program.start(
                 words, environment: variables, directory: directory, descriptors: descriptors, terminalPath: terminal,
                 leadsSession: isDetached, diesWithUs: call.stack.boolean(9),
-                foreground: lent)
+                foreground: lent, owner: isDetached ? nil : part.owner)
         } catch {
+            if error.call == "pidfd_open", let reason = error.reason { return call.fail(reason, plainly: error.name) }
             let name = (words.first ?? []).withUnsafeBytes { String(anyBytes: $0) }
             guard error.errno == ENOENT, error.call == "posix_spawn" else { return call.fail(error) }
             // So is that of what it gets where it gets nothing.
@@ -101,8 +103,6 @@ enum ProcessBinding {
             return call.fail(
                 isScript ? "the interpreter of \(name) is missing" : "no such program: \(name)", code: "ENOENT")
         }
-        let part = call.luaHost.part(Part.self)
-        if !isDetached { Program.own(program.process, by: part.owner) }
         part.began(program.process, words, at: call.site)
         call.stack.push(Int(program.process))
         call.stack.push(Int(program.end.release()))

@@ -65,7 +65,22 @@ public final class Network {
     }
 
     /// Sends at once what is left to be sent, as far as the kernel takes it: for the end of the process.
-    public func flush() { endTurn() }
+    ///
+    /// - Parameter waits: for the standard output and error until all of it is written.
+    public func flush(waits: Bool = false) {
+        endTurn()
+        guard waits else { return }
+        for reference in standard { reference.stream?.settle() }
+    }
+
+    /// Those that write to the standard output or the standard error.
+    private var standard: [Reference] = []
+    private struct Reference { weak var stream: Stream? }
+
+    func writesStandard(_ stream: Stream) {
+        standard.removeAll { $0.stream == nil }
+        standard.append(Reference(stream: stream))
+    }
 
     func isDirty(_ stream: Stream) {
         dirty.append(stream)

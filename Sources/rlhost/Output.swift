@@ -5,6 +5,6 @@ import LuaRunLoops
 enum Output {
     /// Writes all of a text, through the same buffers as Lua's own output, so that the two keep their order.
     static func write(_ text: String, to fd: Int32) {
-        text.withAnyBytes { Descriptor.print($0, to: fd) }
+        text.withAnyBytes { StandardStreams.print($0, to: fd) }
     }
 }

@@ -33,8 +33,9 @@ enum Program {
     }
 
     static func main() {
-        Descriptor.keepStandardOnes()
-        exit(run(Arguments.all { String(anyBytes: $0) }))
+        ProcessEnvironment.makeSafe()
+        StandardStreams.open()
+        Signals.runMain { Program.run(Arguments.all { String(anyBytes: $0) }) }
     }
 
     /// - Parameter arguments: see `String.init(anyBytes:)`; the program's name first.

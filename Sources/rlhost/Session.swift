@@ -54,10 +54,7 @@ final class Session {
         if status == host.endingStatus || status == nil, let signal, host.endingStatus == 128 + signal {
             System.die(by: signal)
         }
-        let own = status ?? host.endingStatus ?? 0
-        guard own == 0, let loss = Descriptor.flushOutput(after: Interpreter.printError) else { return own }
-        Program.report("cannot write standard output: \(loss)")
-        return 1
+        return status ?? host.endingStatus ?? 0
     }
 
     /// An exit status, or nil when all went well.

@@ -10,6 +10,10 @@ enum linux_last_act { LINUX_END_PROGRAMS, LINUX_GIVE_TERMINALS_BACK, LINUX_LEAVE
 /// go on to who handles them. Once, in a signal handler, in the middle of anything, on a stack of its own on the main thread. Children that C
 /// code forks do nothing. NULL: nothing any more.
 void linux_at_death(enum linux_last_act act, void (*function)(void));
+/// Handles a signal that ends other processes by default: the kernel ignores those of process 1 that have no handler.
+void linux_guard_end(int number);
+/// Ends the process by a signal whose default that is, at once or when its handler has returned. Safe in a signal handler.
+void linux_raise_default(int number);
 /// Does now what was asked for: whoever calls it ends the process. Safe in a signal handler.
 void linux_do_last_acts(void);
 /// Has a signal handled, unless it is ignored, or handled already by who sees to something that is no crash.

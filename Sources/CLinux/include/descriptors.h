@@ -40,21 +40,6 @@ int linux_set_nonblocking(int fd);
 /// Marks which of the descriptors 0 to count - 1 are open.
 void linux_open_descriptors(unsigned char *open, int count);
 
-/// Fills the places of standard descriptors that are closed, so that no file opened later gets their numbers, and what is
-/// meant for the standard output ends up in it. Reading and writing there goes on to fail with EBADF.
-void linux_keep_standard_descriptors(void);
-
-/// Writes all of it, however often the system call takes a part, or waits for room. Returns 0, or the error at which it gave
-/// up.
-int linux_write_all(int fd, const void *bytes, size_t length);
-
-/// Writes out what C's standard output has buffered. Returns why something that was printed is lost, an error number, or 0.
-/// `before`: the error of an earlier attempt, or 0.
-int linux_flush_output(int before);
-
-/// Writes all of it to C's standard output (1) or standard error, through their buffers, and flushes.
-void linux_print(int fd, const void *bytes, size_t length);
-
 /// A file's identity: its device and number.
 typedef struct {
   uint64_t device, number;

@@ -12,21 +12,22 @@ typedef struct {
   const char *terminal;      ///< it leads a session with this terminal, which it gets as 0 to 2; or NULL
   int leads_session;         ///< it leaves the terminal that we have
   int dies_with_us;          ///< it is killed when this process ends, in whatever way
+  const void *owner;         ///< it is not to outlive this, an address of whatever kind: see linux_end_programs; or NULL
   int foreground;            ///< a descriptor of our terminal, whose keys its group gets before it begins; -1: none
 } linux_program;
 
 /// Starts it, in a process group of its own. Returns 0 or an errno. Any thread may call it.
 int linux_start_program(const linux_program *program, int *pid);
 
-/// A program that is not to outlive its owner, an address of whatever kind: see linux_end_programs. Returns 0 when memory is out.
-int linux_own_program(int pid, const void *owner);
+/// Why no program can be watched on this system, an errno: ENOSYS before Linux 5.3, or EPERM in some sandboxes; 0 if one can.
+int linux_refuses_to_watch_programs(void);
 /// Whether somebody goes on in the group that a program has led which has been waited for; that is noted of an owned one. Not of a group that
 /// has got the number since.
 int linux_group_is_left(int pid);
 /// It has ended, has been waited for, and has left nobody.
 void linux_disown_program(int pid);
 /// The groups of an owner's programs, of all for NULL, get SIGTERM, and SIGKILL if they are there a second later. Waits until they
-/// have ended. The first call of linux_own_program has it called when the process exits, too.
+/// have ended. Once a program with an owner was started, it is called when the process exits, too.
 void linux_end_programs(const void *owner);
 /// Whether it has ended: 0 no, 1 with status `*number`, 2 by signal `*number`, -1 there is no such child.
 int linux_program_ended(int pid, int *number);

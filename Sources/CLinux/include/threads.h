@@ -20,7 +20,11 @@ static inline void linux_name_thread(const char *name) { prctl(PR_SET_NAME, name
 
 static inline int linux_thread_number(void) { return (int)syscall(SYS_gettid); }
 
-static inline int linux_is_main_thread(void) { return getpid() == (pid_t)syscall(SYS_gettid); }
+/// The thread that runs `main`, if that is not the process's first: see linux_run_main. Else 0.
+extern int linux_main_thread;
+static inline int linux_is_main_thread(void) {
+  return linux_thread_number() == (linux_main_thread ? linux_main_thread : getpid());
+}
 
 // Each signal looks at it while something is recorded.
 extern _Thread_local void *linux_thread_pointer __attribute__((tls_model("initial-exec")));

@@ -298,8 +298,8 @@ int cl_live_objects(int change);
 
 int cl_warns(cl_state *state);  ///< Whether warnings are on.
 
-/// The error number with which `print` could not write what it was given, the last time; 0: it always could. From any thread.
-int cl_print_error(void);
+/// Whether a signal is to interrupt what the calling thread does, which then should not go on waiting.
+int cl_ends_waits(void);
 _Noreturn void cl_exit(int status);
 /// realpath(3): NULL, or a text for cl_free_text.
 char *cl_real_path(const char *path);

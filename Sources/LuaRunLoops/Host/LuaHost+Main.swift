@@ -1,5 +1,6 @@
 public import Lua
 internal import Glibc
+internal import Linux
 internal import RunLoops
 
 extension LuaHost {
@@ -111,6 +112,7 @@ extension LuaHost {
     /// Has signals noted; `handler` is called on the loop's thread, between two callbacks, with those that came.
     public func handleSignals(_ handler: @escaping ([Int32]) -> Void) {
         Signals.handle = loop.handle
+        StandardStreams.stopWaiting(when: Self.endsWaits)
         loop.attentionHandler = { [unowned self] _ in
             let noted = takeSignals()
             if !noted.isEmpty { handler(noted) }

@@ -12,6 +12,8 @@ class Backing {
     func close(reset: Bool) {}
     /// What it took is not yet where it belongs.
     var isBusy: Bool { false }
+    /// Waits until all that it took is where it belongs. Returns the error number of what is lost, or 0.
+    func finishWriting() -> Int32 { 0 }
     /// The stream is in one more mode, or in one less.
     func entered(_ mode: RunLoop.Mode) {}
     func left(_ mode: RunLoop.Mode) {}

@@ -14,6 +14,8 @@ final class FileBacking: Backing {
     private var taken = 0
     private var isReading = false
     private var isWriting = false
+    /// What a thread writes, while it does.
+    private var written: Piece?
     private var isAtEnd = false
     private var readFailure: Int = 0
     private var writeFailure: Int = 0
@@ -38,6 +40,8 @@ final class FileBacking: Backing {
         // Sendable: a thread has it before the loop does, or after.
         var bytes: [UInt8]
         var result = 0
+        /// The thread has done its work.
+        let isDone = Lock(false)
         init(_ bytes: [UInt8]) { self.bytes = bytes }
     }
 
@@ -126,7 +130,9 @@ final class FileBacking: Backing {
                     done += n
                 }
                 net_close(descriptor)
+                piece.isDone.withLock { $0 = true }
             }, then: { [self] (_: Void) in didWrite(piece) })
+        written = piece
         guard failure == 0 else {
             isWriting = false
             net_close(descriptor)
@@ -138,10 +144,24 @@ final class FileBacking: Backing {
 
     private func didWrite(_ piece: Piece) {
         isWriting = false
+        written = nil
         if piece.result < 0 { writeFailure = piece.result }
         guard !isClosed else { return }
         stream.fileDidWrite(
             piece.result < 0 ? StreamFailure(errno: Int32(clamping: -piece.result), stream.subject) : nil)
+    }
+
+    override func finishWriting() -> Int32 {
+        guard isWriting, let written else { return Int32(clamping: -writeFailure) }
+        // A disk that does not answer must not keep the process from ending.
+        for _ in 0..<5000 {
+            if written.isDone.withLock({ $0 }) {
+                isWriting = false
+                return Int32(clamping: -written.result)
+            }
+            usleep(1000)
+        }
+        return ETIMEDOUT
     }
 
     /// A thread has some of it.

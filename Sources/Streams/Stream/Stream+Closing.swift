@@ -152,6 +152,7 @@ extension Stream {
         rememberSubject()
         stopGreeting()
         network.stopDraining(self)
+        if unsent > 0 { noteLoss(outputFailure) }
         state = .closed
         noteEnd()
         input.free()

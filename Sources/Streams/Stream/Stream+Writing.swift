@@ -139,6 +139,7 @@ extension Stream {
     func failOutput(_ failure: StreamFailure) {
         guard outputFailure == nil else { return }
         outputFailure = failure
+        noteLoss(failure)
         output.free()
         tls?.dropOutput()
         if hasWaits || state == .flushing { signal() }

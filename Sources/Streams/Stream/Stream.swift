@@ -115,6 +115,7 @@ public final class Stream: RunLoop.EdgePort {
         /// Ends a handshake that takes too long.
         var patience: RunLoop.Timer?
         var refusal: StreamFailure?
+        var standard: Int32 = 0
     }
     /// The listener that has accepted it, as long as that counts it.
     public internal(set) var listener: Listener?
@@ -191,6 +192,7 @@ public final class Stream: RunLoop.EdgePort {
             if !owns, peer == nil, address == nil {
                 madeRare.lastSubject = name.isEmpty ? "descriptor \(descriptor)" : name
             }
+            if !owns, 1...2 ~= descriptor { standsFor(descriptor) }
         } catch {
             if !owns { _ = net_close(own) }
             throw error.code == "EINVAL"
@@ -271,8 +273,7 @@ public final class Stream: RunLoop.EdgePort {
 
     func rememberSubject() {
         guard remote.isNone else { return }
-        let text = subject
-        madeRare.lastSubject = text
+        madeRare.lastSubject = subject
     }
 
     private var madeRare: Rare {
@@ -286,6 +287,12 @@ public final class Stream: RunLoop.EdgePort {
     public var refusal: StreamFailure? {
         get { rare?.refusal }
         set { madeRare.refusal = newValue }
+    }
+
+    /// 1 or 2 if this stream writes to the standard output or error, whose losses show in the exit status; else 0.
+    var standard: Int32 {
+        get { rare?.standard ?? 0 }
+        set { madeRare.standard = newValue }
     }
 
     var patience: RunLoop.Timer? {

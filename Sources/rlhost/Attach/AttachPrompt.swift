@@ -185,7 +185,7 @@ final class AttachPrompt: PromptOwner {
         switch event {
         case .result where entries.first?.isPaged ?? false && !isInBackground:
             prompt.page(String(decoding: bytes, as: UTF8.self))
-        case .output, .result: bytes.withUnsafeBytes { Descriptor.print($0, to: 1) }
+        case .output, .result: bytes.withUnsafeBytes { StandardStreams.print($0, to: 1) }
         case .error:
             hasFailed = true
             prompt.report(String(decoding: bytes.last == 10 ? bytes.dropLast() : bytes[...], as: UTF8.self))

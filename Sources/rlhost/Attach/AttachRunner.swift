@@ -135,10 +135,10 @@ final class AttachRunner {
 
     private func take(_ event: Attach.Event, _ bytes: [UInt8]) {
         switch event {
-        case .output, .result: bytes.withUnsafeBytes { Descriptor.print($0, to: 1) }
+        case .output, .result: bytes.withUnsafeBytes { StandardStreams.print($0, to: 1) }
         case .error:
             Output.write("rlhost: ", to: 2)
-            bytes.withUnsafeBytes { Descriptor.print($0, to: 2) }
+            bytes.withUnsafeBytes { StandardStreams.print($0, to: 2) }
         case .notice: Program.report("attach: \(String(decoding: bytes, as: UTF8.self))")
         case .ended:
             ended = String(decoding: bytes.drop { $0 != 0x20 }.dropFirst(), as: UTF8.self)

@@ -77,17 +77,6 @@ import Testing
         #expect(run.output == "C stack overflow\nothers alive\n" && run.status == 0, "\(run)")
     }
 
-    @Test("what is printed and cannot be written is no success") func whatIsPrintedAndCannotBeWritten() throws {
-        for script in ["print(1)", "io.write(1)", "rl.after(0, print, 1)"] {
-            let run = try Binary.shell("$RLHOST -e \"\(script)\" > /dev/full")
-            #expect(run.status == 1, "\(run)")
-            #expect(run.errors == "rlhost: cannot write standard output: ENOSPC: no space left on device\n")
-        }
-        for closed in [">&-", "| true"] {
-            #expect(try Binary.shell("$RLHOST -e 'print(1)' \(closed)").errors == "")
-        }
-    }
-
     /// From what a process needs at least to what is enough: somewhere between, each allocation is once the first that fails.
     @Test(
         "a process that has no memory to begin with says so",

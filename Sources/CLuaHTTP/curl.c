@@ -75,8 +75,8 @@ static int make_multi(lua_State *L) {
   return 1;
 }
 
-// libcurl refuses a Content-Length that is no number without passing the line on. So this keeps the bytes that libcurl is about to read, in
-// case the error has to name the value. Under TLS they are of no use, and the error names none.
+// libcurl refuses a Content-Length that is no number without passing the line on. So this keeps the bytes that libcurl
+// is about to read, in case the error has to name the value. Under TLS they are of no use, and the error names none.
 static void peek(lua_multi *multi, int fd, int happened) {
   int readable = 1;
   multi->peeked_length = 0;

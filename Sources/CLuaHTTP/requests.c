@@ -4,9 +4,11 @@
 
 #include "private.h"
 
-// TRACE would show the fields that a proxy has added, and CONNECT would make a proxy of the server: no handler gets them.
+// TRACE would show the fields that a proxy has added, and CONNECT would make a proxy of the server: no handler gets
+// them.
 static int is_refused(http_span method) {
-  return (method.length == 5 && memcmp(method.start, "TRACE", 5) == 0) || (method.length == 7 && memcmp(method.start, "CONNECT", 7) == 0);
+  return (method.length == 5 && memcmp(method.start, "TRACE", 5) == 0) ||
+         (method.length == 7 && memcmp(method.start, "CONNECT", 7) == 0);
 }
 
 static int flags_of(const http_head *head) {

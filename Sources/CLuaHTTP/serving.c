@@ -381,7 +381,8 @@ static void set_function(lua_State *L, const char *name, lua_CFunction function,
   lua_setfield(L, -2, name);
 }
 
-// serving(max_header, patience, idle, is_logged, max_fields) -> the functions of a server: quick, take, run, note, counts
+// serving(max_header, patience, idle, is_logged, max_fields) -> the functions of a server: quick, take, run, note,
+// counts
 int lua_http_serving(lua_State *L) {
   lua_settop(L, 5);
   lua_Integer max_fields = luaL_checkinteger(L, 5);

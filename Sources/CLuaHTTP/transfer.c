@@ -89,12 +89,13 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
   return length;
 }
 
-// Checks a line of a head for what other clients read differently than libcurl, which looks neither for a bare CR, whose rest it drops,
-// nor for a second length. 0: the transfer has failed.
+// Checks a line of a head for what other clients read differently than libcurl, which looks neither for a bare CR,
+// whose rest it drops, nor for a second length. 0: the transfer has failed.
 static int check_line(lua_transfer *transfer, const char *bytes, size_t length) {
   if (length && bytes[length - 1] == '\n') length--;
   if (length && bytes[length - 1] == '\r') length--;
-  if (memchr(bytes, '\r', length)) return fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", "the answer has a CR without LF in its head");
+  if (memchr(bytes, '\r', length))
+    return fail(transfer, CURLE_WEIRD_SERVER_REPLY, "%s", "the answer has a CR without LF in its head");
   if (!transfer->is_in_head || length == 0) return 1;
   if (bytes[0] == ' ' || bytes[0] == '\t') {
     if (!transfer->length_may_go_on) return 1;

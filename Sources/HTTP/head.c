@@ -128,7 +128,8 @@ static int note_encoding(http_head *head, framing *framing, http_span value) {
 
 // Only one reading of the end of the body may be possible: the next message begins there.
 static int note_field(http_head *head, framing *framing, http_span name, http_span value) {
-  if (head->is_response && !http_note_answer_field(&head->answer, name, value)) return refuse(head, 502, head->answer.problem);
+  if (head->is_response && !http_note_answer_field(&head->answer, name, value))
+    return refuse(head, 502, head->answer.problem);
   switch (name.length) {
     case 4:
       if (!http_is(name, "host")) return 1;
@@ -147,15 +148,16 @@ static int note_field(http_head *head, framing *framing, http_span name, http_sp
       if (http_list_has(value, "keep-alive")) head->keeps_alive = 1;
       framing->wants_upgrade |= http_list_has(value, "upgrade");
       return 1;
-    case 14: return head->is_response || !http_is(name, "content-length") || note_length(head, framing, value) > 0 ? 1 : -1;
-    case 17: return !http_is(name, "transfer-encoding") || note_encoding(head, framing, value) > 0 ? 1 : -1;
+    case 14: return head->is_response || !http_is(name, "content-length") ? 1 : note_length(head, framing, value);
+    case 17: return !http_is(name, "transfer-encoding") ? 1 : note_encoding(head, framing, value);
     default: return 1;
   }
 }
 
-// Checks what llhttp 8 lets pass, or takes for the harmless variant of something else. What is wrong with the framing is reported after
-// the problems that llhttp finds: `is_framed` is 0 then.
-static int check_lines(http_head *head, const char *bytes, size_t length, int max_fields, framing *framing, int *is_framed) {
+// Checks what llhttp 8 lets pass, or takes for the harmless variant of something else. What is wrong with the framing
+// is reported after the problems that llhttp finds: `is_framed` is 0 then.
+static int check_lines(http_head *head, const char *bytes, size_t length, int max_fields, framing *framing,
+                       int *is_framed) {
   const char *end = bytes + length - 2;  // the empty line
   const char *p = memchr(bytes, '\r', length);
   int count = 0;
@@ -184,7 +186,8 @@ static int check_framing(http_head *head, const framing *framing) {
   return 1;
 }
 
-int http_read_head(http_head *head, const char *bytes, size_t length, int is_response, size_t max_length, int max_fields) {
+int http_read_head(http_head *head, const char *bytes, size_t length, int is_response, size_t max_length,
+                   int max_fields) {
   head->is_response = is_response;
   head->is_chunked = head->is_upgrade = head->expects_continue = 0;
   head->content_length = -1;
@@ -239,7 +242,8 @@ int http_next_field(http_span *rest, http_field *field) {
   const char *next = rest->length && *rest->start != '\r' ? memchr(rest->start, '\n', rest->length) : NULL;
   const char *colon = next ? memchr(rest->start, ':', (size_t)(next - rest->start)) : NULL;
   if (!colon) return 0;
-  *field = (http_field){{rest->start, (size_t)(colon - rest->start)}, http_trim((http_span){colon + 1, (size_t)(next - 1 - colon - 1)})};
+  *field = (http_field){{rest->start, (size_t)(colon - rest->start)},
+                        http_trim((http_span){colon + 1, (size_t)(next - 1 - colon - 1)})};
   *rest = (http_span){next + 1, rest->length - (size_t)(next + 1 - rest->start)};
   return 1;
 }

@@ -22,7 +22,8 @@ static int no_length(http_answer_length *answer, http_span value) {
   // The error text must stay one readable line.
   for (size_t i = 0; i < count; i++) text[i] = value.start[i] < 32 || value.start[i] == 127 ? '?' : value.start[i];
   text[count] = 0;
-  snprintf(answer->problem, sizeof answer->problem, "the answer's length is \"%s%s\"", text, count < value.length ? "..." : "");
+  snprintf(answer->problem, sizeof answer->problem, "the answer's length is \"%s%s\"", text,
+           count < value.length ? "..." : "");
   return 0;
 }
 
@@ -34,7 +35,8 @@ static int note_length(http_answer_length *answer, http_span value) {
     int64_t length;
     if (!http_read_length(http_trim((http_span){rest.start, count}), &length)) return no_length(answer, value);
     if (answer->has_length && length != answer->length) {
-      snprintf(answer->problem, sizeof answer->problem, "the answer has two lengths: %" PRId64 " and %" PRId64, answer->length, length);
+      snprintf(answer->problem, sizeof answer->problem, "the answer has two lengths: %" PRId64 " and %" PRId64,
+               answer->length, length);
       return 0;
     }
     answer->has_length = 1;

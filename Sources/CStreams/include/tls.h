@@ -61,7 +61,8 @@ void net_tls_choose(struct net_tls *tls, struct net_tls_context *context);
 void net_tls_refuse(struct net_tls *tls, int is_unknown);
 /// The size of a record's head: OpenSSL reads that first, and nothing behind it if that is no TLS.
 enum { NET_TLS_FIRST = 5 };
-/// Whether a client has sent text instead of a handshake, which then has failed: the count of bytes that were read, or 0.
+/// Whether a client has sent text instead of a handshake, which then has failed: the count of bytes that were read, or
+/// 0.
 size_t net_tls_text(const struct net_tls *tls, const void **bytes);
 void net_tls_error(const struct net_tls *tls, const char **code, const char **text);
 

@@ -41,15 +41,17 @@ typedef struct http_head {
 
 /// Reads the head of a message from the beginning of these bytes: 1 if it is there and good, 0 if its end is still missing, -1 if
 /// it is bad, with `status` and `problem` set. What two servers could read differently is bad.
-int http_read_head(http_head *head, const char *bytes, size_t length, int is_response, size_t max_length, int max_fields);
+int http_read_head(http_head *head, const char *bytes, size_t length, int is_response, size_t max_length,
+                   int max_fields);
 
 /// Returns the bytes behind the first line of a head that was read and found good, for `http_next_field`.
 http_span http_fields(const char *bytes, size_t length);
 /// Takes the next field from `rest`. Returns 0 at the end of the head.
 int http_next_field(http_span *rest, http_field *field);
 
-/// Notes a field of an answer's head, if it is about the length of the body. Returns 0 with `problem` set if the value is no length, or if
-/// it contradicts an earlier field: two clients would then find different ends of the answer (RFC 9112, 6.3).
+/// Notes a field of an answer's head, if it is about the length of the body. Returns 0 with `problem` set if the value
+/// is no length, or if it contradicts an earlier field: two clients would then find different ends of the answer (RFC
+/// 9112, 6.3).
 int http_note_answer_field(http_answer_length *answer, http_span name, http_span value);
 /// Reads a length of 1 to 18 decimal digits. Returns 0 if the value is anything else.
 int http_read_length(http_span value, int64_t *length);

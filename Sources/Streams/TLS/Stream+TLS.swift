@@ -50,8 +50,8 @@ extension Stream {
         return true
     }
 
-    /// Goes on without TLS if the handshake has failed because the client has sent text: nothing was sent to it, and its text can be
-    /// read. Returns false, without effect, in any other case.
+    /// Goes on without TLS if the handshake has failed because the client has sent text: nothing was sent to it, and
+    /// its text can be read. Returns false, without effect, in any other case.
     public func leaveTLS() -> Bool {
         guard state == .open, let text = tls?.text else { return false }
         var bytes = ByteQueue()

@@ -100,7 +100,8 @@ local function send_head(self, content_type)
   return self.stream:write(head)
 end
 
--- Raises because the body does not have the length that was announced. Nobody may take one that is too short for the whole.
+-- Raises because the body does not have the length that was announced. Nobody may take one that is too short for the
+-- whole.
 local function report_length(request, size, length)
   request.is_whole = size > length
   if size < length then
@@ -290,8 +291,8 @@ local function send_table(request, answer)
     end
   end
   if answer.file then
-    return File.send(request, answer, { flags_of = flags_of, settle = settle, send_part = send_part, report_length = report_length,
-      length = length_of(answer.headers, "the handler's answer") })
+    return File.send(request, answer, { flags_of = flags_of, settle = settle, send_part = send_part,
+      report_length = report_length, length = length_of(answer.headers, "the handler's answer") })
   end
   local body, content_type = answer.body, TEXT
   if answer.json ~= nil then

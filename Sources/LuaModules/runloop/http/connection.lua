@@ -86,7 +86,9 @@ function M.on_text(self)
     if not head and code ~= "EMSGSIZE" then return end
     local host = head and native.read_fields(head .. "\r\n\r\n", 1).host or ""
     local text = "this port speaks TLS"
-    if host:find "^[%w.:_%[%]-]+$" then text = ("%s: https://%s%s"):format(text, host, head:match "^%u+ (/%g*) HTTP/1" or "/") end
+    if host:find "^[%w.:_%[%]-]+$" then
+      text = ("%s: https://%s%s"):format(text, host, head:match "^%u+ (/%g*) HTTP/1" or "/")
+    end
     refuse({ server = self, stream = stream }, 400, text)
   end
 end
@@ -220,8 +222,8 @@ local send, explain = answering.send, log.explain
 -- The function that is the task of each connection of a server. What it needs for each request is at hand, and not looked for.
 function M.server(self)
   local counts, max_body, access_log = self.counts, self.max_body, self.log
-  local serving = native.serving(self.max_header, self.patience, self.idle_timeout > 0 and self.idle_timeout or math.huge, access_log ~= nil,
-    self.max_fields)
+  local silence = self.idle_timeout > 0 and self.idle_timeout or math.huge
+  local serving = native.serving(self.max_header, self.patience, silence, access_log ~= nil, self.max_fields)
   local quick, take, note = serving.quick, serving.take, serving.note
   self.note, self.served = note, serving.counts
 
@@ -294,8 +296,8 @@ function M.server(self)
   note("handler", self.handler)
   note("not_allowed", function(request)
     -- To others the bytes behind a CONNECT are those of a tunnel.
-    local connection = request.method == "CONNECT" and "close" or nil
-    return { status = 405, body = "Method Not Allowed\n", headers = { allow = routes.allow(self.handler, request), connection = connection } }
+    local headers = { allow = routes.allow(self.handler, request), connection = request.method == "CONNECT" and "close" or nil }
+    return { status = 405, body = "Method Not Allowed\n", headers = headers }
   end)
   -- Routes without parameters are found there, unless `use` has put something before them.
   if getmetatable(self.handler) == routes.Routes then

@@ -7,9 +7,10 @@ local M = {}
 -- Names for what curl cannot do, where the system has none. That nobody is there the system says: 7 is what curl has taken for under way,
 -- and then finds no reason for, as where too many wait at a Unix socket already.
 local CODES = {
-  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "EAGAIN", [35] = "TLS", [43] = "EBADMSG",
+  [6] = "ENOTFOUND", [5] = "ENOTFOUND", [3] = "EINVAL", [1] = "EPROTONOSUPPORT", [7] = "EAGAIN", [35] = "TLS",
   [80] = "TLS_TRUNCATED", [60] = "TLS_CERTIFICATE", [58] = "TLS_CERTIFICATE", [77] = "TLS_CERTIFICATE", [52] = "ECONNRESET", [56] = "ECONNRESET",
   [55] = "EPIPE", [18] = "EOF", [8] = "EBADMSG", [61] = "EBADMSG", [16] = "EPROTO", [92] = "EPROTO", [97] = "EPROXY", [65] = "ESPIPE", [42] = "ECANCELED",
+  [43] = "EBADMSG",
 }
 
 -- libcurl tells only that it has found no address. Whether there is no such name, or nobody who would know, the system is asked once
@@ -30,7 +31,8 @@ local function why_unknown(exchange, message, url)
   return ("%s: %s (%s, %s)"):format(code, problem:gsub("^%u+_?%u*: ", ""):gsub(" %(.*", ""), name, url), code
 end
 
--- Returns the URL of the proxy that libcurl uses, or nil. It has the same rules: HTTP_PROXY is what a CGI program gets from a client.
+-- Returns the URL of the proxy that libcurl uses, or nil. It has the same rules: HTTP_PROXY is what a CGI program gets
+-- from a client.
 local function configured_proxy(exchange)
   local proxy = exchange.settings.proxy
   if proxy then return proxy ~= "" and proxy or nil end
@@ -39,7 +41,8 @@ local function configured_proxy(exchange)
     or getenv "all_proxy" or getenv "ALL_PROXY"
 end
 
--- Returns "host:port" of the proxy if libcurl's message says that this is what it could not reach. The environment may exempt the target.
+-- Returns "host:port" of the proxy if libcurl's message says that this is what it could not reach. The environment may
+-- exempt the target.
 local function dead_proxy(exchange, message)
   local proxy = not exchange.unix and configured_proxy(exchange)
   if not proxy then return nil end

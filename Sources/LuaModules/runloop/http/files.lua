@@ -68,7 +68,8 @@ local function send(request, status, headers, flags_of, body, content_type)
   return request.connection.stream:write(bytes)
 end
 
--- `sending`: the functions that all answers share, and the length that the handler has announced. A range has a length of its own.
+-- `sending`: the functions that all answers share, and the length that the handler has announced. A range has a length
+-- of its own.
 function M.send(request, answer, sending)
   local flags_of, announced = sending.flags_of, sending.length
   sending.settle(request)

@@ -29,7 +29,8 @@ local function list_has(list, word)
   end
 end
 
--- The set of the protocols that a field offers. Their names are compared as they are spelled: clients refuse another spelling.
+-- The set of the protocols that a field offers. Their names are compared as they are spelled: clients refuse another
+-- spelling.
 local function protocols_in(field)
   local offered = {}
   for protocol in tostring(field or ""):gmatch "[^,%s]+" do offered[protocol] = true end

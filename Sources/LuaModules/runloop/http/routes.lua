@@ -131,9 +131,9 @@ end
 -- Returns the methods that a handler, which may be routes, has at the path of a request whose method no route can have.
 function M.allow(handler, request)
   local others = {}
-  local is_routes = getmetatable(handler) == Routes and request.method ~= "CONNECT"
-  if is_routes and not find(handler.root, request.coded_path or request.path, 2, request.method, {}, others) and others[1] then
-    return allowed(others)
+  if getmetatable(handler) == Routes and request.method ~= "CONNECT" then
+    local found = find(handler.root, request.coded_path or request.path, 2, request.method, {}, others)
+    if not found and others[1] then return allowed(others) end
   end
   return table.concat(ORDER, ", ")
 end

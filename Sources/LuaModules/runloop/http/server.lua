@@ -12,7 +12,8 @@ local now, task = rl.now, rl.task
 
 local KNOWN = {
   tls = { "table", "boolean" }, header_timeout = "seconds", request_timeout = "seconds", idle_timeout = "seconds",
-  max_header = "count", max_fields = "count", max_body = "count", max_connections = "count", max_queue = "count", access_log = { "any" }, backlog = "count",
+  max_header = "count", max_fields = "count", max_body = "count",
+  max_connections = "count", max_queue = "count", access_log = { "any" }, backlog = "count",
   reuse_port = "boolean", mode = "count", name = "string", order = "any", modes = { "string", "table" },
 }
 local PASSED_ON = { "tls", "backlog", "max_connections", "max_queue", "reuse_port", "mode", "name", "order" }
@@ -127,8 +128,8 @@ function M.serve(where, settings, handler)
     modes = misuse.modes(settings.modes, "http.serve"),
     counts = { connections = 0, errors = 0, refused = 0, cancelled = 0, bytes = 0 },
     header_timeout = settings.header_timeout or 10, request_timeout = settings.request_timeout or 0,
-    idle_timeout = settings.idle_timeout or 60, max_header = settings.max_header or 32768, max_fields = settings.max_fields or 256,
-    max_body = settings.max_body or 8 << 20,
+    idle_timeout = settings.idle_timeout or 60, max_header = settings.max_header or 32768,
+    max_fields = settings.max_fields or 256, max_body = settings.max_body or 8 << 20,
   }, Server)
   -- How long a request may take, or stand still.
   local patience = self.request_timeout > 0 and self.request_timeout or self.idle_timeout

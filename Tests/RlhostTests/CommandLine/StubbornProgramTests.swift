@@ -126,7 +126,9 @@ struct StubbornProgramTests {
         #expect(result.errors.hasPrefix("closed: "), "\(result)")
     }
 
-    @Test("a file that a thread reads from does not hold the end up")
+    @Test(
+        "a file that a thread reads from does not hold the end up",
+        .enabled(if: Soak.isLong, "it waits for 15 s until the thread is given up"))
     func locked() throws {
         // One that has to be killed: nothing ends what is in C, and the file stays locked.
         let text =

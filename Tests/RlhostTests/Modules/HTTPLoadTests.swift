@@ -37,7 +37,7 @@ struct HTTPLoadTests {
     /// Seconds after which the server closes an idle connection.
     private static let idleTimeout = Soak.isLong ? 20 : 3
 
-    @Test("idle connections cost little, are closed when their time is over, and leave nothing")
+    @Test("idle connections cost little, are closed when their time is over, and leave nothing", .soak(seconds: 60))
     func idle() throws {
         let run = try Binary.withDirectory { directory in
             try Binary.shell(

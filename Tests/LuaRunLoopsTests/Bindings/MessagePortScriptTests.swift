@@ -388,7 +388,7 @@ struct MessagePortScriptTests {
                 local before = resident()
                 for i = 21, 140 do kept[i] = once() end
                 print(resident() - before < 2400 or resident() - before)
-                rl.remote_port "server":send(0)
+                rl.remote_port "server":request(0, "")
                 """
             let result = try Binary.run(["-e", script], environment: environment)
             #expect(result.output == "true\n", "\(result)")

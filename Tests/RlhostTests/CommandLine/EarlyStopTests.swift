@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("rl.stop before the automatic run")
+@Suite("rl.stop before the automatic run", .timed)
 struct EarlyStopTests {
     /// Whatever began to run would print something, or never end.
     private static let begin = """

@@ -2,11 +2,14 @@
 #include "family.h"
 
 #include "descriptors.h"
+#include "connections.h"
 #include "surroundings.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -196,7 +199,8 @@ static int same(const struct sockaddr_in6 *a, const struct sockaddr_in6 *b) {
   return a->sin6_port == b->sin6_port && memcmp(&a->sin6_addr, &b->sin6_addr, 16) == 0;
 }
 
-int linux_family_surroundings(const struct sockaddr_in6 *own_address, const struct sockaddr_in6 *peer) {
+// By the kernel's list of all connections, which knows less: what was not acknowledged may have arrived.
+static int listed_surroundings(const struct sockaddr_in6 *own_address, const struct sockaddr_in6 *peer) {
   static const char *const lists[] = {"/proc/net/tcp", "/proc/net/tcp6"};
   for (int i = 0; i < 2; i++) {
     FILE *list = fopen(lists[i], "re");
@@ -219,4 +223,22 @@ int linux_family_surroundings(const struct sockaddr_in6 *own_address, const stru
     if (list) fclose(list);
   }
   return LINUX_OUTSIDE;
+}
+
+int linux_family_surroundings(int descriptor, const struct sockaddr_in6 *own_address, const struct sockaddr_in6 *peer) {
+  linux_connection there;
+  int result = linux_find_connection(peer, own_address, &there);
+  if (result < 0) return listed_surroundings(own_address, peer);
+  struct tcp_info here = {0};
+  socklen_t size = sizeof here;
+  if (result == 0 || getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &here, &size)) return LINUX_OUTSIDE;
+  // A moment later it is accepted, or closed at both ends.
+  if (there.inode == 0) return LINUX_ON_THE_WAY;
+  if (here.tcpi_bytes_sent - here.tcpi_bytes_retrans > there.bytes_received || there.bytes_sent > here.tcpi_bytes_received)
+    return LINUX_ON_THE_WAY;
+  // Full: nothing moves until somebody reads there, and that is said to this process.
+  static unsigned long last;
+  if (there.inode != last && !has_socket(there.inode)) return LINUX_OUTSIDE;
+  last = there.inode;
+  return LINUX_INSIDE;
 }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "descriptors.h"
+#include "resting.h"
 #include "terminal.h"
 
 extern char **environ;
@@ -153,6 +154,7 @@ static int start_by_nurse(const linux_program *program, int *pid) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!failure) pthread_detach(thread);
     nurse.is_running = !failure;
+    if (!failure) linux_count_thread(1);
   }
   if (!failure) {
     while (nurse.state != FREE) pthread_cond_wait(&nurse.changed, &nurse.lock);

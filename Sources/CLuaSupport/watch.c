@@ -14,6 +14,7 @@ static cl_state *watched;
 static lua_State *hooked;
 static void (*watch_notify)(void);
 static int (*watch_is_waiting)(void);
+static double (*watch_left)(void);
 static volatile sig_atomic_t time_is_over;
 
 // It is no test that is watched, but the program's last tasks.
@@ -47,9 +48,23 @@ void cl_interrupt_stuck(cl_state *state) {
   lua_sethook(L, on_stuck, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 
+static void set_alarm(double seconds) {
+  struct itimerval timer = {.it_interval.tv_sec = 1};
+  timer.it_value.tv_sec = (time_t)seconds;
+  timer.it_value.tv_usec = (suseconds_t)((seconds - (double)timer.it_value.tv_sec) * 1e6);
+  if (timer.it_value.tv_sec == 0 && timer.it_value.tv_usec == 0) timer.it_value.tv_usec = 1;
+  setitimer(ITIMER_REAL, &timer, NULL);
+}
+
 static void on_alarm(int number) {
   (void)number;
   int saved = errno;
+  double left = watch_left && !time_is_over ? watch_left() : 0;
+  if (left > 0) {
+    set_alarm(left);
+    errno = saved;
+    return;
+  }
   time_is_over = 1;
   cl_state *state = watched;
   if (state && !watch_is_waiting()) {
@@ -63,27 +78,24 @@ static void on_alarm(int number) {
 
 int cl_time_is_over(void) { return time_is_over; }
 
-void cl_watch(cl_state *state, double seconds, void (*notify)(void), int (*is_waiting)(void)) {
+void cl_watch(cl_state *state, double seconds, void (*notify)(void), int (*is_waiting)(void), double (*left)(void)) {
   static int is_installed;
-  struct itimerval timer = {0};
+  struct itimerval none = {0};
+  setitimer(ITIMER_REAL, &none, NULL);
   if (seconds > 0) {
     watched = state;
     watch_notify = notify;
     watch_is_waiting = is_waiting;
+    watch_left = left;
     time_is_over = 0;
-    timer.it_value.tv_sec = (time_t)seconds;
-    timer.it_value.tv_usec = (suseconds_t)((seconds - (double)timer.it_value.tv_sec) * 1e6);
-    if (timer.it_value.tv_sec == 0 && timer.it_value.tv_usec == 0) timer.it_value.tv_usec = 1;
-    timer.it_interval.tv_sec = 1;
     if (!is_installed) {
       struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
       sigemptyset(&action.sa_mask);
       sigaction(SIGALRM, &action, NULL);
       is_installed = 1;
     }
+    return set_alarm(seconds);
   }
-  setitimer(ITIMER_REAL, &timer, NULL);
-  if (seconds > 0) return;
   watched = NULL;
   // Nobody must run into it later.
   if (hooked) cl_set_usual_hook(hooked);
@@ -97,7 +109,7 @@ int cl_limit_last_task(cl_state *state, double seconds, int (*is_waiting)(void))
   if (watched && !only_cancels) return 0;
   const int was_over = only_cancels && time_is_over;
   only_cancels = seconds > 0;
-  cl_watch(state, seconds, wake_nobody, is_waiting);
+  cl_watch(state, seconds, wake_nobody, is_waiting, NULL);
   return was_over;
 }
 

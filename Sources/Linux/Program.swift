@@ -123,14 +123,27 @@ package final class Program: Sendable {
     /// the process that happens to all that have owners.
     package static func endAll(of owner: Int) { linux_end_programs(UnsafeRawPointer(bitPattern: owner)) }
 
-    /// Whether a program runs for this process: a child, or one that a child has left behind.
-    package static var someRun: Bool { linux_programs_run() != 0 }
+    /// Whether a program that runs for this process works: a child, or one that a child has left behind. One that can only wait for
+    /// what this process writes to it does not.
+    package static var someWork: Bool { linux_programs_work() != 0 }
 
-    /// Those programs. O(children).
+    /// The programs that run for this process, at rest or not. O(children).
     package static var running: [Int32] {
-        guard someRun else { return [] }
+        guard linux_programs_run() != 0 else { return [] }
         var found = [Int32](repeating: 0, count: 1024)
         return Array(found[..<Int(linux_programs(&found, 1024))])
+    }
+
+    /// For each thread of these programs that works: the process, its words, and the system call that it is in.
+    package static var workOfPrograms: [String] {
+        var lines: [String] = []
+        withUnsafeMutablePointer(to: &lines) { lines in
+            linux_working_programs(lines) { context, line in
+                guard let context, let line else { return }
+                context.assumingMemoryBound(to: [String].self).pointee.append(String(cString: line))
+            }
+        }
+        return lines
     }
 
     /// Calls `body` with a C array of C strings, NULL at the end.

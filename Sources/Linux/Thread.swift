@@ -45,7 +45,9 @@ package final class Thread: Sendable {
                 guard let start else { return nil }
                 let this = Unmanaged<Start>.fromOpaque(start).takeRetainedValue()
                 linux_name_thread(this.name)
+                linux_count_thread(1)
                 this.body()
+                linux_count_thread(-1)
                 return nil
             }, start.toOpaque())
         guard failure == 0 else {

@@ -10,6 +10,12 @@ package enum WorkerProcess {
     /// - Returns: whether they are: not where the system forbids it.
     package static func fixAddresses() -> Bool { linux_fix_addresses() != 0 }
 
+    /// Begins to count what a test takes. On the main thread.
+    package static func beginCount() { linux_begin_count() }
+
+    /// The seconds that it has taken: processor time, and real waiting. On the main thread, in a signal handler, too.
+    package static var secondsTaken: Double { linux_seconds_taken() }
+
     /// The descriptor on which the runner talks to it.
     package static var channel: Int32 { linux_worker_channel() }
 

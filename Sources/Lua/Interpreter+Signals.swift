@@ -72,10 +72,13 @@ extension Interpreter {
 
     /// After so many real seconds, code that runs gets the error "the test takes too long", again every second, and `notify` is
     /// called in the signal handler.
+    ///
+    /// - Parameter left: called in the signal handler when they are over: for how many more it may run.
     public final func startWatch(
-        seconds: Double, notify: @convention(c) () -> Void, isWaiting: @convention(c) () -> Int32
+        seconds: Double, notify: @convention(c) () -> Void, isWaiting: @convention(c) () -> Int32,
+        left: @convention(c) () -> Double
     ) {
-        cl_watch(state, seconds, notify, isWaiting)
+        cl_watch(state, seconds, notify, isWaiting, left)
     }
 
     /// After so many real seconds, code that runs raises what a cancelled task does, again every second; 0: off. Nothing where a test
@@ -86,7 +89,7 @@ extension Interpreter {
         cl_limit_last_task(state, seconds, isWaiting) != 0
     }
 
-    public final func stopWatch() { cl_watch(state, 0, nil, nil) }
+    public final func stopWatch() { cl_watch(state, 0, nil, nil, nil) }
 
     /// Code that runs gets an error, because nothing can happen any more in the loop that it runs.
     public final func interruptStuck() { cl_interrupt_stuck(state) }

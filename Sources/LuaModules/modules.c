@@ -173,6 +173,8 @@ MODULE("runloop.test.clock")
 #embed "runloop/test/clock.lua"
 MODULE("runloop.test.command")
 #embed "runloop/test/command.lua"
+MODULE("runloop.test.condition")
+#embed "runloop/test/condition.lua"
 MODULE("runloop.test.coverage")
 #embed "runloop/test/coverage.lua"
 MODULE("runloop.test.define")

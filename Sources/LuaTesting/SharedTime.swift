@@ -55,10 +55,10 @@ extension LuaHost {
 }
 
 extension SimulatedClock {
-    /// Time stands still while a program runs, or a thread of the process owes an answer.
+    /// Time stands still while a program works, or a thread of the process owes an answer.
     func waitForWorkOutside() {
         setOutstanding {
-            var reasons: Reasons = Program.someRun ? .programs : []
+            var reasons: Reasons = Program.someWork ? .programs : []
             if WorkPool.someAnswerIsAwaited { reasons.insert(.answers) }
             return reasons
         }

@@ -99,14 +99,17 @@ public final class TestWorld {
         errors = []
     }
 
-    /// For so many real seconds from now the loop may run.
+    /// For so many seconds from now the loop may run: of processor time and real waiting, whatever else the machine does.
     func startWatch(_ host: LuaHost, seconds: Double) {
+        WorkerProcess.beginCount()
+        Alarm.seconds = seconds
         isStuck = false
         isStopped = false
         hasFailed = false
         host.startWatch(
             seconds: seconds, notify: { Alarm.handle?.raiseAttention() },
-            isWaiting: { Alarm.handle?.isWaiting ?? false ? 1 : 0 })
+            isWaiting: { Alarm.handle?.isWaiting ?? false ? 1 : 0 },
+            left: { Alarm.seconds - WorkerProcess.secondsTaken })
     }
 
     func stopWatch(_ host: LuaHost) { host.stopWatch() }
@@ -115,6 +118,7 @@ public final class TestWorld {
     private enum Alarm {
         // Set once, before the handler is; only read by it.
         nonisolated(unsafe) static var handle: RunLoop.Handle?
+        nonisolated(unsafe) static var seconds = 0.0
     }
 }
 

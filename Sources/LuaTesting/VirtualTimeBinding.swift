@@ -286,7 +286,8 @@ enum VirtualTimeBinding {
         return call.yield()
     }
 
-    /// clock_state(): what real time has passed for, as words; and how often the time was asked for while it stood still.
+    /// clock_state(): what real time has passed for, as words; how often the time was asked for while it stood still; and what works at this
+    /// moment: programs, and threads in calls that block.
     private static func clockState(_ call: Call) -> Int32 {
         guard let clock = call.testWorld?.clock else { return call.nothing() }
         let reasons = clock.reasons
@@ -299,6 +300,9 @@ enum VirtualTimeBinding {
         var program = ValueProgram()
         program.append(words.joined(separator: ", "))
         program.append(clock.reads)
+        var works = reasons.contains(.programs) || reasons.contains(.threads) ? Program.workOfPrograms : []
+        if reasons.contains(.threads) { works += clock.callsOfThreads.map { "a thread is in \($0)" } }
+        program.append(list: works)
         return call.answer(program)
     }
 

@@ -41,6 +41,10 @@ enum Program {
     /// - Parameter arguments: see `String.init(anyBytes:)`; the program's name first.
     /// - Returns: the exit status.
     static func run(_ arguments: [String]) -> Int32 {
+        if let message = ProgramSeed.take() {
+            report(message)
+            return 64
+        }
         // A script of that name is run as ./attach.
         let words = arguments.dropFirst(2)
         switch arguments.dropFirst().first {
@@ -124,6 +128,7 @@ enum Program {
         }
         var message =
             host.openLibraries(ignoringEnvironment: ignoringEnvironment)
+            ?? ProgramSeed.adopt(host)
             ?? host.load(.text("return require('\(module)').run(...)", name: "=[rlhost]"))
         if message == nil, host.start(arguments: words) == nil { message = "not enough memory" }
         if let message {

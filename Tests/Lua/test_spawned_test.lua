@@ -117,11 +117,22 @@ t.describe("a program in virtual time", function()
     t.equal(rl.now(), 3)
   end)
 
-  t.it("that is none of ours, or ends before it has begun, is as any program", function()
+  t.it("that ends before it has begun is as any program, and one that is no rlhost is refused", function()
     local p <close> = t.spawn { t.rlhost, "--version", virtual_time = true }
     t.equal(p:wait(LONG), 0)
-    local q <close> = t.spawn { "sh", "-c", "exit 3", virtual_time = true }
-    t.equal(q:wait(LONG), 3)
+    for _, words in ipairs { { "sh", "-c", "exit 3" }, { "/bin/cat" } } do
+      words.virtual_time = true
+      t.error(function() t.spawn(words) end, "field 'virtual_time' is for rlhost, and '[^']+' is another program")
+    end
+    -- A script that is run by one is one.
+    local path = os.tmpname()
+    local file <close> = io.open(path, "w")
+    file:write("#!/usr/bin/env -S ", t.rlhost, "\nrl.sleep(3600) os.exit(4)\n")
+    file:close()
+    os.execute("chmod +x " .. path)
+    local q <close> = t.spawn { path, virtual_time = true }
+    t.equal(q:wait(LONG), 4)
+    os.remove(path)
     local before = rl.now()
     rl.sleep(3600)
     t.equal(rl.now(), before + 3600)

@@ -79,7 +79,7 @@ function t.resource(make, free) end
 
 ---Defines a test for each case: each element of an array, or each field of a table, by name. A case that is an array is unpacked.
 ---In the name, %d, %s and the like stand for the arguments, $name for a field of the case.
----@param cases table
+---@param cases table with one case at least
 ---@param name string
 ---@param body fun(...)
 ---@overload fun(cases: table, name: string, options: runloop.test.Options, body: fun(...))
@@ -118,7 +118,7 @@ function t.truthy(value, note) end
 function t.falsy(value, note) end
 
 ---Calls a function, which may wait, and fails unless it raises an error. Returns the error value.
----@param body fun()
+---@param body fun()|table|userdata a function, or an object with `__call`
 ---@param expected? any a string: found in the message, as a pattern or as it is; anything else: equal to the error value
 ---@param note? any
 ---@return any raised
@@ -156,7 +156,7 @@ function t.snapshot(value, name) end
 ---found to do so. The values follow from `--seed`.
 ---@param generators runloop.test.Generator|runloop.test.Generator[] one for each argument
 ---@param body fun(...): boolean?
----@param options? { runs?: integer, shrinks?: integer } how many values to try (100), and how long to look for simpler ones (2000 tries)
+---@param options? { runs?: integer, shrinks?: integer } how many values to try (100; at least 1), and how long to look for simpler ones (2000 tries)
 function t.forall(generators, body, options) end
 
 ---Makes random values.
@@ -252,17 +252,18 @@ function Journal:equal(expected, note) end
 ---@class runloop.test.Spawn
 ---@field [integer] string|number
 ---@field terminal? boolean|{ rows?: integer, columns?: integer } it gets a terminal (24 by 80) instead of three pipes
----@field env? table<string, string|number|false> variables to set, or with false to take away; the others are inherited
+---@field env? table<string, string|number|false> variables to set, or with false to take away; the others are inherited, and
+---`RLHOST_SEED` is set to a number that follows from the test's seed
 ---@field directory? string where it starts
 ---@field name? string for messages, instead of the program's
----@field virtual_time? boolean for an rlhost: it lives in the time of the test, and so do those that it starts
+---@field virtual_time? boolean for an rlhost: it lives in the time of the test, and so do those that it starts; an error for others
 
 ---A program that a test has started. `<close>` kills it.
 ---@class runloop.test.Process
 local Process = {}
 
----Starts a program, in a process group of its own. While it runs, time passes as it really does, unless it lives in the
----test's. It must have ended when the test is over.
+---Starts a program, in a process group of its own. While it works, time passes as it really does, unless it lives in the
+---test's. One that only waits for input does not work. It must have ended when the test is over.
 ---@param options runloop.test.Spawn
 ---@return runloop.test.Process
 function t.spawn(options) end

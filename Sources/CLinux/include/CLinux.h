@@ -2,7 +2,9 @@
 #pragma once
 
 #include "arguments.h"
+#include "children.h"
 #include "clock.h"
+#include "connections.h"
 #include "death.h"
 #include "descriptors.h"
 #include "epoll.h"
@@ -13,6 +15,7 @@
 #include "inheritance.h"
 #include "libraries.h"
 #include "programs.h"
+#include "resting.h"
 #include "signals.h"
 #include "sockets.h"
 #include "standard.h"

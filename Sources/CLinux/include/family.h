@@ -25,8 +25,9 @@ void linux_get_shared_time(const linux_family_page *page, linux_shared_time *tim
 void linux_set_family(linux_family_page *page, const int *processes, int count);
 /// Whether a process lives in the time that this one has made or joined.
 int linux_is_family(int process);
-/// Whether a connection's other end, with an internet address, is one of theirs: as linux_surroundings has it.
-int linux_family_surroundings(const struct sockaddr_in6 *own, const struct sockaddr_in6 *peer);
+/// Whether a connection's other end, with an internet address, is one of theirs, and all that was sent has arrived: as linux_surroundings
+/// has it.
+int linux_family_surroundings(int descriptor, const struct sockaddr_in6 *own, const struct sockaddr_in6 *peer);
 /// Whether there is any such.
 int linux_has_family(void);
 

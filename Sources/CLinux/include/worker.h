@@ -22,3 +22,12 @@ void linux_note_state(void);
 void linux_restore_state(void *context, void (*each)(void *context, const char *change));
 /// Sets the time zone, or with NULL leaves it to the system.
 void linux_set_zone(const char *name);
+
+/// Begins to count what a test takes, on the main thread.
+void linux_begin_count(void);
+/// Returns the seconds that it has taken until now: processor time of all threads, and time in which the main thread really waited. Time in
+/// which that had no processor does not count, and neither does its sleep while simulated time moves. On the main thread, in a signal
+/// handler, too.
+double linux_seconds_taken(void);
+/// The main thread begins, or ends, to sleep while simulated time moves: others have their turns.
+void linux_count_rest(int begins);

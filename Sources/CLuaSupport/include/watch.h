@@ -8,7 +8,7 @@ struct cl_state;
 void cl_interrupt_stuck(struct cl_state *state);
 /// After so many real seconds, code that runs in Lua gets the error "the test takes too long", again every second, and
 /// `notify` is called in the signal handler. 0 seconds: off.
-void cl_watch(struct cl_state *state, double seconds, void (*notify)(void), int (*is_waiting)(void));
+void cl_watch(struct cl_state *state, double seconds, void (*notify)(void), int (*is_waiting)(void), double (*left)(void));
 /// After so many real seconds, code that runs in Lua raises what `state->cancelled` anchors, again every second. 0 seconds: off. Nothing
 /// where a test is watched. Returns whether the time of the limit before was over.
 int cl_limit_last_task(struct cl_state *state, double seconds, int (*is_waiting)(void));

@@ -18,6 +18,8 @@ extension SimulatedClock {
         /// nil: it has not come forward yet.
         var connection: Descriptor?
         var rests = false
+        /// It has not said so, but all its threads sleep until somebody writes to it.
+        var isBlocked = false
         /// Since when, by the real clock, it works, or owes an answer.
         var since = linux_monotonic_now()
         var deadline = Int64.max
@@ -167,7 +169,7 @@ extension SimulatedClock.State {
     var memberWorks: Bool {
         guard let members = family?.members, !members.isEmpty else { return false }
         let now = linux_monotonic_now()
-        return members.contains { !$0.rests && $0.connection != nil && now - $0.since < Self.turnLimit }
+        return members.contains { !$0.rests && !$0.isBlocked && $0.connection != nil && now - $0.since < Self.turnLimit }
     }
 
     /// Takes what members say.
@@ -221,8 +223,13 @@ extension SimulatedClock.State {
         guard var family, !family.members.isEmpty else { return false }
         defer { self.family = family }
         let now = linux_monotonic_now()
+        for place in family.members.indices {
+            let member = family.members[place]
+            family.members[place].isBlocked =
+                !member.rests && member.connection != nil && linux_process_rests(member.process) != 0
+        }
         let waits = family.members.contains { member in
-            !member.rests && now - member.since < (member.connection == nil ? Self.startLimit : Self.workLimit)
+            !member.rests && !member.isBlocked && now - member.since < (member.connection == nil ? Self.startLimit : Self.workLimit)
         }
         if waits { return true }
         if family.isAtRest { return false }

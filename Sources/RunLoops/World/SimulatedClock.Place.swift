@@ -40,11 +40,17 @@ extension SimulatedClock {
         /// The descriptors that it waits for, if they are known; else only whether there are any.
         var watched: [CInt] = []
         var watchesDescriptors = false
+        /// It looks, now and then, whether the one whose turn it is blocks.
+        var isWatching = false
+        /// It wakes when one of its descriptors becomes ready.
+        var looks = false
         var thread: CInt = 0
         var runsSince: Int64 = 0
         /// When it was last seen in the same system call, for the first time; and how often it has waited until then.
         var restsSince: Int64?
         var switches = 0
+        /// Of one that is away and sleeps in reading a descriptor: how often it has waited until it was last seen there.
+        var blockedSwitches: Int?
 
         /// Whether anything woke it, which it has not noticed yet.
         var isReady: Bool { status == .sleeping && linux_poll_now(epoll, Int16(POLLIN)) != 0 }

@@ -23,6 +23,8 @@ extension SimulatedClock {
         var chance: UInt64?
         /// The loop that wants to know when everything has come to rest.
         var settles: Int?
+        /// The loop that decides is about to wait in real time, not for another one's turn.
+        var waitsReally = false
         /// How long the same data has been on the way.
         var waysSince: Int64?
         /// Since when nothing but answers of this process's own threads is outstanding, without a loop that has run.
@@ -90,6 +92,8 @@ extension SimulatedClock.State {
     /// long it may work.
     private static let restLimit: Int64 = 20_000_000
     private static let workLimit: Int64 = 1_000_000_000
+    /// How often one looks whether another one blocks.
+    private static let watchInterval: Int64 = 11_000_000
 
     /// For the only loop there is, when nothing outside can happen: jumps to its deadline. Returns false when there is more to it.
     mutating func jump(alone number: Int, to deadline: Int64) -> Bool {
@@ -154,14 +158,53 @@ extension SimulatedClock.State {
         return chosen
     }
 
+    /// For how long one that waits for its turn may sleep, in nanoseconds. Whoever has the turn hands it over by a wake-up; one of the others
+    /// looks meanwhile whether it blocks.
+    mutating func patience(of own: Int) -> Int64 {
+        let others = sleepers.indices.filter { $0 != own && sleepers[$0].isWatching }
+        sleepers[own].isWatching = others.isEmpty
+        sleepers[own].looks = false
+        return others.isEmpty ? Self.watchInterval : -1
+    }
+
+    /// One is about to sleep for long, or in real time: from now on each wakes for its own descriptors.
+    mutating func haveOthersLook(_ own: Int) {
+        guard chance != nil else { return }
+        sleepers[own].looks = true
+        for sleeper in sleepers where sleeper.status == .sleeping && !sleeper.looks { sleeper.bell.ring() }
+    }
+
     /// From now on this one is not waiting.
     mutating func run(_ number: Int) {
         guard let own = index(number) else { return }
+        sleepers[own].isWatching = false
+        sleepers[own].looks = false
         sleepers[own].status = .running
         sleepers[own].runsSince = linux_monotonic_now()
         sleepers[own].restsSince = nil
         answersSince = nil
         unrest()
+    }
+
+    /// Whether a thread that is not waited for works. One that sleeps in reading a descriptor does not: it is like a loop that watches that.
+    private mutating func someThreadIsBusy() -> Bool {
+        var isBusy = false
+        for i in sleepers.indices where sleepers[i].status == .away {
+            let before = sleepers[i].blockedSwitches
+            sleepers[i].watched = []
+            sleepers[i].blockedSwitches = nil
+            let descriptor = linux_read_by_thread(sleepers[i].thread)
+            var switches = 0
+            guard descriptor >= 0, linux_thread_rests(sleepers[i].thread, &switches) == 1 else {
+                isBusy = true
+                continue
+            }
+            // It may have run since the others were looked at: not if it has not run until the next look.
+            if before != switches { isBusy = true }
+            sleepers[i].watched = [descriptor]
+            sleepers[i].blockedSwitches = switches
+        }
+        return isBusy
     }
 
     /// Nothing can happen at this moment: it passes.
@@ -174,7 +217,7 @@ extension SimulatedClock.State {
         let ofMembers: SimulatedClock.Reasons = members.contains { $0.rests && $0.isOutstanding } ? .programs : []
         let outstanding = outstanding.union(ofMembers)
         let mayStillHappen = !outstanding.isEmpty
-        let isBusy = sleepers.contains { $0.status == .away } || members.contains { !$0.rests }
+        let isBusy = someThreadIsBusy() || members.contains { !$0.rests && !$0.isBlocked }
         let around = members.reduce(mayStillHappen || isBusy ? LINUX_INSIDE : surroundings(self)) {
             $1.rests ? max($0, Int($1.surroundings)) : $0
         }
@@ -212,9 +255,10 @@ extension SimulatedClock.State {
                 for place in lateMembers(at: next) { wake(member: place) }
                 return sleepers[own].deadline <= next ? .awake : .sleep(-1, looks: true)
             }
-            return give() == own ? .awake : .sleep(SimulatedClock.patience, looks: false)
+            return give() == own ? .awake : .sleep(patience(of: own), looks: false)
         }
         guard waitsForReal || around == LINUX_LISTENS && !isHeld else { return .stuck }
+        waitsReally = true
         reasons.formUnion(outstanding)
         if isBusy { reasons.insert(.threads) }
         if around >= LINUX_ON_THE_WAY { reasons.insert(.descriptors) }

@@ -20,6 +20,9 @@ public final class SimulatedClock: Sendable {
     /// Where it ends, after 126 years: whoever sleeps longer never wakes, and sums of dates stay in range.
     static let end: Int64 = 4_000_000_000_000_000_000
 
+    /// The number of the first loop, which is that of the main thread where what a test takes is counted.
+    private static let mainLoop = 1
+
     let state: Lock<State>
     /// Whether something outside the loops, such as a child process, may still have to happen before time may pass.
     private let outstanding = Lock(Question { [] })
@@ -65,6 +68,18 @@ public final class SimulatedClock: Sendable {
 
     /// What real time has passed for, since the beginning.
     public var reasons: Reasons { state.withLock { $0.reasons } }
+
+    /// The system calls that block the threads that are not waited for.
+    public var callsOfThreads: [String] {
+        let threads = state.withLock { state in state.sleepers.filter { $0.status == .away }.map(\.thread) }
+        return threads.compactMap { thread in
+            withUnsafeTemporaryAllocation(of: CChar.self, capacity: 300) { text in
+                guard let base = text.baseAddress else { return nil }
+                linux_call_of_thread(thread, base, 300)
+                return base.pointee == 0 ? nil : String(cString: base)
+            }
+        }
+    }
 
     /// How often somebody has asked for the time since a loop last slept.
     public var reads: Int { state.withLock { $0.reads } }
@@ -226,17 +241,18 @@ public final class SimulatedClock: Sendable {
     private func awaitTurn(_ place: Place) {
         while true {
             place.bell.silence()
-            let isOver = state.withLock { state in
+            // nil: its turn has come.
+            let patience: Int64? = state.withLock { state in
                 guard let own = state.index(place.number), state.chance != nil, !state.followsRealTime else {
-                    return true
+                    return nil
                 }
-                if state.sleepers[own].status != .starting { return true }
+                if state.sleepers[own].status != .starting { return nil }
                 state.sync()
-                guard !state.isTaken else { return false }
-                return state.give() == own
+                if !state.isTaken, state.give() == own { return nil }
+                return state.patience(of: own)
             }
-            if isOver { return state.withLock { $0.run(place.number) } }
-            linux_poll_all(-1, place.bell.number, -1, Self.patience)
+            guard let patience else { return state.withLock { $0.run(place.number) } }
+            linux_poll_all(-1, place.bell.number, -1, patience)
         }
     }
 
@@ -273,10 +289,17 @@ public final class SimulatedClock: Sendable {
             var limit: Int64 = 0
             var looks = true
             var isOver = false
-            let (decision, company, changes) = state.withLock { state in
+            let (decision, company, changes, waitsReally) = state.withLock { state in
                 state.hearMembers()
                 state.hearGuardian()
-                return (decide(&state, place.number, mayStillHappen), state.company, state.takeWatchersToTell())
+                state.waitsReally = false
+                let decision = decide(&state, place.number, mayStillHappen)
+                if case .sleep(let limit, looks: true) = decision,
+                    state.waitsReally || limit < 0 || limit > Self.patience, let own = state.index(place.number)
+                {
+                    state.haveOthersLook(own)
+                }
+                return (decision, state.company, state.takeWatchersToTell(), state.waitsReally)
             }
             for tell in changes { tell() }
             switch decision {
@@ -296,7 +319,12 @@ public final class SimulatedClock: Sendable {
                 }
             }
             if isOver { break }
-            if limit != 0 { linux_poll_all(looks ? epoll : -1, place.bell.number, company, limit) }
+            if limit != 0 {
+                let rests = place.number == Self.mainLoop && !waitsReally
+                if rests { linux_count_rest(1) }
+                linux_poll_all(looks ? epoll : -1, place.bell.number, company, limit)
+                if rests { linux_count_rest(0) }
+            }
             // Side by side, whoever wakes looks for itself.
             if state.withLock({ $0.chance == nil }) { break }
         }
@@ -327,8 +355,9 @@ public final class SimulatedClock: Sendable {
         } else {
             // Given to it by another one.
             if state.sleepers[own].status == .running { return .awake }
-            if state.isTaken { return .sleep(Self.patience, looks: false) }
-            if let chosen = state.give() { return chosen == own ? .awake : .sleep(Self.patience, looks: false) }
+            if state.isTaken { return .sleep(state.patience(of: own), looks: false) }
+            if let chosen = state.give() { return chosen == own ? .awake : .sleep(state.patience(of: own), looks: false) }
+            state.sleepers[own].isWatching = false
         }
         return state.decideAtRest(own, mayStillHappen, surroundings)
     }
@@ -338,7 +367,8 @@ public final class SimulatedClock: Sendable {
         if !knowsOwnDescriptors {
             return state.sleepers.contains { $0.watchesDescriptors } ? LINUX_OUTSIDE : LINUX_INSIDE
         }
-        let watched = state.sleepers.flatMap { $0.status == .sleeping ? $0.watched : [] }
+        // Of those away: what they sleep in reading.
+        let watched = state.sleepers.flatMap { $0.status == .sleeping || $0.status == .away ? $0.watched : [] }
         return watched.isEmpty ? LINUX_INSIDE : Int(linux_surroundings(watched, CInt(watched.count)))
     }
 }

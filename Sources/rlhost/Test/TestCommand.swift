@@ -19,6 +19,8 @@ enum TestCommand {
         // A runner, and its tests, have times of their own.
         unsetenv(SharedTime.variable)
         unsetenv(SharedCoverage.variable)
+        // The runner has drawn from it; the tests have the seed of --seed.
+        unsetenv(ProgramSeed.variable)
         let word = options.script ?? 0
         let own = Array(arguments[(word + 1)...])
         if own.first == "--worker" {

@@ -85,9 +85,9 @@ import Testing
 
     @Test("what is no UTF-8 is told in reports that are") func whatIsNoUtf() throws {
         let files = ["a_test.lua": "t.it('x \\xff\\u{e9}', function() print '\\xfe' error '\\xfd' end)"]
-        let reports = ["tap", "junit", "json", "github"].flatMap { ["--report", "\($0)=out.\($0)"] }
+        let reports = ["tap", "tap14", "junit", "json", "github"].flatMap { ["--report", "\($0)=out.\($0)"] }
         _ = try Fixture.run(files, reports) { directory in
-            for format in ["tap", "junit", "json", "github"] {
+            for format in ["tap", "tap14", "junit", "json", "github"] {
                 let text = try String(contentsOfFile: directory + "/out.\(format)", encoding: .utf8)
                 #expect(text.contains("x \u{FFFD}\u{E9}"), "\(text)")
             }

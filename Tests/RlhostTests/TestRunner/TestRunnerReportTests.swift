@@ -351,7 +351,7 @@ import Testing
         for (arguments, message) in [
             (["--filtr", "x"], "unknown option '--filtr' (did you mean '--filter'?)"),
             (["--jobs", "0"], "--jobs needs a whole number, 1 or more, got '0'"),
-            (["--format", "xml"], "--format must be readable, tap, junit, json or github, got 'xml'"),
+            (["--format", "xml"], "--format must be readable, tap, tap14, junit, json or github, got 'xml'"),
             (["--filter", "["], "--filter: malformed pattern (missing ']'); --plain takes it as a text"),
             (["--seed"], "--seed needs a value"), (["--list=1"], "--list takes no value"),
             (["missing"], "cannot find 'missing': ENOENT: no such file or directory"),

@@ -109,7 +109,7 @@ import Testing
         let run = try TestRunnerFixture.run(Self.mixed, ["--format", "tap"])
         #expect(
             run.output == """
-                TAP version 14
+                TAP version 13
                 # text <&>
                 ok 1 - group > passes
                 not ok 2 - group > fails \\# "quoted"
@@ -117,8 +117,7 @@ import Testing
                   message: "expected 2, got 1"
                   at: "a_test.lua:3"
                   kind: assertion
-                  report: |-
-                    a_test.lua:3: expected 2, got 1
+                  report: "a_test.lua:3: expected 2, got 1"
                   ...
                 ok 3 - group > is skipped # SKIP
                 1..3

@@ -69,10 +69,23 @@ local function bad_answer(transfer, code, message)
   return message
 end
 
+-- A limit that the caller need not know of is named with its value; `timeout` is the one that the call itself has.
+local function timed_out(exchange, message)
+  local settings = exchange.settings
+  if exchange.deadline and rl.now() >= exchange.deadline - 0.05 then return nil, "timed out" end
+  if settings.idle_timeout and (not message or message:find "too slow") then
+    return nil, ("timed out: nothing came for %g s (idle_timeout)"):format(settings.idle_timeout)
+  end
+  if settings.connect_timeout and not exchange.deadline then
+    return nil, ("timed out: there was no connection within %g s (connect_timeout)"):format(settings.connect_timeout)
+  end
+  return nil, "timed out"
+end
+
 -- nil, message, code, for an exchange that has failed.
 function M.of(exchange)
   if exchange.is_cut then return nil, ("ECANCELED: the client is closed (%s)"):format(exchange.url), "ECANCELED" end
-  if exchange.is_late then return nil, "timed out" end
+  if exchange.is_late then return timed_out(exchange) end
   if exchange.refusal then return nil, exchange.refusal, exchange.refusal_code end
   local code, message, name, text, is_too_large, certificate = exchange.transfer:failure()
   if not code then return nil end
@@ -84,7 +97,7 @@ function M.of(exchange)
     return nil, ("EMSGSIZE: the body is longer than %d bytes (%s)"):format(exchange.max_body, url), "EMSGSIZE"
   end
   if exchange.problem then return nil, exchange.problem, "ECANCELED" end
-  if code == 28 then return nil, "timed out" end
+  if code == 28 then return timed_out(exchange, message) end
   -- libcurl has no memory for a line of a head that is longer than its limit, and no other word for that; of all lines the limit is ours.
   if (code == 27 or code == 23) and not exchange.transfer:state() or code == 100 or message:find "^Too large response headers" then
     return nil, ("EMSGSIZE: the answer's head is longer than 256 kB, or a line of it than 100 kB (%s)"):format(url), "EMSGSIZE"

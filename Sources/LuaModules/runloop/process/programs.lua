@@ -46,12 +46,28 @@ function programs.check(what, options, known)
   return words
 end
 
+-- The seed of this program, from the environment, and how many programs it has started.
+local seed, started = math.tointeger(tonumber(os.getenv "RLHOST_SEED")), 0
+
+--- The seed of the n-th program that one with a seed starts: SplitMix64, without its sign.
+function programs.seed_of(parent, number)
+  local z = parent + number * 0x9E3779B97F4A7C15
+  z = (z ~ (z >> 30)) * 0xBF58476D1CE4E5B9
+  z = (z ~ (z >> 27)) * 0x94D049BB133111EB
+  return (z ~ (z >> 31)) >> 1
+end
+
 -- The program's environment as "NAME=value" texts; nil: ours.
 local function environment(what, options)
   local changes = options.environment
-  if not changes and not options.clean_environment then return nil end
+  if not changes and not options.clean_environment and not seed then return nil end
   local all = {}
   if not options.clean_environment then for name, value in pairs(native.environment()) do all[name] = value end end
+  -- Programs that start at one moment would draw the same numbers from a seed that they inherit.
+  if seed and all.RLHOST_SEED then
+    started = started + 1
+    all.RLHOST_SEED = tostring(programs.seed_of(seed, started))
+  end
   for name, value in pairs(changes or {}) do
     if type(name) ~= "string" or name == "" or find(name, "[=%z]") then wrong(what, "environment: '%s' is no name of a variable", tostring(name)) end
     if value == false then

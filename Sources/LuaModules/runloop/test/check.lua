@@ -5,7 +5,7 @@ local rl = require "runloop"
 local values = require "runloop.test.values"
 
 local error, type, pcall, getmetatable = error, type, pcall, getmetatable
-local pairs, tostring, rawequal, tointeger = pairs, tostring, rawequal, math.tointeger
+local pairs, tostring, rawequal, rawget, tointeger = pairs, tostring, rawequal, rawget, math.tointeger
 local format, find, pack, unpack = string.format, string.find, table.pack, table.unpack
 
 --- Gives the test library its assertions.
@@ -46,7 +46,10 @@ end
 --- Calls a function, and fails unless it raises an error; returns the error. A string must be found in its message, as a
 --- pattern or as it is; anything else must be equal to the error value.
 function t.error(body, expected, note)
-  check_argument(body, "function", "t.error", 1, "a function to call")
+  local meta = getmetatable(body)
+  if not (type(meta) == "table" and rawget(meta, "__call")) then
+    check_argument(body, "function", "t.error", 1, "a function to call")
+  end
   local fine, raised = pcall(body)
   if fine then fail("expected an error, none was raised", nil, note) end
   if getmetatable(raised) == Skip then error(raised, 0) end

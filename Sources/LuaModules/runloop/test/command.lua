@@ -155,8 +155,9 @@ end
 function Run:look_for_late()
   for worker in pairs(self.workers) do
     local phase = worker.phase
+    if phase then workers.note_delays(worker, phase) end
     -- A worker tells by itself when something takes too long; one that cannot even do that is ended.
-    if phase and system.real_clock() - phase.began > phase.limit + 5 then
+    if phase and system.real_clock() - phase.began - phase.delayed > phase.limit + 5 then
       local what = phase.name == "load" and "loading the file took" or phase.name == "close" and "the end of the file took"
         or phase.name == "test" and "the test took" or "what the group has for all its tests took"
       worker.was_late = format("%s longer than %g s and could not be interrupted", what, phase.limit)
@@ -299,7 +300,7 @@ local function make_reporters(self, options)
     self.targets[entry.path] = file
     list[#list + 1] = report.new(entry.format, function(text)
       self:note_loss(entry.path, select(2, file:write(text)))
-    end, false)
+    end, false, entry.schema)
   end
   return list
 end

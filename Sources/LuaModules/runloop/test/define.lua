@@ -150,6 +150,7 @@ function t.each(cases, name, options, body)
   if type(body) ~= "function" then misuse("t.each: a function is expected after the name, got " .. describe_value(body)) end
   local keys = {}
   for key in pairs(cases) do keys[#keys + 1] = key end
+  if #keys == 0 then misuse "t.each: argument #1 must have a case in it, got an empty table" end
   table.sort(keys, function(a, b)
     if type(a) == type(b) and (type(a) == "number" or type(a) == "string") then return a < b end
     return type(a) == "number"

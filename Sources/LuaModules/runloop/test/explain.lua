@@ -7,7 +7,7 @@ local core
 
 local type, tostring, getmetatable, pcall, require, pairs = type, tostring, getmetatable, pcall, require, pairs
 local format, getinfo, getlocal, getupvalue = string.format, debug.getinfo, debug.getlocal, debug.getupvalue
-local io_open, load, rawget, setmetatable, assert_function = io.open, load, rawget, setmetatable, assert
+local io_open, rawget, assert_function = io.open, rawget, assert
 
 --- Tells it of the test library's side.
 function explain.use(library) core = library end
@@ -109,13 +109,18 @@ end
 
 -- A failed assert -------------------------------------------------------------------------------------------------------
 
-local function source_line(path, number)
+-- How many lines an assertion is looked for in.
+local MOST = 20
+
+-- A line of a file without its indentation, and those behind it.
+local function source_lines(path, number)
   local file = io_open(path)
   if not file then return nil end
-  local text
-  for _ = 1, number do text = file:read "l" end
+  for _ = 2, number do file:read "l" end
+  local lines = {}
+  for i = 1, MOST do lines[i] = file:read "l" end
   file:close()
-  return text and text:gsub("^%s+", ""):gsub("%s+$", "")
+  return lines[1] and lines[1]:gsub("^%s+", ""):gsub("%s+$", ""), table.concat(lines, "\n")
 end
 
 -- The names that a frame sees, and their values.
@@ -135,33 +140,6 @@ local function scope(level)
   return names
 end
 
--- What the sides of a comparison were: of those without calls, which would be made once more.
-local function operands(line, names)
-  local condition = line:match "assert%s*(%b())"
-  if not condition then return nil end
-  condition = condition:sub(2, -2)
-  local left, operator, right = condition:match "^(.-)%s*([=~<>]=)%s*(.*)$"
-  if not left then left, operator, right = condition:match "^(.-)%s*([<>])%s*(.*)$" end
-  local sides = left and { left, right:match "^([^,]*)" } or { condition:match "^%s*not%s+([^,]*)" or condition:match "^[^,]*" }
-  local globals = names._ENV and names._ENV[1] or _G
-  local env = setmetatable({}, { __index = function(_, name)
-    if names[name] then return names[name][1] end
-    return globals[name]
-  end })
-  local values, shown = require "runloop.test.values", {}
-  for i = 1, #sides do
-    local side = sides[i]:gsub("^%s+", ""):gsub("%s+$", "")
-    local is_plain = side:find "[%a_]" and not side:find "[(){}\"']" and not side:find "%f[%a]function%f[%A]"
-      and side ~= "true" and side ~= "false" and side ~= "nil"
-    local chunk = is_plain and load("return " .. side, "=assert", "t", env)
-    if chunk then
-      local fine, value = pcall(chunk)
-      if fine then shown[#shown + 1] = side .. " is " .. values.show(value) end
-    end
-  end
-  return shown
-end
-
 -- For an error that assert has raised: the line it is in, and what it compared.
 local function assertion(level)
   local caller
@@ -175,10 +153,11 @@ local function assertion(level)
   end
   local info = caller and getinfo(caller, "Sl")
   local path = info and info.currentline > 0 and info.source:match "^@(.*)$"
-  local line = path and source_line(path, info.currentline)
+  if not path then return nil end
+  local line, text = source_lines(path, info.currentline)
   if not line then return nil end
   local details = { "> " .. line }
-  local fine, shown = pcall(operands, line, scope(caller))
+  local fine, shown = pcall(require("runloop.test.condition").values, text, scope(caller))
   for i = 1, fine and shown and #shown or 0 do details[#details + 1] = shown[i] end
   return details
 end

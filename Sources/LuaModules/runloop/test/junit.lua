@@ -1,7 +1,7 @@
--- What the test runner says, as JUnit's XML.
+-- What the test runner says, as JUnit's XML: as most readers take it, or as the schemas of Jenkins' xunit plugin or of Ant want it.
 
 local report = require "runloop.test.report"
-local format, concat, gsub = string.format, table.concat, string.gsub
+local format, concat, gsub, open, date = string.format, table.concat, string.gsub, io.open, os.date
 
 local Junit = {}
 Junit.__index = Junit
@@ -16,24 +16,84 @@ local function escape(text, keeps_lines)
 end
 
 -- Each report has its own.
-function Junit:begin_file() self.cases, self.printed = {}, {} end
+function Junit:begin_file()
+  self.cases, self.printed = {}, {}
+  self.began = date "!%Y-%m-%dT%H:%M:%S"
+end
 
 local function failure_text(failures) return escape(report.text_of(failures), true) end
+
+-- What the schemas differ in --------------------------------------------------------------------------------------------
+
+-- Decimals of a time.
+Junit.time = "%.6f"
+Junit.has_flaky = true
+
+-- Attributes of a test besides its name, class and time.
+function Junit.place(_, path, line) return format(' file="%s"%s', escape(path), line and ' line="' .. line .. '"' or "") end
+
+function Junit.skipped(_, reason) return format('<skipped message="%s"/>', escape(reason)) end
+
+-- Attributes of a file, what comes before its tests, and what after them.
+function Junit.suite() return "", "", "" end
+
+function Junit:output_of(text) return text ~= "" and format("    <system-out>%s</system-out>\n", text) or "" end
+
+-- Attributes of the whole.
+function Junit:all(totals, broken)
+  return format(' tests="%d" failures="%d" errors="%d" skipped="%d" time="%.6f"',
+    totals.passed + totals.failed + totals.skipped + broken, totals.failed, broken, totals.skipped, totals.time)
+end
+
+-- junit-10.xsd of the xunit plugin: no file and line, no sum of what was skipped, times of milliseconds.
+local Jenkins = setmetatable({ time = "%.3f" }, Junit)
+Jenkins.__index = Jenkins
+
+function Jenkins.place() return "" end
+
+function Jenkins:all(totals, broken)
+  return format(' tests="%d" failures="%d" errors="%d" time="%.3f"', totals.passed + totals.failed + totals.skipped + broken,
+    totals.failed, broken, totals.time)
+end
+
+-- Ant's: each file has a time and a place, and all its elements.
+local Ant = setmetatable({ time = "%.3f", has_flaky = false }, Junit)
+Ant.__index = Ant
+
+local function host_name()
+  local file <close> = open "/proc/sys/kernel/hostname"
+  local name = file and file:read "l"
+  return name and name ~= "" and name or "localhost"
+end
+
+function Ant.place() return "" end
+function Ant.skipped() return "<skipped/>" end
+function Ant.all() return "" end
+
+function Ant:suite(file)
+  local package = gsub(file.path:match "^(.*)/[^/]*$" or "", "/+", ".")
+  return format(' timestamp="%s" hostname="%s" id="%d" package="%s"', self.began, escape(host_name()), #self.suites, escape(package)),
+    "    <properties/>\n", "    <system-err></system-err>\n"
+end
+
+function Ant:output_of(text) return format("    <system-out>%s</system-out>\n", text) end
+
+-- The elements ----------------------------------------------------------------------------------------------------------
 
 function Junit:test(file, number, outcome)
   local path = file.tests[number].path
   local groups = concat(path, " ", 1, #path - 1)
   local line = file.tests[number].where and file.tests[number].where:match ":(%d+)$"
-  local case = format('    <testcase name="%s" classname="%s" file="%s"%s time="%.6f"', escape(path[#path]),
-    escape(groups == "" and file.path or groups), escape(file.path), line and ' line="' .. line .. '"' or "", outcome.t or 0)
-  if outcome.flaky or outcome.s == "failed" then
+  local case = format('    <testcase name="%s" classname="%s"%s time="' .. self.time .. '"', escape(path[#path]),
+    escape(groups == "" and file.path or groups), self:place(file.path, line), outcome.t or 0)
+  if outcome.s == "failed" or outcome.flaky and self.has_flaky then
     local first, element = outcome.failures[1], outcome.flaky and "flakyFailure" or "failure"
     case = case .. format('>\n      <%s type="%s" message="%s">%s</%s>\n    </testcase>\n', element, first.kind,
       escape((first.where and first.where .. ": " or "") .. first.message), failure_text(outcome.failures), element)
   elseif outcome.s == "passed" then
     case = case .. "/>\n"
   else
-    case = case .. format('>\n      <skipped message="%s"/>\n    </testcase>\n', escape(outcome.skip or ""))
+    case = case .. format(">\n      %s\n    </testcase>\n", self:skipped(outcome.skip or ""))
   end
   self.cases[#self.cases + 1] = case
 end
@@ -43,28 +103,23 @@ function Junit:output(_, text) self.printed[#self.printed + 1] = text end
 function Junit:file_failed(file, failure, title)
   if not title or title == "" then title = file.path end
   self.cases[#self.cases + 1] = format(
-    '    <testcase name="%s" classname="%s" file="%s" time="0">\n      <error type="%s" message="%s">%s</error>\n'
-    .. "    </testcase>\n", escape(title), escape(file.path), escape(file.path), failure.kind, escape(failure.message),
-    failure_text { failure })
+    '    <testcase name="%s" classname="%s"%s time="0">\n      <error type="%s" message="%s">%s</error>\n    </testcase>\n',
+    escape(title), escape(file.path), self:place(file.path), failure.kind, escape(failure.message), failure_text { failure })
 end
 
 function Junit:end_file(file)
-  local suite = format('  <testsuite name="%s" tests="%d" failures="%d" errors="%d" skipped="%d" time="%.6f">\n%s',
-    escape(file.path), #self.cases, file.failed, (file.broken or 0) + (file.broken_groups or 0), file.skipped, file.time, concat(self.cases))
-  if #self.printed > 0 then
-    suite = suite .. format("    <system-out>%s</system-out>\n", escape(concat(self.printed), true))
-  end
-  self.suites[#self.suites + 1] = suite .. "  </testsuite>\n"
+  local attributes, head, tail = self:suite(file)
+  self.suites[#self.suites + 1] = format(
+    '  <testsuite name="%s" tests="%d" failures="%d" errors="%d" skipped="%d" time="' .. self.time .. '"%s>\n%s%s%s%s  </testsuite>\n',
+    escape(file.path), #self.cases, file.failed, (file.broken or 0) + (file.broken_groups or 0), file.skipped, file.time, attributes,
+    head, concat(self.cases), self:output_of(escape(concat(self.printed), true)), tail)
 end
 
 function Junit:finish(totals)
   self:write '<?xml version="1.0" encoding="UTF-8"?>\n'
-  local broken = totals.broken + totals.broken_groups
-  self:write(format('<testsuites tests="%d" failures="%d" errors="%d" skipped="%d" time="%.6f">\n',
-    totals.passed + totals.failed + totals.skipped + broken, totals.failed, broken, totals.skipped,
-    totals.time))
+  self:write(format("<testsuites%s>\n", self:all(totals, totals.broken + totals.broken_groups)))
   self:write(concat(self.suites))
   self:write "</testsuites>\n"
 end
 
-return { junit = Junit }
+return { junit = Junit, jenkins = Jenkins, ant = Ant }

@@ -28,14 +28,14 @@ how they run
   --retries n        a test that fails is tried n times more; if it passes then, it is flaky
   --fail-fast        stop at the first failure
   --forbid-only      tests that ask to run alone are an error
-  --timeout s        real seconds that a test may take (default 10)
+  --timeout s        seconds of processor time and waiting that a test may take (default 10)
   --real-time        let time pass as it really does
   --tz zone          the time zone (default UTC; "local" for the system's)
-  --update           write the snapshots anew
+  --update           replace snapshots that have changed, remove those that no test uses
   --watch            run again what is concerned whenever a file changes
 what is said
-  --format name      readable (default), tap, junit, json (an object a line) or github (annotations)
-  --report name=file the same in a file besides; may be repeated
+  --format name      readable (default), tap (version 13), tap14, junit, json (an object a line) or github (annotations)
+  --report name=file the same in a file besides; may be repeated; junit=FILE,schema=jenkins or ant: as these want it
   --slowest n        the n slowest tests
   --trace=dir        write a recording of each test that fails there, a page to look at
   --coverage[=file]  count the lines of Lua that run; print a summary, write lcov's format (lcov.info)
@@ -91,7 +91,7 @@ end
 -- What the values mean.
 local function check(given)
   if not report.formats[given.format] then
-    misuse(format("--format must be readable, tap, junit, json or github, got '%s'", given.format))
+    misuse(format("--format must be readable, tap, tap14, junit, json or github, got '%s'", given.format))
   end
   if given.seed then given.seed = whole("seed", given.seed, 0) end
   given.jobs = whole("jobs", given.jobs or system.cores(), 1)
@@ -126,10 +126,16 @@ local function check(given)
     if not name or not report.formats[name] then
       misuse(format("--report needs a format and a file, like junit=out.xml, got '%s'", text))
     end
+    local file, schema = path:match "^(.+),schema=([^,]*)$"
+    if file and name ~= "junit" then misuse(format("--report: schema is for junit, got '%s'", text)) end
+    if file and schema ~= "jenkins" and schema ~= "ant" then
+      misuse(format("--report: schema must be jenkins or ant, got '%s'", schema))
+    end
+    path = file or path
     for _, other in ipairs(given.reports) do
       if other.path == path then misuse(format("--report: two reports cannot be in the same file, '%s'", path)) end
     end
-    given.reports[#given.reports + 1] = { format = name, path = path }
+    given.reports[#given.reports + 1] = { format = name, path = path, schema = schema }
   end
   if given["coverage-min"] then
     local percent = tonumber(given["coverage-min"])

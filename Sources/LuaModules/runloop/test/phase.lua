@@ -51,9 +51,10 @@ end
 -- A phase ---------------------------------------------------------------------------------------------------------------
 
 local function why_late(current, details)
-  local reasons, reads = system.clock_state()
+  local reasons, reads, works = system.clock_state()
   if reasons ~= "" and not current.real_time then
     details[#details + 1] = format("time passed as it really does: %s was waited for", reasons)
+    for i = 1, #works do details[#details + 1] = "  " .. works[i] end
   end
   return reads
 end

@@ -332,6 +332,7 @@ function t.forall(generators, body, options)
   if getmetatable(body) == Generator then misuse "t.forall: several generators are given as an array: t.forall({ a, b }, fn)" end
   core.check_argument(body, "function", "t.forall", 2, "a function")
   core.check_options(options, OPTIONS, "t.forall", is_count)
+  if options and options.runs == 0 then misuse "t.forall: option 'runs' must be 1 or more, got 0: nothing would be tested" end
   local runs, shrinks = options and options.runs or 100, options and options.shrinks or 2000
   for i = 1, runs do
     local fails, raised, shown, noted = try(generators, body)

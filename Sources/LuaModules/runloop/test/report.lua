@@ -159,11 +159,14 @@ end
 
 -- All formats ---------------------------------------------------------------------------------------------------------
 
-report.formats = { readable = true, tap = true, junit = true, json = true, github = true }
+report.formats = { readable = true, tap = true, tap14 = true, junit = true, json = true, github = true }
 
---- A reporter; `write` takes what it says.
-function report.new(name, write, coloured)
-  local class = name == "readable" and Readable or require("runloop.test." .. (name == "github" and "json" or name))[name]
+-- Formats that share a file.
+local FILES = { github = "json", tap14 = "tap" }
+
+--- A reporter; `write` takes what it says. `schema`: whose XML it writes.
+function report.new(name, write, coloured, schema)
+  local class = name == "readable" and Readable or require("runloop.test." .. (FILES[name] or name))[schema or name]
   return setmetatable({
     write = function(_, text) write(text) end, coloured = coloured, failures = {}, suites = {}, shown = {},
   }, class)

@@ -73,23 +73,47 @@ local function save()
   file:close()
 end
 
---- At the end of a file; `is_complete`: all its tests have run.
-function snapshot.finish(is_complete)
-  if not core or not core.options.update or not is_complete then return end
+-- The snapshots that no test has used. A test that has failed, or did not run, may have some.
+local function unused(unfinished)
+  local names = {}
   for name in pairs(stored) do
-    if not used[name] then
+    local is_used = used[name]
+    for _, title in pairs(unfinished) do is_used = is_used or name:sub(1, #title) == title end
+    if not is_used then names[#names + 1] = name end
+  end
+  sort(names)
+  return names
+end
+
+--- Begins a file's snapshots.
+function snapshot.begin(library)
+  core = library
+  path = core.path:gsub("%.lua$", "") .. ".snap"
+  read()
+end
+
+--- Looks for snapshots that no test uses, when all tests of a file have had their turn: with --update they are removed, else named.
+--- `unfinished`: the titles of tests that may have used some, had they not failed. Returns a note, or nil.
+function snapshot.finish(unfinished)
+  local names = unused(unfinished)
+  if core.options.update then
+    for _, name in pairs(names) do
       stored[name] = nil
       has_changed = true
     end
+    if has_changed then save() end
+  elseif #names > 0 then
+    return format("%s: no test uses the snapshot%s '%s': rlhost test --update removes %s", path, #names > 1 and "s" or "",
+      concat(names, "', '"), #names > 1 and "them" or "it")
   end
-  if has_changed then save() end
 end
+
+--- The title that a test's snapshots begin with.
+function snapshot.title(names) return (concat(names, " › "):gsub("\n", " ")) end
 
 function snapshot.add(t, library)
 
-core = library
-path = core.path:gsub("%.lua$", "") .. ".snap"
-read()
+snapshot.begin(library)
 
 --- Fails unless a value is what it was when `--update` was last given. A test may have several; `name` tells them apart, or
 --- else their order.
@@ -98,7 +122,7 @@ function t.snapshot(value, name)
   if not current or not current.node then core.misuse "t.snapshot: only a test can compare something with a snapshot" end
   core.check_argument(name, "string or nil", "t.snapshot", 2, "a name")
   current.snapshots = (current.snapshots or 0) + 1
-  local title = concat(require "runloop.test.fixtures".full_name(current.node), " › "):gsub("\n", " ")
+  local title = snapshot.title(require "runloop.test.fixtures".full_name(current.node))
   title = title .. " › " .. (name or tostring(current.snapshots)):gsub("\n", " ")
   local text, kind = text_of(value), type(value)
   -- Two of one name would take the place of each other's.

@@ -14,6 +14,9 @@ local Process = { __name = "process" }
 Process.__index = Process
 
 local core
+local io = io
+-- What another build of rlhost mentions, too.
+local CLOCK_VARIABLE = "RLHOST_TEST_CLOCK"
 
 local function misuse(text) core.misuse(text) end
 local function fail(message, details) core.fail(message, details) end
@@ -96,6 +99,21 @@ end
 
 local FIELDS = { terminal = "boolean or table", env = "table", directory = "string", name = "string", virtual_time = "boolean" }
 
+-- Whether a program can live in the test's time: this one, another build of it, or a script that is run by one.
+local function is_rlhost(word, directory)
+  local path = word:find("/", 1, true) and word or nil
+  if path and path:sub(1, 1) ~= "/" and directory then path = directory .. "/" .. path end
+  for folder in (path and "" or os.getenv "PATH" or ""):gmatch "[^:]+" do
+    path = path or system.kind(folder .. "/" .. word) == "file" and folder .. "/" .. word or nil
+  end
+  local identity = path and system.identity(path)
+  -- That there is none, the start says.
+  if not identity or identity == system.identity(system.program()) then return true end
+  local file <close> = io.open(path, "rb")
+  local text = file and file:read "a"
+  return not text or text:find(text:sub(1, 2) == "#!" and "rlhost" or CLOCK_VARIABLE, 1, true) ~= nil
+end
+
 -- Whatever can be a variable's value, as text.
 local function variables(changes)
   local texts = {}
@@ -127,6 +145,9 @@ function spawn.start(options, library)
   end
   if options[1] == nil then misuse("t.spawn: which program? Give its name first, then its arguments") end
   local words = programs.check("t.spawn", { table.unpack(options) }, programs.options)
+  if options.virtual_time and not is_rlhost(words[1], options.directory) then
+    misuse(format("t.spawn: field 'virtual_time' is for rlhost, and '%s' is another program: real time passes while it works", words[1]))
+  end
   local size = type(options.terminal) == "table" and options.terminal or {}
   if options.directory and system.kind(options.directory) ~= "directory" then
     local _, message = system.kind(options.directory)
@@ -139,6 +160,10 @@ function spawn.start(options, library)
   }, Process)
   if self.has_terminal then self.rows, self.columns = size.rows or 24, size.columns or 80 end
   local environment = variables(options.env)
+  current.spawned = (current.spawned or 0) + 1
+  if environment.RLHOST_SEED == nil then
+    environment.RLHOST_SEED = tostring(programs.seed_of(current.seed or core.options.seed, current.spawned))
+  end
   if core.options.coverage then environment.RLHOST_TEST_COVERAGE = counted_in() end
   local lives_here = options.virtual_time and not current.real_time
   if lives_here then

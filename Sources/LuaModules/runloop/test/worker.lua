@@ -207,6 +207,20 @@ local function dependencies()
   emit { k = "files", files = list }
 end
 
+-- Tells of the snapshots that no test of the file uses; `unfinished`: the names of those that did not pass.
+local function look_for_snapshots(unfinished)
+  local snapshots = package_loaded["runloop.test.snapshot"]
+  if not snapshots then
+    if system.kind((core.path:gsub("%.lua$", "")) .. ".snap") ~= "file" then return end
+    snapshots = require "runloop.test.snapshot"
+    snapshots.begin(core)
+  end
+  local titles = {}
+  for i = 1, #unfinished do titles[i] = snapshots.title(unfinished[i]) .. " › " end
+  local note = snapshots.finish(titles)
+  if note then emit({ k = "note", text = note }, true) end
+end
+
 local function run_file(path, first, ...)
   local root = core.new_root()
   system.reset(options.seed)
@@ -237,13 +251,15 @@ local function run_file(path, first, ...)
   end
   system.reset(options.seed)
   run.note_descriptors()
-  local told = system.real_clock()
+  local told, unfinished = system.real_clock(), {}
   for i = first, #tests do
     local test = tests[i]
     if test.skip then
+      unfinished[#unfinished + 1] = test.path
       emit({ k = "done", i = i, s = "skipped", skip = test.skip ~= true and test.skip or nil }, true)
     else
       local status, is_clean = run.test(i, test)
+      if status ~= "passed" or fixtures.inherited(test.node, "fails") then unfinished[#unfinished + 1] = test.path end
       if options.coverage and system.real_clock() - told > 0.2 then
         tell_lines(path)
         told = system.real_clock()
@@ -258,10 +274,7 @@ local function run_file(path, first, ...)
     end
   end
   run.finish()
-  local snapshots = package_loaded["runloop.test.snapshot"]
-  if snapshots then
-    snapshots.finish(first == 1 and #tests == core.total and not core.passed_over and not options.fail_fast)
-  end
+  if first == 1 and #tests == core.total and not core.passed_over and not options.fail_fast then look_for_snapshots(unfinished) end
 end
 
 --- Runs a file's tests from number `first` on.

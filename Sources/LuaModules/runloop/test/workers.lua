@@ -11,11 +11,32 @@ local workers = {}
 
 --- A worker has begun with something that may take so many seconds.
 function workers.enter(_, worker, name, limit)
-  worker.phase = { name = name, limit = limit, began = system.real_clock() }
+  worker.phase = { name = name, limit = limit, began = system.real_clock(), delayed = 0 }
 end
 
 --- Ends a worker, and all programs that it has left.
 function workers.kill(_, worker) system.signal(worker.pid, 15) end
+
+-- For how long each thread of a process could have run and had no processor, in seconds.
+local function delays(pid)
+  local found = {}
+  for _, thread in ipairs(system.entries(format("/proc/%d/task", pid)) or {}) do
+    local file <close> = io.open(format("/proc/%d/task/%s/schedstat", pid, thread))
+    local delay = file and tonumber((file:read "a" or ""):match "^%d+ (%d+)")
+    if delay then found[thread] = delay / 1e9 end
+  end
+  return found
+end
+
+--- Time in which a worker waits for a processor is none that its test takes. Looked at only where it lasts.
+function workers.note_delays(worker, phase)
+  local now = system.real_clock()
+  if now - phase.began < 1 then return end
+  local found, sum = delays(worker.pid), 0
+  for thread, delay in pairs(phase.delays and found or {}) do sum = sum + delay - (phase.delays[thread] or delay) end
+  if phase.delays then phase.delayed = phase.delayed + math.min(sum, now - phase.looked) end
+  phase.delays, phase.looked = found, now
+end
 
 -- What it prints -------------------------------------------------------------------------------------------------------
 

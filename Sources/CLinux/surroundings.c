@@ -17,7 +17,7 @@
 
 // Descriptors ----------------------------------------------------------------------------------------------------------
 
-typedef enum { UNKNOWN, FOREIGN, PIPE, FIFO, LOCAL, INTERNET, LISTENER, SPEAKER, EVENT, PROGRAM, TERMINAL } kind;
+typedef enum { UNKNOWN, FOREIGN, PIPE, FIFO, LOCAL, INTERNET, LISTENER, SPEAKER, EVENT, SET, PROGRAM, TERMINAL } kind;
 
 // One of this process's descriptors. What cannot change any more is kept until it is closed.
 typedef struct {
@@ -83,6 +83,7 @@ static kind anonymous_kind(int fd) {
   if (strstr(target, "pidfd")) return PROGRAM;
   // This process writes to it, in a signal handler, say.
   if (strstr(target, "eventfd")) return EVENT;
+  if (strstr(target, "eventpoll")) return SET;
   return strstr(target, "signalfd") || strstr(target, "notify") ? SPEAKER : FOREIGN;
 }
 
@@ -248,16 +249,39 @@ static int around_connection(int fd) {
   return is_on_the_way(other->fd, fd) || is_on_the_way(fd, other->fd) ? LINUX_ON_THE_WAY : LINUX_INSIDE;
 }
 
+enum { DEEPEST = 4 };
+static int around(int fd, int depth);
+
+// Of an epoll instance: the furthest of those that it watches.
+static int around_set(int fd, int depth) {
+  char path[64], text[16384];
+  snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+  ssize_t length = linux_read_file(path, text, sizeof text);
+  if (length <= 0 || length == sizeof text - 1 || depth == DEEPEST) return LINUX_OUTSIDE;
+  int worst = LINUX_INSIDE;
+  for (const char *at = strstr(text, "tfd:"); at && worst < LINUX_OUTSIDE; at = strstr(at + 4, "tfd:")) {
+    int found = around(atoi(at + 4), depth + 1);
+    if (found > worst) worst = found;
+  }
+  return worst;
+}
+
+// Some of what was asked about can be written to by any thread of this process.
+static int has_open_ends;
+
 // From where one can become ready that is open at its other end.
-static int around(int fd) {
+static int around(int fd, int depth) {
   // Before anything is asked about it: a connection's ends are looked at together.
   if (fd >= 0 && fd < capacity && known[fd].kind == INTERNET && known[fd].asked == question) return LINUX_INSIDE;
   const descriptor *it = describe(fd);
   if (!it) return LINUX_OUTSIDE;
   switch (it->kind) {
-  case LISTENER: case SPEAKER: case EVENT: return LINUX_LISTENS;
-  case PIPE: case FIFO: return around_pipe(fd);
+  case SET: return around_set(fd, depth);
+  case LISTENER: case SPEAKER: return LINUX_LISTENS;
+  case EVENT: has_open_ends = 1; return LINUX_LISTENS;
+  case PIPE: case FIFO: has_open_ends = 1; return around_pipe(fd);
   case LOCAL:
+    has_open_ends = 1;
     return it->peer_process == getpid() || linux_is_family(it->peer_process) ? LINUX_INSIDE : LINUX_OUTSIDE;
   case INTERNET: return around_connection(fd);
   // A program that works is asked about by itself.
@@ -285,19 +309,17 @@ static int is_over(int fd, short events) {
 }
 
 static int surroundings(struct pollfd *polled, int count) {
-  int worst = LINUX_INSIDE, has_pipes = 0;
-  all.is_there = 0;
+  int worst = LINUX_INSIDE;
+  all.is_there = has_open_ends = 0;
   question++;
   poll(polled, (nfds_t)count, 0);
   for (int i = 0; i < count && worst < LINUX_OUTSIDE; i++) {
     int fd = polled[i].fd;
     if (is_over(fd, polled[i].revents)) continue;
-    int found = around(fd);
+    int found = around(fd, 0);
     if (found > worst) worst = found;
-    kind kind = found < LINUX_OUTSIDE ? known[fd].kind : UNKNOWN;
-    if (kind == PIPE || kind == FIFO || kind == LOCAL || kind == EVENT) has_pipes = 1;
   }
-  if (has_pipes && worst < LINUX_OUTSIDE) {
+  if (has_open_ends && worst < LINUX_OUTSIDE) {
     int threads = around_threads();
     if (threads > worst) worst = threads;
   }

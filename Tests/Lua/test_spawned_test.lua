@@ -127,7 +127,7 @@ t.describe("a program in virtual time", function()
     -- A script that is run by one is one.
     local path = os.tmpname()
     local file <close> = io.open(path, "w")
-    file:write("#!/usr/bin/env -S ", t.rlhost, "\nrl.sleep(3600) os.exit(4)\n")
+    file:write("#!/usr/bin/env -S ", t.rlhost, "\nrequire 'runloop'.sleep(3600) os.exit(4)\n")
     file:close()
     os.execute("chmod +x " .. path)
     local q <close> = t.spawn { path, virtual_time = true }

@@ -159,7 +159,7 @@ import Testing
             t.it('waits for it', function()
               local fd = module.start()
               local events = rl.wait_readable(fd, 5)
-              t.equal(events, 'r')
+              t.truthy(events and events:find 'r', events)
               t.truthy(rl.now() >= 0.2 and rl.now() < 4, rl.now())
               module.close(fd)
             end)

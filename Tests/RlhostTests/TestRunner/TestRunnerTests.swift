@@ -136,7 +136,7 @@ import Testing
               rl.sleep(1)
             end)
             """
-        let run = try TestRunnerFixture.run(["x_test.lua": test], ["--format", "tap"])
+        let run = try TestRunnerFixture.run(["x_test.lua": test], ["--format", "tap14"])
         #expect(run.output.components(separatedBy: "kind: assertion").count == 3, "\(run.output)")
         #expect(
             run.output.contains("at: \"x_test.lua:2\"") && run.output.contains("at: \"x_test.lua:5\""), "\(run.output)")

@@ -23,6 +23,7 @@ t.before_each(function()
   app:get("/set", function() return { headers = { ["set-cookie"] = { "a=1; Path=/", "b=2; Path=/" } } } end)
   app:get("/cookies", function(request) return (request.cookies.a or "-") .. (request.cookies.b or "-") end)
   app:get("/slow", function() rl.sleep(60) return "late" end)
+  app:get("/silent", function() rl.sleep(600) return "late" end)
   app:get("/drip", function(request)
     local response = request:respond()
     response:write "first"
@@ -191,6 +192,9 @@ t.describe("what goes wrong is an answer", function()
     local answer <close> = assert(http.open { base .. "/drip", idle_timeout = 1 })
     t.equal(answer:read(), "first")
     t.equal({ answer:read() }, { nil, "timed out" })
+    local reason = "timed out: nothing came for 60 s (idle_timeout)"
+    t.equal({ http.get(base .. "/silent", { timeout = 200 }) }, { nil, reason })
+    t.equal({ http.get(base .. "/silent") }, { nil, reason })
   end)
 
   t.it("the body is too long, or too short", function()

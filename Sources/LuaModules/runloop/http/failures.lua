@@ -69,9 +69,10 @@ local function bad_answer(transfer, code, message)
   return message
 end
 
--- A limit that the caller need not know of is named with its value; `timeout` is the one that the call itself has.
+-- A limit that is not the only one that the caller has set is named with its value.
 local function timed_out(exchange, message)
   local settings = exchange.settings
+  if settings.has_one_limit then return nil, "timed out" end
   if exchange.deadline and rl.now() >= exchange.deadline - 0.05 then return nil, "timed out" end
   if settings.idle_timeout and (not message or message:find "too slow") then
     return nil, ("timed out: nothing came for %g s (idle_timeout)"):format(settings.idle_timeout)

@@ -155,6 +155,7 @@ function M.prepare(defaults, request, name, is_open)
   settings.timeout = all.timeout
   settings.connect_timeout = all.connect_timeout or 30
   local idle = all.idle_timeout
+  settings.has_one_limit = idle and not all.timeout
   if idle == nil and not is_open then idle = 60 end
   -- What nobody will live to see is no limit.
   if idle and idle > 0 and idle < 1e9 then settings.idle_timeout, settings.idle_bytes = math.max(1, math.floor(idle)), 1 end

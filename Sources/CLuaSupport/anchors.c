@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #define FIRST_ANCHORS 64
+#define MANY_ANCHORS 4096  // with fewer, nothing is worth giving back
 
 static int p_add_anchors(lua_State *L) {
   lua_Integer first = lua_tointeger(L, 1), last = lua_tointeger(L, 2);
@@ -45,6 +46,53 @@ uint32_t cl_anchor(lua_State *L, int index) {
   lua_rawseti(L, -2, slot);
   lua_pop(L, 1);
   return slot;
+}
+
+static int p_drop_anchors(lua_State *L) {
+  lua_Integer first = lua_tointeger(L, 1), last = lua_tointeger(L, 2);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, cl_state_of(L)->anchors);
+  for (lua_Integer i = first; i <= last; i++) {
+    lua_pushnil(L);
+    lua_rawseti(L, -2, i);
+  }
+  // A key for which there is no place makes Lua choose the table's sizes again.
+  for (int is_there = 1; is_there >= 0; is_there--) {
+    lua_pushboolean(L, 1);
+    if (is_there) lua_pushboolean(L, 1);
+    else lua_pushnil(L);
+    lua_rawset(L, -3);
+  }
+  return 0;
+}
+
+// Gives the places back that a burst has needed: those behind the last one in use, if there are many. The others stay as they are.
+void cl_shrink_anchors(cl_state *state) {
+  lua_State *L = state->main;
+  if (!L || state->slot_count < MANY_ANCHORS || state->free_count < state->slots_used / 4 * 3) return;
+  // Many, but one of those in use is far behind: in vain until some have been let go.
+  if (state->free_count == state->free_in_vain) return;
+  unsigned char *is_free = calloc(state->slots_used + 1, 1);
+  if (!is_free) return;
+  for (uint32_t i = 0; i < state->free_count; i++) is_free[state->free_slots[i]] = 1;
+  uint32_t used = state->slots_used, count = FIRST_ANCHORS;
+  while (used > 0 && is_free[used]) used--;
+  while (count < used) count *= 2;
+  if (count <= state->slot_count / 4 && lua_checkstack(L, 24)) {
+    lua_pushinteger(L, count + 1);
+    lua_pushinteger(L, state->slot_count);
+    if (cl_call_protected(L, p_drop_anchors, 2, 0) != LUA_OK) lua_pop(L, 1);
+    state->slot_count = count;
+    state->slots_used = used;
+    state->free_count = 0;
+    // The lowest is to be the next.
+    for (uint32_t i = used; i > 0; i--)
+      if (is_free[i]) state->free_slots[state->free_count++] = i;
+    uint32_t *slots = realloc(state->free_slots, count * sizeof *slots);
+    if (slots) state->free_slots = slots;
+  } else {
+    state->free_in_vain = state->free_count;
+  }
+  free(is_free);
 }
 
 static int p_anchor_texts(lua_State *L) {

@@ -241,6 +241,7 @@ void cl_replace_functions(lua_State *L) {
   state->catchers[2] = co_resume;
   lua_pop(L, 4);
   cl_replace_hooks(L);
+  cl_replace_collector(L);
 }
 
 // One of the host's own, in which tasks and callbacks run.

@@ -8,12 +8,15 @@
 #include "private.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define PAGE 4096  // a slab: that of a block is found from its address
-#define CHUNK 16   // so many slabs are got from malloc at a time
+#define PAGE 4096            // a slab: that of a block is found from its address
+#define CHUNK 16             // slabs that are mapped at a time
+#define SPAN (PAGE * CHUNK)  // bytes of a chunk, which is aligned to as many
+#define KEPT 8               // empty chunks that the process keeps for the next state that wants one: 512 kB
 #define STEP 16    // what a userdata of a C module may want its memory to be aligned to
 #define LARGEST (STEP * CL_POOL_CLASSES)
 
@@ -79,10 +82,49 @@ static cl_slab **list_of(cl_state *state, size_t size) { return &state->slabs[(s
 
 static cl_slab *slab_at(cl_chunk *c, unsigned i) { return (cl_slab *)((char *)((cl_slab *)c - 1) + PAGE * i); }
 
+// Chunks are mapped, and not malloc's, so that an empty one goes back to the system wherever it lies. Some are kept: each thread
+// that comes and goes would cost sixteen page faults for each of its chunks.
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+static void *kept[KEPT];
+static unsigned kept_count;
+
+static void *take_kept(void) {
+  pthread_mutex_lock(&keeping);
+  void *span = kept_count > 0 ? kept[--kept_count] : NULL;
+  pthread_mutex_unlock(&keeping);
+  return span;
+}
+
+static int keep(void *span) {
+  pthread_mutex_lock(&keeping);
+  int has_room = kept_count < KEPT;
+  if (has_room) kept[kept_count++] = span;
+  pthread_mutex_unlock(&keeping);
+  return has_room;
+}
+
+static void *map(size_t size) {
+  void *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return start == MAP_FAILED ? NULL : start;
+}
+
+// The system maps side by side, so all but the first are aligned as they come.
+static void *map_span(void) {
+  char *start = map(SPAN);
+  size_t excess = (uintptr_t)start & (SPAN - 1);
+  if (excess == 0) return start;
+  munmap(start, SPAN);
+  if (!(start = map(2 * SPAN))) return NULL;
+  excess = (uintptr_t)start & (SPAN - 1);
+  size_t before = excess ? SPAN - excess : 0;
+  if (before) munmap(start, before);
+  munmap(start + before + SPAN, SPAN - before);
+  return start + before;
+}
+
 static cl_chunk *new_chunk(cl_state *state) {
-  // Malloc needs a little room between two of them: so they lie side by side.
-  cl_slab *first = aligned_alloc(PAGE, PAGE * CHUNK - 16);
-  if (!first) return NULL;
+  cl_slab *first = take_kept();
+  if (!first && !(first = map_span())) return NULL;
   cl_chunk *c = (cl_chunk *)(first + 1);
   *c = (cl_chunk){0};
   LINK(&state->chunks, c);
@@ -92,7 +134,9 @@ static cl_chunk *new_chunk(cl_state *state) {
 static void free_chunk(cl_chunk **list, cl_chunk *c) {
   UNLINK(list, c);
   for (unsigned i = 0; i < c->fresh; i++) slab_at(c, i)->mark = 0;
-  free(slab_at(c, 0));
+  void *span = slab_at(c, 0);
+  // Where the system refuses, for a process with too many mappings, at least the pages go back.
+  if (!keep(span) && munmap(span, SPAN) != 0) madvise(span, SPAN, MADV_DONTNEED);
 }
 
 static cl_slab *new_slab(cl_state *state, size_t size) {
@@ -108,8 +152,7 @@ static cl_slab *new_slab(cl_state *state, size_t size) {
   }
   size = (size + STEP - 1) / STEP * STEP;
   size_t head = sizeof *s + (s == slab_at(c, 0) ? sizeof *c : 0);
-  size_t end = s == slab_at(c, CHUNK - 1) ? PAGE - 16 : PAGE;
-  *s = (cl_slab){.mark = mark_of(state), .chunk = c, .size = (uint16_t)size, .fresh = (uint16_t)head, .end = (uint16_t)end};
+  *s = (cl_slab){.mark = mark_of(state), .chunk = c, .size = (uint16_t)size, .fresh = (uint16_t)head, .end = PAGE};
   LINK(list_of(state, size), s);
   return s;
 }
@@ -262,8 +305,6 @@ void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size) {
   }
   return block;
 }
-
-void cl_trim_memory(void) { malloc_trim(0); }
 
 void cl_free_slabs(cl_state *state) {
   while (state->chunks) free_chunk(&state->chunks, state->chunks);

@@ -92,6 +92,12 @@ void cl_chunk_runs(lua_State *L, int runs);
 /// Puts the host's own functions into the library `debug`, which is open.
 void cl_replace_hooks(lua_State *L);
 
+// collector.c
+/// Puts the host's collectgarbage in the place of Lua's; the library is open.
+void cl_replace_collector(lua_State *L);
+/// The mode in which scripts begin.
+void cl_collect_generations(lua_State *L);
+
 /// Puts the host's own functions into the libraries, which are open.
 void cl_replace_functions(lua_State *L);
 

@@ -117,7 +117,7 @@ static int p_open_libraries(lua_State *L) {
   luaL_openlibs(L);
   cl_replace_functions(L);
   // As lua does it: a script starts in generational mode.
-  if (lua_gc(L, LUA_GCISRUNNING)) lua_gc(L, LUA_GCGEN, 0, 0);
+  if (lua_gc(L, LUA_GCISRUNNING)) cl_collect_generations(L);
   return 0;
 }
 
@@ -130,7 +130,7 @@ void cl_stop_collector(lua_State *L) { lua_gc(L, LUA_GCSTOP); }
 
 static int p_start_collector(lua_State *L) {
   lua_gc(L, LUA_GCRESTART);
-  lua_gc(L, LUA_GCGEN, 0, 0);
+  cl_collect_generations(L);
   return 0;
 }
 

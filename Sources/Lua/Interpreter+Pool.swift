@@ -50,6 +50,8 @@ extension Interpreter {
 
     /// So many idle fibers are always kept.
     private static let poolSize = 64
+    /// By one call of `shrinkPool`.
+    private static let mostFreed = 10_000
 
     /// Frees idle fibers until there are no more than were in use at once since this was last called, half of what there were
     /// before that, or `poolSize`. To be called where no fiber has just ended further down on the stack: what wakes one may
@@ -61,6 +63,8 @@ extension Interpreter {
         // Fibers are made when none is idle: so this holds for those made meanwhile, too.
         mostInUse = max(mostInUse, fibers.count - leastIdle)
         while idle > max(Self.poolSize, mostInUse), let fiber = pool {
+            // The rest in the next call, so that the loop is not held for long.
+            guard freed < Self.mostFreed else { return (freed, true) }
             pool = fiber.next
             idle -= 1
             freed += 1
@@ -70,6 +74,12 @@ extension Interpreter {
         leastIdle = idle
         isPoolLarge = hasManyIdle
         return (freed, isPoolLarge)
+    }
+
+    /// Gives back the memory in which a burst of fibers and of anchored objects was kept track of.
+    public final func shrinkTables() {
+        if fibers.capacity >= 4096, fibers.count <= fibers.capacity / 4 { fibers = fibers.map { $0 } }
+        cl_shrink_anchors(state)
     }
 
     private func free(_ fiber: Fiber) {

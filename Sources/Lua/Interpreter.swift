@@ -138,6 +138,26 @@ open class Interpreter {
 
     public final func collectGarbage() { lua_gc_collect(main) }
 
+    /// Bytes of Lua's memory.
+    public final var bytesInUse: Int { Int(state.pointee.bytes) }
+
+    /// How far a collection in steps has come.
+    public enum CollectionProgress { case underWay, cycleEnded, interrupted }
+
+    /// Begins a collection in steps; false if there is a reason not to. See cl_begin_collection.
+    public final func beginCollection() -> Bool { cl_begin_collection(state) != 0 }
+
+    /// Goes on with it for about so many nanoseconds, and adds the processor time that this has taken to `spent`.
+    public final func collect(for nanoseconds: Int64, spent: inout Int64) -> CollectionProgress {
+        switch cl_collect(state, nanoseconds, &spent) {
+        case 0: .underWay
+        case 1: .cycleEnded
+        default: .interrupted
+        }
+    }
+
+    public final func endCollection() { cl_end_collection(state) }
+
     /// Pops a table; its fields take the places of a global table's. On failure the error is on the stack instead.
     public final func replaceFields(of global: String) -> Bool {
         global.withCString { cl_replace(main, $0) == LUA_OK }

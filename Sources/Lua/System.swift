@@ -2,9 +2,6 @@ internal import CLuaSupport
 
 /// The process.
 public enum System {
-    /// Gives memory that is kept for later back.
-    public static func trimMemory() { cl_trim_memory() }
-
     /// A path from the root, without links; nil if there is no such file.
     public static func realPath(of path: String) -> String? {
         guard let real = path.withAnyCString({ cl_real_path($0) }) else { return nil }

@@ -1,6 +1,11 @@
 extension RunLoop {
-    /// The modes in which something has been, and the default mode. CFRunLoopCopyAllModes.
-    public var modeNames: [Mode] { modes.map(\.name) }
+    /// The modes that hold something or run, the common ones in which something has been, and the default mode.
+    /// CFRunLoopCopyAllModes.
+    public var modeNames: [Mode] {
+        if handle.mayHaveMail { takeMail() }
+        let requested = requestedModes
+        return modes.filter { !isUnused($0, requested) }.map(\.name)
+    }
 
     /// The modes that `.common` stands for.
     public var commonModeNames: [Mode] { commonModes }
@@ -48,16 +53,60 @@ extension RunLoop {
 
     func state(of name: Mode) -> ModeState {
         if let state = existingState(of: name) { return state }
+        if modes.count >= modeLimit { dropUnusedModes() }
+        return makeState(of: name)
+    }
+
+    /// The same for modes of which none holds anything before all are there.
+    func makeStates(of names: [Mode]) {
+        if modes.count >= modeLimit { dropUnusedModes() }
+        for name in names where name != .common && existingState(of: name) == nil { _ = makeState(of: name) }
+    }
+
+    private func makeState(of name: Mode) -> ModeState {
         let state = ModeState(name: name, loop: self)
         state.isCommon = commonModes.contains(name)
         modes.append(state)
-        if modes.count == 17 {
+        if modes.count == Self.fewModes + 1 {
             for mode in modes { modesByName[mode.name] = mode }
-        } else if modes.count > 17 {
+        } else if modes.count > Self.fewModes {
             modesByName[name] = state
         }
         return state
     }
+
+    /// Whether nobody could tell the mode from one that has never been. A mode that is common stays, as does the default mode.
+    private func isUnused(_ mode: ModeState, _ requested: Set<Mode>) -> Bool {
+        mode.isVacant && !mode.isCommon && mode.name != .default && !runs.contains { $0.mode === mode }
+            && !requested.contains(mode.name)
+    }
+
+    /// The modes for which perform requests are queued.
+    private var requestedModes: Set<Mode> {
+        Set(requestQueues.elements.flatMap { $0._withUnsafeGuaranteedRef { $0.count > 0 ? $0.modes : [] } })
+    }
+
+    /// Modes are made up freely, one for each of a program's conversations: the unused ones are forgotten, all together once
+    /// there are many. So this costs each mode little, and what leaves a mode pays nothing.
+    private func dropUnusedModes() {
+        dropEmptyTimerQueues()
+        dropEmptyRequestQueues()
+        let requested = requestedModes
+        modes.removeAll { mode in
+            guard isUnused(mode, requested) else { return false }
+            mode.alone = []  // itself
+            modesByName[mode.name] = nil
+            if mode.isSpare { modesToSpare.removeAll { $0 === mode } }
+            return true
+        }
+        if modes.count <= Self.fewModes { modesByName = [:] }
+        modeLimit = max(Self.usualModes, modes.count * 2)
+    }
+
+    /// Up to so many are found by their names alone.
+    private static let fewModes = 16
+    /// Up to so many are kept, used or not.
+    static let usualModes = 64
 
     /// A mode has lost its last port. It keeps its descriptor set, which others like it will need; but a program that makes up
     /// a mode for each of its conversations must not run out of descriptors.

@@ -107,7 +107,7 @@ extension RunLoop {
 
     @inline(__always)
     func label(of mode: ModeState) -> UInt32 {
-        if mode.label == 0 { mode.label = Recorder.label(.init("other", mode.name.rawValue)) }
+        if mode.label == 0 { mode.label = Recorder.label(.init("other", mode.name.rawValue), isForeign: true) }
         return mode.label
     }
 

@@ -19,6 +19,7 @@ extension RunLoop {
     /// In the common modes, with order 0. Allocates nothing.
     @discardableResult
     public func perform(_ owner: RequestOwner, _ context: Int) -> RequestToken {
+        if handle.mayHaveMail { takeMail() }  // what other threads have sent was there first
         let queue = commonRequests ?? requestQueue([.common], 0)
         commonRequests = queue
         return perform(owner, context, queue, retains: false)
@@ -31,6 +32,8 @@ extension RunLoop {
             owner.drop(context)
             return nil
         }
+        // Before its queue is looked for: mail may bring queues of its own, and empty ones are dropped then.
+        if handle.mayHaveMail { takeMail() }
         return perform(owner, context, requestQueue(modes, order), retains: retains)
     }
 
@@ -38,7 +41,6 @@ extension RunLoop {
     private func perform(
         _ owner: RequestOwner, _ context: Int, _ queue: Unmanaged<RequestQueue>, retains: Bool
     ) -> RequestToken {
-        if handle.mayHaveMail { takeMail() }  // what other threads have sent was there first
         enqueue(owner, context, queue, retains: retains)
         if recorder.pointee.isOn { recorder.pointee.queues(request: lastRequest) }
         if let run = innermostRun {
@@ -114,14 +116,11 @@ extension RunLoop {
             if queue._withUnsafeGuaranteedRef({ $0.modes == modes }) { return queue }
             place += 1
         }
-        for mode in modes where mode != .common { _ = state(of: mode) }
+        makeStates(of: modes)
         // Also when nothing is ever performed, as when each is cancelled.
-        if requestQueues.count > requestQueueLimit {
-            dropEmptyRequestQueues()
-            place = firstRequestQueue(from: order)
-        }
+        if requestQueues.count > requestQueueLimit { dropEmptyRequestQueues() }
         let queue = Unmanaged.passRetained(RequestQueue(modes: modes, order: order))
-        requestQueues.insert(queue, at: place)
+        requestQueues.insert(queue, at: firstRequestQueue(from: order))
         return queue
     }
 
@@ -138,7 +137,7 @@ extension RunLoop {
     }
 
     /// Modes and orders are made up freely: of many queues, those that are empty are given back.
-    private func dropEmptyRequestQueues() {
+    func dropEmptyRequestQueues() {
         let common = commonRequests?.toOpaque()
         requestQueues.removeAll { queue in
             guard queue.toOpaque() != common, queue._withUnsafeGuaranteedRef({ $0.count == 0 }) else { return false }

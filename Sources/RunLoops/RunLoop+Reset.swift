@@ -33,6 +33,7 @@ extension RunLoop {
         commonQueue = nil
         modes = []
         modesByName = [:]
+        modeLimit = Self.usualModes
         modesToSpare = []
         commonModes = [.default]
         sequence = .documented

@@ -15,7 +15,7 @@ extension RunLoop {
 
     /// Something else than a callback has run, and may have taken time.
     @inline(__always)
-    private func noteForeignCode() {
+    func noteForeignCode() {
         quietSince = 0
         recorder.pointee.moment = 0
     }

@@ -102,7 +102,7 @@ extension RunLoop {
     }
 
     /// Modes are made up freely: of many queues, those that are empty are given back.
-    private func dropEmptyTimerQueues() {
+    func dropEmptyTimerQueues() {
         let common = commonQueue?.takeUnretainedValue()
         timerQueues.removeAll { queue in
             guard queue.count == 0, queue !== common else { return false }

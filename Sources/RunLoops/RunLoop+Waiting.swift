@@ -47,6 +47,14 @@ extension RunLoop {
             if mayWait {
                 deadline = min(run.deadline, mode.timersAreTaken ? .max : wakingDate(mode))
                 timeout = deadline == .max ? -1 : max(0, deadline.addingSaturating(-poller.now()))
+                // -1 is the longest.
+                if UInt64(bitPattern: timeout) > Self.longSleep {
+                    guard let pause = rest(run) else { return .nothing }
+                    if UInt64(pause) < UInt64(bitPattern: timeout) {
+                        timeout = pause
+                        deadline = poller.now().addingSaturating(pause)
+                    }
+                }
             }
             let woken = wait(mode, timeout: timeout, until: deadline)
             if handle.mayHaveMail { takeMail() }  // messages for ports are events, too

@@ -72,6 +72,12 @@ extension RunLoop {
             return timers.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > $0.idle } }
         }
 
+        /// Nothing is in it, not even an observer; pending perform requests aside.
+        var isVacant: Bool {
+            portCount == 0 && sources.count == 0 && observers.isEmpty
+                && timers.elements.allSatisfy { $0._withUnsafeGuaranteedRef { $0.count == 0 } }
+        }
+
         /// For a port to be watched; nil when there are too many descriptors.
         func makeDescriptorSet() -> DescriptorSet? {
             if descriptors == nil { descriptors = DescriptorSet(waking: loop.handle) }

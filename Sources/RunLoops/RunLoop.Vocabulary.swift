@@ -1,7 +1,8 @@
 extension RunLoop {
     /// The name of a set of things a loop watches together. CFRunLoopMode, NSRunLoopMode.
     ///
-    /// Any string is a mode. A mode comes into being when something is added to it, and is never destroyed.
+    /// Any string is a mode. A mode comes into being when something is added to it. It is forgotten when it holds nothing and does
+    /// not run, unless it is a common one.
     public struct Mode: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
         public let rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }

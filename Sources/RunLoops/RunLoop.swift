@@ -38,6 +38,10 @@ public final class RunLoop {
     @usableFromInline package let recorder: UnsafeMutablePointer<Recorder>
     /// Called once, on the loop's thread, when it has first run for a second: the time to begin recording.
     package var whenItLasts: ((RunLoop) -> Void)?
+    /// Called when the loop is about to sleep for long, in the real world: the time for work that nobody waits for, in
+    /// steps of a few milliseconds. Returns after how many nanoseconds to call it again; 0 if it has done something,
+    /// `.max` for not before the next long sleep.
+    package var restHandler: ((RunLoop) -> Int64)?
     /// What recordings are to call an item, or 0 if that is told when it calls back. Without it: its kind and name.
     package var labels: ((Item) -> UInt32)?
 
@@ -45,6 +49,8 @@ public final class RunLoop {
     var modes: [ModeState] = []
     /// The same by their names, once there are many.
     var modesByName: [Mode: ModeState] = [:]
+    /// With as many of them, the unused ones go.
+    var modeLimit = RunLoop.usualModes
     /// Modes that have lost their last port, and still have a descriptor set; the latest last.
     var modesToSpare: [ModeState] = []
     var commonModes: [Mode] = [.default]
@@ -164,7 +170,8 @@ public final class RunLoop {
         in mode: Mode, for limit: Duration?, returnAfterSource: Bool = false, heedsEarlyStop: Bool
     ) -> RunResult {
         precondition(mode != .common, "a run loop runs in one mode; \".common\" stands for several")
-        guard let mode = existingState(of: mode), !isEmpty(mode) else { return .finished }
+        // To find out whether it is empty may change which modes there are.
+        guard !isEmpty(in: mode), let mode = existingState(of: mode) else { return .finished }
         lastRun += 1
         let run = Run(
             mode: mode, number: lastRun, polls: limit.map { $0 <= .zero } ?? false,

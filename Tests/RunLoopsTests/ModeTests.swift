@@ -11,13 +11,67 @@ import Testing
         #expect(world.loop.currentMode == nil)
     }
 
-    @Test("modes come into being with what is added and never go") func modesComeIntoBeingWithWhatIsAddedAndNeverGo() {
+    @Test("a mode comes into being with what is added, and goes when it holds nothing and does not run")
+    func modesComeAndGo() {
         let world = World()
         let source = world.keepAlive("a")
+        let timer = world.timer("T", at: 0, in: ["b"])
+        let request = world.loop.perform(in: ["c"]) {}
+        let observer = world.observe("d")
+        #expect(world.loop.modeNames == ["default", "a", "b", "c", "d"])
         source.invalidate()
-        world.timer("T", at: 0, in: ["b"]).invalidate()
-        world.perform("r", in: ["c"])
-        #expect(world.loop.modeNames == ["default", "a", "b", "c"])
+        timer.invalidate()
+        if let request { world.loop.cancel(request) }
+        #expect(world.loop.modeNames == ["default", "d"])
+        observer.invalidate()
+        #expect(world.loop.modeNames == ["default"])
+        world.perform("r", in: ["e"]) { #expect(world.loop.modeNames == [.default, "e"]) }
+        world.run("e")
+        #expect(world.journal() == "r =1")
+        #expect(world.loop.modeNames == ["default"])
+    }
+
+    @Test("a common mode in which something has been stays") func commonModesStay() {
+        let world = World()
+        world.loop.addCommonMode("a")
+        world.timer("T", at: 0, in: [.common]).invalidate()
+        for number in 0..<1000 { world.timer("T", at: 0, in: [RunLoop.Mode(rawValue: "\(number)")]).invalidate() }
+        #expect(world.loop.modeNames == ["default", "a"])
+    }
+
+    @Test("however many modes are made up, few are kept; those that hold something work on")
+    func modesAreForgotten() {
+        let world = World()
+        world.timer("T", at: 1, in: ["timer"])
+        world.perform("R", in: ["request"])
+        world.observe("timer", .exit)
+        for number in 0..<10_000 {
+            let mode = RunLoop.Mode(rawValue: "conversation \(number)")
+            switch number % 4 {
+            case 0: world.timer("t", at: 0, in: [mode]).invalidate()
+            case 1: if let request = world.loop.perform(in: [mode, "request"], {}) { world.loop.cancel(request) }
+            case 2:
+                world.loop.perform(in: [mode]) {}
+                world.loop.run(in: mode)
+            default: world.keepAlive(mode).invalidate()
+            }
+        }
+        #expect(world.loop.modes.count <= 3 + RunLoop.usualModes)
+        #expect(world.loop.modesByName.count <= 3 + RunLoop.usualModes)
+        #expect(world.loop.modeNames == ["default", "timer", "request"])
+        world.run("timer")
+        world.run("request")
+        #expect(world.journal() == "T X =1 R =1")
+    }
+
+    @Test("a mode that runs stays, whatever its callbacks make up") func runningModesStay() {
+        let world = World()
+        world.loop.perform(in: ["outer"]) {
+            for number in 0..<1000 { world.timer("t", at: 0, in: [RunLoop.Mode(rawValue: "\(number)")]).invalidate() }
+            world.timer("after", at: 1, in: ["outer"])
+        }
+        world.run("outer")
+        #expect(world.journal() == "after =1")
     }
 
     @Test("asking and running creates no mode") func askingAndRunningCreatesNoMode() {

@@ -309,6 +309,22 @@ workloads["memory-task"] = function(size)
   end)
 end
 
+-- What is resident two seconds after so many tasks have ended that slept at the same time.
+workloads["memory-burst"] = function(size)
+  local left = size
+  local function sleep()
+    rl.sleep(0.2)
+    left = left - 1
+  end
+  for _ = 1, size do rl.task(sleep) end
+  while left > 0 do rl.sleep(0.1) end
+  rl.sleep(2)
+  for line in io.lines "/proc/self/status" do
+    local kilobytes = line:match "VmRSS:%s*(%d+)"
+    if kilobytes then print(('{"ops": 1, "resident": %d}'):format(kilobytes * 1024)) end
+  end
+end
+
 workloads["memory-thread"] = function(size)
   common.report_memory(size, function()
     for _ = 1, size do rl.thread(function() require("runloop").sleep(1000) end) end

@@ -62,6 +62,7 @@ ROWS = [
     Row("memory per idle connection (fd port)", "memory-fd", 4_000, 1, "bytes", "bytes", rival_goal=0.8),
     Row("memory per task", "memory-task", 10_000, 1, "bytes", "bytes"),
     Row("memory per thread", "memory-thread", 20, 1, "kB", "bytes"),
+    Row("burst of 50,000 tasks: memory after 2 s", "memory-burst", 50_000, 1, "kB", "resident"),
     Row("memory of an empty script", "start", 0, 20, "kB", "resident"),
 ]
 

@@ -14,6 +14,7 @@
 #include "hosts.h"
 #include "inheritance.h"
 #include "libraries.h"
+#include "memory.h"
 #include "programs.h"
 #include "resting.h"
 #include "signals.h"

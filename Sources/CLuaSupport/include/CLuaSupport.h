@@ -114,6 +114,7 @@ struct cl_state {
   int anchors;         ///< registry reference of the table of anchored objects
   uint32_t *free_slots;  ///< places there that are free again, each `false`, so that filling one allocates nothing
   uint32_t free_count;
+  uint32_t free_in_vain;  ///< how many there were when the places could not be made fewer
   uint32_t slots_used, slot_count;  ///< how many places were ever filled, and how many there are
   int names;           ///< registry reference of the table of what crosses by name, or 0
   lua_Integer named_modules;
@@ -129,6 +130,9 @@ struct cl_state {
   void *home;          ///< the object of the loop that is this state's own
   // Memory.
   size_t bytes, blocks;
+  lua_CFunction collect_function;  ///< collectgarbage as Lua has it
+  int is_generational;             ///< the mode that the script knows of
+  int is_collecting;               ///< between cl_begin_collection and cl_end_collection
   uint64_t allocations;
   uint64_t fail_at;    ///< the number of the allocation that fails; 0: none
   int fail_on;         ///< and all after it fail, too
@@ -251,6 +255,8 @@ uint32_t cl_anchor(lua_State *L, int index);
 int cl_anchor_texts(lua_State *L, const char *texts, uint32_t *slots, int count);
 /// Lets go of it. Raises nothing; does nothing for 0, and once the state is closed.
 void cl_let_go(cl_state *state, uint32_t slot);
+/// Gives back what a burst has needed for anchors. It may take a millisecond.
+void cl_shrink_anchors(cl_state *state);
 
 /// After CL_YIELD: the coroutine continues with these, pushed before lua_resume: either values to return, or the light
 /// userdata `cl_raise_mark()` and an error value.
@@ -381,6 +387,12 @@ static const int cl_registry = LUA_REGISTRYINDEX;
 static inline void lua_gc_collect(lua_State *L) { lua_gc(L, LUA_GCCOLLECT); }
 /// Puts the top values into a table, which takes their place; on failure the error does. Returns a Lua status.
 int cl_collect_values(lua_State *L, int count);
-/// Gives memory that malloc keeps for later back to the system.
-void cl_trim_memory(void);
+// A collection in small steps, for a state that has nothing else to do.
+/// Returns whether it may begin: not while a script has stopped the collector, or a finalizer runs, nor where to begin would take long.
+int cl_begin_collection(cl_state *state);
+/// Collects for about so many nanoseconds; adds to `spent` what that took of the processor's time. Returns 1 at the end of a cycle, of
+/// which each brings up what the finalizers of the last one have let go, 0 within one, -1 if there is no such collection any more.
+int cl_collect(cl_state *state, int64_t nanoseconds, int64_t *spent);
+/// Ends it; the script's own mode comes back.
+void cl_end_collection(cl_state *state);
 static inline void cl_pop(lua_State *L, int n) { lua_settop(L, -n - 1); }

@@ -61,6 +61,7 @@ public final class LuaHost: Interpreter {
         sleepers.owner = .passUnretained(self)
         loop.userInfo = self
         loop.whenItLasts = { loop in (loop.userInfo as? LuaHost)?.lasts() }
+        loop.restHandler = { loop in (loop.userInfo as? LuaHost)?.part(LuaMemory.self).rest() ?? .max }
         setHome(loop.handle)
     }
 

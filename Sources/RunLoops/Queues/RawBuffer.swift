@@ -60,10 +60,18 @@ struct RawBuffer<Element: BitwiseCopyable> {
         count = kept
     }
 
+    /// Gives most of the room back that a burst has taken, if that is worth it. O(n).
+    func shrink() {
+        let enough = Swift.max(16, count * 2)
+        guard capacity * MemoryLayout<Element>.stride >= 1 << 16, capacity >= 2 * enough else { return }
+        header.pointee.base = header.pointee.base.resized(to: enough)
+        header.pointee.capacity = enough
+    }
+
     /// Room for one more element at least. Amortized O(1).
     func makeRoom() {
         guard header.pointee.count == header.pointee.capacity else { return }
-        header.pointee.base = header.pointee.base.enlarged(to: header.pointee.capacity * 2)
+        header.pointee.base = header.pointee.base.resized(to: header.pointee.capacity * 2)
         header.pointee.capacity *= 2
     }
 }
@@ -74,7 +82,7 @@ extension UnsafeMutablePointer where Pointee: BitwiseCopyable {
     static func raw(capacity: Int) -> Self { checked(malloc(capacity * MemoryLayout<Pointee>.stride)) }
 
     /// What was here is not to be used any more.
-    func enlarged(to capacity: Int) -> Self { Self.checked(realloc(self, capacity * MemoryLayout<Pointee>.stride)) }
+    func resized(to capacity: Int) -> Self { Self.checked(realloc(self, capacity * MemoryLayout<Pointee>.stride)) }
 
     private static func checked(_ memory: UnsafeMutableRawPointer?) -> Self {
         guard let memory else { fatalError("not enough memory") }

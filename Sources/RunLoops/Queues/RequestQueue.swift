@@ -59,6 +59,8 @@ final class RequestQueue {
 
     deinit { ring.free() }
 
+    func shrink() { ring.shrink() }
+
     func serves(_ mode: RunLoop.ModeState) -> Bool { includesCommon && mode.isCommon || modes.contains(mode.name) }
 
     func append(_ owner: RunLoop.RequestOwner, _ context: Int, number: UInt64, retains: Bool) {

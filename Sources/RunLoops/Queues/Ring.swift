@@ -59,11 +59,19 @@ struct Ring<Element: BitwiseCopyable> {
         header.pointee.count = kept
     }
 
+    /// An empty one gives the room back that a burst has taken, if that is worth it.
+    func shrink() {
+        guard count == 0, header.pointee.capacity * MemoryLayout<Element>.stride >= 1 << 16 else { return }
+        header.pointee.base = header.pointee.base.resized(to: 16)
+        header.pointee.capacity = 16
+        header.pointee.head = 0
+    }
+
     // What had gone round to the beginning comes behind the rest.
     @inline(never)
     private func grow() {
         let capacity = header.pointee.capacity
-        let larger = header.pointee.base.enlarged(to: capacity * 2)
+        let larger = header.pointee.base.resized(to: capacity * 2)
         (larger + capacity).update(from: larger, count: header.pointee.head)
         header.pointee.base = larger
         header.pointee.capacity = capacity * 2

@@ -44,5 +44,7 @@ struct TimerBatch: ~Copyable {
         for index in 0..<count where places.base[index] == node { self[index] = nil }
     }
 
+    func shrink() { places.shrink() }
+
     func truncate(to count: Int) { places.count = count }
 }

@@ -36,6 +36,8 @@ struct TimerHeap: ~Copyable {
         siftUp(Entry(date: node.pointee.fireDate, node: node), from: count - 1)
     }
 
+    func shrink() { entries.shrink() }
+
     func remove(_ node: NodePointer) {
         let hole = Int(node.pointee.heapIndex)
         node.pointee.heapIndex = -1

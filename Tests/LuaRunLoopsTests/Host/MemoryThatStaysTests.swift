@@ -2,50 +2,99 @@ import Foundation
 import TestSupport
 import Testing
 
-/// For each kind of object that a script can make: what was made, used and dropped leaves no memory behind.
+/// Memory of what a script has made, used and dropped does not stay.
 @Suite(
     "Memory that stays", .timed,
     .disabled(if: Binary.isUnderThreadSanitizer || Binary.isUnderAddressSanitizer, "which keeps memory"))
 struct MemoryThatStaysTests {
-    private static let script = "scripts/benchmarks/stays.lua"
+    private static func leaks(_ arguments: [String]) throws -> Binary.Result {
+        try Binary.run(
+            ["scripts/leaks", "--host", Binary.path] + arguments, directory: Binary.repository,
+            program: "/usr/bin/python3", name: "python3", timeout: 300)
+    }
 
-    /// The kinds, as the script lists them, each with the number that takes a release build about a second.
-    private static let kinds: [(kind: String, count: Int)] = {
-        let lines = (try? Binary.run([script], directory: Binary.repository))?.output.split(separator: "\n") ?? []
-        return lines.compactMap { line in
-            guard let match = line.firstMatch(of: /^(.*?) +(\d+)$/), let count = Int(match.2) else { return nil }
-            return (String(match.1), count)
-        }
-    }()
+    private static let kinds = ((try? leaks(["--list"]).output) ?? "").split(separator: "\n").map(String.init)
 
-    @Test("all kinds are known")
-    func list() { #expect(Self.kinds.count > 30) }
+    /// The classes of docs/lua with methods are the kinds.
+    @Test("each kind of object that the reference knows has a row")
+    func list() throws {
+        let run = try Self.leaks(["--list"])
+        #expect(run.status == 0 && Self.kinds.count > 50, "\(run)")
+    }
 
-    /// `scripts/bench --stays` has more of each. A leak of a hundred bytes for each, or of one state in a hundred threads, is more than
-    /// what the sizes of tables and pools differ by.
+    /// `scripts/leaks` by itself has more of each, and less patience.
     @Test("objects of each kind leave nothing", .soak(seconds: 120))
     func kinds() throws {
         for seed in Soak.seeds {
-            let (kind, count) = Self.kinds[Int(seed % UInt64(Self.kinds.count))]
-            try check(kind, count > 2000 ? count / 2 : count)
+            let run = try Self.leaks(["--few", "--exactly", Self.kinds[Int(seed % UInt64(Self.kinds.count))]])
+            #expect(run.status == 0, "\(run)")
         }
     }
 
-    private func check(_ kind: String, _ count: Int) throws {
-        try Binary.withDirectory { directory in
-            // For message ports.
-            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
-            // What the allocators happen to keep differs from number to number; what is lost grows with it.
-            var least = Int.max
-            for factor in [1, 2, 4] where least >= 2_000_000 {
-                let run = try Binary.run(
-                    [Self.script, kind, "\(count * factor)"], environment: ["XDG_RUNTIME_DIR": directory],
-                    directory: Binary.repository,
-                    timeout: 240)
-                least = min(
-                    least, try #require(Int(run.output.trimmingCharacters(in: .whitespacesAndNewlines)), "\(run)"))
-            }
-            #expect(least < 2_000_000, "\(least) bytes stay of \(count) of the kind \(kind)")
-        }
+    private static let bursts: [(name: String, code: String)] = [
+        ("tasks", "for i = 1, n do rl.task(function() rl.sleep(0.2) end) end"),
+        ("timers", "for i = 1, n do rl.after(0.2, function() end) end"),
+        ("strings", "local t = {} for i = 1, n do t[i] = ('x'):rep(1000) .. i end"),
+        ("tasks of a thread", "for i = 1, n do rl.task(function() rl.sleep(0.2) end) end"),
+    ]
+
+    /// Nobody calls collectgarbage. Twice: what stays of each would add up.
+    @Test("what a burst has taken goes back to the system", arguments: bursts.indices)
+    func burst(_ index: Int) throws {
+        let (name, code) = Self.bursts[index]
+        let script = """
+            local rl = require "runloop"
+            local function resident()
+              for line in io.lines "/proc/self/status" do
+                local size = line:match "VmRSS:%s*(%d+)"
+                if size then return tonumber(size) end
+              end
+            end
+            local function bursts()
+              local rl, n = require "runloop", 20000
+              for i = 1, 2 do \(code) rl.sleep(0.5) end
+            end
+            local before = resident()
+            \(name.contains("thread") ? "rl.thread(bursts)" : "bursts()")
+            -- Real time may be scarce.
+            local after
+            for i = 1, 100 do
+              rl.sleep(0.2)
+              after = resident()
+              if i > 8 and after < before * 1.3 + 2000 then break end
+            end
+            print(before, after, after < before * 1.3 + 2000 and "good" or "bad")
+            """
+        let run = try Binary.run(["-e", script])
+        #expect(run.output.hasSuffix("good\n"), "\(run)")
+    }
+
+    /// A step that holds the loop for longer is one of Lua's that cannot be divided.
+    @Test("a collection in steps is the script's business in nothing but memory")
+    func mode() throws {
+        let run = try Binary.run([
+            "-e",
+            """
+            local rl = require "runloop"
+            local function burst() local t = {} for i = 1, 200000 do t[i] = { i } end end
+            burst()
+            rl.sleep(0.06)
+            print(collectgarbage "incremental", collectgarbage "incremental")
+            burst()
+            rl.sleep(1)
+            print(collectgarbage "generational", collectgarbage "generational")
+            burst()
+            rl.sleep(1)
+            print(collectgarbage "generational", collectgarbage "count" < 2000)
+            collectgarbage "stop"
+            burst()
+            rl.sleep(1)
+            print(collectgarbage "isrunning", collectgarbage "count" > 8000)
+            """,
+        ])
+        #expect(
+            run.output
+                == "generational\tincremental\nincremental\tgenerational\ngenerational\ttrue\nfalse\ttrue\n",
+            "\(run)")
     }
 }

@@ -26,8 +26,8 @@ static size_t resident_size(void) {
   return strtoul(rest, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// Called by one thread at a time, the one that has moved the date of the next call. Malloc also counts pages as free that it has
-// given back: without a difference to the last time there is nothing to give.
+// Called by one thread at a time, the one that has moved the date of the next call. Malloc also counts pages as free that
+// it has given back: without a difference to the last time there is nothing to give.
 static void give_back(void) {
   static _Atomic size_t last_unused, last_resident;
   struct mallinfo2 info = mallinfo2();

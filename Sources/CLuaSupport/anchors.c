@@ -65,7 +65,7 @@ static int p_drop_anchors(lua_State *L) {
   return 0;
 }
 
-// Gives the places back that a burst has needed: those behind the last one in use, if there are many. The others stay as they are.
+// Gives the places back that a burst has needed: those behind the last one in use, if there are many.
 void cl_shrink_anchors(cl_state *state) {
   lua_State *L = state->main;
   if (!L || state->slot_count < MANY_ANCHORS || state->free_count < state->slots_used / 4 * 3) return;

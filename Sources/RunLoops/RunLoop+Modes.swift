@@ -1,10 +1,11 @@
 extension RunLoop {
-    /// The modes that hold something or run, the common ones in which something has been, and the default mode.
-    /// CFRunLoopCopyAllModes.
+    /// The modes that hold something or run, those that have come into being since the last pass began, the common ones in
+    /// which something has been, and the default mode. CFRunLoopCopyAllModes.
     public var modeNames: [Mode] {
         if handle.mayHaveMail { takeMail() }
         let requested = requestedModes
-        return modes.filter { !isUnused($0, requested) }.map(\.name)
+        let pass = counters.pointee.passes
+        return modes.filter { $0.birth == pass || !isUnused($0, requested) }.map(\.name)
     }
 
     /// The modes that `.common` stands for.
@@ -75,7 +76,7 @@ extension RunLoop {
         return state
     }
 
-    /// Whether nobody could tell the mode from one that has never been. A mode that is common stays, as does the default mode.
+    /// Whether nobody could tell the mode from one that has never been. Common modes stay, as does the default mode.
     private func isUnused(_ mode: ModeState, _ requested: Set<Mode>) -> Bool {
         mode.isVacant && !mode.isCommon && mode.name != .default && !runs.contains { $0.mode === mode }
             && !requested.contains(mode.name)
@@ -86,8 +87,8 @@ extension RunLoop {
         Set(requestQueues.elements.flatMap { $0._withUnsafeGuaranteedRef { $0.count > 0 ? $0.modes : [] } })
     }
 
-    /// Modes are made up freely, one for each of a program's conversations: the unused ones are forgotten, all together once
-    /// there are many. So this costs each mode little, and what leaves a mode pays nothing.
+    /// Modes are made up freely, one for each of a program's conversations: the unused ones are forgotten, all together
+    /// once there are many. So this costs each mode little, and what leaves a mode pays nothing.
     private func dropUnusedModes() {
         dropEmptyTimerQueues()
         dropEmptyRequestQueues()

@@ -8,6 +8,8 @@ extension RunLoop {
         /// The same to compare, which counts no reference.
         let loopAddress: UnsafeMutableRawPointer
         var isCommon = false
+        /// The number of the loop's passes when it came into being.
+        let birth: Int
         /// For recordings; 0 before it has been in one.
         var label: UInt32 = 0
         /// It is among the loop's `modesToSpare`.
@@ -54,6 +56,7 @@ extension RunLoop {
         init(name: Mode, loop: RunLoop) {
             self.name = name
             self.loop = loop
+            birth = loop.counters.pointee.passes
             loopAddress = Unmanaged.passUnretained(loop).toOpaque()
             sleepsWith = .passUnretained(loop.wakeOnly)
         }

@@ -22,6 +22,11 @@ import Testing
         source.invalidate()
         timer.invalidate()
         if let request { world.loop.cancel(request) }
+        // As CoreFoundation has it, until the loop goes on.
+        #expect(world.loop.modeNames == ["default", "a", "b", "c", "d"])
+        world.perform("p")
+        world.run()
+        #expect(world.journal() == "p =1")
         #expect(world.loop.modeNames == ["default", "d"])
         observer.invalidate()
         #expect(world.loop.modeNames == ["default"])

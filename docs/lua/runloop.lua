@@ -130,8 +130,8 @@ function Loop:is_waiting() end
 ---@return string? mode
 function Loop:mode() end
 
----The names of the modes that hold something or run. The default mode is always among them, as are common modes in which something
----has been.
+---The names of the modes that hold something or run, and of those that have come into being since the loop's last pass.
+---The default mode is always among them, as are common modes in which something has been.
 ---@return string[] names
 function Loop:modes() end
 

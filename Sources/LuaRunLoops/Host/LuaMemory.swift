@@ -45,7 +45,7 @@ final class LuaMemory: HostPart {
 
     /// The loop is about to sleep for long: collects garbage, in small steps, if there may be much of it.
     ///
-    /// - Returns: after how many nanoseconds to call again; 0 if it has done something, and `.max` if it has nothing to do.
+    /// - Returns: after how many nanoseconds to call again; 0 if it has done something, `.max` if there is nothing to do.
     func rest() -> Int64 {
         if collection != nil {
             advance()

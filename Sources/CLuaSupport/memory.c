@@ -95,7 +95,7 @@ static void *take_kept(void) {
   return span;
 }
 
-static int keep(void *span) {
+static int keep_span(void *span) {
   pthread_mutex_lock(&keeping);
   int has_room = kept_count < KEPT;
   if (has_room) kept[kept_count++] = span;
@@ -103,18 +103,18 @@ static int keep(void *span) {
   return has_room;
 }
 
-static void *map(size_t size) {
+static void *map_pages(size_t size) {
   void *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return start == MAP_FAILED ? NULL : start;
 }
 
 // The system maps side by side, so all but the first are aligned as they come.
 static void *map_span(void) {
-  char *start = map(SPAN);
+  char *start = map_pages(SPAN);
   size_t excess = (uintptr_t)start & (SPAN - 1);
   if (excess == 0) return start;
   munmap(start, SPAN);
-  if (!(start = map(2 * SPAN))) return NULL;
+  if (!(start = map_pages(2 * SPAN))) return NULL;
   excess = (uintptr_t)start & (SPAN - 1);
   size_t before = excess ? SPAN - excess : 0;
   if (before) munmap(start, before);
@@ -136,7 +136,7 @@ static void free_chunk(cl_chunk **list, cl_chunk *c) {
   for (unsigned i = 0; i < c->fresh; i++) slab_at(c, i)->mark = 0;
   void *span = slab_at(c, 0);
   // Where the system refuses, for a process with too many mappings, at least the pages go back.
-  if (!keep(span) && munmap(span, SPAN) != 0) madvise(span, SPAN, MADV_DONTNEED);
+  if (!keep_span(span) && munmap(span, SPAN) != 0) madvise(span, SPAN, MADV_DONTNEED);
 }
 
 static cl_slab *new_slab(cl_state *state, size_t size) {

@@ -15,7 +15,7 @@ final class LuaMemory: HostPart {
     /// They are a megabyte or more.
     private static let manyFibers = 1000
     /// A collection that frees less is not worth its time, nor is another cycle of one.
-    private static let worthwhile = 4 << 20
+    private static let worthwhile = 1 << 20
     /// How long a step takes, the end of a cycle excepted: whatever happens meanwhile waits.
     private static let step: Int64 = 2_000_000
 

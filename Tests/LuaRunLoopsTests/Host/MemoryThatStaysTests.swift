@@ -80,7 +80,7 @@ struct MemoryThatStaysTests {
             local function settle()
               for i = 1, 100 do
                 rl.sleep(0.1)
-                if collectgarbage "count" < 2000 then break end
+                if collectgarbage "count" < 4000 then break end
               end
             end
             burst()
@@ -91,7 +91,7 @@ struct MemoryThatStaysTests {
             print(collectgarbage "generational", collectgarbage "generational")
             burst()
             settle()
-            print(collectgarbage "generational", collectgarbage "count" < 2000)
+            print(collectgarbage "generational", collectgarbage "count" < 4000)
             collectgarbage "stop"
             burst()
             rl.sleep(1)

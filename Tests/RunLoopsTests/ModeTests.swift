@@ -41,6 +41,8 @@ import Testing
         world.loop.addCommonMode("a")
         world.timer("T", at: 0, in: [.common]).invalidate()
         for number in 0..<1000 { world.timer("T", at: 0, in: [RunLoop.Mode(rawValue: "\(number)")]).invalidate() }
+        world.perform("p")
+        world.run()
         #expect(world.loop.modeNames == ["default", "a"])
     }
 
@@ -63,10 +65,11 @@ import Testing
         }
         #expect(world.loop.modes.count <= 3 + RunLoop.usualModes)
         #expect(world.loop.modesByName.count <= 3 + RunLoop.usualModes)
-        #expect(world.loop.modeNames == ["default", "timer", "request"])
+        #expect(world.loop.modeNames.starts(with: ["default", "timer", "request"]))
         world.run("timer")
         world.run("request")
         #expect(world.journal() == "T X =1 R =1")
+        #expect(world.loop.modeNames == ["default", "timer"])
     }
 
     @Test("a mode that runs stays, whatever its callbacks make up") func runningModesStay() {

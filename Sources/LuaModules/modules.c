@@ -1,139 +1,136 @@
 // All that is written in Lua, under the names by which it is required: what each script needs first, then by name. A new part is its
-// file and two lines here.
+// file and two lines here: the first ends the text before it and begins a row.
 #include "LuaModules.h"
 
 #include <string.h>
 
-// Ends the text before it, and begins the row of a module, whose text follows.
-#define MODULE(name) , '\0'}}, {name, (const char[]){
-
 static const struct {
   const char *name, *text;
 } modules[] = {{"", (const char[]){'\0'
-MODULE("runloop.prelude")
+, '\0'}}, {"runloop.prelude", (const char[]){
 #embed "runloop/prelude.lua"
-MODULE("runloop.notifications")
+, '\0'}}, {"runloop.notifications", (const char[]){
 #embed "runloop/notifications.lua"
-MODULE("runloop.ahead")
+, '\0'}}, {"runloop.ahead", (const char[]){
 #embed "runloop/ahead.lua"
-MODULE("runloop.arguments")
+, '\0'}}, {"runloop.arguments", (const char[]){
 #embed "runloop/arguments.lua"
-MODULE("runloop.channels")
+, '\0'}}, {"runloop.channels", (const char[]){
 #embed "runloop/channels.lua"
-MODULE("runloop.fs")
+, '\0'}}, {"runloop.fs", (const char[]){
 #embed "runloop/fs.lua"
-MODULE("runloop.fs.changes")
+, '\0'}}, {"runloop.fs.changes", (const char[]){
 #embed "runloop/fs/changes.lua"
-MODULE("runloop.fs.difference")
+, '\0'}}, {"runloop.fs.difference", (const char[]){
 #embed "runloop/fs/difference.lua"
-MODULE("runloop.fs.instance")
+, '\0'}}, {"runloop.fs.instance", (const char[]){
 #embed "runloop/fs/instance.lua"
-MODULE("runloop.fs.links")
+, '\0'}}, {"runloop.fs.links", (const char[]){
 #embed "runloop/fs/links.lua"
-MODULE("runloop.fs.looking")
+, '\0'}}, {"runloop.fs.looking", (const char[]){
 #embed "runloop/fs/looking.lua"
-MODULE("runloop.fs.tree")
+, '\0'}}, {"runloop.fs.tree", (const char[]){
 #embed "runloop/fs/tree.lua"
-MODULE("runloop.fs.watch")
+, '\0'}}, {"runloop.fs.watch", (const char[]){
 #embed "runloop/fs/watch.lua"
-MODULE("runloop.hearing")
+, '\0'}}, {"runloop.hearing", (const char[]){
 #embed "runloop/hearing.lua"
-MODULE("runloop.http")
+, '\0'}}, {"runloop.http", (const char[]){
 #embed "runloop/http.lua"
-MODULE("runloop.http.admission")
+, '\0'}}, {"runloop.http.admission", (const char[]){
 #embed "runloop/http/admission.lua"
-MODULE("runloop.http.answer")
+, '\0'}}, {"runloop.http.answer", (const char[]){
 #embed "runloop/http/answer.lua"
-MODULE("runloop.http.answering")
+, '\0'}}, {"runloop.http.answering", (const char[]){
 #embed "runloop/http/answering.lua"
-MODULE("runloop.http.client")
+, '\0'}}, {"runloop.http.client", (const char[]){
 #embed "runloop/http/client.lua"
-MODULE("runloop.http.connection")
+, '\0'}}, {"runloop.http.connection", (const char[]){
 #embed "runloop/http/connection.lua"
-MODULE("runloop.http.events")
+, '\0'}}, {"runloop.http.events", (const char[]){
 #embed "runloop/http/events.lua"
-MODULE("runloop.http.failures")
+, '\0'}}, {"runloop.http.failures", (const char[]){
 #embed "runloop/http/failures.lua"
-MODULE("runloop.http.files")
+, '\0'}}, {"runloop.http.files", (const char[]){
 #embed "runloop/http/files.lua"
-MODULE("runloop.http.handshake")
+, '\0'}}, {"runloop.http.handshake", (const char[]){
 #embed "runloop/http/handshake.lua"
-MODULE("runloop.http.incoming")
+, '\0'}}, {"runloop.http.incoming", (const char[]){
 #embed "runloop/http/incoming.lua"
-MODULE("runloop.http.iri")
+, '\0'}}, {"runloop.http.iri", (const char[]){
 #embed "runloop/http/iri.lua"
-MODULE("runloop.http.log")
+, '\0'}}, {"runloop.http.log", (const char[]){
 #embed "runloop/http/log.lua"
-MODULE("runloop.http.multipart")
+, '\0'}}, {"runloop.http.multipart", (const char[]){
 #embed "runloop/http/multipart.lua"
-MODULE("runloop.http.native")
+, '\0'}}, {"runloop.http.native", (const char[]){
 #embed "runloop/http/native.lua"
-MODULE("runloop.http.recording")
+, '\0'}}, {"runloop.http.recording", (const char[]){
 #embed "runloop/http/recording.lua"
-MODULE("runloop.http.redirect")
+, '\0'}}, {"runloop.http.redirect", (const char[]){
 #embed "runloop/http/redirect.lua"
-MODULE("runloop.http.request")
+, '\0'}}, {"runloop.http.request", (const char[]){
 #embed "runloop/http/request.lua"
-MODULE("runloop.http.routes")
+, '\0'}}, {"runloop.http.routes", (const char[]){
 #embed "runloop/http/routes.lua"
-MODULE("runloop.http.server")
+, '\0'}}, {"runloop.http.server", (const char[]){
 #embed "runloop/http/server.lua"
-MODULE("runloop.http.upload")
+, '\0'}}, {"runloop.http.upload", (const char[]){
 #embed "runloop/http/upload.lua"
-MODULE("runloop.http.websocket")
+, '\0'}}, {"runloop.http.websocket", (const char[]){
 #embed "runloop/http/websocket.lua"
-MODULE("runloop.http.wire")
+, '\0'}}, {"runloop.http.wire", (const char[]){
 #embed "runloop/http/wire.lua"
-MODULE("runloop.inspect")
+, '\0'}}, {"runloop.inspect", (const char[]){
 #embed "runloop/inspect.lua"
-MODULE("runloop.json")
+, '\0'}}, {"runloop.json", (const char[]){
 #embed "runloop/json.lua"
-MODULE("runloop.keywords")
+, '\0'}}, {"runloop.keywords", (const char[]){
 #embed "runloop/keywords.lua"
-MODULE("runloop.log")
+, '\0'}}, {"runloop.log", (const char[]){
 #embed "runloop/log.lua"
-MODULE("runloop.missing")
+, '\0'}}, {"runloop.missing", (const char[]){
 #embed "runloop/missing.lua"
-MODULE("runloop.misuse")
+, '\0'}}, {"runloop.misuse", (const char[]){
 #embed "runloop/misuse.lua"
-MODULE("runloop.net")
+, '\0'}}, {"runloop.net", (const char[]){
 #embed "runloop/net.lua"
-MODULE("runloop.net.copy")
+, '\0'}}, {"runloop.net.copy", (const char[]){
 #embed "runloop/net/copy.lua"
-MODULE("runloop.net.tls")
+, '\0'}}, {"runloop.net.tls", (const char[]){
 #embed "runloop/net/tls.lua"
-MODULE("runloop.pool")
+, '\0'}}, {"runloop.pool", (const char[]){
 #embed "runloop/pool.lua"
-MODULE("runloop.process")
+, '\0'}}, {"runloop.process", (const char[]){
 #embed "runloop/process.lua"
-MODULE("runloop.process.channels")
+, '\0'}}, {"runloop.process.channels", (const char[]){
 #embed "runloop/process/channels.lua"
-MODULE("runloop.process.programs")
+, '\0'}}, {"runloop.process.programs", (const char[]){
 #embed "runloop/process/programs.lua"
-MODULE("runloop.process.signals")
+, '\0'}}, {"runloop.process.signals", (const char[]){
 #embed "runloop/process/signals.lua"
-MODULE("runloop.prompt.complete")
+, '\0'}}, {"runloop.prompt.complete", (const char[]){
 #embed "runloop/prompt/complete.lua"
-MODULE("runloop.prompt.entries")
+, '\0'}}, {"runloop.prompt.entries", (const char[]){
 #embed "runloop/prompt/entries.lua"
-MODULE("runloop.prompt.expressions")
+, '\0'}}, {"runloop.prompt.expressions", (const char[]){
 #embed "runloop/prompt/expressions.lua"
-MODULE("runloop.prompt.help")
+, '\0'}}, {"runloop.prompt.help", (const char[]){
 #embed "runloop/prompt/help.lua"
-MODULE("runloop.prompt.locals")
+, '\0'}}, {"runloop.prompt.locals", (const char[]){
 #embed "runloop/prompt/locals.lua"
-MODULE("runloop.prompt.names")
+, '\0'}}, {"runloop.prompt.names", (const char[]){
 #embed "runloop/prompt/names.lua"
-MODULE("runloop.prompt.reference")
+, '\0'}}, {"runloop.prompt.reference", (const char[]){
 #embed "runloop/prompt/reference.lua"
-MODULE("runloop.prompt.sources")
+, '\0'}}, {"runloop.prompt.sources", (const char[]){
 #embed "runloop/prompt/sources.lua"
-MODULE("runloop.prompt.stdlib")
+, '\0'}}, {"runloop.prompt.stdlib", (const char[]){
 #embed "runloop/prompt/stdlib.lua"
-MODULE("runloop.prompt.tokens")
+, '\0'}}, {"runloop.prompt.tokens", (const char[]){
 #embed "runloop/prompt/tokens.lua"
 // One after the other: the library, and its modules.
-MODULE("runloop.reference")
+, '\0'}}, {"runloop.reference", (const char[]){
 #embed "../../docs/lua/runloop.lua"
 ,
 #embed "../../docs/lua/runloop-arguments.lua"
@@ -155,91 +152,91 @@ MODULE("runloop.reference")
 #embed "../../docs/lua/runloop-terminal.lua"
 ,
 #embed "../../docs/lua/runloop-test.lua"
-MODULE("runloop.schedule")
+, '\0'}}, {"runloop.schedule", (const char[]){
 #embed "runloop/schedule.lua"
-MODULE("runloop.shutdown")
+, '\0'}}, {"runloop.shutdown", (const char[]){
 #embed "runloop/shutdown.lua"
-MODULE("runloop.terminal")
+, '\0'}}, {"runloop.terminal", (const char[]){
 #embed "runloop/terminal.lua"
-MODULE("runloop.test")
+, '\0'}}, {"runloop.test", (const char[]){
 #embed "runloop/test/init.lua"
-MODULE("runloop.test.awaiting")
+, '\0'}}, {"runloop.test.awaiting", (const char[]){
 #embed "runloop/test/awaiting.lua"
-MODULE("runloop.test.bytecode")
+, '\0'}}, {"runloop.test.bytecode", (const char[]){
 #embed "runloop/test/bytecode.lua"
-MODULE("runloop.test.check")
+, '\0'}}, {"runloop.test.check", (const char[]){
 #embed "runloop/test/check.lua"
-MODULE("runloop.test.clock")
+, '\0'}}, {"runloop.test.clock", (const char[]){
 #embed "runloop/test/clock.lua"
-MODULE("runloop.test.command")
+, '\0'}}, {"runloop.test.command", (const char[]){
 #embed "runloop/test/command.lua"
-MODULE("runloop.test.condition")
+, '\0'}}, {"runloop.test.condition", (const char[]){
 #embed "runloop/test/condition.lua"
-MODULE("runloop.test.coverage")
+, '\0'}}, {"runloop.test.coverage", (const char[]){
 #embed "runloop/test/coverage.lua"
-MODULE("runloop.test.define")
+, '\0'}}, {"runloop.test.define", (const char[]){
 #embed "runloop/test/define.lua"
-MODULE("runloop.test.doubles")
+, '\0'}}, {"runloop.test.doubles", (const char[]){
 #embed "runloop/test/doubles.lua"
-MODULE("runloop.test.events")
+, '\0'}}, {"runloop.test.events", (const char[]){
 #embed "runloop/test/events.lua"
-MODULE("runloop.test.explain")
+, '\0'}}, {"runloop.test.explain", (const char[]){
 #embed "runloop/test/explain.lua"
-MODULE("runloop.test.fixtures")
+, '\0'}}, {"runloop.test.fixtures", (const char[]){
 #embed "runloop/test/fixtures.lua"
-MODULE("runloop.test.journal")
+, '\0'}}, {"runloop.test.journal", (const char[]){
 #embed "runloop/test/journal.lua"
-MODULE("runloop.test.json")
+, '\0'}}, {"runloop.test.json", (const char[]){
 #embed "runloop/test/json.lua"
-MODULE("runloop.test.junit")
+, '\0'}}, {"runloop.test.junit", (const char[]){
 #embed "runloop/test/junit.lua"
-MODULE("runloop.test.leaks")
+, '\0'}}, {"runloop.test.leaks", (const char[]){
 #embed "runloop/test/leaks.lua"
-MODULE("runloop.test.memory")
+, '\0'}}, {"runloop.test.memory", (const char[]){
 #embed "runloop/test/memory.lua"
-MODULE("runloop.test.options")
+, '\0'}}, {"runloop.test.options", (const char[]){
 #embed "runloop/test/options.lua"
-MODULE("runloop.test.order")
+, '\0'}}, {"runloop.test.order", (const char[]){
 #embed "runloop/test/order.lua"
-MODULE("runloop.test.phase")
+, '\0'}}, {"runloop.test.phase", (const char[]){
 #embed "runloop/test/phase.lua"
-MODULE("runloop.test.property")
+, '\0'}}, {"runloop.test.property", (const char[]){
 #embed "runloop/test/property.lua"
-MODULE("runloop.test.recordings")
+, '\0'}}, {"runloop.test.recordings", (const char[]){
 #embed "runloop/test/recordings.lua"
-MODULE("runloop.test.report")
+, '\0'}}, {"runloop.test.report", (const char[]){
 #embed "runloop/test/report.lua"
-MODULE("runloop.test.rlclock")
+, '\0'}}, {"runloop.test.rlclock", (const char[]){
 #embed "runloop/test/rlclock.lua"
-MODULE("runloop.test.run")
+, '\0'}}, {"runloop.test.run", (const char[]){
 #embed "runloop/test/run.lua"
-MODULE("runloop.test.screen")
+, '\0'}}, {"runloop.test.screen", (const char[]){
 #embed "runloop/test/screen.lua"
-MODULE("runloop.test.snapshot")
+, '\0'}}, {"runloop.test.snapshot", (const char[]){
 #embed "runloop/test/snapshot.lua"
-MODULE("runloop.test.spawn")
+, '\0'}}, {"runloop.test.spawn", (const char[]){
 #embed "runloop/test/spawn.lua"
-MODULE("runloop.test.state")
+, '\0'}}, {"runloop.test.state", (const char[]){
 #embed "runloop/test/state.lua"
-MODULE("runloop.test.tap")
+, '\0'}}, {"runloop.test.tap", (const char[]){
 #embed "runloop/test/tap.lua"
-MODULE("runloop.test.values")
+, '\0'}}, {"runloop.test.values", (const char[]){
 #embed "runloop/test/values.lua"
-MODULE("runloop.test.watch")
+, '\0'}}, {"runloop.test.watch", (const char[]){
 #embed "runloop/test/watch.lua"
-MODULE("runloop.test.worker")
+, '\0'}}, {"runloop.test.worker", (const char[]){
 #embed "runloop/test/worker.lua"
-MODULE("runloop.test.workers")
+, '\0'}}, {"runloop.test.workers", (const char[]){
 #embed "runloop/test/workers.lua"
-MODULE("runloop.test.zone")
+, '\0'}}, {"runloop.test.zone", (const char[]){
 #embed "runloop/test/zone.lua"
-MODULE("runloop.text")
+, '\0'}}, {"runloop.text", (const char[]){
 #embed "runloop/text.lua"
-MODULE("runloop.timing")
+, '\0'}}, {"runloop.timing", (const char[]){
 #embed "runloop/timing.lua"
-MODULE("runloop.top")
+, '\0'}}, {"runloop.top", (const char[]){
 #embed "runloop/top.lua"
-MODULE("runloop.trace")
+, '\0'}}, {"runloop.trace", (const char[]){
 #embed "runloop/trace.lua"
 , '\0'}}};
 

@@ -19,9 +19,13 @@ package enum Binary {
     }()
 
     /// The directory that holds Package.swift.
-    package static let repository = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent()
-        .deletingLastPathComponent().path
+    package static let repository: String = {
+        var folder = URL(fileURLWithPath: #filePath)
+        repeat {
+            folder.deleteLastPathComponent()
+        } while folder.path != "/" && !FileManager.default.fileExists(atPath: folder.path + "/Package.swift")
+        return folder.path
+    }()
 
     /// lua5.4, whose behaviour is the measure; nil where it is not installed.
     package static let lua: String? = ["/usr/bin/lua5.4", "/usr/local/bin/lua5.4"].first(

@@ -1,4 +1,5 @@
 // swift-tools-version: 6.2
+import Foundation
 import PackageDescription
 
 let swift: [SwiftSetting] = [
@@ -9,6 +10,15 @@ let swift: [SwiftSetting] = [
 ]
 let c: [CSetting] = [.treatAllWarnings(as: .error)]
 
+/// The files of the folders, or of all of it, that the compiler does not read: tests in Lua lie beside those in Swift.
+func scripts(in root: String, _ folders: String...) -> [String] {
+    let top = Context.packageDirectory + "/" + root
+    return (folders.isEmpty ? [""] : folders.map { $0 + "/" }).flatMap { folder in
+        (FileManager.default.enumerator(atPath: top + "/" + folder)?.compactMap { $0 as? String } ?? [])
+            .filter { $0.hasSuffix(".lua") || $0.hasSuffix(".c") }.map { folder + $0 }
+    }.sorted()
+}
+
 let package = Package(
     name: "rlhost",
     products: [
@@ -18,54 +28,77 @@ let package = Package(
     ],
     targets: [
         // The operating system: what has to be C, and Swift's face of it.
-        .target(name: "CLinux", cSettings: c),
-        .target(name: "Linux", dependencies: ["CLinux"], swiftSettings: swift),
+        .target(name: "CLinux", path: "Sources/Engine/System/C", cSettings: c),
+        .target(name: "Linux", dependencies: ["CLinux"], path: "Sources/Engine/System/Swift", swiftSettings: swift),
         // The engine: run loops for Swift, without Lua.
-        .target(name: "RunLoops", dependencies: ["Linux", "CLinux"], swiftSettings: swift),
+        .target(
+            name: "RunLoops", dependencies: ["Linux", "CLinux"], path: "Sources/Engine/RunLoops", swiftSettings: swift),
         // Streams of bytes on run loops, for Swift.
-        .target(name: "CStreams", dependencies: ["CLinux"], cSettings: c),
-        .target(name: "Streams", dependencies: ["RunLoops", "Linux", "CStreams"], swiftSettings: swift),
+        .target(name: "CStreams", dependencies: ["CLinux"], path: "Sources/Modules/net/C", cSettings: c),
+        .target(
+            name: "Streams", dependencies: ["RunLoops", "Linux", "CStreams"], path: "Sources/Modules/net/Streams",
+            swiftSettings: swift),
         // Lua for Swift: the library, what has to be C to be safe, and a Swift face.
-        .systemLibrary(name: "CLua", pkgConfig: "lua5.4", providers: [.apt(["liblua5.4-dev", "pkg-config"])]),
+        .systemLibrary(
+            name: "CLua", path: "Sources/Lua/Headers", pkgConfig: "lua5.4",
+            providers: [.apt(["liblua5.4-dev", "pkg-config"])]),
         // All that is written in Lua, by the names under which it is required.
-        .target(name: "LuaModules", exclude: ["runloop", "compiler"], cSettings: c),
-        .target(name: "CLuaSupport", dependencies: ["CLua", "LuaModules"], cSettings: c),
-        .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], swiftSettings: swift),
+        .target(name: "LuaModules", path: "Sources/Lua/Embedded", exclude: ["compiler"], cSettings: c),
+        .target(name: "CLuaSupport", dependencies: ["CLua", "LuaModules"], path: "Sources/Lua/C", cSettings: c),
+        .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], path: "Sources/Lua/Swift", swiftSettings: swift),
         // The codec of runloop.json; HTTP as a protocol, over the distribution's parser; and that for Lua, with libcurl.
-        .target(name: "CJSON", dependencies: ["CLua"], cSettings: c),
-        .target(name: "HTTP", dependencies: ["CLinux"], cSettings: c + [.headerSearchPath("llhttp")]),
-        .target(name: "CLuaHTTP", dependencies: ["CLua", "HTTP", "CLinux"], cSettings: c),
+        .target(name: "CJSON", dependencies: ["CLua"], path: "Sources/Modules/json/C", cSettings: c),
+        .target(
+            name: "HTTP", dependencies: ["CLinux"], path: "Sources/Modules/http/Protocol",
+            cSettings: c + [.headerSearchPath("llhttp")]),
+        .target(
+            name: "CLuaHTTP", dependencies: ["CLua", "HTTP", "CLinux"], path: "Sources/Modules/http/C", cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(
-            name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux"], swiftSettings: swift),
+            name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux"], path: "Sources/Host/Swift",
+            swiftSettings: swift),
         // The modules beside runloop: runloop.net.
         .target(
             name: "LuaStreams", dependencies: ["LuaRunLoops", "Lua", "Streams", "RunLoops", "Linux"],
+            path: "Sources/Modules/net/Binding",
             swiftSettings: swift),
         // The test runner's part in a test's process: virtual time, and what it has to know of the system.
         .target(
             name: "LuaTesting", dependencies: ["LuaTracing", "LuaRunLoops", "RunLoops", "Lua", "Linux"],
+            path: "Sources/Modules/test/Binding",
             swiftSettings: swift),
         // What a prompt has in the process whose Lua it shows: its part in Lua, and who attaches from another process.
         .target(
-            name: "LuaPrompt", dependencies: ["Tracing", "LuaRunLoops", "RunLoops", "Lua", "Linux"],
+            name: "LuaPrompt", dependencies: ["Tracing", "LuaRunLoops", "RunLoops", "Lua", "Linux"], path: "Sources",
+            exclude: ["Engine", "Lua", "Host", "Modules", "Program", "Prompt/Editor", "Prompt/Lua", "Attach/Client"],
+            sources: ["Prompt/Binding", "Attach/Server"],
             swiftSettings: swift),
         // Programs, signals, files and terminals, as scripts see them.
         .target(
             name: "LuaSystem", dependencies: ["LuaRunLoops", "RunLoops", "Lua", "Linux", "LineEditor"],
+            path: "Sources/Modules",
+            exclude: [
+                "net", "http", "json", "trace", "test", "schedule", "arguments", "process/Lua", "fs/Lua",
+                "terminal/Lua", "log/Lua",
+            ], sources: ["process/Swift", "fs/Swift", "terminal/Swift", "log/Swift"],
             swiftSettings: swift),
         // runloop.json and runloop.http.
-        .target(name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON", "CLuaHTTP"], swiftSettings: swift),
+        .target(
+            name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON", "CLuaHTTP"],
+            path: "Sources/Modules/http/Binding", swiftSettings: swift),
         // What records them, for scripts and for the command line.
         .target(
             name: "LuaTracing", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "Tracing", "Linux"],
+            path: "Sources/Modules/trace/Binding",
             swiftSettings: swift),
         // Recordings of what loops did: files, and the page that shows them.
-        .target(name: "CTracing", exclude: ["page"], cSettings: c),
-        .target(name: "Tracing", dependencies: ["RunLoops", "Linux", "HTTP", "CTracing"], swiftSettings: swift),
-        .target(name: "LineEditor", dependencies: ["Linux"], swiftSettings: swift),
+        .target(name: "CTracing", path: "Sources/Modules/trace/Page", exclude: ["page"], cSettings: c),
+        .target(
+            name: "Tracing", dependencies: ["RunLoops", "Linux", "HTTP", "CTracing"],
+            path: "Sources/Modules/trace/Recording", swiftSettings: swift),
+        .target(name: "LineEditor", dependencies: ["Linux"], path: "Sources/Prompt/Editor", swiftSettings: swift),
         // What the program does before Swift's runtime begins.
-        .target(name: "CProgram", dependencies: ["CLinux"], cSettings: c),
+        .target(name: "CProgram", dependencies: ["CLinux"], path: "Sources/Program/C", cSettings: c),
         .executableTarget(
             name: "rlhost",
             dependencies: [
@@ -73,35 +106,54 @@ let package = Package(
                 "Lua",
                 "RunLoops",
                 "LineEditor", "Linux", "CProgram",
-            ],
+            ], path: "Sources",
+            exclude: ["Engine", "Lua", "Host", "Modules", "Prompt", "Attach/Server", "Program/C", "Program/Lua"],
+            sources: ["Program/Swift", "Attach/Client"],
             swiftSettings: swift),
         // What several test targets need: the built program, a terminal's screen, numbers that can be had again.
-        .target(name: "TestSupport", dependencies: ["LineEditor"], path: "Tests/Support", swiftSettings: swift),
+        .target(
+            name: "TestSupport", dependencies: ["LineEditor"], path: "Tests/Support",
+            exclude: scripts(in: "Tests/Support"), swiftSettings: swift),
         .testTarget(
             name: "StreamsTests", dependencies: ["Streams", "CStreams", "RunLoops", "Linux", "TestSupport"],
+            path: "Tests/Modules/net/Streams",
             swiftSettings: swift),
         .testTarget(
             name: "TracingTests", dependencies: ["Tracing", "RunLoops", "Linux", "TestSupport"],
-            exclude: ["Reader", "Page"],
+            path: "Tests/Modules/trace/Recording", exclude: ["Reader", "Page"],
             swiftSettings: swift),
-        .testTarget(name: "LinuxTests", dependencies: ["Linux", "CLinux", "TestSupport"], swiftSettings: swift),
-        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Linux", "TestSupport"], swiftSettings: swift),
+        .testTarget(
+            name: "LinuxTests", dependencies: ["Linux", "CLinux", "TestSupport"], path: "Tests/Engine/System",
+            swiftSettings: swift),
+        .testTarget(
+            name: "RunLoopsTests", dependencies: ["RunLoops", "Linux", "TestSupport"], path: "Tests/Engine/RunLoops",
+            swiftSettings: swift),
         // Of scripts, in the test's own process or in the built program's.
         .testTarget(
-            name: "LuaTests", dependencies: ["Lua", "CLuaSupport", "TestSupport"], swiftSettings: swift),
+            name: "LuaTests", dependencies: ["Lua", "CLuaSupport", "TestSupport"], path: "Tests/Lua",
+            exclude: ["Corpus"], swiftSettings: swift),
         .testTarget(
             name: "LuaRunLoopsTests",
             dependencies: ["LuaTesting", "LuaRunLoops", "Lua", "RunLoops", "CLuaSupport", "TestSupport"],
+            path: "Tests/Host", exclude: scripts(in: "Tests/Host"),
             swiftSettings: swift),
-        .testTarget(name: "RlhostTests", dependencies: ["LineEditor", "TestSupport"], swiftSettings: swift),
+        .testTarget(
+            name: "RlhostTests", dependencies: ["LineEditor", "TestSupport"], path: "Tests",
+            exclude: [
+                "Engine", "Lua", "Host", "Tidy", "Support", "Prompt/Editor", "Prompt/HistoryWriter",
+                "Modules/net/Streams", "Modules/trace/Recording",
+            ] + scripts(in: "Tests", "Modules", "Program"), sources: ["Modules", "Prompt", "Attach", "Program"],
+            swiftSettings: swift),
         // A process of its own that appends to a history file until it is killed.
         .executableTarget(
-            name: "HistoryWriter", dependencies: ["LineEditor"], path: "Tests/HistoryWriter", swiftSettings: swift),
+            name: "HistoryWriter", dependencies: ["LineEditor"], path: "Tests/Prompt/HistoryWriter",
+            swiftSettings: swift),
         .testTarget(
             name: "LineEditorTests", dependencies: ["LineEditor", "Linux", "HistoryWriter", "TestSupport"],
+            path: "Tests/Prompt/Editor",
             swiftSettings: swift),
         // The rules of the house: scripts/tidy has them.
-        .testTarget(name: "TidyTests", dependencies: ["TestSupport"], swiftSettings: swift),
+        .testTarget(name: "TidyTests", dependencies: ["TestSupport"], path: "Tests/Tidy", swiftSettings: swift),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .gnu2x

@@ -12,7 +12,7 @@ import tempfile
 import time
 
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, root + "/Tests/TracingTests/Page")
+sys.path.insert(0, root + "/Tests/Modules/trace/Recording/Page")
 from browser import Browser  # noqa: E402
 
 NAMES = [("other", "default", ""), ("timer", 'timer "poll"', "app.lua:12"), ("port", 'port "socket"', "app.lua:20"),

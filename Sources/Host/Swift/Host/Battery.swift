@@ -1,0 +1,136 @@
+public import Lua
+
+/// A module beside `runloop`, which costs nothing before a script requires it: its functions and kinds of objects in Swift, and what
+/// is written in Lua, found in LuaModules by the module's name.
+///
+/// All that it takes to add one, `runloop.clap`, whose `clap.clapper()` makes objects that count:
+///
+///     final class Clapper { var count = 0 }
+///
+///     enum ClapBinding {
+///         static let battery = Battery(
+///             "runloop.clap", kinds: [clapper],
+///             functions: Library("clap.", [
+///                 .init("clapper", constructs: clapper) { Call($0).answerConstructed(Clapper()) }
+///             ]))
+///
+///         static let clapper: Kind = Kind("clapper", methods: methods, collect: Kind.drop)
+///         static let methods: Library = Library(of: clapper, [
+///             .init("clap") { receiver($0, Clapper.self).act { $0.count += 1 } },
+///             .init("count") { receiver($0, Clapper.self).answer { $0.count } },
+///             .init("__tostring") { receiver($0, Clapper.self).answer { "clapper (\($0.count) claps)" } },
+///         ])
+///     }
+///
+/// `ClapBinding.battery` goes into the list of `Program.batteries`, `Sources/Modules/clap/Lua/clap.lua` into the table of modules.c:
+///
+///     local native, internals = ...  -- the functions above, and internals.methods "clapper"
+///     local clap = { clapper = native.clapper }
+///     return clap
+///
+/// Without a Lua half, the table of the functions is the module. Modules beneath it (`runloop.clap.loud`) are Lua halves by
+/// themselves, and get the same two arguments. It works in every thread's state, and under the test runner.
+///
+/// What it keeps for a state is a `HostPart`. Objects that `loop:add` takes are `Schedulable`.
+public struct Battery: Sendable {
+    /// As `require` takes it: "runloop." and a word.
+    let module: String
+    let kinds: @Sendable () -> [Kind]
+    let functions: @Sendable () -> Library
+    let prepare: @Sendable (LuaHost) throws(Misuse) -> Void
+
+    /// - Parameters:
+    ///   - kinds: a kind before those whose methods construct it.
+    ///   - prepare: called before the rest, in each state that requires the module; what it throws is raised there. The place
+    ///     to find a library that may be missing.
+    public init(
+        _ module: String, kinds: @escaping @Sendable @autoclosure () -> [Kind] = [],
+        functions: @escaping @Sendable @autoclosure () -> Library,
+        prepare: @escaping @Sendable (LuaHost) throws(Misuse) -> Void = { _ throws(Misuse) in }
+    ) {
+        self.module = module
+        self.kinds = kinds
+        self.functions = functions
+        self.prepare = prepare
+    }
+
+    static let runloop = "runloop"
+
+    /// Functions that `runloop` itself has in this program.
+    public init(adding functions: @escaping @Sendable @autoclosure () -> Library) {
+        self.init(Self.runloop, functions: functions())
+    }
+
+    /// A module that cannot be had here, and what `require` says about that.
+    public init(_ module: String, refusal: String) {
+        self.init(module, functions: Library([])) { _ throws(Misuse) in throw Misuse(refusal) }
+    }
+
+    /// Whether it makes this module.
+    func has(_ name: String) -> Bool {
+        module != Self.runloop
+            && (name == module || name.utf8.starts(with: (module + ".").utf8) && Stack.hasModule(name))
+    }
+}
+
+/// Those that a state has required: the anchored tables of their functions, by module.
+final class OpenedBatteries: HostPart {
+    var functions: [String: UInt32] = [:]
+}
+
+extension LuaHost {
+    /// Has `require` find `runloop` and the batteries' modules.
+    func openModules() -> Bool {
+        // `runloop` is built when it is first required: a script that does not use it does not pay for it.
+        openModules(Self.openers) { LuaHost.battery(Call($0), 2) == nil ? 0 : 1 }
+    }
+
+    private static let openers = Library([
+        .init("open") { Call.run($0, openRunloop) }, .init("open_other") { Call.run($0, openBattery) },
+    ])
+
+    private static func battery(_ call: Call, _ name: Int32) -> Battery? {
+        guard let name = call.string(name) else { return nil }
+        return call.luaHost.batteries().first { $0.has(name) } ?? shared.first { $0.has(name) }
+    }
+
+    /// What modules written in Lua share: each state has them.
+    private static let shared =
+        [MisuseBinding.battery]
+        + ["runloop.keywords", "runloop.inspect", "runloop.text", "runloop.hearing"].map {
+            Battery($0, functions: Library([]))
+        }
+
+    /// What `require` calls, with the module's name.
+    private static func openBattery(_ call: Call) throws(Misuse) -> Int32 {
+        guard let battery = battery(call, 1), let name = call.string(1) else { return call.nothing() }
+        let host = call.luaHost
+        let opened = host.part(OpenedBatteries.self)
+        let stack = call.stack
+        guard stack.reserve(8) else { throw .noMemory }
+        if opened.functions[battery.module] == nil {
+            do throws(Misuse) {
+                try battery.prepare(host)
+            } catch {
+                return call.raise(error.message)
+            }
+            // Its kinds and texts are everybody's.
+            if let message = host.requireRunloop() { return call.raise(message) }
+            for kind in battery.kinds() where !call.define(kind) { return call.raiseValue() }
+            guard call.push(battery.functions()) else { return call.raiseValue() }
+            let slot = stack.anchor(-1)
+            guard slot != 0 else { throw .noMemory }
+            opened.functions[battery.module] = slot
+            stack.pop()
+        }
+        guard let functions = opened.functions[battery.module] else { return call.nothing() }
+        guard Stack.hasModule(name) else {
+            host.push(stack, slot: functions)
+            return call.values(1)
+        }
+        guard stack.pushModule(name) else { return call.raiseValue() }
+        host.push(stack, slot: functions)
+        guard stack.pushInternals() else { return call.raiseValue() }
+        return call.call(arguments: 2)
+    }
+}

@@ -1,0 +1,251 @@
+// All that is written in Lua, under the names by which it is required: what each script needs first, then by name. A new part is its
+// file and two lines here: the first ends the text before it and begins a row.
+#include "LuaModules.h"
+
+#include <string.h>
+
+static const struct {
+  const char *name, *text;
+} modules[] = {{"", (const char[]){'\0'
+, '\0'}}, {"runloop.prelude", (const char[]){
+#embed "../../Host/Lua/prelude.lua"
+, '\0'}}, {"runloop.notifications", (const char[]){
+#embed "../../Host/Lua/notifications.lua"
+, '\0'}}, {"runloop.ahead", (const char[]){
+#embed "../../Host/Lua/ahead.lua"
+, '\0'}}, {"runloop.arguments", (const char[]){
+#embed "../../Modules/arguments/Lua/arguments.lua"
+, '\0'}}, {"runloop.channels", (const char[]){
+#embed "../../Host/Lua/channels.lua"
+, '\0'}}, {"runloop.fs", (const char[]){
+#embed "../../Modules/fs/Lua/fs.lua"
+, '\0'}}, {"runloop.fs.changes", (const char[]){
+#embed "../../Modules/fs/Lua/changes.lua"
+, '\0'}}, {"runloop.fs.difference", (const char[]){
+#embed "../../Modules/fs/Lua/difference.lua"
+, '\0'}}, {"runloop.fs.instance", (const char[]){
+#embed "../../Modules/fs/Lua/instance.lua"
+, '\0'}}, {"runloop.fs.links", (const char[]){
+#embed "../../Modules/fs/Lua/links.lua"
+, '\0'}}, {"runloop.fs.looking", (const char[]){
+#embed "../../Modules/fs/Lua/looking.lua"
+, '\0'}}, {"runloop.fs.tree", (const char[]){
+#embed "../../Modules/fs/Lua/tree.lua"
+, '\0'}}, {"runloop.fs.watch", (const char[]){
+#embed "../../Modules/fs/Lua/watch.lua"
+, '\0'}}, {"runloop.hearing", (const char[]){
+#embed "../../Host/Lua/hearing.lua"
+, '\0'}}, {"runloop.http", (const char[]){
+#embed "../../Modules/http/Lua/http.lua"
+, '\0'}}, {"runloop.http.admission", (const char[]){
+#embed "../../Modules/http/Lua/server/admission.lua"
+, '\0'}}, {"runloop.http.answer", (const char[]){
+#embed "../../Modules/http/Lua/client/answer.lua"
+, '\0'}}, {"runloop.http.answering", (const char[]){
+#embed "../../Modules/http/Lua/server/answering.lua"
+, '\0'}}, {"runloop.http.client", (const char[]){
+#embed "../../Modules/http/Lua/client/client.lua"
+, '\0'}}, {"runloop.http.connection", (const char[]){
+#embed "../../Modules/http/Lua/server/connection.lua"
+, '\0'}}, {"runloop.http.events", (const char[]){
+#embed "../../Modules/http/Lua/events.lua"
+, '\0'}}, {"runloop.http.failures", (const char[]){
+#embed "../../Modules/http/Lua/failures.lua"
+, '\0'}}, {"runloop.http.files", (const char[]){
+#embed "../../Modules/http/Lua/server/files.lua"
+, '\0'}}, {"runloop.http.handshake", (const char[]){
+#embed "../../Modules/http/Lua/websocket/handshake.lua"
+, '\0'}}, {"runloop.http.incoming", (const char[]){
+#embed "../../Modules/http/Lua/server/incoming.lua"
+, '\0'}}, {"runloop.http.iri", (const char[]){
+#embed "../../Modules/http/Lua/client/iri.lua"
+, '\0'}}, {"runloop.http.log", (const char[]){
+#embed "../../Modules/http/Lua/server/log.lua"
+, '\0'}}, {"runloop.http.multipart", (const char[]){
+#embed "../../Modules/http/Lua/multipart.lua"
+, '\0'}}, {"runloop.http.native", (const char[]){
+#embed "../../Modules/http/Lua/native.lua"
+, '\0'}}, {"runloop.http.recording", (const char[]){
+#embed "../../Modules/http/Lua/server/recording.lua"
+, '\0'}}, {"runloop.http.redirect", (const char[]){
+#embed "../../Modules/http/Lua/client/redirect.lua"
+, '\0'}}, {"runloop.http.request", (const char[]){
+#embed "../../Modules/http/Lua/client/request.lua"
+, '\0'}}, {"runloop.http.routes", (const char[]){
+#embed "../../Modules/http/Lua/server/routes.lua"
+, '\0'}}, {"runloop.http.server", (const char[]){
+#embed "../../Modules/http/Lua/server/server.lua"
+, '\0'}}, {"runloop.http.upload", (const char[]){
+#embed "../../Modules/http/Lua/client/upload.lua"
+, '\0'}}, {"runloop.http.websocket", (const char[]){
+#embed "../../Modules/http/Lua/websocket/websocket.lua"
+, '\0'}}, {"runloop.http.wire", (const char[]){
+#embed "../../Modules/http/Lua/client/wire.lua"
+, '\0'}}, {"runloop.inspect", (const char[]){
+#embed "../../Host/Lua/inspect.lua"
+, '\0'}}, {"runloop.json", (const char[]){
+#embed "../../Modules/json/Lua/json.lua"
+, '\0'}}, {"runloop.keywords", (const char[]){
+#embed "../../Host/Lua/keywords.lua"
+, '\0'}}, {"runloop.log", (const char[]){
+#embed "../../Modules/log/Lua/log.lua"
+, '\0'}}, {"runloop.missing", (const char[]){
+#embed "../../Host/Lua/missing.lua"
+, '\0'}}, {"runloop.misuse", (const char[]){
+#embed "../../Host/Lua/misuse.lua"
+, '\0'}}, {"runloop.net", (const char[]){
+#embed "../../Modules/net/Lua/net.lua"
+, '\0'}}, {"runloop.net.copy", (const char[]){
+#embed "../../Modules/net/Lua/copy.lua"
+, '\0'}}, {"runloop.net.tls", (const char[]){
+#embed "../../Modules/net/Lua/tls.lua"
+, '\0'}}, {"runloop.pool", (const char[]){
+#embed "../../Host/Lua/pool.lua"
+, '\0'}}, {"runloop.process", (const char[]){
+#embed "../../Modules/process/Lua/process.lua"
+, '\0'}}, {"runloop.process.channels", (const char[]){
+#embed "../../Modules/process/Lua/channels.lua"
+, '\0'}}, {"runloop.process.programs", (const char[]){
+#embed "../../Modules/process/Lua/programs.lua"
+, '\0'}}, {"runloop.process.signals", (const char[]){
+#embed "../../Modules/process/Lua/signals.lua"
+, '\0'}}, {"runloop.prompt.complete", (const char[]){
+#embed "../../Prompt/Lua/complete.lua"
+, '\0'}}, {"runloop.prompt.entries", (const char[]){
+#embed "../../Prompt/Lua/entries.lua"
+, '\0'}}, {"runloop.prompt.expressions", (const char[]){
+#embed "../../Prompt/Lua/expressions.lua"
+, '\0'}}, {"runloop.prompt.help", (const char[]){
+#embed "../../Prompt/Lua/help.lua"
+, '\0'}}, {"runloop.prompt.locals", (const char[]){
+#embed "../../Prompt/Lua/locals.lua"
+, '\0'}}, {"runloop.prompt.names", (const char[]){
+#embed "../../Prompt/Lua/names.lua"
+, '\0'}}, {"runloop.prompt.reference", (const char[]){
+#embed "../../Prompt/Lua/reference.lua"
+, '\0'}}, {"runloop.prompt.sources", (const char[]){
+#embed "../../Prompt/Lua/sources.lua"
+, '\0'}}, {"runloop.prompt.stdlib", (const char[]){
+#embed "../../Prompt/Lua/stdlib.lua"
+, '\0'}}, {"runloop.prompt.tokens", (const char[]){
+#embed "../../Prompt/Lua/tokens.lua"
+// One after the other: the library, and its modules.
+, '\0'}}, {"runloop.reference", (const char[]){
+#embed "../../../docs/lua/runloop.lua"
+,
+#embed "../../../docs/lua/runloop-arguments.lua"
+,
+#embed "../../../docs/lua/runloop-fs.lua"
+,
+#embed "../../../docs/lua/runloop-http.lua"
+,
+#embed "../../../docs/lua/runloop-json.lua"
+,
+#embed "../../../docs/lua/runloop-log.lua"
+,
+#embed "../../../docs/lua/runloop-net.lua"
+,
+#embed "../../../docs/lua/runloop-process.lua"
+,
+#embed "../../../docs/lua/runloop-schedule.lua"
+,
+#embed "../../../docs/lua/runloop-terminal.lua"
+,
+#embed "../../../docs/lua/runloop-test.lua"
+, '\0'}}, {"runloop.schedule", (const char[]){
+#embed "../../Modules/schedule/Lua/schedule.lua"
+, '\0'}}, {"runloop.shutdown", (const char[]){
+#embed "../../Host/Lua/shutdown.lua"
+, '\0'}}, {"runloop.terminal", (const char[]){
+#embed "../../Modules/terminal/Lua/terminal.lua"
+, '\0'}}, {"runloop.test", (const char[]){
+#embed "../../Modules/test/Lua/init.lua"
+, '\0'}}, {"runloop.test.awaiting", (const char[]){
+#embed "../../Modules/test/Lua/awaiting.lua"
+, '\0'}}, {"runloop.test.bytecode", (const char[]){
+#embed "../../Modules/test/Lua/bytecode.lua"
+, '\0'}}, {"runloop.test.check", (const char[]){
+#embed "../../Modules/test/Lua/check.lua"
+, '\0'}}, {"runloop.test.clock", (const char[]){
+#embed "../../Modules/test/Lua/clock.lua"
+, '\0'}}, {"runloop.test.command", (const char[]){
+#embed "../../Modules/test/Lua/command.lua"
+, '\0'}}, {"runloop.test.condition", (const char[]){
+#embed "../../Modules/test/Lua/condition.lua"
+, '\0'}}, {"runloop.test.coverage", (const char[]){
+#embed "../../Modules/test/Lua/coverage.lua"
+, '\0'}}, {"runloop.test.define", (const char[]){
+#embed "../../Modules/test/Lua/define.lua"
+, '\0'}}, {"runloop.test.doubles", (const char[]){
+#embed "../../Modules/test/Lua/doubles.lua"
+, '\0'}}, {"runloop.test.events", (const char[]){
+#embed "../../Modules/test/Lua/events.lua"
+, '\0'}}, {"runloop.test.explain", (const char[]){
+#embed "../../Modules/test/Lua/explain.lua"
+, '\0'}}, {"runloop.test.fixtures", (const char[]){
+#embed "../../Modules/test/Lua/fixtures.lua"
+, '\0'}}, {"runloop.test.journal", (const char[]){
+#embed "../../Modules/test/Lua/journal.lua"
+, '\0'}}, {"runloop.test.json", (const char[]){
+#embed "../../Modules/test/Lua/json.lua"
+, '\0'}}, {"runloop.test.junit", (const char[]){
+#embed "../../Modules/test/Lua/junit.lua"
+, '\0'}}, {"runloop.test.leaks", (const char[]){
+#embed "../../Modules/test/Lua/leaks.lua"
+, '\0'}}, {"runloop.test.memory", (const char[]){
+#embed "../../Modules/test/Lua/memory.lua"
+, '\0'}}, {"runloop.test.options", (const char[]){
+#embed "../../Modules/test/Lua/options.lua"
+, '\0'}}, {"runloop.test.order", (const char[]){
+#embed "../../Modules/test/Lua/order.lua"
+, '\0'}}, {"runloop.test.phase", (const char[]){
+#embed "../../Modules/test/Lua/phase.lua"
+, '\0'}}, {"runloop.test.property", (const char[]){
+#embed "../../Modules/test/Lua/property.lua"
+, '\0'}}, {"runloop.test.recordings", (const char[]){
+#embed "../../Modules/test/Lua/recordings.lua"
+, '\0'}}, {"runloop.test.report", (const char[]){
+#embed "../../Modules/test/Lua/report.lua"
+, '\0'}}, {"runloop.test.rlclock", (const char[]){
+#embed "../../Modules/test/Lua/rlclock.lua"
+, '\0'}}, {"runloop.test.run", (const char[]){
+#embed "../../Modules/test/Lua/run.lua"
+, '\0'}}, {"runloop.test.screen", (const char[]){
+#embed "../../Modules/test/Lua/screen.lua"
+, '\0'}}, {"runloop.test.snapshot", (const char[]){
+#embed "../../Modules/test/Lua/snapshot.lua"
+, '\0'}}, {"runloop.test.spawn", (const char[]){
+#embed "../../Modules/test/Lua/spawn.lua"
+, '\0'}}, {"runloop.test.state", (const char[]){
+#embed "../../Modules/test/Lua/state.lua"
+, '\0'}}, {"runloop.test.tap", (const char[]){
+#embed "../../Modules/test/Lua/tap.lua"
+, '\0'}}, {"runloop.test.values", (const char[]){
+#embed "../../Modules/test/Lua/values.lua"
+, '\0'}}, {"runloop.test.watch", (const char[]){
+#embed "../../Modules/test/Lua/watch.lua"
+, '\0'}}, {"runloop.test.worker", (const char[]){
+#embed "../../Modules/test/Lua/worker.lua"
+, '\0'}}, {"runloop.test.workers", (const char[]){
+#embed "../../Modules/test/Lua/workers.lua"
+, '\0'}}, {"runloop.test.zone", (const char[]){
+#embed "../../Modules/test/Lua/zone.lua"
+, '\0'}}, {"runloop.text", (const char[]){
+#embed "../../Host/Lua/text.lua"
+, '\0'}}, {"runloop.timing", (const char[]){
+#embed "../../Host/Lua/timing.lua"
+, '\0'}}, {"runloop.top", (const char[]){
+#embed "../../Program/Lua/top.lua"
+, '\0'}}, {"runloop.trace", (const char[]){
+#embed "../../Modules/trace/Lua/trace.lua"
+, '\0'}}};
+
+const char *lua_modules_find(const char *name) {
+  for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+    if (strcmp(modules[i].name, name) == 0) return modules[i].text;
+  return NULL;
+}
+
+const char *lua_modules_name(size_t index) {
+  return index < sizeof modules / sizeof *modules ? modules[index].name : NULL;
+}

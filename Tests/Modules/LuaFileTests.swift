@@ -1,0 +1,34 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The tests that are written in Lua: all files of Tests called …_test.lua.
+@Suite("Lua test files", .timed) struct LuaFileTests {
+    /// Paths from the repository's root. RLHOST_LUA_TESTS restricts them: paths with colons between them.
+    private static let files: [String] = {
+        let wanted = ProcessInfo.processInfo.environment["RLHOST_LUA_TESTS"]?.split(separator: ":").map(String.init)
+        let all = (try? FileManager.default.subpathsOfDirectory(atPath: Binary.repository + "/Tests")) ?? []
+        return all.filter { $0.hasSuffix("_test.lua") }.map { "Tests/" + $0 }.filter { wanted?.contains($0) ?? true }
+            .sorted()
+    }()
+
+    @Test("a file", arguments: files) func file(_ path: String) throws {
+        let documents = "\(Binary.repository)/docs"
+        let run = try Binary.run(
+            ["test", "--timeout", "60", "\(Binary.repository)/\(path)"],
+            environment: [
+                "DOCUMENTS": "\(documents)/lua", "REFERENCE": "\(documents)/lua/runloop-test.lua",
+                "EXAMPLES": "\(documents)/examples",
+            ].merging(Soak.isLong ? ["RLHOST_SOAK": "1"] : [:]) { own, _ in own }, timeout: 180)
+        #expect(run.status == 0, "\(run.output)\(run.errors)")
+    }
+
+    @Test(
+        "wrong arguments are named, at the script's own line, whatever function gets them", .soak(seconds: 60))
+    func wrongArgumentsAreNamed() throws {
+        for seed in Soak.seeds {
+            let run = try Binary.run(["\(Binary.repository)/Tests/Host/everything-wrong.lua", String(seed)])
+            #expect(run.status == 0, "seed \(seed): \(run.output)\(run.errors)")
+        }
+    }
+}

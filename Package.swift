@@ -55,7 +55,8 @@ let package = Package(
             name: "CLuaHTTP", dependencies: ["CLua", "HTTP", "CLinux"], path: "Sources/Modules/http/C", cSettings: c),
         // Run loops as Lua sees them, and the program.
         .target(
-            name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux"], path: "Sources/Host/Swift",
+            name: "LuaRunLoops", dependencies: ["RunLoops", "Lua", "Linux", "CJSON", "CLuaHTTP"],
+            path: "Sources/Host/Swift",
             swiftSettings: swift),
         // The modules beside runloop: runloop.net.
         .target(
@@ -82,10 +83,6 @@ let package = Package(
                 "terminal/Lua", "log/Lua",
             ], sources: ["process/Swift", "fs/Swift", "terminal/Swift", "log/Swift"],
             swiftSettings: swift),
-        // runloop.json and runloop.http.
-        .target(
-            name: "LuaHTTP", dependencies: ["LuaRunLoops", "Lua", "CJSON", "CLuaHTTP"],
-            path: "Sources/Modules/http/Binding", swiftSettings: swift),
         // What records them, for scripts and for the command line.
         .target(
             name: "LuaTracing", dependencies: ["LuaRunLoops", "Lua", "RunLoops", "Tracing", "Linux"],
@@ -102,7 +99,7 @@ let package = Package(
         .executableTarget(
             name: "rlhost",
             dependencies: [
-                "Tracing", "LuaTracing", "LuaPrompt", "LuaTesting", "LuaSystem", "LuaHTTP", "LuaStreams", "LuaRunLoops",
+                "Tracing", "LuaTracing", "LuaPrompt", "LuaTesting", "LuaSystem", "LuaStreams", "LuaRunLoops",
                 "Lua",
                 "RunLoops",
                 "LineEditor", "Linux", "CProgram",

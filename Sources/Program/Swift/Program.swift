@@ -3,7 +3,6 @@ import CProgram
 import Glibc
 import Linux
 internal import Lua
-import LuaHTTP
 import LuaPrompt
 import LuaRunLoops
 import LuaStreams

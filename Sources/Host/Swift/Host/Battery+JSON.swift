@@ -1,6 +1,5 @@
 internal import CJSON
 internal import Lua
-public import LuaRunLoops
 
 extension Battery {
     /// `runloop.json`.

@@ -1,6 +1,5 @@
 internal import CLuaHTTP
 internal import Lua
-public import LuaRunLoops
 
 extension Battery {
     /// `runloop.http`.

@@ -49,7 +49,7 @@ let package = Package(
         // The codec of runloop.json; HTTP as a protocol, over the distribution's parser; and that for Lua, with libcurl.
         .target(name: "CJSON", dependencies: ["CLua"], path: "Sources/Modules/json/C", cSettings: c),
         .target(
-            name: "HTTP", dependencies: ["CLinux"], path: "Sources/Modules/http/Protocol",
+            name: "HTTP", path: "Sources/Modules/http/Protocol",
             cSettings: c + [.headerSearchPath("llhttp")]),
         .target(
             name: "CLuaHTTP", dependencies: ["CLua", "HTTP", "CLinux"], path: "Sources/Modules/http/C", cSettings: c),
@@ -91,7 +91,7 @@ let package = Package(
         // Recordings of what loops did: files, and the page that shows them.
         .target(name: "CTracing", path: "Sources/Modules/trace/Page", exclude: ["page"], cSettings: c),
         .target(
-            name: "Tracing", dependencies: ["RunLoops", "Linux", "HTTP", "CTracing"],
+            name: "Tracing", dependencies: ["RunLoops", "Linux", "CLinux", "CTracing"],
             path: "Sources/Modules/trace/Recording", swiftSettings: swift),
         .target(name: "LineEditor", dependencies: ["Linux"], path: "Sources/Prompt/Editor", swiftSettings: swift),
         // What the program does before Swift's runtime begins.

@@ -86,7 +86,7 @@ int lua_http_accept_key(lua_State *L) {
   memcpy(text + length, magic, sizeof magic - 1);
   unsigned char digest[20];
   http_sha1(digest, text, length + sizeof magic - 1);
-  lua_pushlstring(L, text, http_write_base64(text, digest, 20));
+  lua_pushlstring(L, text, linux_write_base64(text, digest, 20));
   return 1;
 }
 
@@ -94,15 +94,15 @@ int lua_http_random_key(lua_State *L) {
   unsigned char bytes[16];
   char text[24];
   if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return luaL_error(L, "http: no random numbers");
-  lua_pushlstring(L, text, http_write_base64(text, bytes, sizeof bytes));
+  lua_pushlstring(L, text, linux_write_base64(text, bytes, sizeof bytes));
   return 1;
 }
 
 // zlib -------------------------------------------------------------------------------------------------------------------
 
 typedef struct stream {
-  http_deflate *deflate;
-  http_bytes output;
+  linux_deflate *deflate;
+  linux_bytes output;
 } stream;
 
 // stream(bytes, is last, max) -> bytes; or nil, problem
@@ -111,12 +111,12 @@ static int step(lua_State *L) {
   size_t length;
   const char *bytes = luaL_checklstring(L, 1, &length);
   s->output.length = 0;
-  int status = http_step_deflate(s->deflate, bytes, length, lua_toboolean(L, 2), (size_t)luaL_optinteger(L, 3, 1 << 30), &s->output);
+  int status = linux_step_deflate(s->deflate, bytes, length, lua_toboolean(L, 2), (size_t)luaL_optinteger(L, 3, 1 << 30), &s->output);
   if (status == 1) lua_pushlstring(L, s->output.bytes, s->output.length);
   else lua_pushnil(L);
   if (s->output.capacity > 65536) {
     free(s->output.bytes);
-    s->output = (http_bytes){0};
+    s->output = (linux_bytes){0};
   }
   if (status == 1) return 1;
   if (status == -2) return luaL_error(L, "not enough memory");
@@ -125,13 +125,13 @@ static int step(lua_State *L) {
 }
 
 static int reset(lua_State *L) {
-  http_reset_deflate(((stream *)lua_touserdata(L, lua_upvalueindex(1)))->deflate);
+  linux_reset_deflate(((stream *)lua_touserdata(L, lua_upvalueindex(1)))->deflate);
   return 0;
 }
 
 static int collect(lua_State *L) {
   stream *s = lua_touserdata(L, 1);
-  http_close_deflate(s->deflate);
+  linux_close_deflate(s->deflate);
   free(s->output.bytes);
   *s = (stream){0};
   return 0;
@@ -139,7 +139,7 @@ static int collect(lua_State *L) {
 
 // deflate(compresses, is gzip, window) -> step, reset; or nil without libz
 int lua_http_deflate(lua_State *L) {
-  if (!http_has_zlib()) return lua_pushnil(L), 1;
+  if (!linux_has_zlib()) return lua_pushnil(L), 1;
   stream *s = lua_newuserdatauv(L, sizeof *s, 0);
   *s = (stream){0};
   if (luaL_newmetatable(L, "runloop.http.deflate")) {
@@ -147,7 +147,7 @@ int lua_http_deflate(lua_State *L) {
     lua_setfield(L, -2, "__gc");
   }
   lua_setmetatable(L, -2);
-  s->deflate = http_open_deflate(lua_toboolean(L, 1), lua_toboolean(L, 2), (int)luaL_optinteger(L, 3, 15));
+  s->deflate = linux_open_deflate(lua_toboolean(L, 1), lua_toboolean(L, 2), (int)luaL_optinteger(L, 3, 15));
   if (!s->deflate) return luaL_error(L, "not enough memory");
   lua_pushvalue(L, -1);
   lua_pushcclosure(L, step, 1);

@@ -4,7 +4,7 @@
 
 #include "transfers.h"
 
-void lua_head_codings(const http_bytes *head, char *codings, size_t size) {
+void lua_head_codings(const linux_bytes *head, char *codings, size_t size) {
   static const char name[] = "\ncontent-encoding:";
   size_t length = 0;
   for (size_t i = 0; i + sizeof name < head->length; i++) {
@@ -18,7 +18,7 @@ void lua_head_codings(const http_bytes *head, char *codings, size_t size) {
 }
 
 // Whether the head has a field of that name, written with its colon, that says something.
-static int has_field(const http_bytes *head, const char *name) {
+static int has_field(const linux_bytes *head, const char *name) {
   size_t length = strlen(name);
   for (size_t i = 0; i + 1 + length < head->length; i++) {
     if (head->bytes[i] != '\n' || strncasecmp(head->bytes + i + 1, name, length) != 0) continue;
@@ -29,12 +29,12 @@ static int has_field(const http_bytes *head, const char *name) {
   return 0;
 }
 
-int lua_head_leads_on(long status, const http_bytes *head) {
+int lua_head_leads_on(long status, const linux_bytes *head) {
   if (status != 301 && status != 302 && status != 303 && status != 307 && status != 308) return 0;
   return has_field(head, "location:");
 }
 
-int lua_head_ends_with_connection(long status, const http_bytes *head) {
+int lua_head_ends_with_connection(long status, const linux_bytes *head) {
   if (status == 204 || status == 304 || head->length < 7 || memcmp(head->bytes, "HTTP/1.", 7) != 0) return 0;
   return !has_field(head, "content-length:") && !has_field(head, "transfer-encoding:");
 }

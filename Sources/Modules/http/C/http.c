@@ -102,7 +102,7 @@ static int base64(lua_State *L) {
   const char *text = luaL_checklstring(L, 1, &length);
   luaL_Buffer buffer;
   char *to = luaL_buffinitsize(L, &buffer, (length + 2) / 3 * 4);
-  luaL_pushresultsize(&buffer, http_write_base64(to, (const unsigned char *)text, length));
+  luaL_pushresultsize(&buffer, linux_write_base64(to, (const unsigned char *)text, length));
   return 1;
 }
 
@@ -150,9 +150,9 @@ static int ascii_host(lua_State *L) {
 }
 
 static int free_output(lua_State *L) {
-  http_bytes *output = lua_touserdata(L, 1);
+  linux_bytes *output = lua_touserdata(L, 1);
   free(output->bytes);
-  *output = (http_bytes){0};
+  *output = (linux_bytes){0};
   return 0;
 }
 
@@ -176,8 +176,8 @@ int http_open_native(lua_State *L) {
   lua_setfield(L, -3, "read_fields");
   lua_pushcclosure(L, lua_http_read_response, 1);
   lua_setfield(L, -2, "read_response");
-  http_bytes *output = lua_newuserdatauv(L, sizeof *output, 0);
-  *output = (http_bytes){0};
+  linux_bytes *output = lua_newuserdatauv(L, sizeof *output, 0);
+  *output = (linux_bytes){0};
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_output);
   lua_setfield(L, -2, "__gc");

@@ -22,8 +22,8 @@ int lua_curl_load(char *problem, size_t size) {
   return linux_use_library(&library, problem, size);
 }
 
-int lua_curl_append(http_bytes *to, const char *bytes, size_t length) {
-  if (!http_reserve(to, length)) return 0;
+int lua_curl_append(linux_bytes *to, const char *bytes, size_t length) {
+  if (!linux_reserve(to, length)) return 0;
   if (length) memcpy(to->bytes + to->length, bytes, length);
   to->length += length;
   return 1;
@@ -94,6 +94,6 @@ void lua_curl_end(lua_transfer *transfer) {
     transfer->lists[i] = NULL;
   }
   free(transfer->upload.bytes);
-  transfer->upload = (http_bytes){0};
+  transfer->upload = (linux_bytes){0};
   transfer->previous = transfer->next = NULL;
 }

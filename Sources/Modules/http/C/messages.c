@@ -91,7 +91,7 @@ int lua_http_read_response(lua_State *L) {
 // What is written goes into a buffer that the state keeps in a userdata, the upvalue.
 typedef struct output {
   lua_State *L;
-  http_bytes *to;
+  linux_bytes *to;
 } output;
 
 static output begin_output(lua_State *L) {
@@ -101,7 +101,7 @@ static output begin_output(lua_State *L) {
 }
 
 static char *reserve(output *out, size_t count) {
-  if (!http_reserve(out->to, count)) luaL_error(out->L, "not enough memory");
+  if (!linux_reserve(out->to, count)) luaL_error(out->L, "not enough memory");
   return out->to->bytes + out->to->length;
 }
 
@@ -139,7 +139,7 @@ static int finish_output(output *out) {
   lua_pushlstring(out->L, out->to->bytes, out->to->length);
   if (out->to->capacity > 65536) {
     free(out->to->bytes);
-    *out->to = (http_bytes){0};
+    *out->to = (linux_bytes){0};
   }
   return 1;
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <HTTP.h>
+#include <base64.h>
+#include <deflate.h>
 #include <lauxlib.h>
 
 #include "CLuaHTTP.h"

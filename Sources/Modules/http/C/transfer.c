@@ -26,7 +26,7 @@ static int open_decoder(lua_transfer *transfer) {
     transfer->decodes = 0;
     return 1;
   }
-  transfer->decoder = http_open_decoder(codings, strlen(codings));
+  transfer->decoder = linux_open_decoder(codings, strlen(codings));
   return transfer->decoder || fail(transfer, CURLE_BAD_CONTENT_ENCODING,
     "the body's encoding '%s' is none of gzip and deflate: 'decompress = false' gives it as it is", codings);
 }
@@ -36,7 +36,7 @@ static int decode(lua_transfer *transfer) {
   size_t before = transfer->input.length, left = transfer->max_body - transfer->received;
   // One byte more than may be is too much.
   size_t limit = transfer->high_water - before > left ? before + left + 1 : transfer->high_water;
-  int status = http_decode(transfer->decoder, &transfer->input, limit);
+  int status = linux_decode(transfer->decoder, &transfer->input, limit);
   transfer->received += transfer->input.length - before;
   transfer->has_more = status == 2;
   if (transfer->received > transfer->max_body) {
@@ -55,7 +55,7 @@ void lua_curl_check_end(lua_transfer *transfer) {
   else if (!transfer->head_is_complete && !transfer->leads_on)
     fail(transfer, CURLE_PARTIAL_FILE, "%s", "the answer ended in the middle of its head");
   if (transfer->code != CURLE_OK || !transfer->decoder || transfer->has_more) return;
-  if (!http_decoder_is_whole(transfer->decoder))
+  if (!linux_decoder_is_whole(transfer->decoder))
     fail(transfer, CURLE_PARTIAL_FILE, "%s", "the body ended before what its Content-Encoding says did");
 }
 
@@ -69,7 +69,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
       transfer->is_paused = 1;
       return CURL_WRITEFUNC_PAUSE;
     }
-    if (!http_feed_decoder(transfer->decoder, bytes, length) || !decode(transfer)) return 0;
+    if (!linux_feed_decoder(transfer->decoder, bytes, length) || !decode(transfer)) return 0;
     transfer->head_is_complete = 1;
     lua_curl_changed(transfer);
     return length;
@@ -287,7 +287,7 @@ static int take(lua_State *L) {
   if (transfer->has_more && decode(transfer)) lua_curl_check_end(transfer);
   if (transfer->input.length == 0 && transfer->input.capacity > 65536 && !transfer->is_paused) {
     free(transfer->input.bytes);
-    transfer->input = (http_bytes){0};
+    transfer->input = (linux_bytes){0};
   }
   if (transfer->is_paused && transfer->easy && transfer->input.length < transfer->high_water / 2 + 1) {
     transfer->is_paused = 0;
@@ -395,7 +395,7 @@ int lua_curl_collect_transfer(lua_State *L) {
   free(transfer->head.bytes);
   free(transfer->input.bytes);
   free(transfer->refused_length);
-  http_close_decoder(transfer->decoder);
+  linux_close_decoder(transfer->decoder);
   *transfer = (lua_transfer){0};
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <HTTP.h>
 #include <curl/curl.h>
+#include <deflate.h>
 #include <lauxlib.h>
 
 #define CURL_FUNCTIONS(X) \
@@ -31,7 +32,7 @@ typedef struct lua_transfer {
   struct lua_transfer *next_changed;
   lua_Integer number;
   struct curl_slist *lists[4];
-  http_bytes head, input, upload;
+  linux_bytes head, input, upload;
   size_t taken;              ///< of `upload`, what curl has
   size_t high_water, max_body, received;
   int head_is_complete;
@@ -43,7 +44,7 @@ typedef struct lua_transfer {
   int is_head;               ///< whether it is the method HEAD
   int follows, leads_on;     ///< whether redirects are followed; whether the answer is one: its body is passed over then
   int decodes;               ///< whether Content-Encoding is taken off here: the decoder, and whether it has more than `high_water` takes
-  http_decoder *decoder;
+  linux_decoder *decoder;
   int has_more;
   int is_paused;             ///< the answer, until somebody reads it
   int upload_is_paused, upload_ended, upload_failed;
@@ -87,14 +88,14 @@ void lua_curl_end(lua_transfer *transfer);
 /// Has it note the server's certificate, where it can.
 void lua_curl_note_certificates(lua_transfer *transfer);
 /// What Content-Encoding says, in one or several fields.
-void lua_head_codings(const http_bytes *head, char *codings, size_t size);
+void lua_head_codings(const linux_bytes *head, char *codings, size_t size);
 /// Whether it says where to go on. curl knows the address only later: any Location that says something will do.
-int lua_head_leads_on(long status, const http_bytes *head);
+int lua_head_leads_on(long status, const linux_bytes *head);
 /// Whether nothing but the end of the connection says where the answer's body ends. Not asked of answers to HEAD.
-int lua_head_ends_with_connection(long status, const http_bytes *head);
+int lua_head_ends_with_connection(long status, const linux_bytes *head);
 /// Its answer ends with its connection: whoever can cut that must not be able to cut the answer unnoticed.
 void lua_curl_expect_end(lua_transfer *transfer);
-int lua_curl_append(http_bytes *to, const char *bytes, size_t length);
+int lua_curl_append(linux_bytes *to, const char *bytes, size_t length);
 /// Tells Lua, when it asks next, what to watch a descriptor for.
 void lua_curl_add_event(lua_multi *multi, int fd, int what);
 /// Descriptors are closed by Lua; `data` is the multi.

@@ -116,16 +116,3 @@ void http_sha1(unsigned char digest[20], const char *bytes, size_t length) {
   for (size_t i = 0; i < count; i += 64) digest_block(state, rest + i);
   for (int i = 0; i < 20; i++) digest[i] = (unsigned char)(state[i / 4] >> (24 - 8 * (i % 4)));
 }
-
-size_t http_write_base64(char *to, const unsigned char *bytes, size_t length) {
-  static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  char *p = to;
-  for (size_t i = 0; i < length; i += 3) {
-    uint32_t word = (uint32_t)bytes[i] << 16 | (i + 1 < length ? (uint32_t)bytes[i + 1] << 8 : 0) | (i + 2 < length ? bytes[i + 2] : 0);
-    *p++ = letters[word >> 18];
-    *p++ = letters[word >> 12 & 63];
-    *p++ = i + 1 < length ? letters[word >> 6 & 63] : '=';
-    *p++ = i + 2 < length ? letters[word & 63] : '=';
-  }
-  return (size_t)(p - to);
-}

@@ -3,9 +3,11 @@
 
 #include "arguments.h"
 #include "children.h"
+#include "base64.h"
 #include "clock.h"
 #include "connections.h"
 #include "death.h"
+#include "deflate.h"
 #include "descriptors.h"
 #include "epoll.h"
 #include "errors.h"

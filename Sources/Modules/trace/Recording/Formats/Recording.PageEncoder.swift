@@ -1,6 +1,6 @@
+internal import CLinux
 internal import CTracing
 internal import Glibc
-internal import HTTP
 
 extension Recording {
     /// The page, and behind it chunks in script elements that no browser runs: "z" compressed as gzip does or "r" as they are, then
@@ -17,9 +17,9 @@ extension Recording {
 
         var held: Int { pending.count / Record.size }
 
-        init() { stream = http_open_deflate(1, 1, 15) }
+        init() { stream = linux_open_deflate(1, 1, 15) }
 
-        deinit { http_close_deflate(stream) }
+        deinit { linux_close_deflate(stream) }
 
         func begin(_ about: About) {
             var count = 0
@@ -115,11 +115,11 @@ extension Recording {
         /// nil without libz.
         private func compressed(_ chunk: [UInt8]) -> [UInt8]? {
             guard let stream else { return nil }
-            http_reset_deflate(stream)
-            var output = http_bytes()
+            linux_reset_deflate(stream)
+            var output = linux_bytes()
             defer { free(output.bytes) }
             let status = chunk.withUnsafeBytes { chunk in
-                http_step_deflate(stream, chunk.bindMemory(to: CChar.self).baseAddress, chunk.count, 1, .max, &output)
+                linux_step_deflate(stream, chunk.bindMemory(to: CChar.self).baseAddress, chunk.count, 1, .max, &output)
             }
             guard status == 1 else { return nil }
             return Array(UnsafeRawBufferPointer(start: output.bytes, count: output.length))
@@ -130,7 +130,7 @@ extension Recording {
             let encoded = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
                 guard let start = buffer.baseAddress else { return }
                 used = start.withMemoryRebound(to: CChar.self, capacity: count) { to in
-                    http_write_base64(to, source, source.count)
+                    linux_write_base64(to, source, source.count)
                 }
             }
             bytes.append(contentsOf: encoded)

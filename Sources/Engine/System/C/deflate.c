@@ -1,12 +1,12 @@
 // The system's libz, loaded at its first use: it is in every system, but no program that does not need it should load it.
 #include <dlfcn.h>
-#include <libraries.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <zlib.h>
 
-#include "HTTP.h"
+#include "deflate.h"
+#include "libraries.h"
 
 #define FUNCTIONS(X) \
   X(deflateInit2_) X(deflate) X(deflateReset) X(deflateEnd) X(inflateInit2_) X(inflate) X(inflateReset) X(inflateEnd)
@@ -22,20 +22,20 @@ static const char *find_functions(void *library) {
   return NULL;
 }
 
-int http_has_zlib(void) {
+int linux_has_zlib(void) {
   static struct linux_library library = {"libz.so.1", "zlib1g", find_functions, 0};
   char problem[512];
   return linux_use_library(&library, problem, sizeof problem) == 0;
 }
 
-struct http_deflate {
+struct linux_deflate {
   z_stream z;
   int compresses;
 };
 
-http_deflate *http_open_deflate(int compresses, int is_gzip, int window) {
-  if (!http_has_zlib()) return NULL;
-  http_deflate *stream = calloc(1, sizeof *stream);
+linux_deflate *linux_open_deflate(int compresses, int is_gzip, int window) {
+  if (!linux_has_zlib()) return NULL;
+  linux_deflate *stream = calloc(1, sizeof *stream);
   if (!stream) return NULL;
   stream->compresses = compresses;
   int bits = is_gzip ? window + 16 : -window;
@@ -47,17 +47,17 @@ http_deflate *http_open_deflate(int compresses, int is_gzip, int window) {
   return NULL;
 }
 
-void http_close_deflate(http_deflate *stream) {
+void linux_close_deflate(linux_deflate *stream) {
   if (!stream) return;
   stream->compresses ? zlib.deflateEnd(&stream->z) : zlib.inflateEnd(&stream->z);
   free(stream);
 }
 
-void http_reset_deflate(http_deflate *stream) {
+void linux_reset_deflate(linux_deflate *stream) {
   stream->compresses ? zlib.deflateReset(&stream->z) : zlib.inflateReset(&stream->z);
 }
 
-int http_step_deflate(http_deflate *stream, const char *bytes, size_t length, int is_last, size_t max, http_bytes *to) {
+int linux_step_deflate(linux_deflate *stream, const char *bytes, size_t length, int is_last, size_t max, linux_bytes *to) {
   z_stream *z = &stream->z;
   z->next_in = (Bytef *)bytes;
   z->avail_in = (uInt)length;
@@ -92,9 +92,9 @@ struct stage {
   char input[16384];                         // what the stage before has made
 };
 
-struct http_decoder {
+struct linux_decoder {
   int count, was_fed;
-  http_bytes pending;
+  linux_bytes pending;
   size_t taken;  // of that
   struct stage stages[];
 };
@@ -103,7 +103,7 @@ static int is_name(const char *start, size_t length, const char *name) {
   return length == strlen(name) && strncasecmp(start, name, length) == 0;
 }
 
-http_decoder *http_open_decoder(const char *codings, size_t length) {
+linux_decoder *linux_open_decoder(const char *codings, size_t length) {
   int kinds[MOST], count = 0;
   const char *end = codings + length;
   while (codings < end) {
@@ -118,15 +118,15 @@ http_decoder *http_open_decoder(const char *codings, size_t length) {
     if (count == MOST || (!is_gzip && !is_name(start, size, "deflate"))) return NULL;
     kinds[count++] = is_gzip;
   }
-  if (!http_has_zlib()) return NULL;
-  http_decoder *decoder = calloc(1, sizeof *decoder + (size_t)count * sizeof *decoder->stages);
+  if (!linux_has_zlib()) return NULL;
+  linux_decoder *decoder = calloc(1, sizeof *decoder + (size_t)count * sizeof *decoder->stages);
   if (!decoder) return NULL;
   decoder->count = count;
   for (int i = 0; i < count; i++) decoder->stages[i].is_gzip = kinds[count - 1 - i];
   return decoder;
 }
 
-void http_close_decoder(http_decoder *decoder) {
+void linux_close_decoder(linux_decoder *decoder) {
   if (!decoder) return;
   for (int i = 0; i < decoder->count; i++)
     if (decoder->stages[i].is_open) zlib.inflateEnd(&decoder->stages[i].z);
@@ -134,7 +134,7 @@ void http_close_decoder(http_decoder *decoder) {
   free(decoder);
 }
 
-static int reserve(http_bytes *bytes, size_t room) {
+static int reserve(linux_bytes *bytes, size_t room) {
   if (bytes->capacity - bytes->length >= room) return 1;
   size_t capacity = bytes->capacity * 2 > bytes->length + room ? bytes->capacity * 2 : bytes->length + room;
   char *larger = realloc(bytes->bytes, capacity);
@@ -144,8 +144,8 @@ static int reserve(http_bytes *bytes, size_t room) {
   return 1;
 }
 
-int http_feed_decoder(http_decoder *decoder, const char *bytes, size_t length) {
-  http_bytes *pending = &decoder->pending;
+int linux_feed_decoder(linux_decoder *decoder, const char *bytes, size_t length) {
+  linux_bytes *pending = &decoder->pending;
   if (decoder->taken == pending->length) decoder->taken = pending->length = 0;
   if (!reserve(pending, length)) return 0;
   memcpy(pending->bytes + pending->length, bytes, length);
@@ -155,7 +155,7 @@ int http_feed_decoder(http_decoder *decoder, const char *bytes, size_t length) {
 }
 
 // The next bytes behind a stage, behind the last one whole text: how many; 0 without more input, -1 for bad data, -2 when memory is out.
-static ptrdiff_t pull(http_decoder *decoder, int number, char *to, size_t room) {
+static ptrdiff_t pull(linux_decoder *decoder, int number, char *to, size_t room) {
   if (number < 0) {
     size_t count = decoder->pending.length - decoder->taken;
     if (count > room) count = room;
@@ -199,7 +199,7 @@ static ptrdiff_t pull(http_decoder *decoder, int number, char *to, size_t room) 
   }
 }
 
-int http_decode(http_decoder *decoder, http_bytes *to, size_t limit) {
+int linux_decode(linux_decoder *decoder, linux_bytes *to, size_t limit) {
   while (to->length < limit) {
     size_t room = limit - to->length < 16384 ? limit - to->length : 16384;
     if (!reserve(to, room)) return -2;
@@ -210,7 +210,7 @@ int http_decode(http_decoder *decoder, http_bytes *to, size_t limit) {
   return 2;
 }
 
-int http_decoder_is_whole(const http_decoder *decoder) {
+int linux_decoder_is_whole(const linux_decoder *decoder) {
   for (int i = 0; i < decoder->count; i++)
     if (!decoder->stages[i].has_ended) return !decoder->was_fed;
   return 1;

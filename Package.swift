@@ -43,7 +43,8 @@ let package = Package(
             name: "CLua", path: "Sources/Lua/Headers", pkgConfig: "lua5.4",
             providers: [.apt(["liblua5.4-dev", "pkg-config"])]),
         // All that is written in Lua, by the names under which it is required.
-        .target(name: "LuaModules", path: "Sources/Lua/Embedded", exclude: ["compiler"], cSettings: c),
+        .target(
+            name: "LuaModules", path: "Sources/Lua/Embedded", exclude: ["compiler", "generate", "order"], cSettings: c),
         .target(name: "CLuaSupport", dependencies: ["CLua", "LuaModules"], path: "Sources/Lua/C", cSettings: c),
         .target(name: "Lua", dependencies: ["CLua", "CLuaSupport"], path: "Sources/Lua/Swift", swiftSettings: swift),
         // The codec of runloop.json; HTTP as a protocol, over the distribution's parser; and that for Lua, with libcurl.

@@ -1,5 +1,4 @@
-// All that is written in Lua, under the names by which it is required: what each script needs first, then by name. A new part is its
-// file and two lines here: the first ends the text before it and begins a row.
+// Written by `generate`, from `order`: everything that is written in Lua, under the names by which it is required.
 #include "LuaModules.h"
 
 #include <string.h>
@@ -129,7 +128,6 @@ static const struct {
 #embed "../../Prompt/Lua/stdlib.lua"
 , '\0'}}, {"runloop.prompt.tokens", (const char[]){
 #embed "../../Prompt/Lua/tokens.lua"
-// One after the other: the library, and its modules.
 , '\0'}}, {"runloop.reference", (const char[]){
 #embed "../../../docs/lua/runloop.lua"
 ,
@@ -152,6 +150,8 @@ static const struct {
 #embed "../../../docs/lua/runloop-terminal.lua"
 ,
 #embed "../../../docs/lua/runloop-test.lua"
+,
+#embed "../../../docs/lua/runloop-trace.lua"
 , '\0'}}, {"runloop.schedule", (const char[]){
 #embed "../../Modules/schedule/Lua/schedule.lua"
 , '\0'}}, {"runloop.shutdown", (const char[]){

@@ -83,7 +83,7 @@ import Testing
             let rest = try #require(part.components(separatedBy: "```\(language)\n").dropFirst().first)
             return try #require(rest.components(separatedBy: "```").first)
         }
-        let (lua, c, swift) = try (block("lua"), block("c"), block("swift"))
+        let (lua, swift) = try (block("lua"), block("swift"))
         try Binary.withDirectory { root in
             let copied = try Binary.shell(
                 "cp -r Package.swift Sources docs Tests scripts \(root)", directory: Binary.repository)
@@ -96,10 +96,13 @@ import Testing
                 try change(text).write(toFile: path, atomically: true, encoding: .utf8)
             }
             let place = try #require(text.firstMatch(of: /1\. `(.*?greet\.lua)`/)?.1)
+            try FileManager.default.createDirectory(
+                atPath: URL(filePath: "\(root)/\(place)").deletingLastPathComponent().path,
+                withIntermediateDirectories: true)
             try lua.write(toFile: "\(root)/\(place)", atomically: true, encoding: .utf8)
-            try edit(#"^MODULE("runloop.hearing")"#) {
-                $0.replacing("MODULE(\"runloop.hearing\")", with: c + "MODULE(\"runloop.hearing\")")
-            }
+            let listed = try Binary.shell(
+                "echo runloop.greet >>Sources/Lua/Embedded/order && Sources/Lua/Embedded/generate", directory: root)
+            #expect(listed.status == 0, "\(listed)")
             try edit(#"Battery("runloop.schedule""#) {
                 $0.replacing(
                     "        Battery(\"runloop.schedule\"", with: swift + "        Battery(\"runloop.schedule\"")

@@ -22,7 +22,8 @@ public import Lua
 ///         ])
 ///     }
 ///
-/// `ClapBinding.battery` goes into the list of `Program.batteries`, `Sources/Modules/clap/Lua/clap.lua` into the table of modules.c:
+/// `ClapBinding.battery` goes into the list of `Program.batteries`, and the name runloop.clap into `Sources/Lua/Embedded/order`,
+/// from which scripts/build finds `Sources/Modules/clap/Lua/clap.lua`:
 ///
 ///     local native, internals = ...  -- the functions above, and internals.methods "clapper"
 ///     local clap = { clapper = native.clapper }

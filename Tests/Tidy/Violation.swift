@@ -37,7 +37,7 @@ struct Violation {
         Violation("reachable", "docs/ghost.md", "# Ghost\n"),
         Violation("reachable", "README.md", String(repeating: "\nA line.\n", count: 60)),
         Violation("changelog", "CHANGELOG.md", "- Add a feature.\n", line: 8),
-        Violation("changelog", "CHANGELOG.md", "- The feature is new,\n  and goes on.\n", line: 9),
+        Violation("changelog", "CHANGELOG.md", "- The feature is new,\n  and goes on.\n", line: 8),
         Violation("changelog", "CHANGELOG.md", "- The feature works; it~was broken.\n", line: 8),
         Violation("changelog", "CHANGELOG.md", "\n### Removed\n", line: 9),
         Violation("changelog", "CHANGELOG.md", "- A" + String(repeating: " long", count: 40) + " entry.\n", line: 8),

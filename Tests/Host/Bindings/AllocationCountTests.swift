@@ -51,21 +51,3 @@ struct AllocationCountTests {
         return target
     }
 }
-
-/// The release build beside these tests.
-enum Release {
-    static let path = Binary.repository + "/.build/release/rlhost"
-
-    /// Whether it is there, and no older than what it is made from.
-    static let isCurrent: Bool = {
-        guard !Binary.isUnderThreadSanitizer, let built = changed(path) else { return false }
-        let sources = FileManager.default.enumerator(atPath: Binary.repository + "/Sources")?.allObjects ?? []
-        return sources.allSatisfy { source in
-            (source as? String).flatMap { changed(Binary.repository + "/Sources/" + $0) }.map { $0 <= built } ?? true
-        }
-    }()
-
-    private static func changed(_ path: String) -> Date? {
-        try? FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date
-    }
-}

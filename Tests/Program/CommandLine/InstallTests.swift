@@ -42,12 +42,24 @@ struct InstallTests {
         }
     }
 
+    @Test("scripts/install strips the program, and installs its debug information if asked")
+    func debug() throws {
+        try withProject { root in
+            let run = try Binary.shell(
+                """
+                scripts/install --debug $PWD/to >/dev/null && file() { readelf -SW to/bin/$1 | grep -c "\\.$2 "; }
+                file rlhost debug_info; file rlhost gnu_debuglink; file rlhost.debug debug_info
+                """, directory: root)
+            #expect(run.output == "0\n1\n1\n", "\(run)")
+        }
+    }
+
     @Test("scripts/install says what is missing, and how it is called")
     func misuse() throws {
         try withProject { root in
             #expect(
                 try Binary.shell("scripts/install 2>&1", directory: root).output.hasPrefix(
-                    "usage: scripts/install PREFIX"))
+                    "usage: scripts/install [--debug] PREFIX"))
             let run = try Binary.shell("rm .build/release/rlhost; scripts/install x 2>&1", directory: root)
             #expect(run.status == 1 && run.output.contains("run scripts/setup first"))
             #expect(!FileManager.default.fileExists(atPath: root + "/x"))

@@ -1,0 +1,72 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The release program carries Lua and Swift inside, looks for nothing beside itself, and offers Lua's functions to C modules.
+@Suite("Linkage", .timed, .enabled(if: Release.isCurrent, "scripts/test builds the release first"))
+struct LinkageTests {
+    @Test("the program needs the C library only, and searches no directory of its own")
+    func needed() throws {
+        let run = try Binary.shell("readelf -d \(Release.path)")
+        let libraries = run.output.split(separator: "\n").filter { $0.contains("(NEEDED)") }.compactMap {
+            $0.split(separator: "[").last?.split(separator: ".").first.map(String.init)
+        }
+        #expect(Set(libraries).isSubset(of: ["libm", "libc", "ld-linux-x86-64", "ld-linux-aarch64"]), "\(libraries)")
+        #expect(!run.output.contains("RUNPATH") && !run.output.contains("RPATH"))
+    }
+
+    @Test("it exports every public function of Lua")
+    func exports() throws {
+        let run = try Binary.shell(
+            """
+            names() { nm -D --defined-only "$1" | awk '$2 == "T" { sub(/@.*/, "", $3); print $3 }' | grep ^lua | sort; }
+            library=$(names $(pkg-config --variable=libdir lua5.4)/liblua5.4.so)
+            [ "$library" = "$(names \(Release.path))" ] && echo "$library" | wc -l
+            """)
+        #expect(run.output == "153\n", "\(run)")
+    }
+
+    @Test("a library beside the program is not loaded")
+    func planted() throws {
+        try Binary.withDirectory { directory in
+            let source = "__attribute__((constructor)) static void f(void) { __builtin_printf(\"planted\"); }"
+            let run = try Binary.shell(
+                """
+                echo '\(source)' | clang -w -shared -fPIC -x c - -o liblua5.4.so.0 && cp liblua5.4.so.0 libm.so.6 &&
+                cp \(Release.path) rlhost && ./rlhost -e 'print(math.pi // 1)'
+                """, directory: directory)
+            #expect(run.output == "3.0\n", "\(run)")
+        }
+    }
+
+    @Test("a module that is linked with Lua's shared library uses the Lua of the program")
+    func linkedModule() throws {
+        try Binary.withDirectory { directory in
+            let source = """
+                #include <lua.h>
+                int luaopen_linked(lua_State *L) {
+                  lua_createtable(L, 0, 1);
+                  lua_pushliteral(L, "from C");
+                  lua_setfield(L, -2, "text");
+                  return 1;
+                }
+                """
+            try source.write(toFile: directory + "/linked.c", atomically: true, encoding: .utf8)
+            let script = "package.cpath = './?.so' local t = require 'linked' t[1] = {} collectgarbage() print(t.text, #t)"
+            let run = try Binary.shell(
+                """
+                clang -shared -fPIC $(pkg-config --cflags lua5.4) linked.c -o linked.so -llua5.4 &&
+                readelf -d linked.so | grep -c 'NEEDED.*liblua5.4.so.0' && \(Release.path) -e "\(script)"
+                """, directory: directory)
+            #expect(run.output == "1\nfrom C\t1\n", "\(run)")
+        }
+    }
+
+    @Test("the modules written in Lua are in the program as bytecode")
+    func bytecode() throws {
+        let run = try Binary.shell(#"LC_ALL=C grep -aoF "$(printf '\033Lua')" \#(Release.path) | wc -l"#)
+        #expect((Int(run.output.dropLast()) ?? 0) > 60, "\(run)")
+        let error = try Binary.run(["-e", "require 'runloop'.timer(1)"], program: Release.path)
+        #expect(error.errors.hasPrefix("rlhost: (command line):1: rl.timer"), "\(error)")
+    }
+}

@@ -10,8 +10,8 @@ let swift: [SwiftSetting] = [
 ]
 let c: [CSetting] = [.treatAllWarnings(as: .error)]
 
-/// Returns the files below the folders of `root`, or below all of it, that no compiler reads: tests in Lua lie beside those
-/// in Swift. The package manager keeps the result until this file changes, and warns of newer files; that is harmless.
+/// Returns the files below the folders of `root`, or below all of it, that no compiler reads: tests in Lua are beside
+/// those in Swift. The package manager keeps the result until this file changes, and warns of newer files; that is harmless.
 func others(in root: String, _ folders: String...) -> [String] {
     let top = Context.packageDirectory + "/" + root
     return (folders.isEmpty ? [""] : folders.map { $0 + "/" }).flatMap { folder in

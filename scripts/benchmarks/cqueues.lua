@@ -11,7 +11,7 @@ local loop = cqueues.new()
 
 local function run() assert(loop:loop()) end
 
--- Runs until `finish` is called: what cqueues has instead of a stop.
+-- Runs until a task calls `finish`: cqueues has no stop.
 local function run_until_finished(body)
   local finished = false
   body(function() finished = true end)
@@ -28,7 +28,7 @@ function workloads.timers(size, window)
   common.report(size)
 end
 
--- A sleep is cancelled by a condition it also waits for.
+-- A condition that the sleep also waits for cancels it.
 function workloads.cancel(size, count)
   for _ = 1, size do loop:wrap(cqueues.sleep, 60) end
   local cancelled, waiting, done = condition.new(), 0, 0
@@ -173,8 +173,7 @@ function workloads.wake(size, count)
   os.exit(0, false)
 end
 
--- "On the next pass" is sleep(0). The burst uses 1,000 coroutines again and again: a million at once
--- would take more than a gigabyte.
+-- "On the next pass" is sleep(0). The burst reuses 1,000 coroutines: a million at once would take more than a gigabyte.
 function workloads.burst(_, count)
   common.start()
   local coroutines = math.min(count, 1000)

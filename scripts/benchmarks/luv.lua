@@ -148,7 +148,7 @@ function workloads.wake(size, count)
   os.exit(0, false)
 end
 
--- libuv has no "call this next": a queue drained by an idle handle is what its users build.
+-- libuv cannot call a function on the next pass, so its users drain a queue in an idle handle.
 local queue, next_queue, idle = {}, {}, uv.new_idle()
 local function drain()
   queue, next_queue = next_queue, queue
@@ -213,7 +213,7 @@ function workloads.echo(connections, requests)
   common.report(requests)
 end
 
--- Calls back when the program has ended, and its output, too.
+-- Calls back when both the program and its output have ended.
 local function program(path, arguments, on_data, on_end)
   local pipe, left = uv.new_pipe(), 2
   local function ended()
@@ -305,7 +305,7 @@ workloads["memory-thread"] = function(size)
   os.exit(0, false)
 end
 
--- As its users do it: lua-cjson.
+-- With lua-cjson, as users of luv do.
 workloads["json-encode"] = function(size, count) common.json(require "cjson", true, size, count) end
 workloads["json-decode"] = function(size, count) common.json(require "cjson", false, size, count) end
 

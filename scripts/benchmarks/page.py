@@ -1,4 +1,4 @@
-"""How long the page of a recording takes to open, and to draw while somebody zooms, in headless Chromium."""
+"""Measures how long headless Chromium takes to open the page of a recording, and to draw it while a user zooms."""
 import array
 import base64
 import gzip
@@ -69,7 +69,7 @@ def page(rlhost, path, count):
 
 
 def columns(data):
-    """Records as they lie in a page: word by word, and each time from the one before."""
+    """Encodes records as a page stores them: word by word, each time as the difference from the one before."""
     words = array.array("I", data)
     times = [low | high << 32 for low, high in zip(words[0::8], words[1::8])]
     passed = [(time - before) % 2**64 for time, before in zip(times, [0] + times)]

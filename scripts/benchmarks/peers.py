@@ -66,7 +66,7 @@ def script(name):
 
 
 def core_foundation():
-    """CoreFoundation is inside the Swift toolchain, and so is the clang that can read its headers."""
+    """The Swift toolchain contains CoreFoundation, and the clang that can read its headers."""
     swiftc = tool("swiftc")
     info = json.loads(output_of(swiftc, "-print-target-info"))
     headers, libraries = info["paths"]["runtimeResourcePath"], info["paths"]["runtimeLibraryPaths"][0]
@@ -77,7 +77,7 @@ def core_foundation():
 
 
 def find(host):
-    """→ the peers that are here, and for the others why they are not."""
+    """Returns the peers that are installed, and for each other peer the reason why it is missing."""
     lua_flags = output_of(tool("pkg-config"), "--cflags", "--libs", "lua5.4").split()
     compile_c("gcc", "support/posix.c", "posix.so", "-shared", "-fPIC", *lua_flags)
     compile_c("gcc", "support/load.c", "load")
@@ -123,7 +123,7 @@ def find(host):
 
 
 def environment(peer):
-    """The peers' modules come first, the distribution's after; nothing of the caller's Lua set-up."""
+    """The peers' modules come first, then the distribution's. The caller's LUA_PATH does not count."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("LUA_")}
     return kept | {"LUA_PATH": f"{HERE}/support/?.lua;;", "LUA_CPATH": f"{BUILD}/?.so;;"} | peer.variables
 
@@ -133,13 +133,13 @@ def one_core():
 
 
 def inherited(peer, workload, size):
-    """Node can make no pipes and no socket pairs: a launcher opens them for it."""
+    """Node cannot make pipes and socket pairs, so a launcher opens them for it."""
     pairs = {"pingpong": ("sockets", size), "idle": ("pipes", size), "memory-fd": ("sockets", size)}.get(workload)
     return [peer.fds, pairs[0], str(pairs[1])] if pairs and hasattr(peer, "fds") else []
 
 
 def type_keys(peer, command, count):
-    """Types so many keys into the peer's terminal, each when it has said that it has seen the one before."""
+    """Types `count` keys into the peer's terminal, each after the peer has reported the one before."""
     master, slave = os.openpty()
 
     def take_terminal():
@@ -170,7 +170,7 @@ def type_keys(peer, command, count):
 
 
 def run(peer, workload, size, count, wrapper=()):
-    """One run → the peer's answer, or None when it has no such workload."""
+    """Runs a workload once. Returns the peer's answer, or None if it has no such workload."""
     if workload == "start":
         command = [str(BUILD / "start"), str(count), *peer.empty]
     else:
@@ -205,14 +205,14 @@ def run(peer, workload, size, count, wrapper=()):
 
 
 def without_debug_information(peer):
-    """The program without the debug information of newer compilers, over which an older valgrind breaks off."""
+    """Copies the program without debug information: older versions of valgrind cannot read that of newer compilers."""
     stripped = BUILD / f"{Path(peer.command[0]).name}.stripped"
     subprocess.run([tool("strip"), "--strip-debug", "-o", str(stripped), peer.command[0]], check=True)
     return Peer([str(stripped), *peer.command[1:]], peer.empty, **peer.variables)
 
 
 def instructions(peer, workload, size, count):
-    """Instructions of one run under callgrind, or None when the peer has no such workload."""
+    """Returns the instructions of one run under callgrind, or None if the peer has no such workload."""
     peer = without_debug_information(peer)
     out = BUILD / "callgrind.out"
     out.unlink(missing_ok=True)
@@ -230,7 +230,7 @@ def instructions(peer, workload, size, count):
 
 
 def versions(peers):
-    """What was compared, for the head of the table."""
+    """Returns the names and versions of the peers, for the head of the table."""
     ask = {
         "luv": [["lua5.4", "-e", "print(require('luv').version_string())"], "luv on libuv {}"],
         "node": [["node", "--version"], "Node {}"],

@@ -185,7 +185,7 @@ function workloads.signal(_, count)
   common.report(count)
 end
 
--- How a pass grows with what is not involved in it: observers that are called, modes that are not run.
+-- How the cost of a pass grows with observers that it calls and with modes that it does not run.
 function workloads.observers(size, count)
   for _ = 1, size do rl.observe({ "before_timers" }, ignore) end
   workloads.signal(1, count)
@@ -198,7 +198,7 @@ function workloads.modes(size, count)
   workloads.signal(1, count)
 end
 
--- From one task to the next: each gives way to the others with a sleep of no length.
+-- Switches from one task to the next: each gives way to the others with a sleep of length 0.
 function workloads.switch(tasks, count)
   local sleep, each = rl.sleep, count // tasks
   common.start()
@@ -309,7 +309,7 @@ workloads["memory-task"] = function(size)
   end)
 end
 
--- What is resident two seconds after so many tasks have ended that slept at the same time.
+-- Resident memory two seconds after COUNT tasks that slept at the same time have ended.
 workloads["memory-burst"] = function(size)
   local left = size
   local function sleep()

@@ -1,4 +1,5 @@
--- Makes, uses and drops many objects of a kind, and prints by how many bytes the process has grown from the thousandth on.
+-- Makes, uses and drops many objects of a kind, and prints by how many bytes the process has grown from the thousandth
+-- on.
 --
 --   rlhost stays.lua KIND COUNT
 --   rlhost stays.lua               the kinds, one a line: name, how many take about a second, what they need, and the classes of docs/lua
@@ -9,8 +10,8 @@
 local rl = require "runloop"
 local kinds, seconds, classes, needs = {}, {}, {}, {}
 
--- `of`: the classes of the reference (docs/lua) whose objects it makes, if any; without "runloop.". `need`: "terminal", "test" or
--- "virtual time" if it works only there.
+-- `of`: the classes of the reference (docs/lua) whose objects it makes, if any; without "runloop.". `need`: "terminal",
+-- "test" or "virtual time" if it works only there.
 local function kind(name, count, body, of, need)
   kinds[#kinds + 1] = name
   kinds[name], seconds[name], classes[name], needs[name] = body, count, of or "", need or "-"
@@ -437,8 +438,9 @@ local function grow(act, count)
   return resident() - before
 end
 
--- By how much the process has grown in the round in which it grew least: sizes of tables, the allocator's and the pools' settle after
--- some rounds, and what is lost is lost in each. Nothing worth a second round is below eight bytes for each.
+-- By how much the process has grown in the round in which it grew least: sizes of tables, the allocator's and the
+-- pools' settle after some rounds, and what is lost is lost in each. Nothing worth a second round is below eight bytes
+-- for each.
 local function measure(act, count)
   local least = math.huge
   for _ = 1, 4 do

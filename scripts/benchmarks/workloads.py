@@ -1,4 +1,4 @@
-"""What is measured, and how fast rlhost is to be: all of it data."""
+"""The workloads, and the goals of rlhost for each."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ FLOOR, RIVAL = "C+Lua", "luv"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: WORKLOAD SIZE COUNT as every peer is called, and what is read from its answer."""
+    """One row of the table: the arguments WORKLOAD SIZE COUNT of every peer, and the field of its answer that counts."""
 
     label: str
     workload: str
@@ -72,7 +72,7 @@ SCALE = {"µs": 1e6, "ms": 1e3, "kB": 1 / 1024, "bytes": 1, "": 1}
 
 @dataclass(frozen=True)
 class Curve:
-    """Cost against size: WORKLOAD SIZE COUNT for each of the sizes."""
+    """Cost against size: the arguments WORKLOAD SIZE COUNT for each size."""
 
     title: str
     axis: str
@@ -95,7 +95,7 @@ CURVES = [
 
 @dataclass(frozen=True)
 class Path:
-    """A hot path for instruction counts: two runs that differ only in how often it is taken, or one run."""
+    """A hot path for instruction counts: one run, or two runs that differ only in how often they take the path."""
 
     label: str
     workload: str

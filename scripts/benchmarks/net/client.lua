@@ -1,4 +1,4 @@
--- So many requests, 50 at a time: client.lua PORT COUNT. Prints the processor time in seconds.
+-- Sends COUNT requests, 50 at a time, and prints the processor time in seconds: client.lua PORT COUNT
 
 local rl, http = require "runloop", require "runloop.http"
 local url, left = "http://127.0.0.1:" .. arg[1] .. "/", tonumber(arg[2])

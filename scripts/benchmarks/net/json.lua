@@ -1,4 +1,4 @@
--- JSON both ways, beside lua-cjson: json.lua SHARE, of which fraction the work is.
+-- Encodes and decodes JSON, beside lua-cjson: json.lua SHARE. The work is divided by SHARE.
 
 local json = require "runloop.json"
 local has_cjson, cjson = pcall(require, "cjson")

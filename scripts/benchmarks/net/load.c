@@ -20,7 +20,7 @@ static int open_one(void) {
 
 static char buffer[1 << 20], incoming[1 << 20];
 
-// Each connection has one message under way, and sends the next when it is back.
+// Each connection has one message under way, and sends the next when the answer has come.
 static void echo(int count, long total, int size) {
   int epoll = epoll_create1(0), *got = calloc(65536, sizeof *got);
   long sent = 0, done = 0;
@@ -42,7 +42,7 @@ static void echo(int count, long total, int size) {
   }
 }
 
-// One writes, all others read what it has written, but for one that reads nothing.
+// One connection writes. All others read what it has written, except one that reads nothing.
 static void chat(int count, long total, int size) {
   int epoll = epoll_create1(0), writer = open_one(), slow = open_one();
   for (int i = 0; i < count; i++) {

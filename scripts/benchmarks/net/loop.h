@@ -1,5 +1,5 @@
-// The loop of both floors: epoll, accept, read, and nothing else. `answer` is called with each read's bytes, none for the end, and
-// tells whether the connection is to be closed.
+// The loop of both floors: epoll, accept, read, and nothing else. It calls `answer` with the bytes of each read, none at
+// the end of input, and closes the connection if `answer` returns nonzero.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

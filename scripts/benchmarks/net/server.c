@@ -7,7 +7,7 @@ static char *rest[MOST];
 static long counts[MOST];
 static int lengths[MOST];
 
-// Each line is sent back by itself, as a program would that looks at it.
+// Sends each line back by itself, as a program that looks at each line would.
 static void lines(int fd, char *at, long left) {
   char *end;
   char out[65536];

@@ -1,4 +1,4 @@
--- What a host of Lua does at least for each read: one function is called with the bytes, and what it returns is written.
+-- The least that a Lua host does for each read: it calls one function with the bytes, and writes the result.
 local workload, port = arg[1], arg[2]
 local rest = {}
 

@@ -1,4 +1,4 @@
--- 50 WebSockets that have one message under way each: websocket_load.lua PORT COUNT
+-- Keeps 50 WebSockets busy, with one message under way on each: websocket_load.lua PORT COUNT
 
 local rl, http = require "runloop", require "runloop.http"
 local left, text = tonumber(arg[2]), ("x"):rep(64)

@@ -1108,7 +1108,7 @@ function Thread:loop() end
 
 ---Waits until the thread has ended: its function has returned, and its loop is done. The loop of this one goes on meanwhile.
 ---@param timeout? number seconds; absent: no limit
----@return boolean? succeeded true and the function's results, or false and its error; nil when the time is over
+---@return boolean? succeeded true and the function's results, or false and its error; nil and "timed out" when the time is over. If a function of C keeps a cancelled thread from ending, the text names it: "timed out: in string.find, called at x.lua:3, for 5 s"
 ---@return any ...
 function Thread:join(timeout) end
 
@@ -1116,7 +1116,8 @@ function Thread:join(timeout) end
 function Thread:is_alive() end
 
 ---Asks the thread to end: its loop is stopped, its tasks are cancelled, and in code that is busy the error `rl.cancelled` is
----raised. A thread that ends of this is no error.
+---raised. A thread that ends of this is no error. A function of C, such as `string.find` with a pattern that tries very many ways, cannot
+---be interrupted: the thread ends when it has returned. Code that has to end in time, whatever it does, needs a process of its own.
 function Thread:cancel() end
 
 ---The same as `cancel`.

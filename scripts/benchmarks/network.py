@@ -201,8 +201,11 @@ class Network:
         self.row("memory of an idle connection, callbacks", "bytes", ["rlhost", "luv", "node"], self.idle("idle_data", 5000))
         self.row("TLS handshake", "µs", tls, self.handshakes)
         self.row("TLS, 250 MB", "ms", tls, self.tls_bulk)
-        self.row("HTTP hello world, wrk -c 50", "µs", http, self.wrk("http", "/"))
-        self.row("HTTP, a small JSON answer, wrk -c 50", "µs", http, self.wrk("http", "/json"))
+        if shutil.which("wrk"):
+            self.row("HTTP hello world, wrk -c 50", "µs", http, self.wrk("http", "/"))
+            self.row("HTTP, a small JSON answer, wrk -c 50", "µs", http, self.wrk("http", "/json"))
+        else:
+            print("wrk is not installed: skipped", file=sys.stderr)
         self.row("HTTP client, 50 at a time", "µs", tls, self.client("client"))
         self.row("WebSocket echo, 64 bytes, 50 connections", "µs", ["rlhost"], self.websocket)
         self.json()

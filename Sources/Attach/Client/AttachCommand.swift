@@ -1,4 +1,5 @@
 import Glibc
+import Linux
 import LuaPrompt
 import LuaRunLoops
 import RunLoops
@@ -67,7 +68,8 @@ enum AttachCommand {
     private static func list() throws(Program.Refusal) -> Int32 {
         let targets = try AttachTarget.some()
         let rows =
-            [["PID", "NAME", "COMMAND"]] + targets.map { ["\($0.process)", $0.name ?? "-", $0.command] }
+            [["PID", "NAME", "COMMAND"]]
+            + targets.map { ["\($0.process)", $0.name?.shownInLine ?? "-", $0.command.shownInLine] }
         let widths = (0..<2).map { column in rows.map { $0[column].count }.max() ?? 0 }
         for row in rows {
             let process = String(repeating: " ", count: widths[0] - row[0].count) + row[0]

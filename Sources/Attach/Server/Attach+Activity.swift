@@ -1,3 +1,4 @@
+internal import Linux
 internal import RunLoops
 internal import Tracing
 
@@ -20,7 +21,7 @@ extension Attach {
                 Recording.Activity($0, dropped: lost > 0, from: start, to: now)
             }
             activity.append(
-                to: &text, loop: name.shown, number: recorder.pointee.number, places: mostPlaces,
+                to: &text, loop: name.shownInLine, number: recorder.pointee.number, places: mostPlaces,
                 name: Recording.Name.init(label:))
         }
         text.append(contentsOf: "]}".utf8)

@@ -1,4 +1,4 @@
-internal import Tracing
+internal import Linux
 internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
@@ -44,7 +44,7 @@ final class TaskSurvey: @unchecked Sendable {
         self.timer = nil
         var text = ""
         for (name, answer) in zip(names, answers) {
-            let name = String(name.shown.unicodeScalars.map { $0.value < 0x20 ? "?" : Character($0) })
+            let name = name.shownInLine
             for line in (answer ?? "its loop does not answer: it is busy").split(separator: "\n") {
                 text += "\(name)\t\(line)\n"
             }

@@ -1,9 +1,10 @@
 -- Shows values as text, for the prompt and for the test library. Reads tables raw, so that looking at a value runs none of its code; the
 -- exception is __tostring, whose errors are shown in place of the value.
 
--- The prompt, which does not ask the script's `require` for anything, hands in the keywords of Lua.
-local KEYWORDS = ...
-if type(KEYWORDS) ~= "table" then KEYWORDS = require "runloop.keywords" end
+-- The prompt, which does not ask the script's `require` for anything, hands in the keywords of Lua, and runloop.text.
+local KEYWORDS, text = ...
+if type(KEYWORDS) ~= "table" then KEYWORDS, text = require "runloop.keywords", require "runloop.text" end
+local length_of = text.length_of
 local type, tostring, pcall, next, rawlen, rawget = type, tostring, pcall, next, rawlen, rawget
 local getmetatable, getinfo, getlocal, getupvalue = debug.getmetatable, debug.getinfo, debug.getlocal, debug.getupvalue
 local format, gsub, rep, find, byte = string.format, string.gsub, string.rep, string.find, string.byte
@@ -23,44 +24,16 @@ local PALETTE = { string = "32", number = "36", boolean = "33", ["nil"] = "33", 
 local ESCAPES = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"', ["\a"] = "\\a",
   ["\b"] = "\\b", ["\f"] = "\\f", ["\v"] = "\\v", ["\27"] = "\\27" }
 
--- How many characters a text has; nil if it is not UTF-8. Not utf8.len, which is the script's to remove.
-local function length_of(text)
-  if not find(text, "[\128-\255]") then return #text end
-  local at, count, size = 1, 0, #text
-  while at <= size do
-    local c = byte(text, at)
-    local tail = c < 0x80 and 0 or c >= 0xC2 and c < 0xE0 and 1 or c >= 0xE0 and c < 0xF0 and 2 or c >= 0xF0 and c < 0xF5 and 3
-    if not tail or not find(text, "^" .. rep("[\128-\191]", tail), at + 1) then return nil end
-    at, count = at + tail + 1, count + 1
-  end
-  return count
-end
-
-local function hex(c) return format("\\x%02x", byte(c)) end
-local function escape_all(characters) return (gsub(characters, ".", hex)) end
-
--- What looks like text and is not: controls beyond ASCII, and marks that turn the direction of writing.
-local function without_tricks(text)
-  if not find(text, "[\128-\255]") then return text end
-  if not length_of(text) then return (gsub(text, "[\128-\255]", hex)) end
-  text = gsub(text, "\xC2[\x80-\x9F]", escape_all)
-  text = gsub(text, "\xE2\x80[\x8E\x8F\xA8-\xAE]", escape_all)
-  return (gsub(text, "\xE2\x81[\xA6-\xA9]", escape_all))
-end
-
-local function quote(text)
-  text = gsub(text, '[%c\\"]', function(c) return ESCAPES[c] end)
-  text = gsub(text, "(%c)(%d?)", function(c, digit)
+local function quote(bytes)
+  bytes = gsub(bytes, '[%c\\"]', function(c) return ESCAPES[c] end)
+  bytes = gsub(bytes, "(%c)(%d?)", function(c, digit)
     return format(digit == "" and "\\%d%s" or "\\%03d%s", byte(c), digit)
   end)
-  return '"' .. without_tricks(text) .. '"'
+  return '"' .. text.shown(bytes) .. '"'
 end
 
 -- A text of the script's own: its lines stay, everything else that is no text becomes visible.
-local function harmless(text)
-  text = gsub(text, "[^\n\t\32-\126\128-\255]", function(c) return ESCAPES[c] or format("\\%d", byte(c)) end)
-  return without_tricks(text)
-end
+local function harmless(bytes) return text.shown(bytes, true) end
 
 local function number_text(value)
   if value == huge then return "math.huge" elseif value == -huge then return "-math.huge" end

@@ -1,21 +1,70 @@
--- runloop.text: what those need who write for readers that expect UTF-8.
+-- runloop.text: text that comes from outside, for readers that expect UTF-8 and for people in front of a terminal.
 
-local len, sub, concat = utf8.len, string.sub, table.concat
+local utf8_len = utf8 and utf8.len
+local sub, gsub, find, rep, byte, format = string.sub, string.gsub, string.find, string.rep, string.byte, string.format
+local concat = table.concat
 
 local text = {}
 
+--- How many characters a text has; nil if it is not UTF-8. Works in a state whose script has removed utf8.len.
+function text.length_of(text)
+  if not find(text, "[\128-\255]") then return #text end
+  local at, count, size = 1, 0, #text
+  while at <= size do
+    local c = byte(text, at)
+    local tail = c < 0x80 and 0 or c >= 0xC2 and c < 0xE0 and 1 or c >= 0xE0 and c < 0xF0 and 2 or c >= 0xF0 and c < 0xF5 and 3
+    if not tail or not find(text, "^" .. rep("[\128-\191]", tail), at + 1) then return nil end
+    at, count = at + tail + 1, count + 1
+  end
+  return count
+end
+
 local function replaced() return "\u{FFFD}" end
 
--- The same text with something in the place of each byte that is no UTF-8: U+FFFD, or what `replacement(byte)` returns.
+--- The same text with something in the place of each byte that is not UTF-8: U+FFFD, or what `replacement(byte)` returns.
 function text.valid(bytes, replacement)
+  replacement = replacement or replaced
+  if not utf8_len then return text.length_of(bytes) and bytes or (gsub(bytes, "[\128-\255]", replacement)) end
   local parts, at = {}, 1
   while true do
-    local length, bad = len(bytes, at)
+    local length, bad = utf8_len(bytes, at)
     if length then return at == 1 and bytes or concat(parts) .. sub(bytes, at) end
     parts[#parts + 1] = sub(bytes, at, bad - 1)
-    parts[#parts + 1] = (replacement or replaced)(sub(bytes, bad, bad))
+    parts[#parts + 1] = replacement(sub(bytes, bad, bad))
     at = bad + 1
   end
+end
+
+local NAMES = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
+local function escape(c) return NAMES[c] or format("\\x%02x", byte(c)) end
+local function escape_all(character) return (gsub(character, ".", escape)) end
+
+-- Control characters beyond ASCII, marks of direction, and the separators of lines and paragraphs.
+local TRICKS = { "\xC2[\x80-\x9F]", "\xD8\x9C", "\xE2\x80[\x8E\x8F\xA8-\xAE]", "\xE2\x81[\xA6-\xA9]" }
+
+local function replace_tricks(bytes, replacement)
+  if not find(bytes, "[\xC2\xD8\xE2]") then return bytes end
+  for i = 1, #TRICKS do bytes = gsub(bytes, TRICKS[i], replacement) end
+  return bytes
+end
+
+--- The text without anything that commands a terminal or turns text around: such characters, and bytes that are not UTF-8, become
+--- escapes: \x1b or \xe2\x80\xae. `keeps_lines`: line breaks and tabs stay.
+function text.shown(bytes, keeps_lines)
+  if not find(bytes, "[%c\128-\255]") then return bytes end
+  bytes = gsub(text.valid(bytes, escape), keeps_lines and "[^\n\t\32-\126\128-\255]" or "%c", escape)
+  return replace_tricks(bytes, escape_all)
+end
+
+-- U+009B is \u009b.
+local function escape_in_json(character)
+  local first, second, third = byte(character, 1, 3)
+  return format("\\u%04x", third and (first & 15) << 12 | (second & 63) << 6 | third & 63 or (first & 31) << 6 | second & 63)
+end
+
+--- The same for JSON that is valid already: it means what it meant.
+function text.shown_json(json)
+  return replace_tricks(gsub(json, "\127", "\\u007f"), escape_in_json)
 end
 
 return text

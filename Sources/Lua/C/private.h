@@ -5,6 +5,7 @@
 
 #include <LuaModules.h>
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,6 +157,10 @@ int cl_press_entries(uint64_t first, uint64_t last, int how_hard);
 /// Takes the message handlers out of the way of an error.
 void cl_disarm_handlers(lua_State *L);
 int cl_has_wishes(void);
+/// In the signal handler of a thread that is being cancelled: notes the call that runs. `is_new`: an earlier cancel has been noticed.
+void cl_note_call(lua_State *L, int is_new);
+/// In the signal handler: answers `cl_where_cancelled`, if the signal is its question. `is_pending`: Lua has not noticed the cancel.
+int cl_answer_where(cl_state *state, const siginfo_t *info, int is_pending);
 /// Safe in a signal handler.
 void cl_note_wish(unsigned wish);
 /// Ends the process if its standard output has failed because nobody reads it any more.

@@ -241,11 +241,12 @@ static void heed_urgent(int number, const siginfo_t *info) {
   int is_asked = info->si_code == SI_QUEUE && info->si_value.sival_int == CL_ATTACH_WORD && info->si_uid == geteuid();
   if (is_asked && allows_wishes) cl_note_wish(CL_WISH_ATTACH);
   cl_state *state = cancelled_host;
+  if (state && cl_answer_where(state, info, cancel_pending)) return;
   if (state && info->si_code == SI_TKILL) {
     // Between two callbacks: the loop is told as well.
     if (state->running && !(only_wakes && was_cancelled)) {
-      was_cancelled = 1;
-      cancel_pending = 1;
+      cl_note_call(cl_innermost(state), !cancel_pending);
+      was_cancelled = cancel_pending = 1;
       hook(cl_innermost(state));
     }
     return;

@@ -192,6 +192,21 @@ open class Interpreter {
     /// Raises `cancelled` in the code that runs there. From any thread, between the two.
     public static func cancelRunning(_ thread: UInt) { cl_cancel_running(thread) }
 
+    /// "string.find, called at app.lua:3", and for how many nanoseconds: the function of C that keeps a cancelled thread from ending. Nil
+    /// if there is none. Takes up to 50 ms.
+    public static func whereCancelled(_ thread: UInt) -> (text: String, nanoseconds: Int64)? {
+        var whereabouts = cl_whereabouts()
+        guard cl_where_cancelled(thread, &whereabouts) != 0 else { return nil }
+        let name = withUnsafeBytes(of: &whereabouts.function) {
+            String(anyBytes: UnsafeRawBufferPointer(rebasing: $0.prefix { $0 != 0 }))
+        }
+        let source = withUnsafeBytes(of: &whereabouts.source) {
+            String(anyBytes: UnsafeRawBufferPointer(rebasing: $0.prefix { $0 != 0 }))
+        }
+        let place = whereabouts.line == 0 ? "" : ", called at \(source):\(whereabouts.line)"
+        return ((name.isEmpty ? "a function of C" : name) + place, whereabouts.nanoseconds)
+    }
+
     /// From now on that has system calls there fail, so that code comes back from one that blocks, and raises nothing twice; or
     /// no longer.
     public static func letCallsFail(_ fail: Bool) { cl_let_calls_fail(fail ? 1 : 0) }

@@ -61,6 +61,9 @@ extension String {
         return result
     }
 
+    /// The bytes that the text stands for, and a zero behind them.
+    public var cBytes: [CChar] { anyBytes.map { CChar(bitPattern: $0) } + [0] }
+
     /// Calls `body` with the bytes that the text stands for.
     public func withAnyBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         var text = self

@@ -4,6 +4,7 @@
 local rl = require "runloop"
 local json = require "runloop.json"
 local terminal = require "runloop.terminal"
+local shown = require "runloop.text".shown
 
 local top = {}
 local format, rep, min, max, floor = string.format, string.rep, math.min, math.max, math.floor
@@ -29,7 +30,7 @@ local function share(part, whole) return format("%.1f%%", whole > 0 and 100 * pa
 
 -- Without what would move the cursor, and no wider than the room.
 local function fit(text, width, right)
-  text = text:gsub("%c", "?")
+  text = shown(text)
   local wide = terminal.width(text)
   if wide > width then
     local cut = ""

@@ -140,6 +140,6 @@ enum Program {
 
     /// Tells the user, as lua does.
     static func report(_ message: String, ends: Bool = true) {
-        Output.write("\(name): \(message)\(ends ? "\n" : "")", to: 2)
+        Output.write("\(name): \(message.shown)\(ends ? "\n" : "")", to: 2)
     }
 }

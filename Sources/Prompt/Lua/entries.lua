@@ -13,7 +13,7 @@ local globals, package, stderr = _G, package, io.stderr
 
 local KEYWORDS = part "keywords"()
 local tokens = part "prompt.tokens"(KEYWORDS)
-local inspector = part "inspect"(KEYWORDS)
+local inspector = part "inspect"(KEYWORDS, part "text"())
 local stdlib = part "prompt.stdlib"()
 local locals = part "prompt.locals"(tokens, guest)
 local inspect = inspector.inspect

@@ -93,6 +93,21 @@ struct MessageFrameTests {
             "\(name): \(server.errors)")
     }
 
+    @Test("of many peers that break rules, the first is printed, and the others as a count") func manyOffences() throws
+    {
+        let (_, server) = try talk(
+            """
+            for _ in range(50):
+                bad = RemotePort("server")
+                send(head(kind=77))
+                bye()
+            """)
+        #expect(server.status == 0)
+        let lines = server.errors.split(separator: "\n")
+        #expect(lines.count == 2 && lines[0].contains("there is no frame of kind 77"), "\(server.errors)")
+        #expect(lines.last == "rlhost: message port \"server\": 49 more warnings of this kind in the last minute")
+    }
+
     @Test("who goes in the middle of a frame is named; between two frames it is nobody's business")
     func truncated() throws {
         let cut = try talk("send(head(length=100) + b'only this')\nbad.socket.close()\ntime.sleep(0.05)")

@@ -1,3 +1,4 @@
+import Foundation
 import LuaRunLoops
 import RunLoops
 import TestSupport
@@ -235,5 +236,57 @@ struct ThreadLifeTests {
         world.loop.perform { served = true }
         #expect(world.host.runUntilThreadsEnd([]))
         #expect(served)
+    }
+}
+
+/// A function of C cannot be interrupted; whoever waits for the thread learns which one it is.
+@Suite("Cancelled threads in functions of C", .timed)
+struct StuckThreadTests {
+    private static func run(_ body: String) throws -> Binary.Result {
+        try Binary.withDirectory { directory in
+            let script = """
+                local rl = require "runloop"
+                \(body)
+                """
+            try script.write(toFile: directory + "/x.lua", atomically: true, encoding: .utf8)
+            return try Binary.run(["x.lua"], directory: directory, timeout: 30)
+        }
+    }
+
+    @Test("join says in which, where it was called, and for how long") func stuck() throws {
+        let run = try Self.run(
+            """
+            local thread = rl.thread { function()
+              string.find(("a"):rep(3000), ("a-"):rep(12) .. "b")
+            end, keeps_alive = false }
+            rl.sleep(0.2)
+            print(thread:join(0.01))
+            thread:cancel()
+            print(thread:join(0.3))
+            os.exit(0)
+            """)
+        #expect(run.status == 0, "\(run)")
+        let lines = run.output.split(separator: "\n")
+        #expect(lines.first == "nil\ttimed out", "\(run)")
+        #expect(
+            lines.last?.wholeMatch(of: /nil\ttimed out: in string\.find, called at x\.lua:3, for [0-9.]+ s/) != nil,
+            "\(run)")
+    }
+
+    @Test("nothing is said of a thread that runs Lua code, waits, or was not cancelled") func others() throws {
+        let run = try Self.run(
+            """
+            local function busy() while true do pcall(rl.sleep, 0) end end
+            local function catches() while true do pcall(function() while true do end end) end end
+            for _, fn in ipairs { busy, catches, function() rl.sleep(1000) end } do
+              local thread = rl.thread { fn, keeps_alive = false }
+              rl.sleep(0.02)
+              print(thread:join(0.02))
+              thread:cancel()
+              print((select(2, thread:join(0.05))))
+            end
+            os.exit(0)
+            """)
+        #expect(run.status == 0 && !run.output.contains("in "), "\(run)")
     }
 }

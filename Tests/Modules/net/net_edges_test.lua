@@ -62,6 +62,24 @@ t.describe("streams", function()
     t.equal(b:read_exactly(3, { max = 3 }), "abc")
   end)
 
+  t.it("hold to the limit of read_until as soon as the text can no longer come within it", function()
+    local function code_of(bytes, text, max)
+      local a, b = pair()
+      a:write(bytes)
+      return select(3, b:read_until(text, { max = max, timeout = 0.05 })) or select(2, b:read_until(text, { max = max, timeout = 0.05 }))
+    end
+    for _, case in ipairs {
+      { "abc", "END", 2, "EMSGSIZE" }, { "abc", "\n", 2, "EMSGSIZE" }, { "abE", "END", 1, "EMSGSIZE" }, { "aENE", "END", 2, "EMSGSIZE" },
+      { "abE", "END", 2, "timed out" }, { "abEN", "END", 2, "timed out" }, { "ab", "END", 2, "timed out" },
+    } do
+      t.equal(code_of(case[1], case[2], case[3]), case[4], case[1])
+    end
+    local a, b = pair()
+    a:write "abEN"
+    rl.after(0.01, function() a:write "D" end)
+    t.equal(b:read_until("END", { max = 2 }), "ab")
+  end)
+
   t.it("in memory have no options of TCP, and say so", function()
     local a = pair(net.memory)
     for _, name in ipairs { "set_nodelay", "set_keepalive" } do

@@ -83,8 +83,8 @@ import Testing
             let run = try Binary.run(["--trace=x.json", "-e", script], directory: directory)
             #expect(run.status == 0 && run.errors.isEmpty, "\(run)")
             let text = try String(contentsOfFile: directory + "/x.json", encoding: .utf8)
-            #expect(text.contains("a?31m\u{FFFD}?b"), "\(text)")
-            #expect(text.contains("{\"name\":\"t\u{FFFD}?\"}"), "\(text)")
+            #expect(text.contains(#"a\\xc2\\x9b31m\\xff\\xe2\\x80\\xaeb"#), "\(text)")
+            #expect(text.contains(#"{"name":"t\\x9b\\xe2\\x80\\xa8"}"#), "\(text)")
         }
     }
 

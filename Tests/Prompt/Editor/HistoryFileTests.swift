@@ -159,6 +159,21 @@ import Testing
         }
     }
 
+    @Test("A name that nobody has chosen is not followed if it is a link; a link of another user never is")
+    func links() throws {
+        let place = Place()
+        #expect(symlink("elsewhere", "\(place.path)/link") == 0)
+        let path = "\(place.path)/link"
+        let unchosen = HistoryFile(path: path, followsLinks: false)
+        let reason = "\(path) is a symbolic link: it is not followed"
+        #expect(throws: SystemError("open", path, errno: ELOOP, reason: reason)) { try unchosen.append("secret") }
+        if geteuid() == 0 {
+            #expect(lchown(path, 65534, 65534) == 0)
+            #expect(throws: SystemError.self) { try HistoryFile(path: path).append("secret") }
+        }
+        #expect(access("\(place.path)/elsewhere", F_OK) != 0)
+    }
+
     @Test("A file that has grown too long is cut to its newest entries, through a link, too")
     func compaction() throws {
         let place = Place()

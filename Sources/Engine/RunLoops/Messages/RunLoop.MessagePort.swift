@@ -19,8 +19,11 @@ extension RunLoop {
         public var invalidated: ((MessagePort) -> Void)? {
             didSet { if !isValid, let invalidated { invalidated(self) } }
         }
-        /// Called with what is wrong with senders: malformed frames, other users, no descriptors left.
+        /// Called with what is wrong with the port: no descriptors left, a name that is lost.
         public var warned: ((MessagePort, String) -> Void)?
+        /// Called with what is wrong with a sender: malformed frames, another user. As often as somebody connects: a log needs a limit.
+        /// Without it, `warned` is called.
+        public var warnedOfPeer: ((MessagePort, String) -> Void)?
 
         /// Called with the number of a sender whose connection has ended. What it had sent completely is delivered all the
         /// same, before or after.
@@ -146,7 +149,7 @@ extension RunLoop {
                 do throws(SystemError) {
                     connect(try MessageConnection(fd, name: name))
                 } catch {
-                    warn("refused a connection of another user's process")
+                    warnOfPeer("refused a connection of another user's process")
                 }
             }
         }
@@ -194,7 +197,9 @@ extension RunLoop {
                 self?.takeTurn(client)
             }
             connection.ended = { [weak self, unowned client] reason in
-                if let reason { self?.warn("closed the connection of process \(client.connection.process): \(reason)") }
+                if let reason {
+                    self?.warnOfPeer("closed the connection of process \(client.connection.process): \(reason)")
+                }
                 // What it sent before is still delivered.
                 self?.takeTurn(client)
                 self?.clients.removeAll { $0 === client }
@@ -204,6 +209,7 @@ extension RunLoop {
         }
 
         private func warn(_ text: String) { warned?(self, text) }
+        private func warnOfPeer(_ text: String) { (warnedOfPeer ?? warned)?(self, text) }
 
         // MARK: Turns
 

@@ -246,15 +246,7 @@ extension RunLoop {
         }
 
         static func text(of bytes: [UInt8]) -> String {
-            // It is another program's: nothing of it shall move a terminal's cursor, or turn text around.
-            var scalars = String.UnicodeScalarView()
-            for scalar in String(decoding: bytes.prefix(1000), as: UTF8.self).unicodeScalars {
-                switch scalar.properties.generalCategory {
-                case .control, .format, .lineSeparator, .paragraphSeparator: scalars.append("?")
-                default: scalars.append(scalar)
-                }
-            }
-            return String(scalars)
+            String(decoding: bytes.prefix(1000), as: UTF8.self).shownInLine
         }
 
         private func end(_ failure: Failure, closing: Bool = false, isExpected: Bool = false) {

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "descriptors.h"
 #include "epoll.h"
+#include "files.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -47,7 +48,7 @@ int linux_open_private_directory(const char *path, int make, uint32_t *owner, ui
 
 int linux_lock(int directory, const char *name) {
   for (;;) {
-    int fd = openat(directory, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = linux_open_own(directory, name, O_RDWR);
     if (fd < 0) return -1;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return linux_give_up(fd);

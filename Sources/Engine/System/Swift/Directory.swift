@@ -40,6 +40,14 @@ package enum Directory {
         try entries(of: "/proc/self/fd/\(directory.number)")
     }
 
+    /// Makes a directory that only this user can open, PREFIX-XXXXXX in $TMPDIR or /tmp. Returns its path.
+    package static func makeTemporary(_ prefix: String) throws(SystemError) -> String {
+        let base = ProcessEnvironment["TMPDIR"].flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
+        var template = Array("\(base)/\(prefix)-XXXXXX".utf8).map { CChar(bitPattern: $0) } + [0]
+        guard mkdtemp(&template) != nil else { throw SystemError("mkdtemp", base) }
+        return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
     // Not all file systems say it at once.
     private static func kind(_ type: UInt8, _ directory: OpaquePointer, _ name: [UInt8]) -> Kind {
         switch Int32(type) {

@@ -1,3 +1,4 @@
+internal import Linux
 internal import Lua
 package import RunLoops
 
@@ -171,7 +172,7 @@ public enum InspectBinding {
         var lines = lines(host) { $0.keepsAlive }
         let others = Self.lines(host) { !$0.keepsAlive }
         lines += requestLines(host)
-        let state = host.loop.currentMode.map { "running in \"\($0)\"" } ?? "not running"
+        let state = host.loop.currentMode.map { "running in \"\($0.rawValue.shownInLine)\"" } ?? "not running"
         var text =
             lines.isEmpty
             ? "nothing keeps the loop alive"
@@ -194,7 +195,7 @@ public enum InspectBinding {
             host.push(host.stack, slot: UInt32(context))
             let site = host.stack.box(-1).flatMap { host.site($0.site) }
             host.stack.pop()
-            let names = modes.map(\.rawValue).joined(separator: ", ")
+            let names = modes.map(\.rawValue.shownInLine).joined(separator: ", ")
             note(" (in \(names)\(site.map { ", made at \($0)" } ?? ""))", 1)
         }
         if host.loop.pendingRequests > own.count { note(" of the host's own", host.loop.pendingRequests - own.count) }
@@ -206,7 +207,7 @@ public enum InspectBinding {
         for mode in host.loop.modeNames {
             let entries = entries(host, mode).filter { $0.kind != "observer" && belongs($0) }
             guard !entries.isEmpty else { continue }
-            lines.append("mode \"\(mode)\":")
+            lines.append("mode \"\(mode.rawValue.shownInLine)\":")
             for entry in entries { lines.append("  " + line(entry, host.loop.now.nanoseconds)) }
         }
         return lines

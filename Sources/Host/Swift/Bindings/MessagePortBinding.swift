@@ -47,6 +47,9 @@ enum MessagePortBinding {
             let host = items.host.takeUnretainedValue()
             host.onWarning(host, "message port \"\(port.name)\": \(text)")
         }
+        port.warnedOfPeer = { port, text in
+            items.host.takeUnretainedValue().part(RepeatedWarnings.self).warn("message port \"\(port.name)\"", text)
+        }
         if onInvalidate != nil {
             port.invalidated = { port in items.call(port, userValue: Value.onInvalidate.number) { _, _ in 0 } }
         }

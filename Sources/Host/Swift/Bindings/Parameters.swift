@@ -143,6 +143,7 @@ extension String {
         let parts = details + (site.map { ["made at \($0)"] } ?? [])
         self = kind + (name.isEmpty ? "" : " \"\(name)\"")
         if !parts.isEmpty { self += " (\(parts.joined(separator: ", ")))" }
+        self = shownInLine
     }
 }
 

@@ -1,3 +1,5 @@
+internal import Linux
+
 /// An error that nobody has handled, as it was found. It becomes text where somebody is to read it, and nowhere before.
 public struct Failure: Error {
     public enum Cause: Sendable {
@@ -28,7 +30,7 @@ public struct Failure: Error {
 
         /// `timer "poll" made at app.lua:12`
         public var text: String {
-            kind + (name.isEmpty ? "" : " \"\(name)\"") + (site.map { " made at \($0)" } ?? "")
+            (kind + (name.isEmpty ? "" : " \"\(name)\"") + (site.map { " made at \($0)" } ?? "")).shownInLine
         }
     }
 
@@ -67,7 +69,8 @@ public struct Failure: Error {
     /// What it was in: `timer "poll" made at app.lua:12`, and the thread, if that is another one.
     private var surroundings: [String] {
         (subject.map { [$0.text] } ?? [])
-            + (thread.map { ["thread \"\($0)\"" + (threadSite.map { " made at \($0)" } ?? "")] } ?? [])
+            + (thread.map { ["thread \"\($0.shownInLine)\"" + (threadSite.map { " made at \($0.shownInLine)" } ?? "")] }
+                ?? [])
     }
 
     /// The same in a line, for scripts; nil: it was in none of these.
@@ -80,5 +83,5 @@ public struct Failure: Error {
     }
 
     /// For people: the traceback, and what it was in.
-    public var text: String { ([traceback] + places).joined(separator: "\n") }
+    public var text: String { ([traceback.shown] + places).joined(separator: "\n") }
 }

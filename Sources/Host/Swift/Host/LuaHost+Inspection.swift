@@ -1,3 +1,4 @@
+internal import Linux
 internal import Lua
 internal import RunLoops
 
@@ -29,21 +30,21 @@ extension LuaHost {
         return waiting.map { fiber in
             var text = "\(title(of: fiber)): \(waitText(fiber))"
             if fiber.waitsSince != 0 { text += ", for \(Time.short(max(0, now - fiber.waitsSince))) s" }
-            return text
+            return text.shownInLine
         }.joined(separator: "\n")
     }
 
     /// What runs at this moment, with its stack. Called where Lua code is at an instruction, or between two callbacks.
     public func whereText() -> String {
         guard current != nil || loop.currentMode == nil else {
-            return "nothing runs: the loop waits in mode \"\(loop.currentMode?.rawValue ?? "")\""
+            return "nothing runs: the loop waits in mode \"\(loop.currentMode?.rawValue.shownInLine ?? "")\""
         }
         let title = current.map { self.title(of: $0) } ?? "Lua"
         let (frames, around) = framesOfWhatRuns()
         let head = "\(title) runs\(placeOfWhatRuns.map { " at \($0)" } ?? "")"
         let text = Failure(head, frames: frames).traceback
         return around.isEmpty
-            ? text : Failure("\(text)\nin a coroutine that is resumed here:", frames: around).traceback
+            ? text.shown : Failure("\(text)\nin a coroutine that is resumed here:", frames: around).traceback.shown
     }
 
     /// What a fiber is: "task made at app.lua:3", "the callback of timer "poll" made at app.lua:7".

@@ -14,7 +14,7 @@ public final class LuaHost: Interpreter {
     /// Meanwhile: a coroutine with the error value on top of its stack, if that is in this state.
     package var uncaughtValue: Stack?
     /// Called with what is worth knowing and nobody's error. The default writes it to standard error.
-    public var onWarning: (LuaHost, String) -> Void = { _, text in write("rlhost: \(text)\n", to: 2) }
+    public var onWarning: (LuaHost, String) -> Void = { _, text in write("rlhost: \(text.shown)\n", to: 2) }
     /// Called when the script asks for the end of the process; must not return.
     public var onExit: (LuaHost, Int32) -> Never = { _, status in System.exit(status) }
     /// The exit status, once somebody has asked for the end: runs end, and no new ones begin.

@@ -73,9 +73,12 @@ extension LuaHost {
 
     /// The running task waits. Its function must return `Call.yield`. Returns the wait's number.
     ///
-    /// - Parameter timeout: nanoseconds; when they are over the task goes on with nil, "timed out".
+    /// - Parameters:
+    ///   - timeout: nanoseconds; when they are over the task goes on with nil, "timed out".
+    ///   - remark: more about that: "timed out: in string.find".
     package func beginExternalWait(
-        in name: StaticString, timeout: Int64? = nil, timedOut: @escaping () -> Void = {}
+        in name: StaticString, timeout: Int64? = nil, timedOut: @escaping () -> Void = {},
+        remark: (() -> String?)? = nil
     ) -> (number: UInt64, modes: [RunLoop.Mode])? {
         let waits = waits
         waits.lastNumber += 1
@@ -97,7 +100,7 @@ extension LuaHost {
             wait.timer = loop.callBack(at: loop.now + .nanoseconds(timeout), in: modes) { [unowned self] _, _ in
                 guard waits.byNumber[number]?.giveUp?() ?? true, let wait = takeWait(number) else { return }
                 timedOut()
-                resumeWithReason(wait.fiber, "timed out")
+                resumeWithReason(wait.fiber, remark?().map { "timed out: \($0)" } ?? "timed out")
             }
         }
         return (number, modes)

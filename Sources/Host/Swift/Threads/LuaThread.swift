@@ -138,6 +138,17 @@ package final class LuaThread: Sendable {
         state.withLock { if $0.code != 0 { Interpreter.cancelRunning($0.code) } }
     }
 
+    /// "in string.find, called at app.lua:3, for 5 s": what keeps the thread from ending after `cancel`, if that is a function of C.
+    /// Nothing can interrupt one.
+    var whereItIsStuck: String? {
+        state.withLock { state in
+            guard state.isCancelled, state.code != 0, let found = Interpreter.whereCancelled(state.code) else {
+                return nil
+            }
+            return "in \(found.text), for \(Time.short(found.nanoseconds)) s"
+        }
+    }
+
     var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
     // MARK: Running

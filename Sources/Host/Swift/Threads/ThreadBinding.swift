@@ -78,7 +78,7 @@ enum ThreadBinding {
                 in: "thread:join", timeout: timeout,
                 timedOut: {
                     _ = own?.waits(for: nil)
-                })
+                }, remark: { thread.whereItIsStuck })
         else { throw .noMemory }
         let handle = host.loop.handle
         thread.whenEnded {

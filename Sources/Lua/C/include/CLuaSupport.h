@@ -339,6 +339,16 @@ void cl_end_cancelling(void);
 /// Any thread may call it while that one accepts it: Lua code that runs there raises what `state->cancelled` anchors, and once more
 /// if it catches that in a loop.
 void cl_cancel_running(uintptr_t thread);
+/// Where a thread is that was cancelled and is in a function of C.
+typedef struct {
+  char function[64];  // empty if it has no name
+  char source[LUA_IDSIZE];
+  int line;  // of the Lua code that has called it; 0: none has
+  int64_t nanoseconds;  // since it was cancelled
+} cl_whereabouts;
+/// Any thread may ask, while that one accepts to be cancelled. Takes up to 50 ms. Returns 0 if it runs Lua code, waits in its loop, or
+/// does not answer.
+int cl_where_cancelled(uintptr_t thread, cl_whereabouts *whereabouts);
 /// From now on, or no longer, that has system calls there fail with EINTR, and raises nothing twice.
 void cl_let_calls_fail(int fail);
 /// The text of a script is being read, or not any more: signals that end the process do so at once.

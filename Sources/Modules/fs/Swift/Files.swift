@@ -145,59 +145,37 @@ enum Files {
         return .success(.bytes(bytes))
     }
 
-    /// A new file takes the place of the old one in one step: who reads meanwhile has the one or the other, whole.
+    /// A new file takes the place of the old one in one step: a program that reads meanwhile gets the one or the other, whole.
+    ///
+    /// - Parameter mode: 0: as the old file had it, or as the process's mask leaves it.
     private static func write(
         _ path: String, _ bytes: [UInt8], mode: mode_t, appends: Bool, syncs: Bool
     ) -> Result<Answer, SystemError> {
-        // A link stays one, and what is no file (a device, a pipe) is written to.
-        var target = path
-        var status = stat()
-        var exists = false
-        var replaces = !appends
-        path.withAnyCString { cPath in
-            exists = stat(cPath, &status) == 0
-        }
-        if exists, let real = System.realPath(of: path) { target = real }
-        if exists, status.st_mode & S_IFMT == S_IFDIR { return .failure(SystemError("write", path, errno: EISDIR)) }
-        if exists, status.st_mode & S_IFMT != S_IFREG { replaces = false }
-        let place = replaces ? temporaryName(beside: target) : target
-        let flags = O_WRONLY | O_CREAT | O_CLOEXEC | (replaces ? O_EXCL : appends ? O_APPEND : O_TRUNC)
-        let permissions = mode != 0 ? mode : exists ? status.st_mode & 0o7777 : 0o666
-        let fd = place.withAnyCString { open($0, flags, permissions) }
-        guard fd >= 0 else { return .failure(SystemError("open", path)) }
-        var failure: SystemError?
-        if replaces, mode != 0 || exists {
-            // As asked for, or as it was: the process's mask is for new files.
-            if fchmod(fd, permissions) != 0 { failure = SystemError("fchmod", path) }
-            if exists, failure == nil, status.st_uid != geteuid() || status.st_gid != getegid() {
-                // Whoever may, keeps the owner; who may not has made a file of their own.
-                _ = fchown(fd, status.st_uid, status.st_gid)
+        let cPath = path.cBytes
+        let permissions = mode != 0 ? UInt32(mode) : 0o666
+        do throws(SystemError) {
+            if appends {
+                let file = try OutputFile.appending(to: cPath, named: path, mode: permissions)
+                try put(bytes, file, path, syncs: syncs)
+            } else {
+                let file = try OutputFile(replacing: cPath, named: path, mode: permissions)
+                // The process's mask is for files whose mode nobody has asked for.
+                if mode != 0, file.replaces, fchmod(file.descriptor.number, mode) != 0 {
+                    throw SystemError("fchmod", path)
+                }
+                try put(bytes, file.descriptor, path, syncs: syncs)
+                try file.putInPlace()
             }
-        }
-        var count = 0
-        while failure == nil, count < bytes.count {
-            let n = bytes.withUnsafeBytes { buffer in
-                buffer.baseAddress.map { Glibc.write(fd, $0 + count, buffer.count - count) } ?? 0
-            }
-            if n < 0 { if errno != EINTR { failure = SystemError("write", path) } } else { count += n }
-        }
-        if failure == nil, syncs, fsync(fd) != 0 { failure = SystemError("fsync", path) }
-        if close(fd) != 0, failure == nil { failure = SystemError("close", path) }
-        if replaces {
-            if failure == nil, place.withAnyCString({ old in target.withAnyCString { Glibc.rename(old, $0) } }) != 0 {
-                failure = SystemError("rename", path)
-            }
-            if failure != nil { _ = place.withAnyCString { unlink($0) } }
-        }
-        return failure.map { .failure($0) } ?? .success(.done)
+            return .success(.done)
+        } catch { return .failure(error) }
     }
 
-    private static func temporaryName(beside path: String) -> String {
-        let bytes = path.anyBytes
-        let start = (bytes.lastIndex(of: UInt8(ascii: "/")) ?? -1) + 1
-        let name = ".\(getpid())-\(UInt64.random(in: 0..<1 << 40)).new"
-        let all = Array(bytes[..<start]) + Array(name.utf8)
-        return all.withUnsafeBytes { String(anyBytes: $0) }
+    private static func put(
+        _ bytes: [UInt8], _ file: Descriptor, _ path: String, syncs: Bool
+    ) throws(SystemError) {
+        let error = bytes.withUnsafeBytes { Descriptor.write($0, to: file.number) }
+        guard error == 0 else { throw SystemError("write", path, errno: error) }
+        guard !syncs || fsync(file.number) == 0 else { throw SystemError("fsync", path) }
     }
 
     static func kind(of mode: mode_t) -> String {
@@ -259,10 +237,9 @@ enum Files {
     }
 
     private static func temporaryDirectory(_ prefix: String) -> Result<Answer, SystemError> {
-        let base = ProcessEnvironment["TMPDIR"].flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
-        var template = Array("\(base)/\(prefix)-XXXXXX".utf8).map { CChar(bitPattern: $0) } + [0]
-        guard mkdtemp(&template) != nil else { return .failure(SystemError("mkdtemp", base)) }
-        return .success(.text(String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)))
+        do throws(SystemError) { return .success(.text(try Directory.makeTemporary(prefix))) } catch {
+            return .failure(error)
+        }
     }
 
     /// In the kernel where it can be; the new file gets the old one's permissions.

@@ -3,7 +3,10 @@
 #include <descriptors.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <files.h>
+#include <lauxlib.h>
 #include <linux/openat2.h>
+#include <lualib.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -74,4 +77,27 @@ int lua_http_seek_file(lua_State *L) {
 int lua_http_close_file(lua_State *L) {
   close((int)luaL_checkinteger(L, 1));
   return 0;
+}
+
+static int close_log(lua_State *L) {
+  luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+  return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
+}
+
+// open_log(path) -> a file of the io library, to append to; or nil, message, error number, as io.open
+int lua_http_open_log(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  luaL_Stream *stream = lua_newuserdatauv(L, sizeof *stream, 0);
+  stream->closef = NULL;
+  luaL_setmetatable(L, LUA_FILEHANDLE);
+  linux_place place;
+  int fd = linux_open_log(path, 0640, &place);
+  linux_leave_place(&place);
+  stream->f = fd < 0 ? NULL : fdopen(fd, "a");
+  if (!stream->f) {
+    linux_give_up(fd);
+    return luaL_fileresult(L, 0, path);
+  }
+  stream->closef = close_log;
+  return 1;
 }

@@ -26,13 +26,10 @@ local function level_of(what, level)
   return found
 end
 
--- What is not UTF-8 no reader of a log takes, and no terminal shows.
-local valid = require "runloop.text".valid
-
--- Control characters would let one message look like two.
-local ESCAPES = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"', ["\27"] = "\\x1b" }
-local function escape(c) return ESCAPES[c] or format("\\x%02x", c:byte()) end
-local function plain(text) return (gsub(valid(text, escape), "[%c]", escape)) end
+-- Control characters would let one message look like two, and command the terminal that shows the log. No reader of a log takes
+-- bytes that are not UTF-8.
+local texts = require "runloop.text"
+local valid, plain = texts.valid, texts.shown
 
 local json
 -- A value with what lies in it; of what JSON does not know, its text.
@@ -49,7 +46,7 @@ local function shown(value)
   local text = tostring(value)
   if type(value) ~= "string" then return plain(text) end
   if text ~= "" and not find(text, "[%s%c\"\\=]") then return plain(text) end
-  return '"' .. gsub(valid(text, escape), '[%c"\\]', escape) .. '"'
+  return '"' .. plain((gsub(text, '["\\]', "\\%0"))) .. '"'
 end
 
 -- Fields in an order that does not change: those of the logger, then those of the message, each by name.
@@ -83,15 +80,15 @@ local function compose(self, level, message, fields)
     each_field(self, fields, function(name, value)
       parts[#parts + 1] = json_value(TAKEN[name] and name .. "_" or name) .. ":" .. json_value(value)
     end)
-    return concat(parts, ",") .. "}\n"
+    return texts.shown_json(concat(parts, ",")) .. "}\n"
   end
   if sink.format == "journal" then
-    parts[1] = format("<%d>", PRIORITIES[level]) .. (self._name and self._name .. ": " or "") .. plain(message)
+    parts[1] = format("<%d>", PRIORITIES[level]) .. (self._name and plain(self._name) .. ": " or "") .. plain(message)
   else
     local name = format("%-7s", level)
     if sink.color then name = "\27[" .. COLORS[level] .. "m" .. name .. "\27[0m" end
     local stamp = sink.time == false and "" or date("%Y-%m-%d %H:%M:%S", now // 1 | 0) .. format(".%03d ", (now % 1 * 1000) // 1 | 0)
-    parts[1] = stamp .. name .. " " .. (self._name and self._name .. ": " or "") .. plain(message)
+    parts[1] = stamp .. name .. " " .. (self._name and plain(self._name) .. ": " or "") .. plain(message)
   end
   each_field(self, fields, function(name, value) parts[#parts + 1] = plain(name) .. "=" .. shown(value) end)
   return concat(parts, " ") .. "\n"

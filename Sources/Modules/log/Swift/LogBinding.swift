@@ -25,9 +25,7 @@ enum LogBinding {
     private static func append(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Text.self)
         return call.attempt { () throws(SystemError) in
-            let descriptor = try Descriptor(
-                path.withAnyCString { open($0, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o640) }, "open", path)
-            return Int(descriptor.release())
+            Int(try OutputFile.appending(to: path.cBytes, named: path, mode: 0o640).release())
         }
     }
 

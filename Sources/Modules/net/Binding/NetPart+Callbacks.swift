@@ -196,7 +196,9 @@ extension NetPart {
     }
 
     func troubled(_ listener: Listener, _ failure: StreamFailure) {
-        if !callOnTrouble(listener, failure.description, failure.code) { warn(listener, failure.description) }
+        if !callOnTrouble(listener, failure.description, failure.code) {
+            warn(listener, failure.description, failure.code)
+        }
     }
 
     /// Trouble that only the script can end: without `on_trouble`, the function of `rl.on_error` is told of it.
@@ -204,7 +206,7 @@ extension NetPart {
         guard !host.isClosed, !callOnTrouble(listener, text, code) else { return }
         let site = Box(bitPattern: listener.context).flatMap { host.site($0.site) }
         let failure = Failure(text, subject: .init(kind: "listener", name: listener.name, site: site))
-        if !host.tellHandler(failure) { warn(listener, text) }
+        if !host.tellHandler(failure) { warn(listener, text, code) }
     }
 
     private func callOnTrouble(_ listener: Listener, _ text: String, _ code: String) -> Bool {
@@ -220,9 +222,9 @@ extension NetPart {
         return true
     }
 
-    private func warn(_ listener: Listener, _ text: String) {
+    private func warn(_ listener: Listener, _ text: String, _ code: String) {
         let place = Box(bitPattern: listener.context).flatMap { host.site($0.site) }.map { ", made at \($0)" } ?? ""
-        host.onWarning(host, "listener\(place): \(text)")
+        host.part(RepeatedWarnings.self).warn("listener\(place)", text, kind: code)
     }
 
     /// For `listener:stop`.

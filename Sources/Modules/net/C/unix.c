@@ -26,7 +26,7 @@ static int bind_there(int fd, const net_address *address, const char *path, uint
   // not renamed to it: the name that was bound is what peers see.
   fchmod(fd, mode);
   if (bind(fd, &address->of.any, address->length) != 0) return -errno;
-  if (chmod(path, mode) == 0 && listen(fd, backlog) == 0) return 0;
+  if (fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW) == 0 && listen(fd, backlog) == 0) return 0;
   int error = errno;
   unlink(path);
   return -error;

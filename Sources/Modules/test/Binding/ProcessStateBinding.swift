@@ -15,6 +15,13 @@ enum ProcessStateBinding {
         // current_directory(): its path; nil if it is gone.
         .init("current_directory") { Call($0).answer(System.realPath(of: ".")) },
         .init("make_directory") { makeDirectory(Call($0)) },
+        // temporary_directory(): the path of a new one, which only this user can open.
+        .init("temporary_directory") {
+            Call($0).attempt { () throws(SystemError) -> String in try Directory.makeTemporary("rlhost-test") }
+        },
+        .init("write_file") { writeFile(Call($0)) },
+        .init("open_report") { openReport(Call($0)) },
+        .init("put") { put(Call($0)) },
         // watch_signals(): a descriptor from which next_signal reads.
         .init("watch_signals") {
             Call($0).attempt { () throws(SystemError) in Int(try Signals.watch(quits: true).release()) }
@@ -50,4 +57,33 @@ enum ProcessStateBinding {
             ? call.answer(true) : call.fail(errno: errno)
     }
 
+    /// write_file(path, text): true, or nil and why not. Replaces the file, whole or not at all.
+    private static func writeFile(_ call: Call) -> Int32 {
+        guard let path = call.string(1), let bytes = call.bytes(2) else { return call.answerNil() }
+        return call.attempt { () throws(SystemError) -> Void in
+            let file = try OutputFile(replacing: path.cBytes, named: path, mode: 0o666)
+            try file.write(UnsafeRawBufferPointer(bytes))
+            try file.putInPlace()
+        }
+    }
+
+    /// open_report(path): a descriptor, which `close` closes; or nil and why not. The path names the new file at once, so that an old
+    /// report is not taken for that of a run which was killed.
+    private static func openReport(_ call: Call) -> Int32 {
+        guard let path = call.string(1) else { return call.answerNil() }
+        return call.attempt { () throws(SystemError) -> Int in
+            let file = try OutputFile(replacing: path.cBytes, named: path, mode: 0o666)
+            try file.putInPlace()
+            return Int(file.descriptor.release())
+        }
+    }
+
+    /// put(fd, text): writes all of it. True, or nil and why not.
+    private static func put(_ call: Call) -> Int32 {
+        guard let fd = call.integer(1).flatMap({ Int32(exactly: $0) }), let bytes = call.bytes(2) else {
+            return call.answerNil()
+        }
+        let error = Descriptor.write(UnsafeRawBufferPointer(bytes), to: fd)
+        return error == 0 ? call.answer(true) : call.fail(SystemError("write", errno: error))
+    }
 }

@@ -216,7 +216,7 @@ function Run:finish_if_done()
     end
     self.memory:save()
   end
-  for path, file in pairs(self.targets) do self:note_loss(path, select(2, file:close())) end
+  for _, fd in ipairs(self.targets) do system.close(fd) end
   self:note_loss("standard output", select(2, io.stdout:flush()))
   if totals.interrupted then return self.done(128 + totals.interrupted) end
   local status = (totals.failed + totals.broken + totals.broken_groups > 0 or below or self.has_lost) and 1
@@ -292,14 +292,14 @@ local function make_reporters(self, options)
   if options.list then return { lister() } end
   local list = { report.new(options.format, write, coloured) }
   for _, entry in ipairs(options.reports) do
-    local file, message = io.open(entry.path, "w")
-    if not file then
+    local fd, message = system.open_report(entry.path)
+    if not fd then
       io.stderr:write("rlhost: test: --report: cannot write ", message, "\n")
       leave(64)
     end
-    self.targets[entry.path] = file
+    self.targets[#self.targets + 1] = fd
     list[#list + 1] = report.new(entry.format, function(text)
-      self:note_loss(entry.path, select(2, file:write(text)))
+      self:note_loss(entry.path, select(2, system.put(fd, text)))
     end, false, entry.schema)
   end
   return list

@@ -180,13 +180,8 @@ function coverage:finish(target, say)
   end
   say(format("%-" .. width .. "s  %6.1f%%  %d of %d lines, %d of %d functions, %d of %d branches\n", "all", covered, totals.hit,
     totals.found, totals.called, totals.functions, totals.taken, totals.branches))
-  local file, message = io_open(target, "w")
-  if file then
-    local _, unwritten = file:write(concat(out))
-    local _, unclosed = file:close()
-    message = (unwritten or unclosed) and target .. ": " .. (unwritten or unclosed)
-  end
-  if not message then return covered end
+  local done, message = system.write_file(target, concat(out))
+  if done then return covered end
   io.stderr:write("rlhost: test: cannot write the coverage: ", message, "\n")
   return nil
 end

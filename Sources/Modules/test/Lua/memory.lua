@@ -68,12 +68,7 @@ function Memory:save()
     if not system.make_directory(made) then return end
   end
   for file, tests in pairs(failed) do if not next(tests) then failed[file] = nil end end
-  local temporary = format("%s/%s.new", directory, name)
-  local file = io_open(temporary, "w")
-  if not file then return end
-  file:write("return ", text_of(failed), "\n")
-  file:close()
-  os.rename(temporary, directory .. "/" .. name)
+  system.write_file(format("%s/%s", directory, name), format("return %s\n", text_of(failed)))
 end
 
 --- Of files, those with tests that failed the last time, and which. All, if none has.

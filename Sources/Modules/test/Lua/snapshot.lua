@@ -1,5 +1,6 @@
 -- Snapshots: what a value was when somebody last looked, in a file beside the tests.
 
+local system = ...
 local snapshot = {}
 local type, pairs, tostring, next = type, pairs, tostring, next
 local format, concat, sort, io_open = string.format, table.concat, table.sort, io.open
@@ -67,10 +68,8 @@ local function save()
     os.remove(path)
     return
   end
-  local file, message = io_open(path, "w")
-  if not file then core.fail("t.snapshot: cannot write the snapshots: " .. message) end
-  file:write(concat(out))
-  file:close()
+  local done, message = system.write_file(path, concat(out))
+  if not done then core.fail("t.snapshot: cannot write the snapshots: " .. message) end
 end
 
 -- The snapshots that no test has used. A test that has failed, or did not run, may have some.

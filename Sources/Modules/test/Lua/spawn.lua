@@ -75,11 +75,7 @@ end
 -- Where programs leave what they have counted.
 local notes
 local function counted_in()
-  if not notes then
-    notes = os.tmpname()
-    os.remove(notes)
-    system.make_directory(notes)
-  end
+  notes = notes or assert(system.temporary_directory())
   return notes
 end
 

@@ -50,7 +50,7 @@ public enum TestRecording {
             lanes.append((recorder.pointee.number, name, RunLoop.Recorder.copy(recorder).records))
         }
         lanes += RunLoop.ended
-        let writer = try Recording.Writer(path: path, about: .init(title: title, process: 0))
+        let writer = try Recording.Writer(path: path, about: .init(title: title, process: 0), followsLinks: false)
         var numbers = Numbers()
         for (index, lane) in lanes.enumerated() {
             let number = UInt16(truncatingIfNeeded: index)

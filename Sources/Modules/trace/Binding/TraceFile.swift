@@ -24,7 +24,9 @@ final class TraceFile: Sendable {
     /// - Throws: EINVAL for a path with another ending than `Recording.Format` knows; what the system refuses.
     init(path: String, limit: Int) throws(SystemError) {
         self.path = path
-        state = Lock(State(writer: try Recording.Writer(path: path, about: TraceFile.about(), limit: limit)))
+        let about = TraceFile.about()
+        let writer = try Recording.Writer(path: path, about: about, limit: limit, isSeenAtOnce: true)
+        state = Lock(State(writer: writer))
         Self.open.withLock { $0 = self }
     }
 

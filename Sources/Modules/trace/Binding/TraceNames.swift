@@ -49,16 +49,23 @@ enum TraceNames {
         if let file = TraceFile.current, Recording.Conversion.isSameFile(path, file.path) {
             throw SystemError("trace", path, errno: EBUSY, reason: "what happens is being recorded into \(path)")
         }
+        try dump { about throws(SystemError) in try Recording.Writer(path: path, about: about) }
+    }
+
+    /// The same, to a writer that is made when there is something to write.
+    static func dump(
+        _ makeWriter: (Recording.About) throws(SystemError) -> Recording.Writer
+    ) throws(SystemError) {
         var copies: [(number: UInt16, name: String, records: [RunLoop.Recorder.Record], lost: Int)] = []
         RunLoop.forEachRecorder { recorder, name in
             let (records, lost) = RunLoop.Recorder.copy(recorder)
             copies.append((recorder.pointee.number, name, records, lost))
         }
         guard !copies.isEmpty else {
-            throw SystemError("trace", path, errno: ENODATA, reason: "nothing is recorded: the recorder is off")
+            throw SystemError("trace", errno: ENODATA, reason: "nothing is recorded: the recorder is off")
         }
         let lost = copies.reduce(0) { $0 + $1.lost }
-        let writer = try Recording.Writer(path: path, about: TraceFile.about(dropped: lost))
+        let writer = try makeWriter(TraceFile.about(dropped: lost))
         for copy in copies {
             try writer.thread(copy.number, copy.name)
             try write(copy.records, to: writer)

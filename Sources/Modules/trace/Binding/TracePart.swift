@@ -88,15 +88,14 @@ final class TracePart: HostPart {
         let name = TraceNames.title.hasSuffix(".lua") ? String(TraceNames.title.dropLast(4)) : TraceNames.title
         let stem =
             "\(directory ?? ".")/\(name)-\(TraceNames.process)" + (reason.map { "-\($0)" } ?? "")
-        var path = "\(stem).html"
-        var count = 1
-        while access(path, F_OK) == 0 {
-            count += 1
-            path = "\(stem)-\(count).html"
-        }
         do throws(SystemError) {
             if let directory { _ = directory.withAnyCString { mkdir($0, 0o700) } }
-            try TraceNames.dump(to: path)
+            var path = ""
+            try TraceNames.dump { about throws(SystemError) in
+                let file = try OutputFile(stem: stem, ending: ".html")
+                path = file.path
+                return try Recording.Writer(file.descriptor, path: path, format: .page, about: about)
+            }
             let whole = System.realPath(of: path) ?? path
             let remark = RunLoop.hasRecords ? "" : ": \(LuaHost.remarkOnNothing)"
             host.onWarning(host, "the last moments are in \(whole)\(remark)")

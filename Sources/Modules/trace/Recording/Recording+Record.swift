@@ -1,3 +1,4 @@
+internal import Linux
 package import RunLoops
 
 extension Recording {
@@ -47,23 +48,7 @@ extension Recording.Name {
     /// What a label of this process's recorders stands for.
     package init(label: UInt32) {
         let title = RunLoop.Recorder.title(label) ?? .init("other", "")
-        self.init(kind: .init(rawValue: title.kind) ?? .other, text: title.text.shown, place: title.place.shown)
-    }
-}
-
-extension String {
-    /// Names are the script's: nothing of them shall command a terminal or turn text around, and bytes that are no text, which are
-    /// kept as the last code points, are shown as such. Of the controls of ASCII every reader takes care. O(n).
-    package var shown: String {
-        guard utf8.contains(where: { $0 >= 0x80 }) else { return self }
-        var scalars = String.UnicodeScalarView()
-        for scalar in unicodeScalars {
-            switch scalar.properties.generalCategory {
-            case .control where scalar.value >= 0x80: scalars.append("?")
-            case .format where scalar != "\u{200D}", .lineSeparator, .paragraphSeparator: scalars.append("?")
-            default: scalars.append(scalar.value >= 0x10FF80 ? "\u{FFFD}" : scalar)
-            }
-        }
-        return String(scalars)
+        self.init(
+            kind: .init(rawValue: title.kind) ?? .other, text: title.text.shownInLine, place: title.place.shownInLine)
     }
 }

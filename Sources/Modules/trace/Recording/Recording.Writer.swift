@@ -16,6 +16,8 @@ extension Recording {
 
         package let format: Format
         private let file: Descriptor
+        /// Nil if somebody else has opened the descriptor.
+        private var output: OutputFile?
         private let path: String
         private let limit: Int
         private let encoder: any Encoder
@@ -35,19 +37,23 @@ extension Recording {
         /// Kept free for what a recording ends with.
         private static let reserve = 1 << 12
 
-        /// Makes the file, or empties it. The ending of its name is its format.
+        /// Writes a file that takes the place of the one at a path. The ending of its name is its format. Only the owner can read it:
+        /// it holds names of files and of what a script does.
         ///
-        /// - Throws: EINVAL for another ending; what open(2) and write(2) throw.
-        package convenience init(path: String, about: About, limit: Int = defaultLimit) throws(SystemError) {
+        /// - Parameters:
+        ///   - isSeenAtOnce: the path names the new file at once, so that a process which is killed leaves what it has recorded.
+        ///     Otherwise the path names it when it is finished, and the old one stays if that fails.
+        ///   - followsLinks: see `OutputFile`.
+        /// - Throws: EINVAL for another ending; what `OutputFile` and write(2) throw.
+        package convenience init(
+            path: String, about: About, limit: Int = defaultLimit, isSeenAtOnce: Bool = false, followsLinks: Bool = true
+        ) throws(SystemError) {
             guard let format = Format(path: path) else {
                 throw SystemError("trace", path, errno: EINVAL, reason: "\(Format.advice), not as '\(path)'")
             }
-            // Who may read it can read names of files and of what a script does: its owner alone.
-            let file = try Descriptor(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600), "open", path)
-            // One that is there may be another's, or a device: then it is not ours to change.
-            var status = stat()
-            if fstat(file.number, &status) == 0, status.st_mode & S_IFMT == S_IFREG { _ = fchmod(file.number, 0o600) }
-            try self.init(file, path: path, format: format, about: about, limit: limit)
+            let output = try OutputFile(replacing: path, followsLinks: followsLinks)
+            try self.init(output.descriptor, path: path, format: format, about: about, limit: limit)
+            if isSeenAtOnce { try output.putInPlace() } else { self.output = output }
         }
 
         /// - Parameter path: for messages.
@@ -58,7 +64,7 @@ extension Recording {
             self.path = path
             self.format = format
             self.about = about
-            self.about.title = about.title.shown
+            self.about.title = about.title.shownInLine
             self.limit = max(limit, Self.leastLimit)
             encoder =
                 switch format {
@@ -83,7 +89,7 @@ extension Recording {
         /// Names a loop, in words such as "main" or "worker 2".
         package func thread(_ number: UInt16, _ name: String) throws(SystemError) {
             guard !isFull, !isFinished else { return }
-            encoder.thread(number, name.shown)
+            encoder.thread(number, name.shownInLine)
             try putIfLarge()
         }
 
@@ -122,9 +128,10 @@ extension Recording {
             try put()
             isFinished = true
             about.dropped += dropped
-            about.title = title?.shown ?? about.title
+            about.title = title?.shownInLine ?? about.title
             encoder.end(about, lost: lost + told - kept)
             try put(last: true)
+            try output?.putInPlace()
         }
 
         private func putIfLarge() throws(SystemError) {

@@ -35,12 +35,14 @@ enum Editor {
     /// A file of ours that holds a text.
     private static func file(_ text: String) throws(PromptFiles.Failure) -> String {
         let folder = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
-        var path = Array("\(folder)/rlhost-XXXXXX.lua".utf8CString)
-        let fd = mkstemps(&path, 4)
-        guard fd >= 0 else { throw PromptFiles.failure("a file for it cannot be made in \(folder)") }
-        _ = (text + "\n").withAnyBytes { Descriptor.write($0, to: fd) }
-        close(fd)
-        return String(decoding: path.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        do throws(SystemError) {
+            let file = try OutputFile(stem: "\(folder)/rlhost-\(getpid())", ending: ".lua")
+            _ = (text + "\n").withAnyBytes { Descriptor.write($0, to: file.descriptor.number) }
+            return file.path
+        } catch {
+            throw PromptFiles.Failure(
+                message: "a file for it cannot be made in \(folder): \(SystemError.text(of: error.errno))")
+        }
     }
 
     private static func variable(_ name: String) -> String? {

@@ -9,11 +9,13 @@ enum PromptFiles {
     struct Failure: Error { let message: String }
 
     /// `$XDG_STATE_HOME/rlhost/history`, or what RLHOST_HISTORY names; nil: none.
-    private static func historyPath() -> String? {
+    private static func historyFile() -> HistoryFile? {
         if let path = getenv("RLHOST_HISTORY").map({ String(cString: $0) }) {
-            return path.isEmpty || path == "/dev/null" ? nil : path
+            return path.isEmpty || path == "/dev/null" ? nil : HistoryFile(path: path)
         }
-        return folder("XDG_STATE_HOME", ".local/state").map { "\($0)/rlhost/history" }
+        return folder("XDG_STATE_HOME", ".local/state").map {
+            HistoryFile(path: "\($0)/rlhost/history", followsLinks: false)
+        }
     }
 
     /// Keeps as many entries as RLHOST_HISTORY_SIZE says, if that is a number of at least 1. nil: none is kept.
@@ -21,7 +23,7 @@ enum PromptFiles {
         let limit =
             getenv("RLHOST_HISTORY_SIZE").flatMap { Int(String(cString: $0)) }.flatMap { $0 > 0 ? $0 : nil }
             ?? History.standardLimit
-        return historyPath().map { History(file: HistoryFile(path: $0), limit: limit) }
+        return historyFile().map { History(file: $0, limit: limit) }
     }
 
     /// What the user should know of the history, which is kept without a word otherwise.
@@ -62,11 +64,10 @@ enum PromptFiles {
     /// Writes entries to a file.
     static func save(_ entries: [String], to path: String) throws(Failure) {
         guard !path.isEmpty else { throw Failure(message: ".save: the name of a file is expected") }
-        guard let file = fopen(path, "w") else { throw failure(".save: cannot write \(path)") }
-        let isWritten = entries.map { $0 + "\n" }.joined().withAnyBytes {
-            fwrite($0.baseAddress, 1, $0.count, file) == $0.count
+        let bytes = entries.map { $0 + "\n" }.joined().anyBytes
+        do throws(SystemError) { try OutputFile.write(bytes, to: path, mode: 0o666, followsLinks: true) } catch {
+            throw Failure(message: ".save: cannot write \(path): \(error.reason ?? SystemError.text(of: error.errno))")
         }
-        guard fclose(file) == 0, isWritten else { throw failure(".save: cannot write \(path)") }
     }
 
     /// nil: it cannot be opened; errno says why.

@@ -25,7 +25,13 @@ public struct HistoryFile: Sendable {
     /// millisecond, unless its holder was stopped.
     static let patience = 100
 
-    public init(path: String) { self.path = path }
+    private let followsLinks: Bool
+
+    /// - Parameter followsLinks: those that the user owns, as where the user has chosen the path.
+    public init(path: String, followsLinks: Bool = true) {
+        self.path = path
+        self.followsLinks = followsLinks
+    }
 
     /// Reads all entries, the oldest first, without those that repeat the one before. A file that does not exist has
     /// none. O(n).
@@ -35,9 +41,8 @@ public struct HistoryFile: Sendable {
     public func append(_ entry: String) throws(SystemError) {
         let line = HistoryCoding.encode(entry)
         guard line.count <= Self.longestEntry else { return }
-        try createDirectory()
-        let (descriptor, size) = try openLocked(creating: true)
-        defer { close(descriptor) }
+        let (file, size) = try openLockedOrMake()
+        let descriptor = file.number
         let end = size - (try removeRemains(descriptor, size))
         var last: UInt8 = 0x0A
         if end > 0, pread(descriptor, &last, 1, off_t(end - 1)) != 1 { throw failure("read") }
@@ -55,9 +60,8 @@ public struct HistoryFile: Sendable {
     public func compact(limit: Int) throws(SystemError) -> Bool {
         // Most files are short, and need no lock to see that.
         guard try contents().count(where: { $0 == 0x0A }) > limit + limit / 4 else { return false }
-        let (descriptor, _) = try openLocked(creating: false)
-        defer { close(descriptor) }
-        let entries = Self.entries(try read(descriptor)).suffix(limit)
+        let (file, _) = try openLocked(creating: false)
+        let entries = Self.entries(try read(file.number)).suffix(limit)
         try replace(with: entries.flatMap { HistoryCoding.encode($0) })
         return true
     }
@@ -140,27 +144,27 @@ extension HistoryFile {
         return bytes
     }
 
+    private func openLockedOrMake() throws(SystemError) -> (file: Descriptor, size: Int) {
+        do throws(SystemError) { return try openLocked(creating: true) } catch {
+            guard error.errno == ENOENT else { throw error }
+            try createDirectory()
+            return try openLocked(creating: true)
+        }
+    }
+
     /// Opens the file that the path names and locks it; also returns its size.
-    private func openLocked(creating: Bool) throws(SystemError) -> (descriptor: Int32, size: Int) {
+    private func openLocked(creating: Bool) throws(SystemError) -> (file: Descriptor, size: Int) {
         while true {
-            let flags = O_RDWR | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (creating ? O_CREAT : 0)
-            let descriptor = open(path, flags, 0o600)
-            guard descriptor >= 0 else { throw failure("open") }
-            do throws(SystemError) {
-                try checkKind(descriptor)
-                try lock(descriptor)
-                var mine = stat()
-                var named = stat()
-                guard fstat(descriptor, &mine) == 0 else { throw failure("stat") }
-                // Another session may have replaced the file between open and lock; its lock is worth nothing then.
-                if stat(path, &named) == 0, mine.st_ino == named.st_ino, mine.st_dev == named.st_dev {
-                    if mine.st_mode & 0o077 != 0 { _ = fchmod(descriptor, 0o600) }
-                    return (descriptor, Int(mine.st_size))
-                }
-                close(descriptor)
-            } catch {
-                close(descriptor)
-                throw error
+            let file = try OutputFile.shared(path, creates: creating, followsLinks: followsLinks)
+            try checkKind(file.number)
+            try lock(file.number)
+            var mine = stat()
+            var named = stat()
+            guard fstat(file.number, &mine) == 0 else { throw failure("stat") }
+            // Another session may have replaced the file between open and lock; its lock is worth nothing then.
+            if stat(path, &named) == 0, mine.st_ino == named.st_ino, mine.st_dev == named.st_dev {
+                if mine.st_mode & 0o077 != 0 { _ = fchmod(file.number, 0o600) }
+                return (file, Int(mine.st_size))
             }
         }
     }
@@ -175,32 +179,20 @@ extension HistoryFile {
         }
     }
 
-    /// Puts other bytes in the place of the file, whole or not at all. The file has to be locked.
+    /// Replaces the content of the file, whole or not at all. The file has to be locked. A link stays a link: the file at its end is
+    /// replaced.
     private func replace(with bytes: [UInt8]) throws(SystemError) {
-        // A link stays a link: what it leads to is replaced.
-        guard let resolved = realpath(path, nil) else { throw failure("realpath") }
-        defer { free(resolved) }
-        let target = String(cString: resolved)
-        // One name for all: the lock keeps others away, and what a killed session has left is written over.
-        let temporary = target + ".new"
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw failure("open", temporary) }
-        defer { close(descriptor) }
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw failure("write", temporary) }
-            rest = rest.dropFirst(count)
-        }
-        guard fsync(descriptor) == 0 else { throw failure("sync", temporary) }
-        guard rename(temporary, target) == 0 else { throw failure("rename", temporary) }
+        let file = try OutputFile(replacing: path, followsLinks: followsLinks)
+        let error = bytes.withUnsafeBytes { Descriptor.write($0, to: file.descriptor.number) }
+        guard error == 0 else { throw SystemError("write", path, errno: error) }
+        guard fsync(file.descriptor.number) == 0 else { throw failure("sync") }
+        try file.putInPlace()
     }
 
     private func createDirectory() throws(SystemError) {
         guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return }
         let directory = String(path[..<slash])
-        guard !directory.isEmpty, access(directory, F_OK) != 0 else { return }
+        guard !directory.isEmpty else { return }
         var end = directory.startIndex
         while end != directory.endIndex {
             end = directory[end...].dropFirst().firstIndex(of: "/") ?? directory.endIndex

@@ -12,6 +12,7 @@
 #include "epoll.h"
 #include "errors.h"
 #include "family.h"
+#include "files.h"
 #include "first_process.h"
 #include "hosts.h"
 #include "inheritance.h"

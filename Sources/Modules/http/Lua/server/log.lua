@@ -2,6 +2,7 @@
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
+local native = require "runloop.http.native"
 local now, ends = rl.now, require("runloop.http.recording").ends
 
 local M = {}
@@ -36,7 +37,7 @@ function M.open(where, name)
   else
     local file, problem, number = io.stderr
     if type(where) == "string" then
-      file, problem, number = io.open(where, "a")
+      file, problem, number = native.open_log(where)
       if not file then
         local code = ERRORS[number] or "EIO"
         local text = problem:sub(1, #where) == where and problem:sub(#where + 3) or problem

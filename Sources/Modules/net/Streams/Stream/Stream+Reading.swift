@@ -223,13 +223,20 @@ extension Stream {
             let found = end.withUnsafeBytes { net_find(start + from, bytes.count - from, $0.baseAddress, $0.count) }
             guard let found else {
                 searched = bytes.count
-                return bytes.count - (end.count - 1) > limit
-                    ? .failed(tooMuch("the end is not within \(limit) bytes")) : nil
+                return Self.mayBegin(end, in: bytes, limit)
+                    ? nil : .failed(tooMuch("the end is not within \(limit) bytes"))
             }
             let length = found - start
             guard length <= limit else { return .failed(tooMuch("the end is not within \(limit) bytes")) }
             return take(length, and: end.count)
         }
+    }
+
+    /// Whether a text that is not in the bytes may still begin within the limit: behind them, or with their last ones.
+    private static func mayBegin(_ end: [UInt8], in bytes: UnsafeRawBufferPointer, _ limit: Int) -> Bool {
+        if bytes.count <= limit { return true }
+        let first = max(0, bytes.count - (end.count - 1))
+        return first <= limit && (first...limit).contains { end.starts(with: bytes[$0...]) }
     }
 
     private func take(_ n: Int, and more: Int = 0) -> Outcome {

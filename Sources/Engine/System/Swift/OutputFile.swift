@@ -1,0 +1,150 @@
+internal import CLinux
+internal import Glibc
+
+/// A file that rlhost writes: a new one under a name of its own, or one that takes the place of the file which the user has named.
+///
+/// No link, no pipe and no file that somebody has put there steers where it goes; see `files.h`. Not thread-safe.
+package final class OutputFile {
+    package let descriptor: Descriptor
+    /// Of a new file, the name that was free.
+    package let path: String
+    private var place = linux_place()
+    private var temporary: UnsafeMutablePointer<CChar>?
+
+    /// Makes a new file, "STEM.html", or "STEM-2.html" and so on while that name is taken. Only its owner can read it.
+    ///
+    /// - Throws: what open(2) refuses, but for EEXIST after thousands of names.
+    package init(stem: String, ending: String) throws(SystemError) {
+        var name: UnsafeMutablePointer<CChar>?
+        place.directory = -1
+        descriptor = try Descriptor(linux_make_file(AT_FDCWD, stem, ending, 0o600, &name), "open", stem + ending)
+        path = name.map { String(cString: $0) } ?? stem + ending
+        free(name)
+    }
+
+    /// Begins to write the file that the user has named. Until `putInPlace`, the old one is there; a device, a pipe or a handle such
+    /// as /dev/stdout is written to at once.
+    ///
+    /// - Parameters:
+    ///   - mode: 0600 makes a private file, whatever the old one was. Otherwise it keeps the mode of the old one.
+    ///   - followsLinks: false where rlhost has chosen the name: a link or a pipe that lies there is replaced itself.
+    /// - Throws: EACCES if the name is a link that the user does not own; EISDIR, ELOOP, and what open(2) refuses.
+    package convenience init(
+        replacing path: String, mode: UInt32 = 0o600, followsLinks: Bool = true
+    ) throws(SystemError) {
+        try self.init(replacing: path, named: path, mode: mode, followsLinks: followsLinks)
+    }
+
+    /// The same for bytes that need not be text, and the name for messages.
+    package init(
+        replacing path: UnsafePointer<CChar>, named name: String, mode: UInt32, followsLinks: Bool = true
+    ) throws(SystemError) {
+        self.path = name
+        var place = linux_place()
+        var temporary: UnsafeMutablePointer<CChar>?
+        let number = linux_begin_replacing(path, mode, followsLinks ? 1 : 0, &place, &temporary)
+        guard number >= 0 else {
+            let error = Self.failure(place, name)
+            linux_leave_place(&place)
+            throw error
+        }
+        descriptor = Descriptor(number)
+        self.place = place
+        self.temporary = temporary
+    }
+
+    /// A file is written that is to take the place of another; false for a device, a pipe and a handle.
+    package var replaces: Bool { temporary != nil }
+
+    deinit {
+        if let temporary {
+            linux_give_up_replacing(&place, temporary)
+            free(temporary)
+        }
+        linux_leave_place(&place)
+    }
+
+    /// From now on the path names this file. Once more is nothing.
+    ///
+    /// - Throws: what rename(2) refuses; the old file is still there then.
+    package func putInPlace() throws(SystemError) {
+        guard let temporary else { return }
+        defer { free(temporary) }
+        self.temporary = nil
+        guard linux_put_in_place(&place, temporary) == 0 else { throw SystemError("rename", path) }
+    }
+
+    /// Writes all of it.
+    package func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
+        let error = Descriptor.write(bytes, to: descriptor.number)
+        guard error == 0 else { throw SystemError("write", path, errno: error) }
+    }
+
+    /// Replaces a file by these bytes, whole or not at all.
+    package static func write(
+        _ bytes: [UInt8], to path: String, mode: UInt32 = 0o600, followsLinks: Bool
+    ) throws(SystemError) {
+        let file = try OutputFile(replacing: path, mode: mode, followsLinks: followsLinks)
+        var failure: SystemError?
+        bytes.withUnsafeBytes { bytes in
+            do throws(SystemError) { try file.write(bytes) } catch { failure = error }
+        }
+        if let failure { throw failure }
+        try file.putInPlace()
+    }
+
+    /// Opens the file that the user has named, to append to it. Links are followed if they belong to the user or to root.
+    ///
+    /// - Parameter mode: less the umask, of a file that does not exist.
+    package static func appending(
+        to path: UnsafePointer<CChar>, named name: String, mode: UInt32
+    ) throws(SystemError) -> Descriptor {
+        var place = linux_place()
+        defer { linux_leave_place(&place) }
+        let number = linux_open_log(path, mode, &place)
+        guard number >= 0 else { throw failure(place, name) }
+        return Descriptor(number)
+    }
+
+    /// Opens a private file to which several processes append, or makes it.
+    ///
+    /// - Parameter followsLinks: those that the user owns, where the user has named the path.
+    /// - Throws: ENOENT if the directory is missing; ELOOP or EACCES for a link that is not followed; EACCES for a file of another user.
+    package static func shared(_ path: String, creates: Bool, followsLinks: Bool) throws(SystemError) -> Descriptor {
+        var place = linux_place()
+        defer { linux_leave_place(&place) }
+        if followsLinks {
+            guard linux_find_place(path, &place) == 0 else { throw failure(place, path) }
+            guard place.is_ours != 0 else {
+                throw SystemError("open", path, errno: EACCES, reason: refusal(place, path))
+            }
+        }
+        let directory = followsLinks ? place.directory : AT_FDCWD
+        let flags = O_RDWR | O_APPEND
+        let number = withUnsafePointer(to: &place.name) { name in
+            let name = followsLinks ? String(cString: UnsafeRawPointer(name).assumingMemoryBound(to: CChar.self)) : path
+            return creates
+                ? linux_open_own(directory, name, flags)
+                : openat(directory, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+        }
+        let reason = number < 0 && linux_errno() == ELOOP ? "\(path) is a symbolic link: it is not followed" : nil
+        guard number >= 0 else { throw SystemError("open", path, reason: reason) }
+        let descriptor = Descriptor(number)
+        var status = stat()
+        guard fstat(number, &status) == 0 else { throw SystemError("stat", path) }
+        // Whoever owns the file can read what is written to it. Root may have kept the HOME of a user.
+        guard status.st_uid == geteuid() || geteuid() == 0 else {
+            throw SystemError("open", path, errno: EACCES, reason: "\(path) belongs to user \(status.st_uid)")
+        }
+        return descriptor
+    }
+
+    private static func failure(_ place: linux_place, _ path: String) -> SystemError {
+        let errno = linux_errno()
+        return SystemError("open", path, errno: errno, reason: errno == EACCES ? refusal(place, path) : nil)
+    }
+
+    private static func refusal(_ place: linux_place, _ path: String) -> String? {
+        place.stranger < 0 ? nil : "a symbolic link of user \(place.stranger) is not followed (\(path))"
+    }
+}

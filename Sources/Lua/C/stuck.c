@@ -1,0 +1,89 @@
+// Where a thread is that was cancelled and does not notice it: in a function of C, which nothing can interrupt.
+#define _GNU_SOURCE
+#include "private.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+// The call that ran when this thread was cancelled, and when that was.
+static _Thread_local struct CallInfo *noted_call;
+static _Thread_local struct timespec noted_at;
+
+// In the signal handler. Does not look into the call: the signal may have come while Lua was making it.
+void cl_note_call(lua_State *L, int is_new) {
+  lua_Debug debug;
+  struct CallInfo *call = lua_getstack(L, 0, &debug) ? debug.i_ci : NULL;
+  if (!is_new && call == noted_call) return;
+  noted_call = call;
+  clock_gettime(CLOCK_MONOTONIC, &noted_at);
+}
+
+// One question at a time, for one thread.
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+  _Atomic int state;
+  pthread_t thread;
+  cl_whereabouts answer;
+} question;
+enum { NONE, ASKED, ANSWERING, ANSWERED };
+
+static void answer(cl_state *state, int is_pending) {
+  cl_whereabouts *to = &question.answer;
+  lua_State *L = cl_innermost(state);
+  lua_Debug debug;
+  // The same call as then, and no instruction of Lua since: the call is complete, and it does not end while we look.
+  if (!is_pending || !L || !noted_call || !lua_getstack(L, 0, &debug) || debug.i_ci != noted_call) return;
+  if (!lua_getinfo(L, "nS", &debug) || *debug.what != 'C') return;
+  if (debug.name) snprintf(to->function, sizeof to->function, "%s", debug.name);
+  to->line = cl_place(L, to->source);
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  to->nanoseconds = (int64_t)(now.tv_sec - noted_at.tv_sec) * 1000000000 + (now.tv_nsec - noted_at.tv_nsec);
+}
+
+int cl_answer_where(cl_state *state, const siginfo_t *info, int is_pending) {
+  if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &question || info->si_pid != getpid()) return 0;
+  int asked = ASKED;
+  if (!pthread_equal(question.thread, pthread_self()) || !atomic_compare_exchange_strong(&question.state, &asked, ANSWERING)) return 1;
+  answer(state, is_pending);
+  atomic_store(&question.state, ANSWERED);
+  return 1;
+}
+
+// A call names a function without its library. These names are those of one library alone.
+static void add_library(char *name, size_t size) {
+  static const char *const libraries[][2] = {{"string", " byte dump find format gmatch gsub lower match rep reverse sub upper "},
+                                             {"table", " concat insert move sort "}, {"os", " execute "}, {"io", " popen "}};
+  char word[64], whole[64];
+  if (strchr(name, ' ') || snprintf(word, sizeof word, " %s ", name) >= (int)sizeof word) return;
+  for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+    if (!strstr(libraries[i][1], word)) continue;
+    snprintf(whole, sizeof whole, "%s.%.40s", libraries[i][0], name);
+    snprintf(name, size, "%s", whole);
+    return;
+  }
+}
+
+int cl_where_cancelled(uintptr_t thread, cl_whereabouts *whereabouts) {
+  enum { PATIENCE_MICROSECONDS = 50000, STEP_MICROSECONDS = 200 };
+  pthread_mutex_lock(&asking);
+  question.thread = (pthread_t)thread;
+  question.answer = (cl_whereabouts){.line = 0};
+  atomic_store(&question.state, ASKED);
+  int asked = ASKED;
+  if (pthread_sigqueue((pthread_t)thread, SIGURG, (union sigval){.sival_ptr = &question}) == 0)
+    for (int i = 0; i < PATIENCE_MICROSECONDS / STEP_MICROSECONDS && question.state != ANSWERED; i++) usleep(STEP_MICROSECONDS);
+  // Either nobody answers any more, or the answer is being written.
+  if (!atomic_compare_exchange_strong(&question.state, &asked, NONE))
+    while (question.state != ANSWERED) usleep(STEP_MICROSECONDS);
+  *whereabouts = question.answer;
+  question.state = NONE;
+  pthread_mutex_unlock(&asking);
+  add_library(whereabouts->function, sizeof whereabouts->function);
+  return whereabouts->line != 0 || *whereabouts->function;
+}

@@ -51,8 +51,8 @@ struct PromptValueTests {
         #expect(lines[0] == "\"nil\"\tnil\t\"1\"\t1")
         let texts: [String] = [#""a\27[2J\xc2\x9b2J""#, #""\xe2\x80\xaeabc""#, #""\xff""#, "\"日本\""]
         #expect(lines[1] == texts.joined(separator: "\t"))
-        #expect(lines[2] == #"P\27[2J\ry"#)
-        #expect(lines[3] == #"{ [\akey] = 1 }"#)
+        #expect(lines[2] == #"P\x1b[2J\ry"#)
+        #expect(lines[3] == #"{ [\x07key] = 1 }"#)
         #expect(lines[4] == #"{ "é", "\xff" }"#)
     }
 

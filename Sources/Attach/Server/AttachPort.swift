@@ -325,6 +325,6 @@ final class AttachPort: @unchecked Sendable {
     private func announce(_ text: String) {
         // Who reads the log may sleep. That must not keep anybody from attaching, who might want to see why.
         guard Descriptor.poll(2, POLLOUT) & POLLOUT != 0 else { return }
-        "rlhost: \(LocalTime.text(RunLoop.wallClock)) \(text)\n".withAnyBytes { _ = Descriptor.write($0, to: 2) }
+        "rlhost: \(LocalTime.text(RunLoop.wallClock)) \(text.shown)\n".withAnyBytes { _ = Descriptor.write($0, to: 2) }
     }
 }

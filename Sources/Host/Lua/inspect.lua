@@ -3,7 +3,7 @@
 
 -- The prompt, which does not ask the script's `require` for anything, hands in the keywords of Lua, and runloop.text.
 local KEYWORDS, text = ...
-if type(KEYWORDS) ~= "table" then KEYWORDS, text = require "runloop.keywords", require "runloop.text" end
+if not text or not text.shown then KEYWORDS, text = require "runloop.keywords", require "runloop.text" end
 local length_of = text.length_of
 local type, tostring, pcall, next, rawlen, rawget = type, tostring, pcall, next, rawlen, rawget
 local getmetatable, getinfo, getlocal, getupvalue = debug.getmetatable, debug.getinfo, debug.getlocal, debug.getupvalue

@@ -157,6 +157,8 @@ int cl_press_entries(uint64_t first, uint64_t last, int how_hard);
 /// Takes the message handlers out of the way of an error.
 void cl_disarm_handlers(lua_State *L);
 int cl_has_wishes(void);
+/// Prints a text to standard error without anything that commands a terminal: see `String.shown` in Linux.
+void cl_print_shown(const char *text, size_t limit);
 /// In the signal handler of a thread that is being cancelled: notes the call that runs. `is_new`: an earlier cancel has been noticed.
 void cl_note_call(lua_State *L, int is_new);
 /// In the signal handler: answers `cl_where_cancelled`, if the signal is its question. `is_pending`: Lua has not noticed the cancel.

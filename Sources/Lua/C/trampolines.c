@@ -219,9 +219,11 @@ static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
     if (lua_getiuservalue(L, 1, n + 1) == LUA_TSTRING) name = lua_tostring(L, -1);
     break;
   }
-  fprintf(stderr, *name ? "rlhost: warning: %s \"%.*s\" made at %s:%d was collected and had never been in a loop\n"
-    : "rlhost: warning: %s%.*s made at %s:%d was collected and had never been in a loop\n", box->kind->name, MOST_OF_NAME, name,
-    source, line);
+  fprintf(stderr, "rlhost: warning: %s%s", box->kind->name, *name ? " \"" : "");
+  cl_print_shown(name, MOST_OF_NAME);
+  fputs(*name ? "\" made at " : " made at ", stderr);
+  cl_print_shown(source, SIZE_MAX / 2);
+  fprintf(stderr, ":%d was collected and had never been in a loop\n", line);
 }
 
 // __gc: never runs code that touches Lua.

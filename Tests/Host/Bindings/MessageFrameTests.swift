@@ -229,7 +229,7 @@ struct MessageFrameTests {
                     nil\ttransport error: conversation 1 is answered by a frame of the wrong kind
                     nil\ttransport error: conversation 5 is not open: an answer is repeated, or made up
                     nil\ttransport error: a frame does not begin with "RL"
-                    nil\ttransport error: no?!!
+                    nil\ttransport error: no\\x1b!!
                     nil\ttransport error: it ended 24 bytes into a frame
                     nil\tbecame invalid
 

@@ -371,7 +371,9 @@ import Testing
             #expect(full.status == 1 && full.errors.contains("cannot write standard output: No space left"), "\(full)")
             for options in ["--report tap=/dev/full", "--coverage=/dev/full", "--coverage=missing/lcov.info"] {
                 let run = try Binary.shell("$RLHOST test \(options) a_test.lua", directory: directory)
-                let reason = options.contains("full") ? "/dev/full: No space left" : "missing/lcov.info: No such file"
+                let reason =
+                    options.contains("missing")
+                    ? "ENOENT: no such file or directory (missing/lcov.info)" : "ENOSPC: no space left on device"
                 #expect(run.status == 1 && run.errors.contains(reason), "\(run)")
             }
             #expect(try Binary.shell("$RLHOST test a_test.lua | head -0", directory: directory).errors == "")

@@ -15,7 +15,7 @@ struct PreparedFileTests {
             "out.json",
             "$RLHOST --trace=all.json -e 'rl.sleep(0.01) assert(require([[runloop]]).trace.dump [[out.json]])'"
         ),
-        ("out.xml", "$RLHOST test --report=junit:out.xml a_test.lua"),
+        ("out.xml", "$RLHOST test --report=junit=out.xml a_test.lua"),
         ("out.lcov", "$RLHOST test --coverage=out.lcov a_test.lua"),
         ("a_test.snap", "$RLHOST test --update a_test.lua"),
         ("out.txt", "$RLHOST -e 'assert(require([[runloop.fs]]).write([[out.txt]], [[x]]))'"),
@@ -103,11 +103,11 @@ struct PreparedFileTests {
         try Binary.withDirectory { directory in
             let run = try run(
                 """
-                $RLHOST test --report=tap:/dev/stdout a_test.lua | grep -c '^ok 1'
-                $RLHOST test --report=tap:/proc/self/fd/1 a_test.lua | grep -c '^ok 1'
-                $RLHOST test --report=tap:/dev/null a_test.lua > all && echo null
-                mkfifo pipe; (grep -c '^ok 1' pipe > read) & $RLHOST test --report=tap:pipe a_test.lua > all; wait; cat read
-                $RLHOST test --report=tap:/dev/full a_test.lua > all; echo $?
+                $RLHOST test --report=tap=/dev/stdout a_test.lua | grep -c '^ok 1'
+                $RLHOST test --report=tap=/proc/self/fd/1 a_test.lua | grep -c '^ok 1'
+                $RLHOST test --report=tap=/dev/null a_test.lua > all && echo null
+                mkfifo pipe; (grep -c '^ok 1' pipe > read) & $RLHOST test --report=tap=pipe a_test.lua > all; wait; cat read
+                $RLHOST test --report=tap=/dev/full a_test.lua > all; echo $?
                 """, in: directory)
             #expect(run.output == "1\n1\nnull\n1\n1\n", "\(run)")
             #expect(run.errors.contains("cannot write /dev/full: ENOSPC"), "\(run)")

@@ -8,15 +8,20 @@ package final class OutputFile {
     package let descriptor: Descriptor
     /// Of a new file, the name that was free.
     package let path: String
-    private var place = linux_place()
+    private var place = OutputFile.nowhere
     private var temporary: UnsafeMutablePointer<CChar>?
+
+    private static var nowhere: linux_place {
+        var place = linux_place()
+        place.directory = -1
+        return place
+    }
 
     /// Makes a new file, "STEM.html", or "STEM-2.html" and so on while that name is taken. Only its owner can read it.
     ///
     /// - Throws: what open(2) refuses, but for EEXIST after thousands of names.
     package init(stem: String, ending: String) throws(SystemError) {
         var name: UnsafeMutablePointer<CChar>?
-        place.directory = -1
         descriptor = try Descriptor(linux_make_file(AT_FDCWD, stem, ending, 0o600, &name), "open", stem + ending)
         path = name.map { String(cString: $0) } ?? stem + ending
         free(name)
@@ -40,7 +45,7 @@ package final class OutputFile {
         replacing path: UnsafePointer<CChar>, named name: String, mode: UInt32, followsLinks: Bool = true
     ) throws(SystemError) {
         self.path = name
-        var place = linux_place()
+        var place = OutputFile.nowhere
         var temporary: UnsafeMutablePointer<CChar>?
         let number = linux_begin_replacing(path, mode, followsLinks ? 1 : 0, &place, &temporary)
         guard number >= 0 else {
@@ -99,7 +104,7 @@ package final class OutputFile {
     package static func appending(
         to path: UnsafePointer<CChar>, named name: String, mode: UInt32
     ) throws(SystemError) -> Descriptor {
-        var place = linux_place()
+        var place = OutputFile.nowhere
         defer { linux_leave_place(&place) }
         let number = linux_open_log(path, mode, &place)
         guard number >= 0 else { throw failure(place, name) }
@@ -111,7 +116,7 @@ package final class OutputFile {
     /// - Parameter followsLinks: those that the user owns, where the user has named the path.
     /// - Throws: ENOENT if the directory is missing; ELOOP or EACCES for a link that is not followed; EACCES for a file of another user.
     package static func shared(_ path: String, creates: Bool, followsLinks: Bool) throws(SystemError) -> Descriptor {
-        var place = linux_place()
+        var place = OutputFile.nowhere
         defer { linux_leave_place(&place) }
         if followsLinks {
             guard linux_find_place(path, &place) == 0 else { throw failure(place, path) }

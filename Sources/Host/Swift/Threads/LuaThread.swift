@@ -141,11 +141,12 @@ package final class LuaThread: Sendable {
     /// "in string.find, called at app.lua:3, for 5 s": what keeps the thread from ending after `cancel`, if that is a function of C.
     /// Nothing can interrupt one.
     var whereItIsStuck: String? {
-        state.withLock { state in
+        let tenth: Int64 = 100_000_000
+        return state.withLock { state in
             guard state.isCancelled, state.code != 0, let found = Interpreter.whereCancelled(state.code) else {
                 return nil
             }
-            return "in \(found.text), for \(Time.short(found.nanoseconds)) s"
+            return "in \(found.text), for \(Time.short((found.nanoseconds + tenth / 2) / tenth * tenth)) s"
         }
     }
 

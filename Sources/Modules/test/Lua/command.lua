@@ -277,7 +277,7 @@ end
 --- What somebody is to read could not be written, if there is a message. Told once; the run has not succeeded. Who does not want to
 --- read any more, as `head`, does not complain either.
 function Run:note_loss(what, message)
-  if not message or self.has_lost or message:find "Broken pipe" then return end
+  if not message or self.has_lost or message:find "[Bb]roken pipe" then return end
   self.has_lost = true
   io.stderr:write("rlhost: test: cannot write ", what, ": ", message, "\n")
 end

@@ -5,6 +5,7 @@
 local report = {}
 local format, concat, rep, gsub = string.format, table.concat, string.rep, string.gsub
 local ipairs, require = ipairs, require
+local shown = require "runloop.text".shown
 
 -- Failures as text ----------------------------------------------------------------------------------------------------
 
@@ -19,6 +20,8 @@ function report.failure_lines(failure)
     lines[#lines + 1] = "traceback:"
     for _, line in ipairs(failure.frames) do lines[#lines + 1] = "  " .. line end
   end
+  -- Messages may hold what other programs have said.
+  for i, line in ipairs(lines) do lines[i] = shown(line, true) end
   return lines
 end
 

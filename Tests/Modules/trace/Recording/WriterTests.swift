@@ -55,7 +55,7 @@ struct WriterTests {
         _ = try Sample.inFile("html") { path in
             try Sample.put([1], path)
             #expect(chmod(path, 0o666) == 0)
-            _ = try Recording.Writer(path: path, about: Sample.about)
+            try Recording.Writer(path: path, about: Sample.about).finish()
             var status = stat()
             #expect(stat(path, &status) == 0)
             #expect(status.st_mode & 0o777 == 0o600)

@@ -3,6 +3,7 @@
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
 local native = require "runloop.http.native"
+local shown = require "runloop.text".shown
 local now, ends = rl.now, require("runloop.http.recording").ends
 
 local M = {}
@@ -107,7 +108,7 @@ function M.tell(where, value, traceback)
   if handler then
     rl.task(handler, value, { traceback = traceback, where = where })
   else
-    io.stderr:write("rlhost: ", traceback, "\nin ", where, "\n")
+    io.stderr:write("rlhost: ", shown(traceback, true), "\nin ", shown(where), "\n")
   end
 end
 

@@ -329,7 +329,6 @@ void cl_let_calls_fail(int fail) {
 }
 
 static int has_prompt;
-
 void cl_note_prompt(void) { has_prompt = 1; }
 
 void cl_read_script(int reads) {

@@ -9,6 +9,10 @@ final class LuaMemory: HostPart {
     private var freedFibers = 0
     /// How many bytes of Lua's were left by the last collection, or were in use before the script began.
     private var survivors = 0
+    /// When, at the earliest, to look whether the survivors have died meanwhile.
+    private var nextLook = Int64.min
+    /// The number of the loop's passes when the last collection ended: nothing has died while that is the same.
+    private var lastPass = -1
     /// The collection in steps that is under way.
     private var collection: Collection?
 
@@ -16,8 +20,12 @@ final class LuaMemory: HostPart {
     private static let manyFibers = 1000
     /// A collection that frees less is not worth its time, nor is another cycle of one.
     private static let worthwhile = 1 << 20
+    /// A smaller state is collected only when it has grown.
+    private static let large = 2 << 20
     /// How long a step takes, the end of a cycle excepted: whatever happens meanwhile waits.
     private static let step: Int64 = 2_000_000
+
+    private static let second: Int64 = 1_000_000_000
 
     private struct Collection {
         /// Bytes in use when its present cycle began.
@@ -53,13 +61,16 @@ final class LuaMemory: HostPart {
         }
         let bytes = host.bytesInUse
         survivors = min(survivors, bytes)
-        guard freedFibers >= Self.manyFibers || bytes > survivors + survivors / 4 + Self.worthwhile else {
+        let hasGrown = freedFibers >= Self.manyFibers || bytes > survivors + survivors / 4 + Self.worthwhile
+        // What was let go without anything new in its place shows nowhere.
+        guard hasGrown || bytes > Self.large && host.loop.statistics.passes != lastPass else {
             // Lua may have collected by itself.
             host.shrinkTables()
             return .max
         }
         let now = host.loop.now.nanoseconds
-        guard now >= nextCollection else { return nextCollection - now }
+        let date = hasGrown ? nextCollection : nextLook
+        guard now >= date else { return date - now }
         guard host.beginCollection() else { return .max }
         freedFibers = 0
         collection = Collection(bytes: bytes)
@@ -71,7 +82,8 @@ final class LuaMemory: HostPart {
         // A finalizer may run the loop, which comes here again.
         collection = nil
         let progress = host.collect(for: Self.step, spent: &current.spent)
-        guard progress != .interrupted else { return end(current) }
+        // A script has chosen a mode, and is to have it.
+        guard progress != .interrupted else { return }
         guard progress == .cycleEnded else {
             collection = current
             return
@@ -89,7 +101,11 @@ final class LuaMemory: HostPart {
         host.shrinkTables()
         host.endCollection()
         survivors = host.bytesInUse
-        nextCollection = host.loop.now.nanoseconds + 20 * collection.spent
+        lastPass = host.loop.statistics.passes
+        let now = host.loop.now.nanoseconds
+        nextCollection = now + 20 * collection.spent
+        // In vain, as often as not: half a percent of the processor's time at most.
+        nextLook = now + max(Self.second, 200 * collection.spent)
     }
 
     // MARK: At once
@@ -106,5 +122,9 @@ final class LuaMemory: HostPart {
         return true
     }
 
-    override func reset() { nextCollection = .min }
+    override func reset() {
+        nextCollection = .min
+        nextLook = .min
+        lastPass = -1
+    }
 }

@@ -18,26 +18,23 @@ struct InstallTests {
         }
     }
 
-    @Test("scripts/install puts program, manual and annotations below the prefix, and nothing elsewhere")
+    @Test("scripts/install puts program, manual, documents and annotations below the prefix, and nothing elsewhere")
     func install() throws {
         try withProject { root in
             let run = try Binary.shell(
                 "scripts/install /usr/local", environment: ["DESTDIR": root + "/to"], directory: root)
             #expect(run.status == 0, "\(run.errors)")
             let found = try Binary.shell("find . -type f -o -type l | sort", directory: root + "/to")
-            let documents = try Binary.shell("ls docs/*.md docs/*.svg docs/why/*.md docs/lua/*.lua", directory: root)
-                .output
-                .split(separator: "\n").map { path in
-                    path.hasPrefix("docs/lua/")
-                        ? "./usr/local/share/rlhost/lua/" + path.dropFirst(9) : "./usr/local/share/doc/rlhost/" + path
-                }
-            #expect(documents.count > 12, "the annotations and documents are in the project")
-            let others =
-                ["bin/rlhost", "share/man/man1/rlhost.1"]
-                + ["CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md"].map { "share/doc/rlhost/" + $0 }
+            let documents = try Binary.shell(
+                "find docs CHANGELOG.md CONTRIBUTING.md LICENSE README.md -type f ! -name rlhost.1", directory: root
+            ).output.split(separator: "\n").map { path in
+                path.hasPrefix("docs/lua/") ? "rlhost/lua/" + path.dropFirst(9) : "doc/rlhost/" + path
+            }
+            #expect(documents.count > 50, "the annotations, documents and examples are in the project")
+            let others = ["bin/rlhost", "share/man/man1/rlhost.1", "share/doc/rlhost/docs/lua"]
             #expect(
                 Set(found.output.split(separator: "\n").map(String.init))
-                    == Set(documents + others.map { "./usr/local/" + $0 }))
+                    == Set((documents.map { "share/" + $0 } + others).map { "./usr/local/" + $0 }))
             #expect(try Binary.run(["-e", "print(1)"], program: root + "/to/usr/local/bin/rlhost").output == "1\n")
         }
     }
@@ -51,6 +48,28 @@ struct InstallTests {
                 file rlhost debug_info; file rlhost gnu_debuglink; file rlhost.debug debug_info
                 """, directory: root)
             #expect(run.output == "0\n1\n1\n", "\(run)")
+        }
+    }
+
+    @Test("every link of an installed document leads to an installed file")
+    func links() throws {
+        try withProject { root in
+            let prefix = root + "/to"
+            #expect(try Binary.shell("scripts/install \(prefix)", directory: root).status == 0)
+            let documents = try Binary.shell("find \(prefix) -name '*.md'").output.split(separator: "\n")
+            var links = 0
+            for document in documents {
+                let folder = URL(filePath: String(document)).deletingLastPathComponent()
+                for match in try String(contentsOfFile: String(document), encoding: .utf8)
+                    .matches(of: /\]\(([^()\s#:]+)(#[^()\s]*)?\)/)
+                {
+                    let target = folder.appending(path: String(match.1)).standardized.path
+                    links += 1
+                    #expect(target.hasPrefix(prefix), "\(document) leads out of the prefix: \(match.1)")
+                    #expect(FileManager.default.fileExists(atPath: target), "\(document) has a dead link: \(match.1)")
+                }
+            }
+            #expect(links > 50, "the links of the documents are found")
         }
     }
 

@@ -97,7 +97,8 @@ struct TidyTests {
     func draw() throws {
         let runs = try (0..<2).map { _ in
             try Binary.run(
-                ["--draw", "20", "--seed", "7"], program: Binary.repository + "/scripts/tidy", name: "tidy")
+                ["--draw", "20", "--seed", "7", "Sources/Prompt", "docs/guide.md"],
+                program: Binary.repository + "/scripts/tidy", name: "tidy")
         }
         let kinds = runs[0].output.split(separator: "\n").compactMap { $0.split(separator: ": ").dropFirst().first }
         #expect(runs[0].output == runs[1].output)

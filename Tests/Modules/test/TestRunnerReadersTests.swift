@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Reports, as other programs read them; and what a test run must not pass over in silence.
-@Suite struct TestRunnerReadersTests {
+@Suite(.timed) struct TestRunnerReadersTests {
     private typealias Fixture = TestRunnerFixture
 
     private static let several = [

@@ -86,7 +86,8 @@ struct SmallTree {
     func tidy(_ arguments: [String]) throws -> Binary.Result {
         // By its interpreter: a process that another test starts just now may still have the script open for writing.
         try Binary.run(
-            ["python3", folder + "/scripts/tidy"] + arguments, directory: "/", program: "/usr/bin/env", name: "env")
+            ["python3", folder + "/scripts/tidy"] + arguments, directory: "/", program: "/usr/bin/env", name: "env",
+            timeout: 600)
     }
 
     /// Returns the findings, also those that the table PENDING excuses, but none in the copy of scripts/tidy.

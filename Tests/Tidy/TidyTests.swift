@@ -7,7 +7,7 @@ import Testing
 struct TidyTests {
     @Test("this tree keeps the rules of the house")
     func tree() throws {
-        let run = try Binary.run([], program: Binary.repository + "/scripts/tidy", name: "tidy")
+        let run = try Binary.run([], program: Binary.repository + "/scripts/tidy", name: "tidy", timeout: 600)
         #expect(run.status == 0, "\(run.output)\(run.errors)")
     }
 

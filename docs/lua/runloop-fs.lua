@@ -1,32 +1,35 @@
 ---@meta runloop.fs
 
--- Every call of the module `runloop.fs`. All but `watch` and `watcher` wait, while the loop goes on: a small pool of threads makes the
--- system's calls. What the world refuses is an answer: nil, `"ENOENT: no such file or directory (/x)"`, `"ENOENT"`. It may be used
--- from every thread.
+-- Every call of the module `runloop.fs`. All but `watch` and `watcher` wait, while the loop goes on: a small pool of
+-- threads makes the system calls. If the system refuses something, a call returns nil, a message and a code: nil,
+-- `"ENOENT: no such file or directory (/x)"`, `"ENOENT"`. Every thread may use it.
 
 ---@class runloop.fs
 local fs = {}
 
----One thing that has changed.
+---One change. "rescan" means that changes were lost or cannot be told apart: look at everything again.
 ---@class runloop.fs.Change
----@field kind "created"|"changed"|"removed"|"renamed"|"rescan" "rescan": changes were lost, or cannot be told apart; look at everything again
----@field path string the path that was given, and what lies below
----@field from? string of a renamed one: its path before, after the changes in front of this one
+---@field kind "created"|"changed"|"removed"|"renamed"|"rescan"
+---@field path string the path that you gave, and the part below it
+---@field from? string for a rename: its path before, after the earlier changes of this call
 ---@field is_directory boolean
----@field message? string what cannot be watched, and why
+---@field message? string names a path that cannot be watched, and why
 
+---Options of a watcher. `ignore` is a pattern such as "*.o", ".git" or "build/*" for the path below, a list of them, or
+---a function that returns true for paths to ignore.
 ---@class runloop.fs.WatchOptions
----@field recursive? boolean all directories below, too, those made later included
----@field ignore? string|string[]|fun(path: string, is_directory: boolean): boolean patterns such as "*.o" and ".git", "build/*" against the path below; or a function
----@field latency? number changes within so many seconds come together (0.05)
----@field while_writing? boolean tells of each write; else when the writer closes the file
+---@field recursive? boolean true: all directories below, too, including new ones
+---@field ignore? string|string[]|fun(path: string, is_directory: boolean): boolean patterns, or a function
+---@field latency? number changes within this number of seconds come together (0.05)
+---@field while_writing? boolean true: reports each write; otherwise when the writer closes the file
 ---@field name? string for messages
 ---@field path? string `watcher` only
 ---@field callback? fun(changes: runloop.fs.Change[], watcher: runloop.fs.Watcher) `watcher` only
 
----Watches a directory, or a file, in the common modes. The function gets the difference between before and after: an editor's atomic
----save is `changed`, a rename within what is watched is one `renamed`, what was made and removed again is nothing. It is called once
----at a time; without a function, take the changes with `next`. inotify(7).
+---Watches a directory or a file, in the common modes. The function gets the difference between before and after: an
+---editor's atomic save is `changed`, a rename within the watched path is one `renamed`, and a file that was made and
+---removed again is not reported. The function is called once at a time. Without a function, take the changes with
+---`next`. inotify(7)
 ---@param path string
 ---@param options? runloop.fs.WatchOptions|fun(changes: runloop.fs.Change[], watcher: runloop.fs.Watcher)
 ---@param fn? fun(changes: runloop.fs.Change[], watcher: runloop.fs.Watcher)
@@ -35,15 +38,15 @@ local fs = {}
 ---@return string? code
 function fs.watch(path, options, fn) end
 
----The same as an object that does nothing until `loop:add(watcher, modes)`.
+---Makes a watcher that does nothing until `loop:add(watcher, modes)`.
 ---@param options runloop.fs.WatchOptions
 ---@return runloop.fs.Watcher? watcher
 ---@return string? problem
 ---@return string? code
 function fs.watcher(options) end
 
----A whole file. One that is longer than `max` bytes (1 GB) is refused with "EFBIG", and not cut. Of a named pipe, what is written
----until all that write to it have closed it; it waits for the first.
+---Reads a whole file. A file of more than `max` bytes (1 GB) gives "EFBIG". A named pipe gives everything that is
+---written until all its writers have closed it; the call waits for the first writer.
 ---@param path string
 ---@param max? integer
 ---@return string? data
@@ -51,29 +54,31 @@ function fs.watcher(options) end
 ---@return string? code
 function fs.read(path, max) end
 
----Writes a whole file. It takes the place of an old one in one step: who reads meanwhile has the one or the other. Its permissions stay.
+---Writes a whole file. It replaces an old one in one step: a reader gets the whole old content or the whole new one.
+---The permissions stay. `append` writes to the end of the existing file, `mode` sets permissions, and `sync` waits
+---until the data is on the disk.
 ---@param path string
 ---@param data string
----@param options? { append: boolean?, mode: integer?, sync: boolean? } `append`: at the end of what is there; `mode`: permissions; `sync`: returns when it is on the disk
+---@param options? { append: boolean?, mode: integer?, sync: boolean? }
 ---@return true? done
 ---@return string? problem
 ---@return string? code
 function fs.write(path, data, options) end
 
----What is in a directory, in order of the names. Of a link it says so, wherever it leads.
+---Returns the entries of a directory in the order of their names. A link has the kind "link", wherever it leads.
 ---@param path string
 ---@return { name: string, kind: "file"|"directory"|"link"|"other" }[]? entries
 ---@return string? problem
 ---@return string? code
 function fs.list(path) end
 
----Iterates over all that is below a directory: path and kind. Links are not followed. Raises what the world refuses.
+---Iterates over everything below a directory: path and kind. It does not follow links. It raises errors of the system.
 ---@param path string
 ---@return fun(): string?, string?
 function fs.walk(path) end
 
----What is known of a file: `kind`, `size` in bytes, `mode`, `modified`, `accessed` and `changed` in seconds since 1970, `uid`, `gid`,
----`links`, `device`, `inode`.
+---Returns information about a file: `kind`, `size` in bytes, `mode`, `modified`, `accessed` and `changed` in seconds
+---since 1970, `uid`, `gid`, `links`, `device`, `inode`.
 ---@param path string
 ---@param options? { follow: boolean? } false: of a link itself
 ---@return table? information
@@ -81,8 +86,9 @@ function fs.walk(path) end
 ---@return string? code
 function fs.stat(path, options) end
 
+---Makes a directory. With `parents`, makes missing parents as well, and accepts a directory that exists.
 ---@param path string
----@param options? { parents: boolean?, mode: integer? } `parents`: those that are missing, too, and it is no error if it is there
+---@param options? { parents: boolean?, mode: integer? }
 ---@return true? done
 ---@return string? problem
 ---@return string? code
@@ -90,13 +96,13 @@ function fs.make_directory(path, options) end
 
 ---Removes a file, a link or an empty directory.
 ---@param path string
----@param options? { recursive: boolean? } a directory with all that is in it; links are not followed
+---@param options? { recursive: boolean? } true: a directory with its contents; links are not followed
 ---@return true? done
 ---@return string? problem
 ---@return string? code
 function fs.remove(path, options) end
 
----Gives a file another name, in the place of what may have that.
+---Renames a file, and replaces a file that has the new name.
 ---@param from string
 ---@param to string
 ---@return true? done
@@ -104,7 +110,7 @@ function fs.remove(path, options) end
 ---@return string? code
 function fs.rename(from, to) end
 
----Copies a file and its permissions; in the kernel.
+---Copies a file and its permissions, within the kernel.
 ---@param from string
 ---@param to string
 ---@return integer? bytes
@@ -120,7 +126,7 @@ function fs.copy(from, to) end
 ---@return string? code
 function fs.link(from, to) end
 
----Makes a symbolic link at `path` that says `target`.
+---Makes a symbolic link at `path` that leads to `target`.
 ---@param target string
 ---@param path string
 ---@return true? done
@@ -128,21 +134,21 @@ function fs.link(from, to) end
 ---@return string? code
 function fs.symbolic_link(target, path) end
 
----What a symbolic link says.
+---Returns the target of a symbolic link.
 ---@param path string
 ---@return string? target
 ---@return string? problem
 ---@return string? code
 function fs.read_link(path) end
 
----The path without links and dots.
+---Returns the path without links and dots.
 ---@param path string
 ---@return string? path
 ---@return string? problem
 ---@return string? code
 function fs.real_path(path) end
 
----Makes a directory that nobody else can look into, in $TMPDIR or /tmp. Yours to remove.
+---Makes a directory that only you can look into, in $TMPDIR or /tmp. You have to remove it.
 ---@param prefix? string of its name ("rlhost")
 ---@return string? path
 ---@return string? problem
@@ -152,13 +158,14 @@ function fs.temporary_directory(prefix) end
 ---@class runloop.fs.Watcher
 local watcher = {}
 
----Waits for the next changes: nil, "timed out" after so many seconds; nil, "invalid" when it watches no longer.
+---Waits for the next changes. Returns nil, "timed out" after some seconds, and nil, "invalid" after the watcher has
+---ended.
 ---@param timeout? number
 ---@return runloop.fs.Change[]? changes
 ---@return string? problem
 function watcher:next(timeout) end
 
----Stops watching, for good. `<close>` does that, too.
+---Ends the watcher for good. `<close>` does the same.
 function watcher:invalidate() end
 
 ---@return boolean

@@ -1,18 +1,21 @@
 ---@meta runloop.log
 
--- Every call of the module `runloop.log`. A message is one line, whatever is in it, and is written by one system call.
+-- Every call of the module `runloop.log`. A message is one line, whatever the text contains, and is written by one
+-- system call.
 
 ---@class runloop.log
 local log = {}
 
 ---@alias runloop.log.Level "debug"|"info"|"warning"|"error"|"off"
 
+---Options of a logger. In format "journal", lines begin with a priority; standard error has this format if the journal
+---reads it.
 ---@class runloop.log.Options
----@field to? "stderr"|"journal"|string a path is added to
----@field level? runloop.log.Level what is less is not written; else that of the variable RLHOST_LOG, else "info"
----@field format? "text"|"json"|"journal" the journal's lines begin with a priority; the standard error has them when the journal reads it
----@field name? string said before each message
----@field fields? table<string, any> said with each message
+---@field to? "stderr"|"journal"|string or a path of a file, to which lines are appended
+---@field level? runloop.log.Level the lowest level that is written; else the variable RLHOST_LOG, else "info"
+---@field format? "text"|"json"|"journal" "journal": lines begin with a priority
+---@field name? string printed before each message
+---@field fields? table<string, any> added to each message
 ---@field time? boolean false: text without the time
 
 ---@param message any
@@ -31,7 +34,7 @@ function log.warning(message, fields) end
 ---@param fields? table<string, any>
 function log.error(message, fields) end
 
----A logger with more fields, and perhaps another name.
+---Returns a logger with more fields, and another name if you like.
 ---@param fields table<string, any>
 ---@param name? string
 ---@return runloop.log.Logger
@@ -40,23 +43,23 @@ function log.with(fields, name) end
 ---@param level runloop.log.Level
 function log.set_level(level) end
 
----Whether a message of this level would be written.
+---Returns whether messages of this level are written.
 ---@param level runloop.log.Level
 ---@return boolean
 function log.is_on(level) end
 
----A logger of one's own. It has `debug`, `info`, `warning`, `error`, `with`, `set_level` and `is_on` as methods.
+---Opens a logger of your own. Its methods are `debug`, `info`, `warning`, `error`, `with`, `set_level` and `is_on`.
 ---@param options? runloop.log.Options
 ---@return runloop.log.Logger? logger
 ---@return string? problem
 ---@return string? code
 function log.open(options) end
 
----Makes a logger the one that `log.info` and the others use.
+---Makes a logger the default one, which `log.info` and the others use.
 ---@param logger runloop.log.Logger
 function log.set_default(logger) end
 
----The script's name, for messages.
+---Returns the script's name, for messages.
 ---@return string
 function log.program() end
 
@@ -91,13 +94,13 @@ function logger:set_level(level) end
 ---@return boolean
 function logger:is_on(level) end
 
----Goes on in a new file of the same name: after a rotation, for instance when SIGHUP comes.
+---Closes the file and opens a new one of the same name: for log rotation, for example on SIGHUP.
 ---@return true? done
 ---@return string? problem
 ---@return string? code
 function logger:reopen() end
 
----Closes its file, and writes nothing more.
+---Closes its file; later messages are not written.
 function logger:close() end
 
 return log

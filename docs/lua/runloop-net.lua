@@ -1,70 +1,80 @@
 ---@meta runloop.net
 
--- Every call of the module `runloop.net`, for readers and for Lua editors. docs/net.md tells how they belong together. Each
--- thread has streams of its own.
+-- Every call of the module `runloop.net`, for readers and for Lua editors. docs/net.md shows how they work together.
+-- Each thread has its own streams.
 --
--- What the world refuses is an answer: nil, "ECONNREFUSED: connection refused (127.0.0.1:9)", "ECONNREFUSED". When the time is
--- over: nil, "timed out". At the end of input: nil alone. Seconds may have fractions.
+-- If the network refuses something, a call returns nil, "ECONNREFUSED: connection refused (127.0.0.1:9)",
+-- "ECONNREFUSED". When the time is over: nil, "timed out". At the end of input: nil alone. Seconds may have fractions.
 
 ---@class runloop.net
 local net = {}
 
----A port (8080: of this machine, both families), `"host:port"`, `"[::1]:8080"`, `"*:8080"` (all interfaces), `"unix:/path"`,
----`"unix:@name"` (abstract), or a table. Port 0: any free one.
+---A port (8080: of this machine, both families), `"host:port"`, `"[::1]:8080"`, `"*:8080"` (all interfaces),
+---`"unix:/path"`, `"unix:@name"` (abstract), or a table. Port 0 stands for any free port.
 ---@alias runloop.net.Where integer|string|runloop.net.Place
 
+---A place. `fd` is a socket that another process has handed down: see `net.inherited`. It stays open when the server
+---that uses it is closed.
 ---@class runloop.net.Place
 ---@field host? string a name or an address; `"*"`: all interfaces
 ---@field port? integer
----@field path? string of a Unix socket, instead of the two; beginning with `@`: an abstract one. More than 107 bytes are ENAMETOOLONG
----@field fd? integer a socket that was handed down, instead: see `net.inherited`. It stays open when what serves it is closed
+---@field path? string of a Unix socket, instead of host and port; `@` begins an abstract one; at most 107 bytes
+---@field fd? integer an inherited socket, instead of the others
 
----Files are paths, or the text itself (PEM). Unless told otherwise, a client checks the server's certificate with those that the
----system believes in, or those of SSL_CERT_FILE and SSL_CERT_DIR.
+---Options of TLS. Certificates and keys are paths, or the text itself (PEM). By default, a client checks the server's
+---certificate with those that the system trusts, or those of SSL_CERT_FILE and SSL_CERT_DIR.
+---
+---A server's `sni` returns the options for the name that the client asks for, which may be "", or nil for the
+---listener's own certificate. It may wait. If its certificate cannot be used, `on_trouble` gets the error, or without
+---that `rl.on_error`.
 ---@class runloop.net.TLSOptions
----@field server_name? string a client's: whose certificate it has to be, if that is not the host
----@field verify? boolean a client's: false, and anybody's certificate will do (true)
----@field ca? string a client's: whom to believe instead of the system: a file, or a directory of hashed files
----@field certificate? string the own certificate, and those that lead from it to whom the peer believes
----@field key? string its private key; without it, it is in the certificate's file
----@field protocols? string[] for ALPN, those one likes best first
+---@field server_name? string a client's: the name in the server's certificate, if that is not the host
+---@field verify? boolean a client's: false accepts every certificate (true)
+---@field ca? string a client's: trusted certificates instead of the system's: a file, or a directory of hashed files
+---@field certificate? string the own certificate, and those that link it to a trusted one
+---@field key? string its private key; if absent, it is in the certificate's file
+---@field protocols? string[] for ALPN, the preferred one first
 ---@field min_version? "1.2"|"1.3"
----@field client_ca? string a server's: clients need a certificate of theirs
----@field sni? fun(name: string): runloop.net.TLSOptions? a server's: the certificate for the name that is asked for, which may be ""; nil: the listener's own, or none. It may wait. One that cannot be used is told as `on_trouble` is, or, without that, to `rl.on_error`
----@field server? boolean of `stream:start_tls`: which side it is, if that is not what the connection tells
----@field timeout? number of `stream:start_tls`
+---@field client_ca? string a server's: clients need a certificate that one of these confirms
+---@field sni? fun(name: string): runloop.net.TLSOptions? a server's: chooses its certificate by name
+---@field server? boolean for `stream:start_tls`: whether it is the server, if the connection does not show it
+---@field timeout? number for `stream:start_tls`
 
+---Options of a listener. `on_trouble` is called if it cannot accept connections for a while because no file descriptor
+---is free, or if `sni` has chosen a certificate that cannot be used; without it, these are warnings.
 ---@class runloop.net.ListenOptions
 ---@field backlog? integer how many connections may wait in the kernel (4096)
----@field max_connections? integer with so many open none is accepted
----@field reuse_port? boolean several listeners share the port, as those of several threads: the kernel deals connections out
----@field mode? integer of a Unix socket's file (0600)
+---@field max_connections? integer the largest number of open connections
+---@field reuse_port? boolean several listeners, as of several threads, share the port; the kernel distributes them
+---@field mode? integer permissions of a Unix socket's file (0600)
 ---@field tls? runloop.net.TLSOptions connections begin with TLS
 ---@field name? string for messages
 ---@field order? integer for descriptions
----@field high_water? integer `write` waits while so many bytes are left to send (262144)
----@field max_queue? integer with more to send than this `queue` aborts the stream (16777216)
----@field on_trouble? fun(listener: runloop.net.Listener, message: string, code: string) it cannot accept for a while, for want of descriptors, or `sni` has chosen a certificate that cannot be used; without it this is a warning
+---@field high_water? integer `write` waits while this number of bytes is left to send (262144)
+---@field max_queue? integer bytes left to send at which `queue` aborts the stream (16777216)
+---@field on_trouble? fun(listener: runloop.net.Listener, message: string, code: string) for accepting and `sni`
+
+---@alias runloop.net.Handler fun(stream: runloop.net.Stream, listener: runloop.net.Listener)
 
 ---@class runloop.net.ListenerOptions: runloop.net.ListenOptions, runloop.net.Place
 ---@field on_connection? fun(stream: runloop.net.Stream, listener: runloop.net.Listener) a task for each connection
----@field on_data? fun(stream: runloop.net.Stream, bytes: string) instead: input of any of its connections, as it comes
----@field on_end? fun(stream: runloop.net.Stream) the end of the input; afterwards the stream is closed
----@field on_error? fun(stream: runloop.net.Stream, message: string, code?: string) afterwards the stream is closed
+---@field on_data? fun(stream: runloop.net.Stream, bytes: string) instead: input of any connection, as it comes
+---@field on_end? fun(stream: runloop.net.Stream) the end of the input; then the stream is closed
+---@field on_error? fun(stream: runloop.net.Stream, message: string, code?: string) then the stream is closed
 
----Accepts connections, in the common modes of this loop. Each is a task `handler(stream, listener)`, whose stream is closed when
----it returns and aborted when it raises.
+---Accepts connections, in the common modes of this loop. Each connection is a task `handler(stream, listener)`. Its
+---stream is closed when the handler returns, and aborted when it raises an error.
 ---@param where runloop.net.Where
 ---@param options runloop.net.ListenOptions
 ---@param handler fun(stream: runloop.net.Stream, listener: runloop.net.Listener)
 ---@return runloop.net.Listener?
 ---@return string? problem
 ---@return string? code
----@overload fun(where: runloop.net.Where, handler: fun(stream: runloop.net.Stream, listener: runloop.net.Listener)): runloop.net.Listener?, string?, string?
+---@overload fun(where: any, handler: runloop.net.Handler): runloop.net.Listener?, string?, string?
 function net.serve(where, options, handler) end
 
----The same as an object, which accepts nothing before `loop:add(listener, modes)`. Its connections are in its modes. With none of
----the functions: `listener:accept()`.
+---Makes a listener that accepts nothing before `loop:add(listener, modes)`. Its connections are in its modes. If it has
+---none of the functions, call `listener:accept()`.
 ---@param options runloop.net.ListenerOptions
 ---@return runloop.net.Listener?
 ---@return string? problem
@@ -72,18 +82,18 @@ function net.serve(where, options, handler) end
 function net.listener(options) end
 
 ---@class runloop.net.ConnectOptions
----@field timeout? number for all of it, names included (30)
----@field tls? true|runloop.net.TLSOptions TLS begins when it is connected; the server's name is the host
+---@field timeout? number for everything, name resolution included (30)
+---@field tls? true|runloop.net.TLSOptions TLS begins after the connection; the server's name is the host
 ---@field bind? string the own address, with or without a port
----@field nodelay? boolean small writes go out at once (true)
----@field keepalive? boolean the kernel asks silent peers now and then whether they are there (true)
+---@field nodelay? boolean sends small writes at once (true)
+---@field keepalive? boolean the kernel checks now and then whether a silent peer still exists (true)
 ---@field name? string for messages
 ---@field order? integer for descriptions
 ---@field high_water? integer see `net.serve`
 ---@field max_queue? integer see `net.serve`
 
----Connects. Waits. Several addresses are tried side by side, the next after 250 ms or when one fails, and none is given up before
----another is connected (RFC 8305). When all fail, the message has each address and its reason.
+---Connects. Waits. It tries several addresses side by side: the next one after 250 ms or when one fails, and gives none
+---up before another is connected (RFC 8305). If all fail, the message has each address with its reason.
 ---@param where runloop.net.Where
 ---@param options? runloop.net.ConnectOptions
 ---@return runloop.net.Stream?
@@ -91,44 +101,49 @@ function net.listener(options) end
 ---@return string? code
 function net.connect(where, options) end
 
+---Options of a stream. `on_open` is called after the connection, and after TLS's handshake if it uses TLS. While an
+---`on_data` function waits, it gets no further data.
 ---@class runloop.net.StreamOptions: runloop.net.ConnectOptions, runloop.net.Place
----@field on_open? fun(stream: runloop.net.Stream) it is connected, and TLS, if it is to have any, agreed on
----@field on_data? fun(stream: runloop.net.Stream, bytes: string) one that waits gets no more before it has returned
+---@field on_open? fun(stream: runloop.net.Stream) the connection is open
+---@field on_data? fun(stream: runloop.net.Stream, bytes: string) input, as it comes
 ---@field on_end? fun(stream: runloop.net.Stream)
 ---@field on_error? fun(stream: runloop.net.Stream, message: string, code?: string)
 
----A stream that begins to connect when it is first in a mode: `loop:add(stream, modes)`. With functions, its input goes there; without,
----it is read as any other. What arrives while the loop runs in another mode stays in the kernel.
+---Makes a stream that begins to connect when you add it to a mode: `loop:add(stream, modes)`. With functions, they get
+---its input; without, you read it as any other. Data that arrives while the loop runs in another mode stays in the
+---kernel.
 ---@param options runloop.net.StreamOptions
 ---@return runloop.net.Stream
 function net.stream(options) end
 
----Two streams that are connected to each other, in the kernel.
+---Makes two streams that are connected to each other, in the kernel.
 ---@return runloop.net.Stream?
 ---@return runloop.net.Stream|string? other or the problem
 ---@return string? code
 function net.pair() end
 
 ---@class runloop.net.MemoryOptions
----@field latency? number for how long a byte is on its way (0)
----@field bandwidth? number bytes per second; nil: any number
----@field chunk? integer how many bytes arrive at once, at the most; nil: any number
+---@field latency? number how long a byte takes (0)
+---@field bandwidth? number bytes per second; no limit if absent
+---@field chunk? integer the largest number of bytes that arrive at once; no limit if absent
 ---@field high_water? integer see `net.serve`
 
----The same without a kernel, for tests: in virtual time under `rlhost test`, and always alike.
+---Makes two connected streams without a kernel, for tests: in virtual time under `rlhost test`, and the same in each
+---run.
 ---@param options? runloop.net.MemoryOptions
 ---@return runloop.net.Stream
 ---@return runloop.net.Stream
 function net.memory(options) end
 
 ---@class runloop.net.OpenOptions
----@field owns? boolean the descriptor is closed with the stream; otherwise the stream has a duplicate (false)
+---@field owns? boolean true: the descriptor is closed with the stream; otherwise the stream has a duplicate (false)
 ---@field name? string for messages
----@field on_data? fun(stream: runloop.net.Stream, bytes: string) its input goes there, as that of a `net.stream`
+---@field on_data? fun(stream: runloop.net.Stream, bytes: string) gets its input, as for `net.stream`
 ---@field on_end? fun(stream: runloop.net.Stream)
 ---@field on_error? fun(stream: runloop.net.Stream, message: string, code?: string)
 
----A stream of a descriptor: a socket's, a pipe's, a terminal's; or of a file, which is read without blocking the loop.
+---Makes a stream from a descriptor of a socket, a pipe or a terminal; or from a file, which is read without blocking
+---the loop.
 ---@param fd integer|file*|table a number, an open file, or an object with `fd()`, `getfd()`, `pollfd()` or `fileno()`
 ---@param options? runloop.net.OpenOptions
 ---@return runloop.net.Stream?
@@ -136,28 +151,29 @@ function net.memory(options) end
 ---@return string? code
 function net.open(fd, options) end
 
----The stream of descriptor 0, the same for each call.
+---Returns the stream of descriptor 0, the same for each call.
 ---@return runloop.net.Stream
 function net.input() end
 
----The stream of descriptor 1.
+---Returns the stream of descriptor 1.
 ---@return runloop.net.Stream
 function net.output() end
 
----The stream of descriptor 2.
+---Returns the stream of descriptor 2.
 ---@return runloop.net.Stream
 function net.errors() end
 
 ---A socket that the service manager has opened for this process.
 ---@class runloop.net.Inherited
 ---@field fd integer
----@field name string as the manager calls it; or ""
+---@field name string the manager's name for it; or ""
 ---@field kind "listener"|"stream"|"datagram"|"other"
 ---@field address? string
 
----The sockets that a service manager such as systemd has opened for this process, in the order of its units: socket activation,
----sd_listen_fds(3). Empty if there are none, or they are another process's. From then on they are not handed to programs. A listener
----is a place for `net.serve`, and what has an `fd` for `net.listener` and `net.datagram`; a stream is for `net.open(socket.fd)`.
+---Returns the sockets that a service manager such as systemd has opened for this process, in the order of its units:
+---socket activation, sd_listen_fds(3). The list is empty if there are none, or if they belong to another process.
+---Programs that you start do not inherit them. You can pass a listener to `net.serve`; `net.listener` and
+---`net.datagram` take its `fd`; `net.open(socket.fd)` takes a stream.
 ---
 ---```lua
 ---local net = require "runloop.net"
@@ -173,16 +189,17 @@ function net.errors() end
 function net.inherited() end
 
 ---@class runloop.net.DatagramOptions: runloop.net.Place
----@field peer? runloop.net.Where it receives from there only, and sends there unless told otherwise
+---@field peer? runloop.net.Where it receives from there only, and sends there by default
 ---@field reuse_port? boolean
 ---@field name? string for messages
 ---@field order? integer for descriptions
----@field on_message? fun(socket: runloop.net.Datagram, data: string, from: string) one that waits holds back those that follow
+---@field on_message? fun(socket: runloop.net.Datagram, data: string, from: string) if it waits, later messages wait
 
----A socket for messages: UDP, or Unix datagrams. With `on_message` it does nothing before `loop:add(socket, modes)`.
+---Makes a socket for messages: UDP, or Unix datagrams. With `on_message` it does nothing before `loop:add(socket,
+---modes)`.
 ---
----It has one address: a port alone, or `localhost`, is 127.0.0.1, unless `peer` is of the other family. With `"*"` or `"::"` it speaks to
----both families; other addresses to their own, and `send` to one of the other is "EAFNOSUPPORT".
+---It has one address. A port alone, or `localhost`, means 127.0.0.1, unless `peer` belongs to the other family. With
+---`"*"` or `"::"` it speaks both families; otherwise sending to the other family is "EAFNOSUPPORT".
 ---@param options runloop.net.DatagramOptions
 ---@return runloop.net.Datagram?
 ---@return string? problem
@@ -193,7 +210,8 @@ function net.datagram(options) end
 ---@field family? "any"|"ipv4"|"ipv6"
 ---@field timeout? number
 
----The addresses of a host, as texts, in the order of the system's resolver. Waits, on a thread; never blocks the loop.
+---Returns the addresses of a host, as texts, in the order of the system's resolver. Waits, on a thread; never blocks
+---the loop.
 ---@param name string
 ---@param options? runloop.net.ResolveOptions
 ---@return string[]?
@@ -204,8 +222,8 @@ function net.resolve(name, options) end
 ---@class runloop.net.CopyOptions
 ---@field max? integer how many bytes at most
 
----Copies all that comes from one stream to another, until the end of input; as fast as the slower one. Waits. The streams are left
----open. Between descriptors, without TLS, the bytes stay in the kernel.
+---Copies everything from one stream to another, until the end of input, as fast as the slower one. Waits. Both streams
+---stay open. Between descriptors, without TLS, the bytes stay in the kernel.
 ---@param from runloop.net.Stream
 ---@param to runloop.net.Stream
 ---@param options? runloop.net.CopyOptions
@@ -216,16 +234,19 @@ function net.copy(from, to, options) end
 
 -- Streams ------------------------------------------------------------------------------------------------------------
 
----A two-way stream of bytes. One reader at a time; each write is one piece, however many tasks write. A read that times out, is
----cancelled or meets its limit takes nothing. `local stream <close> = …` closes it; one that nobody has any more is closed, too.
+---A two-way stream of bytes. One task reads at a time. Each write stays in one piece, however many tasks write. A read
+---that times out, is cancelled or meets its limit takes nothing. `local stream <close> = …` closes the stream, and so
+---does the garbage collector.
 ---@class runloop.net.Stream
 local Stream = {}
 
+---Limits of a read. `max` is 1 MB for lines and `read_until`, 16 MB for `read_all`. Beyond it, the read takes nothing
+---and returns nil, "line longer than 1048576 bytes", "EMSGSIZE".
 ---@class runloop.net.ReadOptions
----@field timeout? number instead of that of `set_timeout`
----@field max? integer how many bytes the unit may have: 1 MB for lines and `read_until`, 16 MB for `read_all`. Over it: nil, "line longer than 1048576 bytes", "EMSGSIZE", and nothing is taken
+---@field timeout? number replaces that of `set_timeout`
+---@field max? integer the largest number of bytes
 
----What there is: at least one byte, at most `max` (65536).
+---Reads the bytes that have arrived: at least one, at most `max` (65536).
 ---@param max? integer
 ---@param options? runloop.net.ReadOptions
 ---@return string? bytes
@@ -234,7 +255,8 @@ local Stream = {}
 ---@overload fun(self: runloop.net.Stream, options: runloop.net.ReadOptions): string?, string?, string?
 function Stream:read(max, options) end
 
----So many bytes. An end that comes too early: nil, "end of input after 3 of 10 bytes", "EOF"; the 3 can still be read.
+---Reads `count` bytes. If the input ends too early: nil, "end of input after 3 of 10 bytes", "EOF"; you can still read
+---those 3.
 ---@param count integer
 ---@param options? runloop.net.ReadOptions
 ---@return string? bytes
@@ -242,14 +264,14 @@ function Stream:read(max, options) end
 ---@return string? code
 function Stream:read_exactly(count, options) end
 
----A line, without its `\n` or `\r\n`. The last one may lack it.
+---Reads a line, without its `\n` or `\r\n`. The last line may lack it.
 ---@param options? runloop.net.ReadOptions
 ---@return string? line
 ---@return string? problem
 ---@return string? code
 function Stream:read_line(options) end
 
----What is before a text, which is taken, too.
+---Reads the bytes before a text, and takes the text as well.
 ---@param text string
 ---@param options? runloop.net.ReadOptions
 ---@return string? bytes
@@ -257,24 +279,24 @@ function Stream:read_line(options) end
 ---@return string? code
 function Stream:read_until(text, options) end
 
----All to the end of input, which may be nothing.
+---Reads everything to the end of input, which may be nothing.
 ---@param options? runloop.net.ReadOptions
 ---@return string? bytes
 ---@return string? problem
 ---@return string? code
 function Stream:read_all(options) end
 
----The lines, one after the other, to the end of input. What the world refuses is raised.
+---Iterates over the lines to the end of input. It raises errors.
 ---@param options? runloop.net.ReadOptions for each line
 ---@return fun(): string?
 function Stream:lines(options) end
 
----The same for what `read` returns.
+---Iterates over pieces as `read` returns them.
 ---@param options? runloop.net.ReadOptions
 ---@return fun(): string?
 function Stream:chunks(options) end
 
----The next bytes, without taking them. Waits until so many are there.
+---Returns the next bytes without taking them. Waits until `count` bytes have arrived.
 ---@param count integer
 ---@param options? { timeout: number }
 ---@return string? bytes
@@ -282,19 +304,20 @@ function Stream:chunks(options) end
 ---@return string? code
 function Stream:peek(count, options) end
 
----How many bytes were read ahead.
+---Returns how many bytes are buffered.
 ---@return integer
 function Stream:buffered() end
 
----Writes strings and numbers, as one piece. What is written in one turn of the loop goes out together, at its end. Waits until less
----than the high-water mark is left to send. Also what was written by a call that timed out is sent.
+---Writes strings and numbers, as one piece. The loop sends everything written in one pass together, at its end. Waits
+---until less than the high-water mark is left to send. Bytes of a call that timed out are still sent.
 ---@param ... string|number
 ---@return true?
 ---@return string? problem
 ---@return string? code
 function Stream:write(...) end
 
----The same without ever waiting. With more than `max_queue` left to send the stream is aborted: nil, "ENOBUFS: …", "ENOBUFS".
+---Writes without waiting. If more than `max_queue` bytes are left to send, the stream is aborted: nil, "ENOBUFS: …",
+---"ENOBUFS".
 ---@param ... string|number
 ---@return integer? waiting how many bytes are left to send
 ---@return string? problem
@@ -308,33 +331,33 @@ function Stream:queue(...) end
 ---@return string? code
 function Stream:flush(timeout) end
 
----Ends the output when all is sent; input goes on.
+---Ends the output when everything is sent; input goes on.
 ---@return true?
 ---@return string? problem
 ---@return string? code
 function Stream:finish() end
 
----Closes it, without waiting: what was written is still sent, and what the peer still sends is thrown away for a while.
+---Closes the stream without waiting. Written bytes are still sent, and the peer's bytes are discarded for a while.
 function Stream:close() end
 
----Closes it at once; the peer gets a reset, and what was not sent is lost.
+---Closes the stream at once: the peer gets a reset, and unsent bytes are lost.
 function Stream:abort() end
 
 ---The same as `close`.
 function Stream:invalidate() end
 
----Whether it can be used: neither closed nor aborted. The end of input leaves it open.
+---Returns whether it is neither closed nor aborted. The end of input leaves it open.
 ---@return boolean
 function Stream:is_open() end
 
 ---@return boolean
 function Stream:is_valid() end
 
----A time limit for each read and write from now on; nil: none.
+---Sets a time limit for each later read and write; nil removes it.
 ---@param seconds? number
 function Stream:set_timeout(seconds) end
 
----Small writes go out at once, rather than when the peer has acknowledged those before. On for connections.
+---Chooses whether small writes are sent at once, or after the peer has acknowledged earlier ones. On for connections.
 ---@param on boolean
 ---@return true?
 ---@return string? problem
@@ -344,20 +367,21 @@ function Stream:set_nodelay(on) end
 ---@class runloop.net.KeepAlive
 ---@field idle? integer seconds of silence before the first question
 ---@field interval? integer seconds between questions
----@field count? integer how many may stay unanswered
+---@field count? integer how many questions may stay unanswered
 
----The kernel asks a silent peer whether it is there. On for connections, every 15 seconds.
+---Makes the kernel ask a silent peer whether it still exists. On for connections, every 15 seconds.
 ---@param on boolean|runloop.net.KeepAlive
 ---@return true?
 ---@return string? problem
 ---@return string? code
 function Stream:set_keepalive(on) end
 
----Begins TLS on the open stream, and waits until both sides agree. What was read ahead and not taken is TLS's, so that nothing
----can be smuggled in before. A stream that a listener has accepted is the server.
+---Begins TLS on the open stream, and waits for the handshake. Buffered bytes count as part of TLS, so that an attacker
+---cannot smuggle data in before it. A stream from a listener is the server.
 ---
----Codes: `"TLS_CERTIFICATE"`, with which certificate and why; `"TLS"`; and later, for an end without TLS's own, `"TLS_TRUNCATED"`.
----Where it fails, takes too long or is cancelled, nothing goes through the stream any more: what it does is refused, and it is to be closed.
+---Codes: `"TLS_CERTIFICATE"`, with the certificate and the reason; `"TLS"`; and later, for an end without TLS's closing
+---message, `"TLS_TRUNCATED"`. If the handshake fails, times out or is cancelled, the stream refuses everything: close
+---it.
 ---@param options? runloop.net.TLSOptions
 ---@return true?
 ---@return string? problem
@@ -367,30 +391,30 @@ function Stream:start_tls(options) end
 ---@class runloop.net.TLS
 ---@field version string "TLSv1.3"
 ---@field cipher string
----@field protocol? string what ALPN has chosen
+---@field protocol? string the choice of ALPN
 ---@field certificate? runloop.net.Certificate the peer's
 
 ---@class runloop.net.Certificate
 ---@field subject string
 ---@field issuer string
----@field names string[] the hosts and addresses that it is for
+---@field names string[] the hosts and addresses for which it is valid
 ---@field not_after string
 ---@field fingerprint string SHA-256, in hexadecimal
 ---@field is_verified boolean
 
----What was agreed; nil without TLS, and before that is agreed on.
+---Returns the agreed parameters; nil without TLS, or before its handshake has ended.
 ---@return runloop.net.TLS?
 function Stream:tls() end
 
----Its own address: `"127.0.0.1:43211"`.
+---Returns its own address: `"127.0.0.1:43211"`.
 ---@return string?
 function Stream:address() end
 
----That of the other end.
+---Returns the address of the other end.
 ---@return string?
 function Stream:peer() end
 
----Its descriptor; nil without one.
+---Returns its descriptor, or nil.
 ---@return integer?
 function Stream:fd() end
 
@@ -400,7 +424,7 @@ function Stream:bytes_read() end
 ---@return integer
 function Stream:bytes_written() end
 
----Who is at the other end of a Unix socket.
+---Returns the process at the other end of a Unix socket, and its user and group.
 ---@return { pid: integer, uid: integer, gid: integer }?
 ---@return string? problem
 ---@return string? code
@@ -417,22 +441,22 @@ function Stream:order() end
 ---@class runloop.net.Datagram
 local Datagram = {}
 
----Sends one message. Never waits, and never queues: without room in the kernel it is nil, "EAGAIN: …", "EAGAIN".
+---Sends one message. Never waits, and never queues: if the kernel has no room: nil, "EAGAIN: …", "EAGAIN".
 ---@param data string
----@param where? runloop.net.Where with a number for the address; nil: to the peer
+---@param where? runloop.net.Where with a numeric address; nil: the peer
 ---@return true?
 ---@return string? problem
 ---@return string? code
 function Datagram:send(data, where) end
 
----The next message, and where it came from. Waits.
+---Returns the next message, and its sender's address. Waits.
 ---@param timeout? number
 ---@return string? data
 ---@return string? from or the problem
 ---@return string? code
 function Datagram:receive(timeout) end
 
----Receives what is sent to a multicast group.
+---Joins a multicast group, to receive its messages.
 ---@param group string an address
 ---@param interface? string its name
 ---@return true?
@@ -447,7 +471,7 @@ function Datagram:join(group, interface) end
 ---@return string? code
 function Datagram:leave(group, interface) end
 
----Allows messages to all of a network.
+---Allows messages to a whole network.
 ---@param on? boolean (true)
 ---@return true?
 ---@return string? problem
@@ -482,29 +506,30 @@ function Datagram:order() end
 ---@class runloop.net.Listener
 local Listener = {}
 
----The next connection. Waits.
+---Returns the next connection. Waits.
 ---@param timeout? number
 ---@return runloop.net.Stream?
 ---@return string? problem
 ---@return string? code
 function Listener:accept(timeout) end
 
----Where it listens, with the port that the system has chosen: `"127.0.0.1:43211"`.
+---Returns its address, with the port that the system has chosen: `"127.0.0.1:43211"`.
 ---@return string?
 function Listener:address() end
 
----Its port; 0 for a Unix socket.
+---Returns its port; 0 for a Unix socket.
 ---@return integer
 function Listener:port() end
 
----How many of its connections are open.
+---Returns how many of its connections are open.
 ---@return integer
 function Listener:connections() end
 
----Accepts no more; its connections go on.
+---Stops accepting; its connections go on.
 function Listener:close() end
 
----The same, then waits for its connections and their tasks. What is left after `seconds` is aborted: nil, "timed out".
+---Stops accepting, then waits for its connections and their tasks. After `seconds` the rest is aborted: nil, "timed
+---out".
 ---@param seconds? number
 ---@return true?
 ---@return string? problem

@@ -1,52 +1,66 @@
 ---@meta runloop.process
 
--- Every call of the module `runloop.process`: programs and signals. It may be used from every thread; a program belongs to the thread
--- that has started it.
+-- Every call of the module `runloop.process`: programs and signals. Every thread may use it. A program belongs to the
+-- thread that has started it.
 
 ---@class runloop.process
 local process = {}
 
----What a program gets, and what is to become of what it writes.
+---Options of a program. Standard streams are "pipe", "inherit", "null", a path, a stream or an open file; paths are
+---written from the beginning. If you give a stream, you may close it afterwards: the program keeps its descriptor. For
+---`process.run`, `input` is the text itself (nothing if absent), and output and errors are piped if absent; for
+---`process.start` they are inherited.
+---
+---`on_output` and `on_errors` (`start` only) get what the program writes, as it comes, and nil at the end. They make
+---that stream a pipe. The program's whole output comes before `on_exit`, even if these functions wait.
+---
+---`modes` (`start` only) are the modes in which `on_exit`, `on_output` and `on_errors` are called; `"common"` if
+---absent. `loop:add(program, mode)` adds the program to another mode.
+---
+---`foreground` gives the program the terminal of this process until it ends, for programs that read keys. It has no
+---effect without a terminal, or if this process is in the background. While another program has the terminal: nil,
+---"EBUSY: …".
 ---@class runloop.process.Options
----@field environment? table<string, string|number|false> changes to this process's own variables; false: it does not get that one
----@field clean_environment? boolean it gets no variables but those of `environment`
----@field directory? string where it runs
----@field input? "pipe"|"inherit"|"null"|string|table `run`: the text itself (else nothing); `start`: a path, a stream or an open file. A stream may be closed then: the program keeps what it was given
----@field output? "pipe"|"inherit"|"null"|string|table as `input`; a path is written anew. `run` pipes, `start` inherits
+---@field environment? table<string, string|number|false> changes to this process's variables; false removes one
+---@field clean_environment? boolean true: it gets only the variables of `environment`
+---@field directory? string its working directory
+---@field input? "pipe"|"inherit"|"null"|string|table `run`: the text; `start`: a path, stream or file, too
+---@field output? "pipe"|"inherit"|"null"|string|table where its output goes
 ---@field errors? "pipe"|"inherit"|"null"|"output"|string|table the same; "output": where its output goes
----@field terminal? { rows: integer?, columns: integer? } it gets a terminal of its own (24 by 80), whose keyboard and screen are `input` and `output`
----@field detached? boolean it leads a session of its own, and is left running when this process ends
----@field dies_with_host? boolean it is killed when this process ends, in whatever way; what it has started is not
----@field modes? runloop.Modes `start` only: in which `on_exit`, `on_output` and `on_errors` are called; `"common"` if absent. `loop:add(program, mode)` adds its end to another
----@field foreground? boolean it has the terminal of this process until it ends: for what reads keys. No effect where there is none, or this process is in the background; nil, "EBUSY: …" while another program has it
----@field on_exit? fun(program: runloop.process.Program, how: "exit"|"signal", value: integer|string) called when it has ended
----@field on_output? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string) `start` only: called with what it writes, as it comes, and with nil at the end of that. Its output is piped then, and what it has written comes before `on_exit`, also where this function waits
----@field on_errors? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string) the same of its standard error
----@field name? string for messages; else its words
----@field timeout? number `run` only: after so many seconds its group gets SIGTERM, and SIGKILL after `grace`
+---@field terminal? { rows: integer?, columns: integer? } a terminal of its own (24 by 80), as `input` and `output`
+---@field detached? boolean true: it leads a session of its own, and goes on when this process ends
+---@field dies_with_host? boolean true: it is killed however this process ends; programs that it has started are not
+---@field modes? runloop.Modes `start` only: for its three functions; `"common"` if absent
+---@field foreground? boolean true: it has the terminal of this process until it ends, for programs that read keys
+---@field on_exit? fun(program: runloop.process.Program, how: "exit"|"signal", value: integer|string) its end
+---@field on_output? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string)
+---@field on_errors? fun(program: runloop.process.Program, bytes?: string, problem?: string, code?: string)
+---@field name? string for messages; its words if absent
+---@field timeout? number `run` only: seconds until its group gets SIGTERM, and SIGKILL after `grace`
 ---@field grace? number `run` only: seconds (2)
----@field max_output? integer `run` only: how many bytes of output, and of errors, are kept (16 MB); the rest is read and dropped
+---@field max_output? integer `run` only: bytes of output, and of errors, that are kept (16 MB); the rest is dropped
 
----What became of a program.
+---How a program has ended.
 ---@class runloop.process.Result
----@field code? integer its status, if it has ended by itself
----@field signal? string the signal that has ended it: "TERM"
+---@field code? integer its exit status, if no signal ended it
+---@field signal? string the signal that ended it: "TERM"
 ---@field output? string
 ---@field errors? string
----@field truncated boolean some output is missing: there was more than `max_output`, or others that it left behind hold its output open
+---@field truncated boolean output is missing: more than `max_output`, or another program still holds it open
 ---@field timed_out boolean
 
----Runs a program to its end. Waits. The first word is the program, looked up in the script's PATH; the others are its arguments, as they are: no
----shell is involved. Returns half a second after its end at the latest, also if a program that it left behind holds its output open.
----A program that cannot be started is an answer: nil, `"ENOENT: no such program: frobnicate"`, `"ENOENT"`. With a time-out, the result
----is followed by `"timed out"`. Whoever is cancelled in it ends the program.
+---Runs a program to its end. Waits. The first word is the program, which is searched in the script's PATH; the others
+---are its arguments, exactly as you write them, without a shell. Returns half a second after the program's end at the
+---latest, even if a program that it has started holds its output open. A program that cannot be started gives nil,
+---`"ENOENT: no such program: frobnicate"`, `"ENOENT"`. After a time-out, `"timed out"` follows the result. If the task
+---is cancelled, the program is ended.
 ---@param options runloop.process.Options|string[]
 ---@return runloop.process.Result? result
 ---@return string? problem
 ---@return string? code
 function process.run(options) end
 
----Runs a text in /bin/sh, as `run` does. Take care what you put into it.
+---Runs a text in /bin/sh, as `run` does. Never put text from outside into it.
 ---@param text string
 ---@param options? runloop.process.Options
 ---@return runloop.process.Result? result
@@ -54,101 +68,104 @@ function process.run(options) end
 ---@return string? code
 function process.shell(text, options) end
 
----Starts a program that goes on beside the script. It keeps the loop running until it has ended, and gets SIGTERM when this process
----ends, SIGKILL a second later, with all that it has started and left in its group; unless it is `detached`.
+---Starts a program that goes on beside the script. It keeps the loop running until it has ended. When this process
+---ends, the program gets SIGTERM, and SIGKILL a second later, together with all programs in its group, unless it is
+---`detached`.
 ---@param options runloop.process.Options|string[]
 ---@return runloop.process.Program? program
 ---@return string? problem
 ---@return string? code
 function process.start(options) end
 
----Calls a function whenever a signal has come, in the common modes of the current loop, between two callbacks and never in the middle
----of one. While the handler is in a mode, the signal does nothing else: a handler of "INT" or "TERM" takes the host's place. A second
----one of these within a second of the first, which the program had no time to see, still ends it. Keeps no loop running.
+---Calls a function whenever a signal has come, in the common modes of the current loop, between two callbacks and never
+---inside one. While the handler is in a mode, the signal has no other effect: a handler of "INT" or "TERM" replaces the
+---host's. A second one of these within a second of the first, which the program had no time to handle, still ends it. A
+---handler does not keep the loop running.
 ---@param name string "HUP", "USR1", "TERM", …
----@param fn fun(handler: runloop.process.Signal, count: integer) `count`: how many have come since the last call
+---@param fn fun(handler: runloop.process.Signal, count: integer) `count`: signals since the last call
 ---@return runloop.process.Signal? handler
 ---@return string? problem
 ---@return string? code
 function process.on_signal(name, fn) end
 
----The same as an object, for modes: `loop:add(process.signal { name = "USR1", callback = fn }, "listening")`.
+---Makes a handler as an object, for modes: `loop:add(process.signal { name = "USR1", callback = fn }, "listening")`.
 ---@param options { name: string, callback: function, order: integer? }
 ---@return runloop.process.Signal? handler
 ---@return string? problem
 ---@return string? code
 function process.signal(options) end
 
----Waits for a signal: true, or nil and "timed out" after so many seconds. As a handler, it keeps no loop running: a script in which nothing
----else is left ends, also if its main chunk is what waits.
+---Waits for a signal. Returns true, or nil and "timed out" after some seconds. It does not keep the loop running: a
+---script in which nothing else is left ends, even while its main chunk waits here.
 ---@param name string
 ---@param timeout? number
 ---@return true? came
 ---@return string? problem
 function process.wait_signal(name, timeout) end
 
----This process's variables.
+---Returns this process's environment variables.
 ---@return table<string, string>
 function process.environment() end
 
----This process's number.
+---Returns this process's number.
 ---@return integer
 function process.id() end
 
----Where relative paths begin.
+---Returns the working directory, where relative paths begin.
 ---@return string? path
 ---@return string? problem
 ---@return string? code
 function process.directory() end
 
----Changes that, for all threads.
+---Changes the working directory, for all threads.
 ---@param path string
 ---@return true? done
 ---@return string? problem
 ---@return string? code
 function process.set_directory(path) end
 
----Tells the service manager that has started this process, as sd_notify(3) does: "ready", "stopping", "reloading", an assignment such as
----"MAINPID=12", or any other text as the status that people see. False where there is none. "reloading" comes with the time, as
----`Type=notify-reload` wants it.
+---Reports to the service manager that has started this process, as sd_notify(3) does: "ready", "stopping", "reloading",
+---an assignment such as "MAINPID=12", or any other text as the status that people see. "reloading" contains the time,
+---as `Type=notify-reload` needs it. Returns false without a service manager.
 ---@param state string
 ---@return boolean? told
 ---@return string? problem
 ---@return string? code
 function process.notify(state) end
 
----Has a timer tell the service manager, twice as often as it wants, that the loop still turns. nil where it does not want that
----(WatchdogSec= is not set).
+---Makes a timer that reports to the service manager that the loop still runs, twice as often as the manager needs.
+---Returns nil if the manager does not want that (WatchdogSec= is not set).
 ---@return runloop.Timer? timer
 function process.watchdog() end
 
 ---@class runloop.process.Program
----@field input? runloop.net.Stream what it reads, if that is a pipe or its terminal
----@field output? runloop.net.Stream what it writes, if that is a pipe or its terminal
+---@field input? runloop.net.Stream its standard input, if that is a pipe or its terminal
+---@field output? runloop.net.Stream its standard output, if that is a pipe or its terminal
 ---@field errors? runloop.net.Stream
 local program = {}
 
----Waits for its end, in whatever mode: "exit" and its status, or "signal" and the signal's name. After so many seconds nil, "timed out".
+---Waits for its end, in any mode. Returns "exit" and its status, or "signal" and the signal's name; nil, "timed out"
+---after some seconds.
 ---@param timeout? number
 ---@return "exit"|"signal"|nil how
 ---@return integer|string value
 function program:wait(timeout) end
 
----Sends its group a signal.
+---Sends a signal to its process group.
 ---@param name string
 ---@return true? sent
 ---@return string? problem
 ---@return string? code
 function program:signal(name) end
 
----Ends it and its group, also what is left of that when it has ended itself: SIGTERM, and SIGKILL after so many seconds (2). Waits, and
----answers as `wait`.
+---Ends it and its group, including programs that are left there after its own end: SIGTERM, and SIGKILL after some
+---seconds (2). Waits, and returns as `wait` does.
 ---@param grace? number
 ---@return "exit"|"signal" how
 ---@return integer|string value
 function program:stop(grace) end
 
----Changes the size of its terminal; it is told by SIGWINCH.
+---Changes the size of its terminal; the program gets SIGWINCH.
 ---@param rows integer
 ---@param columns integer
 ---@return true? done
@@ -165,11 +182,11 @@ function program:is_running() end
 ---@return string
 function program:name() end
 
----What hears of a signal; see `process.on_signal`. It can be in modes.
+---A handler of a signal; see `process.on_signal`. It can be in modes.
 ---@class runloop.process.Signal
 local signal = {}
 
----Stops listening, for good.
+---Ends the handler for good.
 function signal:invalidate() end
 
 ---@return boolean

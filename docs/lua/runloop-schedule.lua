@@ -1,24 +1,28 @@
 ---@meta runloop.schedule
 
--- Every call of the module `runloop.schedule`: calls at moments of the calendar. They stand in the common modes of the loop, and are right
--- when the clock is set, after the machine has slept, and where the clock is put forward or back in spring and autumn.
+-- Every call of the module `runloop.schedule`: calls at moments of the calendar. Jobs are in the common modes of the
+-- loop. They come at the right time after somebody sets the clock, after the machine has slept, and when daylight
+-- saving begins or ends.
 
 ---@class runloop.schedule
 local schedule = {}
 
+---Options of a job. `missed` decides about moments that pass while the machine sleeps, when the clock is put forward,
+---or while the function still runs: no call ("skip"), one call for the last of them ("once"), or one call for each
+---("all").
 ---@class runloop.schedule.Options
----@field missed? "skip"|"once"|"all" what becomes of moments that pass while the machine sleeps, the clock is put forward, or the function still runs: nothing ("skip"), one call for the last of them, or one for each
----@field utc? boolean the times are UTC; else local
----@field name? string else the line itself: `.timers` and `rl.why()` show it
----@field modes? string|string[] else the common modes
----@field keeps_alive? boolean false: the loop does not run for its sake
+---@field missed? "skip"|"once"|"all" for moments that have passed: no call, one call, a call for each
+---@field utc? boolean true: times are UTC; local if absent
+---@field name? string the line itself if absent; `.timers` and `rl.why()` show it
+---@field modes? string|string[] the common modes if absent
+---@field keeps_alive? boolean false: the loop does not run on for it
 
----Calls a function at the moments that a line of cron's names: minute, hour, day of the month, month, day of the week; or "@daily" and its
----kin. As cron has it, with both days restricted either will do. A time that the clock passes over in spring comes at the first moment
----after that; one that it shows twice in autumn comes once, unless the hour is "*". The function gets no second call before it has
----returned.
+---Calls a function at the moments that a cron line names: minute, hour, day of the month, month, day of the week; or
+---"@daily" and the like. As in cron, if both days are restricted, either is enough. A time that the clock skips in
+---spring is called at the first moment after it; one that occurs twice in autumn is called once, unless the hour is
+---"*". The function is not called again before it has returned.
 ---@param expression string "*/5 * * * *", "30 2 * * mon-fri"
----@param fn fun(job: runloop.schedule.Job, time: integer) `time`: the moment that it is called for, in seconds since 1970
+---@param fn fun(job: runloop.schedule.Job, time: integer) `time`: the scheduled moment, in seconds since 1970
 ---@param options? runloop.schedule.Options
 ---@return runloop.schedule.Job
 function schedule.cron(expression, fn, options) end
@@ -30,7 +34,8 @@ function schedule.cron(expression, fn, options) end
 ---@return runloop.schedule.Job
 function schedule.daily(at, fn, options) end
 
----The first moment of a line of cron's after another (now), in seconds since 1970; nil if there is none within eight years.
+---Returns the first moment of a cron line after a given time (now), in seconds since 1970; nil if there is none within
+---eight years.
 ---@param expression string
 ---@param after? number
 ---@param options? { utc: boolean? }
@@ -40,7 +45,7 @@ function schedule.next_time(expression, after, options) end
 ---@class runloop.schedule.Job
 local job = {}
 
----No more calls. `<close>` does that, too.
+---Ends the job. `<close>` does the same.
 function job:invalidate() end
 
 ---@return boolean
@@ -49,7 +54,7 @@ function job:is_valid() end
 ---@return string
 function job:name() end
 
----When it is called next, in seconds since 1970; nil if no more.
+---Returns when it is called next, in seconds since 1970, or nil after the last call.
 ---@return integer?
 function job:next_time() end
 

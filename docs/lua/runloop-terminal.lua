@@ -5,30 +5,33 @@
 ---@class runloop.terminal
 local terminal = {}
 
----The terminal that this process belongs to, whatever its standard descriptors are: nil, `"ENXIO: this process has no terminal"`,
----`"ENXIO"` if there is none.
+---Opens the terminal that this process belongs to, whatever its standard descriptors are. Without a terminal: nil,
+---`"ENXIO: this process has no terminal"`, `"ENXIO"`.
 ---@return runloop.terminal.Terminal? terminal
 ---@return string? problem
 ---@return string? code
 function terminal.open() end
 
----How many columns a text takes: wide characters two, accents none, escape sequences none.
+---Returns how many columns a text takes: two for wide characters, none for combining accents and escape sequences.
 ---@param text string
 ---@return integer
 function terminal.width(text) end
 
----How many colours are worth using on a descriptor (standard output): 0, 8, 256 or 16777216. By NO_COLOR, TERM and COLORTERM.
+---Returns how many colours to use on a descriptor (standard output): 0, 8, 256 or 16777216. NO_COLOR, TERM and
+---COLORTERM decide.
 ---@param fd? integer
 ---@return integer
 function terminal.colors(fd) end
 
----A text in styles such as "bold red" or "white on_blue", where standard output shows them; else the text.
+---Returns a text in styles such as "bold red" or "white on_blue" if standard output shows them; otherwise the plain
+---text.
 ---@param styles string
 ---@param text any
 ---@return string
 function terminal.style(styles, text) end
 
----A bar on the standard error, drawn ten times a second; where that is no terminal, one line at the end. `<close>` finishes it.
+---Draws a progress bar on standard error, ten times a second; if that is not a terminal, it prints one line at the end.
+---`<close>` finishes it.
 ---@param options { total: number?, text: string? } without a total, it counts
 ---@return runloop.terminal.Progress
 function terminal.progress(options) end
@@ -45,49 +48,53 @@ function progress:add(more) end
 ---@param text string
 function progress:set_text(text) end
 
----Writes lines to the standard error, above the bar.
+---Prints lines on standard error, above the bar.
 ---@param text string
 function progress:write(text) end
 
 function progress:finish() end
 
----One press of a key, one paste, or what a mouse did.
+---@alias runloop.terminal.MouseAction "press"|"release"|"move"|"drag"|"wheel_up"|"wheel_down"
+
+---One key press, one paste, or one action of the mouse.
 ---@class runloop.terminal.Key
 ---@field name string "a", "up", "ctrl-c", "alt-x", "shift-tab", "f1", "enter", "escape", "space", "paste", "mouse", …
----@field text? string what it types, if it does
+---@field text? string the text that it types, if any
 ---@field control? boolean
 ---@field alt? boolean
 ---@field shift? boolean
----@field paste? string what was pasted
----@field mouse? { action: "press"|"release"|"move"|"drag"|"wheel_up"|"wheel_down", button: integer, row: integer, column: integer }
+---@field paste? string the pasted text
+---@field mouse? { action: runloop.terminal.MouseAction, button: integer, row: integer, column: integer }
 
 ---@class runloop.terminal.Terminal
 local screen = {}
 
----Rows and columns.
+---Returns rows and columns.
 ---@return integer? rows
 ---@return integer|string columns
 ---@return string? code
 function screen:size() end
 
----Calls a function when the size has changed, and when the process goes on after having been stopped: the screen is to be drawn.
+---Calls a function when the size has changed, and when the process continues after a stop: draw the screen then.
 ---@param fn fun(rows: integer, columns: integer, terminal: runloop.terminal.Terminal)
 ---@return runloop.process.Signal? handler
 function screen:on_resize(fn) end
 
----Keys come one by one, without an echo, until what is returned is closed; or the process ends, in whatever way but by SIGKILL. While the
----process is stopped, the terminal is as it was.
----@param options? { mouse: boolean?, paste: boolean?, signals: boolean? } `mouse`: it tells of a mouse; `paste = false`: pastes come as keys; `signals`: Control-C is a signal still
+---Puts the terminal into raw mode: keys come one by one, without an echo. It lasts until you close the returned object,
+---or the process ends in any way but SIGKILL. While the process is stopped, the terminal has its former state. `mouse`
+---reports the mouse; `paste = false` delivers pastes as keys; `signals` leaves Control-C a signal.
+---@param options? { mouse: boolean?, paste: boolean?, signals: boolean? }
 ---@return { close: function }? raw closable
 ---@return string? problem
 ---@return string? code
 function screen:raw(options) end
 
----Another screen, until what is returned is closed; then what was there comes back. The terminal has to be raw.
+---Switches to the alternate screen until you close the returned object; then the former content comes back. Needs raw
+---mode.
 ---@return { close: function } closable
 function screen:alternate_screen() end
 
----Hides the cursor, until what is returned is closed. The terminal has to be raw.
+---Hides the cursor until you close the returned object. Needs raw mode.
 ---@return { close: function } closable
 function screen:hide_cursor() end
 
@@ -96,12 +103,12 @@ function screen:hide_cursor() end
 ---@return runloop.terminal.KeyHandler
 function screen:on_key(fn) end
 
----The same as an object that does nothing until `loop:add(handler, modes)`: keys for a dialogue only.
+---Makes a handler that does nothing until `loop:add(handler, modes)`: for example, keys for a dialogue only.
 ---@param fn fun(key: runloop.terminal.Key, terminal: runloop.terminal.Terminal)
 ---@return runloop.terminal.KeyHandler
 function screen:key_handler(fn) end
 
----Waits for a key: nil, "timed out" after so many seconds; nil when the terminal is gone.
+---Waits for a key. Returns nil, "timed out" after some seconds, and nil when the terminal is gone.
 ---@param timeout? number
 ---@return runloop.terminal.Key? key
 ---@return string? problem
@@ -117,18 +124,18 @@ function screen:keys() end
 ---@return string? code
 function screen:write(...) end
 
----Puts the cursor there; both count from 1.
+---Moves the cursor; both count from 1.
 ---@param row integer
 ---@param column integer
 function screen:move(row, column) end
 
----Makes the screen empty.
+---Clears the screen.
 function screen:clear() end
 
 ---@return integer
 function screen:fd() end
 
----Gives it back. `<close>` does that, too.
+---Restores the terminal. `<close>` does the same.
 function screen:close() end
 
 ---@class runloop.terminal.KeyHandler

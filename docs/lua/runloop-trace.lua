@@ -1,6 +1,6 @@
 ---@meta runloop.trace
 
--- The module `runloop.trace` is the table that scripts have as `rl.trace`. Its functions are annotated in runloop.lua.
+-- The module `runloop.trace` is the table `rl.trace`. Its functions are annotated in runloop.lua.
 
 ---@type runloop.Trace
 local trace = {}

@@ -2,30 +2,30 @@
 
 -- Every call of the module `runloop`, for readers and for Lua editors.
 --
--- Times are seconds, as numbers, everywhere. A *date* is a point on the clock of `rl.now()`. Objects made by `rl.timer{}`,
--- `rl.source{}`, `rl.fd_port{}`, `rl.observer{}`, `rl.port{}` and `rl.message_port{}` do nothing until `loop:add(object)`;
--- the one-line forms (`rl.after`, `rl.every`, `rl.on_readable`, `rl.on_writable`, `rl.observe`, `rl.perform`) make the object
--- and add it to the common modes of the current loop.
+-- Times are seconds, as numbers, everywhere. A *date* is a point on the clock of `rl.now()`. `rl.timer{}`,
+-- `rl.source{}`, `rl.fd_port{}`, `rl.observer{}`, `rl.port{}` and `rl.message_port{}` make objects that do nothing
+-- until `loop:add(object)`. The short forms (`rl.after`, `rl.every`, `rl.on_readable`, `rl.on_writable`, `rl.observe`,
+-- `rl.perform`) make the object and add it to the common modes of the current loop.
 --
--- Misuse raises an error that starts with the function's name. What the world refuses returns nil, a message and a code:
--- `nil, "EBADF: bad file descriptor", "EBADF"`, ready for `assert`.
+-- Misuse raises an error that starts with the function's name. If the system refuses something, a call returns nil, a
+-- message and a code: `nil, "EBADF: bad file descriptor", "EBADF"`, ready for `assert`.
 
 ---@class runloop
 local rl = {}
 
----The names of the predefined modes. A mode is a string; others can be made up at will.
+---The names of the predefined modes. A mode is a string; you can invent others.
 ---@class runloop.modes
----@field default "default" what `loop:run()` runs in
----@field common "common" not a mode, but all common ones: for adding, not for running
+---@field default "default" the mode in which `loop:run()` runs
+---@field common "common" stands for all common modes: you can add to it, but not run in it
 ---@field event_tracking "event_tracking" while the user drags something
 ---@field modal "modal" while a dialogue is open
----@field connection_reply "connection_reply" while an answer is waited for
+---@field connection_reply "connection_reply" while a task waits for an answer
 rl.modes = {}
 
 ---One mode, or several.
 ---@alias runloop.Modes string|string[]
 
----What a loop can hold.
+---The kinds of objects that a loop can hold.
 ---@alias runloop.Item runloop.Timer|runloop.Source|runloop.FDPort|runloop.Observer|runloop.Port|runloop.MessagePort
 
 ---How a run ended.
@@ -37,15 +37,16 @@ rl.modes = {}
 
 -- Time ---------------------------------------------------------------------------------------------------------------
 
----The monotonic clock: seconds since some moment in the past. It does not jump when the wall clock is set.
+---Returns the monotonic clock: seconds since some moment in the past. It does not jump when somebody sets the wall
+---clock.
 ---@return number date
 function rl.now() end
 
----The wall clock: seconds since 1970.
+---Returns the wall clock: seconds since 1970.
 ---@return number seconds
 function rl.time() end
 
----The date that corresponds to a moment of the wall clock, as things stand now.
+---Returns the date that corresponds to a moment of the wall clock, as the clocks stand now.
 ---
 ---```lua
 ---local midnight = os.time { year = 2040, month = 1, day = 1, hour = 0 }
@@ -57,15 +58,15 @@ function rl.date(unix_seconds) end
 
 -- Loops --------------------------------------------------------------------------------------------------------------
 
----A run loop. Each thread has one. On other threads than its own it takes `perform`, `stop`, `wake_up` and `is_waiting`.
+---A run loop. Each thread has one. From other threads you can call `perform`, `stop`, `wake_up` and `is_waiting`.
 ---@class runloop.Loop
 local Loop = {}
 
----The loop of this thread.
+---Returns the loop of this thread.
 ---@return runloop.Loop loop
 function rl.current() end
 
----The loop of the main thread.
+---Returns the loop of the main thread.
 ---@return runloop.Loop loop
 function rl.main() end
 
@@ -76,22 +77,23 @@ function rl.run(options) end
 
 ---The same as `rl.current():stop()`.
 ---
----Before the loop runs, in the main chunk, in a task that it has started or in another thread, it stops the run that would begin by itself
----behind the main chunk: the program ends with status 0, without observers and functions of `rl.on_shutdown`. Behind a thread's function
----it does the same. An explicit `rl.run()` forgets a stop that has come before it, as in CoreFoundation.
+---Before the loop runs, a stop from the main chunk, from a task that the main chunk has started or from another thread
+---cancels the automatic run after the main chunk: the program ends with status 0, and calls neither observers nor
+---functions of `rl.on_shutdown`. After a thread's function it does the same. An explicit `rl.run()` forgets an earlier
+---stop, as in CoreFoundation.
 ---
----A program whose main chunk waits when its loop is stopped ends with status 13, and says where,
----threads or not; one whose main chunk has ended waits for its threads, and its loop serves them meanwhile. `rl.shutdown` ends it as it
----should.
+---If the main chunk waits when its loop is stopped, the program ends with status 13 and says where, even with other
+---threads. If the main chunk has ended, the program waits for its threads, and its loop serves them. `rl.shutdown` ends
+---such a program properly.
 function rl.stop() end
 
 ---@class runloop.RunOptions
 ---@field mode? string `"default"` if absent; `"common"` raises
----@field timeout? number seconds; absent: no limit; 0 or less: one pass that does not wait
+---@field timeout? number seconds; no limit if absent; 0 or less: one pass that does not wait
 ---@field return_after_source? boolean return as soon as a source or port was handled (timers do not count)
 
----Runs the loop until it is stopped, its time is over, or nothing is left in the mode. With nothing in the mode it returns
----"finished" at once. Runs nest: a callback may run the loop again, in this mode or another.
+---Runs the loop until it is stopped, its time is over, or nothing is left in the mode. It returns "finished" at once if
+---the mode is empty. Runs nest: a callback may run the loop again, in this mode or in another.
 ---
 ---```lua
 ---rl.after(0.01, function() rl.stop() end)
@@ -106,53 +108,53 @@ function rl.stop() end
 ---@return runloop.Result result
 function Loop:run(options) end
 
----Runs the loop once, until a source or port was handled, or the date. `runMode:beforeDate:`
+---Runs the loop until it has handled a source or port, or until the date. `runMode:beforeDate:`
 ---@param mode string
 ---@param before number a date
----@return boolean ran false if there is nothing in the mode
+---@return boolean ran false if the mode is empty
 function Loop:run_mode(mode, before) end
 
 ---Runs the loop in the default mode until a date, or until nothing is left. `runUntilDate:`
 ---@param date number
 function Loop:run_until(date) end
 
----Ends the innermost run when its pass is over. While the loop does not run, see `rl.stop`.
+---Ends the innermost run after its pass. If the loop does not run, see `rl.stop`.
 function Loop:stop() end
 
----Makes the loop's coming wait return at once.
+---Wakes the loop, or makes its next wait return at once.
 function Loop:wake_up() end
 
----Whether the loop is asleep, waiting for something to happen.
+---Returns whether the loop sleeps, waiting for something to happen.
 ---@return boolean
 function Loop:is_waiting() end
 
----The mode of the innermost run; nil when the loop does not run.
+---Returns the mode of the innermost run, or nil if the loop does not run.
 ---@return string? mode
 function Loop:mode() end
 
----The names of the modes that hold something or run, and of those that have come into being since the loop's last pass.
----The default mode is always among them, as are common modes in which something has been.
+---Returns the names of the modes that hold something or run, and of those that have appeared since the loop's last
+---pass. The default mode is always among them, and so is a common mode that has ever held something.
 ---@return string[] names
 function Loop:modes() end
 
----Makes a mode common: what was and what will be added to `"common"` is then in this mode, too.
+---Makes a mode common: items that are in `"common"`, or are added to it later, are then in this mode, too.
 ---@param name string
 function Loop:add_common_mode(name) end
 
----Which order of events observers see: that of Apple's documentation, or exactly that of CoreFoundation.
+---Returns the order of events that observers see: that of Apple's documentation, or exactly that of CoreFoundation.
 ---@return "documented"|"core_foundation" sequence
 function Loop:sequence() end
 
 ---@param sequence "documented"|"core_foundation"
 function Loop:set_sequence(sequence) end
 
----When the next timer of a mode is due; nil without timers.
+---Returns when the next timer of a mode is due, or nil if the mode has no timer.
 ---@param mode? string `"default"` if absent
 ---@return number? date
 function Loop:next_fire_date(mode) end
 
----Puts an object into one or more modes. The loop then owns it: it stays alive and at work even if the script forgets it.
----Adding what is there already does nothing.
+---Adds an object to one or more modes. The loop then owns it: it stays alive and works even if the script drops it.
+---Adding it again to the same mode has no effect.
 ---
 ---```lua
 ---local timer = rl.timer { interval = 0.01, callback = function(timer) timer:invalidate() end }
@@ -165,19 +167,20 @@ function Loop:next_fire_date(mode) end
 ---@param mode? runloop.Modes `"default"` if absent; `"common"`: all common modes
 function Loop:add(object, mode) end
 
----Takes an object out of one or more modes; it stays valid and can be added again.
+---Removes an object from one or more modes. It stays valid, and you can add it again.
 ---@param object runloop.Item
 ---@param mode? runloop.Modes `"default"` if absent
 function Loop:remove(object, mode) end
 
----Whether an object is in a mode; with several modes, whether it is in all of them.
+---Returns whether an object is in a mode, or in all of several modes.
 ---@param object runloop.Item
 ---@param mode? runloop.Modes `"default"` if absent
 ---@return boolean
 function Loop:contains(object, mode) end
 
----Has a function called by the loop, on the loop's thread: in the next pass in one of the modes, after what was queued before.
----Wakes the loop. A table instead of the function takes options; its positional part is the function and its arguments.
+---Makes the loop call a function on the loop's thread, in the next pass in one of the modes, after earlier requests.
+---Wakes the loop. Instead of the function you can pass a table of options, whose positional part is the function and
+---its arguments.
 ---
 ---```lua
 ---rl.current():perform(print, "one")
@@ -191,17 +194,17 @@ function Loop:contains(object, mode) end
 ---```
 ---@param fn function|runloop.PerformOptions
 ---@param ... any arguments for `fn`
----@return runloop.Request|any request with `wait`: what the function returned
+---@return runloop.Request|any request with `wait`: the function's results
 function Loop:perform(fn, ...) end
 
 ---@class runloop.PerformOptions
 ---@field [1] function the function; its arguments follow
 ---@field modes? runloop.Modes `"common"` if absent
----@field wait? boolean wait until it is done and return its results, or raise its error; on the own thread it runs at once
----@field after? number seconds to wait first; excludes `wait`
----@field order? integer lower ones first, among those that run in the same pass; 0 if absent
+---@field wait? boolean wait, and return its results or raise its error; on the own thread it runs at once
+---@field after? number seconds to wait first; not together with `wait`
+---@field order? integer lower ones first, among requests of the same pass; 0 if absent
 
----What the loop holds, as plain tables.
+---Returns the contents of the loop as plain tables.
 ---@return runloop.Inspection inspection
 function Loop:inspect() end
 
@@ -218,9 +221,9 @@ function Loop:inspect() end
 ---@field made_at? string where it was made: `"app.lua:12"`
 ---@field next? number the date of the next fire
 ---@field interval? number seconds between fires
----@field detail? string what else there is to say
+---@field detail? string further information
 
----What the loop has done so far.
+---Returns what the loop has done so far.
 ---@return runloop.Statistics statistics
 function Loop:stats() end
 
@@ -231,14 +234,14 @@ function Loop:stats() end
 ---@field longest_callback number seconds, to about a hundredth
 ---@field callbacks { timer: integer, source: integer, port: integer, observer: integer, request: integer }
 
----Raises: a loop lives as long as its thread.
+---Raises an error: a loop lives as long as its thread.
 function Loop:invalidate() end
 
----Whether the loop's thread is alive.
+---Returns whether the loop's thread is alive.
 ---@return boolean
 function Loop:is_valid() end
 
----`"main"` for the main thread's loop.
+---Returns the loop's name, `"main"` for the main thread's loop.
 ---@return string
 function Loop:name() end
 
@@ -248,18 +251,18 @@ function Loop:name() end
 local Timer = {}
 
 ---@class runloop.TimerOptions
----@field callback fun(timer: runloop.Timer, missed: integer) `missed`: how many whole intervals were skipped before this fire
----@field delay? number seconds until the first fire; absent: `interval`
+---@field callback fun(timer: runloop.Timer, missed: integer) `missed`: whole intervals skipped before this fire
+---@field delay? number seconds until the first fire; `interval` if absent
 ---@field fire_date? number the date of the first fire, instead of `delay`
 ---@field interval? number seconds between fires; absent or 0: it fires once
 ---@field tolerance? number seconds by which a fire may be late, so that several timers share one wake-up
 ---@field order? integer lower ones first, among timers due at the same moment; 0 if absent
 ---@field name? string for messages
----@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
----@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent
+---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it; true if absent
 
----Makes a timer. It stays on its grid: a late fire does not move the following ones, and fires that were missed are counted,
----not made up for. It never fires early.
+---Makes a timer. It keeps its grid: a late fire does not delay the following ones. Missed fires are counted, not made
+---up for. It never fires early.
 ---
 ---```lua
 ---local timer = rl.timer {
@@ -281,17 +284,18 @@ local Timer = {}
 ---@return runloop.Timer timer
 function rl.timer(options) end
 
----Calls a function once, after some seconds; never earlier. Its tolerance is a tenth of that, at most 1 ms: timers that are
----due close together share a wake-up, one that is alone is on time. `set_tolerance(0)`, or `rl.timer`, for none. As every callback,
----`fn` gets its object first: `rl.after(1, os.exit)` would be `os.exit(timer)`; write `function() os.exit() end`.
+---Calls a function once, after some seconds, and never earlier. Its tolerance is a tenth of that, at most 1 ms: timers
+---that are due close together share a wake-up, and a single one is on time. For no tolerance use `set_tolerance(0)` or
+---`rl.timer`. As every callback, `fn` gets its object first: `rl.after(1, os.exit)` would call `os.exit(timer)`, so
+---write `function() os.exit() end`.
 ---@param seconds number
 ---@param fn fun(timer: runloop.Timer, ...: any)
 ---@param ... any further arguments for `fn`
 ---@return runloop.Timer timer
 function rl.after(seconds, fn, ...) end
 
----Calls a function again and again, every so many seconds. Without further arguments it gets `missed` after the timer.
----Its tolerance is a tenth of that, at most 0.25 ms.
+---Calls a function repeatedly, with an interval in seconds. Without further arguments the function gets `missed` after
+---the timer. The timer's tolerance is a tenth of the interval, at most 0.25 ms.
 ---@param seconds number
 ---@param fn fun(timer: runloop.Timer, ...: any)
 ---@param ... any further arguments for `fn`
@@ -300,15 +304,16 @@ function rl.every(seconds, fn, ...) end
 
 ---@class runloop.AtOptions
 ---@field name? string
----@field modes? string|string[] else the common modes; `{}` for none as yet
----@field keeps_alive? boolean false: the loop fires it, and does not stay for it
+---@field modes? string|string[] the common modes if absent; `{}`: none yet
+---@field keeps_alive? boolean false: the loop fires it, but does not run on for it
 ---@field order? integer
----@field tolerance? number seconds that it may be late, so that the loop sleeps less often
----@field when_set? boolean it is also called, instead, as soon as somebody has set the wall clock: for what has to be planned anew then
+---@field tolerance? number seconds by which it may be late, so that the loop sleeps less often
+---@field when_set? boolean true: somebody setting the wall clock also causes the call, so that you can plan again
 
----Calls a function once, at a moment of the wall clock: right after the clock is set, after the machine has slept, and in virtual time.
----A moment that is past comes at once. The timer is one like all others; `set_fire_date` has it stand for the moment that the date is
----then. For what comes again and again there is `runloop.schedule`.
+---Calls a function once, at a moment of the wall clock. That is right after somebody sets the clock, after the machine
+---has slept, and in virtual time. If the moment has passed, the call comes at once. The timer is like all others;
+---`set_fire_date` moves it to the moment of the wall clock that corresponds to the date. For repeated calls, use
+---`runloop.schedule`.
 ---
 ---```lua
 ---local midnight = rl.at({ year = 2031, month = 1, day = 1, hour = 0 }, function() print "a new year" end)
@@ -318,34 +323,35 @@ function rl.every(seconds, fn, ...) end
 ---```text
 ---true	false
 ---```
----@param time number|table seconds since 1970, as `rl.time()` and `os.time()` give them, or a table of the local time as `os.time` takes it
+---@param time number|table seconds since 1970, as from `rl.time()`, or a local time as `os.time` takes it
 ---@param fn fun(timer: runloop.Timer)
 ---@param options? runloop.AtOptions
----@return runloop.Timer? timer nil when the system has no descriptor left to hear of the clock by
+---@return runloop.Timer? timer nil if no file descriptor is left for watching the clock
 ---@return string? message
 ---@return string? code
 function rl.at(time, fn, options) end
 
----What one can do with the calls of a debounced or throttled function.
+---Controls the calls of a debounced or throttled function.
 ---@class runloop.Calls
 local Calls = {}
 
----Whether a call has still to be made.
+---Returns whether a call is pending.
 ---@return boolean
 function Calls:is_pending() end
 
----Makes the call that is pending at once.
----@return boolean made false if none is, or the function runs
+---Makes the pending call at once.
+---@return boolean made false if no call is pending, or the function runs
 function Calls:flush() end
 
----Drops the call that is pending; those to come do nothing. `<close>` does that, too.
+---Drops the pending call; later calls have no effect. `<close>` does the same.
 function Calls:invalidate() end
 
 ---@return boolean
 function Calls:is_valid() end
 
----Makes one call of many: the function is called once nobody has called for so many seconds, with the arguments of the last call. It gets
----no second call before it has returned; what comes meanwhile is answered afterwards. A call that is pending keeps the loop alive.
+---Merges many calls into one: the function is called when no call has come for some seconds, with the arguments of the
+---last call. It is not called again before it has returned; calls that come meanwhile are answered afterwards. A
+---pending call keeps the loop alive.
 ---
 ---```lua
 ---local save = rl.debounce(0.2, function(text) print("saved", text) end)
@@ -356,12 +362,12 @@ function Calls:is_valid() end
 ---```
 ---@param seconds number
 ---@param fn function
----@return function call to be given wherever a function is wanted
+---@return function call pass it wherever a function is expected
 ---@return runloop.Calls calls
 function rl.debounce(seconds, fn) end
 
----Lets a function be called at most once in so many seconds: at once, and then, for all calls that have come since, with the arguments of
----the last. It gets no second call before it has returned.
+---Limits how often a function is called: at once, and then at most once per interval for all calls that have come
+---since, with the arguments of the last. It is not called again before it has returned.
 ---
 ---```lua
 ---local show = rl.throttle(0.1, print)
@@ -377,18 +383,18 @@ function rl.debounce(seconds, fn) end
 ---@return runloop.Calls calls
 function rl.throttle(seconds, fn) end
 
----Fires now, whatever the date. A timer that fires once is done with it; a repeating one keeps its dates.
+---Fires now, whatever its date. A timer that fires once is invalid afterwards; a repeating one keeps its dates.
 function Timer:fire() end
 
----When it fires next; nil once it is invalid.
+---Returns when it fires next, or nil if it is invalid.
 ---@return number? date
 function Timer:fire_date() end
 
----Moves the next fire. A repeating timer goes on from there.
+---Moves the next fire. A repeating timer continues from there.
 ---@param date number
 function Timer:set_fire_date(date) end
 
----Seconds between fires; 0 if it fires once.
+---Returns the seconds between fires, or 0 if it fires once.
 ---@return number seconds
 function Timer:interval() end
 
@@ -404,7 +410,7 @@ function Timer:set_tolerance(seconds) end
 ---@return integer
 function Timer:order() end
 
----Takes it out of every mode, for good. Its callback never runs again. Doing it twice does nothing.
+---Removes it from every mode for good. Its callback is never called again. A second call has no effect.
 function Timer:invalidate() end
 
 ---@return boolean
@@ -415,20 +421,20 @@ function Timer:name() end
 
 -- Custom sources -----------------------------------------------------------------------------------------------------
 
----An event source of one's own: whoever has something for the loop's thread to do signals it.
+---An event source of your own. Any code that has work for the loop's thread signals it.
 ---@class runloop.Source
 local Source = {}
 
 ---@class runloop.SourceOptions
 ---@field perform? fun(source: runloop.Source) called in the pass after a signal; several signals make one call
----@field schedule? fun(source: runloop.Source, loop: runloop.Loop, mode: string) called when it gets into a mode
+---@field schedule? fun(source: runloop.Source, loop: runloop.Loop, mode: string) called when it is added to a mode
 ---@field cancel? fun(source: runloop.Source, loop: runloop.Loop, mode: string) called when it leaves a mode
 ---@field order? integer lower ones first; 0 if absent
 ---@field name? string for messages
----@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
----@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent
+---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it; true if absent
 
----Makes a custom source. Nothing happens until it is signalled; and it keeps its mode alive until it is invalidated.
+---Makes a custom source. It does nothing until it is signalled, and keeps its mode alive until it is invalidated.
 ---
 ---```lua
 ---local mailbox = rl.source { perform = function(source)
@@ -447,8 +453,8 @@ local Source = {}
 ---@return runloop.Source source
 function rl.source(options) end
 
----Marks the source, so that it is performed in the next pass of a mode that it is in. Does not wake the loop: `post` does.
----From any thread.
+---Marks the source, so that the loop performs it in the next pass of one of its modes. It does not wake the loop;
+---`post` does. From any thread.
 function Source:signal() end
 
 ---@return boolean
@@ -457,10 +463,10 @@ function Source:is_signalled() end
 ---Appends a command, signals, and wakes every loop that holds the source. From any thread.
 ---@param value any not nil: it ends the loop over `commands()`
 ---@param ... any
----@return boolean posted false when the source is invalid
+---@return boolean posted false if the source is invalid
 function Source:post(value, ...) end
 
----Iterates over the commands that have been posted, oldest first, and removes them.
+---Iterates over the posted commands, oldest first, and removes them.
 ---@return fun(): any, ...
 function Source:commands() end
 
@@ -470,7 +476,7 @@ function Source:wake_loops() end
 ---@return integer
 function Source:order() end
 
----Takes it out of every mode, for good.
+---Removes it from every mode for good.
 function Source:invalidate() end
 
 ---@return boolean
@@ -489,25 +495,26 @@ local FDPort = {}
 
 ---@class runloop.FDPortOptions
 ---@field fd runloop.Descriptor
----@field callback fun(port: runloop.FDPort, events: string) `events`: of `"r"`, `"w"`, `"h"` (hang-up), `"e"` (error)
+---@field callback fun(port: runloop.FDPort, events: string) `"r"`, `"w"`, `"h"` (hang-up), `"e"` (error), or several
 ---@field events? string `"r"`, `"w"`, `"rw"` or `""`; `"r"` if absent
 ---@field owns? boolean close the descriptor when the port is invalidated
 ---@field once? boolean rest after each callback, until `set_events`
----@field order? integer lower ones first, among ports of one descriptor; others are called as they become ready; 0 if absent
+---@field order? integer lower ones first, among ports of one descriptor; others are called when ready; 0 if absent
 ---@field name? string for messages
----@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
----@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent
+---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it; true if absent
 
----Makes a port that watches a descriptor. The loop never reads from it: as long as there is something left to read, the
----callback is called again. After a hang-up or error with nothing to read the port rests until `port:set_events()`. Files and directories
----are always ready, as poll(2) has it: called in each pass, until it rests or is invalidated.
+---Makes a port that watches a descriptor. The loop never reads from it: while something is left to read, it calls the
+---callback again. After a hang-up or error with nothing left to read, the port rests until `port:set_events()`. Regular
+---files and directories are always ready, as for poll(2), so their callback is called in each pass until the port rests
+---or is invalidated.
 ---@param options runloop.FDPortOptions
 ---@return runloop.FDPort? port
 ---@return string? message
 ---@return string? code
 function rl.fd_port(options) end
 
----Calls a function whenever a descriptor can be read. A file of Lua's can be read, too, while it holds what it has read ahead.
+---Calls a function whenever a descriptor can be read. A Lua file can also be read while it has buffered bytes.
 ---
 ---```lua
 ---local pipe = assert(io.popen "echo through a pipe")
@@ -537,11 +544,11 @@ function rl.on_writable(fd, fn) end
 ---@return integer
 function FDPort:fd() end
 
----What it asks for.
+---Returns the events that it waits for.
 ---@return string events
 function FDPort:events() end
 
----Sets what it asks for, and ends its rest.
+---Sets the events that it waits for, and ends its rest.
 ---@param events string `"r"`, `"w"`, `"rw"` or `""`
 ---@return boolean? done
 ---@return string? message
@@ -551,7 +558,7 @@ function FDPort:set_events(events) end
 ---@return integer
 function FDPort:order() end
 
----Takes it out of every mode, for good; to be done before the descriptor is closed.
+---Removes it from every mode for good. Call it before you close the descriptor.
 function FDPort:invalidate() end
 
 ---@return boolean
@@ -565,7 +572,7 @@ function FDPort:name() end
 ---@class runloop.Observer
 local Observer = {}
 
----What a run of the loop does, in this order; the four in the middle again and again.
+---The points of a run, in this order; the four in the middle repeat in each pass.
 ---@alias runloop.Activity
 ---| "entry" # a run begins
 ---| "before_timers" # timers are next
@@ -577,12 +584,12 @@ local Observer = {}
 ---@class runloop.ObserverOptions
 ---@field activities "all"|runloop.Activity|runloop.Activity[]
 ---@field callback fun(observer: runloop.Observer, activity: runloop.Activity)
----@field repeats? boolean false: it is invalidated before its first callback; true if absent
+---@field repeats? boolean false: it is invalidated just before its first callback; true if absent
 ---@field order? integer lower ones first; 0 if absent
 ---@field name? string for messages
----@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
+---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
 
----Makes an observer: it is told what the loop is about to do. An observer does not keep a mode alive.
+---Makes an observer: the loop calls it at the points that you choose. An observer does not keep a mode alive.
 ---@param options runloop.ObserverOptions
 ---@return runloop.Observer observer
 function rl.observer(options) end
@@ -612,7 +619,7 @@ function Observer:repeats() end
 ---@return integer
 function Observer:order() end
 
----Takes it out of every mode, for good.
+---Removes it from every mode for good.
 function Observer:invalidate() end
 
 ---@return boolean
@@ -623,19 +630,19 @@ function Observer:name() end
 
 -- Perform requests ---------------------------------------------------------------------------------------------------
 
----A call that has been asked for.
+---A requested call.
 ---@class runloop.Request
 local Request = {}
 
 ---The same as `rl.current():perform(…)`.
 ---@param fn function|runloop.PerformOptions
 ---@param ... any arguments for `fn`
----@return runloop.Request|any request with `wait`: what the function returned
+---@return runloop.Request|any request with `wait`: the function's results
 function rl.perform(fn, ...) end
 
----Takes back the delayed requests of this loop with this function and, where given, these arguments, which are compared by `==`, metamethods
----included. Takes time in proportion to the requests with this function. `performSelector:withObject:afterDelay:`'s
----`cancelPreviousPerformRequestsWithTarget:selector:object:`.
+---Cancels the delayed requests of this loop with this function and, if given, these arguments, which are compared by
+---`==`, metamethods included. It takes time in proportion to the requests with this function. NSObject's
+---`cancelPreviousPerformRequestsWithTarget:selector:object:`
 ---
 ---```lua
 ---rl.perform { print, "one", after = 0.01 }
@@ -647,18 +654,18 @@ function rl.perform(fn, ...) end
 ---```
 ---@param fn function
 ---@param ... any
----@return integer cancelled how many
+---@return integer cancelled the number of requests
 function rl.cancel_performs(fn, ...) end
 
----Takes the request back. From any thread.
----@return boolean cancelled false if it has run already
+---Cancels the request. From any thread.
+---@return boolean cancelled false if it has already run
 function Request:cancel() end
 
 ---The same as `cancel`.
 ---@return boolean cancelled
 function Request:invalidate() end
 
----Whether it is still to run.
+---Returns whether it has yet to run.
 ---@return boolean
 function Request:is_valid() end
 
@@ -671,7 +678,7 @@ function Request:name() end
 ---@class runloop.Task
 local Task = {}
 
----Starts a task. It runs at once, until it first waits.
+---Starts a task. It runs at once, until its first wait.
 ---
 ---```lua
 ---local task = rl.task(function(a, b)
@@ -690,7 +697,7 @@ local Task = {}
 ---@return runloop.Task task
 function rl.task(fn, ...) end
 
----Waits for some seconds; the loop goes on meanwhile. Not inside a coroutine of one's own: there it raises.
+---Waits for some seconds; the loop goes on meanwhile. Raises an error inside your own coroutines.
 ---@param seconds number
 function rl.sleep(seconds) end
 
@@ -708,7 +715,7 @@ function rl.sleep(seconds) end
 ---@param fd runloop.Descriptor
 ---@param timeout? number seconds; absent: no limit
 ---@return string? events as a port delivers them
----@return string? message "timed out", or what the world refused
+---@return string? message "timed out", or the reason of the system
 ---@return string? code
 function rl.wait_readable(fd, timeout) end
 
@@ -716,11 +723,12 @@ function rl.wait_readable(fd, timeout) end
 ---@param fd runloop.Descriptor
 ---@param timeout? number seconds; absent: no limit
 ---@return string? events as a port delivers them
----@return string? message "timed out", or what the world refused
+---@return string? message "timed out", or the reason of the system
 ---@return string? code
 function rl.wait_writable(fd, timeout) end
 
----Calls a function as a task, waits for it, and cancels it where it waits when the time is over. Its error is raised.
+---Calls a function as a task, and waits for it. When the time is over, the task is cancelled where it waits. Raises the
+---function's error.
 ---
 ---```lua
 ---print(rl.timeout(60, function(a) return a, 2 end, 1))
@@ -737,7 +745,7 @@ function rl.wait_writable(fd, timeout) end
 ---@return any ...
 function rl.timeout(seconds, fn, ...) end
 
----Waits for the first of several tasks to end. Functions are made tasks, and those that are still waiting then are cancelled.
+---Waits for the first of several tasks to end. Functions become tasks; those that still wait then are cancelled.
 ---
 ---```lua
 ---print(rl.first_of(function() rl.sleep(60) end, function() rl.sleep(0.01) return "fast" end))
@@ -746,12 +754,12 @@ function rl.timeout(seconds, fn, ...) end
 ---2	fast
 ---```
 ---@param ... runloop.Task|function or one list of them
----@return integer first which it was; its results follow, or its error is raised
+---@return integer first its position; its results follow, or its error is raised
 ---@return any ...
 function rl.first_of(...) end
 
----Waits for several tasks to end. Functions are made tasks. The first error is raised, and those that were made tasks here and
----still wait are cancelled.
+---Waits for several tasks to end. Functions become tasks. The first error is raised, and the tasks made from functions
+---that still wait are cancelled.
 ---
 ---```lua
 ---print(rl.all_of(function() rl.sleep(0.01) return "a" end, function() return "b" end))
@@ -763,7 +771,7 @@ function rl.first_of(...) end
 ---@return any ... the first result of each
 function rl.all_of(...) end
 
----Waits until all of several tasks have ended, however that was. Functions are made tasks.
+---Waits until all of several tasks have ended in any way. Functions become tasks.
 ---
 ---```lua
 ---for _, outcome in ipairs(rl.settle_all { function() return "a" end, function() error("b", 0) end }) do
@@ -778,19 +786,19 @@ function rl.all_of(...) end
 ---@return { ok: boolean, error: any, [integer]: any }[] outcomes the results, or the error, of each
 function rl.settle_all(list) end
 
----Waits until the task has ended. Returns what it returned, or raises its error.
+---Waits until the task has ended. Returns its results, or raises its error.
 ---@return any ...
 function Task:await() end
 
----Ends the task where it waits, with the error `rl.cancelled`: its `<close>` variables are closed.
----@return boolean cancelled false when it has ended
+---Cancels the task: the call in which it waits raises `rl.cancelled`, and its `<close>` variables are closed.
+---@return boolean cancelled false if it has ended
 function Task:cancel() end
 
 ---@return "waiting"|"running"|"done"|"failed"|"cancelled" status
 function Task:status() end
 
----Where the task is: in what it waits, for what, and its stack, as text. Of a failed task whose error nobody has got yet, message and
----traceback. nil for others that have ended.
+---Returns where the task is, as text: in which call it waits, for what, and its stack. If the task has failed and
+---nobody has got its error yet, returns message and traceback. Returns nil for other tasks that have ended.
 ---
 ---```lua
 ---local task = rl.task(function() rl.sleep(0.01) end)
@@ -805,62 +813,63 @@ function Task:traceback() end
 ---@return boolean cancelled
 function Task:invalidate() end
 
----Whether it has not ended.
+---Returns whether it has not ended yet.
 ---@return boolean
 function Task:is_valid() end
 
 ---@return string
 function Task:name() end
 
----The error by which a task is cancelled; `tostring` makes "cancelled" of it.
+---The error that cancels a task; `tostring` returns "cancelled" for it.
 ---@type any
 rl.cancelled = {}
 
----Whether an error that `pcall` has caught, or that a `<close>` variable is told, is the one by which a task is cancelled. No
----error of a script's own is.
+---Returns whether an error that `pcall` has caught, or that a `<close>` variable gets, is the one that cancels a task.
+---An error of your own never is.
 ---@param err any
 ---@return boolean
 function rl.is_cancelled(err) end
 
 -- Recordings --------------------------------------------------------------------------------------------------------
 
----What the loops do is recorded: the last moments always, in memory, from a loop's second second on, or from the first use of these
----functions on; all of it from `start` to `stop`, in a file, which is what `rlhost --trace=FILE` does from the beginning to the end. The
----ending of a file's name is its form: `.html`, a page to look at; `.pftrace`, Perfetto's; `.json`, Chrome's trace events.
+---Recordings of what the loops do. The last moments are always recorded in memory, from a loop's second second or the
+---first use of these functions. `start` and `stop` record everything into a file, as `rlhost --trace=FILE` does from
+---beginning to end. The file's extension chooses the format: `.html` is a page to look at, `.pftrace` is Perfetto's
+---format, `.json` is Chrome's trace events.
 ---@class runloop.Trace
 local Trace = {}
 rl.trace = Trace
 
----Writes the last moments of all loops of the process: about 16,000 things that happened in each. Of a callback that runs at this
----moment the beginning is there.
+---Writes the last moments of all loops of the process, about 16,000 events of each. If a callback is running, its
+---beginning is among them.
 ---
 ---```lua
 ---assert(rl.trace.dump "moments.html")
 ---```
 ---@param path string a file that ends in `.html`, `.pftrace` or `.json`
----@return true? done nil when the file cannot be written, or is being recorded into (EBUSY), or the recorder is off
+---@return true? done nil if the file cannot be written, is being recorded into (EBUSY), or the recorder is off
 ---@return string? message
 ---@return string? code
 function Trace.dump(path) end
 
 ---@class runloop.TraceOptions
----@field limit? integer bytes of the file at most; 268435456 (256 MB) if absent, at least 1048576; what comes later is counted
+---@field limit? integer bytes of the file; 268435456 (256 MB) if absent, at least 1048576; later events are counted
 
----Has all that happens from now on written to a file, of the loops of all threads.
+---Writes everything that happens from now on to a file, for the loops of all threads.
 ---@param path string as for `dump`
 ---@param options? runloop.TraceOptions
----@return true? done nil when the file cannot be written, or another one is being written (EBUSY)
+---@return true? done nil if the file cannot be written, or another one is being written (EBUSY)
 ---@return string? message
 ---@return string? code
 function Trace.start(path, options) end
 
----Completes the file that `start`, or `--trace`, has begun. The end of the program does it, too.
----@return string? path of the file; nil if there is none, or something has kept it from being written whole
+---Completes the file that `start` or `--trace` has begun. The end of the program does the same.
+---@return string? path of the file; nil if nothing was being recorded, or the file is incomplete
 ---@return string? message
 ---@return string? code
 function Trace.stop() end
 
----Calls a function, and shows how long that took. Where it waits, the pieces between are shown, joined.
+---Calls a function, and shows in recordings how long that took. If the function waits, its pieces are shown and joined.
 ---
 ---```lua
 ---local sum = rl.trace.span("sum", function(n)
@@ -879,16 +888,16 @@ function Trace.stop() end
 ---@return any ... its results; its error is raised
 function Trace.span(name, fn, ...) end
 
----Marks this moment.
+---Marks this moment in recordings.
 ---@param name string
----@param ... any shown behind the name, as by `print`
+---@param ... any shown after the name, as by `print`
 function Trace.mark(name, ...) end
 
 -- Functions that block ----------------------------------------------------------------------------------------------
 
----Runs a function that blocks, such as a query or a name's look-up, on a thread of a small pool (4), and waits for its results. The
----function, its upvalues and arguments are copied, as for `rl.thread`. Its error is raised. Where the task is cancelled, or does not
----want to wait any longer, the function is interrupted, as by `thread:cancel`.
+---Runs a function that blocks, such as a database query, on a thread of a small pool (4), and waits for its results.
+---The function, its upvalues and arguments are copied, as for `rl.thread`. Raises its error. If the task is cancelled
+---or times out, the function is interrupted, as by `thread:cancel`.
 ---
 ---```lua
 ---print(rl.blocking(function(n) return n * 2 end, 21))
@@ -901,25 +910,27 @@ function Trace.mark(name, ...) end
 ---@return any ...
 function rl.blocking(fn, ...) end
 
----Threads that run functions one after the other. They start when they are needed, and the program does not wait for them.
+---Threads that run functions one after the other. They start when you first need them, and the program does not wait
+---for them.
 ---@class runloop.Pool
 local Pool = {}
 
 ---@class runloop.PoolOptions
----@field threads? integer at most so many; 4 if absent
+---@field threads? integer the largest number of threads; 4 if absent
 ---@field name? string for messages
 
 ---@param options? runloop.PoolOptions
 ---@return runloop.Pool
 function rl.pool(options) end
 
----Runs a function on one of its threads, as `rl.blocking` does. While all are busy it waits; who waits longest is next.
+---Runs a function on one of its threads, as `rl.blocking` does. Waits for a free thread; calls are served in order.
 ---@param fn function
 ---@param ... any arguments for `fn`
 ---@return any ...
 function Pool:run(fn, ...) end
 
----Calls `fn(value, position)` for each element, on all threads, and waits for all. The first error ends it and is raised.
+---Calls `fn(value, position)` for each element on all threads, and waits for all. The first error ends it and is
+---raised.
 ---
 ---```lua
 ---local pool <close> = rl.pool { threads = 2 }
@@ -933,7 +944,7 @@ function Pool:run(fn, ...) end
 ---@return any[] results the first result of each, in order
 function Pool:map(list, fn) end
 
----Its threads end, when what they run has. `<close>` does the same.
+---Ends its threads when their functions have returned. `<close>` does the same.
 function Pool:close() end
 
 -- The end ------------------------------------------------------------------------------------------------------------
@@ -941,10 +952,10 @@ function Pool:close() end
 ---@class runloop.ShutdownOptions
 ---@field limit? number seconds that it may take; 5 if absent
 
----Has a function run before the program ends because of SIGTERM, SIGINT or `rl.shutdown`. Such functions run as tasks, one after
----the other, newest first, and may wait. Then all tasks are cancelled, newest first, and the loop ends. A second signal ends the
----program at once. The first one interrupts nothing.
----@param fn fun(reason: string) "SIGTERM", "SIGINT" or what `rl.shutdown` was told
+---Calls a function before the program ends because of SIGTERM, SIGINT or `rl.shutdown`. Such functions run as tasks,
+---one after the other, the newest first, and may wait. Then all tasks are cancelled, the newest first, and the loop
+---ends. The first signal interrupts nothing; a second one ends the program at once.
+---@param fn fun(reason: string) `reason`: "SIGTERM", "SIGINT" or the argument of `rl.shutdown`
 ---@param options? runloop.ShutdownOptions
 function rl.on_shutdown(fn, options) end
 
@@ -952,35 +963,36 @@ function rl.on_shutdown(fn, options) end
 ---@param reason? any
 function rl.shutdown(reason) end
 
----The directory of the script, from the root, in a test that of the test file; nil without one. For what lies beside it.
+---Returns the absolute path of the script's directory, in a test that of the test file; nil without a script. Use it
+---for files beside the script.
 ---@return string? path
 function rl.script_directory() end
 
 -- Between tasks ------------------------------------------------------------------------------------------------------
 
----Something that tasks of one thread wait for, and that others say has happened. It does not remember: who waits later waits
----for the next time.
+---An event that tasks of one thread wait for, and that others signal. A condition does not remember signals: a task
+---that waits later waits for the next one.
 ---@class runloop.Condition
 local Condition = {}
 
 ---@return runloop.Condition
 function rl.condition() end
 
----Waits until it is signalled. Those that wait go on in the order in which they came.
+---Waits until it is signalled. Waiting tasks go on in the order in which they came.
 ---@param timeout? number seconds; absent: no limit
 ---@return true? signalled
 ---@return string? message "timed out"
 function Condition:wait(timeout) end
 
----Lets the task go on that has waited longest, in the loop's next pass.
----@return boolean signalled false if nobody waits
+---Lets the task that has waited longest go on, in the loop's next pass.
+---@return boolean signalled false if no task waits
 function Condition:signal() end
 
----Lets all go on that wait.
----@return integer count how many those are
+---Lets all waiting tasks go on.
+---@return integer count the number of tasks
 function Condition:broadcast() end
 
----Values on their way between tasks of one thread, in order. For other threads there are ports.
+---A queue of values between tasks of one thread. Use ports between threads.
 ---@class runloop.Channel
 local Channel = {}
 
@@ -997,30 +1009,30 @@ local Channel = {}
 ---job	2
 ---job	3
 ---```
----@param capacity? number how many values it holds; 0, or absent: each is handed over from task to task; `math.huge`: any number
+---@param capacity? number how many values it holds; 0 or absent: hands each from task to task; `math.huge`: no limit
 ---@return runloop.Channel
 function rl.channel(capacity) end
 
----Sends values, the first of which is not nil, as one. Waits while the channel is full; with capacity 0, until they are taken.
----A sender that is cancelled while it waits has sent nothing.
+---Sends values as one message; the first is not nil. Waits while the channel is full; with capacity 0, until a task has
+---received them. A sender that is cancelled while it waits has sent nothing.
 ---@param ... any
 ---@return true? sent
----@return string? message "closed", also when that happens while it waits
+---@return string? message "closed", also if that happens while it waits
 function Channel:send(...) end
 
----Takes the next values. Waits while there are none.
----@param timeout? number seconds; 0: does not wait; absent: no limit
----@return any ... nil and "timed out"; or, when it is closed and empty, nil and "closed"
+---Receives the next values. Waits while the channel is empty.
+---@param timeout? number seconds; 0: does not wait; no limit if absent
+---@return any ... nil and "timed out"; nil and "closed" if the channel is closed and empty
 function Channel:receive(timeout) end
 
----No more can be sent; what has been can still be received. `<close>` does the same.
+---Closes the channel: nothing more can be sent, and values already sent can still be received. `<close>` does the same.
 function Channel:close() end
 
----Iterates over what is received, until the channel is closed and empty.
+---Iterates over received values, until the channel is closed and empty.
 ---@return fun(): any ...
 function Channel:values() end
 
----How many values it holds now.
+---Returns how many values it holds now.
 ---@return integer
 function Channel:count() end
 
@@ -1042,19 +1054,20 @@ local Group = {}
 ---@return runloop.Group
 function rl.group() end
 
----Starts a task that belongs to the group. Raises if one of them has failed already, and says of what.
+---Starts a task that belongs to the group. Raises an error if one of the group's tasks has failed, and names that
+---error.
 ---@param fn function
 ---@param ... any arguments for `fn`
 ---@return runloop.Task
 function Group:task(fn, ...) end
 
----Waits until all have ended. Then raises the first error that ended one of them, if there was one.
+---Waits until all its tasks have ended. Then raises the first error that ended one of them, if any.
 ---@param timeout? number seconds; absent: no limit
 ---@return true? ended
 ---@return string? message "timed out"
 function Group:wait(timeout) end
 
----Cancels those that have not ended. `<close>` does the same.
+---Cancels the tasks that have not ended. `<close>` does the same.
 function Group:cancel() end
 
 -- Threads ------------------------------------------------------------------------------------------------------------
@@ -1068,16 +1081,15 @@ local Thread = {}
 ---@field name? string for messages
 ---@field keeps_alive? boolean false: the program does not wait for its end; true if absent
 
----Starts a thread. The function, its upvalues and arguments are copied: tables with cycles and shared parts, without
----metatables; what is reachable from `package.loaded` by name; loops, threads, sources, ports and tasks as handles to the same
----object (a task's can be compared and sent back; only the task's own thread asks it). What cannot be copied raises, and says where
----it is. While the function waits, its thread runs its loop for it.
----
----A thread is like a script: when the function has returned, its loop runs until nothing is left that can call back, or until it
----is stopped; who stops a run that the function has begun means the thread. A function that still waits when its loop is stopped goes
----on, and the thread ends with it. The program ends when the main loop is done and all threads have ended. An error that
----nobody joins goes to `rl.on_error`, or ends the
----program with status 1.
+---Starts a thread. The function, its upvalues and arguments are copied: tables with cycles and shared parts, but
+---without metatables. Values reachable from `package.loaded` are passed by name; loops, threads, sources, ports and
+---tasks as handles to the same object. (You can compare a task's handle and send it back; only the task's own thread
+---can call its methods.) A value that cannot be copied raises an error that says where it is. While the function waits,
+---its thread runs its loop.
+---A thread is like a script: after its function has returned, its loop runs until nothing is left that can call back,
+---or until it is stopped. Stopping a run that the function has begun stops the thread. If a function still waits when
+---its loop is stopped, it goes on, and the thread ends with it. The program ends when the main loop is done and all
+---threads have ended. If nobody joins a thread, its error goes to `rl.on_error`, or ends the program with status 1.
 ---
 ---```lua
 ---local sum = 0
@@ -1098,26 +1110,29 @@ local Thread = {}
 ---@return string? code
 function rl.thread(fn, ...) end
 
----The thread that this is; nil on the main thread.
+---Returns this thread, or nil on the main thread.
 ---@return runloop.Thread? thread
 function rl.this_thread() end
 
----Its loop, for `perform`, `stop`, `wake_up` and `is_waiting`.
+---Returns its loop, for `perform`, `stop`, `wake_up` and `is_waiting`.
 ---@return runloop.Loop loop
 function Thread:loop() end
 
----Waits until the thread has ended: its function has returned, and its loop is done. The loop of this one goes on meanwhile.
+---Waits until the thread has ended: its function has returned, and its loop is done. The own loop goes on meanwhile. If
+---a C function keeps a cancelled thread from ending, the message names it: "timed out: in string.find, called at
+---x.lua:3, for 5 s".
 ---@param timeout? number seconds; absent: no limit
----@return boolean? succeeded true and the function's results, or false and its error; nil and "timed out" when the time is over. If a function of C keeps a cancelled thread from ending, the text names it: "timed out: in string.find, called at x.lua:3, for 5 s"
+---@return boolean? succeeded true and the results, or false and the error; nil and "timed out" when the time is over
 ---@return any ...
 function Thread:join(timeout) end
 
 ---@return boolean
 function Thread:is_alive() end
 
----Asks the thread to end: its loop is stopped, its tasks are cancelled, and in code that is busy the error `rl.cancelled` is
----raised. A thread that ends of this is no error. A function of C, such as `string.find` with a pattern that tries very many ways, cannot
----be interrupted: the thread ends when it has returned. Code that has to end in time, whatever it does, needs a process of its own.
+---Asks the thread to end: its loop is stopped, its tasks are cancelled, and running Lua code gets the error
+---`rl.cancelled`. A thread that ends in this way has not failed. A C function cannot be interrupted, for example
+---`string.find` with a pattern that tries very many ways: the thread ends when the function has returned. If code must
+---end in time, run it in a process of its own.
 function Thread:cancel() end
 
 ---The same as `cancel`.
@@ -1132,24 +1147,24 @@ function Thread:name() end
 
 -- Ports --------------------------------------------------------------------------------------------------------------
 
----A queue of messages for one loop, into which any thread can put some. NSPort
+---A queue of messages for one loop. Every thread can send to it. NSPort
 ---@class runloop.Port
 local Port = {}
 
 ---@class runloop.PortOptions
----@field callback? fun(port: runloop.Port, message: runloop.Message) absent: an empty port, which only keeps a mode alive
----@field capacity? integer how many messages wait at most; 1024 if absent
+---@field callback? fun(port: runloop.Port, message: runloop.Message) absent: an empty port, which keeps a mode alive
+---@field capacity? integer how many messages may wait; 1024 if absent
 ---@field order? integer lower ones first; 0 if absent
 ---@field name? string for messages
----@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
----@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent
+---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it; true if absent
 
 ---@class runloop.Message
 ---@field id integer 0 if the sender gave none
----@field data any a copy of what the sender gave
----@field reply_port? runloop.Port where the sender would like an answer
+---@field data any a copy of the sender's data
+---@field reply_port? runloop.Port for the answer
 
----Makes a port. Even one that never gets a message keeps its mode alive.
+---Makes a port. It keeps its mode alive, even if it never gets a message.
 ---
 ---```lua
 ---local inbox = rl.port { callback = function(port, message)
@@ -1170,9 +1185,9 @@ function rl.port(options) end
 ---@field id? integer
 ---@field data? any copied, as for a thread
 ---@field reply_port? runloop.Port
----@field before? number a date: while the port is full, wait until then; absent: without limit
+---@field before? number a date: if the port is full, wait until then; no limit if absent
 
----Puts a message into the port's queue. From any thread. Nothing that was sent is lost while the port is valid.
+---Puts a message into the port's queue. From any thread. No message is lost while the port is valid.
 ---@param message runloop.SendOptions
 ---@return boolean? sent
 ---@return "timed out"|"invalid"|nil reason
@@ -1181,14 +1196,14 @@ function Port:send(message) end
 ---@return integer
 function Port:capacity() end
 
----How many messages wait.
+---Returns how many messages wait.
 ---@return integer
 function Port:count() end
 
 ---@return integer
 function Port:order() end
 
----Takes it out of every mode, for good. Who waits to send gets "invalid".
+---Removes it from every mode for good. Waiting senders get "invalid".
 function Port:invalidate() end
 
 ---@return boolean
@@ -1199,24 +1214,25 @@ function Port:name() end
 
 -- Message ports ------------------------------------------------------------------------------------------------------
 
----A port that other processes of the same user can send to, by its name. CFMessagePort
+---A port that other processes of the same user can send to by its name. CFMessagePort
 ---@class runloop.MessagePort
 local MessagePort = {}
 
 ---@class runloop.MessagePortOptions
----@field callback fun(port: runloop.MessagePort, id: integer, data: string): string? what it returns is the answer
----@field name? string under which others find it; at most one live process holds a name
+---@field callback fun(port: runloop.MessagePort, id: integer, data: string): string? returns the answer
+---@field name? string by which others find it; at most one living process holds a name
 ---@field order? integer lower ones first; 0 if absent
 ---@field on_invalidate? fun(port: runloop.MessagePort) called when it is invalidated
----@field modes? runloop.Modes added to these modes of the current loop at once; absent: `loop:add` does it
----@field keeps_alive? boolean false: the loop serves it, and does not stay for it; true if absent
+---@field modes? runloop.Modes adds it to these modes of the current loop at once; if absent, call `loop:add`
+---@field keeps_alive? boolean false: the loop serves it, but does not run on for it; true if absent
 
----Makes a port under a name. Its callback may wait; the answer goes out when it returns.
+---Makes a port with a name. Its callback may wait; the answer is sent when it returns.
 ---
 ---```lua
----local server = assert(rl.message_port { name = "example.echo." .. os.time() .. math.random(1e9), callback = function(port, id, data)
----  return data:upper()
----end })
+---local server = assert(rl.message_port {
+---  name = "example.echo." .. os.time() .. math.random(1e9),
+---  callback = function(port, id, data) return data:upper() end,
+---})
 ---rl.current():add(server)
 ---
 ---local remote = assert(rl.remote_port(server:name()))     -- here in the same process; usually in another
@@ -1233,14 +1249,14 @@ local MessagePort = {}
 ---@return string? code
 function rl.message_port(options) end
 
----Gives the port a name, or another one.
+---Gives the port a name, or a new one.
 ---@param name string
 ---@return boolean? done
 ---@return string? message
 ---@return string? code
 function MessagePort:set_name(name) end
 
----Takes it out of every mode, for good; the name is free again.
+---Removes it from every mode for good, and frees the name.
 function MessagePort:invalidate() end
 
 ---@return boolean
@@ -1252,11 +1268,11 @@ function MessagePort:name() end
 ---@return integer
 function MessagePort:order() end
 
----Somebody else's message port.
+---The sender's side of a message port.
 ---@class runloop.RemotePort
 local RemotePort = {}
 
----Finds the message port of a name. The same name gives the same object, as long as that is valid.
+---Finds the message port with a name. Returns the same object for the same name while that is valid.
 ---@param name string
 ---@return runloop.RemotePort? remote
 ---@return string? message
@@ -1268,7 +1284,7 @@ function rl.remote_port(name) end
 ---@class runloop.RequestOptions
 ---@field send_timeout? number seconds
 ---@field reply_timeout? number seconds
----@field reply_mode? string run this loop in that mode until the answer is there; absent: only this task waits
+---@field reply_mode? string run this loop in that mode until the answer comes; absent: only this task waits
 
 ---Sends a request, and waits for the answer.
 ---@param id integer of 32 bits
@@ -1289,21 +1305,21 @@ function RemotePort:request(id, data, options) end
 ---@return runloop.RemoteFailure? reason
 function RemotePort:send(id, data, options) end
 
----Waits until everything that was sent has been handled.
+---Waits until the other side has handled all messages.
 ---@param timeout? number seconds; absent: no limit
 ---@return boolean? done
 ---@return runloop.RemoteFailure? reason
 function RemotePort:flush(timeout) end
 
----How many messages have been sent and are not known to be handled.
+---Returns how many messages may not have been handled yet.
 ---@return integer
 function RemotePort:unacknowledged() end
 
----The number of the process that holds the name.
+---Returns the number of the process that holds the name.
 ---@return integer
 function RemotePort:process() end
 
----Gives the connection up.
+---Closes the connection.
 function RemotePort:invalidate() end
 
 ---@return boolean
@@ -1314,7 +1330,8 @@ function RemotePort:name() end
 
 -- Notifications ------------------------------------------------------------------------------------------------------
 
----Messages by name, for whoever listens on this thread; posted at once, or queued and merged. NSNotificationQueue
+---Messages by name to the functions of this thread that observe the name; posted at once, or queued and merged.
+---NSNotificationQueue
 ---@class runloop.Notifications
 local Notifications = {}
 rl.notifications = Notifications
@@ -1322,7 +1339,7 @@ rl.notifications = Notifications
 ---@class runloop.NotificationObserver
 local NotificationObserver = {}
 
----Calls a function for each notification of a name; with a sender, only for those from it.
+---Calls a function for each notification with a name; with a sender, only for those from that sender.
 ---
 ---```lua
 ---local observer = rl.notifications:observe("saved", function(name, info) print(name, info) end)
@@ -1340,28 +1357,29 @@ local NotificationObserver = {}
 ---@return runloop.NotificationObserver observer
 function Notifications:observe(name, fn, sender) end
 
----Tells the observers now, in the order in which they were added.
+---Calls the observers now, in the order in which they were added.
 ---@param name string
 ---@param info? any
 ---@param sender? any
 function Notifications:post(name, info, sender) end
 
 ---@class runloop.EnqueueOptions
----@field style? "asap"|"idle"|"now" in the next pass; before the loop would sleep, behind requests that are queued and timers that are overdue; at once; `"asap"` if absent
+---@field style? "asap"|"idle"|"now" `"asap"` if absent
 ---@field coalesce? ("name"|"sender")[] which queued notifications this one replaces; both if absent, `{}`: none
 ---@field modes? runloop.Modes in which it may be posted; `"default"` if absent
 ---@field sender? any
 
----Queues a notification.
+---Queues a notification. Style `"asap"` posts it in the next pass, `"now"` at once, and `"idle"` before the loop would
+---sleep, after queued requests and overdue timers.
 ---@param name string
 ---@param info? any
 ---@param options? runloop.EnqueueOptions
 function Notifications:enqueue(name, info, options) end
 
----Takes back what is queued under a name, from a sender, or both.
+---Removes queued notifications with a name, from a sender, or both.
 ---@param name? string
 ---@param sender? any
----@return integer dequeued how many
+---@return integer dequeued the number removed
 function Notifications:dequeue(name, sender) end
 
 ---Ends the observation.
@@ -1370,7 +1388,7 @@ function NotificationObserver:invalidate() end
 ---@return boolean
 function NotificationObserver:is_valid() end
 
----The name of the notification.
+---Returns the name of the notification.
 ---@return string
 function NotificationObserver:name() end
 
@@ -1378,10 +1396,10 @@ function NotificationObserver:name() end
 
 ---@class runloop.ErrorInfo
 ---@field traceback string message and traceback
----@field where? string what the error was in: `timer "poll" made at app.lua:12`, `watcher of "src" made at app.lua:3`
+---@field where? string the item with the error: `timer "poll" made at app.lua:12`, `watcher of "src" made at app.lua:3`
 
----Sets the function that gets the errors nobody catches, in callbacks, tasks and the main chunk. Without one they are printed
----with a traceback, and the program ends with exit status 1.
+---Sets the function that gets all uncaught errors, in callbacks, tasks and the main chunk. Without one, such an error
+---is printed with a traceback, and the program ends with exit status 1.
 ---
 ---```lua
 ---rl.on_error(function(err, info) print("caught: " .. err.reason) end)
@@ -1390,17 +1408,19 @@ function NotificationObserver:name() end
 ---```text
 ---caught: just so
 ---```
----@param fn? fun(err: any, info: runloop.ErrorInfo) nil: the host's own way again
----@return function? before what was set before
+---@param fn? fun(err: any, info: runloop.ErrorInfo) nil: restores the default
+---@return function? before the previous function
 function rl.on_error(fn) end
 
----What keeps the loop alive, as text for people.
+---Returns what keeps the loop alive, as text for people.
 ---@return string text
 function rl.why() end
 
----Lets `rlhost attach` open a prompt in this process under a name, as `rlhost --attach=NAME` does. Without this it gets in when it
----asks; `rl.attach(false)` forbids both, and sees off who is attached. Only processes of the same user get in; standard error says who comes and goes. It does not keep the loop
----alive. A name need not be the only one of its kind. Only on the main thread; nil and a reason where the system refuses.
+---Lets `rlhost attach` open a prompt in this process under a name, as `rlhost --attach=NAME` does. Without this call,
+---the prompt opens when `rlhost attach` asks for it. `rl.attach(false)` forbids both, and disconnects attached clients.
+---Only processes of the same user can attach; a line on standard error reports each client. The port does not keep the
+---loop alive. Several processes may have the same name. Only on the main thread; returns nil and a reason if the system
+---refuses.
 ---```lua
 ---print(rl.attach "web")       -- from now on: rlhost attach web
 ---rl.attach(false)             -- and no longer
@@ -1408,8 +1428,8 @@ function rl.why() end
 ---```text
 ---web
 ---```
----@param name? string|false what to attach by, besides the process's number: not a number, without blanks and "/"
----@return string? name what to attach by
+---@param name? string|false a name besides the process's number: not a number, without blanks and "/"
+---@return string? name the name to attach by
 ---@return string? message
 ---@return string? code
 function rl.attach(name) end

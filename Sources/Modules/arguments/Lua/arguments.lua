@@ -1,4 +1,5 @@
--- runloop.arguments: what a script was called with, as its options say. A table describes them; the same table is the help.
+-- runloop.arguments: parses the arguments of a script. A table describes the options; the help text is made from the
+-- same table.
 
 local misuse = require "runloop.misuse"
 
@@ -6,30 +7,30 @@ local arguments = {}
 local format, rep, match, gmatch, sub, find = string.format, string.rep, string.match, string.gmatch, string.sub, string.find
 local concat, sort = table.concat, table.sort
 
--- A number that is one, and not beyond all bounds.
+-- Reads a finite number.
 local function finite(text)
   local number = tonumber(text)
   return number and number - number == 0 and number or nil
 end
 
--- Ways to read a value: nil and what was expected instead.
+-- Functions that read a value. Each returns the value, or nil and a description of what was expected.
 local TYPES = {
   string = function(text) return text end,
   number = function(text) return finite(text), "a number" end,
   integer = function(text) return math.tointeger(tonumber(text)), "an integer" end,
-  -- 90, 1.5s, 200ms, 5m, 2h, 1d: in seconds.
+  -- Reads 90, 1.5s, 200ms, 5m, 2h or 1d as seconds.
   duration = function(text)
     local number, unit = match(text, "^([%d.]+)(%a*)$")
     local scale = ({ [""] = 1, ms = 0.001, s = 1, m = 60, h = 3600, d = 86400 })[unit or "?"]
     number = finite(number)
     return number and scale and finite(number * scale), "a duration such as 90, 1.5s, 200ms, 5m or 2h"
   end,
-  -- 65536, 64k, 1.5M, 2G: in bytes.
+  -- Reads 65536, 64k, 1.5M or 2G as bytes.
   size = function(text)
     local number, unit = match(text, "^([%d.]+)([kKMG]?)[iI]?[bB]?$")
     local scale = ({ [""] = 1, k = 1 << 10, K = 1 << 10, M = 1 << 20, G = 1 << 30 })[unit or "?"]
     number = finite(number)
-    -- Whole numbers would begin again below 0.
+    -- Integers would wrap around to negative numbers.
     local is_too_large = number and scale and number > math.maxinteger // scale
     return number and scale and not is_too_large and math.tointeger(number * scale // 1) or nil, "a size such as 65536, 64k or 2M"
   end,
@@ -39,7 +40,7 @@ local FIELDS = { value = "string", type = "string", default = true, help = "stri
   required = "boolean", optional = "boolean", name = "string", hidden = "boolean" }
 local OF_ALL = { name = "string", description = "string", epilogue = "string", version = "string", usage = "string" }
 
--- The function that was called: what it has to say of a wrong table begins with its name.
+-- The name of the function that was called. Errors about a wrong table begin with it.
 local called
 local function wrong(text, ...) misuse.raise(called .. ": " .. format(text, ...)) end
 
@@ -56,7 +57,7 @@ local function check_fields(table_, allowed, what)
   end
 end
 
--- What a specification says, looked through once.
+-- Checks a specification once, and returns it in the form that the parser uses.
 local function understand(spec, what)
   called = what
   if type(spec) ~= "table" then wrong("argument #1 must be a table of options, got %s", misuse.describe(spec)) end
@@ -110,7 +111,7 @@ local function understand(spec, what)
   return all
 end
 
--- Text in lines of a width, behind a margin.
+-- Wraps text to a width, with a margin on the left.
 local function wrap(text, margin, width)
   local lines, line = {}, ""
   for word in gmatch(text, "%S+") do
@@ -192,7 +193,7 @@ local function read(all, list)
       values[item.key] = value
     end
   end
-  -- Of one with a value: what is there of it, or else the next word.
+  -- The value of an option is the rest of its word, or else the next word.
   local index = 1
   local function take_value(item, name, text)
     if not text then text, index = list[index], index + 1 end
@@ -228,7 +229,7 @@ local function read(all, list)
         if negated and not negated.takes and not negated.entry.count then values[negated.key] = false else unknown(name) end
       end
     elseif find(word, "^%-[^%d.]") or find(word, "^%-[%d.]") and all.flags[sub(word, 1, 2)] then
-      -- One letter or several; the last may have a value, in the same word or the next.
+      -- A word holds one or several letters. The last one may have a value, in the same word or in the next.
       local at = 2
       while at <= #word and not failed do
         local name = "-" .. sub(word, at, at)

@@ -1,4 +1,4 @@
--- runloop.fs.changes: what a watcher leaves out, and what happens to the entries of the paths that it has been told of.
+-- runloop.fs.changes: filters the paths that a watcher reports, and turns events into changes of their entries.
 
 local native = ...
 local instance = require "runloop.fs.instance"
@@ -10,12 +10,13 @@ local raise, describe = misuse.raise, misuse.describe
 local type, ipairs = type, ipairs
 local match, find, gsub, sub, byte = string.match, string.find, string.gsub, string.sub, string.byte
 
--- inotify(7).
+-- The flags of inotify(7).
 local MOVED_FROM, MOVED_TO = 0x40, 0x80
 
 local M = {}
 
--- "*.o" and "?" against the last part of a path, patterns with "/" against the part below the root.
+-- Returns a pattern for "*.o" and "?". It is matched against the last part of a path; a pattern with "/" is matched
+-- against the path relative to the root.
 local function glob(pattern)
   local text = gsub(pattern, "[%^%$%(%)%%%.%[%]%*%+%-%?]", function(c) return c == "*" and "[^/]*" or c == "?" and "[^/]" or "%" .. c end)
   text = gsub(text, "%[%^/%]%*%[%^/%]%*", ".*")
@@ -46,20 +47,21 @@ local function relative(self, path) return path == self._root and "" or sub(path
 function M.is_wanted(self, path, is_directory)
   if self._file then return path == self._file end
   if not self._goes_on then return not self._ignore(relative(self, path), is_directory) end
-  -- An error in the script's function must not cost what has happened behind it.
+  -- An error in the script's function must not lose the events that follow.
   local fine, answer = pcall(self._ignore, relative(self, path), is_directory)
   if not fine then rl.perform(function() error(answer, 0) end) end
   return not (fine and answer)
 end
 
--- Changes are told in the order in which they have happened: of an entry, its last move.
+-- Changes are reported in the order of their events. An entry takes the place of its last move.
 local function count(self, entry)
   self._count = self._count + 1
   entry.at = self._count
 end
 
--- The entry of a path in the batch that is being gathered: what was there when the batch began, and of what is there now the path that it had
--- then, its `origin`; nil if it is new. What is on its way has no path, and comes as new.
+-- Returns the entry of a path in the current batch. The entry holds what was there when the batch began, and the
+-- `origin` of what is there now: the path that it had when the batch began, or nil if it is new. An item that moves at
+-- the moment has no path, and arrives as new.
 function M.touch(self, path)
   local entry = self._touched[path]
   if not entry then
@@ -73,7 +75,7 @@ function M.touch(self, path)
 end
 local touch = M.touch
 
--- What was at one path is at another, by a move of its own or along with its directory, without a word.
+-- Records that an item has gone from one path to another, by a move of its own or with its directory. Reports nothing.
 local function carry(self, from, to, kind, has_moved)
   local source = touch(self, from)
   local origin, wrote = source.origin, source.wrote
@@ -86,8 +88,8 @@ local function carry(self, from, to, kind, has_moved)
   tree.know(self, to, kind)
 end
 
--- A path that is there now. A directory is looked into when all that has happened was taken: what was put into it before it was watched
--- would else never be told; and by then it may have another name.
+-- Records that a path exists now. A new directory is listed after all pending events were handled: files put into it
+-- before it was watched give no events, and by then it may have another name.
 function M.appear(self, path, is_directory)
   local entry = touch(self, path)
   entry.origin, entry.wrote, entry.has_moved, entry.is_directory = nil, nil, nil, is_directory
@@ -113,7 +115,7 @@ function M.vanish(self, path)
 end
 local vanish = M.vanish
 
--- What was known to be in a directory is in another one.
+-- Records that everything known in a directory is gone, since another directory has its name.
 function M.empty(self, path)
   for _, below in ipairs(tree.below(self, path)) do if self._known[below] then vanish(self, below) end end
 end
@@ -126,20 +128,20 @@ function M.move(self, from, to, is_directory)
   if not is_directory then return end
   moved[#moved + 1] = from
   tree.carry(self, moved, from, to)
-  -- If it was made a moment ago, nobody has looked into it.
+  -- The directory may be so new that it has not been listed.
   if self._recursive then self._unseen[to] = true end
 end
 
--- What is below is looked at anew.
+-- Everything below the two paths is listed again.
 function M.exchange(self, path, is_directory, other, was_directory)
   self._exchanged = is_directory or was_directory
   vanish(self, path) vanish(self, other)
   appear(self, path, is_directory) appear(self, other, was_directory)
 end
 
--- Looks at the names that something has gone from or come to, once all that has happened was taken. What the kernel tells of names that
--- are exchanged it tells of two moves, too; and what is told by the watch of a directory that has another name by now may have been taken
--- for another's.
+-- Compares the names of moves with the file system, after all pending events were handled. An exchange of two names
+-- gives the same events as two moves. And an event of a directory that has been renamed may have been attributed to its
+-- old name.
 function M.look_at_names(self)
   local names = self._moved
   self._moved = {}
@@ -155,7 +157,8 @@ function M.look_at_names(self)
   end
 end
 
--- Whither it goes, what the event says goes, among what is watched; nil if that is not known. Its other half is taken.
+-- Returns the path to which the item of an event moves, or nil if that is not among the watched paths. Consumes the
+-- other half of the move.
 function M.target(self, events, index)
   local arrivals = events.arrivals
   if not arrivals then
@@ -172,8 +175,8 @@ function M.target(self, events, index)
   end
 end
 
--- Whether two names have been exchanged in one step. What the kernel tells is what it tells of `mv a b; mv b a`; only that leaves no b.
--- Returns the event of the way back, whose other half is taken.
+-- Returns the event that leads back if two names have been exchanged in one step, and consumes the other half of that
+-- event. The kernel gives the same events for `mv a b; mv b a`; but that leaves no b.
 function M.exchanged(self, events, index, path, target)
   local other
   for later = index + 1, #events do
@@ -194,7 +197,7 @@ function M.exchanged(self, events, index, path, target)
   end
 end
 
--- The next event, if it says that what has the name of this one goes, and something is there.
+-- Returns the next event if it says that the item with this event's name moves away, and something has that name.
 function M.goes(events, index, exists)
   local event, later = events[index], index + 1
   while events[later] and not events[later].name do later = later + 1 end
@@ -202,7 +205,7 @@ function M.goes(events, index, exists)
   return exists and other and other.watch == event.watch and other.name == event.name and other.mask & MOVED_FROM ~= 0 and other
 end
 
--- What a batch of changes comes to.
+-- Returns the changes of a batch, and begins the next one.
 function M.take(self)
   local order, touched, changes = self._order, self._touched, {}
   self._order, self._touched, self._armed = {}, {}, false

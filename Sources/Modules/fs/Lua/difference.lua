@@ -1,13 +1,14 @@
--- runloop.fs.difference: what the changes that a watcher has been told of come to.
+-- runloop.fs.difference: turns the entries of a batch into the changes that a watcher reports.
 --
--- What is told leads, step by step, from what was there to what is there. So the steps are tried on a copy of what was there: a rename is told
--- where it can be, of whatever name the thing has by then; what the renames do not bring about is told as created, changed and removed.
+-- The reported changes lead, step by step, from the old state to the new one. So the steps are tried on a copy of the
+-- old state. A rename is reported where possible, under the name that the item has at that step; all other differences
+-- are reported as created, changed and removed.
 
 local tree = require "runloop.fs.tree"
 local pairs, ipairs, sort = pairs, ipairs, table.sort
 local match, sub, byte = string.match, string.sub, string.byte
 
--- The paths that were touched, with the origin of what is at each; and by origin, the path of it.
+-- Returns the touched paths with the origin of each, and the path of each origin.
 local function copy(order)
   local there = { _known = {}, _inside = {} }
   local paths = {}
@@ -25,7 +26,7 @@ local function forget(there, paths, path)
   tree.know(there, path, nil)
 end
 
--- What is at `to`, and below it, gives way; `gives_way` gets the paths of what is below.
+-- Renames an item in the copy. Removes everything at `to` and below it, and calls `gives_way` with the paths below.
 local function rename(there, paths, from, to, gives_way)
   local list, origins = tree.below(there, from), {}
   list[#list + 1] = from
@@ -48,7 +49,8 @@ end
 
 local function above(touched, entry) return touched[match(entry.path, "^(.*)/[^/]*$") or ""] end
 
--- In the order of what has happened; but nothing is told before the directories that it is in have come, which may take the place of others.
+-- Returns the entries in the order of their events, but each after the directories that contain it: these may have
+-- taken the place of others.
 local function in_order(order, touched, known)
   sort(order, function(a, b) return a.at < b.at end)
   local list, is_taken = {}, {}
@@ -66,13 +68,13 @@ local function in_order(order, touched, known)
   return list
 end
 
--- Which of the entries are renames, and where all that was there would be after these.
+-- Returns which of the entries are renames, and the state that these alone would lead to.
 local function find_renames(order, known)
   local there, paths = copy(order)
   local is_rename, goes_on = {}, {}
   for _, entry in ipairs(order) do
     local from = entry.has_moved and known[entry.path] and byte(entry.path) ~= 0 and paths[entry.origin]
-    -- Where something has its name by now, there is no telling the two apart by what they are called.
+    -- If the old name is taken by now, the names cannot tell the two items apart.
     if from and from ~= entry.path and not known[from] then
       rename(there, paths, from, entry.path, function() end)
       is_rename[entry], goes_on[entry.origin] = true, true
@@ -81,7 +83,7 @@ local function find_renames(order, known)
   return is_rename, goes_on, paths
 end
 
--- Calls a function with each change: kind, path, whether it is a directory, the path before, message.
+-- Returns a function that calls `tell` with each change: kind, path, whether it is a directory, the old path, message.
 return function(order, touched, known, tell)
   order = in_order(order, touched, known)
   local is_rename, goes_on, ends = find_renames(order, known)
@@ -89,7 +91,7 @@ return function(order, touched, known, tell)
   local function was_directory(path) return touched[there._known[path]].before == "directory" end
   local function remove(path) tell("removed", path, was_directory(path)) end
 
-  -- Something in it is told to go elsewhere later.
+  -- Returns whether a later change reports that something inside the path moves elsewhere.
   local function is_needed(path)
     for _, below in ipairs(was_directory(path) and tree.below(there, path) or {}) do
       if goes_on[there._known[below]] then return true end
@@ -114,7 +116,7 @@ return function(order, touched, known, tell)
     elseif not other then
       tell("created", path, entry.is_directory, nil, entry.message)
     else
-      -- Of a directory that has come along with another, what is in it is told.
+      -- If a directory has moved along with another one, its contents are reported.
       local is_another = other ~= entry.origin and (entry.has_moved or not entry.origin or kind ~= "directory" or not was_directory(path))
       if is_another or entry.wrote or entry.message then tell("changed", path, entry.is_directory, nil, entry.message) end
     end

@@ -1,4 +1,4 @@
--- runloop.fs: files without blocking the loop. What changes in directories is in runloop.fs.watch.
+-- runloop.fs: files without blocking the loop. runloop.fs.watch watches directories for changes.
 
 local native = ...
 local misuse = require "runloop.misuse"
@@ -41,7 +41,8 @@ function fs.stat(path, options)
   return file(options.follow == false and "link_stat" or "stat", path_of("fs.stat", path))
 end
 
--- Depth first, what a directory holds behind it; links are not followed, so it ends. A directory that cannot be read raises.
+-- Walks a tree depth first; a directory comes before its contents. Links are not followed, so the walk ends. A
+-- directory that cannot be read raises.
 function fs.walk(path)
   path_of("fs.walk", path)
   local stack = {}
@@ -79,7 +80,7 @@ function fs.make_directory(path, options)
       local fine, why, name = fs.make_directory(parent, { parents = true, mode = options.mode })
       if not fine then return nil, why, name end
       made, message, code = file("make_directory", path, mode)
-      -- Somebody may have been faster.
+      -- Another process may have made the directory first.
       if code == "EEXIST" then return true end
     end
   end
@@ -96,7 +97,7 @@ function fs.remove(path, options)
   if not entries then return nil, why, name end
   for _, entry in ipairs(entries) do
     local fine, wrong, error_name = fs.remove(join(path, entry.name), options)
-    -- Somebody else may be removing it, too.
+    -- Another process may be removing it, too.
     if not fine and error_name ~= "ENOENT" then return nil, wrong, error_name end
   end
   return file("remove", path)

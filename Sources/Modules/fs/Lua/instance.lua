@@ -1,8 +1,10 @@
--- runloop.fs.instance: the one instance of inotify that the watchers of a thread share; a user has 128 of them.
+-- runloop.fs.instance: the one inotify instance that the watchers of a thread share. The kernel allows a user 128 of
+-- them.
 --
--- Directories that several watch have one number in the kernel. Here each watcher has numbers of its own, and a queue of its own, into
--- which all events are dealt as soon as anybody looks: before a watcher begins to watch a directory, too, so that it is told of nothing
--- that was before. A watcher's port watches a gate: it is open when the instance has events, and while the watcher's queue has some.
+-- A directory that several watchers watch has one number in the kernel. Here each watcher has its own numbers and its
+-- own queue. Each call deals all pending events into these queues. It does so before a watcher begins to watch a
+-- directory, too, so that the watcher gets no earlier events. A watcher's port watches a gate. The gate is readable
+-- while the instance has events or the watcher's queue is not empty.
 
 local native = ...
 local next, pairs, setmetatable, tonumber, move = next, pairs, setmetatable, tonumber, table.move
@@ -10,14 +12,15 @@ local now = require "runloop".now
 
 local instance = {}
 
--- inotify(7). To what a directory is watched for, more is added; each watcher gets what it has asked for.
+-- The flags of inotify(7). The kernel's mask of a directory is the union of all requests; each watcher gets only the
+-- events that it asked for.
 local OVERFLOW, IGNORED, IS_DIRECTORY, ADD = 0x4000, 0x8000, 0x40000000, 0x20000000
 local MOVES = 0x40 | 0x80 | 0x800
--- The events of one move come within that many seconds.
+-- Seconds within which both events of one move arrive.
 instance.PAIRING = 0.02
 
--- The open one: the `inotify` itself, the `watchers` that use it, and the `directories` by the kernel's numbers: for each watcher
--- { number, mask }.
+-- The open instance: its `inotify`, the `watchers` that use it, and its `directories`. The latter map the kernel's
+-- numbers to { number, mask } by watcher.
 local open
 local last_number = 0
 local WATCHERS = { __mode = "k" }
@@ -26,7 +29,7 @@ local function give(watcher, number, event)
   local queue = watcher._queue
   if watcher._is_lost then return end
   if #queue == 0 then open.inotify:open_gate(watcher._gate) end
-  -- As the kernel does it: who never looks is told that something was lost.
+  -- As in the kernel: a watcher that reads too slowly gets an overflow event, which reports the loss.
   if #queue >= open.limit then
     watcher._is_lost, watcher._queue = true, { { watch = -1, mask = OVERFLOW, cookie = 0 } }
     return
@@ -34,7 +37,7 @@ local function give(watcher, number, event)
   queue[#queue + 1] = { watch = number, mask = event.mask, cookie = event.cookie, name = event.name }
 end
 
--- Deals out what has happened.
+-- Reads all pending events, and deals them to the watchers' queues.
 local function deal()
   local events = open and open.inotify:take()
   while events and #events > 0 do
@@ -54,8 +57,8 @@ local function deal()
   end
 end
 
--- Makes a watcher use the instance. Returns the descriptor of its gate, for its port to own; or nil, message, code, and true if it is the
--- instance that cannot be had.
+-- Makes a watcher use the instance. Returns the descriptor of its gate, which the port of the watcher then owns; or
+-- nil, message, code, and true if the instance itself could not be opened.
 function instance.join(watcher)
   local message, code
   if not open then
@@ -75,8 +78,8 @@ function instance.join(watcher)
   return watcher._gate
 end
 
--- Watches a path: what happens to the entry of a name only, if there is one and nobody wants more. Returns the watcher's number of it, the
--- same for the same directory; or nil, message, code.
+-- Watches a path. With a name, only events of that name are wanted, unless somebody wants more of the directory.
+-- Returns the watcher's number for it, the same each time for one directory; or nil, message, code.
 function instance.watch(watcher, path, mask, name)
   deal()
   local there, message, code = open.inotify:watch(path, mask | ADD)
@@ -108,7 +111,7 @@ function instance.unwatch(watcher, number)
   open.inotify:unwatch(there)
 end
 
--- What has happened since the last time, in order; nil if nothing has.
+-- Returns the events since the last call, in order; nil if there are none.
 local function take(watcher)
   deal()
   local queue = watcher._queue
@@ -120,8 +123,8 @@ end
 
 local function is_in_move(events) return events[#events].mask & MOVES ~= 0 end
 
--- What there is to look at. Two names that are exchanged are four events, and what ends in a move may be the first of them: that is kept until the
--- rest has had the time to come.
+-- Returns the events to handle. Two exchanged names give four events, and the first half of a move may be among the
+-- last: such events are held back until the rest has had time to arrive.
 function instance.next(watcher)
   local events, held = take(watcher), watcher._held
   if held then
@@ -136,7 +139,7 @@ function instance.next(watcher)
   return events
 end
 
--- The watcher watches no more. The last one closes the instance.
+-- Ends the watcher's use of the instance. The last watcher closes it.
 function instance.leave(watcher)
   if not open or not open.watchers[watcher] then return end
   for number in pairs(watcher._numbers_there) do instance.unwatch(watcher, number) end
@@ -147,14 +150,14 @@ function instance.leave(watcher)
   end
 end
 
--- Which limit of the system was met.
+-- Returns a message that names the limit of the system that was reached.
 function instance.limit_message(message, code)
   if code == "ENOSPC" then
     return "ENOSPC: too many directories are watched: raise the limit, sysctl fs.inotify.max_user_watches ("
       .. (native.limit "max_user_watches" or "?") .. " now)"
   elseif code == "EMFILE" then
     local most = native.limit "max_user_instances"
-    -- Where that cannot be read either, it is this process that has no descriptor left.
+    -- If the limit cannot be read either, this process has run out of descriptors.
     return most and "EMFILE: too many watchers: raise the limit, sysctl fs.inotify.max_user_instances (" .. most .. " now)"
       or "EMFILE: too many open files: raise the limit of this process, ulimit -n"
   end

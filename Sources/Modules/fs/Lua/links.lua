@@ -1,5 +1,5 @@
--- runloop.fs.links: the symbolic links on the way to what a watcher watches. When one of them is put anew, as that to the newest version of
--- something is, the way leads elsewhere.
+-- runloop.fs.links: the symbolic links on the way to a watched path. If one of them is replaced, such as a link to the
+-- newest version of something, the path leads elsewhere.
 
 local native = ...
 local instance = require "runloop.fs.instance"
@@ -9,12 +9,14 @@ local match, sub, find, byte = string.match, string.sub, string.find, string.byt
 
 local links = {}
 
--- inotify(7): whatever changes which file a name is; and what is wanted of the nearest directory above one that has gone.
+-- The flags of inotify(7): all events that change which file a name stands for. The nearest existing directory above a
+-- missing one is watched for the same events.
 local CHANGES = 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
--- As many as the kernel follows.
+-- The number of links that the kernel follows.
 local MOST = 40
 
--- Calls a function with the directory and the name of each, those that links lead to included; and of what is missing on the way.
+-- Calls a function with the directory and the name of each link, including links that other links lead to, and of the
+-- first missing name.
 local function each_link(path, visit, depth)
   local ends = 0
   repeat
@@ -33,8 +35,8 @@ local function each_link(path, visit, depth)
   until not ends
 end
 
--- Watches the directories that these links are in, and notes what the way leads to. Before what is there is watched: that wants more of a
--- directory that is both.
+-- Watches the directories of these links, and records where the path leads. Comes before the root is watched: if a
+-- directory is both, the watch of the root wants more events.
 function links.watch(self)
   for number in pairs(self._links or {}) do if not self._directories[number] and number ~= self._above then instance.unwatch(self, number) end end
   self._links = {}
@@ -48,7 +50,7 @@ function links.watch(self)
   self._identity = select(2, native.kind(self._root))
 end
 
--- Whether an event is about one of them.
+-- Returns whether an event concerns one of the links.
 function links.concern(self, event)
   local names = event.name and self._links[event.watch]
   return names and names[event.name]

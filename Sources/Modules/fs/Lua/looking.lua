@@ -1,4 +1,4 @@
--- runloop.fs.looking: what lies in the directories that a watcher watches.
+-- runloop.fs.looking: lists the directories that a watcher watches.
 
 local native = ...
 local changes = require "runloop.fs.changes"
@@ -10,12 +10,12 @@ local know, assign, join = tree.know, tree.assign, tree.join
 local pairs, ipairs, tonumber = pairs, ipairs, tonumber
 local match, byte = string.match, string.byte
 
--- inotify(7).
+-- The flags of inotify(7).
 local MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
 
 local M = {}
 
--- What is in it that may concern the watcher.
+-- Returns the entries of a directory that may concern the watcher.
 local function list(self, path)
   if not self._file then return native.list(path) end
   local kind = native.kind(self._file, true)
@@ -24,21 +24,23 @@ end
 
 local watch_directory
 
--- Watches a directory for a watcher, and notes what is in it; and tells of that, on request. Returns nil, message, code if it cannot.
+-- Watches a directory for a watcher, and records its contents; reports them as new if `tells` is true. Returns nil,
+-- message, code on failure.
 function M.watch_directory(self, path, tells)
   if self._root ~= path and not is_wanted(self, path, true) then return true end
   local number, message, code = instance.watch(self, path, CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
     | (self._while_writing and MODIFY or 0), self._file and match(self._file, "[^/]*$"))
   if not number then
-    -- It is gone again, and that will be told; or it may not be looked into.
+    -- The directory has gone again, and an event will report that; or it may not be listed.
     if code == "ENOENT" or code == "ENOTDIR" then return true end
     return nil, message, code
   end
-  -- The kernel knows directories whatever they are called. Of one that has changed places since, the name that it had is another's now.
+  -- The kernel identifies directories whatever their names are. If this directory was renamed, its old name may belong
+  -- to another one by now.
   local before = self._directories[number]
   local cookie = before and before ~= path and tonumber(match(before, "^\0(%d+)$"))
   if cookie then
-    -- It was on its way here, to a directory that was not watched by then.
+    -- The directory was on its way here from a watched place, but this place was not watched yet.
     self._leaving[cookie] = nil
     move(self, before, path, true)
     self._unseen[path] = nil
@@ -74,7 +76,7 @@ function M.watch_directory(self, path, tells)
 end
 watch_directory = M.watch_directory
 
--- Looks into the directories that are new, or have moved; not yet into one that is on its way.
+-- Lists the directories that are new or have moved, except those whose move is not complete.
 function M.look(self)
   changes.look_at_names(self)
   local has_looked

@@ -1,8 +1,9 @@
--- runloop.fs.tree: what a watcher knows to be there, and which of the directories the kernel watches for it.
+-- runloop.fs.tree: the paths that a watcher knows, and the directories that the kernel watches for it.
 --
--- `_known`: "directory" or "file" by path. `_inside`: by directory, the paths in it, and how many at 1; whoever has looked only for what begins
--- with a path, in all that there is, took a minute to see a large tree removed. `_directories`: paths by the numbers of their watches;
--- `_numbers`: the other way round.
+-- `_known` maps a path to "directory" or "file". `_inside` maps a directory to the paths in it, with their count at
+-- index 1. `_directories` maps watch numbers to paths, and `_numbers` the other way round.
+-- Costs if removed: without `_inside`, each removed directory would search all known paths; a large tree then took a
+-- minute.
 
 local match = string.match
 local type, pairs, ipairs = type, pairs, ipairs
@@ -15,7 +16,7 @@ end
 
 function tree.join(directory, name) return directory == "/" and "/" .. name or directory .. "/" .. name end
 
--- From now on something of this kind is there; nil: nothing.
+-- Records that a path holds something of this kind; nil: nothing.
 function tree.know(self, path, kind)
   local known = self._known
   if (known[path] == nil) ~= (kind == nil) then
@@ -35,7 +36,7 @@ function tree.know(self, path, kind)
   known[path] = kind
 end
 
--- All that is known below a directory, each behind the directory that it is in.
+-- Returns all known paths below a directory. Each directory comes before its contents.
 function tree.below(self, directory)
   local list, place = {}, 0
   while directory do
@@ -46,7 +47,7 @@ function tree.below(self, directory)
   return list
 end
 
--- Which directory a watch is of; nil: of none any more. A directory has one.
+-- Assigns a watch to a directory; nil ends the assignment. A directory has one watch.
 function tree.assign(self, number, path)
   local before = self._directories[number]
   if before and self._numbers[before] == number then self._numbers[before] = nil end
@@ -56,8 +57,8 @@ function tree.assign(self, number, path)
   if path then self._numbers[path] = number end
 end
 
--- The watches of directories that have moved, and whether they are still to be looked into, go with them. `list` has their paths before
--- that, which begin with `from`.
+-- Moves the watches of moved directories to their new paths, and the marks of those that are still to be listed. `list`
+-- has the old paths, which begin with `from`.
 function tree.carry(self, list, from, to)
   local numbers, unseen = {}, {}
   for _, path in ipairs(list) do

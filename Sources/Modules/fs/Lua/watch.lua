@@ -1,4 +1,4 @@
--- runloop.fs.watch: what changes in directories and files.
+-- runloop.fs.watch: reports changes in directories and files.
 
 local native, internals = ...
 local rl = require "runloop"
@@ -22,7 +22,7 @@ local type, pairs, ipairs, next, pcall, setmetatable = type, pairs, ipairs, next
 local format, match, find, gsub = string.format, string.match, string.find, string.gsub
 local max = math.max
 
--- inotify(7).
+-- The flags of inotify(7).
 local MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
 local OVERFLOW, IGNORED, IS_DIRECTORY = 0x4000, 0x8000, 0x40000000
 local LATENCY, PAIRING, REST = 0.05, instance.PAIRING, 0.002
@@ -31,19 +31,22 @@ local OBJECT = internals.value_number("fd_port", "object")
 local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", while_writing = "boolean", name = "string", path = "string",
   callback = "function" }
 
--- Watching --------------------------------------------------------------------------------------------------------------
+-- Watching
+-- --------------------------------------------------------------------------------------------------------------
 --
--- Directories are watched, never files: a file's watch dies when an editor puts a new one in its place. What a callback gets is the
--- difference between before and after: of each path that was touched it is known whether it was there before, and whence it came.
+-- Directories are watched, never files: the watch of a file dies when an editor replaces the file. The callback gets
+-- the difference between before and after: for each touched path the watcher knows whether it existed before, and where
+-- its item came from.
 
--- `__item`: what `loop:add` takes for it.
+-- `__item` is the object that `loop:add` uses.
 local Watcher = misuse.class("runloop.fs.Watcher", { __name = "watcher", __stays = true, __item = "_port" })
 
 local function self_of(self, name) return misuse.receiver(self, Watcher, "watcher:" .. name) end
 
--- A root that has gone ----------------------------------------------------------------------------------------------------
+-- A root that is missing
+-- -------------------------------------------------------------------------------------------------
 
--- Until it comes again, the nearest directory above it that is there is watched for the name that leads to it.
+-- Watches the nearest existing directory above a missing root, for the name that leads to the root.
 local function await_root(self)
   local path = self._root
   links.watch(self)
@@ -52,7 +55,7 @@ local function await_root(self)
       if path == self._root then break end
       local awaited = self._awaited
       self._above = instance.watch(self, path, MOVED_TO | CREATE | DELETE_SELF | MOVE_SELF)
-      -- It may have come between the two looks.
+      -- The root may have appeared between the two checks.
       if self._above and native.kind(awaited) ~= "directory" then return end
       if self._above then instance.unwatch(self, self._above) end
       path = self._root
@@ -67,7 +70,7 @@ local function await_root(self)
   if not self._valid then return end
   links.watch(self)
   if not self._file then appear(self, self._root, true) end
-  -- Of one that is watched with all below, that was done.
+  -- A recursive watch of the root has done this already.
   if self._file or not self._recursive then watch_directory(self, self._root, true) end
 end
 
@@ -83,7 +86,7 @@ local function lose_root(self)
   await_root(self)
 end
 
--- A link on the way to it has been put anew.
+-- Handles an event of a link on the way to the root: the link may have been replaced.
 local function follow(self)
   local kind, identity = native.kind(self._root)
   if not self._above and identity ~= self._identity then
@@ -100,14 +103,14 @@ local arm
 
 local function deliver(self)
   if not self._valid or self._busy then return end
-  -- What is on its way has until then to arrive.
+  -- Items whose move is not complete get this time to arrive.
   self._armed, self._waits = false, next(self._leaving) and not self._waits
   if self._waits then return arm(self, 2 * PAIRING) end
   local batch = take(self)
   self._exchanged = false
   if #batch == 0 then return end
   if self._callback then
-    -- One call at a time: what comes meanwhile comes together, afterwards.
+    -- Calls do not overlap: changes that come while the callback runs are reported together afterwards.
     self._busy = true
     local done <close> = setmetatable({}, { __close = function()
       self._busy = false
@@ -120,7 +123,7 @@ local function deliver(self)
   end
 end
 
--- Calls a function after so many seconds, in the modes that the watcher is in.
+-- Calls a function after a number of seconds, in the modes that the watcher is in.
 local function later(self, seconds, fn)
   local loop, modes = rl.current(), {}
   for _, mode in ipairs(loop:modes()) do if loop:contains(self._port, mode) then modes[#modes + 1] = mode end end
@@ -134,7 +137,7 @@ local function later(self, seconds, fn)
   return timer
 end
 
--- Changes within the latency come together; the two halves of a rename get time to meet.
+-- Changes within the latency are reported together. The latency also lets the two halves of a rename meet.
 function arm(self, seconds)
   if self._armed or self._busy or not self._valid then return end
   self._armed = later(self, seconds, deliver)
@@ -150,7 +153,7 @@ local function look_again(self)
   if fine and not next(self._directories) then await_root(self) end
 end
 
--- The other half of a move may be on its way; meanwhile something else may take the name.
+-- Removes an item from its path until the other half of its move arrives; meanwhile another item may take the name.
 local function leave(self, path, event)
   local aside = "\0" .. event.cookie
   move(self, path, aside, event.mask & IS_DIRECTORY ~= 0)
@@ -192,7 +195,7 @@ local function on_events(self)
             from_wanted = false
           end
           local other = target and self._known[target] and from_wanted and changes.exchanged(self, events, index, path, target)
-          if other and self._exchanged then -- one of several may have been of what is in another
+          if other and self._exchanged then -- An earlier exchange may have replaced the directory of this one.
             look_again(self)
             break
           elseif other then
@@ -212,7 +215,7 @@ local function on_events(self)
             self._moved[path] = true
             local left = self._leaving[event.cookie]
             self._leaving[event.cookie] = nil
-            -- Exchanged with what is not watched: what comes is told before what goes.
+            -- The item was exchanged with one that is not watched. The arrival is reported before the departure.
             local goes = not left and self._known[path] and changes.goes(events, index, native.kind(path, true))
             waiting = goes and leave(self, path, goes) or waiting
             if left then move(self, left.path, path, is_directory) else appear(self, path, is_directory) end
@@ -260,14 +263,14 @@ local function make(what, options)
     _recursive = options.recursive and kind == "directory", _ignore = ignore, _latency = latency,
     _while_writing = options.while_writing, _callback = options.callback, _touched = {}, _order = {}, _count = 0, _leaving = {}, _moved = {}, _timers = {},
     _batches = {}, _arrived = misuse.condition "watcher:next", _valid = true, _path = path, _made_at = misuse.made_at(),
-    -- A file named without a directory is told as it was named.
+    -- A file that was named without a directory is reported by the same name.
     _shown = kind ~= "directory" and not find(path, "/", 1, true) and function(p) return (gsub(p, "^%./", "")) end or function(p) return p end }, Watcher)
   tree.clear(self)
   local gate, is_limit
   gate, message, code, is_limit = instance.join(self)
   if not gate then return nil, is_limit and limit_message(message, code) or message, code end
   self._port = rl.fd_port { fd = gate, owns = true, name = options.name or path, callback = function() return on_events(self) end }
-  -- What is said of the port is said of this.
+  -- Errors about the port name the watcher.
   internals.set_value(self._port, OBJECT, self)
   internals.set_subject(self, format('watcher of "%s" %s', options.name or path, self._made_at))
   links.watch(self)
@@ -310,7 +313,7 @@ function Watcher:next(timeout)
   local limit = timeout and rl.now() + timeout
   local heard <close> = hearing(self._port)
   if heard and self._armed then
-    -- What has been gathered is told in this mode, too.
+    -- The changes gathered so far are reported in this mode, too.
     self._armed:invalidate()
     self._timers[self._armed] = nil
     self._armed = false
@@ -334,7 +337,7 @@ function Watcher:invalidate()
   self._arrived:broadcast()
 end
 Watcher.__close = Watcher.invalidate
--- One that nobody has any more.
+-- Leaves the instance when the watcher is collected.
 function Watcher:__gc() pcall(instance.leave, self) end
 function Watcher:is_valid() return self_of(self, "is_valid")._valid end
 function Watcher:name() return self_of(self, "name")._port:name() end

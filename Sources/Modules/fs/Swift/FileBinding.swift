@@ -3,7 +3,7 @@ internal import Linux
 internal import Lua
 internal import LuaRunLoops
 
-/// What `runloop.fs`, which is written in Lua, needs of the system.
+/// The native functions of `runloop.fs`, which is written in Lua.
 enum FileBinding {
     static let functions = Library(
         "runloop.fs.",
@@ -21,7 +21,8 @@ enum FileBinding {
         return call.attempt { () throws(SystemError) in try listed.get() }
     }
 
-    /// (path, whether a link itself is meant): "file", "directory", "link", …; and a text that tells it from all others.
+    /// kind(path, whether a link itself is meant): returns "file", "directory", "link" …, and a text that identifies
+    /// the file.
     private static func kind(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Text.self)
         let isLinkItself = call.stack.boolean(2)
@@ -35,14 +36,14 @@ enum FileBinding {
         return call.values(2)
     }
 
-    /// What a symbolic link says; nil for what is none.
+    /// Returns the target of a symbolic link; nil if the path is not a link.
     private static func linkTarget(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Text.self)
         let target = path.withAnyCString { Directory.target(ofLink: $0) }
         return call.answer(target.map { $0.withUnsafeBytes { String(anyBytes: $0) } })
     }
 
-    /// A limit of inotify's; nil if it cannot be told.
+    /// Returns a limit of inotify; nil if it cannot be read.
     private static func limit(_ call: Call) throws(Misuse) -> Int32 {
         let name = try call.argument(1, Text.self)
         guard case .success(.bytes(let bytes)) = Files.read("/proc/sys/fs/inotify/\(name)", 100) else {

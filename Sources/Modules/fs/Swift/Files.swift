@@ -3,7 +3,7 @@ internal import Linux
 internal import Lua
 internal import LuaRunLoops
 
-/// What `runloop.fs` does with files: each is a call that may take its time, and so is made by a thread of a small pool.
+/// The file operations of `runloop.fs`. Each may block, so a thread of a small pool performs it.
 enum Files {
     private static let pool = WorkPool("files", limit: 4)
 
@@ -89,12 +89,13 @@ enum Files {
 
     private static func unlinkOrRemove(_ path: UnsafePointer<CChar>) -> Int32 {
         if unlink(path) == 0 { return 0 }
-        // A directory: Linux says EISDIR, POSIX EPERM.
+        // unlink(2) of a directory gives EISDIR on Linux, and EPERM in POSIX.
         return errno == EISDIR || errno == EPERM ? rmdir(path) : -1
     }
 
-    /// An array that finds no memory ends the process. The bytes are here, on their way to Lua, and there. Asked of the kernel: what is taken from
-    /// malloc and given back at once is left out by the compiler, with the answer.
+    /// Returns whether memory suffices for the bytes: they exist here, on their way to Lua, and in Lua. An array that
+    /// finds no memory would end the process. Asks the kernel, since the compiler removes a malloc whose memory is
+    /// freed at once.
     private static func hasMemory(for count: Int) -> Bool {
         guard count >= 1 << 20 else { return true }
         guard let probe = mmap(nil, 3 * count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
@@ -104,7 +105,7 @@ enum Files {
         return true
     }
 
-    /// At most `limit` bytes; a file that is longer is refused, not cut.
+    /// Reads at most `limit` bytes. A longer file is refused, not cut.
     static func read(_ path: String, _ limit: Int) -> Result<Answer, SystemError> {
         let fd = path.withAnyCString { open($0, O_RDONLY | O_CLOEXEC | O_NONBLOCK) }
         guard fd >= 0 else { return .failure(SystemError("open", path)) }
@@ -113,7 +114,8 @@ enum Files {
         guard fstat(fd, &status) == 0 else { return .failure(SystemError("fstat", path)) }
         if status.st_mode & S_IFMT == S_IFDIR { return .failure(SystemError("read", path, errno: EISDIR)) }
         if status.st_mode & S_IFMT != S_IFREG {
-            // A pipe that nobody has written to yet is not at its end.
+            // A pipe without writers looks as if it had ended. The read waits until data are there or a writer has
+            // closed it.
             var first = pollfd(fd: fd, events: Int16(POLLIN), revents: 0)
             if status.st_mode & S_IFMT == S_IFIFO { while poll(&first, 1, -1) < 0, errno == EINTR {} }
             _ = fcntl(fd, F_SETFL, 0)
@@ -145,9 +147,10 @@ enum Files {
         return .success(.bytes(bytes))
     }
 
-    /// A new file takes the place of the old one in one step: a program that reads meanwhile gets the one or the other, whole.
+    /// Writes a new file and renames it over the old one. A program that reads at the same time gets the old file or
+    /// the new one, always whole.
     ///
-    /// - Parameter mode: 0: as the old file had it, or as the process's mask leaves it.
+    /// - Parameter mode: 0 keeps the old file's mode, or uses the process's mask if there is no old file.
     private static func write(
         _ path: String, _ bytes: [UInt8], mode: mode_t, appends: Bool, syncs: Bool
     ) -> Result<Answer, SystemError> {
@@ -159,7 +162,7 @@ enum Files {
                 try put(bytes, file, path, syncs: syncs)
             } else {
                 let file = try OutputFile(replacing: cPath, named: path, mode: permissions)
-                // The process's mask is for files whose mode nobody has asked for.
+                // The process's mask applies only if the caller gives no mode.
                 if mode != 0, file.replaces, fchmod(file.descriptor.number, mode) != 0 {
                     throw SystemError("fchmod", path)
                 }
@@ -190,7 +193,7 @@ enum Files {
         }
     }
 
-    /// { { name =, kind = }, … } in order of the names.
+    /// Returns { { name =, kind = }, … }, sorted by name.
     static func list(_ path: String) -> Result<ValueProgram, SystemError> {
         path.withAnyCString { path in
             do throws(SystemError) {
@@ -242,7 +245,7 @@ enum Files {
         }
     }
 
-    /// In the kernel where it can be; the new file gets the old one's permissions.
+    /// Copies a file, inside the kernel if possible. The new file gets the permissions of the old one.
     private static func copy(_ path: String, _ other: String) -> Result<Answer, SystemError> {
         let from = path.withAnyCString { open($0, O_RDONLY | O_CLOEXEC) }
         guard from >= 0 else { return .failure(SystemError("open", path)) }

@@ -3,12 +3,12 @@ internal import Linux
 internal import Lua
 internal import LuaRunLoops
 
-/// The instance of inotify that all watchers of a state share. What it is for is in runloop/fs/instance.lua.
+/// The inotify instance that all watchers of a Lua state share. runloop/fs/instance.lua explains its use.
 enum WatchBinding {
-    /// It is closed by `close`, or when nobody has it any more.
+    /// The instance is closed by `close`, or when it is collected.
     final class Instance {
         var watch: Watch?
-        /// Always readable: what a gate is open by.
+        /// A descriptor that is always readable. It opens a gate.
         let bell: Descriptor
 
         init() throws(SystemError) {
@@ -42,7 +42,7 @@ enum WatchBinding {
     private static let methods: Library = Library(
         of: kind,
         [
-            // (path, events): its number there.
+            // watch(path, events): returns the number of the watch.
             .init("watch") { receiver($0, Instance.self).run { (own, call) throws(Misuse) in try watch(own, call) } },
             .init("unwatch") {
                 receiver($0, Instance.self).run { (own, call) throws(Misuse) in
@@ -50,9 +50,9 @@ enum WatchBinding {
                     return call.nothing()
                 }
             },
-            // { { watch =, mask =, cookie =, name = }, … }
+            // Returns { { watch =, mask =, cookie =, name = }, … }.
             .init("take") { receiver($0, Instance.self).answer { $0.take() } },
-            // A descriptor that is readable while there are events, and while it is open.
+            // Makes a gate: a descriptor that is readable while the instance has events, and while the gate is open.
             .init("make_gate") { receiver($0, Instance.self).run { (own, call) in makeGate(own, call) } },
             .init("open_gate") {
                 receiver($0, Instance.self).run { (own, call) throws(Misuse) in try set(own, call, true) }

@@ -1,4 +1,4 @@
--- runloop.log: what a program has to say, with a level and fields, to its standard error, a file or the journal.
+-- runloop.log: writes messages with a level and fields to standard error, to a file or to the journal.
 
 local native = ...
 local misuse = require "runloop.misuse"
@@ -10,7 +10,7 @@ local format, gsub, find, concat, sort, lower = string.format, string.gsub, stri
 local date, require = os.date, require
 
 local LEVELS = { debug = 1, info = 2, warning = 3, error = 4, off = 5 }
--- As syslog numbers them, which the journal reads at the beginning of a line.
+-- The priorities of syslog(3). The journal reads them at the beginning of a line.
 local PRIORITIES = { debug = 7, info = 6, warning = 4, error = 3 }
 local COLORS = { debug = "2", info = "36", warning = "33", error = "31" }
 local OPTIONS = { level = "any", to = "any", format = "any", name = "any", fields = "any", time = "any" }
@@ -26,13 +26,13 @@ local function level_of(what, level)
   return found
 end
 
--- Control characters would let one message look like two, and command the terminal that shows the log. No reader of a log takes
--- bytes that are not UTF-8.
+-- Control characters are replaced: they could make one message look like two, or command the terminal that shows the
+-- log. Invalid UTF-8 is replaced as well, because readers of logs refuse it.
 local texts = require "runloop.text"
 local valid, plain = texts.valid, texts.shown
 
 local json
--- A value with what lies in it; of what JSON does not know, its text.
+-- Returns a value that JSON can represent, with all that it contains. Other values become their text.
 local function json_value(value)
   json = json or require "runloop.json"
   if type(value) == "string" then return json.encode(valid(value)) end
@@ -49,7 +49,7 @@ local function shown(value)
   return '"' .. plain((gsub(text, '["\\]', "\\%0"))) .. '"'
 end
 
--- Fields in an order that does not change: those of the logger, then those of the message, each by name.
+-- Visits the fields in a fixed order: those of the logger, then those of the message, each sorted by name.
 local function each_field(self, fields, visit)
   for _, all in ipairs { self._fields or false, fields or false } do
     if all then
@@ -66,7 +66,7 @@ local function each_field(self, fields, visit)
   end
 end
 
--- Names that each line has; a field that is called so gets an underscore behind it.
+-- Every line has these names. A field with one of them gets a trailing underscore.
 local TAKEN = { time = true, level = true, logger = true, message = true }
 
 local function compose(self, level, message, fields)
@@ -102,11 +102,11 @@ local function write(self, level, what, message, fields)
   end
   local sink = self._sink
   local text = compose(self, level, message, fields)
-  -- A finalizer may still have something to say behind the sink's own.
+  -- A finalizer may still log after the sink's own finalizer has closed the file.
   if sink.path and not sink.fd then sink.fd = native.append(sink.path) end
   local fine, why = native.write(sink.fd or -1, text)
   if not fine and not sink.failed then
-    -- Said once, where it can be seen: a log that is lost without a word is worse than none.
+    -- Reports the first failure on standard error: a log that is lost silently is worse than none.
     sink.failed = true
     native.write(2, format("%s: cannot write the log to %s: %s\n", log.program(), sink.path or "standard error", why))
   elseif fine then
@@ -114,7 +114,7 @@ local function write(self, level, what, message, fields)
   end
 end
 
--- One with more fields, on the same sink.
+-- Returns a logger with more fields that writes to the same sink.
 function Logger:with(fields, name)
   if type(fields) ~= "table" then raise("logger:with: argument #1 must be a table of fields, got %s", describe(fields)) end
   if name ~= nil and type(name) ~= "string" then raise("logger:with: argument #2 must be a string, got %s", describe(name)) end
@@ -127,7 +127,7 @@ function Logger:set_level(level) self._sink.level = level_of("logger:set_level",
 function Logger:is_on(level) return level_of("logger:is_on", level) >= self._sink.level end
 function Logger:__tostring() return format("logger (%s)", self._sink.path or "standard error") end
 
--- After the file has been moved away: goes on in a new one of the name.
+-- Opens the file again under its name, after somebody has moved the old one away (logrotate).
 function Logger:reopen()
   local sink = self._sink
   if not sink.path then return true end
@@ -138,7 +138,7 @@ function Logger:reopen()
   return true
 end
 
--- The descriptor of a file goes with its last logger.
+-- The file's descriptor is closed when the last logger that uses it is collected.
 local Sink = {}
 function Sink:__gc()
   if self.path and self.fd then native.close(self.fd) end
@@ -162,7 +162,7 @@ end
 function log.program() return arg and arg[0] and arg[0]:match "[^/]*$" or "rlhost" end
 
 local has_warned = false
--- A mistake in it is not the script's.
+-- A mistake in the variable is not a mistake in the script, so it does not raise.
 local function level_from_environment()
   local level = os.getenv "RLHOST_LOG"
   if level and not LEVELS[lower(level)] and not has_warned then
@@ -193,7 +193,7 @@ function log.open(options)
   return setmetatable({ _sink = sink, _name = options.name, _fields = options.fields }, Logger)
 end
 
--- The program's own, made when it is first used.
+-- The program's default logger, created at first use.
 local default
 local function own()
   if not default then default = log.open() end
@@ -205,7 +205,7 @@ end
 function log.with(fields, name) return own():with(fields, name) end
 function log.set_level(level) own():set_level(level) end
 function log.is_on(level) return own():is_on(level) end
--- Another one takes the place of the program's own.
+-- Replaces the program's default logger.
 function log.set_default(logger)
   if getmetatable(logger) ~= Logger then raise("log.set_default: argument #1 must be a logger, got %s", describe(logger)) end
   default = logger

@@ -3,7 +3,7 @@ internal import Linux
 internal import Lua
 internal import LuaRunLoops
 
-/// What `runloop.log`, which is written in Lua, needs of the system.
+/// The native functions of `runloop.log`, which is written in Lua.
 enum LogBinding {
     static let functions = Library(
         "runloop.log.",
@@ -16,7 +16,7 @@ enum LogBinding {
             .init("wall_clock") { Call.run($0) { call in call.answer(call.luaHost.wallClock) } },
         ])
 
-    /// One call of the system for a line, so that lines of several processes do not mix.
+    /// Writes a line with one system call, so that lines of several processes do not mix.
     private static func write(_ call: Call) throws(Misuse) -> Int32 {
         let failure = Descriptor.write(try call.argument(2, Bytes.self), to: try call.number32())
         return failure == 0 ? call.answer(true) : call.fail(SystemError("write", "", errno: failure))
@@ -29,7 +29,8 @@ enum LogBinding {
         }
     }
 
-    /// Whether a descriptor is the journal's stream, as JOURNAL_STREAM says: then lines may begin with their priority.
+    /// Returns whether a descriptor is the journal's stream, as JOURNAL_STREAM says. Lines to the journal may begin
+    /// with their priority.
     private static func isJournal(_ call: Call) throws(Misuse) -> Int32 {
         var status = stat()
         guard let stream = ProcessEnvironment["JOURNAL_STREAM"], fstat(try call.number32(), &status) == 0 else {

@@ -1,15 +1,15 @@
--- runloop.process.channels: what a program gets as its input, its output and its errors.
+-- runloop.process.channels: opens the standard input, output and error of a program.
 
 local native, internals = ...
 local type, format = type, string.format
 
 local channels = {}
 
--- Of an open file, or of an object that has one.
+-- Returns the descriptor of an open file, or of an object that has one.
 function channels.descriptor_of(value) return type(value) ~= "number" and internals.find_descriptor(value, 0) or nil end
 
--- What of the world a program gets as its descriptor, and what we keep of it. Opened descriptors that are ours to close when it has
--- started are put into `spare`.
+-- Returns the descriptor that the program gets, and the end that we keep. Adds the descriptors that we must close after
+-- the program has started to `spare`.
 function channels.open(options, field, default, spare, ours)
   local value = options[field]
   if value == nil then value = default end
@@ -33,7 +33,7 @@ function channels.open(options, field, default, spare, ours)
     spare[#spare + 1] = fd
     return fd
   end
-  -- A stream has read on for itself; what it has nobody else can get.
+  -- The stream has buffered these bytes already, so no program can get them from its descriptor.
   local ahead = reads and internals.kind(value) == "stream" and value:buffered() or 0
   if ahead > 0 then
     return nil, format("EINVAL: the stream that is to be the input has read %d bytes ahead, which the program would not get: read them before", ahead), "EINVAL"

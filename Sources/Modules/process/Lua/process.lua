@@ -1,5 +1,5 @@
--- runloop.process: programs beside the script, in pipes or in terminals of their own, and signals as events.
--- What a program is to a script is in runloop.process.programs; what Linux does is in the native half.
+-- runloop.process: runs other programs, in pipes or in terminals of their own, and delivers signals as events. The
+-- object of a program is in runloop.process.programs; the Linux part is in the native half.
 
 local native = ...
 local rl = require "runloop"
@@ -12,13 +12,13 @@ local raise, wrong = misuse.raise, programs.wrong
 local type, pairs, ipairs, setmetatable, pcall, error = type, pairs, ipairs, setmetatable, pcall, error
 local concat = table.concat
 
--- A program that has ended may have left others that hold its output open: these are not waited for any longer.
+-- A program that has ended may leave others that hold its output open. This is how long, in seconds, we wait for them.
 local OUTPUT_GRACE = 0.5
 local MAX_OUTPUT = 16 << 20
 
 local RUN = { timeout = "seconds", grace = "seconds", max_output = "number" }
 for field, kind in pairs(programs.options) do RUN[field] = kind end
--- What it writes is in the result.
+-- `run` returns the output in its result, so it takes no functions for it.
 RUN.on_output, RUN.on_errors, RUN.modes = nil, nil, nil
 
 function process.start(options)
@@ -28,7 +28,7 @@ end
 
 -- To their end ----------------------------------------------------------------------------------------------------------
 
--- Reads all that comes, of which the first `max` bytes are kept.
+-- Reads a stream to its end, and keeps the first `max` bytes.
 local function collect(stream, max, result, field)
   local parts, size = {}, 0
   result[field] = parts
@@ -63,9 +63,9 @@ local function run(what, options, words)
     tasks[#tasks + 1] = rl.task(function()
       local fine, why, name = self.input:write(given)
       if fine then fine, why, name = self.input:flush() end
-      -- One that does not read it all is no error.
+      -- A program that does not read all of its input causes no error.
       if fine or name == "EPIPE" or self._how then return self.input:finish() end
-      -- A part is not to be taken for the whole.
+      -- An error is returned in place of partial output, which could be mistaken for the whole.
       refused, refusal = why, name
       self:stop(options.grace)
     end)
@@ -75,7 +75,8 @@ local function run(what, options, words)
     readers[#readers + 1] = stream and rl.task(function()
       local fine, err = pcall(collect, stream, max, result, field)
       if fine or rl.is_cancelled(err) then return end
-      -- No memory for it. A program whose output nobody reads would wait for ever, and so would who waits for the program.
+      -- Memory is exhausted. If nobody read its output, the program would wait forever, and so would the task that
+      -- waits for the program.
       problem, result[field] = problem or err, nil
       stream:abort()
       self:stop(options.grace)
@@ -90,7 +91,7 @@ local function run(what, options, words)
   end
   if problem then error(problem, 0) end
   if refused then return nil, refused, refusal end
-  -- The end of a program is not the end of its output.
+  -- The output of a program may continue after its end: its children may still write.
   if not rl.timeout(OUTPUT_GRACE, function() for _, task in ipairs(readers) do task:await() end return true end) then
     result.truncated = true
   end

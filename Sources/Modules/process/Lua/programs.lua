@@ -1,5 +1,5 @@
--- What a program is to a script: how it is started, what is kept of it, and what can be done with it. For runloop.process, and for
--- the programs of tests.
+-- The object of a running program: starts it, keeps its state, and controls it. Used by runloop.process, and by the
+-- programs of tests.
 
 local native, internals = ...
 local rl = require "runloop"
@@ -28,7 +28,7 @@ programs.options = { environment = "table", clean_environment = "boolean", direc
 local function wrong(what, text, ...) raise(what .. ": " .. format(text, ...)) end
 programs.wrong = wrong
 
---- The words of a command, of a table whose other fields are known options.
+--- Checks and returns the words of a command: the array part of a table whose other fields must be known options.
 function programs.check(what, options, known)
   if type(options) ~= "table" then wrong(what, "argument #1 must be a table such as { \"ls\", \"-l\" }, got %s", describe(options)) end
   local named = {}
@@ -46,10 +46,10 @@ function programs.check(what, options, known)
   return words
 end
 
--- The seed of this program, from the environment, and how many programs it has started.
+-- The seed of this program, from the environment, and the number of programs that it has started.
 local seed, started = math.tointeger(tonumber(os.getenv "RLHOST_SEED")), 0
 
---- The seed of the n-th program that one with a seed starts: SplitMix64, without its sign.
+--- Returns the seed of the n-th program that a program with a seed starts: SplitMix64, without the sign bit.
 function programs.seed_of(parent, number)
   local z = parent + number * 0x9E3779B97F4A7C15
   z = (z ~ (z >> 30)) * 0xBF58476D1CE4E5B9
@@ -57,13 +57,13 @@ function programs.seed_of(parent, number)
   return (z ~ (z >> 31)) >> 1
 end
 
--- The program's environment as "NAME=value" texts; nil: ours.
+-- Returns the program's environment as "NAME=value" texts, or nil if it gets ours.
 local function environment(what, options)
   local changes = options.environment
   if not changes and not options.clean_environment and not seed then return nil end
   local all = {}
   if not options.clean_environment then for name, value in pairs(native.environment()) do all[name] = value end end
-  -- Programs that start at one moment would draw the same numbers from a seed that they inherit.
+  -- Programs that inherited one seed would all draw the same numbers, so each gets its own.
   if seed and all.RLHOST_SEED then
     started = started + 1
     all.RLHOST_SEED = tostring(programs.seed_of(seed, started))
@@ -88,17 +88,17 @@ end
 
 -- Programs --------------------------------------------------------------------------------------------------------------
 
--- `__item`: what `loop:add` takes for it.
+-- `__item` is the object that `loop:add` uses.
 local Program = misuse.class("runloop.process.Program", { __name = "program", __stays = true, __item = "_port" })
 programs.Program = Program
 
---- A program's name, of its words.
+--- Returns a program's name, from the words of its command.
 function programs.words_of(words)
   local text = concat(words, " ")
   return #text > 60 and text:sub(1, 57) .. "…" or text
 end
 
--- Asks the system whether it has ended, and notes what that says.
+-- Asks the system whether the program has ended, and records the answer.
 local function look(self)
   if self._how then return true end
   local how, value = native.outcome(self._pid)
@@ -111,10 +111,10 @@ local function look(self)
   return true
 end
 
--- Waits until a function has had all that has been written for it by now, and has returned.
+-- Waits until a function has received all that the program has written by now, and has returned.
 local function settle(self, told)
   local stream <const> = told.stream
-  -- Of a terminal the kernel says only what it has line by line; it keeps some more.
+  -- The kernel reports only complete lines of a terminal, and may hold some more bytes.
   local all = told.count + internals.available(stream) + (self._terminal and 65536 or 0)
   repeat
     while told.is_busy do told.changed:wait() end
@@ -124,21 +124,22 @@ local function settle(self, told)
   until is_all or told.count == before
 end
 
--- Tells its end, in one of its modes.
+-- Calls `on_exit` in one of the program's modes.
 local function ended(self)
   if self._is_over or not look(self) then return end
   self._is_over = true
   self._port:invalidate()
-  -- What it has written is there by now, and comes before its end.
+  -- All of the program's output has arrived by now. It is delivered before the end is reported.
   for _, told in ipairs(self._told) do internals.deliver(told.stream) end
   self._changed:broadcast()
   if not self._on_exit then return end
   for _, told in ipairs(self._told) do if told.is_busy then settle(self, told) end end
-  -- No tail call: that this is for the program is seen by who finds an error.
+  -- Not a tail call: error traces then show that the call was made for this program.
   self._on_exit(self, self._how, self._value)
 end
 
--- What the kernel has no room to watch is told as an error, once; from then on the system is asked now and then.
+-- Watches for the program's end. If the kernel has no room for the watch, reports that once as an error; from then on
+-- the system is polled.
 local function watch(self, options, check)
   function options.callback(port)
     if check() then return end
@@ -152,41 +153,41 @@ local function watch(self, options, check)
   return rl.fd_port(options)
 end
 
--- Whether its end is told in the mode that runs.
+-- Returns whether the program's end is reported in the mode that runs.
 local function is_heard(self)
   local loop = rl.current()
   return loop:contains(self._port, loop:mode() or "default")
 end
 
---- Whether it has ended, as the system says at this moment.
+--- Returns whether the program has ended, as the system says at this moment.
 function programs.has_ended(self)
   if not self._is_over and look(self) then
-    -- Its functions are called in its modes.
+    -- The program's functions are called in its modes.
     local has_functions = self._on_exit or self._on_output or self._on_errors
     if not has_functions or is_heard(self) then rl.task(ended, self) else self._changed:broadcast() end
   end
   return self._how ~= nil
 end
 
---- Nothing more is written to it, or read of it.
+--- Closes the program's streams: nothing more is written to it or read from it.
 function programs.abort_streams(self)
   for _, field in ipairs(STANDARD) do if self[field] then self[field]:abort() end end
 end
 
---- Lets go of all that it has here: nothing more is heard of it.
+--- Releases everything that the program has here. None of its callbacks is called afterwards.
 function programs.forget(self)
   self._port:invalidate()
   if self._slave then self._slave:invalidate() end
   programs.abort_streams(self)
 end
 
--- How much a function has been told, and whether it is at it.
+-- Counts the bytes that a function has received, and records whether the function runs at the moment.
 local Told = { __close = function(self)
   self.is_busy = false
   self.changed:broadcast()
 end }
 
--- A stream of ours to one of its descriptors.
+-- Makes a stream of our end of one of the program's descriptors.
 local function open_stream(self, fd, what, fn, modes)
   local options, told = { owns = true, name = what .. " of " .. self._name }, nil
   if fn then
@@ -196,7 +197,7 @@ local function open_stream(self, fd, what, fn, modes)
       told.is_busy, told.count = true, told.count + #bytes
       fn(self, bytes)
     end
-    -- Nobody has a use for it then.
+    -- Nobody would use the end of the stream.
     function options.on_end(stream, message, code)
       local _ <close> = told
       told.is_busy = true
@@ -214,7 +215,8 @@ local function open_stream(self, fd, what, fn, modes)
   return stream, message, code
 end
 
---- Starts a program; `words` are its own, `defaults` where its input, output and errors go. Returns it, or nil and why not.
+--- Starts a program. `words` is its command; `defaults` says where its input, output and errors go. Returns the
+--- program, or nil and the reason.
 function programs.start(what, options, words, defaults)
   local list = environment(what, options)
   local modes = misuse.modes(options.modes, what)
@@ -256,7 +258,8 @@ function programs.start(what, options, words, defaults)
     end
     local master, name, other = native.terminal(terminal.rows or 24, terminal.columns or 80)
     if not master then return give_up(name, other) end
-    -- While we have the other side, too, the terminal stays: whoever closes it is not hung up, and may open it again.
+    -- We keep the other side open, too. The terminal then survives a program that closes it, and the program may open
+    -- it again.
     ours.input, ours.slave, path, slave = master, other, name, other
     fds = { -1, -1, -1 }
   else
@@ -285,7 +288,7 @@ function programs.start(what, options, words, defaults)
     return give_up(pidfd, code)
   end
   for _, fd in ipairs(spare) do native.close(fd) end
-  -- What it has got of streams is its own: they are closed without an end to the connection.
+  -- The program owns the streams that it was given: they are closed without shutting down their connections.
   for _, field in ipairs(STANDARD) do
     if internals.kind(options[field]) == "stream" then internals.share(options[field]) end
   end
@@ -306,17 +309,17 @@ function programs.start(what, options, words, defaults)
     end
   end
   if message then
-    -- There is no room for what is to be known of it.
+    -- There is no memory for the objects that observe the program, so it is ended.
     native.abandon(pid)
     if lent then native.take_back(pid) end
     if self._port then programs.forget(self) elseif slave_port then slave_port:invalidate() end
     return give_up(message, code, true)
   end
   if terminal then self.output = self.input end
-  -- What is said of the port is said of this.
+  -- Errors about the port name the program.
   internals.set_value(self._port, internals.value_number("fd_port", "object"), self)
   rl.current():add(self._port, modes)
-  -- Control-Z stops the program. Whoever typed it is to see a shell then, and so we stop, too.
+  -- Control-Z stops the program. We stop, too, so that the user sees the shell.
   if lent then self._stops = signals.on_signal("CHLD", function() native.suspend(pid) end) end
   return self
 end
@@ -324,7 +327,7 @@ end
 function Program:wait(timeout)
   misuse.optional(timeout, "seconds", "program:wait", 1)
   local limit = timeout and rl.now() + timeout
-  -- As every wait, it is over in the mode in which it begins, too, whatever the program's own are.
+  -- As every wait, this also ends in the mode in which it begins, whatever the program's own modes are.
   local ear <close> = not is_heard(self) and not programs.has_ended(self)
     and watch(self, { fd = self._port:fd(), modes = { "common", rl.current():mode() } }, function() return programs.has_ended(self) end) or nil
   while not self._how do
@@ -339,8 +342,8 @@ function Program:is_running() return not programs.has_ended(self) end
 function Program:pid() return self._pid end
 function Program:name() return self._name end
 
--- To the whole group. Once the program has been waited for, its number may be another's: then only those of its group that are left
--- are meant, and the number is theirs for as long as there are any.
+-- Sends a signal to the program's whole group. Once we have waited for the program, its process number may be reused;
+-- the signal then goes only to the rest of its group. The number stays reserved as long as the group has members.
 local function send(self, number)
   if self._how and not native.has_group(self._pid) then return nil, "ESRCH: it has ended (" .. self._name .. ")", "ESRCH" end
   return native.signal(-self._pid, number)
@@ -348,7 +351,7 @@ end
 
 function Program:signal(name) return send(self, signal_number("program:signal", name, 1)) end
 
--- What it has started, and left in its group, has as long as the program itself to end.
+-- Ends the processes that the program has left in its group. They get the same time as the program itself.
 local function end_rest(self, limit)
   local pause = 0.002
   while native.has_group(self._pid) and rl.now() < limit do
@@ -362,7 +365,7 @@ function Program:stop(grace)
   if grace == nil then grace = STOP_GRACE end
   misuse.argument(grace, "seconds", "program:stop", 1)
   local limit = rl.now() + grace
-  -- One that is stopped would not hear of it.
+  -- A stopped process would not receive SIGTERM, so it is continued.
   if send(self, NUMBERS.TERM) then send(self, NUMBERS.CONT) end
   if not self:wait(grace) then send(self, NUMBERS.KILL) end
   self:wait()
@@ -380,7 +383,8 @@ function Program:resize(rows, columns)
   return native.resize(self.input:fd(), rows, columns)
 end
 
--- A <close> cannot wait: it is told to end, and killed if it has not in time; both in the background.
+-- A <close> cannot wait. It sends SIGTERM now, and SIGKILL if the program has not ended in time, both in the
+-- background.
 function Program:__close()
   if self._how then return end
   send(self, NUMBERS.TERM)

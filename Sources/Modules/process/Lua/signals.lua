@@ -1,4 +1,5 @@
--- Signals as events of the loop, and word to the service manager: what runloop.process has besides programs.
+-- Signals as events of the loop, and messages to the service manager: the parts of runloop.process that do not concern
+-- programs.
 
 local native = ...
 local rl = require "runloop"
@@ -31,7 +32,7 @@ local function signal_name(number) return NAMES[number] or number == 34 and "RTM
 
 -- Signals as events ------------------------------------------------------------------------------------------------------
 
--- The instruction that is to blame runs again when a handler returns.
+-- When a handler of these returns, the faulting instruction runs again, and would fault forever.
 local FAULTS = { [NUMBERS.SEGV] = true, [NUMBERS.BUS] = true, [NUMBERS.ILL] = true, [NUMBERS.FPE] = true }
 local SIGNAL_FIELDS = { name = "any", callback = "function", order = "any" }
 
@@ -64,7 +65,7 @@ function process.wait_signal(name, timeout)
   local came = misuse.condition "process.wait_signal"
   local handler <close>, message, code = make_signal("process.wait_signal", name, function() came:signal() end)
   if not handler then return nil, message, code end
-  -- As every wait, it is over in the mode that runs when it begins, too.
+  -- As every wait, this also ends in the mode that runs when it begins.
   rl.current():add(handler, { "common", rl.current():mode() })
   local woken, reason = came:wait(timeout)
   if not woken then return nil, reason end
@@ -73,14 +74,16 @@ end
 
 -- The service manager -----------------------------------------------------------------------------------------------------
 
--- "ready", "stopping", "reloading", or any text of sd_notify(3)'s. False where no service manager has started us.
+-- Sends "ready", "stopping", "reloading", or any text of sd_notify(3). Returns false if no service manager has started
+-- us.
 function process.notify(state)
   misuse.argument(state, "string", "process.notify", 1)
   local known = { ready = "READY=1", stopping = "STOPPING=1", reloading = "RELOADING=1\nMONOTONIC_USEC=" .. native.monotonic() }
   return native.notify(known[state] or find(state, "=", 1, true) and state or "STATUS=" .. state)
 end
 
--- Tells it, as often as it wants, that the loop still turns. nil where it does not want that.
+-- Reports to the service manager, at the interval that it asks for, that the loop still turns. Returns nil if it asks
+-- for no reports.
 function process.watchdog()
   local variables = native.environment()
   local microseconds, pid = tonumber(variables.WATCHDOG_USEC), tonumber(variables.WATCHDOG_PID)

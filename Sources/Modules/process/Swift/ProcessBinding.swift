@@ -4,8 +4,8 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// What `runloop.process`, which is written in Lua, needs of the system. Its arguments are checked there as far as words go; here
-/// as far as safety does.
+/// The native functions of `runloop.process`, which is written in Lua. The Lua half checks the arguments and words the
+/// errors; this half checks only what memory safety needs.
 enum ProcessBinding {
     static let functions = Library(
         "runloop.process.",
@@ -15,14 +15,15 @@ enum ProcessBinding {
             .init("abandon") { Call.act($0) { call throws(Misuse) in try abandon(call) } },
             .init("outcome") { Call.run($0) { call throws(Misuse) in try outcome(call) } },
             .init("signal") { Call.run($0) { call throws(Misuse) in try signal(call) } },
-            // Whether anybody is left in the group that a program has led.
+            // Returns whether the group that a program has led still has members.
             .init("has_group") { Call.answer($0) { call throws(Misuse) in Program.isLeft(try process(call)) } },
             .init("signals") { Call.run($0) { call in call.answer(signals) } },
             .init("pipe") { Call.run($0) { call in pipe(call) } },
             .init("open") { Call.run($0) { call throws(Misuse) in try open(call) } },
             .close,
             .init("terminal") { Call.run($0) { call throws(Misuse) in try terminal(call) } },
-            // A descriptor of our terminal for `start`; nil where we have none, and why where a program has it.
+            // Returns a descriptor of our terminal for `start`; nil if we have none, or nil and the reason if another
+            // program has it.
             .init("lend") { Call($0).attempt { () throws(SystemError) in try RawTerminal.toLend().map { Int($0) } } },
             .init("take_back") {
                 Call.act($0) { call throws(Misuse) in RawTerminal.takeBack(from: try process(call)) }
@@ -37,13 +38,13 @@ enum ProcessBinding {
             .init("notify") { Call.run($0) { call throws(Misuse) in try notify(call) } },
         ])
 
-    /// Ends the programs of a state with it.
+    /// Ends the programs of a Lua state when the state ends.
     final class Part: HostPart {
         var owner: Int { Int(bitPattern: ObjectIdentifier(self)) }
         override func willClose() { Program.endAll(of: owner) }
         override func reset() { Program.endAll(of: owner) }
 
-        /// What recordings know of those that run: by the process's number.
+        /// Recording numbers and labels of the running programs, by process number.
         private var recorded: [Int32: (number: UInt32, label: UInt32)] = [:]
 
         func began(_ process: Int32, _ words: [[UInt8]], at site: UInt32) {
@@ -54,16 +55,17 @@ enum ProcessBinding {
             recorded[process] = (host.loop.noteBeginning(label), label)
         }
 
-        /// - Parameter status: as a shell tells it: 128 and the number of the signal that has ended it.
+        /// - Parameter status: The status as a shell reports it: 128 plus the signal's number if a signal has ended the
+        ///   program.
         func ended(_ process: Int32, status: Int32) {
             guard let (number, label) = recorded.removeValue(forKey: process) else { return }
             host.loop.noteEnd(number, label, result: Int(status), failed: status != 0)
         }
     }
 
-    /// start(words, environment or nil, directory or nil, input, output, errors, terminal's path or nil, leads a session, dies with us,
-    /// the terminal that it gets from us or nil):
-    /// its number and a descriptor that tells its end. Of the descriptors, -1 is /dev/null.
+    /// start(words, environment or nil, directory or nil, input, output, errors, path of the terminal or nil, leads a
+    /// session, dies with us, the terminal that we lend or nil): returns the process number and a descriptor that
+    /// becomes readable when the program ends. A descriptor of -1 means /dev/null.
     private static func start(_ call: Call) throws(Misuse) -> Int32 {
         let words = try call.argument(1, ByteStrings.self)
         let variables = try call.optional(2, ByteStrings.self)
@@ -80,7 +82,8 @@ enum ProcessBinding {
         let part = call.luaHost.part(Part.self)
         let program: Program
         do throws(SystemError) {
-            // The directory's error is the same as the program's; which it is, only asking tells. Whether it may be entered, too.
+            // A missing directory and a missing program give the same error. Only a look at the directory shows which
+            // it is, and whether it may be entered.
             if let directory {
                 var information = stat()
                 let text = directory.withUnsafeBytes { String(anyBytes: $0) }
@@ -95,10 +98,10 @@ enum ProcessBinding {
             if error.call == "pidfd_open", let reason = error.reason { return call.fail(reason, plainly: error.name) }
             let name = (words.first ?? []).withUnsafeBytes { String(anyBytes: $0) }
             guard error.errno == ENOENT, error.call == "posix_spawn" else { return call.fail(error) }
-            // So is that of what it gets where it gets nothing.
+            // A missing /dev/null gives the same error, too.
             let getsNothing = terminal == nil && descriptors.count < 3
             if getsNothing, access("/dev/null", F_OK) != 0 { return call.fail(SystemError("open", "/dev/null")) }
-            // It is there; what its first line names is not.
+            // The program exists, but the interpreter that its first line names does not.
             let isScript = name.utf8.contains(UInt8(ascii: "/")) && name.withAnyCString { access($0, F_OK) } == 0
             return call.fail(
                 isScript ? "the interpreter of \(name) is missing" : "no such program: \(name)", code: "ENOENT")
@@ -111,12 +114,12 @@ enum ProcessBinding {
 
     private static func process(_ call: Call) throws(Misuse) -> Int32 {
         let number = try call.number32()
-        // 0 and -1 would be our own group, and everybody.
+        // kill(2) takes 0 for our own group, and -1 for every process.
         guard number != 0, number != -1, number != 1 else { throw Misuse("a process is expected, got \(number)") }
         return number
     }
 
-    /// abandon(number): ends a program that has just begun, and waits for that.
+    /// abandon(number): ends a program that has just started, and waits for its end.
     private static func abandon(_ call: Call) throws(Misuse) {
         let number = try process(call)
         Program.abandon(number)
@@ -124,11 +127,12 @@ enum ProcessBinding {
         call.luaHost.part(Part.self).ended(number, status: 128 + SIGKILL)
     }
 
-    /// outcome(number): "exit" and its status, "signal" and its number; nothing while it runs. The system tells it once.
+    /// outcome(number): returns "exit" and the status, or "signal" and the signal's number; nothing while the program
+    /// runs. The system reports each end only once.
     private static func outcome(_ call: Call) throws(Misuse) -> Int32 {
         let number = try process(call)
         guard let outcome = Program.outcome(of: number) else { return call.nothing() }
-        // What it has started may be left in its group, and is ended with us.
+        // Processes that the program has started may remain in its group. They are ended with us.
         if !Program.isLeft(number) { Program.disown(number) }
         let part = call.luaHost.part(Part.self)
         switch outcome {
@@ -136,7 +140,8 @@ enum ProcessBinding {
         case .signal(let signal): part.ended(number, status: 128 + signal)
         case .unknown: part.ended(number, status: 0)
         }
-        // Unknown: somebody else has waited for it, a C module that waits for every child.
+        // The outcome is unknown because somebody else has waited for the program, such as a C module that waits for
+        // every child.
         return call.answer(ValueProgram(outcome, unknown: ("exit", -1)))
     }
 
@@ -171,7 +176,7 @@ enum ProcessBinding {
         }
     }
 
-    /// open(path, reads): a descriptor for a program to read from, or to write to, anew.
+    /// open(path, reads): opens a file again, for a program to read from or to write to.
     private static func open(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Text.self)
         let reads = call.stack.boolean(2)
@@ -185,7 +190,7 @@ enum ProcessBinding {
         }
     }
 
-    /// terminal(rows, columns): our end of a new terminal, the path of the other, and that opened.
+    /// terminal(rows, columns): returns our end of a new terminal, the path of the other end, and the other end opened.
     private static func terminal(_ call: Call) throws(Misuse) -> Int32 {
         let (rows, columns) = (try call.number32(1), try call.number32(2))
         return call.attempt { () throws(SystemError) in
@@ -199,7 +204,7 @@ enum ProcessBinding {
         }
     }
 
-    /// suspend(number): if that program has stopped, so do we; when we go on, so does it.
+    /// suspend(number): stops us if that program has stopped. When we continue, so does it.
     private static func suspend(_ call: Call) throws(Misuse) {
         let number = try process(call)
         guard Program.hasStopped(number) else { return }
@@ -216,7 +221,7 @@ enum ProcessBinding {
         }
     }
 
-    /// NAME = value.
+    /// The environment as names and values.
     private static var environment: ValueProgram {
         var program = ValueProgram()
         program.table { table in
@@ -242,14 +247,14 @@ enum ProcessBinding {
         return path.withAnyCString { chdir($0) } == 0 ? call.answer(true) : call.fail(SystemError("chdir", path))
     }
 
-    /// Of the clock by which the service manager goes, whatever scripts take for the time.
+    /// The service manager's clock. Scripts in virtual time have another one.
     private static var monotonicMicroseconds: Int {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return time.tv_sec * 1_000_000 + time.tv_nsec / 1000
     }
 
-    /// Tells the service manager, as sd_notify(3) does, if one has started us: false if not.
+    /// Sends a message as sd_notify(3) does. Returns false if no service manager has started us.
     private static func notify(_ call: Call) throws(Misuse) -> Int32 {
         let text = try call.argument(1, Bytes.self)
         guard let place = ProcessEnvironment["NOTIFY_SOCKET"], !place.isEmpty else { return call.answer(false) }

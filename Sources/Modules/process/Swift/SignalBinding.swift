@@ -3,18 +3,18 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// A signal as a port of the loop: its callback runs as any port's does, never in the middle of another. While it is in a mode the
-/// signal does nothing else, and nobody's loop runs for its sake.
+/// A signal as a port of the loop: its callback runs as the callback of any port does, never in the middle of another.
+/// While the port is in a mode, the signal has no other effect. A signal port does not keep a loop running.
 final class SignalPort: RunLoop.EdgePort {
-    /// Until it is invalidated: there are not many of them.
+    /// The listener stays until the port is invalidated: its number is limited.
     private var listener: SignalListener?
     private let signal: String
     private var modeCount = 0
-    /// How many have come since the last call.
+    /// The signals received since the last call.
     private var count = 0
-    /// Its function waits somewhere: what comes meanwhile is told when it has returned.
+    /// The port's function waits. Signals that arrive meanwhile are reported when it has returned.
     private var isHeld = false
-    private unowned(unsafe) let host: LuaHost  // it owns the items, and so outlives what they call
+    private unowned(unsafe) let host: LuaHost  // The host owns the items, and so outlives everything that they call.
 
     init(_ number: Int32, _ signal: String, name: String, order: Int, host: LuaHost) throws(SystemError) {
         listener = try SignalListener(number)
@@ -83,7 +83,7 @@ enum SignalBinding {
         static let names: [StaticString] = ["callback", "number", "signal", "name", "order"]
     }
 
-    /// signal_port{…}, whose fields the Lua half has checked; the new object is argument 1.
+    /// signal_port{…}: makes a port from fields that the Lua half has checked. The new object is argument 1.
     private static func make(_ call: Call) throws(Misuse) -> Int32 {
         let box = call.receiver
         let options = try call.fields(2, Option.self)

@@ -2,7 +2,8 @@ internal import Linux
 internal import Lua
 public import LuaRunLoops
 
-/// The modules that reach the machine: programs, signals, files, terminals, and what daily scripts need around them.
+/// The modules that use the operating system: programs, signals, files and terminals, and the modules that daily
+/// scripts need with them.
 public enum SystemBatteries {
     public static let all: [Battery] = [
         Battery("runloop.process", kinds: [SignalBinding.kind], functions: ProcessBinding.functions),
@@ -15,7 +16,7 @@ public enum SystemBatteries {
 }
 
 extension Call {
-    /// A descriptor, a process, a signal: an integer of the system's.
+    /// Returns an integer of the system: a descriptor, a process number or a signal number.
     func number32(_ index: Int32 = 1) throws(Misuse) -> Int32 { Int32(clamping: try argument(index, Integer.self)) }
 }
 

@@ -1,4 +1,4 @@
--- runloop.schedule: calls at moments of the calendar, as cron's tables name them, or every day at a time.
+-- runloop.schedule: calls functions at moments of the calendar, given in cron's notation or as a daily time.
 
 local rl = require "runloop"
 local misuse = require "runloop.misuse"
@@ -15,15 +15,15 @@ local FIELDS = {
 }
 local SHORT = { ["@yearly"] = "0 0 1 1 *", ["@annually"] = "0 0 1 1 *", ["@monthly"] = "0 0 1 * *", ["@weekly"] = "0 0 * * 0", ["@daily"] = "0 0 * * *",
   ["@midnight"] = "0 0 * * *", ["@hourly"] = "0 * * * *" }
--- How late a call may be before it counts as missed: the clock was set, or the machine slept.
+-- Seconds by which a call may be late before it counts as missed: the clock was set, or the machine slept.
 local GRACE = 60
--- How often the clock is looked at where the system cannot tell that it is time.
+-- Seconds between two looks at the clock if the system cannot report that it was set.
 local LOOK = 1
 local DAY = 86400
 
 -- Times -----------------------------------------------------------------------------------------------------------------
 
--- "*/15", "1-5", "mon,wed", "8-18/2" -> the set of numbers; or nil and what is wrong.
+-- Reads "*/15", "1-5", "mon,wed" or "8-18/2" as a set of numbers. Returns nil and the mistake otherwise.
 local function field(text, description)
   local name, low, high, words = description[1], description[2], description[3], description[4]
   local set, is_any = {}, match(text, "^%*") ~= nil
@@ -77,7 +77,7 @@ local function parse(expression)
   for hour = 0, 23 do if sets[2][hour] then hours[#hours + 1] = hour end end
   for minute = 0, 59 do if sets[1][minute] then minutes[#minutes + 1] = minute end end
   return { sets = sets, hours = hours, minutes = minutes, any_hour = words[2] == "*",
-    -- As cron has it: with both days restricted, either will do.
+    -- As in cron: if both kinds of days are restricted, either may match.
     either = not any[3] and not any[5] }
 end
 
@@ -101,8 +101,8 @@ end
 local UTC = { split = function(t) return date("!*t", t) end,
   join = function(year, month, day, hour, minute) return days_from_1970(year, month, day) * DAY + hour * 3600 + minute * 60 end }
 
--- The moment of a day at which the clock shows a time, the first if it does so twice. Where it shows it never, since the clock is put
--- forward over it, the first moment after that.
+-- Returns the moment of a day at which the clock shows a time: the first one if it shows it twice. If the clock is put
+-- forward over that time, returns the first moment after the gap.
 local function moment(calendar, year, month, day, hour, minute)
   local t = calendar.join(year, month, day, hour, minute)
   local found = calendar.split(t)
@@ -114,7 +114,7 @@ local function moment(calendar, year, month, day, hour, minute)
     return t
   end
   local wanted = hour * 60 + minute
-  local low, high = t - 4 * 3600, t + 4 * 3600  -- before it, and behind it
+  local low, high = t - 4 * 3600, t + 4 * 3600  -- `low` lies before the moment, `high` after it.
   while high - low > 1 do
     local middle = (low + high) // 2
     local at = calendar.split(middle)
@@ -125,7 +125,7 @@ local function moment(calendar, year, month, day, hour, minute)
   return high
 end
 
--- The first moment after `after`, in whole minutes; nil if there is none in eight years.
+-- Returns the first matching moment after `after`, in whole minutes; nil if there is none within eight years.
 local function next_time(plan, after, calendar)
   local start = tointeger(after // 1)
   local at = calendar.split(start)
@@ -134,7 +134,7 @@ local function next_time(plan, after, calendar)
     at = calendar.split(noon)
     if day_matches(plan, at) then
       if plan.any_hour then
-        -- Each real hour counts, also the one that the clock shows twice.
+        -- Every real hour counts, including the one that the clock shows twice.
         local first = moment(calendar, at.year, at.month, at.day, 0, 0)
         local t = math.max(first, start - start % 60 + 60)
         while true do
@@ -165,8 +165,8 @@ local function stamp(job, t) return date(job._calendar == UTC and "!%Y-%m-%d %H:
 
 local arm
 
--- Runs the function for the moments that have come: each of the queue is one, or those from `next` to `last`. It gets no second call before
--- the first has returned.
+-- Runs the function for each due moment: those in the queue, or those from `next` to `last`. No call begins before the
+-- previous one has returned.
 local function run(job)
   if job._running then return end
   job._running = true
@@ -179,14 +179,15 @@ local function run(job)
     else
       table.remove(job._queue, 1)
     end
-    -- An error leaves this function, and is reported as any callback's; the job goes on all the same.
+    -- An error leaves this function, and is reported as an error of any callback. The job continues.
     local guard <close> = setmetatable({}, { __close = function(_, failure) if failure then job._running = false end end })
     job._fn(job, moment)
   end
   job._running = false
 end
 
--- The last of the moments that have come. Looked for not far back at first: there may be a month's worth of minutes.
+-- Returns the last moment that has passed. Searches a short time back first, because there may be a month's worth of
+-- minutes.
 local function last_moment(job, now)
   for _, seconds in ipairs { 7200, 86400, 7 * 86400, 31 * 86400, 366 * 86400 } do
     local moment = next_time(job._plan, math.max(job._next - 1, now - seconds), job._calendar)
@@ -218,7 +219,7 @@ local function due(job)
   run(job)
 end
 
--- A clock that was put back finds the same moments again: those that have been are not repeated.
+-- A clock that was put back reaches the same moments again. Moments that have been handled are not repeated.
 function arm(job, after)
   job._after = math.max(after, job._after or after)
   if after < job._after - 2 * 3600 then job._after = after end
@@ -228,9 +229,9 @@ function arm(job, after)
     return
   end
   job._timer = rl.at(job._next, function() due(job) end, { name = job._name, modes = job._modes, keeps_alive = job._keeps_alive,
-    -- Put back, it may have to come sooner than it seemed.
+    -- If the clock is put back, the next moment may come sooner.
     when_set = true })
-  -- No descriptor is free to hear of the wall clock: it is looked at until there is one.
+  -- No descriptor is free for the event that the wall clock was set. Until one is, the clock is read every second.
     or rl.timer { delay = LOOK, name = job._name, modes = job._modes, keeps_alive = job._keeps_alive, callback = function() due(job) end }
 end
 

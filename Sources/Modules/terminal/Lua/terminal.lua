@@ -1,4 +1,4 @@
--- runloop.terminal: the terminal that a script runs in: its size, keys, screen and colours; and progress bars.
+-- runloop.terminal: the script's terminal: its size, keys, screen, colours and progress bars.
 
 local native, internals = ...
 local rl = require "runloop"
@@ -10,7 +10,7 @@ local type, pairs, ipairs, tostring, setmetatable = type, pairs, ipairs, tostrin
 local format, rep, concat, find, match, sub, gsub = string.format, string.rep, table.concat, string.find, string.match, string.sub, string.gsub
 local max, min, utf8_offset = math.max, math.min, utf8.offset
 
--- How long an Escape waits for what may follow it, before it is the key.
+-- Seconds that an Escape waits for the rest of a sequence before it counts as the key.
 local ESCAPE = 0.05
 local PASTE_ON, PASTE_OFF = "\27[?2004h", "\27[?2004l"
 local MOUSE_ON, MOUSE_OFF = "\27[?1002h\27[?1006h", "\27[?1006l\27[?1002l"
@@ -26,7 +26,7 @@ end
 
 function terminal.open()
   local fd, message, code = native.open()
-  -- A shortage that passes is no want of a terminal.
+  -- A shortage of descriptors or memory passes; it does not mean that there is no terminal.
   if code == "EMFILE" or code == "ENFILE" or code == "ENOMEM" then return nil, message, code end
   if not fd then return nil, "ENXIO: this process has no terminal" .. (code == "ENXIO" and "" or " (" .. message .. ")"), "ENXIO" end
   return setmetatable({ _fd = fd, _undo = {}, _handlers = {} }, Terminal)
@@ -44,7 +44,9 @@ function Terminal:write(...)
   return native.write(self._fd, concat(parts))
 end
 
--- Modes of the screen, each undone by what it returns when that is closed, and in any case when the process ends ------------------
+-- Modes of the screen
+-- ----------------------------------------------------------------------------------------------------
+-- Each mode returns an object that undoes it when closed. The end of the process undoes it in any case.
 
 local Guard = { __name = "guard" }
 Guard.__index = Guard
@@ -63,7 +65,7 @@ local function farewell(self)
   native.farewell(self._fd, concat(texts), concat(greetings))
 end
 
--- Writes a sequence now, and another at the end.
+-- Writes one sequence now, and another when the returned object is closed.
 local function switch(self, on, off)
   local mark = { on = on, off = off }
   native.write(self._fd, on)
@@ -119,7 +121,8 @@ function Terminal:clear() return self:write "\27[H\27[2J" end
 
 -- Keys ------------------------------------------------------------------------------------------------------------------
 
--- A handler of keys, which can be in modes. In a mode with several the newest gets them: a dialogue's, and not the one of who opened it.
+-- A key handler can be added to modes. If a mode has several, the newest gets the keys: a dialogue, for example, gets
+-- them before the code that opened it.
 local Handler = misuse.class("runloop.terminal.KeyHandler", { __name = "key handler", __stays = true, __item = "_port" })
 function Handler:invalidate()
   if not self._valid then return end
@@ -151,13 +154,13 @@ local function deliver(self, keys)
   local queue = handler._queue
   for _, key in ipairs(keys) do queue[#queue + 1] = key end
   if handler._busy then return end
-  -- One key after the other, also if the function waits.
+  -- Keys are handled one after the other, even if the function waits.
   handler._busy = true
   rl.task(handle, handler)
 end
 
--- The keys that come next, of a paste the rest of it. No more is taken from the kernel than one key, and so those behind it are there for
--- whoever listens by then.
+-- Reads the next keys, or the rest of a paste. Takes no more from the kernel than one key, so that later keys remain
+-- for the next handler.
 local LONGEST_KEY = 16
 local function take_key(self)
   local decoder, taken = self._decoder, 0
@@ -255,7 +258,7 @@ function terminal.width(text)
   return native.width(text)
 end
 
--- How many colours are worth using: 0, 8, 256 or 16777216.
+-- Returns how many colours are worth using: 0, 8, 256 or 16777216.
 function terminal.colors(fd)
   if fd ~= nil and math.type(fd) ~= "integer" then raise("terminal.colors: argument #1 must be a descriptor, got %s", describe(fd)) end
   local name, depth = os.getenv "TERM" or "", os.getenv "COLORTERM" or ""
@@ -266,7 +269,7 @@ end
 
 local STYLES = { bold = 1, dim = 2, italic = 3, underline = 4, reverse = 7, black = 30, red = 31, green = 32, yellow = 33, blue = 34, magenta = 35, cyan = 36,
   white = 37, bright_black = 90, bright_red = 91, bright_green = 92, bright_yellow = 93, bright_blue = 94, bright_magenta = 95, bright_cyan = 96, bright_white = 97 }
--- style("bold red", text): coloured where the standard output shows that, plain elsewhere.
+-- style("bold red", text): returns the text in colour if standard output shows colours, and plain otherwise.
 function terminal.style(styles, text)
   misuse.argument(styles, "string", "terminal.style", 1)
   local numbers = {}
@@ -294,7 +297,7 @@ local function span(seconds)
   return format("%d:%02d", seconds // 60, seconds % 60)
 end
 
--- As much of a text as so many columns take.
+-- Returns the beginning of a text that fits into the given number of columns.
 local function cut(text, columns)
   text = sub(text, 1, columns * 16)
   while text ~= "" and native.width(text) > columns do text = sub(text, 1, (utf8_offset(text, -1) or #text) - 1) end
@@ -322,15 +325,15 @@ local function draw(self)
     right = format(" %s %s  %s", ({ "|", "/", "-", "\\" })[self._turn % 4 + 1], done, span(took))
     self._turn = self._turn + 1
   end
-  -- A line that wraps could not be drawn over.
+  -- A line that wraps could not be overwritten.
   local text = bar == "" and cut(self._text, max(0, columns - 1 - #right)) or self._text
   native.write(2, "\r" .. text .. bar .. right .. "\27[K" .. (self._over and "\n" or ""))
 end
 
--- A line ending or a tabulator would break the line.
+-- A line ending or a tabulator would break the bar's line.
 local function one_line(text) return (gsub(text, "[\n\r\t\v\f]", " ")) end
 
--- Where the standard error is no terminal, one line at the end is all.
+-- If standard error is not a terminal, the bar writes just one line, at its end.
 function terminal.progress(options)
   misuse.argument(options, "table", "terminal.progress", 1)
   for field, value in pairs(options) do
@@ -357,7 +360,7 @@ function Progress:set_text(text)
   misuse.argument(text, "string", "progress:set_text", 1)
   self._text = one_line(text)
 end
--- Lines for the standard error, above the bar.
+-- Writes lines to standard error, above the bar.
 function Progress:write(text)
   misuse.argument(text, "string", "progress:write", 1)
   if not match(text, "\n$") then text = text .. "\n" end

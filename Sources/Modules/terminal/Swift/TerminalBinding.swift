@@ -4,7 +4,7 @@ internal import Linux
 internal import Lua
 internal import LuaRunLoops
 
-/// What `runloop.terminal` and `runloop.log`, which are written in Lua, need of the system.
+/// The native functions of `runloop.terminal` and `runloop.log`, which are written in Lua.
 enum TerminalBinding {
     static let functions = Library(
         "runloop.terminal.",
@@ -16,7 +16,8 @@ enum TerminalBinding {
             .init("raw") { Call.run($0) { call throws(Misuse) in try raw(call) } },
             .init("cook") { Call.act($0) { call throws(Misuse) in RawTerminal.end(try call.number32()) } },
             .init("farewell") { Call.act($0) { call throws(Misuse) in try farewell(call) } },
-            // A descriptor of the terminal that the process has, whatever its standard ones are; it does not block.
+            // Opens the terminal that controls the process, whatever its standard descriptors are. The descriptor does
+            // not block.
             .init("open") { Call($0).attempt { () throws(SystemError) in Int(try RawTerminal.own().release()) } },
             .init("write") { Call.run($0) { call throws(Misuse) in try write(call) } },
             .init("read") { Call.run($0) { call throws(Misuse) in try read(call) } },
@@ -25,13 +26,13 @@ enum TerminalBinding {
             .init("decoder", constructs: decoder) { Call($0).answerConstructed(KeyReader()) },
         ])
 
-    /// Gives the terminals back with the state.
+    /// Restores the terminals when the Lua state ends.
     final class Part: HostPart {
         override func willClose() { RawTerminal.endAll() }
         override func reset() { RawTerminal.endAll() }
     }
 
-    /// Turns what a terminal sends into keys.
+    /// Decodes the bytes that a terminal sends into keys.
     final class KeyReader {
         var decoder = KeyDecoder()
 
@@ -69,39 +70,40 @@ enum TerminalBinding {
         }
     }
 
-    /// raw(descriptor, signals)
+    /// raw(descriptor, signals): switches the terminal to raw mode, with or without signals for Control-C.
     private static func raw(_ call: Call) throws(Misuse) -> Int32 {
         let fd = try call.number32()
         _ = call.luaHost.part(Part.self)
         return call.attempt { () throws(SystemError) in try RawTerminal.begin(fd, signals: call.stack.boolean(2)) }
     }
 
-    /// farewell(descriptor, at the end or a stop, after a stop)
+    /// farewell(descriptor, text at the end or at a stop, text after a stop): registers what is written to the terminal
+    /// then.
     private static func farewell(_ call: Call) throws(Misuse) {
         let greeting = try call.argument(3, Text.self)
         RawTerminal.setFarewell(try call.argument(2, Text.self), greeting: greeting, of: try call.number32())
     }
 
-    /// write(descriptor, text): all of it; true, or nil and why not.
+    /// write(descriptor, text): writes all of the text. Returns true, or nil and the reason.
     private static func write(_ call: Call) throws(Misuse) -> Int32 {
         let fd = try call.number32()
         let failure = Descriptor.write(try call.argument(2, Bytes.self), to: fd)
         return failure == 0 ? call.answer(true) : call.fail(SystemError("write", "descriptor \(fd)", errno: failure))
     }
 
-    /// read(descriptor, most): so many bytes of what there is, "" at the end; nil when there is nothing.
+    /// read(descriptor, most): returns at most that many bytes, "" at the end, and nil if no bytes are there.
     private static func read(_ call: Call) throws(Misuse) -> Int32 {
         let fd = try call.number32()
         let most = max(1, min(4096, try call.argument(2, Integer.self)))
         return withUnsafeTemporaryAllocation(byteCount: most, alignment: 1) { buffer in
             let count = Glibc.read(fd, buffer.baseAddress, buffer.count)
-            // A terminal whose other end is gone says EIO.
+            // A terminal whose other end is closed gives EIO.
             if count < 0, errno != EIO { return call.answerNil() }
             return call.answer(String(anyBytes: UnsafeRawBufferPointer(rebasing: buffer[..<max(0, count)])))
         }
     }
 
-    /// Columns that a text takes; escape sequences that set colours take none.
+    /// Returns the columns that a text takes. Escape sequences that set colours take none.
     private static func width(_ call: Call) throws(Misuse) -> Int32 {
         let bytes = try call.argument(1, Bytes.self)
         var text: [UInt8] = []

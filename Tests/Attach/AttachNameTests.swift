@@ -189,3 +189,31 @@ struct AttachNameTests {
         target.signal(SIGKILL)
     }
 }
+
+/// A process in a PID namespace of its own, as in a container, has two numbers.
+@Suite("Attach through PID namespaces", .timed, .enabled(if: Namespaces.areAllowed))
+struct AttachNamespaceTests {
+    @Test("it is found by the number that it has outside, whether it has a port already or opens one")
+    func namespaces() throws {
+        for option in ["", "--attach=inner"] {
+            let run = try Binary.withDirectory { directory in
+                try Binary.shell(
+                    """
+                    export XDG_RUNTIME_DIR=$PWD
+                    unshare -fp --mount-proc $RLHOST \(option) -e 'print "ready" io.flush() rl.every(1, print)' >ready & outer=$!
+                    until [ -s ready ]; do sleep 0.05; done
+                    process=$(pgrep -P $outer)
+                    $RLHOST attach $process -e 'require "runloop.process".id()'
+                    $RLHOST attach | grep -c "^ *$process "
+                    $RLHOST trace $process -o moments.json >/dev/null; echo $?
+                    kill -KILL $process
+                    """, directory: directory)
+            }
+            #expect(run.output == "1\n1\n0\n", "\(run)")
+        }
+    }
+}
+
+private enum Namespaces {
+    static let areAllowed = (try? Binary.shell("unshare -fp --mount-proc true"))?.status == 0
+}

@@ -7,13 +7,15 @@ import RunLoops
 /// A process that can be attached to.
 struct AttachTarget {
     let process: Int32
+    /// Its number in its own PID namespace, as in a container: its port is called by that.
+    let ownNumber: Int32
     let name: String?
     /// XDG_RUNTIME_DIR as the process has it; nil: not set.
     let runtimeDirectory: String?
     /// It has no port, and opens one when it is asked.
     var isAsked = false
 
-    var portName: String { Attach.portName(process: process, name: name) }
+    var portName: String { Attach.portName(process: ownNumber, name: name) }
 
     /// "process 123", or with its name.
     var text: String { "process \(process)" + (name.map { " (\($0))" } ?? "") }
@@ -32,8 +34,11 @@ struct AttachTarget {
         for place in places {
             useRuntimeDirectory(place)
             for name in (try? RunLoop.MessagePort.names(withPrefix: Attach.prefix)) ?? [] {
-                guard let (process, title) = Attach.parse(portName: name), targets[process] == nil else { continue }
-                targets[process] = AttachTarget(process: process, name: title, runtimeDirectory: place)
+                guard let (number, title) = Attach.parse(portName: name) else { continue }
+                let process = RunLoop.MessagePort.owner(ofName: name) ?? number
+                guard targets[process] == nil else { continue }
+                targets[process] = AttachTarget(
+                    process: process, ownNumber: number, name: title, runtimeDirectory: place)
             }
         }
         useRuntimeDirectory(own)
@@ -71,7 +76,15 @@ struct AttachTarget {
         let directory = variables.first { $0.hasPrefix("XDG_RUNTIME_DIR=/") }.map {
             String($0.dropFirst("XDG_RUNTIME_DIR=".count))
         }
-        return AttachTarget(process: process, name: nil, runtimeDirectory: directory, isAsked: true)
+        return AttachTarget(
+            process: process, ownNumber: ownNumber(of: process), name: nil, runtimeDirectory: directory, isAsked: true)
+    }
+
+    /// The last of the numbers that a process has in the PID namespaces around it.
+    private static func ownNumber(of process: Int32) -> Int32 {
+        let status = Attach.contents(of: "/proc/\(process)/status") ?? ""
+        let line = status.split(separator: "\n").first { $0.hasPrefix("NSpid:") }
+        return line?.split { $0 == "\t" || $0 == " " }.last.flatMap { Int32($0) } ?? process
     }
 
     /// Has it open its port, if it has none.
@@ -80,13 +93,22 @@ struct AttachTarget {
         Attach.ask(process)
         for _ in 0..<150 {
             Self.useRuntimeDirectory(runtimeDirectory)
-            for name in (try? RunLoop.MessagePort.names(withPrefix: "\(Attach.prefix)\(process)")) ?? [] {
-                guard let (process, title) = Attach.parse(portName: name), process == self.process else { continue }
-                return AttachTarget(process: process, name: title, runtimeDirectory: runtimeDirectory)
+            for name in (try? RunLoop.MessagePort.names(withPrefix: "\(Attach.prefix)\(ownNumber)")) ?? [] {
+                guard let (number, title) = Attach.parse(portName: name), number == ownNumber,
+                    RunLoop.MessagePort.owner(ofName: name) ?? process == process
+                else { continue }
+                return AttachTarget(
+                    process: process, ownNumber: number, name: title, runtimeDirectory: runtimeDirectory)
             }
             usleep(20_000)
         }
-        let state = isStopped ?? "it does not allow it, or is in a function of C, or of the system, that takes its time"
+        let namespace =
+            ownNumber == process
+            ? nil
+            : "it is process \(ownNumber) of another PID namespace, and its port is not in a directory of this one; attach to it from there"
+        let state =
+            isStopped ?? namespace
+            ?? "it does not allow it, or is in a function of C, or of the system, that takes its time"
         throw .init(message: "\(text) has not let anybody in for 3 s: \(state)")
     }
 

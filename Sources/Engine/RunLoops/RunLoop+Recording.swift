@@ -20,7 +20,9 @@ extension RunLoop {
         }
         recorder.pointee.name = name
         Recorder.all.withLock { all in
-            if !all.contains(where: { $0.recorder == recorder }) { all.append(.init(recorder: recorder, name: name)) }
+            if !all.contains(where: { $0.memory === recorderMemory }) {
+                all.append(.init(memory: recorderMemory, name: name))
+            }
         }
         return true
     }
@@ -31,15 +33,17 @@ extension RunLoop {
         recorder.pointee.beginsAt = .max
     }
 
-    /// Calls `body` for each loop that was ever recorded and still exists, in the order in which that began. On any thread; the loops
-    /// do not end meanwhile.
+    /// Calls `body` for each loop that was ever recorded and has not ended, in the order in which that began. On any thread. A loop may
+    /// end meanwhile; its recorder stays until `body` returns.
     package static func forEachRecorder(_ body: (UnsafeMutablePointer<Recorder>, _ name: String) -> Void) {
-        Recorder.all.withLock { for one in $0 { body(one.recorder, one.name) } }
+        for one in Recorder.all.withLock({ $0 }) {
+            withExtendedLifetime(one.memory) { body(one.memory.recorder, one.name) }
+        }
     }
 
     /// Whether anything has happened in a loop since it was first recorded. On any thread.
     package static var hasRecords: Bool {
-        Recorder.all.withLock { all in all.contains { !$0.recorder.pointee.isEmpty } }
+        Recorder.all.withLock { all in all.contains { !$0.memory.recorder.pointee.isEmpty } }
     }
 
     /// What loops have recorded that have ended since `keepEnded`, in that order.
@@ -53,17 +57,18 @@ extension RunLoop {
         Recorder.ended.withLock { $0 = [] }
     }
 
+    /// The loop ends. Its recorder is freed when nobody reads it any more.
     func forgetRecorder() {
-        if recorder.pointee.ring != nil, Recorder.keepsEnded.load(ordering: .relaxed) {
-            let name = Recorder.all.withLock { $0.first { $0.recorder == recorder }?.name ?? "" }
+        let isKept = Recorder.keepsEnded.load(ordering: .relaxed)
+        if isKept { recorder.pointee.ends() }
+        recorder.pointee.endWriting()
+        guard recorder.pointee.ring != nil else { return }
+        if isKept {
+            let name = Recorder.all.withLock { $0.first { $0.memory === recorderMemory }?.name ?? "" }
             let records = Recorder.copy(recorder).records
             Recorder.ended.withLock { $0.append(.init(number: recorder.pointee.number, name: name, records: records)) }
         }
-        recorder.pointee.turnOff()
-        if recorder.pointee.ring != nil { Recorder.all.withLock { $0.removeAll { $0.recorder == recorder } } }
-        recorder.pointee.free()
-        recorder.deinitialize(count: 1)
-        recorder.deallocate()
+        Recorder.all.withLock { $0.removeAll { $0.memory === recorderMemory } }
     }
 
     /// The first second is over, and nobody has said whether to record.
@@ -77,12 +82,14 @@ extension RunLoop {
         whenItLasts?(self)
     }
 
-    /// Has `handler` called, on the loop's thread, after a callback that took longer.
+    /// Has `handler` called, on the loop's thread, after a callback that took longer. `delay`: for how much of it the thread waited for a
+    /// processor.
     package func watchSlowCallbacks(
-        _ limit: Duration, _ handler: @escaping (_ label: UInt32, _ began: Instant, _ took: Duration) -> Void
+        _ limit: Duration,
+        _ handler: @escaping (_ label: UInt32, _ began: Instant, _ took: Duration, _ delay: Duration) -> Void
     ) {
-        recorder.pointee.watchSlow(limit.wholeNanoseconds) { label, began, nanoseconds in
-            handler(label, Instant(nanoseconds: began), .nanoseconds(nanoseconds))
+        recorder.pointee.watchSlow(limit.wholeNanoseconds) { label, began, nanoseconds, delay in
+            handler(label, Instant(nanoseconds: began), .nanoseconds(nanoseconds), .nanoseconds(delay))
         }
     }
 
@@ -189,6 +196,12 @@ extension RunLoop {
         recorder.pointee.closes(number, label, UInt64(max(0, result)), failed: failed)
     }
 
+    /// What `noteBeginning` has numbered is one of many that a label stands for, as a request is one of its route's.
+    package func noteGroup(of number: UInt32, _ label: UInt32) {
+        guard number != 0, recorder.pointee.isOn else { return }
+        recorder.pointee.belongs(number, label)
+    }
+
     /// Bytes went through an item.
     @inline(__always)
     package func noteBytes(_ item: Item, _ count: Int, out: Bool) {
@@ -215,8 +228,8 @@ extension RunLoop.Recorder.Title {
 }
 
 extension RunLoop.Recorder {
-    struct Registered {
-        let recorder: UnsafeMutablePointer<RunLoop.Recorder>
+    struct Registered: Sendable {
+        let memory: Memory
         let name: String
     }
 
@@ -229,7 +242,7 @@ extension RunLoop.Recorder {
     static let keepsEnded = Atomic(false)
     static let ended = Lock<[Ended]>([])
 
-    /// A pointer is taken out before its loop goes.
+    /// Those of the loops that have not ended.
     static let all = Lock<[Registered]>([])
 
     static let ticksAreSteady = linux_ticks_are_steady() != 0

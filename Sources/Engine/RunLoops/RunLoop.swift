@@ -36,6 +36,8 @@ public final class RunLoop {
     /// How many events were taken since then.
     final var turnLength = 0
     @usableFromInline package let recorder: UnsafeMutablePointer<Recorder>
+    /// Keeps it. Those who read it on other threads have this as well.
+    package let recorderMemory: Recorder.Memory
     /// Called once, on the loop's thread, when it has first run for a second: the time to begin recording.
     package var whenItLasts: ((RunLoop) -> Void)?
     /// Called when the loop is about to sleep for long, in the real world: the time for work that nobody waits for, in
@@ -122,8 +124,8 @@ public final class RunLoop {
         self.handle = handle
         counters = .allocate(capacity: 1)
         counters.initialize(to: Statistics())
-        recorder = .allocate(capacity: 1)
-        recorder.initialize(to: Recorder(poller))
+        recorderMemory = Recorder.Memory(poller)
+        recorder = recorderMemory.recorder
         _ = state(of: .default)
     }
 

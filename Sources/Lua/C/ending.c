@@ -7,8 +7,17 @@
 #include <unistd.h>
 
 static void (*last_words)(void);
+static void (*end_process)(int status);
 
-void cl_set_last_words(void (*function)(void)) { last_words = function; }
+void cl_set_ends(void (*words)(void), void (*end)(int status)) {
+  last_words = words;
+  end_process = end;
+}
+
+void cl_end(int status) {
+  if (end_process) end_process(status);
+  _exit(status);
+}
 
 void cl_end_by(int number) {
   if (last_words) last_words();

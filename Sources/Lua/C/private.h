@@ -139,6 +139,8 @@ void cl_guard(lua_State *L, lua_CFunction raise);
 void cl_on_guarded_call(lua_State *L, lua_Debug *debug);
 
 // ending.c
+/// Ends the process with an exit status. Not in a signal handler.
+_Noreturn void cl_end(int status);
 /// Says the last words, and has the signal do what it does by default.
 void cl_end_by(int number);
 /// SIGTERM comes to this thread in so many seconds.
@@ -167,6 +169,5 @@ int cl_answer_where(cl_state *state, const siginfo_t *info, int is_pending);
 void cl_note_wish(unsigned wish);
 /// Ends the process if its standard output has failed because nobody reads it any more.
 void cl_end_if_nobody_reads(void);
-void cl_flush_files(void);
 /// Has them granted; returns which those were.
 unsigned cl_fulfil_wishes(cl_state *state);

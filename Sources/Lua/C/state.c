@@ -136,22 +136,9 @@ static int p_start_collector(lua_State *L) {
 
 int cl_start_collector(lua_State *L) { return cl_call_protected(L, p_start_collector, 0, 0); }
 
-void cl_exit(int status) { exit(status); }
-
 char *cl_real_path(const char *path) { return realpath(path, NULL); }
 
 void cl_free_text(char *text) { free(text); }
-
-void cl_die(int number) {
-  cl_flush_files();
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, number);
-  signal(number, SIG_DFL);
-  raise(number);
-  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-  _exit(128 + number);
-}
 
 int cl_live_objects(int change) {
   static _Thread_local int count;

@@ -26,8 +26,14 @@ extension Interpreter {
     /// No Lua code runs any more that an interruption was meant for. A signal that has met none is still to be taken.
     public static func forgetInterruptions() { cl_forget_interrupts() }
 
-    /// Called in the signal handler, before a signal that nobody has listened to ends the process.
-    public static func setLastWords(_ function: @convention(c) () -> Void) { cl_set_last_words(function) }
+    /// Sets how this process ends.
+    ///
+    /// - Parameters:
+    ///   - lastWords: called in the signal handler, before a signal that nobody has listened to ends the process.
+    ///   - end: called in place of C's `exit`, with the exit status. Does not return.
+    public static func setEnds(
+        lastWords: @convention(c) () -> Void, end: @convention(c) (Int32) -> Void
+    ) { cl_set_ends(lastWords, end) }
 
     /// The state is about to be closed because of a signal. If that takes longer than three seconds, the process ends by the signal all
     /// the same.

@@ -43,7 +43,7 @@ struct Options {
 
     private static let long = [
         "--help", "--version", "--attach", "--no-attach", "--trace=", "--trace-limit=", "--trace-on-error=",
-        "--trace-slow=", "--no-recorder", "--slow=",
+        "--trace-slow=", "--trace-arguments", "--no-recorder", "--slow=",
     ]
 
     /// - Parameter arguments: the program's name first, as bytes: an argument need not be text.
@@ -97,6 +97,7 @@ struct Options {
             if let fault = Attach.fault(inName: name) { throw .own("--attach=NAME: the name \(fault)") }
             attachName = name
         case "--no-recorder": trace.isOff = true
+        case "--trace-arguments": trace.recordsArguments = true
         case _ where argument.hasPrefix("--") && argument.utf8.contains(UInt8(ascii: "=")):
             try readTrace(argument)
         default: throw .own(Self.unknown(argument))
@@ -213,6 +214,8 @@ struct Options {
           --trace-on-error=DIR, --trace-slow=SECONDS
                     write down the last moments before an error that nobody
                     handles, and after a callback that takes longer
+          --trace-arguments
+                    record the arguments of programs, too, not only their names
           --slow=SECONDS
                     what callbacks may take before -W warns of them (0.1)
           --no-recorder

@@ -123,7 +123,7 @@ enum Program {
         defer { host.close() }
         host.onUncaught = { _, failure in
             report(title + failure.text)
-            exit(1)
+            Ending.end(1)
         }
         var message =
             host.openLibraries(ignoringEnvironment: ignoringEnvironment)

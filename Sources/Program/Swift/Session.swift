@@ -48,11 +48,10 @@ final class Session {
             LuaHost.limitClosing(by: SIGTERM)
         }
         host.close()
-        TraceSettings.finish(host)
         // What came while finalizers ran, and nobody has taken.
         if status == nil, host.endingStatus == nil { handleEnd(host.takeSignals()) }
         if status == host.endingStatus || status == nil, let signal, host.endingStatus == 128 + signal {
-            System.die(by: signal)
+            Ending.die(by: signal)
         }
         return status ?? host.endingStatus ?? 0
     }
@@ -67,7 +66,7 @@ final class Session {
         SharedCoverage.begin(host)
         host.onUncaught = { [unowned self] _, failure in uncaught(failure) }
         host.handleSignals { [unowned self] in handle($0) }
-        LuaHost.setLastWords(Signals.doLastActs)
+        LuaHost.setEnds(lastWords: Ending.doLastActs, end: { Ending.end($0) })
         guard host.setArguments(arguments, script: options.script ?? 0) else { return fail("not enough memory") }
         if let failure = beAttachable() ?? beRecorded() { return failure }
         if !options.ignoresEnvironment, let chunk = Initialization()?.chunk, let status = complete(chunk) {
@@ -317,8 +316,7 @@ final class Session {
         Program.report(failure.text)
         TraceSettings.noteError(host)
         host.close()
-        TraceSettings.finish(host)
-        exit(1)
+        Ending.end(1)
     }
 
     /// Threads are asked to stop, and those that do not are named.

@@ -133,7 +133,7 @@ import Testing
             #expect(lasting("http", "GET /good")?.arguments["status"] as? Int == 200)
             let bad = lasting("http", "GET /bad")
             #expect(bad?.arguments["status"] as? Int == 503 && bad?.arguments["failed"] as? Int == 1)
-            #expect(lasting("program", "program \"sh -c exit 3\"")?.arguments["status"] as? Int == 3)
+            #expect(lasting("program", "program \"sh\"")?.arguments["status"] as? Int == 3)
             let connection = try #require(lasting("stream", "connection of listener \"web\""))
             #expect(connection.place == "app.lua:4" && connection.arguments["failed"] == nil)
             let own = try #require(
@@ -204,16 +204,16 @@ import Testing
             let script = """
                 local rl = require "runloop"
                 rl.timer { name = "slow", delay = 0.01, modes = { "default" }, callback = function()
+                  rl.after(0.1, function() end)
                   local late = rl.now() + 0.2
                   repeat until rl.now() > late
                 end }
-                rl.after(0.1, function() end)
                 """
             try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)
             let run = try Binary.run(["-W", "app.lua"], directory: directory)
             #expect(
                 run.errors.wholeMatch(
-                    of: /rlhost: warning: timer "slow" made at app\.lua:2 held the loop for \d+ ms; 1 timer was late\n/)
+                    of: /rlhost: warning: timer "slow" made at app\.lua:2 held the loop for \d+ ms.*; 1 timer was late\n/)
                     != nil, "\(run)")
             #expect(try Binary.run(["-W", "--slow=60", "app.lua"], directory: directory).errors.isEmpty)
             #expect(try Binary.run(["app.lua"], directory: directory).errors.isEmpty)
@@ -299,7 +299,7 @@ import Testing
             let script = """
                 local rl = require "runloop"
                 rl.trace.mark "here"
-                rl.after(0.01, function() local late = rl.now() + 0.1 repeat until rl.now() > late end)
+                rl.after(0.01, function() local late = os.clock() + 0.1 repeat until os.clock() > late end)
                 rl.after(0.15, function() error "no" end)
                 """
             try script.write(toFile: directory + "/app.lua", atomically: true, encoding: .utf8)

@@ -25,8 +25,8 @@ struct TraceRecording {
             return Event(
                 phase: event["ph"] as? String ?? "", name: event["name"] as? String ?? "",
                 kind: event["cat"] as? String ?? "", thread: event["tid"] as? Int ?? 0,
-                time: event["ts"] as? Double ?? 0, place: arguments["made at"] as? String, arguments: arguments,
-                id: event["id"] as? Int, duration: event["dur"] as? Double)
+                time: (event["ts"] as? NSNumber)?.doubleValue ?? 0, place: arguments["made at"] as? String,
+                arguments: arguments, id: event["id"] as? Int, duration: event["dur"] as? Double)
         }
     }
 

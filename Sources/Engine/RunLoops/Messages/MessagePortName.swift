@@ -38,6 +38,7 @@ final class MessagePortName {
         self.file = file
         let this = Unmanaged.passUnretained(self).toOpaque()
         Self.held.withLock { _ = $0.insert(UInt(bitPattern: this)) }
+        Ending.at(.giveNamesUp) { MessagePortName.giveAllUp() }
         clearOnce()
     }
 
@@ -53,7 +54,7 @@ final class MessagePortName {
     private let process = linux_process()
 
     /// Gives up all names, of whichever thread: for the end of the process, at which nothing is released.
-    static func giveAllUp() {
+    private static func giveAllUp() {
         held.withLock { held in
             for address in held {
                 guard let pointer = UnsafeRawPointer(bitPattern: address) else { continue }

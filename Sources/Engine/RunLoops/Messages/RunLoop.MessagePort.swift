@@ -67,9 +67,16 @@ extension RunLoop {
             try MessagePortName.live(withPrefix: prefix)
         }
 
-        /// Gives up the names of all ports of this process, whichever thread has them: for the end of the process, at which nothing is
-        /// released. Nobody finds them any more. From any thread.
-        public static func giveUpAllNames() { MessagePortName.giveAllUp() }
+        /// The number of the process that has a name, as this process knows it: one of another PID namespace has another number there.
+        /// nil if nobody has it, or the process has no number here.
+        package static func owner(ofName name: String) -> Int32? {
+            guard let connection = try? MessagePortName.connect(to: name) else { return nil }
+            defer { linux_close(connection) }
+            var user: UInt32 = 0
+            var process: Int32 = 0
+            guard linux_peer(connection, &user, &process) == 0, process > 0 else { return nil }
+            return process
+        }
 
         /// Takes a name, and gives up the one before; who is connected stays so. On failure nothing changes.
         /// CFMessagePortSetName.

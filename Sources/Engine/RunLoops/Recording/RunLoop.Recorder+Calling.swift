@@ -139,18 +139,19 @@ extension RunLoop.Recorder {
 
     /// - Parameter own: without what is excused.
     private mutating func note(_ own: UInt64, _ record: Record) {
+        let delay = own >= delayable ? noteDelay(own, record) : 0
         noteLength(own)
         // A span is the script's own: its callback is told of.
         guard own > slow, Self.title(record.object)?.kind != "span" else { return }
-        tellSlow(own, record)
+        tellSlow(own, record, delay)
         // What it lies in is not told of once more for that.
         if isNested { excused &+= own }
     }
 
-    private func tellSlow(_ taken: UInt64, _ record: Record) {
+    private func tellSlow(_ taken: UInt64, _ record: Record, _ delay: Int64) {
         let scale = usesTicks ? 1 / Self.speed() : 1
         let began = usesTicks ? anchor.date(of: record.time, scale: scale) : Int64(bitPattern: record.time)
-        slowHandler?(record.object, began, Int64(Double(taken) * scale))
+        slowHandler?(record.object, began, Int64(Double(taken) * scale), delay)
     }
 
     // MARK: What happens in it

@@ -34,7 +34,7 @@ extension RunLoop.Recorder {
         guard mode >> 16 == 0 else { return put(Record(.pass, passBegin, object: mode)) }
         pass = Record.word(passIn: mode)
         // One that never sleeps has no other occasion.
-        if passBegin >= readBy { beSeen() }
+        if passBegin >= attendBy { attend(passBegin) }
     }
 
     mutating func reach(step: Int) { put(Record(.step, freshMoment(), a: UInt64(step))) }
@@ -57,6 +57,7 @@ extension RunLoop.Recorder {
         moment = stamp()
         if sleepBegan != .max { asleep &+= moment &- sleepBegan }
         sleepBegan = .max
+        if moment >= checkBy { checkDelay() }
         put(
             Record(
                 .wake, moment, object: UInt32(truncatingIfNeeded: waker >> 32), a: reason.rawValue,

@@ -25,12 +25,11 @@ extension RunLoop.Recorder {
     package static func copy(_ recorder: UnsafeMutablePointer<Self>) -> (records: [Record], lost: Int) {
         guard let ring = recorder.pointee.ring else { return ([], 0) }
         let capacity = UInt64(capacity)
-        let end = linux_published(&recorder.pointee.next)
+        let present = present(recorder, ring)
+        let end = present.end
         var first = end > capacity ? end - capacity : 0
         var raw = (first..<end).map { ring[Int(truncatingIfNeeded: $0 & (capacity - 1))] }
-        var open = levels(recorder)
-        let (isPending, callback) = (recorder.pointee.state.isPending, recorder.pointee.open.pointee)
-        let (pass, passBegin) = (recorder.pointee.pass, recorder.pointee.passBegin)
+        var open = present.levels
         // Those that were written meanwhile have taken the places of the oldest.
         let now = linux_published(&recorder.pointee.next)
         if now + 1 > capacity, now + 1 - capacity > first {
@@ -49,14 +48,44 @@ extension RunLoop.Recorder {
         }
         if let first = raw.first { translation.add(open, at: first.time) }
         for record in raw { translation.add(record) }
-        if pass != 0 { translation.add(Record(.pass, passBegin, object: pass >> 16)) }
-        if isPending {
+        if present.pass != 0 { translation.add(Record(.pass, present.passBegin, object: present.pass >> 16)) }
+        if let callback = present.callback {
             let (pass, begin, out) = opened(callback)
             if let pass { translation.add(pass) }
             translation.add(begin)
             if let out { translation.add(out) }
         }
         return (translation.records, Int(first))
+    }
+
+    /// What is in progress behind the last record.
+    private struct Present {
+        var end: UInt64
+        var levels: [Level]
+        var pass: UInt32
+        var passBegin: UInt64
+        /// Of a callback that is only in its record yet.
+        var callback: Record?
+    }
+
+    /// Of a loop that goes on meanwhile, members that belong to the same moment: they are read again if a record was added in between.
+    private static func present(
+        _ recorder: UnsafeMutablePointer<Self>, _ ring: UnsafeMutablePointer<Record>
+    ) -> Present {
+        var attempts = 0
+        while true {
+            let end = linux_published(&recorder.pointee.next)
+            // Looked at only where it is certain to be memory of the recorder: for a moment it is behind the ring's last record.
+            let open = recorder.pointee.open
+            let isThere = open == recorder.pointee.told || (ring..<ring + capacity).contains(open)
+            let present = Present(
+                end: end, levels: levels(recorder), pass: recorder.pointee.pass,
+                passBegin: recorder.pointee.passBegin,
+                callback: isThere && recorder.pointee.state.isPending ? open.pointee : nil)
+            attempts += 1
+            // A loop that is never at rest gives no such moment.
+            if linux_published(&recorder.pointee.next) == end || attempts == 100 { return present }
+        }
     }
 
     private static func levels(_ recorder: UnsafeMutablePointer<Self>) -> [Level] {
@@ -72,11 +101,14 @@ extension RunLoop.Recorder {
         /// What was sent in a callback of which there is no record yet.
         fileprivate var inside: [Record] = []
         fileprivate var latest: UInt64 = 0
+        /// The runs and callbacks that were in progress there.
+        fileprivate let open: [Level]
 
         /// From where the recorder was turned on.
         package init(start recorder: UnsafeMutablePointer<RunLoop.Recorder>) {
             next = recorder.pointee.start
             anchor = recorder.pointee.anchor
+            open = (0..<recorder.pointee.levelCountAtStart).map { recorder.pointee.levelsAtStart[$0] }
         }
 
         /// From now on. On the loop's thread.
@@ -85,6 +117,7 @@ extension RunLoop.Recorder {
             next = recorder.pointee.next
             anchor = recorder.pointee.anchor
             if recorder.pointee.usesTicks { anchor = .now() }
+            open = RunLoop.Recorder.levels(recorder)
         }
     }
 
@@ -97,12 +130,9 @@ extension RunLoop.Recorder {
         translation.inside = position.inside
         translation.latest = position.latest
         if position.passes == nil {
-            let open =
-                position.next == recorder.pointee.start
-                ? (0..<recorder.pointee.levelCountAtStart).map { recorder.pointee.levelsAtStart[$0] }
-                : levels(recorder)
             let usesTicks = recorder.pointee.usesTicks
-            translation.add(open, at: usesTicks ? position.anchor.ticks : UInt64(bitPattern: position.anchor.date))
+            let start = usesTicks ? position.anchor.ticks : UInt64(bitPattern: position.anchor.date)
+            translation.add(position.open, at: start)
         }
         while position.next < end {
             translation.add(ring[Int(truncatingIfNeeded: position.next & UInt64(capacity - 1))])

@@ -21,6 +21,7 @@ extension RunLoop.Recorder {
             (lastFlow, requestFlows) = (flowBase, flowBase | Self.counted)
         }
         self.usesTicks = usesTicks
+        beginCheckingDelays()
         setNotable()
         self.anchor = anchor
         (moment, beforeLook, sleepBegan) = (0, 0, .max)
@@ -53,6 +54,12 @@ extension RunLoop.Recorder {
         Self.someAreOn.wrappingSubtract(1, ordering: .relaxed)
     }
 
+    /// For good. What only the loop's thread may use goes now, since others may have the rest for longer.
+    mutating func endWriting() {
+        turnOff()
+        slowHandler = nil
+    }
+
     /// Has `new` called, on the loop's thread, before a record is lost that it has not read, and soon after anything was recorded: within a
     /// second, and at first sooner.
     /// It returns whether it wants to be called again, and does nothing with the loop.
@@ -75,7 +82,8 @@ extension RunLoop.Recorder {
     }
 
     mutating func watchSlow(
-        _ nanoseconds: Int64, _ handler: @escaping (_ label: UInt32, _ began: Int64, _ nanoseconds: Int64) -> Void
+        _ nanoseconds: Int64,
+        _ handler: @escaping (_ label: UInt32, _ began: Int64, _ nanoseconds: Int64, _ delay: Int64) -> Void
     ) {
         slow = ticks(nanoseconds)
         slowHandler = handler

@@ -33,9 +33,20 @@ extension RunLoop.Recorder {
         return number
     }
 
+    mutating func belongs(_ number: UInt32, _ object: UInt32) {
+        tell(Record(.belongs, freshMoment(), object: object, flow: number))
+    }
+
     mutating func closes(_ number: UInt32, _ object: UInt32, _ result: UInt64, failed: Bool) {
         moment = stamp()
         tell(Record(.closes, moment, flags: failed ? Flags.failed : 0, object: object, a: result, flow: number))
+    }
+
+    /// The loop is about to end.
+    package mutating func ends() {
+        guard isOn else { return }
+        moment = stamp()
+        tell(Record(.ended, moment))
     }
 
     // MARK: Flows

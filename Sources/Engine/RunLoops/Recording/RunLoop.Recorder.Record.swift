@@ -115,6 +115,12 @@ extension RunLoop.Recorder {
         /// Something begins, and ends, that lasts longer than a callback, among any number of others: a connection, a program, a request
         /// to a server. `flow`: its number; `a`, of its end: what it came to, such as a status.
         case opens, closes
+        /// The loop has ended: nothing comes behind it, and its time does not count any more.
+        case ended
+        /// For `a` nanoseconds of the callback that has just ended, that of `object`, its thread waited for a processor.
+        case delayed
+        /// What lasts under the number `flow` is one of many that `object` stands for: a request of a route.
+        case belongs
     }
 
     /// Of `end`, of `closes`, and of `bytes`.

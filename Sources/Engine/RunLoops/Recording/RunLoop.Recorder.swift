@@ -46,7 +46,13 @@ extension RunLoop {
         /// When somebody had last looked at the clock before the kernel was last asked what is ready.
         var beforeLook: UInt64 = 0
         /// When `reader` is next called though nothing is about to be lost, as a stamp.
-        var readBy = UInt64.max
+        var readBy = UInt64.max { didSet { attendBy = min(readBy, checkBy) } }
+        /// When the time that the thread has waited for a processor is next looked at, as a stamp; `max`: it is not known.
+        var checkBy = UInt64.max { didSet { attendBy = min(readBy, checkBy) } }
+        /// The earlier of both.
+        private(set) var attendBy = UInt64.max
+        /// That time when it was last looked at, in nanoseconds.
+        var delayBefore: Int64 = 0
         /// The last of the flow numbers, and what those of requests have in common.
         var lastFlow: UInt32 = 0
         var requestFlows: UInt32 = 0
@@ -59,6 +65,8 @@ extension RunLoop {
         var firstUntold: UInt64 = 0
         var waitNames = WaitNames()
         unowned(unsafe) private var poller: Poller
+        /// See `checkDelay`.
+        let measuresDelays: Bool
         /// Unlike that of any other in the process.
         package internal(set) var number: UInt16 = 0
 
@@ -113,7 +121,7 @@ extension RunLoop {
             longest = max(longest, length)
             setNotable()
         }
-        mutating func setNotable() { notable = usesTicks ? min(longest, slow, Self.longestWhole) : 0 }
+        mutating func setNotable() { notable = usesTicks ? min(longest, slow, Self.longestWhole, delayable) : 0 }
         /// The same in nanoseconds.
         var longestTime: Int64 { time(longest) }
         /// Nanoseconds asleep, while it was on.
@@ -123,7 +131,7 @@ extension RunLoop {
         }
         /// Callbacks that take longer are told of.
         var slow = UInt64.max { didSet { setNotable() } }
-        var slowHandler: ((_ label: UInt32, _ began: Int64, _ nanoseconds: Int64) -> Void)?
+        var slowHandler: ((_ label: UInt32, _ began: Int64, _ nanoseconds: Int64, _ delay: Int64) -> Void)?
 
         /// The label of what callbacks are of, under the owner's key for it. The latest of a place stays.
         package struct Subject: BitwiseCopyable {
@@ -145,6 +153,7 @@ extension RunLoop {
 
         init(_ poller: Poller) {
             self.poller = poller
+            measuresDelays = poller.isReal
             told = .allocate(capacity: 1)
             told.initialize(to: Record(.whole, 0))
             open = told

@@ -2,7 +2,10 @@
 #include "clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -18,6 +21,21 @@ int linux_rearm_wall_clock(int fd) {
   do result = timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL);
   while (result < 0 && errno == ECANCELED);
   return result;
+}
+
+int64_t linux_run_delay(void) {
+  const int saved = errno;
+  char text[96];
+  long long delay = -1;
+  int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    ssize_t count = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[count > 0 ? count : 0] = 0;
+    if (sscanf(text, "%*u %lld", &delay) != 1) delay = -1;
+  }
+  errno = saved;
+  return delay;
 }
 
 int linux_ticks_are_steady(void) {

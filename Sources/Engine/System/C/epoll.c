@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "epoll.h"
 #include "descriptors.h"
+#include "ending.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,7 +47,7 @@ void linux_lose_loop(void) {
   static const char text[] =
       "run loop: its own descriptor is gone: close only descriptors that you have opened, or do so before the loop is used\n";
   if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
-  exit(1);
+  linux_end(1);
 }
 
 void linux_poll_all(int a, int b, int c, int64_t timeout) {

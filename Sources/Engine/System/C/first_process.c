@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "first_process.h"
 #include "death.h"
+#include "ending.h"
 #include "threads.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ static void on_child(int number) {
 
 static void *run_body(void *nothing) {
   linux_main_thread = linux_thread_number();
-  exit(main_body());
+  linux_end(main_body());
   return nothing;
 }
 
@@ -59,7 +60,7 @@ _Noreturn static void reap_orphans(void) {
 }
 
 void linux_run_main(int (*body)(void)) {
-  if (getpid() != 1) exit(body());
+  if (getpid() != 1) linux_end(body());
   sem_init(&child_ended, 0, 0);
   main_body = body;
   static const int ends[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -67,7 +68,7 @@ void linux_run_main(int (*body)(void)) {
   struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
   sigemptyset(&action.sa_mask);
   sigaction(SIGCHLD, &action, NULL);
-  if (!begin_body()) exit(body());
+  if (!begin_body()) linux_end(body());
   // All other signals are for the second thread.
   sigset_t others;
   sigfillset(&others);

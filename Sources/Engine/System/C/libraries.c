@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,9 +20,23 @@ static int error_of(const char *reason) {
   return ENOPKG;
 }
 
+// Initialises OpenSSL without its exit handler, whichever library has brought it along, before that library initialises it with one. The
+// handler would take memory away from threads that are in the middle of a handshake when C code calls `exit`.
+static void initialize_openssl(void) {
+  enum { NO_EXIT_HANDLER = 0x00080000 };  // OPENSSL_INIT_NO_ATEXIT
+  static int is_done;
+  void *crypto = is_done ? NULL : dlopen("libcrypto.so.3", RTLD_NOW | RTLD_NOLOAD);
+  if (!crypto) return;
+  is_done = 1;
+  int (*initialize)(uint64_t options, const void *settings);
+  *(void **)&initialize = dlsym(crypto, "OPENSSL_init_crypto");
+  if (initialize) initialize(NO_EXIT_HANDLER, NULL);
+}
+
 static int open_library(struct linux_library *library, char *text, size_t size) {
   void *handle = dlopen(library->name, RTLD_NOW | RTLD_LOCAL);
   if (handle) {
+    initialize_openssl();
     const char *problem = library->bind(handle);
     if (problem) {
       snprintf(text, size, "%s %s", library->name, problem);

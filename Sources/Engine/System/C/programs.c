@@ -268,7 +268,7 @@ static int reserve(void) {
   const int capacity = owned.capacity ? owned.capacity * 2 : 8;
   struct owned *larger = realloc(owned.all, (size_t)capacity * sizeof *larger);
   if (!larger) return ENOMEM;
-  if (!owned.all) atexit(end_all);
+  linux_at_end(LINUX_END_PROGRAMS, end_all);
   linux_at_death(LINUX_END_PROGRAMS, end_all_at_death);
   owned.all = larger;
   owned.capacity = capacity;

@@ -152,8 +152,6 @@ int terminal_take_change(void) {
   return was_stopped;
 }
 
-void terminal_at_exit(void (*function)(void)) { atexit(function); }
-
 void terminal_flush(void) {
   fflush(stdout);
   fflush(stderr);

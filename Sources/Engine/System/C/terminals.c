@@ -103,6 +103,7 @@ static void on_stop(int number, siginfo_t *information, void *context) {
 void linux_guard_terminals(void) {
   owner = getpid();
   linux_at_death(LINUX_GIVE_TERMINALS_BACK, linux_cook_terminals);
+  linux_at_end(LINUX_GIVE_TERMINALS_BACK, linux_cook_terminals);
   linux_guard_signal(SIGTSTP, 0, on_stop);
   linux_guard_signal(SIGCONT, 0, on_continue);
 }
@@ -110,7 +111,6 @@ void linux_guard_terminals(void) {
 int linux_raw_terminal(int fd, int signals) {
   struct raw *raw = raw_of(fd);
   if (!raw) {
-    static int is_told;
     for (size_t i = 0; i < sizeof raws / sizeof *raws && !raw; i++)
       if (!raws[i].is_raw) raw = &raws[i];
     if (!raw) {
@@ -121,8 +121,6 @@ int linux_raw_terminal(int fd, int signals) {
     raw->fd = fd;
     raw->greeting[0] = raw->farewell[0] = 0;
     raw->settings = raw->own;
-    if (!is_told) atexit(linux_cook_terminals);
-    is_told = 1;
     linux_guard_terminals();
     raw->is_raw = 1;
   }
@@ -198,9 +196,6 @@ int linux_terminal_to_lend(void) {
 }
 
 void linux_lend_terminal(int group) {
-  static int is_told;
-  if (!is_told) atexit(linux_cook_terminals);
-  is_told = 1;
   linux_guard_terminals();
   lent_to = group;
   put_in_front(group);

@@ -15,8 +15,4 @@ package enum Signals {
 
     /// Runs the program, and exits with what `body` returns. In process 1 that is on a second thread, while the first one waits for orphans.
     package static func runMain(_ body: @convention(c) () -> Int32) -> Never { linux_run_main(body) }
-
-    /// What is to be done before a signal ends this process: programs are ended, and terminals given back. Whoever calls it ends the
-    /// process. Safe in a signal handler.
-    package static let doLastActs: @convention(c) () -> Void = linux_do_last_acts
 }

@@ -52,9 +52,6 @@ package enum Terminal {
     /// Takes note of the change, and sets the terminal's mode again after a stop. Returns whether there was one.
     package static func takeChange() -> Bool { terminal_take_change() != 0 }
 
-    /// Has a function called when the process exits, however that comes about.
-    package static func atExit(_ function: @convention(c) () -> Void) { terminal_at_exit(function) }
-
     /// Flushes what C's streams have buffered.
     package static func flush() { terminal_flush() }
 

@@ -22,6 +22,9 @@ extension LuaHost {
         return true
     }
 
+    /// Recordings have programs' arguments, not only their names. Set before there is a second thread.
+    package nonisolated(unsafe) static var recordsArguments = false
+
     /// What is said of last moments in which nothing is.
     package static let remarkOnNothing = "nothing was recorded before, and all is from now on"
 

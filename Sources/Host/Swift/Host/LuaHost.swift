@@ -16,7 +16,7 @@ public final class LuaHost: Interpreter {
     /// Called with what is worth knowing and nobody's error. The default writes it to standard error.
     public var onWarning: (LuaHost, String) -> Void = { _, text in write("rlhost: \(text.shown)\n", to: 2) }
     /// Called when the script asks for the end of the process; must not return.
-    public var onExit: (LuaHost, Int32) -> Never = { _, status in System.exit(status) }
+    public var onExit: (LuaHost, Int32) -> Never = { _, status in Ending.end(status) }
     /// The exit status, once somebody has asked for the end: runs end, and no new ones begin.
     public var endingStatus: Int32?
     /// The script's path as it was given; nil without one. Set before there is a second thread.
@@ -67,7 +67,6 @@ public final class LuaHost: Interpreter {
 
     public override func exits(_ status: Int32, closes: Bool) {
         if closes { close() } else { for part in parts { part.willExit() } }
-        RunLoop.MessagePort.giveUpAllNames()
         onExit(self, status)
     }
 
@@ -108,7 +107,17 @@ public final class LuaHost: Interpreter {
         return nil
     }
 
-    /// Stops everything that could call into Lua.
+    /// Stops everything that could call into Lua, in this order, before Lua gives its memory back. It is the list for the end of a state,
+    /// of a thread as of the program; that for the end of the process is in ending.h.
+    ///
+    /// - Tasks come first: what they close on their way out may still need everything else.
+    /// - Then the features: programs, watchers and pools end, resolvers forget their questions, and the recorder leaves the file that other
+    ///   threads may be completing. They release items, so the items are still there.
+    /// - Timers and items of the loop next: they hold objects of Lua.
+    /// - Requests of other threads last: items that were invalidated may have queued some.
+    ///
+    /// Threads of pools and resolvers go on. What they share with a state is counted (`Mailbox.Shared`, `RunLoop.Handle`,
+    /// `RunLoop.Recorder.Memory`), so the last owner frees it, whichever that is.
     public override func willClose() {
         if cancelled != 0 { cancelAllTasks() }
         // Those that have caught that and wait again never go on.

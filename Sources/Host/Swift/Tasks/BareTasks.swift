@@ -10,6 +10,8 @@ package final class BareTasks: HostPart {
         let record: UInt32
         let label: UInt32
     }
+    /// The one that runs and has not waited yet.
+    private var running: (fiber: Int, record: UInt32) = (0, 0)
     private lazy var owner = Owner(self)
     /// What the one that ended last has answered.
     private var result = 0
@@ -28,6 +30,7 @@ package final class BareTasks: HostPart {
             }
             return call.answer(host.cancel(fiber, from: call.stack))
         },
+        .init("belongs") { belongs(Call($0)) },
         .init("is_ending") { Call($0).answer(Call($0).luaHost.isEnding) },
     ]
 
@@ -57,7 +60,10 @@ package final class BareTasks: HostPart {
         stack.move(count, to: fiber.stack)
         let beginning = loop.now.nanoseconds
         let record = loop.isRecording ? loop.noteBeginning(subject) : 0
+        let outer = part.running
+        part.running = (number, record)
         host.resume(fiber, arguments: count - 1, from: stack)
+        part.running = outer
         stack.push(Time.seconds(beginning))
         guard fiber.state == .waiting, fiber.number == number else {
             part.noteEnd(record, subject)
@@ -67,6 +73,19 @@ package final class BareTasks: HostPart {
         stack.push(number)
         stack.push(Int(subject) << 32 | Int(record))
         return 3
+    }
+
+    /// belongs(label): recordings count the task that calls this with others that this label stands for.
+    private static func belongs(_ call: Call) -> Int32 {
+        let host = call.luaHost
+        guard host.loop.isRecording, let fiber = host.current, let label = call.stack.integer(1) else {
+            return call.nothing()
+        }
+        let part = host.part(BareTasks.self)
+        let record =
+            part.running.fiber == fiber.number ? part.running.record : part.waiting[fiber.number]?.record ?? 0
+        host.loop.noteGroup(of: record, UInt32(truncatingIfNeeded: label))
+        return call.nothing()
     }
 
     private func noteEnd(_ record: UInt32, _ label: UInt32) {

@@ -306,12 +306,9 @@ int cl_warns(cl_state *state);  ///< Whether warnings are on.
 
 /// Whether a signal is to interrupt what the calling thread does, which then should not go on waiting.
 int cl_ends_waits(void);
-_Noreturn void cl_exit(int status);
 /// realpath(3): NULL, or a text for cl_free_text.
 char *cl_real_path(const char *path);
 void cl_free_text(char *text);
-/// Ends the process by a signal, as if nobody had handled it. What was printed is written out.
-_Noreturn void cl_die(int signal);
 
 // Signals.
 /// Has SIGINT, SIGTERM, SIGQUIT and SIGPIPE noted, and `notify` called in the signal handler. Lua code that runs in `state`
@@ -327,8 +324,9 @@ void cl_interrupt_once(cl_state *state);
 void cl_hand_interrupt_over(cl_state *state);
 /// Called on this thread before and after what `os.execute` runs.
 void cl_set_around_program(void (*function)(int begins));
-/// Called in the signal handler before a signal to which nobody listens ends the process.
-void cl_set_last_words(void (*function)(void));
+/// How this process ends. `last_words` is called in the signal handler before a signal to which nobody listens ends it, and `end`, with the exit
+/// status, where it ends otherwise.
+void cl_set_ends(void (*last_words)(void), void (*end)(int status));
 /// The state is about to be closed because of a signal: if that takes longer than three seconds, in C code that blocks for example, the process
 /// ends by the signal all the same.
 void cl_limit_closing(int number);

@@ -9,6 +9,7 @@
 
 struct curl_functions lua_curl;
 
+// OpenSSL, if it is what libcurl uses, is initialised already: see libraries.c.
 static const char *find_functions(void *library) {
 #define FIND(name) \
   if (!(lua_curl.name = dlsym(library, #name))) return "has no " #name ": it is too old";

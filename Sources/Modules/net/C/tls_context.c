@@ -20,7 +20,6 @@ static const char *find_functions(void *library) {
   if (!(*(void **)&openssl.name = dlsym(library, #name))) return "has no " #name ": it is too old";
   OPENSSL_FUNCTIONS(FIND)
 #undef FIND
-  // What it would do when the process ends may meet threads that still use it.
   return openssl.OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL) == 1 ? NULL : "cannot be initialized";
 }
 

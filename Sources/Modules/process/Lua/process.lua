@@ -116,8 +116,8 @@ function process.shell(text, options)
     if type(name) ~= "string" then raise("process.shell: argument #2 takes options only; words belong into the text") end
     all[name] = value
   end
-  all.name = all.name or programs.words_of { text }
   local words = programs.check("process.shell", all, RUN)
+  if not all.name then all.name, all.recorded = programs.words_of { text }, not native.records_arguments() and words[1] or nil end
   return run("process.shell", all, words)
 end
 

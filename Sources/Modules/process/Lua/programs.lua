@@ -98,6 +98,11 @@ function programs.words_of(words)
   return #text > 60 and text:sub(1, 57) .. "…" or text
 end
 
+-- Returns the name of a program, and of its streams, in recordings. Its arguments may be secrets.
+local function recorded_name(options, words)
+  return options.recorded or options.name or native.records_arguments() and programs.words_of(words) or words[1]
+end
+
 -- Asks the system whether the program has ended, and records the answer.
 local function look(self)
   if self._how then return true end
@@ -146,7 +151,7 @@ local function watch(self, options, check)
     local loop, modes = rl.current(), {}
     for _, mode in ipairs(loop:modes()) do if loop:contains(port, mode) then modes[#modes + 1] = mode end end
     local timer
-    timer = rl.timer { interval = 0.1, delay = 0.1, modes = modes, keeps_alive = false, name = "end of " .. self._name, callback = function()
+    timer = rl.timer { interval = 0.1, delay = 0.1, modes = modes, keeps_alive = false, name = "end of " .. self._recorded, callback = function()
       if not port:is_valid() or check() then timer:invalidate() end
     end }
   end
@@ -189,7 +194,7 @@ end }
 
 -- Makes a stream of our end of one of the program's descriptors.
 local function open_stream(self, fd, what, fn, modes)
-  local options, told = { owns = true, name = what .. " of " .. self._name }, nil
+  local options, told = { owns = true, name = what .. " of " .. self._recorded }, nil
   if fn then
     told = setmetatable({ count = 0, is_busy = false, changed = misuse.condition "program:wait" }, Told)
     function options.on_data(_, bytes)
@@ -281,8 +286,9 @@ function programs.start(what, options, words, defaults)
     if not slave_port then return give_up(message, code) end
     ours.slave = nil
   end
+  local recorded = recorded_name(options, words)
   local pid, pidfd, code = native.start(words, list, options.directory, fds[1], fds[2], fds[3], path, options.detached or false,
-    options.dies_with_host or false, lent)
+    options.dies_with_host or false, lent, recorded)
   if not pid then
     if slave_port then slave_port:invalidate() end
     return give_up(pidfd, code)
@@ -292,11 +298,11 @@ function programs.start(what, options, words, defaults)
   for _, field in ipairs(STANDARD) do
     if internals.kind(options[field]) == "stream" then internals.share(options[field]) end
   end
-  local self = setmetatable({ _pid = pid, _made_at = misuse.made_at(), _changed = misuse.condition(what == "process.run" and what or "program:wait"), _name = options.name or programs.words_of(words), _on_exit = options.on_exit,
+  local self = setmetatable({ _pid = pid, _made_at = misuse.made_at(), _changed = misuse.condition(what == "process.run" and what or "program:wait"), _name = options.name or programs.words_of(words), _recorded = recorded, _on_exit = options.on_exit,
     _on_output = on_output, _on_errors = on_errors, _told = {}, _detached = options.detached, _terminal = terminal and true,
     _slave = slave_port, _lent = lent and true }, Program)
   local message
-  self._port, message, code = watch(self, { fd = pidfd, owns = true, name = format("%s (%d)", self._name, pid) },
+  self._port, message, code = watch(self, { fd = pidfd, owns = true, name = format("%s (%d)", recorded, pid) },
     function() ended(self) return self._is_over end)
   internals.set_subject(self, format('program "%s" (%d) %s', self._name, pid, self._made_at))
   if not self._port then ours.process = pidfd end

@@ -30,6 +30,7 @@ enum ProcessBinding {
             },
             .init("suspend") { Call.act($0) { call throws(Misuse) in try suspend(call) } },
             .init("resize") { Call.run($0) { call throws(Misuse) in try resize(call) } },
+            .init("records_arguments") { Call.run($0) { call in call.answer(LuaHost.recordsArguments) } },
             .init("environment") { Call.run($0) { call in call.answer(environment) } },
             .init("id") { Call.run($0) { call in call.answer(Int(getpid())) } },
             .init("directory") { Call.run($0) { call in directory(call) } },
@@ -47,9 +48,10 @@ enum ProcessBinding {
         /// Recording numbers and labels of the running programs, by process number.
         private var recorded: [Int32: (number: UInt32, label: UInt32)] = [:]
 
-        func began(_ process: Int32, _ words: [[UInt8]], at site: UInt32) {
+        /// - Parameter name: without its arguments, unless those are to be recorded.
+        func began(_ process: Int32, _ name: [UInt8], at site: UInt32) {
             guard host.loop.isRecording else { return }
-            let text = String(decoding: Array(words.joined(separator: [0x20] as [UInt8])).prefix(60), as: UTF8.self)
+            let text = String(decoding: name.prefix(60), as: UTF8.self)
             let title = RunLoop.Recorder.Title("program", name: text, place: host.site(site) ?? "")
             let label = RunLoop.Recorder.label(title, isForeign: true)
             recorded[process] = (host.loop.noteBeginning(label), label)
@@ -64,12 +66,13 @@ enum ProcessBinding {
     }
 
     /// start(words, environment or nil, directory or nil, input, output, errors, path of the terminal or nil, leads a
-    /// session, dies with us, the terminal that we lend or nil): returns the process number and a descriptor that
-    /// becomes readable when the program ends. A descriptor of -1 means /dev/null.
+    /// session, dies with us, the terminal that we lend or nil, its name in recordings): returns the process number and a
+    /// descriptor that becomes readable when the program ends. A descriptor of -1 means /dev/null.
     private static func start(_ call: Call) throws(Misuse) -> Int32 {
         let words = try call.argument(1, ByteStrings.self)
         let variables = try call.optional(2, ByteStrings.self)
         let directory = try call.optional(3, Bytes.self).map { Array($0) }
+        let recordedName = try call.optional(11, Bytes.self).map { Array($0) }
         var descriptors: [Int32: Descriptor] = [:]
         defer { for descriptor in descriptors.values { _ = descriptor.release() } }
         for place in 0..<3 as Range<Int32> {
@@ -106,7 +109,7 @@ enum ProcessBinding {
             return call.fail(
                 isScript ? "the interpreter of \(name) is missing" : "no such program: \(name)", code: "ENOENT")
         }
-        part.began(program.process, words, at: call.site)
+        part.began(program.process, recordedName ?? words.first ?? [], at: call.site)
         call.stack.push(Int(program.process))
         call.stack.push(Int(program.end.release()))
         return call.values(2)

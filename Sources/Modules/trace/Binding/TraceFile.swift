@@ -1,4 +1,5 @@
 internal import Linux
+internal import Lua
 internal import RunLoops
 internal import Tracing
 
@@ -9,8 +10,8 @@ final class TraceFile: Sendable {
 
     private struct State {
         let writer: Recording.Writer
-        /// How far each loop's recorder was read.
-        var positions: [UnsafeMutablePointer<RunLoop.Recorder>: RunLoop.Recorder.Position] = [:]
+        /// How far each loop's recorder was read. It keeps the recorders: a loop may end before the file does.
+        var positions: [ObjectIdentifier: (recorder: RunLoop.Recorder.Memory, at: RunLoop.Recorder.Position)] = [:]
         var isOpen = true
         /// What has ended it early.
         var failure: SystemError?
@@ -28,6 +29,15 @@ final class TraceFile: Sendable {
         let writer = try Recording.Writer(path: path, about: about, limit: limit, isSeenAtOnce: true)
         state = Lock(State(writer: writer))
         Self.open.withLock { $0 = self }
+        Ending.at(.finishRecording) { TraceFile.finishAtEnd() }
+    }
+
+    /// The process ends: the file is completed.
+    private static func finishAtEnd() {
+        do throws(SystemError) { try current?.finish() } catch {
+            let text = "rlhost: --trace: \(error)\n"
+            _ = text.withAnyBytes { Descriptor.write($0, to: 2) }
+        }
     }
 
     static func about(dropped: Int = 0) -> Recording.About {
@@ -37,32 +47,34 @@ final class TraceFile: Sendable {
     var isOpen: Bool { state.withLock { $0.isOpen } }
 
     /// Begins with a loop. On its thread.
-    func join(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>, as name: String) {
+    func join(_ memory: RunLoop.Recorder.Memory, as name: String) {
+        let recorder = memory.recorder
         let isNew = state.withLock { state in
-            guard state.isOpen, state.positions[recorder] == nil else { return false }
-            state.positions[recorder] = .init(now: recorder)
+            guard state.isOpen, state.positions[ObjectIdentifier(memory)] == nil else { return false }
+            state.positions[ObjectIdentifier(memory)] = (memory, .init(now: recorder))
             Self.keepFailure(&state) { (writer) throws(SystemError) in
                 try writer.thread(recorder.pointee.number, name)
             }
             return true
         }
         guard isNew else { return }
-        recorder.pointee.setReader { [self] in read(recorder) }
+        recorder.pointee.setReader { [self] in read(ObjectIdentifier(memory)) }
     }
 
     /// What a loop has recorded since the last time. Returns whether more is wanted.
-    @discardableResult
-    private func read(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>) -> Bool {
+    private func read(_ recorder: ObjectIdentifier) -> Bool {
         state.withLock { state in
             Self.read(recorder, &state)
             return state.isOpen
         }
     }
 
-    private static func read(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>, _ state: inout State) {
-        guard state.isOpen, state.failure == nil, var position = state.positions[recorder] else { return }
-        let records = RunLoop.Recorder.read(recorder, &position)
-        state.positions[recorder] = position
+    private static func read(_ recorder: ObjectIdentifier, _ state: inout State) {
+        guard state.isOpen, state.failure == nil, let memory = state.positions[recorder]?.recorder,
+            var position = state.positions[recorder]?.at
+        else { return }
+        let records = RunLoop.Recorder.read(memory.recorder, &position)
+        state.positions[recorder]?.at = position
         keepFailure(&state) { (writer) throws(SystemError) in
             try TraceNames.write(records, to: writer)
             try writer.flush()
@@ -76,11 +88,12 @@ final class TraceFile: Sendable {
     }
 
     /// A loop goes. On its thread.
-    func leave(_ recorder: UnsafeMutablePointer<RunLoop.Recorder>) {
-        recorder.pointee.dropReader()
+    func leave(_ memory: RunLoop.Recorder.Memory) {
+        memory.recorder.pointee.ends()
+        memory.recorder.pointee.dropReader()
         state.withLock { state in
-            Self.read(recorder, &state)
-            state.positions[recorder] = nil
+            Self.read(ObjectIdentifier(memory), &state)
+            state.positions[ObjectIdentifier(memory)] = nil
         }
     }
 

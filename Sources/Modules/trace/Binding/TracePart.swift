@@ -10,30 +10,17 @@ final class TracePart: HostPart {
     // Set before there is a second thread.
     nonisolated(unsafe) static var settings = TraceSettings()
     private var isWatching = false
-    private var finishesAtExit = false
     /// How many dumps there were that nobody has asked for.
     private static let dumps = Lock(0)
     private static let mostDumps = 10
 
-    private var recorder: UnsafeMutablePointer<RunLoop.Recorder> { host.loop.recorder }
+    private var recorder: RunLoop.Recorder.Memory { host.loop.recorderMemory }
 
     /// Records this state's loop from now on, into the file too if one is written.
     func begin() {
         guard host.record() else { return host.onWarning(host, "the recorder gets no memory") }
         TraceFile.current?.join(recorder, as: host.loopName)
-        finishAtExit()
         watch()
-    }
-
-    /// `os.exit` closes the state, or does not, and then comes here.
-    private func finishAtExit() {
-        guard !finishesAtExit, host.loopName == "main" else { return }
-        finishesAtExit = true
-        let exit = host.onExit
-        host.onExit = { host, status in
-            TraceSettings.finish(host)
-            exit(host, status)
-        }
     }
 
     override func willClose() { TraceFile.current?.leave(recorder) }
@@ -50,20 +37,25 @@ final class TracePart: HostPart {
         let settings = Self.settings
         guard !isWatching, let limit = [settings.slow, settings.warningAfter].compactMap(\.self).min() else { return }
         isWatching = true
-        host.loop.watchSlowCallbacks(.seconds(limit)) { [unowned(unsafe) self] label, began, took in
-            wasSlow(label, began, took)
+        host.loop.watchSlowCallbacks(.seconds(limit)) { [unowned(unsafe) self] label, began, took, delay in
+            wasSlow(label, began, took, delay)
         }
     }
 
-    private func wasSlow(_ label: UInt32, _ began: RunLoop.Instant, _ took: Duration) {
-        let seconds = took / .seconds(1)
+    /// - Parameter delay: for how much of it the thread waited for a processor.
+    private func wasSlow(_ label: UInt32, _ began: RunLoop.Instant, _ took: Duration, _ delay: Duration) {
+        let (seconds, waited) = (took / .seconds(1), delay / .seconds(1))
         if let limit = Self.settings.warningAfter, seconds >= limit {
             let late = host.loop.timersLate(since: began)
             let timers = late == 0 ? "" : "; \(late) \(late == 1 ? "timer was" : "timers were") late"
+            let scheduling = waited == 0 ? "" : ", but was not scheduled for \(Self.text(waited)) of it"
             host.onWarning(
-                host, "warning: \(TraceNames.text(label)) held the loop for \(Self.text(seconds))\(timers)")
+                host,
+                "warning: \(TraceNames.text(label)) held the loop for \(Self.text(seconds))\(scheduling)\(timers)")
         }
-        if let limit = Self.settings.slow, seconds >= limit { dump(to: Self.settings.errorDirectory, for: "slow") }
+        if let limit = Self.settings.slow, seconds - waited >= limit {
+            dump(to: Self.settings.errorDirectory, for: "slow")
+        }
     }
 
     private static func text(_ seconds: Double) -> String {

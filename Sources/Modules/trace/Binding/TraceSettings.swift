@@ -20,6 +20,8 @@ public struct TraceSettings: Sendable {
     public var errorDirectory: String?
     /// After a callback that has held the loop for longer, in seconds, they are written down too.
     public var slow: Double?
+    /// Recordings have the arguments of programs that the script starts, which may be secrets.
+    public var recordsArguments = false
     /// Callbacks that hold the loop for longer, in seconds, are told on standard error.
     public var warningAfter: Double?
 
@@ -43,6 +45,7 @@ public struct TraceSettings: Sendable {
     /// - Throws: what keeps `file` from being written.
     public func apply(to host: LuaHost) throws(SystemError) {
         TracePart.settings = self
+        LuaHost.recordsArguments = recordsArguments
         LuaHost.recorder = { wish in
             switch wish {
             case .begin(let host, let isNew):
@@ -65,11 +68,5 @@ public struct TraceSettings: Sendable {
         if let directory = TracePart.settings.errorDirectory {
             host.part(TracePart.self).dump(to: directory, for: "error")
         }
-    }
-
-    /// The process ends: the file is completed.
-    public static func finish(_ host: LuaHost) {
-        guard let file = TraceFile.current else { return }
-        do throws(SystemError) { try file.finish() } catch { host.onWarning(host, "--trace: \(error)") }
     }
 }

@@ -12,6 +12,9 @@ extension Recording {
             package var longest: UInt64 = 0
             /// How many came 1 ms late, or later.
             package var late = 0
+            /// Of the latest, and the longest of those before it.
+            fileprivate var latest: UInt64 = 0
+            fileprivate var before: UInt64 = 0
 
             mutating func add(_ other: Place) {
                 count += other.count
@@ -73,6 +76,7 @@ extension Recording {
                     guard let level = open.last, !level.isRun else { continue }
                     open.removeLast()
                     if isIn { add(level.object, from: level.time, to: record.time, due: level.due, since: start) }
+                case .delayed: excuse(record.object, record.a)
                 case .whole:
                     let ended = record.time &+ record.a
                     if ended >= start { add(record.object, from: record.time, to: ended, due: 0, since: start) }
@@ -97,8 +101,16 @@ extension Recording {
             var place = places[object] ?? Place()
             place.count += 1
             place.total += min(time, ended > start ? ended - start : 0)
+            (place.before, place.latest) = (place.longest, time)
             place.longest = max(place.longest, time)
             if due > 0, began > due, began - due >= Self.lateness { place.late += 1 }
+            places[object] = place
+        }
+
+        /// For so many nanoseconds of the latest callback its thread waited for a processor: they do not make it a long one.
+        private mutating func excuse(_ object: UInt32, _ delay: UInt64) {
+            guard var place = places[object] else { return }
+            place.longest = max(place.before, place.latest - min(place.latest, delay))
             places[object] = place
         }
 

@@ -4,7 +4,7 @@ extension Recording {
         enum Phase {
             case begin, end, whole, instant
             /// Of what lasts.
-            case opens, closes
+            case opens, closes, belongs
             /// An arrow's tail and its head.
             case send, receive
             /// How many records are missing.
@@ -35,6 +35,8 @@ extension Recording {
         var status: UInt64 = 0
         var out = false
         var step: UInt64 = 0
+        /// Nanoseconds.
+        var delay: UInt64 = 0
         var dropped: UInt64 = 0
         var lost: UInt64 = 0
 

@@ -167,6 +167,9 @@ extension Recording {
                 record.kind = Record.Kind.opens.rawValue
                 record.object = try number(name(of: event))
                 lane.lasting[flow] = record.object
+            case .belongs:
+                record.kind = Record.Kind.belongs.rawValue
+                record.object = try number(name(of: event))
             case .closes:
                 record.kind = Record.Kind.closes.rawValue
                 record.object = lane.lasting.removeValue(forKey: flow) ?? 0
@@ -174,6 +177,11 @@ extension Recording {
                 record.flags = event.failed ? Record.Flags.failed : 0
             default:
                 switch event.category.split(separator: ",").first {
+                case "delayed":
+                    record.kind = Record.Kind.delayed.rawValue
+                    record.a = event.delay
+                    record.object = try number(name(of: event))
+                case "ended": record.kind = Record.Kind.ended.rawValue
                 case "step":
                     record.kind = Record.Kind.step.rawValue
                     record.a = event.step

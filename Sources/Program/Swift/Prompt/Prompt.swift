@@ -77,7 +77,7 @@ final class Prompt {
     /// From now on the terminal is given back however the process ends.
     func begin() {
         Self.current = self
-        Terminal.atExit { Prompt.current?.leave() }
+        Ending.at(.leavePrompt) { Prompt.current?.leave() }
     }
 
     /// Once of each thing: at the beginning, and when an entry could not be kept.

@@ -31,6 +31,15 @@ struct ConversionTests {
         #expect(lines.count == expected.count)
     }
 
+    @Test("ends of loops, delays and routes are not lost either", arguments: forms, forms)
+    func ends(first: String, second: String) throws {
+        let expected = try Sample.inFile("json", Sample.ends)
+        let there = try Self.converted(Sample.inFile(first, Sample.ends), first, second)
+        let back = try String(decoding: Self.converted(there, second, "json"), as: UTF8.self)
+        #expect(back == String(decoding: expected, as: UTF8.self))
+        for text in ["\"cat\":\"ended\"", "\"not_scheduled_us\":29000", "\"ph\":\"n\""] { #expect(back.contains(text)) }
+    }
+
     @Test("a recording that ends in the middle of an event counts up to there, wherever that is", arguments: forms)
     func cut(form: String) throws {
         let bytes = try Sample.file(form)

@@ -72,6 +72,50 @@ struct Sample {
         try writer.finish()
     }
 
+    /// A tenth of a second: `worker` ends after 10 ms, `late` waits behind a callback of 30 ms that was not scheduled for 29 of them, and
+    /// three requests are of one route.
+    static func ends(_ path: String) throws {
+        let writer = try Recording.Writer(path: path, about: about)
+        try writer.thread(0, "main")
+        try writer.thread(1, "worker")
+        let names: [Recording.Name] = [
+            .init(kind: .other, text: "default"), .init(kind: .timer, text: "timer \"short\""),
+            .init(kind: .timer, text: "timer \"late\""), .init(kind: .http, text: "GET /item/:id"),
+            .init(kind: .http, text: "GET /item/1"), .init(kind: .http, text: "GET /item/2"),
+            .init(kind: .http, text: "GET /item/3"),
+        ]
+        for (index, name) in names.enumerated() { try writer.name(UInt32(index + 1), name) }
+        func record(
+            _ ms: Double, _ kind: Recording.Record.Kind, _ object: UInt32 = 0, a: Double = 0, flow: UInt32 = 0,
+            thread: UInt16 = 0
+        ) -> Recording.Record {
+            let start = 9_000_000_000_000_000.0
+            // A date, a length, or why a loop woke.
+            let a = kind == .begin && a > 0 ? start + a * 1e6 : kind == .delayed ? a * 1e6 : a
+            return .init(
+                time: UInt64(start + ms * 1e6), kind: kind, thread: thread, object: object, a: UInt64(a), flow: flow)
+        }
+        var main: [Recording.Record] = [
+            record(0, .run, 1), record(0, .pass, 1), record(0.1, .sleep), record(20, .wake, a: 1),
+            record(20, .begin, 2), record(50, .end, 2), record(50, .delayed, 2, a: 29),
+            record(50.1, .begin, 3, a: 25), record(50.2, .end, 3),
+        ]
+        for number: UInt32 in 1...3 {
+            let ms = 55 + Double(number)
+            main.append(record(ms, .opens, 4 + number, flow: number))
+            main.append(record(ms + 0.1, .belongs, 4, flow: number))
+            main.append(record(ms + 0.2, .closes, 4 + number, flow: number))
+        }
+        main += [record(60, .sleep), record(100, .wake), record(100, .passEnd), record(100, .runEnd, 1)]
+        let worker = [
+            record(0, .run, 1, thread: 1), record(0, .pass, 1, thread: 1), record(0.1, .sleep, thread: 1),
+            record(10, .wake, thread: 1), record(10.2, .passEnd, thread: 1), record(10.3, .runEnd, 1, thread: 1),
+            record(10.5, .ended, thread: 1),
+        ]
+        for records in [main, worker] { try records.withUnsafeBytes { try writer.write($0) } }
+        try writer.finish()
+    }
+
     /// The bytes of a file with this ending.
     static func file(_ ending: String) throws -> [UInt8] {
         try inFile(ending) { path in try write(Recording.Writer(path: path, about: about)) }

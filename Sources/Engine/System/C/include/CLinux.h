@@ -9,6 +9,7 @@
 #include "death.h"
 #include "deflate.h"
 #include "descriptors.h"
+#include "ending.h"
 #include "epoll.h"
 #include "errors.h"
 #include "family.h"

@@ -18,6 +18,9 @@ static inline int64_t linux_monotonic_coarse(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/// Nanoseconds in which the calling thread was ready to run and had to wait for a processor, since it began. -1: the kernel does not say.
+int64_t linux_run_delay(void);
+
 /// Seconds of CLOCK_REALTIME.
 static inline double linux_wall_clock(void) {
   struct timespec t;

@@ -3,8 +3,7 @@
 
 #include <signal.h>
 
-/// In the order in which they are done.
-enum linux_last_act { LINUX_END_PROGRAMS, LINUX_GIVE_TERMINALS_BACK, LINUX_LEAVE_PROMPT, LINUX_SAY_LAST_WORDS, LINUX_LAST_ACTS };
+#include "ending.h"
 
 /// Has `function` called before a signal ends this process: any but SIGKILL that is neither ignored nor handled, and those of crashes, which then
 /// go on to who handles them. Once, in a signal handler, in the middle of anything, on a stack of its own on the main thread. Children that C

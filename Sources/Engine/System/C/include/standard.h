@@ -23,6 +23,6 @@ void linux_set_interruption(int (*has_come)(void));
 void linux_note_loss(int fd, int error);
 
 /// Flushes both streams, and prints a line for each that has lost something. Returns the status with which the process is to end:
-/// `status` unless that is 0; then 1 if something was lost, or 141 if the reader of the standard output has gone. exit(3) calls it;
-/// code that ends the process by _exit(2) has to.
+/// `status` unless that is 0; then 1 if something was lost, or 141 if the reader of the standard output has gone. `linux_end` and exit(3)
+/// call it; code that ends the process by _exit(2) has to.
 int linux_settle_standard_streams(int status);

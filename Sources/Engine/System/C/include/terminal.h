@@ -36,8 +36,6 @@ int terminal_watch(void);
 /// Takes note of the change, and sets the terminal's mode again after a stop. Returns whether there was one.
 int terminal_take_change(void);
 
-/// Has a function called when the process exits, however that comes about.
-void terminal_at_exit(void (*function)(void));
 
 /// Flushes what C's streams have buffered.
 void terminal_flush(void);

@@ -1,6 +1,7 @@
 -- runloop.http.routes: which function answers which path.
 
 local misuse = require "runloop.misuse"
+local belongs, label = require("runloop.http.native").belongs, require("runloop.http.recording").label
 local raise = misuse.raise
 
 local Routes = misuse.class("runloop.http.Routes", { __name = "http routes" })
@@ -169,6 +170,8 @@ local function answer(self, request)
       params[names[i]] = value
     end
     request.params = params
+    -- In recordings, the requests of a route are counted together.
+    belongs(label(method, found.path))
   end
   request.route = found.path
   return found.fn(request)

@@ -124,8 +124,8 @@ function drawLane(c, l) {
   c.save(); c.beginPath(); c.rect(0, RULER, LABEL - 8, height); c.clip();
   c.fillStyle = theme.text; c.textAlign = "left"; c.font = "600 12px system-ui, sans-serif"; c.fillText(clip(l.name, c, LABEL - 16), 8, top + 11);
   c.font = "11px system-ui, sans-serif"; c.fillStyle = theme.faint;
-  const span = last - first || 1, share = 1 - (asleepBefore(l, to) - asleepBefore(l, from)) / Math.max(1, Math.min(to, last) - Math.max(from, first));
-  c.fillText("awake " + (Math.max(0, Math.min(1, share)) * 100).toFixed(share < .1 ? 1 : 0) + " %", 8, top + 27);
+  const alive = aliveBetween(l, from, to), share = Math.max(0, Math.min(1, awakeBetween(l, from, to) / Math.max(1, alive)));
+  c.fillText(alive > 0 ? "awake " + (share * 100).toFixed(share < .1 ? 1 : 0) + " %" : l.ended <= from ? "has ended" : "", 8, top + 27);
   c.restore();
   c.font = "12px system-ui, sans-serif";
 }
@@ -176,11 +176,11 @@ function drawAwake(c, l, y) {
   const first = Math.max(0, upper(l.wakes, from) - 1), end = upper(l.sleeps, to);
   if (end - first > 3 * (width - LABEL)) {
     const shares = sharesAsleep(l);
-    for (let n = 0; n < shares.length; n++) if (shares[n] < 1) c.fillRect(LABEL + n, y + 2 * shares[n], 1, 2 - 2 * shares[n]);
+    for (let n = 0; n < shares.length; n++) if (shares[n] < 1 && LABEL + n <= x(l.ended)) c.fillRect(LABEL + n, y + 2 * shares[n], 1, 2 - 2 * shares[n]);
   } else {
     let awake = first > 0 ? l.wakes[first - 1] : l.runs.length ? l.runs[0].start : from;
     for (let i = first; i <= end; i++) {
-      const until = i < l.sleeps.length ? l.sleeps[i] : last;
+      const until = i < l.sleeps.length ? l.sleeps[i] : Math.min(last, l.ended);
       const a = Math.max(LABEL, x(awake)), b = Math.min(width, x(until));
       if (b >= a) c.fillRect(a, y, Math.max(.5, b - a), 2);
       if (i < l.wakes.length) awake = l.wakes[i];
@@ -326,7 +326,7 @@ function drawOverview() {
     const all = lanes(), share = new Float64Array(Math.ceil(w));
     for (let px = 0; px < share.length; px++) {
       const a = first + (last - first) * px / w, b = first + (last - first) * (px + 1) / w;
-      for (const l of all) if (l.sleeps.length || l.runs.length) share[px] = Math.max(share[px], 1 - (asleepBefore(l, b) - asleepBefore(l, a)) / Math.max(1, b - a));
+      for (const l of all) if (l.sleeps.length || l.runs.length) share[px] = Math.max(share[px], awakeBetween(l, a, b) / Math.max(1, b - a));
     }
     strip = { w, share };
   }

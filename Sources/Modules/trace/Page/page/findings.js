@@ -41,7 +41,7 @@ function cause(l, i) {
     if (before >= 0 && l.end[before] <= start && l.end[before] - due > most) best = before;
   }
   if (best === null) return { text: "the loop was busy between its callbacks, or not running" };
-  return { culprit: [l, best], text: `${label(l.object[best]).text} held the loop for ${duration(l.end[best] - l.start[best])}` };
+  return { culprit: [l, best], text: `${label(l.object[best]).text} held the loop for ${duration(l.end[best] - l.start[best])}${delayText(l, best)}` };
 }
 
 // The longest slice of those that lie in a row from one place up to another, -1: none. Of each sixteen the longest is known, and of these again: a
@@ -67,17 +67,20 @@ function longestOf(l, own, low, high) {
   return best;
 }
 
-// For how long a callback held its loop: without the runs in it, in which the loop went on.
+// For how long a callback held its loop: without the runs in it, in which the loop went on, and without the time in which its thread waited for a
+// processor, which is the machine's doing.
 function heldFor(l, i) {
   const { runs } = l;
-  let time = l.end[i] - l.start[i], after = l.start[i];
+  let time = l.end[i] - l.start[i] - delayOf(l, i), after = l.start[i];
   for (let n = upperOf(runs, l.start[i] - .5, run => run.start); n < runs.length && runs[n].start < l.end[i]; n++) {
     if (runs[n].row <= l.row[i] || runs[n].start < after) continue;
     after = Math.min(runs[n].end, l.end[i]);
     time -= after - runs[n].start;
   }
-  return time;
+  return Math.max(0, time);
 }
+const delayOf = (l, i) => l.delays.get(i) || 0;
+const delayText = (l, i) => delayOf(l, i) ? `, but was not scheduled for ${duration(delayOf(l, i))} of it` : "";
 
 // The same without those in it that are told themselves. A span is the script's own: its callback is told.
 function ownTime(l, i) {
@@ -96,14 +99,19 @@ function ownTime(l, i) {
 let causes = null;  // findings, computed once
 function findings() {
   if (causes) return causes;
-  const held = new Map(), starved = new Map(), system = { count: 0, worst: 0, at: null }, list = [];
+  const held = new Map(), starved = new Map(), delayed = new Map(), system = { count: 0, worst: 0, at: null }, list = [];
   let looked = 0;
   for (const l of lanes()) for (const i of l.notable) {
     const late = lateness(l, i);
     if (late < NOTABLY_LATE || ++looked > 20000) continue;
     const why = cause(l, i);
     let entry = system;
-    if (why.culprit) {
+    if (why.culprit && delayOf(l, why.culprit[1]) * 2 >= l.end[why.culprit[1]] - l.start[why.culprit[1]]) {
+      if (!delayed.has(l)) delayed.set(l, { count: 0, worst: 0, at: null, longest: 0, culprit: null });
+      entry = delayed.get(l);
+      const time = delayOf(l, why.culprit[1]);
+      if (time > entry.longest) { entry.longest = time; entry.culprit = why.culprit; }
+    } else if (why.culprit) {
       const [, k] = why.culprit, key = label(l.object[k]);
       if (!held.has(key)) held.set(key, { count: 0, worst: 0, at: null, longest: 0, culprit: null });
       entry = held.get(key);
@@ -131,6 +139,9 @@ function findings() {
       ...entry.count ? [["; "], [entry.count === 1 ? "one callback" : entry.count + " callbacks", entry.at], [` ${entry.count === 1 ? "was" : "were"} late by it, ${entry.count === 1 ? "by" : "up to"} ${duration(entry.worst)}`]] : [],
       ["."]], place: key.place });
   }
+  for (const [l, entry] of delayed)
+    list.push({ weight: entry.worst, parts: [[l.name], [" was not scheduled for "], [duration(entry.longest), entry.culprit], [": the processors were busy; "],
+      [entry.count === 1 ? "one callback" : entry.count + " callbacks", entry.at], [` came late by it, by up to ${duration(entry.worst)}.`]], place: "" });
   for (const entry of starved.values()) {
     const [l, i] = entry.at;
     list.push({ weight: entry.worst * entry.count, parts: [[label(l.object[i]).text, entry.at], [` was due while ${l.name} ran in mode ${label(entry.mode.mode).text}, in which it is not: ${entry.count === 1 ? "once" : entry.count + " times"} late, by ${entry.count === 1 ? "" : "up to "}${duration(entry.worst)}.`]],

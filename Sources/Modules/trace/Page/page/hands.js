@@ -8,6 +8,8 @@ function at(px, py) {
 function groundText(px, py) {
   const l = lanes().find(l => py >= l.y && py < l.y + l.height), time = timeAt(px);
   if (!l || px < LABEL || time < first || time > last) return "";
+  if (time > l.ended) return `${l.name} has ended`;
+  if (time < l.born) return "";
   const run = runAt(l, time), n = upper(l.sleeps, time) - 1;
   const mode = run ? `in mode ${label(run.mode).text}` : "in no run", waits = gapText(l, px, py, time);
   if (n < 0 || l.wakes[n] < time) return `${l.name} is awake, ${mode}${waits}`;

@@ -28,9 +28,13 @@ class Lane {
     this.inCount = 0; this.inTimes = times(); this.inFlows = words(); this.inSlices = places();
     // What is open: slices, and runs as what is below 0, from ~0 on.
     this.stack = []; this.depth = 0; this.run = null; this.openSleep = NaN; this.openPasses = [];
-    this.runs = []; this.marks = []; this.lasts = []; this.lasting = new Map();
+    this.runs = []; this.marks = []; this.lasts = []; this.lasting = new Map(); this.groups = new Map();
     this.rows = 0; this.callbackRows = 0; this.overlaps = false; this.lastStart = -Infinity; this.lastEnd = -Infinity;
     this.byRow = []; this.asleep = null;
+    // Its loop exists from the first event to the end that is recorded, or else that of the recording.
+    this.born = Infinity; this.ended = Infinity;
+    // For how much of a slice its thread waited for a processor, where that is notable.
+    this.delays = new Map(); this.closed = -1;
     // What it comes to: its objects, how many callbacks, how many of them late, the longest, and those so late or so long that they may stand out.
     this.objects = new Set(); this.callbacks = 0; this.late = 0; this.longest = 0; this.notable = [];
     this.y = 0; this.height = 0; this.shares = null; this.sharesFor = "";
@@ -89,7 +93,7 @@ class Lane {
     const { stack } = this;
     while (stack.length && stack[stack.length - 1] < 0) this.endRun(time, 0);
     if (!stack.length) return;
-    const slice = stack.pop();
+    const slice = this.closed = stack.pop();
     this.depth--;
     this.end[slice] = time; this.missed[slice] = missed; this.state[slice] = flags & (WAITS | FAILED);
     if (flags & WAITS) this.waits[slice] = waits;
@@ -146,13 +150,14 @@ class Lane {
 
   // What was still open at the end, columns of their final size, and coarser levels for drawing much on little room.
   finish() {
-    for (const run of this.runs) if (run.end < run.start) run.end = last;
-    if (!Number.isNaN(this.openSleep)) this.wake(last, 0, 0, 0);
+    const until = Math.min(last, this.ended);
+    for (const run of this.runs) if (run.end < run.start) run.end = until;
+    if (!Number.isNaN(this.openSleep)) this.wake(until, 0, 0, 0);
     this.resize(SLICES, this.sliceCount); this.resize(PASSES, this.passCount); this.resize(SLEEPS, this.sleepCount); this.resize(STEPS, this.stepCount);
     this.resize(PIECES, this.pieceCount); this.resize(OUTS, this.outCount); this.resize(INS, this.inCount);
     const { start, end, passes, passEnds, sleeps, wakes } = this;
-    for (let i = 0; i < end.length; i++) if (end[i] < start[i]) end[i] = last;
-    for (let i = 0; i < passEnds.length; i++) if (passEnds[i] < passes[i]) passEnds[i] = last;
+    for (let i = 0; i < end.length; i++) if (end[i] < start[i]) end[i] = until;
+    for (let i = 0; i < passEnds.length; i++) if (passEnds[i] < passes[i]) passEnds[i] = until;
     if (this.overlaps) arrange(this);
     pack(this);
     this.byRow = rowsOf(this);
@@ -188,6 +193,7 @@ function take(words) {
     if (at) time += (timeHigh[at] | 0) * 4294967296 + timeLow[at];
     const head = heads[at], kind = head & 255;
     if (!l || l.number !== head >>> 16) l = lane(head >>> 16);
+    if (time < l.born) l.born = time;
     if (time > last) last = time;
     if (time < first) first = time;
     const object = objects[at], low = lows[at], high = highs[at], flow = flows[at];
@@ -200,7 +206,7 @@ function take(words) {
         const end = time + low + high * 4294967296;
         if (time < l.lastEnd) l.overlaps = true;
         l.lastEnd = end;
-        l.open(time, end, object, 0, flow, numbers[at]);
+        l.closed = l.open(time, end, object, 0, flow, numbers[at]);
         if (end > last) last = end;
         break;
       }
@@ -221,6 +227,9 @@ function take(words) {
       case STEP: l.step(time, low); break;
       case OPENS: l.openLasting(time, object, flow); break;
       case CLOSES: l.closeLasting(time, object, flow, low, head >> 8 & 255); break;
+      case BELONGS: { const what = l.lasting.get(flow); if (what) l.groups.set(what.slice, object); break; }
+      case ENDED: l.ended = time; break;
+      case DELAYED: if (l.closed >= 0 && l.object[l.closed] === object) l.delays.set(l.closed, low + high * 4294967296); break;
     }
   }
 }
@@ -285,6 +294,13 @@ function pack(l) {
     l.row[slice] = l.callbackRows + row;
   }
   l.rows += ends.length;
+}
+
+// How long the loop existed between two moments, and how much of that it was awake.
+function aliveBetween(l, a, b) { return Math.max(0, Math.min(b, l.ended, last) - Math.max(a, l.born)); }
+function awakeBetween(l, a, b) {
+  const start = Math.max(a, l.born), end = Math.min(b, l.ended, last);
+  return end > start ? end - start - (asleepBefore(l, end) - asleepBefore(l, start)) : 0;
 }
 
 function asleepBefore(l, time) {

@@ -4,7 +4,7 @@
 // They lie in columns: the first four bytes of all of a chunk's events, the second four of all, and so on. Times are what has passed since the event
 // before it in the chunk, which may be less than nothing; that of the first counts from 0.
 const BEGIN = 1, END = 2, RUN = 3, RUN_END = 4, PASS = 5, PASS_END = 6, SLEEP = 7, WAKE = 8, OUT = 9, IN = 10, MARK = 11, WHOLE = 12, BYTES = 13,
-  STEP = 14, OPENS = 16, CLOSES = 17;
+  STEP = 14, OPENS = 16, CLOSES = 17, ENDED = 18, DELAYED = 19, BELONGS = 20;
 const WAITS = 1, FAILED = 2, LASTS = 4;  // flags of END, and what is no callback but lasts
 const REASONS = ["", "a timer was due", "a descriptor became ready", "a wake-up", "a signal", "its time was over"];
 const RESULTS = ["", "finished", "stopped", "timed out", "handled a source"];

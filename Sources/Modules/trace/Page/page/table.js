@@ -5,7 +5,7 @@ function collect() {
   // A connection and its callbacks have one name.
   const callbacks = new Map(), lasting = new Map();
   for (const l of lanes()) for (let i = 0; i < l.start.length; i++) {
-    const n = l.object[i], key = names.get(n) || n, lasts = l.state[i] & LASTS, groups = lasts ? lasting : callbacks;
+    const n = l.groups.get(i) || l.object[i], key = names.get(n) || n, lasts = l.state[i] & LASTS, groups = lasts ? lasting : callbacks;
     let g = groups.get(key);
     if (!g) groups.set(key, g = { name: label(n).text + (lasts && label(n).kind === "stream" ? ", from open to close" : ""), place: label(n).place, kind: label(n).kind, times: [], late: 0, worst: 0, longest: 0, total: 0, at: null });
     const d = l.end[i] - l.start[i];

@@ -41,7 +41,7 @@ function describe() {
   if (l.due[i]) item(list, "due", moment(l.due[i]));
   item(list, "began", moment(l.start[i]) + (lateness(l, i) > 0 ? "  (" + duration(lateness(l, i)) + " late)" : ""));
   if (lateness(l, i) >= LATE) { const why = cause(l, i); item(list, "late because", why.text, why.culprit ? () => choose(...why.culprit, true) : null); }
-  item(list, "ran for", duration(l.end[i] - l.start[i]) + waitText(l, i, ", then waits") + (l.state[i] & FAILED ? ", and failed" : ""));
+  item(list, "ran for", duration(l.end[i] - l.start[i]) + delayText(l, i) + waitText(l, i, ", then waits") + (l.state[i] & FAILED ? ", and failed" : ""));
   if (l.missed[i]) item(list, "missed", l.missed[i] + (l.missed[i] === 1 ? " interval" : " intervals"));
   const amounts = new Map();
   for (let n = upper(l.byteTimes, l.start[i] - 1); n < l.byteTimes.length && l.byteTimes[n] <= l.end[i]; n++) {
@@ -76,6 +76,7 @@ function describeLasting(aside, l, { slice: i, number, opener, closer }) {
   item(list, "kind", LASTING[what.kind] || what.kind);
   item(list, "made at", what.place);
   item(list, "thread", l.name);
+  if (l.groups.has(i)) item(list, "route", label(l.groups.get(i)).text);
   item(list, "began", moment(l.start[i]));
   const inside = slice => [boxName(label(l.object[slice])), () => choose(l, slice, true)];
   if (opener >= 0) item(list, "began in", ...inside(opener));

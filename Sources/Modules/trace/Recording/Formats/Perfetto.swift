@@ -60,7 +60,7 @@ enum Perfetto {
     /// Those of names' kinds, and of what is no callback.
     enum Category: String, CaseIterable {
         case timer, source, port, observer, request, task, message, span, collector, stream, program, other
-        case run, pass, sleep, send, receive, mark, bytes, step, lost, http
+        case run, pass, sleep, send, receive, mark, bytes, step, lost, http, ended, delayed
 
         var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
     }
@@ -68,7 +68,7 @@ enum Perfetto {
     /// Names of events that are no object's.
     enum FixedName: UInt64, CaseIterable {
         case pass = 1
-        case asleep, received, step, lost, unnamed
+        case asleep, received, step, lost, unnamed, ended
     }
 
     /// The first number of an object's name lies behind the fixed ones.
@@ -86,6 +86,7 @@ enum Perfetto {
         case bytes, out, step
         case whole = "whole_ns"
         case dropped, lost, status, connection
+        case notScheduled = "not_scheduled_ns"
 
         var number: UInt64 { UInt64(Self.allCases.firstIndex(of: self) ?? 0) + 1 }
 

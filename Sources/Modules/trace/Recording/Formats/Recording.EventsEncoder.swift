@@ -107,6 +107,18 @@ extension Recording {
                 head("i", record, "step", "step")
                 bytes.append(contentsOf: ",\"s\":\"t\"")
                 arguments { $0.add("step", record.a) }
+            case .ended:
+                head("i", record, "ended", "ended")
+                bytes.append(contentsOf: ",\"s\":\"t\"")
+                arguments { _ in }
+            case .delayed:
+                open("i", record, categoryOf: record.object, "delayed")
+                bytes.append(contentsOf: ",\"s\":\"t\"")
+                arguments { arguments in
+                    arguments.add("not_scheduled_us", microseconds: record.a)
+                    if let place = names[record.object]?.place, !place.isEmpty { arguments.add("made at", place) }
+                }
+            case .belongs: lasting("n", record) { _ in }
             case .due: break  // never leaves the ring
             case .opens:
                 nestings[record.thread, default: Nesting()].opens(record.flow)

@@ -84,7 +84,7 @@ extension Recording {
             }
             let phases: [String: Event.Phase] = [
                 "B": .begin, "E": .end, "X": .whole, "i": .instant, "I": .instant, "s": .send, "f": .receive,
-                "b": .opens, "e": .closes,
+                "b": .opens, "e": .closes, "n": .belongs,
             ]
             guard let known = phases[phase] else { return }
             // Heads of arrows that the begin of a slice tells anyway.
@@ -113,6 +113,7 @@ extension Recording {
             event.bytes = argument("bytes")?.count ?? 0
             event.out = argument("out") != nil
             event.status = argument("status")?.count ?? 0
+            event.delay = argument("not_scheduled_us")?.nanoseconds ?? 0
             event.step = argument("step")?.count ?? 0
             if known == .send {
                 let by = argument("by").map { other($0, argument) }

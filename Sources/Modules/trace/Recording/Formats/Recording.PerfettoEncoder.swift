@@ -167,6 +167,17 @@ extension Recording {
                 }
             case .step:
                 event(record, .instant, [.step], Perfetto.FixedName.step.rawValue) { $0.annotate(.step, record.a) }
+            case .ended: event(record, .instant, [.ended], Perfetto.FixedName.ended.rawValue) { _ in }
+            case .delayed:
+                event(record, .instant, [.delayed, category(record.object)], number(record.object)) { event in
+                    self.place(record, &event)
+                    event.annotate(.notScheduled, record.a)
+                }
+            case .belongs:
+                event(
+                    record, .instant, [category(record.object)], number(record.object),
+                    on: Perfetto.track(process, lasting: record.flow)
+                ) { _ in }
             case .due: break  // never leaves the ring
             case .opens:
                 nestings[record.thread, default: Nesting()].opens(record.flow)

@@ -165,6 +165,7 @@ extension Recording {
             switch (type, event.category.split(separator: ",").first) {
             case (Perfetto.EventType.begin.rawValue, _) where lasts != nil: event.phase = .opens
             case (Perfetto.EventType.end.rawValue, _) where lasts != nil: event.phase = .closes
+            case (Perfetto.EventType.instant.rawValue, _) where lasts != nil: event.phase = .belongs
             case (Perfetto.EventType.begin.rawValue, _):
                 event.phase = isWhole ? .whole : .begin
                 if isWhole { told[event.track, default: 0] += 1 }
@@ -225,6 +226,7 @@ extension Recording {
             case .whole:
                 event.duration = number
                 isWhole = true
+            case .notScheduled: event.delay = number
             case .late, nil: break
             }
         }

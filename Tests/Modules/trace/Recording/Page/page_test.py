@@ -1,4 +1,4 @@
-"""Tests of the page that shows a recording, in a headless Chromium: page_test.py KNOWN.html ODD.html CUT.html LONG.html
+"""Tests of the page that shows a recording, in a headless Chromium: page_test.py KNOWN.html ODD.html CUT.html LONG.html ENDS.html
 
 KNOWN is the recording of PageTests.swift: there it is said what happens when. Each test is a function of a page that has just been opened;
 what it says is printed, "ok" before it.
@@ -301,6 +301,33 @@ def summary(page):
     equal(page.evaluate("document.title"), "app.lua – rlhost timeline")
     equal(page.evaluate("[...document.querySelectorAll('#legend span')].filter(s => !s.hidden).map(s => s.textContent)"), ["timer", "port", "observer", "request", "stream", "http"])
     equal(page.evaluate("performance.getEntriesByType('resource').length"), 0, "nothing is loaded from anywhere")
+
+
+@test("a thread whose loop has ended counts for nothing from then on", file=4)
+def ended(page):
+    Shown(page)
+    share = page.evaluate("strip.share[Math.floor(strip.share.length * .8)]")
+    assert share < .01, f"the strip says {share} where one loop sleeps and the other has ended"
+    awake = page.evaluate("(l => awakeBetween(l, first, last) / aliveBetween(l, first, last))(lanes()[1])")
+    assert abs(awake - .6 / 10.5) < .01, awake
+    page.mouse("mouseMoved", Shown(page).box[0] + Shown(page).x(70), Shown(page).box[1] + Shown(page).y(1))
+    equal(page.evaluate("document.getElementById('tip').textContent"), "worker has ended")
+
+
+@test("time in which a thread was not scheduled is not its callback's", file=4)
+def delayed(page):
+    lines = page.evaluate("[...document.querySelectorAll('#findings li')].map(li => li.innerText)")
+    assert lines[0].startswith("main was not scheduled for 29 ms"), lines
+    assert not any("held main" in line for line in lines), lines
+    Shown(page).click(35, 0)
+    assert "ran for\n30 ms, but was not scheduled for 29 ms of it" in details(page), details(page)
+
+
+@test("the requests of a route are one row of the table", file=4)
+def routes(page):
+    page.key("t")
+    rows = page.evaluate("[...document.querySelectorAll('tbody tr')].map(tr => tr.cells[0].textContent + ' ' + tr.cells[1].textContent)")
+    assert "GET /item/:id 3" in rows and not any("/item/1" in row for row in rows), rows
 
 
 @test("dark where the system is", dark=True)

@@ -1,0 +1,130 @@
+// The end of the process by its own will. By a signal: death.c.
+#define _GNU_SOURCE
+#include "ending.h"
+#include "standard.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/single_threaded.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+// Acts ----------------------------------------------------------------------------------------------------------------------
+
+static void (*_Atomic acts[LINUX_LAST_ACTS])(void);
+// A child that a C module has forked has nothing to do with what its parent has begun.
+static _Atomic pid_t owner;
+
+static void do_acts(void) {
+  if (atomic_load(&owner) != getpid()) return;
+  for (int i = 0; i < LINUX_LAST_ACTS; i++) {
+    void (*act)(void) = atomic_exchange(&acts[i], NULL);
+    if (act) act();
+  }
+}
+
+// C code may call `exit`.
+static void heed_exit(void) { atexit(do_acts); }
+
+void linux_at_end(enum linux_last_act act, void (*function)(void)) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, heed_exit);
+  atomic_store(&owner, getpid());
+  atomic_store(&acts[act], function);
+}
+
+// Files ---------------------------------------------------------------------------------------------------------------------
+
+static struct flusher {
+  _Atomic pid_t thread;
+  _Atomic int is_done;
+} flusher;
+
+static void *flush_all(void *nothing) {
+  atomic_store(&flusher.thread, gettid());
+  fflush(NULL);
+  atomic_store(&flusher.is_done, 1);
+  return nothing;
+}
+
+// Whether the flushing thread waits for the lock of a file, as opposed to a write that takes its time.
+static int waits_for_lock(void) {
+  char path[64], text[32] = "";
+  snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)flusher.thread);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  // Without /proc: a lock that is held for a while is more likely than a file that takes as long.
+  if (fd < 0) return 1;
+  ssize_t count = read(fd, text, sizeof text - 1);
+  close(fd);
+  return count > 0 && text[0] != 'r' && atoi(text) == SYS_futex;
+}
+
+static struct timespec in_milliseconds(long milliseconds) {
+  struct timespec date;
+  clock_gettime(CLOCK_REALTIME, &date);
+  date.tv_nsec += milliseconds * 1000000;
+  date.tv_sec += date.tv_nsec / 1000000000;
+  date.tv_nsec %= 1000000000;
+  return date;
+}
+
+// Writes out what all files hold, but for the standard streams. A thread that waits for input has locked the file from which it reads: that
+// one, which has nothing to write, is left out.
+static void flush_files(void) {
+  // The input gives back what it has read ahead.
+  if (ftrylockfile(stdin) == 0) {
+    fflush_unlocked(stdin);
+    funlockfile(stdin);
+  }
+  if (__libc_single_threaded) {
+    fflush(NULL);
+    return;
+  }
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  int failure = pthread_create(&thread, NULL, flush_all, NULL);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failure) return;
+  struct timespec date = in_milliseconds(200);
+  while (pthread_timedjoin_np(thread, NULL, &date) != 0 && !atomic_load(&flusher.is_done)) {
+    if (waits_for_lock()) return;
+    date = in_milliseconds(200);
+  }
+}
+
+// The end -------------------------------------------------------------------------------------------------------------------
+
+// Of several threads that end the process, and of ends within ends, only the first goes on. Returns the status, which says whether output is
+// lost.
+static int begin(int status) {
+  static atomic_flag has_begun = ATOMIC_FLAG_INIT;
+  static _Thread_local int is_ours;
+  if (is_ours) _exit(status);
+  while (atomic_flag_test_and_set(&has_begun)) pause();
+  is_ours = 1;
+  do_acts();
+  status = linux_settle_standard_streams(status);
+  flush_files();
+  return status;
+}
+
+void linux_end(int status) { _exit(begin(status)); }
+
+void linux_end_by(int number) {
+  begin(128 + number);
+  signal(number, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  raise(number);
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  _exit(128 + number);
+}

@@ -1,7 +1,8 @@
 -- What there is to run in a file of Lua: its lines with code, its functions, and the ways from one line to another.
 
 local bytecode = {}
-local unpack, byte, setmetatable, loadfile, pcall, string, pairs = string.unpack, string.byte, setmetatable, loadfile, pcall, string, pairs
+local unpack, byte, setmetatable, loadfile = string.unpack, string.byte, setmetatable, loadfile
+local pcall, string, pairs = pcall, string, pairs
 
 -- Reads a function as string.dump of Lua 5.4 writes it: the line of each instruction is in it. A function's first
 -- instruction only prepares its extra arguments, if it takes any: that is no line of the script.
@@ -33,7 +34,8 @@ function Reader:skip(n) self.at = self.at + n end
 
 -- Branches ------------------------------------------------------------------------------------------------------------
 
-local JMP, FIRST_TEST, LAST_TEST, FORLOOP, FORPREP, TFORLOOP = 56, 57, 67, 73, 74, 77
+local JMP, FIRST_TEST, LAST_TEST = 56, 57, 67
+local FORLOOP, FORPREP, TFORLOOP = 73, 74, 77
 
 -- Where an instruction that decides may go on; nil for all others. Numbers count from 0.
 local function successors(code, at)

@@ -10,7 +10,8 @@ local text_of = require "runloop.test.events".text_of
 local command = {}
 local function leave(status) os.exit(status) end
 local format, concat = string.format, table.concat
-local pairs, ipairs, next, tonumber, tostring = pairs, ipairs, next, tonumber, tostring
+local pairs, ipairs, next = pairs, ipairs, next
+local tonumber, tostring = tonumber, tostring
 
 -- A run ---------------------------------------------------------------------------------------------------------------
 
@@ -158,7 +159,8 @@ function Run:look_for_late()
     if phase then workers.note_delays(worker, phase) end
     -- A worker tells by itself when something takes too long; one that cannot even do that is ended.
     if phase and system.real_clock() - phase.began - phase.delayed > phase.limit + 5 then
-      local what = phase.name == "load" and "loading the file took" or phase.name == "close" and "the end of the file took"
+      local what = phase.name == "load" and "loading the file took"
+        or phase.name == "close" and "the end of the file took"
         or phase.name == "test" and "the test took" or "what the group has for all its tests took"
       worker.was_late = format("%s longer than %g s and could not be interrupted", what, phase.limit)
       worker.phase = nil
@@ -317,8 +319,8 @@ local function run_files(options, files, searched, lua_options, dependencies, do
     options = options, lua_options = lua_options, files = {}, turn = 1, next = 1, workers = {}, secret = new_secret(),
     searched = searched, done = done, began = system.real_clock(), dependencies = dependencies, times = {}, notes = {},
     targets = {}, memory = options.memory,
-    totals = { tests = 0, passed = 0, failed = 0, skipped = 0, broken = 0, broken_groups = 0, flaky = 0, passed_over = 0, running = {},
-      seed = options.seed, shuffled = options.shuffle },
+    totals = { tests = 0, passed = 0, failed = 0, skipped = 0, broken = 0, broken_groups = 0, flaky = 0,
+      passed_over = 0, running = {}, seed = options.seed, shuffled = options.shuffle },
     coverage = options.coverage and require "runloop.test.coverage".new(system.current_directory(),
       options["coverage-source"]),
   }, Run)
@@ -326,8 +328,8 @@ local function run_files(options, files, searched, lua_options, dependencies, do
   run.say = options.format == "readable" and function(text) io.write(text) end
     or function(text) io.stderr:write(text) end
   for i, file in ipairs(files) do
-    run.files[i] = { path = file.path, lines = file.lines, names = file.names, number = i, queue = {}, tests = {}, passed = 0,
-      failed = 0, skipped = 0, time = 0 }
+    run.files[i] = { path = file.path, lines = file.lines, names = file.names, number = i, queue = {}, tests = {},
+      passed = 0, failed = 0, skipped = 0, time = 0 }
   end
   if options.trace then require "runloop.test.recordings".prepare(options.trace, run.files) end
   if options.shuffle then require "runloop.test.order"(options.seed, "")(run.files) end

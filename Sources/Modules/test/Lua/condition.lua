@@ -76,8 +76,11 @@ local function is_plain(tokens, first, last)
     local token, before = tokens[i], tokens[i - 1]
     if token.kind == "name" then has_name = true end
     local word = token.text
-    if word == "function" or word == "{" or word == "..." or word == ":" or word == ";" or word == "=" then return false end
-    local ends_value = i > first and (before.kind == "name" or before.kind == "string" or before.text == ")" or before.text == "]")
+    if word == "function" or word == "{" or word == "..." or word == ":" or word == ";" or word == "=" then
+      return false
+    end
+    local ends_value = i > first and (before.kind == "name" or before.kind == "string" or before.text == ")"
+      or before.text == "]")
     if ends_value and (word == "(" or token.kind == "string") then return false end
   end
   return has_name

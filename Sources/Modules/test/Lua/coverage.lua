@@ -8,7 +8,8 @@ local options = require "runloop.test.options"
 local coverage = {}
 coverage.__index = coverage
 
-local format, sort, concat, pairs, ipairs = string.format, table.sort, table.concat, pairs, ipairs
+local format, sort, concat = string.format, table.sort, table.concat
+local pairs, ipairs = pairs, ipairs
 local io_open, floor = io.open, math.floor
 
 --- `sources`: the files and directories that are meant, whether they are loaded or not; nil: what is loaded from beneath `here`.
@@ -178,8 +179,8 @@ function coverage:finish(target, say)
   for _, row in ipairs(rows) do
     say((format("%-" .. width .. "s  %6.1f%%  %s", row[1], row[2], row[3]):gsub("%s+$", "")) .. "\n")
   end
-  say(format("%-" .. width .. "s  %6.1f%%  %d of %d lines, %d of %d functions, %d of %d branches\n", "all", covered, totals.hit,
-    totals.found, totals.called, totals.functions, totals.taken, totals.branches))
+  say(format("%-" .. width .. "s  %6.1f%%  %d of %d lines, %d of %d functions, %d of %d branches\n", "all", covered,
+    totals.hit, totals.found, totals.called, totals.functions, totals.taken, totals.branches))
   local done, message = system.write_file(target, concat(out))
   if done then return covered end
   io.stderr:write("rlhost: test: cannot write the coverage: ", message, "\n")

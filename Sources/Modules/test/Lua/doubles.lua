@@ -1,7 +1,8 @@
 -- Functions that note how they are called, and take the places of others: t.spy and t.stub.
 
 local type, pairs, select = type, pairs, select
-local setmetatable, getmetatable, rawequal, rawget, error = setmetatable, getmetatable, rawequal, rawget, error
+local setmetatable, getmetatable, rawequal = setmetatable, getmetatable, rawequal
+local rawget, error = rawget, error
 local format, pack, unpack = string.format, table.pack, table.unpack
 local debug_getmetatable, debug_setmetatable = debug.getmetatable, debug.setmetatable
 local values = require "runloop.test.values"
@@ -10,119 +11,120 @@ local doubles = {}
 
 function doubles.add(t, core)
 
-local misuse, describe_value, fail = core.misuse, core.describe_value, core.fail
+  local misuse, describe_value, fail = core.misuse, core.describe_value, core.fail
 
--- A spy is a function, so that it can stand wherever one is wanted, in C as in Lua. What it has noted is here, and `spy.calls` finds it by
--- the metatable that all functions of a state share.
-local notes = setmetatable({}, { __mode = "k" })
+  -- A spy is a function, so that it can stand wherever one is wanted, in C as in Lua. What it has noted is here, and `spy.calls` finds it by
+  -- the metatable that all functions of a state share.
+  local notes = setmetatable({}, { __mode = "k" })
 
-local Spy = {}
+  local Spy = {}
 
-local function notes_of(spy, name)
-  return notes[spy] or misuse(name .. ": a spy is expected as self; call it with a colon")
-end
+  local function notes_of(spy, name)
+    return notes[spy] or misuse(name .. ": a spy is expected as self; call it with a colon")
+  end
 
---- How often it was called.
-function Spy:count() return #notes_of(self, "spy:count").calls end
+  --- How often it was called.
+  function Spy:count() return #notes_of(self, "spy:count").calls end
 
--- The arguments of its calls, as they are compared.
-local function arguments_of(calls)
-  local all = {}
-  for i, call in pairs(calls) do all[i] = { unpack(call, 1, call.n) } end
-  return all
-end
+  -- The arguments of its calls, as they are compared.
+  local function arguments_of(calls)
+    local all = {}
+    for i, call in pairs(calls) do all[i] = { unpack(call, 1, call.n) } end
+    return all
+  end
 
---- Fails unless it was called just so: an array with the arguments of each call.
-function Spy:equal(expected, note)
-  local actual = arguments_of(notes_of(self, "spy:equal").calls)
-  core.check_argument(expected, "table", "spy:equal", 1, "an array with the arguments of each call")
-  if values.equal(actual, expected) then return end
-  local message, details = values.difference(actual, expected)
-  fail(message == "the tables differ" and "the calls differ" or message, details, note)
-end
+  --- Fails unless it was called just so: an array with the arguments of each call.
+  function Spy:equal(expected, note)
+    local actual = arguments_of(notes_of(self, "spy:equal").calls)
+    core.check_argument(expected, "table", "spy:equal", 1, "an array with the arguments of each call")
+    if values.equal(actual, expected) then return end
+    local message, details = values.difference(actual, expected)
+    fail(message == "the tables differ" and "the calls differ" or message, details, note)
+  end
 
---- Fails unless some call had these arguments.
-function Spy:called_with(...)
-  local expected, all = { ... }, arguments_of(notes_of(self, "spy:called_with").calls)
-  for _, arguments in pairs(all) do if values.equal(arguments, expected) then return end end
-  local details = {}
-  for i, arguments in pairs(all) do details[i] = format("call %d: %s", i, values.show(arguments)) end
-  fail(format("it was never called with %s", values.show(expected)), #details > 0 and details or { "it was not called" })
-end
+  --- Fails unless some call had these arguments.
+  function Spy:called_with(...)
+    local expected, all = { ... }, arguments_of(notes_of(self, "spy:called_with").calls)
+    for _, arguments in pairs(all) do if values.equal(arguments, expected) then return end end
+    local details = {}
+    for i, arguments in pairs(all) do details[i] = format("call %d: %s", i, values.show(arguments)) end
+    fail(format("it was never called with %s", values.show(expected)),
+      #details > 0 and details or { "it was not called" })
+  end
 
---- Forgets its calls.
-function Spy:clear() notes_of(self, "spy:clear").calls = {} end
+  --- Forgets its calls.
+  function Spy:clear() notes_of(self, "spy:clear").calls = {} end
 
--- What other functions do when they are indexed: what Lua does, or what the tested code has them do.
-local function refuse() error("attempt to index a function value", 3) end
+  -- What other functions do when they are indexed: what Lua does, or what the tested code has them do.
+  local function refuse() error("attempt to index a function value", 3) end
 
-local function with_spies(metatable)
-  local index, new_index = rawget(metatable, "__index"), rawget(metatable, "__newindex")
-  function metatable.__index(fn, key)
-    local noted = notes[fn]
-    if noted then
-      local value = noted[key]
-      if value == nil then value = Spy[key] end
-      if value ~= nil or index == nil then return value end
+  local function with_spies(metatable)
+    local index, new_index = rawget(metatable, "__index"), rawget(metatable, "__newindex")
+    function metatable.__index(fn, key)
+      local noted = notes[fn]
+      if noted then
+        local value = noted[key]
+        if value == nil then value = Spy[key] end
+        if value ~= nil or index == nil then return value end
+      end
+      if index == nil then refuse() end
+      if type(index) == "function" then return index(fn, key) end
+      return index[key]
     end
-    if index == nil then refuse() end
-    if type(index) == "function" then return index(fn, key) end
-    return index[key]
+    function metatable.__newindex(fn, key, value)
+      local noted = notes[fn]
+      if noted then noted[key] = value
+      elseif new_index == nil then refuse()
+      elseif type(new_index) == "function" then return new_index(fn, key, value)
+      else new_index[key] = value end
+    end
+    return metatable
   end
-  function metatable.__newindex(fn, key, value)
-    local noted = notes[fn]
-    if noted then noted[key] = value
-    elseif new_index == nil then refuse()
-    elseif type(new_index) == "function" then return new_index(fn, key, value)
-    else new_index[key] = value end
-  end
-  return metatable
-end
 
--- What this has put into the metatable of functions. Whoever sets another one later, or something else in this one, has it completed with
--- the next spy.
-local ours
+  -- What this has put into the metatable of functions. Whoever sets another one later, or something else in this one, has it completed with
+  -- the next spy.
+  local ours
 
-local function new(does)
-  local present = debug_getmetatable(refuse)
-  if not ours or not present or not rawequal(rawget(present, "__index"), ours) then
-    -- Not to be seen by code that looks for what a function can do besides being called.
-    local completed = with_spies(present or { __metatable = false })
-    ours = completed.__index
-    debug_setmetatable(refuse, completed)
+  local function new(does)
+    local present = debug_getmetatable(refuse)
+    if not ours or not present or not rawequal(rawget(present, "__index"), ours) then
+      -- Not to be seen by code that looks for what a function can do besides being called.
+      local completed = with_spies(present or { __metatable = false })
+      ours = completed.__index
+      debug_setmetatable(refuse, completed)
+    end
+    local noted = { calls = {}, does = does, where = core.here() }
+    local function spy(...)
+      local call = pack(...)
+      noted.calls[#noted.calls + 1] = call
+      if not noted.does then return end
+      call.results = pack(noted.does(...))
+      return unpack(call.results, 1, call.results.n)
+    end
+    notes[spy] = noted
+    return spy
   end
-  local noted = { calls = {}, does = does, where = core.here() }
-  local function spy(...)
-    local call = pack(...)
-    noted.calls[#noted.calls + 1] = call
-    if not noted.does then return end
-    call.results = pack(noted.does(...))
-    return unpack(call.results, 1, call.results.n)
-  end
-  notes[spy] = noted
-  return spy
-end
 
---- A function that notes its calls in `calls`, and calls another one if it gets one.
-function t.spy(fn)
-  if fn ~= nil and type(fn) ~= "function" and not (getmetatable(fn) and getmetatable(fn).__call) then
-    misuse("t.spy: argument #1 must be a function, got " .. describe_value(fn))
+  --- A function that notes its calls in `calls`, and calls another one if it gets one.
+  function t.spy(fn)
+    if fn ~= nil and type(fn) ~= "function" and not (getmetatable(fn) and getmetatable(fn).__call) then
+      misuse("t.spy: argument #1 must be a function, got " .. describe_value(fn))
+    end
+    return new(fn)
   end
-  return new(fn)
-end
 
---- Puts a spy in the place of a table's field until the test is over: one that does what `fn` does, or nothing. Another value
---- is put there as it is.
-function t.stub(table, key, ...)
-  core.check_argument(table, "table", "t.stub", 1, "a table")
-  if key == nil then misuse "t.stub: argument #2 must be the name of a field, got nothing" end
-  if not core.current then misuse "t.stub: only a test can put something in another's place" end
-  local before, value = rawget(table, key), ...
-  if select("#", ...) == 0 or type(value) == "function" and not notes[value] then value = new(value) end
-  table[key] = value
-  t.finally(function() if rawequal(rawget(table, key), value) then table[key] = before end end)
-  return value
-end
+  --- Puts a spy in the place of a table's field until the test is over: one that does what `fn` does, or nothing. Another value
+  --- is put there as it is.
+  function t.stub(table, key, ...)
+    core.check_argument(table, "table", "t.stub", 1, "a table")
+    if key == nil then misuse "t.stub: argument #2 must be the name of a field, got nothing" end
+    if not core.current then misuse "t.stub: only a test can put something in another's place" end
+    local before, value = rawget(table, key), ...
+    if select("#", ...) == 0 or type(value) == "function" and not notes[value] then value = new(value) end
+    table[key] = value
+    t.finally(function() if rawequal(rawget(table, key), value) then table[key] = before end end)
+    return value
+  end
 
 end
 

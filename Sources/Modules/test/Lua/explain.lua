@@ -5,7 +5,8 @@ local system = ...
 local explain = {}
 local core
 
-local type, tostring, getmetatable, pcall, require, pairs = type, tostring, getmetatable, pcall, require, pairs
+local type, tostring, getmetatable = type, tostring, getmetatable
+local pcall, require, pairs = pcall, require, pairs
 local format, getinfo, getlocal, getupvalue = string.format, debug.getinfo, debug.getlocal, debug.getupvalue
 local io_open, rawget, assert_function = io.open, rawget, assert
 

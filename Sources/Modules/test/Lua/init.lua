@@ -5,7 +5,8 @@
 local system = ...
 local explain = require "runloop.test.explain"
 
-local error, type, setmetatable, tostring, pairs = error, type, setmetatable, tostring, pairs
+local error, type, setmetatable = error, type, setmetatable
+local tostring, pairs = tostring, pairs
 local format, find, concat, sort = string.format, string.find, table.concat, table.sort
 local getinfo = debug.getinfo
 
@@ -60,7 +61,8 @@ end
 
 function core.describe_value(value)
   local kind = type(value)
-  return kind == "nil" and "nothing" or kind == "string" and format("%q", value) or kind == "number" and (value ~= value and "nan" or tostring(value))
+  return kind == "nil" and "nothing" or kind == "string" and format("%q", value) or kind == "number"
+    and (value ~= value and "nan" or tostring(value))
     or "a " .. kind
 end
 
@@ -78,11 +80,13 @@ function core.check_options(options, known, name, is_right, describe)
       local names = {}
       for other in pairs(known) do names[#names + 1] = other end
       sort(names)
-      core.misuse(format("%s: unknown option '%s' (there %s: %s)", name, tostring(key), #names == 1 and "is" or "are", concat(names, ", ")))
+      core.misuse(format("%s: unknown option '%s' (there %s: %s)", name, tostring(key), #names == 1 and "is" or "are",
+        concat(names, ", ")))
     end
     local fits = is_right or function() return find(expected, type(value), 1, true) end
     if not fits(value, key) then
-      core.misuse(format("%s: option '%s' must be %s, got %s", name, key, expected, (describe or core.describe_value)(value)))
+      core.misuse(format("%s: option '%s' must be %s, got %s", name, key, expected,
+        (describe or core.describe_value)(value)))
     end
   end
 end

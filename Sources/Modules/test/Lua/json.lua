@@ -1,14 +1,16 @@
 -- What the test runner says, for programs: an object of JSON a line; and as GitHub's annotations.
 
 local report = require "runloop.test.report"
-local format, concat, gsub, pack, type, ipairs, pairs = string.format, table.concat, string.gsub, table.pack, type, ipairs, pairs
+local format, concat, gsub, pack = string.format, table.concat, string.gsub, table.pack
+local type, ipairs, pairs = type, ipairs, pairs
 
 -- JSON ----------------------------------------------------------------------------------------------------------------
 
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
 local function quote(text)
-  return '"' .. gsub(report.valid(text), '[%c"\\\127]', function(c) return ESCAPES[c] or format("\\u%04x", c:byte()) end) .. '"'
+  return '"' .. gsub(report.valid(text), '[%c"\\\127]',
+    function(c) return ESCAPES[c] or format("\\u%04x", c:byte()) end) .. '"'
 end
 
 -- Objects are lists of names and values, in order, where nil leaves a field out; arrays are tables with elements.
@@ -19,7 +21,9 @@ local function encode(value)
   local parts = {}
   if value.object then
     for i = 1, value.object.n, 2 do
-      if value.object[i + 1] ~= nil then parts[#parts + 1] = quote(value.object[i]) .. ":" .. encode(value.object[i + 1]) end
+      if value.object[i + 1] ~= nil then
+        parts[#parts + 1] = quote(value.object[i]) .. ":" .. encode(value.object[i + 1])
+      end
     end
     return "{" .. concat(parts, ",") .. "}"
   end
@@ -54,8 +58,8 @@ function Json:test(file, number, outcome)
   local groups = table.move(test.path, 1, #test.path - 1, 1, {})
   local _, line = place(test.where)
   self:say("event", "test", "path", file.path, "groups", groups, "name", test.path[#test.path], "line", line, "status",
-    outcome.s, "seconds", outcome.t and outcome.t + 0.0, "reason", outcome.skip or outcome.expected, "flaky", outcome.flaky,
-    "run", outcome.round, "failures", failures_of(outcome.failures))
+    outcome.s, "seconds", outcome.t and outcome.t + 0.0, "reason", outcome.skip or outcome.expected, "flaky",
+    outcome.flaky, "run", outcome.round, "failures", failures_of(outcome.failures))
 end
 
 function Json:output(file, text) self:say("event", "output", "path", file.path, "text", text) end
@@ -65,13 +69,14 @@ function Json:file_failed(file, failure, title)
 end
 
 function Json:end_file(file)
-  self:say("event", "end_file", "path", file.path, "passed", file.passed, "failed", file.failed, "skipped", file.skipped)
+  self:say("event", "end_file", "path", file.path, "passed", file.passed, "failed", file.failed, "skipped",
+    file.skipped)
 end
 
 function Json:finish(totals)
   self:say("event", "end", "passed", totals.passed, "failed", totals.failed, "skipped", totals.skipped, "broken",
-    totals.broken, "failed_groups", totals.broken_groups, "flaky", totals.flaky, "not_run", totals.not_run, "seconds", totals.time, "seed", totals.seed,
-    "interrupted", totals.signal, "running", totals.running)
+    totals.broken, "failed_groups", totals.broken_groups, "flaky", totals.flaky, "not_run", totals.not_run, "seconds",
+    totals.time, "seed", totals.seed, "interrupted", totals.signal, "running", totals.running)
 end
 
 -- GitHub --------------------------------------------------------------------------------------------------------------
@@ -86,15 +91,16 @@ end
 
 function Github:annotate(kind, file, where, title, text)
   local path, line = place(where)
-  self:write(format("::%s file=%s%s,title=%s::%s\n", kind, escape(path or file.path, true), line and ",line=" .. line or "",
-    escape(title, true), escape(text)))
+  self:write(format("::%s file=%s%s,title=%s::%s\n", kind, escape(path or file.path, true),
+    line and ",line=" .. line or "", escape(title, true), escape(text)))
 end
 
 function Github:test(file, number, outcome)
   if outcome.s ~= "failed" and not outcome.flaky then return end
   local test, failures = file.tests[number], outcome.failures
   local kind = outcome.s == "failed" and "error" or "warning"
-  self:annotate(kind, file, failures[1].where or test.where, concat(test.path, " › ") .. (kind == "warning" and " (flaky)" or ""),
+  self:annotate(kind, file, failures[1].where or test.where,
+    concat(test.path, " › ") .. (kind == "warning" and " (flaky)" or ""),
     report.text_of(failures))
 end
 
@@ -105,7 +111,8 @@ end
 for _, name in pairs { "begin_file", "output", "end_file" } do Github[name] = function() end end
 
 function Github:finish(totals)
-  self:write(format("::notice title=rlhost test::%d passed, %d failed, %d broken, %d skipped, %d flaky\n", totals.passed,
+  self:write(format("::notice title=rlhost test::%d passed, %d failed, %d broken, %d skipped, %d flaky\n",
+    totals.passed,
     totals.failed + totals.broken_groups, totals.broken, totals.skipped, totals.flaky))
 end
 

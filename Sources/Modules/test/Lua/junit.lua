@@ -1,7 +1,8 @@
 -- What the test runner says, as JUnit's XML: as most readers take it, or as the schemas of Jenkins' xunit plugin or of Ant want it.
 
 local report = require "runloop.test.report"
-local format, concat, gsub, open, date = string.format, table.concat, string.gsub, io.open, os.date
+local format, concat, gsub = string.format, table.concat, string.gsub
+local open, date = io.open, os.date
 
 local Junit = {}
 Junit.__index = Junit
@@ -30,7 +31,9 @@ Junit.time = "%.6f"
 Junit.has_flaky = true
 
 -- Attributes of a test besides its name, class and time.
-function Junit.place(_, path, line) return format(' file="%s"%s', escape(path), line and ' line="' .. line .. '"' or "") end
+function Junit.place(_, path, line)
+  return format(' file="%s"%s', escape(path), line and ' line="' .. line .. '"' or "")
+end
 
 function Junit.skipped(_, reason) return format('<skipped message="%s"/>', escape(reason)) end
 
@@ -52,7 +55,8 @@ Jenkins.__index = Jenkins
 function Jenkins.place() return "" end
 
 function Jenkins:all(totals, broken)
-  return format(' tests="%d" failures="%d" errors="%d" time="%.3f"', totals.passed + totals.failed + totals.skipped + broken,
+  return format(' tests="%d" failures="%d" errors="%d" time="%.3f"',
+    totals.passed + totals.failed + totals.skipped + broken,
     totals.failed, broken, totals.time)
 end
 
@@ -72,7 +76,8 @@ function Ant.all() return "" end
 
 function Ant:suite(file)
   local package = gsub(file.path:match "^(.*)/[^/]*$" or "", "/+", ".")
-  return format(' timestamp="%s" hostname="%s" id="%d" package="%s"', self.began, escape(host_name()), #self.suites, escape(package)),
+  return format(' timestamp="%s" hostname="%s" id="%d" package="%s"', self.began, escape(host_name()), #self.suites,
+    escape(package)),
     "    <properties/>\n", "    <system-err></system-err>\n"
 end
 
@@ -103,16 +108,19 @@ function Junit:output(_, text) self.printed[#self.printed + 1] = text end
 function Junit:file_failed(file, failure, title)
   if not title or title == "" then title = file.path end
   self.cases[#self.cases + 1] = format(
-    '    <testcase name="%s" classname="%s"%s time="0">\n      <error type="%s" message="%s">%s</error>\n    </testcase>\n',
-    escape(title), escape(file.path), self:place(file.path), failure.kind, escape(failure.message), failure_text { failure })
+    '    <testcase name="%s" classname="%s"%s time="0">\n'
+      .. '      <error type="%s" message="%s">%s</error>\n    </testcase>\n',
+    escape(title), escape(file.path), self:place(file.path), failure.kind, escape(failure.message),
+    failure_text { failure })
 end
 
 function Junit:end_file(file)
   local attributes, head, tail = self:suite(file)
   self.suites[#self.suites + 1] = format(
-    '  <testsuite name="%s" tests="%d" failures="%d" errors="%d" skipped="%d" time="' .. self.time .. '"%s>\n%s%s%s%s  </testsuite>\n',
-    escape(file.path), #self.cases, file.failed, (file.broken or 0) + (file.broken_groups or 0), file.skipped, file.time, attributes,
-    head, concat(self.cases), self:output_of(escape(concat(self.printed), true)), tail)
+    '  <testsuite name="%s" tests="%d" failures="%d" errors="%d" skipped="%d" time="' .. self.time
+      .. '"%s>\n%s%s%s%s  </testsuite>\n',
+    escape(file.path), #self.cases, file.failed, (file.broken or 0) + (file.broken_groups or 0), file.skipped,
+    file.time, attributes, head, concat(self.cases), self:output_of(escape(concat(self.printed), true)), tail)
 end
 
 function Junit:finish(totals)

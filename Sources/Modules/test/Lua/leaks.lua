@@ -4,7 +4,8 @@ local system, internals = ...
 local explain = require "runloop.test.explain"
 
 local leaks = {}
-local pairs, setmetatable, collectgarbage, io_type, type, package = pairs, setmetatable, collectgarbage, io.type, type, package
+local pairs, setmetatable, collectgarbage = pairs, setmetatable, collectgarbage
+local io_type, type, package = io.type, type, package
 local format, fileno, io_open = string.format, internals.fileno, io.open
 local notifications = require "runloop".notifications
 local here
@@ -132,7 +133,8 @@ function leaks.find(current, pids)
   for _, text in pairs(scheduled) do found[#found + 1] = text end
   for _, task in pairs(system.waiting()) do
     local place = explain.trim(task.frames)[1]
-    found[#found + 1] = format("%s waits in %s%s", task.what or "task", task.place, place and " (" .. place .. ")" or "")
+    found[#found + 1] = format("%s waits in %s%s", task.what or "task", task.place,
+      place and " (" .. place .. ")" or "")
   end
   -- Threads that wait for the next call of rl.blocking are the host's, and the next test's are new.
   if internals.end_blocking then internals.end_blocking() end
@@ -155,7 +157,8 @@ function leaks.find(current, pids)
   end
   for _, entry in pairs(observers) do
     if entry.observer:is_valid() then
-      found[#found + 1] = format("observer of notification \"%s\" (made at %s)", entry.observer:name(), entry.where or "?")
+      found[#found + 1] = format("observer of notification \"%s\" (made at %s)", entry.observer:name(),
+        entry.where or "?")
     end
   end
   for i = 1, #found do found[i] = explain.whole(found[i]) end

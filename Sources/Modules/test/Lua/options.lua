@@ -5,7 +5,8 @@ local report = require "runloop.test.report"
 local is_zone = require "runloop.test.zone"
 
 local options = {}
-local format, pairs, ipairs, tonumber, next = string.format, pairs, ipairs, tonumber, next
+local format, pairs, ipairs = string.format, pairs, ipairs
+local tonumber, next = tonumber, next
 
 local USAGE = [[
 usage: rlhost [options] test [paths] [options]
@@ -54,9 +55,9 @@ end
 
 local FLAGS = { list = true, shuffle = true, ["fail-fast"] = true, ["real-time"] = true, watch = true, help = true,
   coverage = true, ["last-failed"] = true, ["forbid-only"] = true, update = true, plain = true }
-local VALUES = { filter = true, format = true, seed = true, jobs = true, timeout = true, ["repeat"] = true, retries = true,
-  shard = true, report = true, tags = true, ["skip-tags"] = true, slowest = true, ["coverage-min"] = true, tz = true, ["coverage-source"] = true,
-  trace = true }
+local VALUES = { filter = true, format = true, seed = true, jobs = true, timeout = true, ["repeat"] = true,
+  retries = true, shard = true, report = true, tags = true, ["skip-tags"] = true, slowest = true,
+  ["coverage-min"] = true, tz = true, ["coverage-source"] = true, trace = true }
 -- Those that may be given more than once.
 local LISTS = { filter = true, report = true, tags = true, ["skip-tags"] = true, ["coverage-source"] = true }
 

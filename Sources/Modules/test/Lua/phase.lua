@@ -2,7 +2,8 @@
 
 local system, internals = ...
 
-local pairs, xpcall, type, tostring, getmetatable = pairs, xpcall, type, tostring, getmetatable
+local pairs, xpcall, type = pairs, xpcall, type
+local tostring, getmetatable = tostring, getmetatable
 local format, concat = string.format, table.concat
 local rl = require "runloop"
 local explain = require "runloop.test.explain"
@@ -74,10 +75,12 @@ local function too_late(current, name, seconds, failure)
     local again = system.due()
     -- Timers read it, too, whenever they are made.
     if ran and reads > 1000 and #again == 0 then
-      details[#details + 1] = "the clock was read again and again: it stands still while Lua runs; use rl.sleep, or real_time"
+      details[#details + 1] =
+        "the clock was read again and again: it stands still while Lua runs; use rl.sleep, or real_time"
     end
     if rl.now() >= 3600 then
-      details[#details + 1] = format("the clock has jumped to %g s, and what was waited for has not happened by then", rl.now())
+      details[#details + 1] = format("the clock has jumped to %g s, and what was waited for has not happened by then",
+        rl.now())
     end
     if #again > 0 then
       details[#details + 1] = format("something is due again and again, and the clock stands still at %g s:", rl.now())
@@ -116,8 +119,9 @@ function phase.run(current, body, seconds, name)
     if failure and failure.message == explain.STUCK then
       frames, where = failure.frames, failure.where
     end
-    failure = { kind = "stuck", message = format(frames and "the %s waits for ever in a run of the loop: nothing is left that "
-      .. "could end it" or "the %s waits for ever: the clock does not move, and nothing else can happen", name),
+    failure = { kind = "stuck", message = format(
+      frames and "the %s waits for ever in a run of the loop: nothing is left that " .. "could end it"
+        or "the %s waits for ever: the clock does not move, and nothing else can happen", name),
       where = where, frames = frames, details = explain.waits() }
   else
     local unmet = core.unmet(current)

@@ -39,7 +39,9 @@ local function seconds(time)
   return format("%.2f s", time)
 end
 
-function report.clean(text) return (gsub(text, "[%c]", function(c) return c == "\n" and " " or c == "\t" and " " or "?" end)) end
+function report.clean(text)
+  return (gsub(text, "[%c]", function(c) return c == "\n" and " " or c == "\t" and " " or "?" end))
+end
 local clean = report.clean
 
 --- The same text, for readers who expect UTF-8: U+FFFD in the place of each byte that is none.
@@ -91,7 +93,8 @@ function Readable:test(file, number, outcome)
   local line = rep("  ", depth + 1) .. self:paint(word, format("%-4s", word)) .. "  " .. clean(path[#path])
   if outcome.skip and outcome.skip ~= "" then line = line .. ": " .. clean(outcome.skip) end
   if outcome.expected then
-    line = line .. self:paint("skip", " fails as expected") .. (outcome.expected ~= "" and ": " .. clean(outcome.expected) or "")
+    line = line .. self:paint("skip", " fails as expected")
+      .. (outcome.expected ~= "" and ": " .. clean(outcome.expected) or "")
   end
   if outcome.flaky then line = line .. self:paint("skip", format(" flaky: %s", report.flakiness(outcome))) end
   if outcome.t and outcome.t >= 0.1 then line = line .. self:paint("dim", format(" (%s)", seconds(outcome.t))) end
@@ -114,8 +117,8 @@ end
 function Readable:file_failed(file, failure, title)
   self:mention(file)
   self:close_line()
-  self:write("  " .. self:paint("FAIL", "FAIL") .. (title and title ~= "" and "  the group " .. clean(title) or "  the file")
-    .. "\n")
+  self:write("  " .. self:paint("FAIL", "FAIL")
+    .. (title and title ~= "" and "  the group " .. clean(title) or "  the file") .. "\n")
   self:fail(title and title ~= "" and title or file.path, { failure })
 end
 

@@ -136,7 +136,8 @@ local function turn(node, status, failures)
   if not why then return status, failures end
   if status == "failed" then return "passed", {}, type(why) == "string" and why or "" end
   if status == "passed" then
-    return "failed", { { kind = "assertion", message = "it passes, although it is expected to fail", where = node.where } }
+    return "failed", { { kind = "assertion", message = "it passes, although it is expected to fail",
+      where = node.where } }
   end
   return status, failures
 end
@@ -149,7 +150,8 @@ function run.test(number, test)
   local limit = (inherited(node, "timeout") or options.timeout) * (hooks and 2 or 1)
   local began = system.real_clock()
   local retries = inherited(node, "retries") or options.retries or 0
-  local status, failures, skip, is_clean, mark, expected
+  local status, failures, skip
+  local is_clean, mark, expected
   local tries, rounds, first_failures, seed = 0, 0, nil, options.seed
   local flaky, flaky_round
   -- One that is there afterwards is this run's.

@@ -4,7 +4,8 @@ local Screen = {}
 Screen.__index = Screen
 
 local setmetatable, tonumber = setmetatable, tonumber
-local concat, sub, byte, find, match = table.concat, string.sub, string.byte, string.find,
+local concat, sub, byte = table.concat, string.sub, string.byte
+local find, match = string.find, 
   string.match
 
 local function blank(columns)
@@ -20,8 +21,9 @@ end
 
 --- An empty one.
 function Screen.new(rows, columns)
-  local self = setmetatable({ rows = rows, columns = columns, row = 1, column = 1, top = 1, bottom = rows, rest = "", tabs = 8 },
-    Screen)
+  local self = setmetatable({
+    rows = rows, columns = columns, row = 1, column = 1, top = 1, bottom = rows, rest = "", tabs = 8,
+  }, Screen)
   clear_all(self)
   return self
 end
@@ -42,10 +44,13 @@ end
 
 -- Wide characters take two columns, combining ones none.
 local function width(code)
-  if code >= 0x300 and code <= 0x36f or code >= 0x200b and code <= 0x200f or code >= 0xfe00 and code <= 0xfe0f then return 0 end
+  if code >= 0x300 and code <= 0x36f or code >= 0x200b and code <= 0x200f or code >= 0xfe00 and code <= 0xfe0f then
+    return 0
+  end
   if code >= 0x1100 and (code <= 0x115f or code >= 0x2e80 and code <= 0xa4cf or code >= 0xac00 and code <= 0xd7a3
     or code >= 0xf900 and code <= 0xfaff or code >= 0xfe30 and code <= 0xfe6f or code >= 0xff00 and code <= 0xff60
-    or code >= 0xffe0 and code <= 0xffe6 or code >= 0x1f300 and code <= 0x1faff or code >= 0x20000 and code <= 0x3fffd) then
+    or code >= 0xffe0 and code <= 0xffe6 or code >= 0x1f300 and code <= 0x1faff
+    or code >= 0x20000 and code <= 0x3fffd) then
     return 2
   end
   return 1
@@ -94,7 +99,9 @@ CONTROLS.f = CONTROLS.H
 function CONTROLS.J(self, _, _, kind)
   if kind == 0 or kind == 1 then
     CONTROLS.K(self, nil, nil, kind)
-    for row = kind == 0 and self.row + 1 or 1, kind == 0 and self.rows or self.row - 1 do erase(self, row, 1, self.columns) end
+    for row = kind == 0 and self.row + 1 or 1, kind == 0 and self.rows or self.row - 1 do
+      erase(self, row, 1, self.columns)
+    end
   else
     clear_all(self)
   end

@@ -6,7 +6,8 @@ local type, pairs, tostring, next = type, pairs, tostring, next
 local format, concat, sort, io_open = string.format, table.concat, table.sort, io.open
 local values = require "runloop.test.values"
 
-local core, stored, kinds, used, has_changed, path
+local core, stored, kinds
+local used, has_changed, path
 
 -- A text with many lines of a value: tables by key.
 local function write(out, value, indent, path_up)
@@ -102,7 +103,8 @@ function snapshot.finish(unfinished)
     end
     if has_changed then save() end
   elseif #names > 0 then
-    return format("%s: no test uses the snapshot%s '%s': rlhost test --update removes %s", path, #names > 1 and "s" or "",
+    return format("%s: no test uses the snapshot%s '%s': rlhost test --update removes %s", path,
+      #names > 1 and "s" or "",
       concat(names, "', '"), #names > 1 and "them" or "it")
   end
 end
@@ -112,43 +114,48 @@ function snapshot.title(names) return (concat(names, " › "):gsub("\n", " ")) e
 
 function snapshot.add(t, library)
 
-snapshot.begin(library)
+  snapshot.begin(library)
 
---- Fails unless a value is what it was when `--update` was last given. A test may have several; `name` tells them apart, or
---- else their order.
-function t.snapshot(value, name)
-  local current = core.current
-  if not current or not current.node then core.misuse "t.snapshot: only a test can compare something with a snapshot" end
-  core.check_argument(name, "string or nil", "t.snapshot", 2, "a name")
-  current.snapshots = (current.snapshots or 0) + 1
-  local title = snapshot.title(require "runloop.test.fixtures".full_name(current.node))
-  title = title .. " › " .. (name or tostring(current.snapshots)):gsub("\n", " ")
-  local text, kind = text_of(value), type(value)
-  -- Two of one name would take the place of each other's.
-  local other = used[title]
-  if other and other.node ~= current.node and (other.text ~= text or other.kind ~= kind) then
-    core.fail(format("another test has the snapshot '%s', too, and it is different: give the tests, or the snapshots, names of their own", title))
+  --- Fails unless a value is what it was when `--update` was last given. A test may have several; `name` tells them apart, or
+  --- else their order.
+  function t.snapshot(value, name)
+    local current = core.current
+    if not current or not current.node then
+      core.misuse "t.snapshot: only a test can compare something with a snapshot"
+    end
+    core.check_argument(name, "string or nil", "t.snapshot", 2, "a name")
+    current.snapshots = (current.snapshots or 0) + 1
+    local title = snapshot.title(require "runloop.test.fixtures".full_name(current.node))
+    title = title .. " › " .. (name or tostring(current.snapshots)):gsub("\n", " ")
+    local text, kind = text_of(value), type(value)
+    -- Two of one name would take the place of each other's.
+    local other = used[title]
+    if other and other.node ~= current.node and (other.text ~= text or other.kind ~= kind) then
+      core.fail(format("another test has the snapshot '%s', too, and it is different: "
+        .. "give the tests, or the snapshots, names of their own", title))
+    end
+    used[title] = { node = current.node, text = text, kind = kind }
+    -- Files of before do not say what kind it was.
+    local is_kind = not kinds[title] or kinds[title] == kind
+    if stored[title] == text and is_kind and (kinds[title] or not core.options.update) then return value end
+    if core.options.update then
+      stored[title], kinds[title], has_changed = text, kind, true
+      save()
+      return value
+    end
+    if stored[title] == text then
+      core.fail(format("it is not what the snapshot '%s' has: that is a %s, this a %s", title, kinds[title], kind),
+        { "if that is right: rlhost test --update" })
+    end
+    if not stored[title] then
+      core.fail(format("there is no snapshot '%s' yet: rlhost test --update makes it", title),
+        { "it is " .. values.show(value) })
+    end
+    local message, details = values.difference(text .. "\n", stored[title] .. "\n")
+    details = details or { message }
+    details[#details + 1] = "if that is right: rlhost test --update"
+    core.fail(format("it is not what the snapshot '%s' has (- snapshot, + now)", title), details)
   end
-  used[title] = { node = current.node, text = text, kind = kind }
-  -- Files of before do not say what kind it was.
-  local is_kind = not kinds[title] or kinds[title] == kind
-  if stored[title] == text and is_kind and (kinds[title] or not core.options.update) then return value end
-  if core.options.update then
-    stored[title], kinds[title], has_changed = text, kind, true
-    save()
-    return value
-  end
-  if stored[title] == text then
-    core.fail(format("it is not what the snapshot '%s' has: that is a %s, this a %s", title, kinds[title], kind), { "if that is right: rlhost test --update" })
-  end
-  if not stored[title] then
-    core.fail(format("there is no snapshot '%s' yet: rlhost test --update makes it", title), { "it is " .. values.show(value) })
-  end
-  local message, details = values.difference(text .. "\n", stored[title] .. "\n")
-  details = details or { message }
-  details[#details + 1] = "if that is right: rlhost test --update"
-  core.fail(format("it is not what the snapshot '%s' has (- snapshot, + now)", title), details)
-end
 
 end
 

@@ -62,7 +62,8 @@ local function has_ended(self)
   local program = self.program
   if not self.how and programs.has_ended(program) then
     local how, value = program:wait()
-    self.how, self.code, self.signalled = how, how == "exit" and value or signals.numbers[value] or signals.number("", value, 1), value
+    self.how, self.code, self.signalled = how, how == "exit" and value or signals.numbers[value]
+      or signals.number("", value, 1), value
     if program.input and not self.has_terminal then program.input:abort() end
     if self.lives_here then system.forget_program(program:pid()) end
     self.changed:broadcast()
@@ -93,7 +94,8 @@ end
 
 -- Starting -------------------------------------------------------------------------------------------------------------
 
-local FIELDS = { terminal = "boolean or table", env = "table", directory = "string", name = "string", virtual_time = "boolean" }
+local FIELDS = { terminal = "boolean or table", env = "table", directory = "string", name = "string",
+  virtual_time = "boolean" }
 
 -- Whether a program can live in the test's time: this one, another build of it, or a script that is run by one.
 local function is_rlhost(word, directory)
@@ -133,7 +135,8 @@ function spawn.start(options, library)
   for key, value in pairs(options) do
     if math.type(key) ~= "integer" then
       if not FIELDS[key] then
-        misuse(format("t.spawn: unknown field '%s' (there are: directory, env, name, terminal, virtual_time)", tostring(key)))
+        misuse(format("t.spawn: unknown field '%s' (there are: directory, env, name, terminal, virtual_time)",
+          tostring(key)))
       elseif not find(FIELDS[key], type(value), 1, true) then
         misuse(format("t.spawn: field '%s' must be a %s, got a %s", key, FIELDS[key], type(value)))
       end
@@ -142,7 +145,8 @@ function spawn.start(options, library)
   if options[1] == nil then misuse("t.spawn: which program? Give its name first, then its arguments") end
   local words = programs.check("t.spawn", { table.unpack(options) }, programs.options)
   if options.virtual_time and not is_rlhost(words[1], options.directory) then
-    misuse(format("t.spawn: field 'virtual_time' is for rlhost, and '%s' is another program: real time passes while it works", words[1]))
+    misuse(format("t.spawn: field 'virtual_time' is for rlhost, and '%s' is another program: "
+      .. "real time passes while it works", words[1]))
   end
   local size = type(options.terminal) == "table" and options.terminal or {}
   if options.directory and system.kind(options.directory) ~= "directory" then
@@ -151,7 +155,8 @@ function spawn.start(options, library)
   end
   local self = setmetatable({
     title = options.name or words[1]:match "[^/]+$" or words[1], where = core.here(), written = {}, complained = {},
-    position = 1, error_position = 1, at_end = {}, sizes = { written = 0, complained = 0 }, searched = {}, changed = rl.condition(),
+    position = 1, error_position = 1, at_end = {}, sizes = { written = 0, complained = 0 }, searched = {},
+    changed = rl.condition(),
     has_terminal = options.terminal and true,
   }, Process)
   if self.has_terminal then self.rows, self.columns = size.rows or 24, size.columns or 80 end

@@ -5,7 +5,8 @@ local system = ...
 
 local collectgarbage, type, next = collectgarbage, type, next
 local gethook, sethook, getinfo, running = debug.gethook, debug.sethook, debug.getinfo, coroutine.running
-local input, output, stdin, stdout, format = io.input, io.output, io.stdin, io.stdout, string.format
+local input, output, stdin = io.input, io.output, io.stdin
+local stdout, format = io.stdout, string.format
 local explain = require "runloop.test.explain"
 
 local state = {}

@@ -28,7 +28,8 @@ end
 -- A text in double quotes, as YAML has it: one line.
 local function quoted(text)
   text = gsub(valid(text), '[\\"%c]', function(byte)
-    return byte == "\n" and "\\n" or byte == "\t" and "\\t" or (byte == '"' or byte == "\\") and "\\" .. byte or format("\\x%02x", byte:byte())
+    return byte == "\n" and "\\n" or byte == "\t" and "\\t" or (byte == '"' or byte == "\\") and "\\" .. byte
+      or format("\\x%02x", byte:byte())
   end)
   return '"' .. text .. '"'
 end
@@ -71,7 +72,9 @@ function Tap:test(file, number, outcome)
 end
 
 function Tap:output(file, text)
-  for line in (text:sub(-1) == "\n" and text or text .. "\n"):gmatch "(.-)\n" do self:write("# " .. valid(clean(line)) .. "\n") end
+  for line in (text:sub(-1) == "\n" and text or text .. "\n"):gmatch "(.-)\n" do
+    self:write("# " .. valid(clean(line)) .. "\n")
+  end
 end
 
 function Tap:file_failed(file, failure, title)

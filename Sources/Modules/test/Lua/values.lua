@@ -1,7 +1,8 @@
 -- How the test library compares values, and shows how they differ.
 
 local values = {}
-local type, next, pairs, rawequal, rawget = type, next, pairs, rawequal, rawget
+local type, next, pairs = type, next, pairs
+local rawequal, rawget = rawequal, rawget
 local format, sort = string.format, table.sort
 local math_type, getmetatable = math.type, getmetatable
 
@@ -21,7 +22,9 @@ local sorted_keys = values.sorted_keys
 local function is_name(key) return type(key) == "string" and key:match "^[%a_][%w_]*$" and not KEYWORDS[key] end
 
 -- On one line; `depth` levels of tables, at most `most` fields of each.
-local function show(value, depth, most) return inspector.inspect(value, { is_line = true, depth = depth, most = most }) end
+local function show(value, depth, most)
+  return inspector.inspect(value, { is_line = true, depth = depth, most = most })
+end
 
 --- A value on one line.
 function values.show(value) return show(value, 4, 40) end
@@ -223,7 +226,8 @@ local function long_difference(actual, expected)
     local shown = quote(text:sub(from, from + 79))
     return (from > 1 and "…" or "") .. shown .. (#text > from + 79 and "…" or "") .. format(" (%d bytes)", #text)
   end
-  return format("the strings differ from byte %d on", first), { "expected " .. part(expected), "got      " .. part(actual) }
+  return format("the strings differ from byte %d on", first),
+    { "expected " .. part(expected), "got      " .. part(actual) }
 end
 
 --- In what two values differ that are not equal: a headline, and lines with details or nil.

@@ -90,7 +90,8 @@ end
 --- Runs the files of paths now and whenever something changes, by calling run_files(files, dependencies, done). `options` are the
 --- runner's, `quit` ends it.
 local function watch(paths, options, run_files, quit)
-  local dependencies, is_running, changed, soon, run = {}, true, {}, nil, nil
+  local dependencies, is_running, changed = {}, true, {}
+  local soon, run
   local watchers = {}
   local function note(changes)
     for _, change in ipairs(changes) do
@@ -106,7 +107,10 @@ local function watch(paths, options, run_files, quit)
   local function watch(path, recursive)
     path = normal(path)
     for other, is_deep in pairs(watchers) do
-      if path == other or is_deep and (other == "." and not path:find "^%.*/" or path:sub(1, #other + 1) == other .. "/") then return end
+      if path == other
+        or is_deep and (other == "." and not path:find "^%.*/" or path:sub(1, #other + 1) == other .. "/") then
+        return
+      end
     end
     local watcher, message = fs.watch(path, { recursive = recursive, ignore = is_hidden, latency = 0 }, note)
     if watcher then watchers[path] = recursive

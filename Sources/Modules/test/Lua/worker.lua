@@ -3,9 +3,11 @@
 
 local system = ...
 
-local error, type, pairs, tostring, load, loadfile = error, type, pairs, tostring, load, loadfile
+local error, type, pairs = error, type, pairs
+local tostring, load, loadfile = tostring, load, loadfile
 local select, require, assert = select, require, assert
-local format, concat, floor, randomseed, getinfo = string.format, table.concat, math.floor, math.randomseed, debug.getinfo
+local format, concat, floor = string.format, table.concat, math.floor
+local randomseed, getinfo = math.randomseed, debug.getinfo
 local global, package_loaded, searchpath = _G, package.loaded, package.searchpath
 
 local explain = require "runloop.test.explain"
@@ -168,7 +170,8 @@ local function load_tests(path, ...)
   local left = leaks.find(current, {})
   if #left > 0 then
     phase.clean_up(current)
-    return file_failed { kind = "leak", message = "loading the file leaves something behind: schedule it in a test or in "
+    return file_failed { kind = "leak",
+      message = "loading the file leaves something behind: schedule it in a test or in "
       .. "before_each", details = left }
   end
   return true
@@ -190,7 +193,8 @@ local function watch_hooks()
     local is_set = type((...)) == "function" or type((select(2, ...))) == "function"
     if is_set and not told then
       told = true
-      emit({ k = "note", text = "coverage: lines are not counted while debug.sethook is in use (" .. (core.here() or "?")
+      emit({ k = "note", text = "coverage: lines are not counted while debug.sethook is in use ("
+        .. (core.here() or "?")
         .. ")" }, true)
     end
     sethook(...)
@@ -242,7 +246,9 @@ local function run_file(path, first, ...)
   collect_tests(root, tests, random, false, nil, options.shard and shard(root))
   if options.recordings then require "runloop.test.recordings".name(options.recordings, tests) end
   local plan = {}
-  for i = 1, #tests do plan[i] = { path = tests[i].path, where = tests[i].node.where, recording = tests[i].recording } end
+  for i = 1, #tests do
+    plan[i] = { path = tests[i].path, where = tests[i].node.where, recording = tests[i].recording }
+  end
   emit({ k = "plan", tests = plan, only = core.passed_over, has_only = core.has_only and core.has_only or nil }, true)
   if options.list then return end
   if options.forbid_only and core.has_only then
@@ -274,7 +280,9 @@ local function run_file(path, first, ...)
     end
   end
   run.finish()
-  if first == 1 and #tests == core.total and not core.passed_over and not options.fail_fast then look_for_snapshots(unfinished) end
+  if first == 1 and #tests == core.total and not core.passed_over and not options.fail_fast then
+    look_for_snapshots(unfinished)
+  end
 end
 
 --- Runs a file's tests from number `first` on.

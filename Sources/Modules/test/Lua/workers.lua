@@ -3,8 +3,10 @@
 
 local rl = require "runloop"
 local system = ...
-local format, concat, unpack_string, find, sub = string.format, table.concat, string.unpack, string.find, string.sub
-local pairs, ipairs, tostring, tonumber, load = pairs, ipairs, tostring, tonumber, load
+local format, concat, unpack_string = string.format, table.concat, string.unpack
+local find, sub = string.find, string.sub
+local pairs, ipairs, tostring = pairs, ipairs, tostring
+local tonumber, load = tonumber, load
 
 
 local workers = {}
@@ -61,7 +63,8 @@ end
 local function partial(text, mark)
   for length = #mark + 12 < #text and #mark + 12 or #text, 1, -1 do
     local tail = sub(text, -length)
-    if tail == sub(mark, 1, length) or length > #mark and sub(tail, 1, #mark) == mark and not find(tail, "%z", #mark + 1) then
+    if tail == sub(mark, 1, length) or length > #mark and sub(tail, 1, #mark) == mark
+      and not find(tail, "%z", #mark + 1) then
       return #text - length + 1
     end
   end
@@ -134,7 +137,8 @@ end
 local function describe_end(how, number)
   if how == "signal" then
     local name = require "runloop.process.signals".name(number)
-    return format("the process was ended by signal %d%s", number, name ~= tostring(number) and format(" (SIG%s)", name) or "")
+    return format("the process was ended by signal %d%s", number,
+      name ~= tostring(number) and format(" (SIG%s)", name) or "")
   end
   return format("the process ended with status %d", number)
 end
@@ -211,7 +215,9 @@ function workers.running(self)
 end
 
 --- The same, for Ctrl-\.
-function workers.explain(self) io.stderr:write("\nrlhost: test: what runs now:\n", concat(self:running(), "\n"), "\n") end
+function workers.explain(self)
+  io.stderr:write("\nrlhost: test: what runs now:\n", concat(self:running(), "\n"), "\n")
+end
 
 -- Its work -------------------------------------------------------------------------------------------------------------
 

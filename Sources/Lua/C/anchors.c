@@ -1,10 +1,10 @@
-// What the host keeps alive: objects by slot, so that a callback finds its userdata.
+// Objects that the host keeps alive, by slot, so that a callback finds its userdata.
 #include "private.h"
 
 #include <stdlib.h>
 
 #define FIRST_ANCHORS 64
-#define MANY_ANCHORS 4096  // with fewer, nothing is worth giving back
+#define MANY_ANCHORS 4096  // with fewer slots, freeing them is not worth the work
 
 static int p_add_anchors(lua_State *L) {
   lua_Integer first = lua_tointeger(L, 1), last = lua_tointeger(L, 2);
@@ -16,8 +16,8 @@ static int p_add_anchors(lua_State *L) {
   return 0;
 }
 
-// Doubles them. Where all up to a power of two are there, one more makes Lua double the table's array: from then on, filling a
-// place allocates nothing.
+// Doubles the number of slots. One more entry than a power of two makes Lua double the table's array; from then on,
+// filling a slot allocates nothing.
 static int add_anchors(lua_State *L, cl_state *state) {
   uint32_t count = state->slot_count ? state->slot_count * 2 : FIRST_ANCHORS;
   uint32_t *slots = realloc(state->free_slots, count * sizeof *slots);
@@ -34,7 +34,7 @@ static int add_anchors(lua_State *L, cl_state *state) {
   return 1;
 }
 
-// Used places are handed out before fresh ones, and those from the lowest on, which keeps the table dense.
+// Reuses free slots before it takes fresh ones, and begins with the lowest, which keeps the table dense.
 uint32_t cl_anchor(lua_State *L, int index) {
   cl_state *state = cl_state_of(L);
   if (!lua_checkstack(L, 3)) return 0;
@@ -55,7 +55,7 @@ static int p_drop_anchors(lua_State *L) {
     lua_pushnil(L);
     lua_rawseti(L, -2, i);
   }
-  // A key for which there is no place makes Lua choose the table's sizes again.
+  // A key that does not fit makes Lua compute the table's sizes again.
   for (int is_there = 1; is_there >= 0; is_there--) {
     lua_pushboolean(L, 1);
     if (is_there) lua_pushboolean(L, 1);
@@ -65,11 +65,11 @@ static int p_drop_anchors(lua_State *L) {
   return 0;
 }
 
-// Gives the places back that a burst has needed: those behind the last one in use, if there are many.
+// Frees the slots after the last one in use, if a burst has left many.
 void cl_shrink_anchors(cl_state *state) {
   lua_State *L = state->main;
   if (!L || state->slot_count < MANY_ANCHORS || state->free_count < state->slots_used / 4 * 3) return;
-  // Many, but one of those in use is far behind: in vain until some have been let go.
+  // Few slots are in use, but one of them lies near the end. Tries again only after others have been released.
   if (state->free_count == state->free_in_vain) return;
   unsigned char *is_free = calloc(state->slots_used + 1, 1);
   if (!is_free) return;
@@ -84,7 +84,7 @@ void cl_shrink_anchors(cl_state *state) {
     state->slot_count = count;
     state->slots_used = used;
     state->free_count = 0;
-    // The lowest is to be the next.
+    // The lowest free slot is to be used next.
     for (uint32_t i = used; i > 0; i--)
       if (is_free[i]) state->free_slots[state->free_count++] = i;
     uint32_t *slots = realloc(state->free_slots, count * sizeof *slots);
@@ -118,9 +118,9 @@ int cl_anchor_texts(lua_State *L, const char *texts, uint32_t *slots, int count)
   return status == LUA_OK;
 }
 
-// `false`, not nil: the place stays, and neither this nor the next use of it can raise.
+// Stores `false`, not nil: the slot stays in the table, so neither this nor its next use can raise.
 void cl_let_go(cl_state *state, uint32_t slot) {
-  lua_State *L = state->main;  // no function runs on its stack: there is room
+  lua_State *L = state->main;  // no function runs on this stack, so it has room
   if (!L || slot == 0) return;
   lua_rawgeti(L, LUA_REGISTRYINDEX, state->anchors);
   lua_pushboolean(L, 0);

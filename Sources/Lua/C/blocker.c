@@ -1,4 +1,4 @@
-// Why a coroutine cannot be suspended: what Lua calls in between, and cannot leave.
+// Finds out why a coroutine cannot be suspended: the C function or metamethod through which Lua cannot yield.
 #include "CLuaSupport.h"
 
 #include <stdio.h>
@@ -6,13 +6,13 @@
 
 static _Thread_local char text[96];
 
-// Whether a C function of the standard library can be suspended: these three continue afterwards.
+// Whether Lua can yield through a C function of the standard library: these three continue afterwards.
 static int is_suspendable(const char *name) {
   return strcmp(name, "pcall") == 0 || strcmp(name, "xpcall") == 0 || strcmp(name, "dofile") == 0;
 }
 
-// Finds the function on top of the stack among the globals and the fields of global tables: "table.sort". Raw, so that
-// nothing is called and nothing is made. Pops the function.
+// Finds the function on top of the stack among the globals and the fields of global tables: "table.sort". Uses raw
+// access only, so that no metamethod runs and nothing is allocated. Pops the function.
 static const char *global_name(lua_State *L) {
   const char *found = NULL;
   int function = lua_gettop(L);
@@ -43,10 +43,10 @@ static const char *global_name(lua_State *L) {
 const char *cl_blocker(lua_State *L) {
   lua_Debug debug;
   if (!lua_checkstack(L, 10)) return NULL;
-  // Lua counts levels from the innermost each time: far down in a recursion that would take minutes.
+  // Lua counts levels from the innermost each time: in a deep recursion, a search of all levels would take minutes.
   for (int level = 1; level < 5000 && lua_getstack(L, level, &debug); level++) {
     lua_getinfo(L, "Snf", &debug);
-    // A metamethod that Lua's core calls from C: as finalizer, or when a variable is closed.
+    // Lua's core calls these metamethods from C: a finalizer, and the closing of a variable.
     int is_metamethod = debug.name && strcmp(debug.namewhat, "metamethod") == 0;
     if (is_metamethod && (strcmp(debug.name, "__gc") == 0 || strcmp(debug.name, "close") == 0)) {
       lua_pop(L, 1);

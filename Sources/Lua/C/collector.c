@@ -1,15 +1,15 @@
-// Lua's collector in a state that has nothing else to do.
+// Lua's collector in a state that is idle.
 //
-// A generational collector, as scripts begin with, frees old objects all at once, and only when the script allocates:
-// the remains of fifty thousand tasks would lie there until the next burst. So the host collects in small steps, which
-// only the incremental mode has. Three things cannot be divided: the ways into that mode and out of it, which visit each
-// object, and the atomic end of a cycle.
+// A generational collector, with which scripts begin, frees old objects all at once, and only when the script
+// allocates: the garbage of fifty thousand tasks would stay until the next burst. So the host collects in small steps,
+// which only the incremental mode offers. Three parts cannot be divided: entering that mode and leaving it, which visit
+// each object, and the atomic end of a cycle.
 #include "private.h"
 
 #include <time.h>
 
-#define MANY 1000000  // blocks: to leave the generational mode takes some 10 ns for each
-#define FEW 250000    // blocks: to enter it takes some 40 ns for each
+#define MANY 1000000  // blocks: leaving the generational mode takes about 10 ns for each
+#define FEW 250000    // blocks: entering it takes about 40 ns for each
 
 static int64_t now(clockid_t clock) {
   struct timespec time;
@@ -19,7 +19,7 @@ static int64_t now(clockid_t clock) {
 
 int cl_begin_collection(cl_state *state) {
   lua_State *L = state->main;
-  // -1 in a finalizer.
+  // lua_gc returns -1 in a finalizer.
   if (!L || lua_gc(L, LUA_GCISRUNNING) != 1) return 0;
   if (state->is_generational) {
     if (state->blocks > MANY) return 0;
@@ -42,11 +42,11 @@ int cl_collect(cl_state *state, int64_t nanoseconds, int64_t *spent) {
 void cl_end_collection(cl_state *state) {
   if (!state->is_collecting) return;
   state->is_collecting = 0;
-  // With many objects the incremental mode stays, in which a long pause is not to be expected either.
+  // With many objects the incremental mode stays: entering the other one would be a long pause.
   if (state->is_generational && state->blocks <= FEW) lua_gc(state->main, LUA_GCGEN, 0, 0);
 }
 
-// collectgarbage([opt [, …]]): as Lua's. The answer to a script that sets a mode is the mode that the script has set before.
+// collectgarbage([opt [, …]]): like Lua's. A script that sets a mode gets back the mode that it has set before.
 static int collectgarbage(lua_State *L) {
   cl_state *state = cl_state_of(L);
   const char *option = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : "";
@@ -54,7 +54,7 @@ static int collectgarbage(lua_State *L) {
   if (is_generational || strcmp(option, "incremental") == 0) {
     state->is_collecting = 0;
     if (state->is_generational) lua_gc(L, LUA_GCGEN, 0, 0);
-    // Also -1, which is nil for the script: a finalizer changes nothing.
+    // lua_gc returns -1 in a finalizer, where the call changes nothing, and returns nil to the script.
     if (lua_gc(L, LUA_GCISRUNNING) >= 0) state->is_generational = is_generational;
   }
   return state->collect_function(L);

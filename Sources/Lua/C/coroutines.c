@@ -1,10 +1,11 @@
-// What of Lua's `coroutine`, `os` and `print` the host replaces, and how it calls a chunk as lua does.
+// The functions of Lua's `coroutine`, `os` and the `print` that the host replaces, and the arguments of a chunk.
 #include "private.h"
 
 #include <limits.h>
 #include <stdio.h>
 
-// A task's coroutine is the host's, not the script's: to the script it looks like the main one, as it would under lua.
+// A task's coroutine is the host's, not the script's: to the script it looks like the main coroutine, as it would under
+// lua.
 static int is_task(lua_State *L) { return cl_state_of(L)->running == L; }
 
 static int co_running(lua_State *L) {
@@ -21,14 +22,14 @@ static int co_isyieldable(lua_State *L) {
 
 static int co_yield(lua_State *L) {
   if (is_task(L)) {
-    lua_pushliteral(L, "attempt to yield from outside a coroutine");  // without a position, as lua has it
+    lua_pushliteral(L, "attempt to yield from outside a coroutine");  // without a position, like lua's
     return lua_error(L);
   }
   return lua_yield(L, lua_gettop(L));
 }
 
-// A signal interrupts the coroutine that runs, not the one that resumed it: so who resumed whom is noted. The record is
-// taken back by everything that ends the resumption, because none of Lua's functions called here raises meanwhile.
+// A signal interrupts the coroutine that runs, not the one that resumed it, so each resumption is recorded. The record
+// is removed when the resumption ends; none of the Lua functions called meanwhile raises past it.
 static void enter(cl_resumption *record, lua_State *from, lua_State *coroutine) {
   cl_state *state = cl_state_of(from);
   record->coroutine = coroutine;
@@ -44,7 +45,7 @@ static void leave(cl_resumption *record) {
   cl_pass_interrupt(state, record->from);
 }
 
-// Whether it is a coroutine of the host's in which nothing has begun, or which has ended: one that waits for a task.
+// Whether a coroutine of the host's has not begun or has ended, and so waits for a task.
 static int is_idle(lua_State *fiber) {
   lua_Debug debug;
   return lua_status(fiber) != LUA_YIELD && !lua_getstack(fiber, 0, &debug);
@@ -57,7 +58,7 @@ static int co_status(lua_State *L) {
   return 1;
 }
 
-// A script may hold a task's coroutine, but only the host knows what it waits for, and what is to become of it.
+// A script may hold a task's coroutine, but only the host knows what the task waits for, and when it may go on.
 static int refuse_resume(lua_State *L, lua_State *fiber) {
   lua_pushboolean(L, 0);
   if (lua_status(fiber) == LUA_YIELD) {
@@ -90,9 +91,9 @@ static int co_close(lua_State *L) {
     }
     if (lua_status(coroutine) == LUA_YIELD)
       return luaL_error(L, "cannot close the coroutine of a task; task:cancel() ends it where it waits");
-    // It runs, or has resumed whoever runs: Lua refuses, in its own words.
+    // It runs, or has resumed the one that runs: Lua refuses that in its own words.
   }
-  // Any other than a suspended one raises, or has nothing left to run.
+  // A coroutine in another state than suspended raises, or has nothing left to run.
   if (!coroutine || lua_status(coroutine) != LUA_YIELD) return cl_state_of(L)->close_function(L);
   cl_resumption record;
   enter(&record, L, coroutine);
@@ -101,7 +102,7 @@ static int co_close(lua_State *L) {
   return count;
 }
 
-// The function that coroutine.wrap makes. Lua's own raises out of its middle, where no record could be taken back.
+// The function that coroutine.wrap makes. Lua's own raises from its middle, where the record could not be removed.
 static int call_wrapped(lua_State *L) {
   lua_State *coroutine = lua_tothread(L, lua_upvalueindex(1));
   int arguments = lua_gettop(L), results = 0, status;
@@ -121,7 +122,7 @@ static int call_wrapped(lua_State *L) {
   }
   lua_xmove(coroutine, L, 1);
   status = lua_status(coroutine);
-  if (status != LUA_OK && status != LUA_YIELD) {  // it died of the error: its variables are closed now
+  if (status != LUA_OK && status != LUA_YIELD) {  // it died of the error; this closes its variables
     lua_xmove(L, coroutine, 1);
     enter(&record, L, coroutine);
     status = lua_resetthread(coroutine);
@@ -147,16 +148,17 @@ static int co_wrap(lua_State *L) {
   return 1;
 }
 
-// os.exit([code [, close]]): as Lua's, but no other number than 0, and no multiple of 256, becomes success.
+// os.exit([code [, close]]): like Lua's, but only 0 becomes status 0: a number above 255 and a negative multiple of 256
+// become 255.
 static int os_exit(lua_State *L) {
   int status;
   if (lua_isboolean(L, 1)) {
     status = lua_toboolean(L, 1) ? 0 : 1;
   } else if (lua_type(L, 1) == LUA_TUSERDATA) {
-    // As in rl.after(1, os.exit).
+    // The call is probably rl.after(1, os.exit).
     const char *name = luaL_getmetafield(L, 1, "__name") == LUA_TSTRING ? lua_tostring(L, -1) : "userdata";
-    return luaL_error(L, "os.exit: argument #1 must be true, false or an integer, got a %s: callbacks are called with their object, "
-                      "so write function() os.exit() end", name);
+    return luaL_error(L, "os.exit: argument #1 must be true, false or an integer, got a %s: callbacks are called with "
+                      "their object, so write function() os.exit() end", name);
   } else {
     lua_Integer code = luaL_optinteger(L, 1, 0);
     status = code > 255 || (code < 0 && (code & 255) == 0) ? 255 : (int)(code & 255);
@@ -164,7 +166,7 @@ static int os_exit(lua_State *L) {
   cl_state *state = cl_state_of(L);
   int closes = lua_toboolean(L, 2);
   if (closes && state->closing) {
-    // Called by a finalizer: those that are left run too, as under lua, and nothing of Lua is there behind them.
+    // A finalizer calls this: the remaining finalizers run, too, as under lua, and no Lua code runs after them.
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     lua_close(lua_tothread(L, -1));
   }
@@ -177,7 +179,8 @@ static void (*_Atomic around_program)(int begins);
 
 void cl_set_around_program(void (*function)(int begins)) { around_program = function; }
 
-// os.execute([command]): as Lua's, but the prompt is told, which has its hands on the terminal.
+// os.execute([command]): like Lua's, but calls a function before and after it, so that the prompt gives up the
+// terminal.
 static int os_execute(lua_State *L) {
   void (*around)(int begins) = around_program;
   lua_CFunction execute = cl_state_of(L)->execute_function;
@@ -188,12 +191,12 @@ static int os_execute(lua_State *L) {
   return count;
 }
 
-// print(...): as Lua's, but a line is written as a whole, whatever other threads print meanwhile.
+// print(...): like Lua's, but writes a line as a whole, even if other threads print meanwhile.
 static int print(lua_State *L) {
   int count = lua_gettop(L);
   luaL_checkstack(L, count, "too many arguments to 'print'");
   for (int i = 1; i <= count; i++) luaL_tolstring(L, i, NULL);
-  // Once: the variable may be exchanged meanwhile, by the thread that redirects what it prints.
+  // Read once: the thread that redirects its output may replace the variable meanwhile.
   FILE *out = stdout;
   flockfile(out);
   for (int i = 1; i <= count; i++) {
@@ -211,9 +214,9 @@ static int print(lua_State *L) {
 void cl_push_print(lua_State *L) { lua_pushcfunction(L, print); }
 
 void cl_replace_functions(lua_State *L) {
-  static const luaL_Reg coroutines[] = {{"running", co_running}, {"isyieldable", co_isyieldable}, {"yield", co_yield},
-                                        {"resume", co_resume}, {"close", co_close}, {"wrap", co_wrap}, {"status", co_status},
-                                        {NULL, NULL}};
+  static const luaL_Reg coroutines[] = {
+    {"running", co_running}, {"isyieldable", co_isyieldable}, {"yield", co_yield}, {"resume", co_resume},
+    {"close", co_close}, {"wrap", co_wrap}, {"status", co_status}, {NULL, NULL}};
   cl_state *state = cl_state_of(L);
   lua_getglobal(L, LUA_COLIBNAME);
   lua_getfield(L, -1, "resume");
@@ -244,11 +247,11 @@ void cl_replace_functions(lua_State *L) {
   cl_replace_collector(L);
 }
 
-// One of the host's own, in which tasks and callbacks run.
+// A coroutine of the host's, in which tasks and callbacks run.
 static int p_new_thread(lua_State *L) {
   lua_State *thread = lua_newthread(L);
   *(uintptr_t *)lua_getextraspace(thread) |= 1;
-  // Not the hook of whoever happens to run now.
+  // It must not inherit the hook of the coroutine that runs now.
   cl_set_usual_hook(thread);
   return 1;
 }

@@ -1,4 +1,4 @@
-// How a signal ends the process, at once or later. Safe in a signal handler.
+// How a signal ends the process, at once or later. All functions are safe in a signal handler.
 #define _GNU_SOURCE
 #include "private.h"
 
@@ -23,7 +23,7 @@ void cl_end_by(int number) {
   if (last_words) last_words();
   signal(number, SIG_DFL);
   raise(number);
-  // The kernel does not end process 1 so.
+  // The kernel does not end process 1 by a default action.
   if (getpid() == 1) _exit(128 + number);
 }
 

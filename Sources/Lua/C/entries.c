@@ -1,4 +1,5 @@
-// What other threads, and other processes, want of the thread that runs Lua: that an entry ends, or to know where it is.
+// Requests of other threads and processes to the thread that runs Lua: that an entry ends, or that the thread reports
+// its place.
 #include "private.h"
 
 #include <poll.h>
@@ -7,11 +8,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-// Entries -----------------------------------------------------------------------------------------------------------------
+// Entries -------------------------------------------------------------------------------------------------------------
 
-// The one that runs, and the one that is not to run any longer. Numbers, so that a wish that comes late meets nobody else.
+// The running entry, and the entry that is to end. They are numbers, so that a late request cannot meet another entry.
 static _Atomic uint64_t running_entry, unwanted_entry;
-// 1: nobody is there any more who could ask once more. 2: it has not ended all the same: each instruction of it raises.
+// 1: nobody can repeat the request, because its sender has gone. 2: the entry went on regardless, so each instruction
+// of it raises.
 static _Atomic int pressure;
 
 int cl_entry_is_unwanted(void) {
@@ -41,8 +43,8 @@ static int give_back(lua_State *L) {
   return 1;
 }
 
-// A message handler is called for the error that a hook raises, too, and no hook is called in it: what spins there could never
-// be ended. So each xpcall that is on the way gets another handler, which is its second value.
+// Lua calls a message handler for an error that a hook raises, too, and no hook runs in it: a handler that loops could
+// never be ended. So each xpcall on the stack gets another handler, which is its second local value.
 void cl_disarm_handlers(lua_State *L) {
   enum { levels = 5000, handler = 2 };
   lua_CFunction xpcall = cl_state_of(L)->catchers[1];
@@ -58,9 +60,9 @@ void cl_disarm_handlers(lua_State *L) {
   }
 }
 
-// Wishes ------------------------------------------------------------------------------------------------------------------
+// Wishes --------------------------------------------------------------------------------------------------------------
 
-// Bits. They are granted at the next instruction of Lua's, or when the loop wakes up.
+// A set of bits. They are granted at Lua's next instruction, or when the loop wakes up.
 static _Atomic unsigned wishes;
 static void (*grant)(cl_state *state, unsigned wishes);
 
@@ -79,10 +81,10 @@ unsigned cl_fulfil_wishes(cl_state *state) {
   return taken;
 }
 
-// Output that nobody reads ---------------------------------------------------------------------------------------------
+// Output without a reader ---------------------------------------------------------------------------------------------
 
-// Standard output has failed, and its reader is gone: the program that goes on writing ends, as it would by the signal. A
-// socket's broken pipe is an error that the call on the socket reports.
+// Ends a program that goes on writing after its standard output has failed and the reader has gone, as SIGPIPE would. A
+// broken pipe of a socket is an error that the call on the socket reports.
 void cl_end_if_nobody_reads(void) {
   struct pollfd output = {.fd = 1};
   if (!ferror(stdout) || poll(&output, 1, 0) <= 0 || !(output.revents & (POLLERR | POLLHUP))) return;

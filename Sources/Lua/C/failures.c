@@ -1,4 +1,4 @@
-// Errors that nobody has caught: what they say, the way there, and whether it was the host that raised them.
+// Uncaught errors: their message, their traceback, and whether the host raised them.
 #include "private.h"
 
 static void write_to_scratch(lua_State *L, const char *text) { cl_write(cl_state_of(L), text, strlen(text)); }
@@ -15,8 +15,7 @@ static void say_to_scratch(lua_State *L, const char *text) {
   write_to_scratch(L, text);
 }
 
-// What an error value says of itself is the script's to say, and runs on the main coroutine, whichever task has failed: that is where
-// a signal finds it.
+// Runs a script's __tostring on the main coroutine, whichever task has failed: a signal finds it there.
 static int call_aside(lua_State *L, lua_CFunction function, int arguments, int results) {
   cl_state *state = cl_state_of(L);
   lua_State *running = state->running;
@@ -31,7 +30,8 @@ static int call_aside(lua_State *L, lua_CFunction function, int arguments, int r
   return status;
 }
 
-// Replaces the text on top by one in which each NUL is "\\0": luaL_traceback and others read texts up to the first.
+// Replaces the text on top of the stack by one in which each NUL is "\\0": luaL_traceback and others stop at the first
+// NUL.
 static void show_zeros(lua_State *L) {
   size_t length;
   const char *text = lua_tolstring(L, -1, &length), *zero;
@@ -48,13 +48,13 @@ static void show_zeros(lua_State *L) {
   lua_replace(L, -2);
 }
 
-// Pushes what an error value, at 1, says; whether it wants a traceback behind it.
+// Pushes the message of the error value at index 1. Returns whether a traceback should follow it.
 static int push_message(lua_State *L) {
   if (lua_type(L, 1) == LUA_TSTRING || lua_type(L, 1) == LUA_TNUMBER) {
     lua_pushvalue(L, 1);
     show_zeros(L);
   } else if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
-    // As lua does it: an error object that describes itself needs no traceback.
+    // As in lua, an error object that describes itself needs no traceback.
     show_zeros(L);
     return 0;
   } else {
@@ -145,9 +145,10 @@ int cl_call_traced(lua_State *L, int arguments, int results) {
   return status;
 }
 
-// Interruptions ----------------------------------------------------------------------------------------------------------
+// Interruptions -------------------------------------------------------------------------------------------------------
 
-// The registry has the error value of the latest one here, or false: noting one allocates nothing.
+// The registry keeps the error value of the latest interruption under this address, or false, so that noting one
+// allocates nothing.
 static const char interruption = 0;
 
 void cl_prepare_failures(lua_State *L) {
@@ -177,15 +178,15 @@ int cl_raise_interruption(lua_State *L) {
   return lua_error(L);
 }
 
-// Chunks -----------------------------------------------------------------------------------------------------------------
+// Chunks --------------------------------------------------------------------------------------------------------------
 
 static const char failure_mark = 0;
 
-enum { HANDLER = 1, TABLE = 2 };              // places on the stack of `run_chunk`
-enum { VALUE = 1, TEXT = 2, LENGTH = 3 };     // what the table keeps of an error
+enum { HANDLER = 1, TABLE = 2 };              // indices on the stack of `run_chunk`
+enum { VALUE = 1, TEXT = 2, LENGTH = 3 };     // fields of the table that keeps the error
 
-// The message handler: makes of an error what lua makes of it, which also pending to-be-closed variables and a reader of
-// `load` get to see. The error as it was is kept in the table that is its upvalue.
+// The message handler. It makes the same text of an error as lua does; pending to-be-closed variables and a reader of
+// `load` see that text, too. The original error stays in the table that is the handler's upvalue.
 static int explain(lua_State *L) {
   int table = lua_upvalueindex(1);
   lua_settop(L, 1);
@@ -206,10 +207,10 @@ static int after_chunk(lua_State *L, int status, lua_KContext first) {
   if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(L) - (int)first + 1;
   int text = lua_gettop(L);
   lua_pushlightuserdata(L, (void *)&failure_mark);
-  // The handler is asked about errors of scripts only.
+  // Lua calls the handler for errors of scripts only.
   if (status == LUA_ERRRUN) lua_rawgeti(L, TABLE, VALUE);
   else lua_pushvalue(L, text);
-  // A variable that failed to close has put another text in its place.
+  // A variable that failed to close has replaced the text.
   lua_rawgeti(L, TABLE, TEXT);
   if (lua_rawequal(L, -1, text)) lua_rawgeti(L, TABLE, LENGTH);
   else lua_pushnil(L);
@@ -218,8 +219,8 @@ static int after_chunk(lua_State *L, int status, lua_KContext first) {
   return 4;
 }
 
-// (function, arguments) -> its results, or failure mark, error value, length of the message, text. It is below the chunk what
-// lua itself is below its chunks: "[C]: in ?" in a traceback.
+// (function, arguments) -> its results, or failure mark, error value, length of the message, text. It stands below the
+// chunk as lua's own C function does: "[C]: in ?" in a traceback.
 static int run_chunk(lua_State *L) {
   lua_newtable(L);
   lua_insert(L, 1);

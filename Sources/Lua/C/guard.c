@@ -1,11 +1,11 @@
-// An interruption that a loop catches again and again is raised outside of it: which line of Lua code catches errors around what
-// runs, and whether that goes on as before.
+// Raises an interruption again, outside a loop that keeps catching it. It remembers which line of Lua code catches
+// errors around the interrupted code, and checks whether that line calls a catching function again.
 #define _GNU_SOURCE
 #include "private.h"
 
 #include <time.h>
 
-// Lua counts levels from the innermost each time: to look at all of a runaway recursion would take minutes.
+// Lua counts levels from the innermost each time: a search of all levels of a runaway recursion would take minutes.
 enum { GUARD_LEVELS = 5000 };
 
 static int is_catcher(lua_State *L, lua_Debug *debug) {
@@ -16,8 +16,8 @@ static int is_catcher(lua_State *L, lua_Debug *debug) {
   return function && (function == catchers[0] || function == catchers[1] || function == catchers[2]);
 }
 
-// The innermost line of Lua code that calls a catching function, from a level of a coroutine outwards. Returns 0 without one,
-// and -1 when it is too far away.
+// Finds the innermost line of Lua code that calls a catching function, from a level of a coroutine outwards. Returns 0
+// if there is none, and -1 if it is too far away.
 static int find_guard(lua_State *L, int level, const char **source, int *line) {
   cl_state *state = cl_state_of(L);
   cl_resumption *record = state->resumption;
@@ -42,11 +42,12 @@ static int find_guard(lua_State *L, int level, const char **source, int *line) {
   }
 }
 
-// `while true do pcall(work) end` swallows the error and would go on for ever. A script may well catch it and clean up; but
-// where the same line that caught it calls pcall again, it is a loop, and the error is raised once more, outside of it.
+// `while true do pcall(work) end` swallows the error and would go on for ever. A script may catch an interruption and
+// clean up; but if the line that caught it calls pcall again, it is a loop, and the error is raised once more, outside
+// the pcall.
 _Thread_local int cl_is_guarding;
 static _Thread_local struct {
-  int is_open;  // which line it is was too far to see: it is the next one that calls pcall
+  int is_open;  // the line was too far away to find, so the next line that calls pcall counts
   const char *source;
   int line;
   time_t until;

@@ -1,15 +1,16 @@
-// The script's own hooks (debug.sethook) in the coroutines of the host's.
+// The script's own hooks (debug.sethook) in the host's coroutines.
 //
-// To the script each task runs in the main coroutine. So a hook that a chunk sets holds for all tasks and callbacks, as tools that
-// count lines or stop at them expect; one that a callback or another task sets is gone with that, and nobody else runs into it.
+// To the script, each task runs in the main coroutine. So a hook that a chunk sets holds for all tasks and callbacks,
+// as tools expect that count lines or stop at them. A hook that a callback or another task sets ends with that callback
+// or task, and affects no other.
 #include "private.h"
 
 #include <stdatomic.h>
 
-// Under this address the registry has the function.
+// The registry keeps the function of the hook for all tasks under this address.
 static const char everywhere = 0;
 
-// Beside the host in a coroutine's extra space: it runs a chunk.
+// A bit beside the state's address in a coroutine's extra space: the coroutine runs a chunk.
 enum { RUNS_CHUNK = 2 };
 
 void cl_chunk_runs(lua_State *L, int runs) {
@@ -21,7 +22,7 @@ static int runs_chunk(lua_State *L) { return (int)(*(uintptr_t *)lua_getextraspa
 
 static void call_hook(lua_State *L, lua_Debug *debug) {
   static const char *const events[] = {"call", "return", "line", "count", "tail call"};
-  // A coroutine of the script's has got it from its maker, and Lua's own hook would find no function for it either.
+  // A coroutine of the script's inherits the hook from its maker. Lua's own hook would find no function for it either.
   if (!cl_is_fiber(L)) return;
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &everywhere) != LUA_TFUNCTION) {
     lua_pop(L, 1);
@@ -33,7 +34,7 @@ static void call_hook(lua_State *L, lua_Debug *debug) {
   lua_call(L, 2, 0);
 }
 
-// What counts lines and calls, in all states, while somebody wants that.
+// The hook that counts lines and calls in all states, or NULL.
 static _Atomic(lua_Hook) counter;
 
 void cl_count_with(lua_Hook hook) { atomic_store(&counter, hook); }
@@ -46,7 +47,7 @@ void cl_set_usual_hook(lua_State *L) {
   else lua_sethook(L, NULL, 0, 0);
 }
 
-// The script's own hook, where another one has taken its place for a moment.
+// The script's own hook while the host's hook replaces it.
 static _Thread_local struct {
   lua_State *thread;
   lua_Hook hook;
@@ -54,7 +55,7 @@ static _Thread_local struct {
 } displaced;
 
 void cl_displace_hook(lua_State *L, lua_Hook hook, lua_Hook guard) {
-  // All of these are safe in a signal handler.
+  // These calls are safe in a signal handler.
   lua_Hook own = lua_gethook(L);
   if (own && own != hook && own != guard) {
     displaced.hook = own;
@@ -74,7 +75,7 @@ void cl_forget_hook(void) { displaced.thread = NULL; }
 
 void cl_hook_task(lua_State *L, int goes_on) {
   lua_Hook own = lua_gethook(L);
-  // What waits keeps its own, and gets what has been set for all meanwhile.
+  // A waiting task keeps its own hook, and gets one that was set for all tasks meanwhile.
   if (!goes_on || !own || own == call_hook) cl_set_usual_hook(L);
 }
 

@@ -10,7 +10,7 @@ static cl_kind kind_records[CL_MAX_KINDS];
 cl_box *cl_any_box_at(lua_State *L, int index) {
   cl_box *box = lua_touserdata(L, index);
   if (!box || lua_rawlen(L, index) < sizeof(cl_box)) return NULL;
-  // Somebody else's userdata has anything there.
+  // Another library's userdata may have any bytes there.
   uintptr_t offset = (uintptr_t)box->kind - (uintptr_t)kind_records;
   if (offset >= sizeof kind_records || offset % sizeof *kind_records) return NULL;
   return cl_state_of(L)->kinds[offset / sizeof *kind_records] ? box : NULL;
@@ -32,7 +32,7 @@ void cl_push_name(lua_State *L, const cl_entry *entry) {
   else lua_pushfstring(L, "%s%s", entry->library ? entry->library : "", entry->name);
 }
 
-// One userdata for each host object: the same object compares equal, and keeps its identity as a table key.
+// A host object has one userdata, so that it compares equal and works as a table key.
 void cl_push_box(lua_State *L, uint32_t kind, void *object) {
   cl_state *state = cl_state_of(L);
   lua_rawgeti(L, LUA_REGISTRYINDEX, state->boxes);
@@ -92,7 +92,7 @@ int cl_push_new(lua_State *L, const cl_kind *kind) {
 size_t cl_number_text(lua_State *L, int index, char text[64]) {
   if (lua_isinteger(L, index)) return (size_t)snprintf(text, 64, LUA_INTEGER_FMT, (LUAI_UACINT)lua_tointeger(L, index));
   int length = snprintf(text, 64, LUA_NUMBER_FMT, (LUAI_UACNUMBER)lua_tonumber(L, index));
-  // As Lua does it: what looks like an integer is none.
+  // As in Lua: a float that looks like an integer gets ".0".
   if (text[strspn(text, "-0123456789")] == 0) length += snprintf(text + length, (size_t)(64 - length), ".0");
   return (size_t)length;
 }

@@ -1,9 +1,10 @@
 // The memory of a Lua state.
 //
-// Nearly all that Lua asks for is small, and most of it short-lived: userdata, strings, closures, tables. A state belongs to
-// one thread, so small blocks can come from slabs of blocks of one size, with no header and no lock: a quarter of what they
-// cost with malloc. Larger ones are malloc's. Which is which shows in the page of the block, since C modules that use a
-// state's allocator get away elsewhere with telling it nonsense about the size of what they give back.
+// Nearly all blocks that Lua asks for are small, and most of them short-lived: userdata, strings, closures, tables. A
+// state belongs to one thread, so small blocks can come from slabs of blocks of one size, with no header and no lock:
+// they cost a quarter of what malloc costs. Larger blocks come from malloc. The page of a block shows where it came
+// from; its size does not, since C modules that call a state's allocator may pass a wrong old size, which other
+// allocators accept.
 #define _GNU_SOURCE
 #include "private.h"
 
@@ -13,14 +14,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PAGE 4096            // a slab: that of a block is found from its address
+#define PAGE 4096            // a slab; the address of a block gives that of its slab
 #define CHUNK 16             // slabs that are mapped at a time
-#define SPAN (PAGE * CHUNK)  // bytes of a chunk, which is aligned to as many
-#define KEPT 8               // empty chunks that the process keeps for the next state that wants one: 512 kB
-#define STEP 16    // what a userdata of a C module may want its memory to be aligned to
+#define SPAN (PAGE * CHUNK)  // bytes of a chunk, which is aligned to this size
+#define KEPT 8               // empty chunks that the process keeps for later states: 512 kB
+#define STEP 16    // alignment that a userdata of a C module may need
 #define LARGEST (STEP * CL_POOL_CLASSES)
 
-// Where the sanitizers look after memory, it is theirs.
+// The sanitizers bring their own allocator.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define POOLS 0
 #elif defined(__has_feature)
@@ -32,23 +33,23 @@
 #define POOLS 1
 #endif
 
-// Blocks of one size. Those with room for more are in the list of their size.
+// Blocks of one size. A slab with room is in the list of its size.
 typedef struct cl_slab {
-  uintptr_t mark;  // a number that is nowhere else
+  uintptr_t mark;  // a number that occurs nowhere else
   struct cl_slab *next, *previous;
   struct cl_chunk *chunk;
-  void *free;      // blocks given back: each begins with the address of the next
-  uint16_t size;   // of a block
-  uint16_t used;   // how many are in use
-  uint16_t fresh;  // where those begin that never were
-  uint16_t end;    // where they end
+  void *free;      // freed blocks; each begins with the address of the next
+  uint16_t size;   // bytes of a block
+  uint16_t used;   // number of blocks in use
+  uint16_t fresh;  // offset of the first block that was never used
+  uint16_t end;    // offset of the end
 } cl_slab;
 
-// Slabs in a row, behind the head of the first.
+// Slabs in a row; this struct follows the head of the first one.
 typedef struct cl_chunk {
   struct cl_chunk *next, *previous;
-  cl_slab *free;         // slabs given back, linked by `next`
-  unsigned used, fresh;  // as above
+  cl_slab *free;         // freed slabs, linked by `next`
+  unsigned used, fresh;  // as in a slab
 } cl_chunk;
 
 _Static_assert(sizeof(cl_slab) % STEP == 0 && sizeof(cl_chunk) % STEP == 0, "blocks begin behind them");
@@ -69,7 +70,7 @@ _Static_assert(sizeof(cl_slab) % STEP == 0 && sizeof(cl_chunk) % STEP == 0, "blo
 
 static uintptr_t mark_of(const cl_state *state) { return (uintptr_t)state ^ 0x9E3779B97F4A7C15u; }
 
-// NULL: it is malloc's. Of those none begins in the page of a slab.
+// Returns the slab of a block, or NULL if malloc made the block: no block of malloc's begins in the page of a slab.
 static cl_slab *slab_of(const cl_state *state, void *block) {
   cl_slab *s = (cl_slab *)((uintptr_t)block & ~(uintptr_t)(PAGE - 1));
   return POOLS && s->mark == mark_of(state) ? s : NULL;
@@ -82,8 +83,8 @@ static cl_slab **list_of(cl_state *state, size_t size) { return &state->slabs[(s
 
 static cl_slab *slab_at(cl_chunk *c, unsigned i) { return (cl_slab *)((char *)((cl_slab *)c - 1) + PAGE * i); }
 
-// Chunks are mapped, and not malloc's, so that an empty one goes back to the system wherever it lies. Some are kept: each thread
-// that comes and goes would cost sixteen page faults for each of its chunks.
+// Chunks come from mmap, not malloc, so that an empty one can be returned to the system wherever it lies. Some are
+// kept: without them, each thread that comes and goes would cost sixteen page faults for each of its chunks.
 static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
 static void *kept[KEPT];
 static unsigned kept_count;
@@ -108,7 +109,7 @@ static void *map_pages(size_t size) {
   return start == MAP_FAILED ? NULL : start;
 }
 
-// The system maps side by side, so all but the first are aligned as they come.
+// The kernel places mappings side by side, so all spans after the first are aligned without further calls.
 static void *map_span(void) {
   char *start = map_pages(SPAN);
   size_t excess = (uintptr_t)start & (SPAN - 1);
@@ -135,7 +136,7 @@ static void free_chunk(cl_chunk **list, cl_chunk *c) {
   UNLINK(list, c);
   for (unsigned i = 0; i < c->fresh; i++) slab_at(c, i)->mark = 0;
   void *span = slab_at(c, 0);
-  // Where the system refuses, for a process with too many mappings, at least the pages go back.
+  // If the kernel refuses because the process has too many mappings, at least the pages are returned.
   if (!keep_span(span) && munmap(span, SPAN) != 0) madvise(span, SPAN, MADV_DONTNEED);
 }
 
@@ -169,7 +170,7 @@ static void free_slab(cl_state *state, cl_slab *s) {
   if (--c->used == 0) free_chunk(&state->chunks, c);
 }
 
-// Blocks that another thread has given back: only the owner of a slab changes it.
+// Takes back the blocks that other threads have freed: only the owner of a slab may change it.
 static void take_back(cl_state *state);
 
 static void *take(cl_state *state, size_t size) {
@@ -192,7 +193,7 @@ static void *take(cl_state *state, size_t size) {
   return block;
 }
 
-// Blocks at addresses of their own, for seed.c.
+// Blocks at fixed addresses, for seed.c.
 
 #define SLOT ((size_t)16384)
 #define SLOTS 512
@@ -203,14 +204,14 @@ void *cl_map_at(uintptr_t address, size_t size) {
   void *block = mmap((void *)address, size, PROT_READ | PROT_WRITE, how, -1, 0);
   if (block == MAP_FAILED) return NULL;
   if ((uintptr_t)block == address) return block;
-  munmap(block, size);  // a kernel that takes the address for a hint
+  munmap(block, size);  // an old kernel takes the address for a hint
   return NULL;
 }
 
 void *cl_take_slot(void) {
   void *slot = NULL;
   for (size_t i = 0; i < SLOTS && !slot; i++) slot = cl_map_at(CL_SLOTS_BEGIN + i * SLOT, SLOT);
-  // Not at a page's beginning, where the mark of a slab would be.
+  // Not at the beginning of a page, where the mark of a slab would be.
   return slot ? (char *)slot + 64 : NULL;
 }
 
@@ -221,13 +222,13 @@ static int is_in_slot(const void *block) { return (uintptr_t)block - CL_SLOTS_BE
 static void give_back(cl_state *state, void *block) {
   cl_slab *s = slab_of(state, block);
   if (!s) return is_in_slot(block) ? cl_free_slot(block) : free(block);
-  if (!state->main) return;  // the state is being closed: all that is small goes at once
+  if (!state->main) return;  // the state is being closed, which frees all slabs at once
   int was_full = !has_room(s);
   *(void **)block = s->free;
   s->free = block;
   s->used--;
   if (was_full) LINK(list_of(state, s->size), s);
-  // The last one with room is kept: the next block may well be wanted at once.
+  // Keeps the last slab with room: the next block may be needed at once.
   else if (s->used == 0 && (s->next || s->previous)) free_slab(state, s);
 }
 
@@ -252,8 +253,9 @@ static void take_back(cl_state *state) {
   }
 }
 
-// C modules may use a state's allocator for their own purposes, in threads of their own: Lanes makes whole states with it. Such a
-// thread gets malloc's blocks, and puts those of slabs where the owner finds them. They are not counted: the counts are the owner's.
+// C modules may use a state's allocator for their own purposes, in threads of their own: Lanes makes whole states with
+// it. Such a thread gets blocks from malloc, and leaves freed blocks of slabs for the owner to take back. These blocks
+// are not counted, since the counts belong to the owner's thread.
 static void *allocate_elsewhere(cl_state *state, void *old, size_t new_size) {
   const cl_slab *s = old ? slab_of(state, old) : NULL;
   if (!s) {
@@ -272,7 +274,7 @@ static void *allocate_elsewhere(cl_state *state, void *old, size_t new_size) {
   return block;
 }
 
-// RLHOST_MALLOC=1: for valgrind, and for whoever suspects the slabs.
+// RLHOST_MALLOC=1 selects this allocator, for valgrind or to rule out an error in the slabs.
 void *cl_allocate_plainly(void *data, void *old, size_t old_size, size_t new_size) {
   cl_state *state = data;
   if (state->thread == cl_this_thread()) state->bytes += new_size - (old ? old_size : 0);
@@ -291,7 +293,7 @@ void *cl_allocate(void *data, void *old, size_t old_size, size_t new_size) {
     give_back(state, old);
     return NULL;
   }
-  if (!old || new_size > old_size) {  // shrinking never fails: Lua relies on it
+  if (!old || new_size > old_size) {  // shrinking never fails, as Lua requires
     uint64_t number = ++state->allocations;
     if (state->fail_at && (number == state->fail_at || (state->fail_on && number > state->fail_at))) return NULL;
   }

@@ -1,12 +1,12 @@
-// Methods that objects do not have. Who calls one is told which there are; who only reads a field, to find out whether there is one,
-// gets nil, as from anything in Lua.
+// Methods that objects do not have. A call of one raises an error that lists the methods there are; a read of the
+// field, by which a script may find out whether it exists, returns nil as for any table.
 #include "private.h"
 
-// What Lua 5.4 keeps of a call begins like this. Nothing that is public tells `t:read()` from `t.read`.
+// The beginning of Lua 5.4's private record of a call. Nothing public distinguishes `t:read()` from `t.read`.
 typedef struct { void *function, *top, *previous, *next; const uint32_t *next_instruction; } lua_frame;
 enum { OP_SELF = 20, OPCODE_BITS = 0x7f };
 
-// Whether the code that has led to the running C function says `object:name`.
+// Whether the code that called the running C function says `object:name`.
 static int is_self_call(lua_State *L) {
   lua_Debug debug;
   if (!lua_getstack(L, 1, &debug) || !lua_getinfo(L, "S", &debug) || *debug.what == 'C') return 0;
@@ -25,7 +25,7 @@ static int probe(lua_State *L) {
   return 1;
 }
 
-// Whether `is_self_call` tells the truth in the Lua that is loaded here: it is tried.
+// Tries out whether `is_self_call` works in the Lua that is loaded here.
 static int tells_calls(lua_State *L) {
   static const char text[] = "local o = ... local read = o.x return o:x() and not read and not o.y";
   if (lua_version(L) != 504) return 0;
@@ -43,10 +43,10 @@ static int tells_calls(lua_State *L) {
   return tells;
 }
 
-// Under this address the registry has what makes the message.
+// The registry keeps the function that makes the message under this address.
 static const char message = 0;
 
-// The __index of a kind's methods: (methods, name). Its upvalue: the kind's name.
+// The __index of a kind's methods: (methods, name). Its upvalue is the kind's name.
 static int missing(lua_State *L) {
   cl_state *state = cl_state_of(L);
   if (lua_type(L, 2) != LUA_TSTRING) return 0;
@@ -62,7 +62,7 @@ static int missing(lua_State *L) {
   return lua_error(L);
 }
 
-// The methods are on top of the stack.
+// Expects the methods on top of the stack.
 static void set_missing(lua_State *L, const char *kind) {
   lua_createtable(L, 0, 1);
   lua_pushstring(L, kind);

@@ -1,4 +1,4 @@
-// What crosses by name: values of loaded modules, which the other state has as well.
+// Values that cross between states by name: those of loaded modules, which the other state has as well.
 #include "private.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ static int has_name(lua_State *L, int names) {
   return found;
 }
 
-// (…, module table) with its path so far in `path`.
+// Expects the module's table on top of the stack, and its path so far in `path`.
 static void name_fields(lua_State *L, int names, char *path, size_t length, int depth, int *budget) {
   luaL_checkstack(L, 8, NULL);
   lua_pushnil(L);
@@ -43,7 +43,7 @@ static void build_names(lua_State *L) {
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   int loaded = lua_gettop(L);
   state->named_modules = 0;
-  // The modules themselves first, so that each is known by its own name.
+  // Names the modules themselves first, so that each is known by its own name.
   for (int round = 0; round < 2; round++) {
     lua_pushnil(L);
     while (lua_next(L, loaded)) {
@@ -64,7 +64,7 @@ static void build_names(lua_State *L) {
           int budget = 5000;
           name_fields(L, names, path, length + 1, 2, &budget);
         } else if (type == LUA_TTABLE) {
-          // Of the globals only what every state has: the basic functions. The script's own are copied.
+          // Only the basic functions among the globals, which every state has, get names. The script's own are copied.
           lua_pushnil(L);
           while (lua_next(L, -2)) {
             if (lua_iscfunction(L, -1) && lua_type(L, -2) == LUA_TSTRING && !has_name(L, names)) {
@@ -93,7 +93,7 @@ static lua_Integer count_modules(lua_State *L, int loaded) {
   return count;
 }
 
-// (package.loaded, name, module): __newindex.
+// The __newindex of package.loaded: (package.loaded, name, module).
 static int note_module(lua_State *L) {
   lua_settop(L, 3);
   cl_state_of(L)->names_are_old = 1;
@@ -101,8 +101,8 @@ static int note_module(lua_State *L) {
   return 0;
 }
 
-// Has new modules noted, from the first parcel on: counting them for each would be an eighth of what it costs. A script that has put
-// a metatable of its own there keeps it.
+// Has new modules reported, from the first parcel on: counting the modules for each parcel would take an eighth of its
+// time. A script's own metatable of package.loaded stays.
 static void guard_modules(lua_State *L, int loaded) {
   if (lua_getmetatable(L, loaded)) {
     lua_pop(L, 1);

@@ -1,18 +1,18 @@
-// Values on their way to another state: each is looked at and written down, or refused with the way to it.
+// Packs values for another state, or refuses one with the path to it.
 #include "private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-// The way to what is being packed, for messages.
+// The path to the value that is being packed, for messages.
 typedef struct step {
   const struct step *outer;
   enum { ARGUMENT, RESULT, FIELD, FIELD_AT, KEY, UPVALUE } what;
-  const char *name;  // UPVALUE; FIELD with a string key; FIELD_AT: what the key is
+  const char *name;  // UPVALUE; FIELD with a string key; FIELD_AT: the type of the key
   lua_Integer number;  // ARGUMENT, RESULT; FIELD with an integer key
 } step;
 
-// What has been numbered, by address: tables, functions and upvalues, all of which live as long as this takes.
+// Numbered objects by address: tables, functions and upvalues, all of which live longer than the packing takes.
 typedef struct seen { const void *address; uint64_t number; } seen;
 
 enum { FEW = 8, NAMES = 2 };
@@ -23,9 +23,9 @@ typedef struct packer {
   seen few[FEW];     // nearly always enough
   seen *many;        // a table with open addressing
   uint32_t count, mask;
-  int has_names;     // at index NAMES is the table of what crosses by name
+  int has_names;     // index NAMES holds the table of values that cross by name
   int depth;
-  const cl_entry *entry;  // the function whose arguments they are, or NULL
+  const cl_entry *entry;  // the function whose arguments are packed, or NULL
 } packer;
 
 static seen *place_in(seen *table, uint32_t mask, const void *address) {
@@ -34,7 +34,7 @@ static seen *place_in(seen *table, uint32_t mask, const void *address) {
   return &table[at];
 }
 
-// Where the number of what lies at an address is: 0 if it has none yet.
+// Returns the place of an object's number, which is 0 if it has none yet.
 static uint64_t *number_of(packer *p, const void *address) {
   if (!p->many) {
     for (uint32_t i = 0; i < p->count; i++)
@@ -66,7 +66,8 @@ enum { DEEPEST = 5000 };
 
 static void put(packer *p, const void *bytes, size_t length) {
   cl_parcel *parcel = p->parcel;
-  if (!cl_reserve(&parcel->bytes, parcel->length, &parcel->capacity, length, 512)) luaL_error(p->L, "not enough memory");
+  if (!cl_reserve(&parcel->bytes, parcel->length, &parcel->capacity, length, 512))
+    luaL_error(p->L, "not enough memory");
   memcpy(parcel->bytes + parcel->length, bytes, length);
   parcel->length += length;
 }
@@ -76,7 +77,7 @@ static void put_u32(packer *p, uint32_t n) { put(p, &n, 4); }
 static void put_u64(packer *p, uint64_t n) { put(p, &n, 8); }
 static void put_u8(packer *p, uint8_t n) { put(p, &n, 1); }
 
-// What belongs to the function that is to be called is not the first argument's to the script, but the function's own.
+// An upvalue of the called function is named as the function's own in messages, not as the first argument's.
 static int is_called(const step *way) { return way->what == ARGUMENT && way->number == 1; }
 
 static void write_way(luaL_Buffer *b, const step *way) {
@@ -98,7 +99,7 @@ static void write_way(luaL_Buffer *b, const step *way) {
   luaL_addstring(b, text);
 }
 
-// Raises the message on top of the stack, with the name of the function that was called and the script's position.
+// Raises the message on top of the stack, preceded by the name of the called function and the script's position.
 static void raise_message(packer *p) {
   lua_State *L = p->L;
   if (p->entry) {
@@ -129,7 +130,7 @@ static void refuse_depth(packer *p) {
   raise_message(p);
 }
 
-// Whether the value at `index` crosses by name; then it is packed.
+// Packs the value at `index` by name if it has one. Returns whether it has.
 static int pack_named(packer *p, int index) {
   lua_State *L = p->L;
   if (!p->has_names) {
@@ -150,11 +151,11 @@ static int pack_named(packer *p, int index) {
   return found;
 }
 
-// Values -----------------------------------------------------------------------------------------------------------------
+// Values --------------------------------------------------------------------------------------------------------------
 
 static void pack(packer *p, int index, const step *way);
 
-// Whether it has been packed before; then a reference is. Otherwise it gets the next number.
+// Packs a reference if the object has been packed before. Otherwise numbers the object and returns 0.
 static int pack_reference(packer *p, int index) {
   uint64_t *number = number_of(p, lua_topointer(p->L, index));
   if (!*number) {
@@ -170,9 +171,10 @@ static int pack_reference(packer *p, int index) {
 static void pack_table(packer *p, int index, const step *way) {
   lua_State *L = p->L;
   if (pack_named(p, index)) return;
-  // An object of a module's is more than its fields: it belongs to its thread.
+  // An object of a module's, which its metatable marks, is more than its fields and belongs to its thread.
   if (luaL_getmetafield(L, index, "__stays") != LUA_TNIL) {
-    if (luaL_getmetafield(L, index, "__name") != LUA_TSTRING) lua_pushliteral(L, "an object that belongs to its thread");
+    if (luaL_getmetafield(L, index, "__name") != LUA_TSTRING)
+      lua_pushliteral(L, "an object that belongs to its thread");
     refuse(p, way, lua_tostring(L, -1));
   }
   if (pack_reference(p, index)) return;
@@ -218,7 +220,7 @@ static void pack_function(packer *p, int index, const step *way) {
   for (int i = 1;; i++) {
     const char *name = lua_getupvalue(L, index, i);
     if (!name) break;
-    // Functions that share a variable go on sharing it.
+    // Functions that share a variable still share it after they have crossed.
     uint64_t *other = number_of(p, lua_upvalueid(L, index, i));
     if (*other) {
       put_tag(p, CL_JOIN);
@@ -258,7 +260,7 @@ static void pack_userdata(packer *p, int index, const step *way) {
       parcel->shared[parcel->shared_count].kind = kind;
       parcel->shared[parcel->shared_count++].object = shared;
       parcel->drop = state->drop;
-      // When it comes back, it is this very userdata again.
+      // When the object comes back, this same userdata stands for it again.
       lua_rawgeti(L, LUA_REGISTRYINDEX, state->boxes);
       lua_pushvalue(L, index);
       lua_rawsetp(L, -2, shared);
@@ -323,7 +325,7 @@ static int p_pack(lua_State *L) {
   packer *p = lua_touserdata(L, 1);
   int last = lua_gettop(L);
   for (int index = NAMES + 1; index <= last; index++) {
-    // Without a function it is what some function has returned.
+    // Without a function, the values are the results of one.
     step argument = {NULL, p->entry ? ARGUMENT : RESULT, NULL, index - NAMES};
     pack(p, index, &argument);
     p->parcel->count++;

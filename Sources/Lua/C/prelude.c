@@ -1,11 +1,11 @@
-// The parts of the library that are written in Lua, and what they know of the host.
+// The parts of the library that are written in Lua, and the functions of the host that they use.
 #include "private.h"
 
 #include <LuaModules.h>
 #include <string.h>
 
-// Leaves the module's function on the stack. Its bytecode is tried first; a Lua that refuses it (another version, other sizes)
-// compiles the text.
+// Pushes the module's function. Tries its bytecode first; a Lua that refuses it (another version, other sizes) compiles
+// the text.
 static int load_part(lua_State *L, const char *name) {
   size_t length;
   const char *code = lua_modules_code(name, &length);
@@ -22,15 +22,16 @@ int cl_load_notifications(lua_State *L) { return load_part(L, "runloop.notificat
 
 int cl_has_module(const char *name) { return lua_modules_find(name) != NULL; }
 
-// Under this address the registry has what the parts that are loaded later find under the names of Lua's own functions and
-// libraries: what a script makes of its globals is no business of theirs.
+// The registry keeps a table under this address that holds Lua's own functions and libraries by name. Modules that are
+// loaded later use it as their globals, so that a script which changes its globals does not change them.
 static const char surroundings = 0;
 
 static void keep_surroundings(lua_State *L) {
-  static const char *const names[] = {"_G", "assert", "collectgarbage", "coroutine", "debug", "error", "getmetatable", "io", "ipairs",
-                                      "load", "loadfile", "math", "next", "os", "package", "pairs", "pcall", "print", "rawequal",
-                                      "rawget", "rawlen", "rawset", "require", "select", "setmetatable", "string", "table",
-                                      "tonumber", "tostring", "type", "utf8", "xpcall"};
+  static const char *const names[] = {"_G", "assert", "collectgarbage", "coroutine", "debug", "error", "getmetatable",
+                                      "io", "ipairs", "load", "loadfile", "math", "next", "os", "package", "pairs",
+                                      "pcall", "print", "rawequal", "rawget", "rawlen", "rawset", "require", "select",
+                                      "setmetatable", "string", "table", "tonumber", "tostring", "type", "utf8",
+                                      "xpcall"};
   lua_createtable(L, 0, sizeof names / sizeof *names);
   lua_pushglobaltable(L);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -65,7 +66,7 @@ int cl_push_module_text(lua_State *L, const char *name) {
   return text ? cl_push_text(L, text, strlen(text)) : cl_push_text(L, "", 0);
 }
 
-// Functions for the Lua-written part -----------------------------------------------------------------------------------
+// Functions for the Lua-written part ---------------------------------------------------------------------------------
 
 static int in_methods(lua_State *L) {  // (kind name) -> the table of its methods
   cl_state *state = cl_state_of(L);
@@ -133,13 +134,14 @@ static int call_framed(lua_State *L) {
   return lua_gettop(L);
 }
 
-static int in_framed(lua_State *L) {  // (function) -> one of C that calls it, from which `return f()` leaves the caller's frame in place
+// (function) -> a C function that calls it; `return f()` in it does not replace the caller's frame
+static int in_framed(lua_State *L) {
   lua_settop(L, 1);
   lua_pushcclosure(L, call_framed, 1);
   return 1;
 }
 
-static int in_has_read_ahead(lua_State *L) {  // (file) -> whether it has bytes that nobody has read
+static int in_has_read_ahead(lua_State *L) {  // (file) -> whether it has buffered bytes
   luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
   lua_pushboolean(L, stream->closef && stream->f->_IO_read_end > stream->f->_IO_read_ptr);
   return 1;
@@ -151,12 +153,12 @@ static int in_part(lua_State *L) {  // (name) -> the function of a module of the
 }
 
 static int p_push_internals(lua_State *L) {
-  static const luaL_Reg functions[] = {{"methods", in_methods}, {"kind", in_kind}, {"value", in_value},
-                                       {"set_value", in_set_value}, {"value_number", in_value_number}, {"fileno", in_fileno},
-                                       {"part", in_part}, {"framed", in_framed}, {"has_read_ahead", in_has_read_ahead},
-                                       {"on_missing", cl_on_missing}, {"set_subject", cl_set_subject},
-                                       {NULL, NULL}};
-  // One table for all modules of a state: they may add what others of them need.
+  static const luaL_Reg functions[] = {
+    {"methods", in_methods}, {"kind", in_kind}, {"value", in_value}, {"set_value", in_set_value},
+    {"value_number", in_value_number}, {"fileno", in_fileno}, {"part", in_part}, {"framed", in_framed},
+    {"has_read_ahead", in_has_read_ahead}, {"on_missing", cl_on_missing}, {"set_subject", cl_set_subject},
+    {NULL, NULL}};
+  // All modules of a state share one table, so that a module can add functions that others need.
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, functions) == LUA_TTABLE) return 1;
   keep_surroundings(L);
   luaL_newlib(L, functions);

@@ -1,4 +1,5 @@
-// Calls from Swift: whatever Lua raises meanwhile is caught here. What they need to say goes through the scratch buffer.
+// Protected calls from Swift: errors that Lua raises in them become a status. They pass texts through the scratch
+// buffer.
 #include "private.h"
 
 #include <stdlib.h>
@@ -16,10 +17,11 @@ int cl_write(cl_state *state, const void *bytes, size_t length) {
 
 // Protected calls ----------------------------------------------------------------------------------------------------
 
-// There was no memory for a larger stack: nil takes the place of the arguments, as an error value would.
+// Called if there is no memory for a larger stack. Puts nil in the place of the arguments, where an error value would
+// be.
 int cl_no_room(lua_State *L, int arguments) {
   lua_pop(L, arguments);
-  lua_pushnil(L);  // at worst in one of the places that Lua keeps behind every stack
+  lua_pushnil(L);  // at worst in one of the spare slots that Lua keeps at the end of every stack
   return LUA_ERRMEM;
 }
 
@@ -101,7 +103,7 @@ static int p_equal(lua_State *L) {
 int cl_equal(lua_State *L, int index, int other) {
   if (lua_rawequal(L, index, other)) return 1;
   int type = lua_type(L, index);
-  // Others have no metamethod that would be asked.
+  // Only tables and userdata have an __eq metamethod.
   if (type != lua_type(L, other) || (type != LUA_TTABLE && type != LUA_TUSERDATA)) return 0;
   index = lua_absindex(L, index), other = lua_absindex(L, other);
   if (!lua_checkstack(L, 24)) return cl_no_room(L, 0), -1;

@@ -1,4 +1,5 @@
-// Lua's standard streams: what code that somebody else has sent prints goes to that one, while it runs; and who reads is announced.
+// Redirects Lua's standard streams: output of code that another process has sent goes to that process while the code
+// runs; and announces each read of standard input.
 #define _GNU_SOURCE
 #include "private.h"
 
@@ -12,12 +13,12 @@
 
 #include <lauxlib.h>
 
-// Lua's `print` looks the variable `stdout` up at each call; `io.stdout` and the default output, one userdata, have their
-// own pointer, taken when the libraries were opened. Both are changed for the time of a redirection, so that not a single
-// value of Lua changes.
+// Lua's `print` reads the variable `stdout` at each call. `io.stdout` and the default output are one userdata with a
+// pointer of its own, taken when the libraries were opened. A redirection changes both for its time, so that no Lua
+// value changes.
 
-static FILE *own_output, *own_input;      // the process's, or NULL where there is no redirection
-// Made once and never closed: a thread whose libraries are opened meanwhile finds them as its standard streams.
+static FILE *own_output, *own_input;      // the process's own, or NULL without a redirection
+// Made once and never closed: a thread that opens its libraries meanwhile gets them as its standard streams.
 static FILE *sink_stream, *empty_input;
 static pthread_t redirected_thread;
 static cl_sink *sink;
@@ -39,7 +40,7 @@ static ssize_t write_sink(void *cookie, const char *bytes, size_t length) {
   if (!own) own = stdout;
   if (own == sink_stream) return 0;
   fwrite(bytes, 1, length, own);
-  // The flush that follows is one of this stream, which has nothing to flush.
+  // The caller's flush flushes this stream, which has no buffer, so the real one is flushed here.
   if (length > 0 && bytes[length - 1] == '\n') fflush(own);
   return (ssize_t)length;
 }
@@ -58,14 +59,14 @@ static int make_streams(void) {
     if (input) fclose(input);
     return 0;
   }
-  // Other threads write through it, too, each at once.
+  // Unbuffered, because other threads write through it, too.
   setvbuf(stream, NULL, _IONBF, 0);
   sink_stream = stream;
   empty_input = input;
   return 1;
 }
 
-// Leaves io.stdout and io.stdin, or whatever stands there, on the stack.
+// Pushes io.stdout and io.stdin, or nil in the place of one that is not a file.
 static int find_streams(lua_State *L) {
   static const char *const names[] = {"stdout", "stdin"};
   luaL_checkstack(L, 8, NULL);
@@ -96,7 +97,7 @@ int cl_open_redirection(cl_state *state, uint32_t slots[2]) {
   }
   for (int i = 0; i < 2; i++) {
     streams[i] = lua_touserdata(L, i - 2);
-    // Not collected as long as this may point to it.
+    // Anchored, because this array points to it.
     slots[i] = streams[i] ? cl_anchor(L, i - 2) : 0;
     if (!slots[i]) streams[i] = NULL;
   }
@@ -129,7 +130,7 @@ cl_sink *cl_redirect(cl_sink *new) {
     stdin = empty_input;
     clearerr(empty_input);
   } else if (!new && own_output) {
-    // The script may have given it a buffer.
+    // The script may have given the stream a buffer.
     fflush(sink_stream);
     stdout = own_output;
     stdin = own_input;
@@ -140,12 +141,13 @@ cl_sink *cl_redirect(cl_sink *new) {
   return before;
 }
 
-// Standard input that somebody has to make way for -------------------------------------------------------------------
+// Announced reads of standard input ----------------------------------------------------------------------------------
 
 static int (*begin_reading)(void);
 static void (*end_reading)(int end);
 
-// Returns 0, with EINTR, when what runs is to be interrupted: also if the signal has come a moment before the wait.
+// Waits for input. Returns 0 with EINTR if the running code is to be interrupted, also by a signal that came just
+// before the wait.
 static int await_input(void) {
   struct pollfd input = {STDIN_FILENO, POLLIN, 0};
   sigset_t all, before;
@@ -178,11 +180,11 @@ int cl_announce_reading(cl_state *state, int (*begin)(void), void (*end)(int)) {
   FILE *direct = stdin;
   FILE *announced = fopencookie(direct, "r", (cookie_io_functions_t){.read = read_behind});
   if (!announced) return 0;
-  // Whoever asks for its descriptor is to get the one that is read.
+  // A caller that asks for the descriptor gets the one that is read.
   announced->_fileno = STDIN_FILENO;
   begin_reading = begin;
   end_reading = end;
-  // Never closed: threads that begin later have it as their standard input, too.
+  // Never closed: later threads have it as their standard input, too.
   stdin = announced;
   if (cl_call_protected(L, find_streams, 0, 2) == LUA_OK) {
     exchange(lua_touserdata(L, -1), direct, announced);

@@ -1,8 +1,9 @@
-// A state whose tables have the same order in each run, for `rlhost test`, in which one seed decides about all chance.
+// Makes a state whose tables have the same order in each run, for `rlhost test`, where one seed decides all random
+// choices.
 //
-// Lua 5.4 hashes strings with a number that it makes of the time and of three addresses: those of the new state, of a variable on the
-// stack, and of lua_newstate. Where a process has no random addresses the last one is the same in each run. Here the others are made so:
-// the state is made on a stack, and in memory, at an address of its own, and the time is what the caller says.
+// Lua 5.4 seeds its string hash with the time and three addresses: of the new state, of a variable on the stack, and of
+// lua_newstate. In a process without random addresses the last one is the same in each run. This file fixes the others:
+// it makes the state on a stack and in memory at fixed addresses, and replaces the time by the seed.
 #define _GNU_SOURCE
 #include "private.h"
 
@@ -18,7 +19,7 @@ static atomic_int is_fixed;
 static unsigned fixed_seed;
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
-// Lua's library calls this one, since the program has it.
+// Lua's library calls this `time`, because the program defines it.
 static _Thread_local int is_making;
 
 time_t time(time_t *where) {
@@ -35,11 +36,11 @@ void cl_fix_seed(unsigned seed) {
 
 typedef struct {
   cl_state *state;
-  void *block;  // for the state itself, until it is taken
+  void *block;  // memory for the state itself, until Lua takes it
   lua_State *made;
 } task;
 
-// The first block that Lua asks for is that of the state.
+// Lua asks for the block of the state first.
 static void *allocate_first(void *data, void *old, size_t old_size, size_t new_size) {
   task *making = data;
   if (old || !making->block || new_size > CL_SLOT) return cl_allocate(making->state, old, old_size, new_size);
@@ -53,7 +54,7 @@ static void *allocate_first(void *data, void *old, size_t old_size, size_t new_s
 static void *make(void *data) {
   task *task = data;
   is_making = 1;
-  // The slabs are this one's meanwhile.
+  // The slabs belong to this thread meanwhile.
   task->state->thread = cl_this_thread();
   task->made = lua_newstate(allocate_first, task);
   is_making = 0;
@@ -79,14 +80,14 @@ static int run(task *task) {
 }
 
 lua_State *cl_new_state(cl_state *state, lua_Alloc allocate) {
-  // malloc has no such addresses.
+  // Blocks of malloc do not have fixed addresses.
   if (!atomic_load(&is_fixed) || allocate != cl_allocate) return lua_newstate(allocate, state);
   pthread_mutex_lock(&making);
   void *slot = cl_take_slot();
   task task = {.state = state, .block = slot};
   int has_run = slot && run(&task);
   state->thread = cl_this_thread();
-  if (slot && task.block) cl_free_slot(slot);  // not taken
+  if (slot && task.block) cl_free_slot(slot);  // Lua has not taken the block
   pthread_mutex_unlock(&making);
   if (!has_run) return lua_newstate(allocate, state);
   if (task.made) lua_setallocf(task.made, allocate, state);

@@ -1,4 +1,4 @@
-// Signals, and how they reach Lua code that runs.
+// Signals, and how they interrupt running Lua code.
 #define _GNU_SOURCE
 #include "private.h"
 
@@ -18,17 +18,17 @@ static void (*signal_notify)(void);
 static int (*signal_is_waiting)(void);
 static void (*signal_explain)(cl_state *);
 
-// What has come and nobody has taken.
+// Signals that have come and were not taken yet.
 static volatile sig_atomic_t noted[32];
-// It is for Lua code that runs, which has not noticed yet.
+// A signal is for the running Lua code, which has not noticed it yet.
 static volatile sig_atomic_t pending;
-// The process ends, and Lua code goes on as if it did not.
+// The process is about to end, but Lua code may go on if it catches the interruption.
 static int is_ending;
-// The script has something to do before it ends: nothing is interrupted by the first signal.
+// The script has work to do before it ends: the first signal interrupts nothing.
 static volatile sig_atomic_t is_deferring;
-// The text of the script is being read.
+// The script's text is being read.
 static volatile sig_atomic_t is_reading;
-// What runs is to be interrupted, by whom- or whatever.
+// The running code is to be interrupted, by whatever cause.
 static int is_to_interrupt;
 
 int cl_take_signal(int number) {
@@ -37,17 +37,17 @@ int cl_take_signal(int number) {
   return 1;
 }
 
-// Another thread than the one that signals are for, where Lua code can be cancelled.
+// The state of a thread other than the one for signals, if its Lua code can be cancelled.
 static _Thread_local cl_state *cancelled_host;
-// Who has been told once is not told again while threads are only to come back from where they wait.
+// `was_cancelled` prevents a second cancellation while `only_wakes` is set, which only ends system calls.
 static _Thread_local volatile sig_atomic_t cancel_pending, was_cancelled;
 static volatile sig_atomic_t only_wakes;
 
-// The entry that runs has been asked to end and has not noticed yet.
+// The running entry has been asked to end and has not noticed yet.
 static volatile sig_atomic_t entry_pending;
 static void hook(lua_State *L);
 
-// Raises what ends the code that runs.
+// Raises the error that ends the running code.
 static int interrupt(lua_State *L) {
   cl_guard(L, interrupt);
   cl_state *state = cancelled_host;
@@ -63,28 +63,28 @@ static int interrupt(lua_State *L) {
   return lua_error(L);
 }
 
-// Entries that another process has sent ------------------------------------------------------------------------------
+// Entries that another process has sent -----------------------------------------------------------------------------
 
-// Asked at an instruction of Lua's: whether that is the entry's.
+// Called at an instruction of Lua's. Says whether the instruction belongs to the entry.
 static int (*is_in_entry)(cl_state *state);
 
 static int take_entry_interrupt(void) {
-  // In a callback that the entry's own run of the loop has called: later.
+  // Not in a callback that a run of the loop inside the entry has called: the interruption waits until that returns.
   if (!entry_pending || !is_in_entry(signal_host)) return 0;
   entry_pending = 0;
   return cl_entry_is_unwanted();
 }
 
-// The handler -----------------------------------------------------------------------------------------------------------
+// The handler ---------------------------------------------------------------------------------------------------------
 
-// Whether Swift's own call of a function of ours is what the hook has seen: to end that would lose what it does, and end nothing of
-// the script's, whose next instruction is early enough.
+// Whether the hook has seen Swift's own call of a C function. Ending that would lose its work without ending anything
+// of the script's, whose next instruction comes soon enough.
 int cl_is_own_call(lua_State *L, lua_Debug *debug) {
   if (cl_own_calls == 0 || debug->event == LUA_HOOKLINE || debug->event == LUA_HOOKCOUNT) return 0;
   return lua_getinfo(L, "S", debug) && *debug->what == 'C';
 }
 
-// Runs in Lua, at the first instruction after the signal.
+// Runs inside Lua, at the first instruction after the signal.
 static void on_hook(lua_State *L, lua_Debug *debug) {
   if (cl_is_own_call(L, debug)) return;
   if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
@@ -109,11 +109,11 @@ static void on_hook(lua_State *L, lua_Debug *debug) {
     fflush(stdout);
     signal_explain(signal_host);
   }
-  // The note of SIGTERM stays: the host still ends with its status.
+  // SIGTERM stays noted: the host still ends with its status.
   int is_asked = is_to_interrupt;
   is_to_interrupt = 0;
-  int is_told = !is_deferring && (cl_take_signal(SIGINT) || noted[SIGTERM]);
-  if (is_told || is_asked || is_ending || ends_entry) interrupt(L);
+  int has_signal = !is_deferring && (cl_take_signal(SIGINT) || noted[SIGTERM]);
+  if (has_signal || is_asked || is_ending || ends_entry) interrupt(L);
 }
 
 static void hook(lua_State *L) { cl_displace_hook(L, on_hook, cl_on_guarded_call); }
@@ -124,20 +124,21 @@ void cl_pass_interrupt(cl_state *state, lua_State *L) {
     else if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
     return;
   }
-  if (state != signal_host) return;  // another thread's: signals are not for it
+  if (state != signal_host) return;  // the state of another thread, which signals do not interrupt
   if (pending || entry_pending || cl_has_wishes()) hook(L);
   else if (cl_is_guarding) lua_sethook(L, cl_on_guarded_call, LUA_MASKCALL, 0);
 }
 
-// SIGTERM is to end a program that is inside C code as if that were lua: what has not noticed it after a second is ended by
-// it. Code that has been interrupted and goes on is interrupted again each second, and has thirty; but three if whoever sent the
-// signal sends another. One SIGINT only asks, and code may catch it and go on; the second one is as urgent as under lua.
+// A program inside C code should end by SIGTERM as it would under lua: if the code has not noticed the signal after a
+// second, the signal ends the process. Code that has been interrupted and goes on is interrupted again each second, up
+// to thirty times, or three if the sender repeats the signal. One SIGINT only asks, and code may catch it and go on; a
+// second one is as urgent as under lua.
 enum { PATIENCE_SECONDS = 1, PATIENCE_TIMES = 30, INSISTENCE_TIMES = 3, INSISTENCE_SECONDS = 60 };
 static int patience;
-// A process that had no processor for so long has not had its chance: it gets this signal before its next instruction.
+// If the process was starved of the processor for that second, it gets this further time to reach an instruction.
 enum { CHANCE_MILLISECONDS = 100 };
 static int had_chance;
-// How many signals that are to end it have come for code that has not returned since, as far as we know; which, and when.
+// Counts the ending signals for code that has not returned since, as far as known; which signal, and when.
 static int insistence, insisting;
 static time_t insisted;
 
@@ -151,7 +152,7 @@ static void insist(int number) {
   if (number == SIGTERM || insistence > 1) cl_wake_in(PATIENCE_SECONDS);
 }
 
-// The signal because of which the state is closed, and for how many seconds it may be.
+// The signal because of which the state is being closed, and the seconds that are left for it.
 static volatile sig_atomic_t closing_by, closing_for;
 enum { CLOSING_SECONDS = 3 };
 
@@ -170,7 +171,7 @@ static void lose_patience(void) {
   int number = noted[SIGTERM] ? SIGTERM : insistence > 1 ? insisting : 0;
   if (!number) return;
   if (!state) return cl_end_by(number);
-  // The loop has it: it is told of signals by itself.
+  // Then the loop handles signals by itself.
   int is_waiting = signal_is_waiting();
   if (is_waiting) insistence = 0;
   if (!noted[SIGTERM] && (is_waiting || is_deferring)) return;
@@ -191,12 +192,12 @@ static void lose_patience(void) {
 static void heed(int number, const siginfo_t *info) {
   if (number == SIGTERM && info->si_code == SI_TIMER) return lose_patience();
   if (!pthread_equal(pthread_self(), signal_thread)) {
-    pthread_kill(signal_thread, number);  // Lua's own thread is the one to interrupt, and whose system call is to end
+    pthread_kill(signal_thread, number);  // only Lua's own thread is to be interrupted, and its system call is to end
     return;
   }
-  // Lua goes on reading as if nothing had come; and lua itself has no handler yet.
+  // Reading would go on as if nothing had come; and lua itself installs no handler while it reads.
   if (is_reading && (number == SIGINT || number == SIGTERM)) cl_end_by(number);
-  // Twice, and nobody has listened: as without a handler.
+  // The second signal while the first is unheeded acts as without a handler.
   if (noted[number] && (pending || is_deferring) && (number == SIGINT || number == SIGTERM)) cl_end_by(number);
   noted[number] = 1;
   cl_state *state = signal_host;
@@ -230,20 +231,20 @@ int cl_ends_waits(void) {
 void cl_interrupt(cl_state *state) { interrupt_for(state, &is_ending); }
 void cl_interrupt_once(cl_state *state) { interrupt_for(state, &is_to_interrupt); }
 
-// SIGURG: one that nobody uses, and that does no harm where nobody handles it.
-static _Atomic int is_urgent_needed;  // each thread that begins sets it
+// SIGURG is free for this use: programs do not use it, and it is ignored by default.
+static _Atomic int is_urgent_needed;  // set on each thread that begins
 static int allows_wishes;
 
 static void heed_urgent(int number, const siginfo_t *info) {
-  // Of the two that programs use as they like, the one by which the last moments are asked for.
+  // SIGUSR2, which programs may use freely, asks for a dump of the last moments.
   if (number == SIGUSR2) cl_note_wish(CL_WISH_DUMP);
-  // From another process of this user's, which knows the word.
+  // From another process of the same user, with the agreed value.
   int is_asked = info->si_code == SI_QUEUE && info->si_value.sival_int == CL_ATTACH_WORD && info->si_uid == geteuid();
   if (is_asked && allows_wishes) cl_note_wish(CL_WISH_ATTACH);
   cl_state *state = cancelled_host;
   if (state && cl_answer_where(state, info, cancel_pending)) return;
   if (state && info->si_code == SI_TKILL) {
-    // Between two callbacks: the loop is told as well.
+    // Between two callbacks nothing is interrupted: the canceller wakes the loop as well.
     if (state->running && !(only_wakes && was_cancelled)) {
       cl_note_call(cl_innermost(state), !cancel_pending);
       was_cancelled = cancel_pending = 1;
@@ -265,7 +266,7 @@ static void heed_urgent(int number, const siginfo_t *info) {
   if ((ends_entry || has_wishes) && !is_waiting && L) hook(L);
 }
 
-// Whatever it interrupts finds the error number as it was.
+// Keeps errno for the interrupted code.
 static void on_signal(int number, siginfo_t *info, void *context) {
   (void)context;
   int saved = errno;
@@ -332,13 +333,13 @@ static int has_prompt;
 void cl_note_prompt(void) { has_prompt = 1; }
 
 void cl_read_script(int reads) {
-  // A prompt has better things to do than to end when one takes back the reading of a file.
+  // At a prompt, Control-C during the reading of a file must not end the process.
   is_reading = reads && !has_prompt;
 }
 
 void cl_defer_signals(int defers) { is_deferring = defers; }
 
-// Any thread may call it: has the host's thread look for what others want. Returns 0 if signals are not for that host.
+// Makes the host's thread look for requests. Returns 0 if signals are not for this state. May be called on any thread.
 static int signal_urgently(cl_state *state) {
   if (state != signal_host) return 0;
   pthread_kill(signal_thread, SIGURG);
@@ -381,7 +382,8 @@ void cl_forget_interrupts(void) {
 
 void cl_drop_signals(cl_state *state) { signal_host = signal_host == state ? NULL : signal_host; }
 
-// A file at the limit of its size is an error of who writes, which he is told as EFBIG. Not ignored: programs would inherit that.
+// An empty handler: a write beyond the limit of file sizes then fails with EFBIG. Ignoring the signal would do the
+// same, but programs would inherit that.
 static void on_too_large_file(int number) { (void)number; }
 
 void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_state *)) {
@@ -391,10 +393,11 @@ void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(
   signal_is_waiting = is_waiting;
   signal_explain = explain;
   struct sigaction inherited;
-  // Whoever has started us may want them to be ignored, as nohup does, and shells for what runs in the background.
+  // The parent may want these signals ignored, as nohup does, and shells for background jobs.
   static const int ends[] = {SIGINT, SIGTERM, SIGPIPE};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-    if (sigaction(ends[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN) handle(ends[i], i < 2 ? 0 : SA_RESTART);
-  handle(SIGQUIT, SA_RESTART);  // this one and SIGPIPE do not mean that a wait should end
+    if (sigaction(ends[i], NULL, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
+      handle(ends[i], i < 2 ? 0 : SA_RESTART);
+  handle(SIGQUIT, SA_RESTART);  // SIGQUIT and SIGPIPE do not end a wait
   signal(SIGXFSZ, on_too_large_file);
 }

@@ -1,4 +1,4 @@
-// Where objects are made.
+// Creation sites of objects.
 #include "private.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 struct cl_sites {
   struct { const void *source; int line; char name[LUA_IDSIZE]; } *list;
   uint32_t count, capacity;
-  uint32_t *table;  // open addressing, indices into the list plus 1
+  uint32_t *table;  // open addressing: indices into the list, plus 1
   uint32_t mask;
 };
 
@@ -40,7 +40,7 @@ int cl_is_scripts(lua_State *L, lua_Debug *debug) {
   return debug->currentline > 0 && !cl_is_hosts(debug);
 }
 
-// Sites are few and never forgotten. A source's text may be collected and its address used again, so the name is compared.
+// Sites are few and never forgotten. A source's text may be collected and its address reused, so the name is compared.
 uint32_t cl_site_of_caller(lua_State *L) {
   lua_Debug debug;
   for (int level = 1; level < 12 && lua_getstack(L, level, &debug); level++) {

@@ -28,7 +28,9 @@ static int is_control(lua_State *L, const char *message, int to_be_continued) {
 
 int cl_warns(cl_state *state) { return state->warns; }
 
-static void warn_off(void *data, const char *message, int to_be_continued) { is_control(data, message, to_be_continued); }
+static void warn_off(void *data, const char *message, int to_be_continued) {
+  is_control(data, message, to_be_continued);
+}
 
 static void warn_continued(void *data, const char *message, int to_be_continued) {
   fputs(message, stderr);
@@ -48,7 +50,8 @@ static void warn(void *data, const char *message, int to_be_continued) {
 
 static int p_prepare(lua_State *L) {
   cl_state *state = cl_state_of(L);
-  // Texts that Lua 5.4.4 makes outside any protection, when it can least afford to: from now on they exist.
+  // Lua 5.4.4 makes these texts outside any protection, when memory is short. Making them now ensures that they exist
+  // then.
   static const char *const texts[] = {"error in error handling", "cannot resume non-suspended coroutine",
                                       "cannot resume dead coroutine", "C stack overflow", "not enough memory"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -91,8 +94,8 @@ cl_state *cl_open(void *swift) {
 
 void cl_close(cl_state *state) {
   lua_State *L = state->main;
-  state->main = NULL;  // finalizers that let go of anchors find none
-  // Their coroutines are freed before the finalizers have all run.
+  state->main = NULL;  // finalizers that release anchors find none
+  // The coroutines are freed before all finalizers have run.
   state->running = NULL;
   state->resumption = NULL;
   if (L) lua_close(L);
@@ -116,7 +119,7 @@ static int p_open_libraries(lua_State *L) {
   }
   luaL_openlibs(L);
   cl_replace_functions(L);
-  // As lua does it: a script starts in generational mode.
+  // As in lua, a script starts in generational mode.
   if (lua_gc(L, LUA_GCISRUNNING)) cl_collect_generations(L);
   return 0;
 }

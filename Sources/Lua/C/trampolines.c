@@ -1,7 +1,4 @@
-// What the functions that Lua calls really are. Lua raises and yields by longjmp, which must not pass over a Swift frame: it would
-// leak what the frame owns and corrupt the runtime's records. So every function that Lua can call is a trampoline here. It calls
-// Swift; Swift uses only Lua calls that cannot raise, and returns a verdict; the trampoline raises, yields or builds results when the
-// Swift frame is gone. Swift in its turn calls Lua through functions of protected.c, which run under lua_pcall.
+// The functions that Lua calls. See CLuaSupport.h for why each of them is a trampoline.
 #include "private.h"
 
 #include <stdio.h>
@@ -10,7 +7,7 @@ static const char raise_mark = 0, bytes_mark = 0;
 void *cl_raise_mark(void) { return (void *)&raise_mark; }
 void *cl_bytes_mark(void) { return (void *)&bytes_mark; }
 
-// Where the bytes come to lie nobody needs to copy them once more.
+// Pushes the bytes from where they lie, which saves a copy.
 static int answer_bytes(lua_State *L) {
   cl_state *state = cl_state_of(L);
   lua_pushlstring(L, state->bytes_start, state->bytes_length);
@@ -73,7 +70,7 @@ static int run(lua_State *L, cl_function function) {
   return verdict >= 0 ? verdict : conclude(L, verdict);
 }
 
-// Modules written in Lua call as well: the position is the script's.
+// Names the script's position, since modules written in Lua call the API as well.
 static int closing(lua_State *L) {
   char source[LUA_IDSIZE];
   int line = cl_place(L, source);
@@ -87,7 +84,8 @@ static int call_function(lua_State *L) {
   return run(L, cl_running(L)->function);
 }
 
-// Whether argument 1 is what the method is called on, which is then at hand for it. What a finalizer has met holds nothing any more.
+// Whether argument 1 is an object of the method's kind; it then becomes the state's receiver. An object whose finalizer
+// has run is empty and does not count.
 static int has_self(lua_State *L, cl_state *state, const cl_kind *kind) {
   cl_box *box = cl_box_at(L, 1, kind);
   state->receiver = box;
@@ -101,7 +99,7 @@ static int call_method(lua_State *L) {
   return run(L, has_self(L, state, entry->self_kind) ? entry->function : state->wrong_self);
 }
 
-// The largest integer key of a table, by a raw traversal: the length operator is free to stop at a nil.
+// Returns the largest integer key of a table by a raw traversal: the length operator may stop at a nil.
 static int count_positional(lua_State *L, int table) {
   lua_Integer largest = 0;
   lua_pushnil(L);
@@ -112,7 +110,7 @@ static int count_positional(lua_State *L, int table) {
   return largest > 100000 ? 100000 : (int)largest;
 }
 
-// What a function is passed from `first` on, packed before Swift knows of the call: what cannot cross raises here.
+// Packs the arguments from `first` on before Swift sees the call: a value that cannot cross raises here.
 static void pack_arguments(lua_State *L, int first, const cl_entry *entry) {
   cl_parcel *parcel = cl_pack(L, first, entry);
   if (!parcel && lua_isnil(L, -1)) luaL_error(L, "not enough memory");
@@ -121,8 +119,8 @@ static void pack_arguments(lua_State *L, int first, const cl_entry *entry) {
   cl_state_of(L)->packed = parcel;
 }
 
-// What another thread is to call: the function before the arguments that a constructor keeps, and those; or the array part of the
-// table in its place. Nothing if there is no function.
+// Packs the call for another thread: the function, which stands before the arguments that a constructor keeps, and
+// those arguments; or the array part of the table in its place. Packs nothing if there is no function.
 static void pack_call(lua_State *L, const cl_entry *entry, int first, int table, int count) {
   int top = lua_gettop(L);
   int is_function = table ? lua_rawgeti(L, table, 1) == LUA_TFUNCTION : lua_isfunction(L, first);
@@ -138,7 +136,7 @@ static void pack_call(lua_State *L, const cl_entry *entry, int first, int table,
   lua_settop(L, top);
 }
 
-// The new object is made, and therefore paid for, before Swift owns anything that a raise would leak.
+// Makes the new object first: Swift then owns nothing that a raise for lack of memory would leak.
 static int construct(lua_State *L) {
   const cl_entry *entry = cl_running(L);
   cl_state *state = cl_state_of(L);
@@ -205,15 +203,15 @@ static void push_entry(lua_State *L, const cl_entry *entry) {
 
 // Registering them ---------------------------------------------------------------------------------------------------
 
-// So much of a name is told.
+// Longer names are cut off.
 enum { MOST_OF_NAME = 100 };
 
-// An object that the script has made and then forgotten to put to use. Nobody else would ever hear of it.
+// Warns about an object that was made, but never put to use. Nothing else would report it.
 static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
   int line = 0;
   const char *source = cl_site(cl_state_of(L), box->site, &line);
   if (!source) return;
-  // Some have it in the userdata.
+  // Some kinds keep the name in the userdata.
   for (int n = 0; !*name && n < box->kind->user_values; n++) {
     if (strcmp(box->kind->value_names[n], "name") != 0) continue;
     if (lua_getiuservalue(L, 1, n + 1) == LUA_TSTRING) name = lua_tostring(L, -1);
@@ -226,12 +224,14 @@ static void warn_of_unused(lua_State *L, const cl_box *box, const char *name) {
   fprintf(stderr, ":%d was collected and had never been in a loop\n", line);
 }
 
-// __gc: never runs code that touches Lua.
+// The __gc of all kinds. It must not run code that calls Lua.
 static int collect(lua_State *L) {
   cl_box *box = cl_any_box_at(L, 1);
   if (!box) return 0;
   char name[MOST_OF_NAME + 1] = "";
-  if (cl_state_of(L)->warns && box->kind->is_unused && box->kind->is_unused(box, name, MOST_OF_NAME)) warn_of_unused(L, box, name);
+  int is_unused =
+    cl_state_of(L)->warns && box->kind->is_unused && box->kind->is_unused(box, name, MOST_OF_NAME);
+  if (is_unused) warn_of_unused(L, box, name);
   if (box->kind->collect) box->kind->collect(L);
   return 0;
 }
@@ -294,7 +294,7 @@ int cl_new_library(lua_State *L, const cl_entry *entries, int count) {
   return cl_call_protected(L, p_new_library, 2, 1);
 }
 
-// (package.preload, name) -> what makes the module, or nothing: `require` goes on looking.
+// (package.preload, name) -> the function that makes the module, or nothing, so that `require` goes on looking.
 static int find_module(lua_State *L) {
   static const char prefix[] = "runloop.";
   if (lua_type(L, 2) != LUA_TSTRING || strncmp(lua_tostring(L, 2), prefix, sizeof prefix - 1) != 0) return 0;
@@ -304,7 +304,7 @@ static int find_module(lua_State *L) {
   return 1;
 }
 
-// Nothing is said of a module before somebody requires it: Lua asks package.preload first, and honours its __index.
+// Registers modules lazily: Lua asks package.preload first, and honours its __index.
 static int p_open_modules(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushvalue(L, 1);

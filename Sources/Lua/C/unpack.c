@@ -1,4 +1,4 @@
-// Values from another state, or described by Swift: the programs that make them.
+// Runs the programs that describe values from another state, or from Swift.
 #include "private.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static void remember(lua_State *L, int objects, lua_Integer *number) {
   lua_rawseti(L, objects, ++*number);
 }
 
-// "string\0format": a module, and the way from there.
+// Pushes the value of a path such as "string\0format": a module, and the fields that lead to the value.
 static void push_named(lua_State *L, const char *p, const char *end) {
   const char *module = p;
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
@@ -29,8 +29,52 @@ static void push_named(lua_State *L, const char *p, const char *end) {
   if (lua_isnil(L, -1)) luaL_error(L, "module '%s' has something here that it lacks in the other thread", module);
 }
 
-// Runs the program at `p`; leaves what it pushed. Strings below keep the bytes alive.
-// With `objects`, the index of a table, tables and functions are numbered there for references.
+// Runs one of the instructions that occur in parcels only, and returns the address of the next one.
+static const char *run_parcel_instruction(lua_State *L, char tag, const char *p, int objects, lua_Integer *number) {
+  uint32_t a;
+  uint64_t length;
+  switch (tag) {
+    case CL_BOX:
+      luaL_checkstack(L, 6, NULL);
+      memcpy(&a, p, 4); memcpy(&length, p + 4, 8); p += 12;
+      cl_push_box(L, a, (void *)(uintptr_t)length);
+      break;
+    case CL_REFERENCE:
+      luaL_checkstack(L, 4, NULL);
+      memcpy(&a, p, 4); p += 4;
+      lua_rawgeti(L, objects, (lua_Integer)a);
+      break;
+    case CL_FUNCTION: {
+      luaL_checkstack(L, 4, NULL);
+      memcpy(&length, p, 8); p += 8;
+      // "b": our own dump of a function of this very program, never bytes from outside.
+      if (luaL_loadbufferx(L, p, length, "=function", "b") != LUA_OK) lua_error(L);
+      p += length;
+      remember(L, objects, number);
+      break;
+    }
+    case CL_UPVALUE: lua_setupvalue(L, -2, (unsigned char)*p++); break;
+    case CL_JOIN:
+      luaL_checkstack(L, 4, NULL);
+      memcpy(&a, p + 1, 4);
+      lua_rawgeti(L, objects, (lua_Integer)a);
+      lua_upvaluejoin(L, -2, (unsigned char)p[0], -1, (unsigned char)p[5]);
+      lua_pop(L, 1);
+      p += 6;
+      break;
+    case CL_NAMED:
+      luaL_checkstack(L, 6, NULL);
+      memcpy(&length, p, 8); p += 8;
+      push_named(L, p, p + length);
+      p += length;
+      break;
+    default: luaL_error(L, "rlhost: damaged result program");
+  }
+  return p;
+}
+
+// Runs the program at `p`, and leaves the values that it pushes. The caller keeps the bytes alive. Stores tables and
+// functions by number in the table at index `objects`, for references, unless that is 0.
 void cl_run_program(lua_State *L, const char *p, const char *end, int objects) {
   lua_Integer number_of_objects = 0;
   while (p < end) {
@@ -38,7 +82,8 @@ void cl_run_program(lua_State *L, const char *p, const char *end, int objects) {
     uint64_t length;
     lua_Integer integer;
     lua_Number number;
-    switch (*p++) {
+    char tag = *p++;
+    switch (tag) {
       case CL_NIL: luaL_checkstack(L, 4, NULL); lua_pushnil(L); break;
       case CL_FALSE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 0); break;
       case CL_TRUE: luaL_checkstack(L, 4, NULL); lua_pushboolean(L, 1); break;
@@ -73,41 +118,7 @@ void cl_run_program(lua_State *L, const char *p, const char *end, int objects) {
         lua_rawgeti(L, -1, a);
         lua_remove(L, -2);
         break;
-      case CL_BOX:
-        luaL_checkstack(L, 6, NULL);
-        memcpy(&a, p, 4); memcpy(&length, p + 4, 8); p += 12;
-        cl_push_box(L, a, (void *)(uintptr_t)length);
-        break;
-      case CL_REFERENCE:
-        luaL_checkstack(L, 4, NULL);
-        memcpy(&a, p, 4); p += 4;
-        lua_rawgeti(L, objects, (lua_Integer)a);
-        break;
-      case CL_FUNCTION: {
-        luaL_checkstack(L, 4, NULL);
-        memcpy(&length, p, 8); p += 8;
-        // "b": our own dump of a function of this very program, never bytes from outside.
-        if (luaL_loadbufferx(L, p, length, "=function", "b") != LUA_OK) lua_error(L);
-        p += length;
-        remember(L, objects, &number_of_objects);
-        break;
-      }
-      case CL_UPVALUE: lua_setupvalue(L, -2, (unsigned char)*p++); break;
-      case CL_JOIN:
-        luaL_checkstack(L, 4, NULL);
-        memcpy(&a, p + 1, 4);
-        lua_rawgeti(L, objects, (lua_Integer)a);
-        lua_upvaluejoin(L, -2, (unsigned char)p[0], -1, (unsigned char)p[5]);
-        lua_pop(L, 1);
-        p += 6;
-        break;
-      case CL_NAMED:
-        luaL_checkstack(L, 6, NULL);
-        memcpy(&length, p, 8); p += 8;
-        push_named(L, p, p + length);
-        p += length;
-        break;
-      default: luaL_error(L, "rlhost: damaged result program");
+      default: p = run_parcel_instruction(L, tag, p, objects, &number_of_objects);
     }
   }
 }
@@ -130,7 +141,8 @@ int cl_unpack(lua_State *L, const cl_parcel *parcel) {
   return cl_call_protected(L, p_unpack, 1, LUA_MULTRET);
 }
 
-// A string first, in one step: collecting garbage between two steps may run code that uses the scratch buffer again.
+// Copies the program into a string first, in one step: collecting garbage between two steps may run code that
+// overwrites the scratch buffer.
 void cl_decode_scratch(lua_State *L) {
   cl_state *state = cl_state_of(L);
   lua_pushlstring(L, state->scratch, state->length);

@@ -1,4 +1,4 @@
-// What the test runner has of a state: an end for tests that take too long, and how often each line ran.
+// Services for the test runner: a time limit for tests, and a count of the runs of each line.
 #include "private.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/time.h>
 
-// The watchdog -----------------------------------------------------------------------------------------------------------
+// The watchdog --------------------------------------------------------------------------------------------------------
 
 static cl_state *watched;
 static lua_State *hooked;
@@ -17,7 +17,7 @@ static int (*watch_is_waiting)(void);
 static double (*watch_left)(void);
 static volatile sig_atomic_t time_is_over;
 
-// It is no test that is watched, but the program's last tasks.
+// The watchdog limits the program's last tasks, not a test.
 static int only_cancels;
 
 static int cancel(lua_State *L) {
@@ -97,7 +97,7 @@ void cl_watch(cl_state *state, double seconds, void (*notify)(void), int (*is_wa
     return set_alarm(seconds);
   }
   watched = NULL;
-  // Nobody must run into it later.
+  // The hook must not fire later.
   if (hooked) cl_set_usual_hook(hooked);
   hooked = NULL;
 }
@@ -105,7 +105,7 @@ void cl_watch(cl_state *state, double seconds, void (*notify)(void), int (*is_wa
 static void wake_nobody(void) {}
 
 int cl_limit_last_task(cl_state *state, double seconds, int (*is_waiting)(void)) {
-  // The limit of the test that they are part of is nearer.
+  // The limit of the test in which this runs is nearer.
   if (watched && !only_cancels) return 0;
   const int was_over = only_cancels && time_is_over;
   only_cancels = seconds > 0;
@@ -113,11 +113,11 @@ int cl_limit_last_task(cl_state *state, double seconds, int (*is_waiting)(void))
   return was_over;
 }
 
-// Counting lines -----------------------------------------------------------------------------------------------------------
+// Counting lines ------------------------------------------------------------------------------------------------------
 
-// Numbers by numbers.
+// A hash table from number to number.
 typedef struct cl_numbers {
-  uint64_t *keys, *values;  // a key of 0: free
+  uint64_t *keys, *values;  // a key of 0 marks a free place
   size_t count, capacity;   // a power of 2
 } cl_numbers;
 
@@ -132,7 +132,7 @@ static void drop_numbers(cl_numbers *numbers) {
   free(numbers->values);
 }
 
-// The value of a key, 0 at first; NULL when memory is short.
+// Returns the place of a key's value, which is 0 at first, or NULL if there is no memory.
 static uint64_t *number_of(cl_numbers *numbers, uint64_t key) {
   if (numbers->count * 2 >= numbers->capacity) {
     cl_numbers larger = {.count = numbers->count, .capacity = numbers->capacity ? numbers->capacity * 2 : 256};
@@ -157,21 +157,21 @@ static uint64_t *number_of(cl_numbers *numbers, uint64_t key) {
   return &numbers->values[at];
 }
 
-// One for each source, found by its name; those of all threads.
+// The counts of a source, found by its name, for all threads.
 typedef struct cl_counts {
   char *source;
-  cl_numbers numbers;  // times, by where from << 24 | line
+  cl_numbers numbers;  // counts by (line before << 24 | line)
 } cl_counts;
 
-// Where a line is reached from: another line; nowhere, as the first one of a function that is called. A call itself counts as reaching,
-// from CALLED, the line in which the function begins.
+// The line before the first line of a called function is NOWHERE. A call itself is counted as well, from CALLED to the
+// line in which the function begins.
 enum { CALLED = 0, NOWHERE = 0xffffff };
 
-// The threads of a script count as well as the first one.
+// All threads of a script count.
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 static cl_counts *sources;
 static int source_count, source_capacity, last_source;
-// The line in which each function that runs is, by the address of what Lua has of its call.
+// The current line of each running function, by the address of Lua's record of its call.
 static cl_numbers places;
 
 static cl_counts *counts_of(const char *source) {

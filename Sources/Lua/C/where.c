@@ -1,4 +1,4 @@
-// Where Lua code is.
+// Finds out where Lua code is.
 #include "private.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ void cl_push_position(lua_State *L) {
   lua_pushliteral(L, "");
 }
 
-// The key under which an object of ours has its text.
+// The key under which an object of the host's keeps its text.
 static char subject;
 
 int cl_set_subject(lua_State *L) {
@@ -36,7 +36,7 @@ int cl_set_subject(lua_State *L) {
   return 0;
 }
 
-// The text of the object that is a function's first local variable, or NULL.
+// Returns the text of the object that is the function's first local variable, or NULL.
 static const char *subject_at(lua_State *thread, lua_Debug *debug, size_t *length) {
   if (!lua_getlocal(thread, debug, 1)) return NULL;
   const char *text = NULL;
@@ -58,7 +58,8 @@ const char *cl_subject(lua_State *thread, size_t *length) {
     if (lua_getstack(thread, middle, &debug)) first = middle;
     else beyond = middle;
   }
-  // Outermost first, up to where the script's own begins: what that calls is not what is served.
+  // Searches from the outermost frame up to the first one of the script's: functions that the script calls are not
+  // being served.
   for (int level = first; level >= 0 && lua_getstack(thread, level, &debug); level--) {
     lua_getinfo(thread, "S", &debug);
     if (!cl_is_hosts(&debug)) return NULL;
@@ -69,6 +70,6 @@ const char *cl_subject(lua_State *thread, size_t *length) {
 }
 
 lua_State *cl_innermost(cl_state *state) {
-  // The main coroutine is for code that runs outside tasks.
+  // Code outside of tasks runs in the main coroutine.
   return state->resumption ? state->resumption->coroutine : state->running ? state->running : state->main;
 }

@@ -1,9 +1,9 @@
-// CLuaSupport: what has to be C for Lua to be safe inside Swift.
+// CLuaSupport: the parts that have to be in C for Lua to be safe inside Swift.
 //
 // Lua raises and yields by longjmp, which must not pass over a Swift frame: it would leak what the frame owns and
-// corrupt the runtime's records. So every function that Lua can call is a trampoline here. It calls Swift; Swift uses only
-// Lua calls that cannot raise, and returns a verdict; the trampoline raises, yields or builds results when the Swift frame is gone.
-// Swift in its turn calls Lua through functions here that run under lua_pcall.
+// corrupt the runtime's records. So every function that Lua can call is a trampoline in C. It calls Swift; Swift uses
+// only Lua calls that cannot raise, and returns a verdict; the trampoline raises, yields or builds results after the
+// Swift frame has returned. When Swift calls Lua, it does so through functions of this header that run under lua_pcall.
 #pragma once
 
 #include <lauxlib.h>
@@ -18,389 +18,416 @@
 /// A Swift function that Lua can call. Returns the number of results on top of the stack, or a verdict.
 typedef int (*cl_function)(lua_State *L);
 
-/// What the trampoline is to do after Swift has returned. The text is in the host's scratch buffer.
+/// Tells the trampoline what to do after Swift has returned. The text is in the host's scratch buffer.
 enum cl_verdict {
   CL_RAISE = -1,        ///< raise the scratch text, with the position of the call
   CL_RAISE_VALUE = -2,  ///< raise the value on top of the stack
-  CL_YIELD = -3,        ///< suspend the coroutine; see cl_resume_values
+  CL_YIELD = -3,        ///< suspend the coroutine; see cl_raise_mark for how it goes on
   CL_RESULTS = -4,      ///< return the values that the scratch buffer describes; see cl_tag
   CL_STRING = -5,       ///< return the scratch text as a string
-  CL_BYTES = -8,        ///< return a string of the host's bytes_start and bytes_length
+  CL_BYTES = -8,        ///< return the host's bytes_start and bytes_length as a string
   CL_NO_MEMORY = -6,    ///< raise Lua's "not enough memory"
   CL_RAISE_INTERRUPTION = -7,  ///< raise "interrupted!", with the position of the call
-  CL_CALL = -100,       ///< minus n: call the function below the n topmost values with these, return its results
+  /// CL_CALL - n: call the function below the n topmost values with these, and return its results
+  CL_CALL = -100,
 };
 
-/// How values are written in a buffer: a program for a stack machine.
+/// The tags of values in a buffer. The buffer is a program for a stack machine.
 enum cl_tag {
   CL_NIL = 'n', CL_FALSE = 'f', CL_TRUE = 't',
   CL_INTEGER = 'i',  ///< int64_t
   CL_NUMBER = 'd',   ///< double
   CL_TEXT = 's',     ///< uint64_t length, bytes
-  CL_TABLE = '{',    ///< uint32_t array size, uint32_t hash size
+  CL_TABLE = '{',    ///< uint32_t size of the array part, uint32_t size of the hash part
   CL_SET = '=',      ///< pops a value and a key into the table below them
-  CL_APPEND = ',',   ///< pops a value into the next free place of the array below it
-  CL_ANCHORED = 'a', ///< uint32_t: the object in this slot of the anchors
-  // In parcels only, which own what they name. Tables and functions are numbered in the order in which they appear.
-  CL_BOX = 'b',        ///< uint32_t kind, uint64_t pointer: the userdata for a host object, made if there is none yet
-  CL_REFERENCE = 'r',  ///< uint32_t number
+  CL_APPEND = ',',   ///< pops a value and appends it to the array below it
+  CL_ANCHORED = 'a', ///< uint32_t: pushes the object in this anchor slot
+  // The following tags occur in parcels only, which own the objects that they name. Tables and functions are numbered
+  // in the order in which they appear.
+  /// uint32_t kind, uint64_t pointer: pushes the userdata for a host object, and makes it if the state has none
+  CL_BOX = 'b',
+  CL_REFERENCE = 'r',  ///< uint32_t number: pushes the table or function with this number
   CL_FUNCTION = 'F',   ///< uint64_t length, the dumped function
   CL_UPVALUE = 'u',    ///< uint8_t index: pops a value into an upvalue of the function below it
-  CL_JOIN = 'j',       ///< uint8_t index, uint32_t function, uint8_t its index: the two share an upvalue
-  CL_NAMED = 'l',      ///< uint64_t length, module and field names separated by NUL
+  /// uint8_t index, uint32_t function, uint8_t its index: makes the two functions share an upvalue
+  CL_JOIN = 'j',
+  CL_NAMED = 'l',      ///< uint64_t length; module and field names, separated by NUL
 };
 
-/// Values on their way between states.
+/// Values that travel between states.
 typedef struct cl_parcel {
   char *bytes;
   size_t length, capacity;
   struct cl_shared { int kind; void *object; } *shared;
   uint32_t shared_count, shared_capacity;
   void (*drop)(void *shared);
-  uint32_t numbered;    ///< how many tables and functions there are
+  uint32_t numbered;    ///< number of tables and functions
   int has_references;
-  int count;            ///< how many values
+  int count;            ///< number of values
 } cl_parcel;
 
 /// A kind of userdata.
 typedef struct cl_kind {
-  const char *name;     ///< as `type` in messages and __name
-  int index;            ///< its place among the kinds of a state
+  const char *name;     ///< name in messages, also the value of `type` and __name
+  int index;            ///< index among the kinds of a state
   size_t size;          ///< bytes, cl_box included
-  int user_values;
-  const char *const *value_names;  ///< of the user values, in order
-  cl_function collect;  ///< __gc, or NULL; it must not touch Lua
-  /// Whether it was made for nothing, which is worth a warning; or NULL. Writes its name, unless that is a user value, and a 0.
+  int user_values;      ///< number of user values
+  const char *const *value_names;  ///< names of the user values, in order
+  cl_function collect;  ///< __gc, or NULL; must not call Lua
+  /// Returns whether the object was never used, which is worth a warning; NULL if the kind has no such check. Writes
+  /// the object's name, unless that is a user value, and a terminating 0.
   int (*is_unused)(void *box, char *name, size_t most);
 } cl_kind;
 
-/// The head of every userdata of ours.
+/// The head of every userdata of this host.
 typedef struct cl_box {
   const cl_kind *kind;
   void *object;        ///< a retained Swift object, or NULL
-  uint32_t slot;       ///< where it is anchored, or 0
-  uint32_t site;       ///< where it was made
-  uint32_t spread;     ///< how many further user values it has
-  uint32_t flags;      ///< the kind's own
+  uint32_t slot;       ///< anchor slot, or 0
+  uint32_t site;       ///< creation site
+  uint32_t spread;     ///< number of further user values
+  uint32_t flags;      ///< bits that the kind defines
 } cl_box;
 
-/// Sizes of small blocks: multiples of 16 bytes.
+/// Number of size classes of small blocks; the sizes are multiples of 16 bytes.
 #define CL_POOL_CLASSES 16
 #define CL_MAX_KINDS 64
 
-/// All about one Lua state. A pointer to it is in the extra space of each of its coroutines.
+/// Everything that belongs to one Lua state. The extra space of each of its coroutines holds a pointer to it.
 typedef struct cl_state cl_state;
 struct cl_state {
   void *swift;         ///< the Swift host, unretained
-  /// What of a userdata's object all threads share, with one more reference; NULL if the kind does not cross.
+  /// Returns the part of a userdata's object that all threads share, with one more reference; NULL if the kind cannot
+  /// be sent to another thread.
   void *(*share)(cl_state *state, int kind, void *object);
-  /// An object for this state's userdata, from what is shared.
+  /// Returns an object for this state's userdata, made from the shared part.
   void *(*arrive)(cl_state *state, int kind, void *shared);
-  /// Gives up the reference of `share`.
+  /// Releases the reference that `share` has taken.
   void (*drop)(void *shared);
   lua_State *main;
-  lua_State *volatile running;  ///< the task's coroutine that runs now, for a signal handler to interrupt
-  struct cl_resumption *volatile resumption;  ///< the innermost coroutine of the script's own that runs in it, or NULL
+  lua_State *volatile running;  ///< the coroutine of the running task, which a signal handler interrupts
+  /// the innermost of the script's own coroutines that run in the task, or NULL
+  struct cl_resumption *volatile resumption;
   void (*exit)(cl_state *state, int status, int close);  ///< os.exit; must not return
-  lua_CFunction resume_function, close_function, status_function;  ///< Lua's own, of its coroutine library
-  lua_CFunction catchers[3];  ///< functions that go on after an error in what they call
-  lua_CFunction execute_function;  ///< os.execute as Lua has it
+  /// Lua's own functions from its coroutine library
+  lua_CFunction resume_function, close_function, status_function;
+  lua_CFunction catchers[3];  ///< functions that continue after an error in the function they call
+  lua_CFunction execute_function;  ///< Lua's own os.execute
   int is_unreadable;   ///< the latest cl_load_file could not read the file
-  int was_interrupted; ///< the latest cl_call_traced failed for being interrupted
+  int was_interrupted; ///< the latest cl_call_traced failed because of an interruption
   char *scratch;
   size_t length, capacity;
   const char *bytes_start;  ///< for CL_BYTES and cl_bytes_mark
   size_t bytes_length;
   int anchors;         ///< registry reference of the table of anchored objects
-  uint32_t *free_slots;  ///< places there that are free again, each `false`, so that filling one allocates nothing
+  uint32_t *free_slots;  ///< anchor slots that are free again; each holds `false`, so filling one allocates nothing
   uint32_t free_count;
-  uint32_t free_in_vain;  ///< how many there were when the places could not be made fewer
-  uint32_t slots_used, slot_count;  ///< how many places were ever filled, and how many there are
-  int names;           ///< registry reference of the table of what crosses by name, or 0
+  uint32_t free_in_vain;  ///< number of free slots when the table could last not be shrunk
+  uint32_t slots_used, slot_count;  ///< number of slots that were ever filled, and number of slots that exist
+  int names;           ///< registry reference of the table of values that cross by name, or 0
   lua_Integer named_modules;
-  const void *modules_guard;  ///< the metatable that notes new modules, or NULL
-  int names_are_old;   ///< there are new ones
-  int boxes;           ///< registry reference of the weak table of userdata by host object
+  const void *modules_guard;  ///< the metatable that reports new modules, or NULL
+  int names_are_old;   ///< modules were loaded since the table of names was made
+  int boxes;           ///< registry reference of the weak table from host object to userdata
   int metatables[CL_MAX_KINDS];
   const cl_kind *kinds[CL_MAX_KINDS];
   struct cl_sites *sites;
-  cl_box *receiver;    ///< the object that a method is called on, or that a constructor has just made: for the function called
-  cl_function wrong_self;  ///< says that argument 1 is not what a method is called on
-  struct cl_parcel *packed;  ///< the values that were passed to a function that packs
-  void *home;          ///< the object of the loop that is this state's own
+  cl_box *receiver;    ///< the object of the running method call, or the one that a constructor has just made
+  cl_function wrong_self;  ///< reports that argument 1 is not an object of the method's kind
+  struct cl_parcel *packed;  ///< the values that were passed to a function that packs its arguments
+  void *home;          ///< the object of this state's own loop
   // Memory.
   size_t bytes, blocks;
-  lua_CFunction collect_function;  ///< collectgarbage as Lua has it
-  int is_generational;             ///< the mode that the script knows of
-  int is_collecting;               ///< between cl_begin_collection and cl_end_collection
+  lua_CFunction collect_function;  ///< Lua's own collectgarbage
+  int is_generational;             ///< the mode that the script has chosen
+  int is_collecting;               ///< true between cl_begin_collection and cl_end_collection
   uint64_t allocations;
-  uint64_t fail_at;    ///< the number of the allocation that fails; 0: none
-  int fail_on;         ///< and all after it fail, too
-  struct cl_slab *slabs[CL_POOL_CLASSES];  ///< with room for small blocks, by their size
-  struct cl_chunk *chunks, *full_chunks;   ///< with room for slabs, and without
-  void *thread;                            ///< whose slabs these are: see cl_this_thread
-  void *returned;                          ///< atomic: blocks that other threads have given back, each beginning with the address of the next
-  uint32_t cancelled;  ///< anchors the error value by which Lua code is cancelled, or 0
+  uint64_t fail_at;    ///< number of the allocation that fails; 0 means none
+  int fail_on;         ///< all later allocations fail, too
+  struct cl_slab *slabs[CL_POOL_CLASSES];  ///< slabs with room for small blocks, by block size
+  struct cl_chunk *chunks, *full_chunks;   ///< chunks with room for slabs, and chunks without
+  void *thread;                            ///< the thread that owns the slabs: see cl_this_thread
+  /// atomic: blocks that other threads have freed; each begins with the address of the next
+  void *returned;
+  uint32_t cancelled;  ///< anchor slot of the error value that cancels Lua code, or 0
   int has_hooks;       ///< a script has set a hook: see cl_hook_task
-  int hook_mask, hook_count;  ///< of the hook that holds for all tasks; 0: there is none
+  int hook_mask, hook_count;  ///< of the hook that holds for all tasks; 0 means that there is none
   lua_CFunction sethook_function, gethook_function;  ///< Lua's own
-  int closing;         ///< finalizers run for the last time: every call of the API raises
+  int closing;         ///< finalizers run for the last time, and every call of the API raises
   int warns;           ///< Lua's warnings are on
-  int tells_calls;     ///< whether a call of a missing method can be told from a question for it: 1, -1, or 0: not tried yet
+  /// whether a call of a missing method can be distinguished from a read of the field: 1, -1, or 0 if not tried yet
+  int tells_calls;
 };
 
 // Hosts.
 cl_state *cl_open(void *swift);
-/// States made from now on hash strings with a number that depends on this one alone, in a process whose addresses are not random.
+/// Has all later states hash strings with a number that depends on `seed` alone, if the process has no random
+/// addresses.
 void cl_fix_seed(unsigned seed);
 void cl_close(cl_state *state);
 void cl_free(cl_state *state);
-// The lowest bit marks the coroutines of the host's own; the next one those of them that run a chunk.
+// The lowest bit marks the host's own coroutines; the next bit marks those of them that run a chunk.
 static inline cl_state *cl_state_of(lua_State *L) {
   return (cl_state *)(*(uintptr_t *)lua_getextraspace(L) & ~(uintptr_t)3);
 }
-/// Whether a coroutine is one in which the host runs tasks and callbacks.
+/// Whether the host runs tasks and callbacks in this coroutine.
 static inline int cl_is_fiber(lua_State *L) { return (int)(*(uintptr_t *)lua_getextraspace(L) & 1); }
 
-// The scratch buffer. cl_write returns 0 when memory is out.
+// The scratch buffer. cl_write returns 0 if there is no memory.
 void cl_reset(cl_state *state);
 int cl_write(cl_state *state, const void *bytes, size_t length);
 
-// Registering. All return a Lua status; on failure the error is on the stack. Entries live as long as the state.
-/// A function for Lua. Its trampoline has it as an upvalue: that is where errors find its name.
+// Registering. All functions return a Lua status; on failure they leave the error on the stack. Entries live as long as
+// the state.
+/// A function for Lua. Its trampoline keeps the entry as an upvalue, from which errors take the function's name.
 typedef struct cl_entry {
-  const char *name;        ///< in its table; what begins with "__" is an event of the kind's metatable
-  const char *library;     ///< what stands before it in messages, with the point: "rl."; NULL
+  const char *name;        ///< name in its table; a name that begins with "__" is an event of the kind's metatable
+  const char *library;     ///< prefix of the name in messages, with the point: "rl."; or NULL
   const cl_kind *self_kind;  ///< a method: it is called only if argument 1 is of this kind
   cl_function function;
   const cl_kind *makes;    ///< a constructor: the new userdata is argument 1, before all others
-  const cl_kind *makes_afar;  ///< of this kind instead if self is another thread's; then what would be kept is packed, if it begins
-                           ///< with a function
-  int spread;              ///< a constructor: the arguments from this one on are kept in further user values of the new object; if
-                           ///< the argument before is a table, its array part from 2 on instead. 0: none
-  int is_native;           ///< no Swift, but a function of Lua's own kind, which may raise
-  int packs;               ///< the arguments from this one on are packed; see cl_take_parcel. 0: none
-  const char *said_as;     ///< what errors begin with instead, where the function is a part of another; NULL
+  /// a constructor: the kind to make instead if self belongs to another thread; then the kept arguments are packed, if
+  /// the first of them is a function
+  const cl_kind *makes_afar;
+  /// a constructor: the arguments from this number on are kept in further user values of the new object; if the
+  /// argument before them is a table, its array part from 2 on is kept instead. 0 means none
+  int spread;
+  int is_native;           ///< calls no Swift: a plain lua_CFunction, which may raise
+  int packs;               ///< the arguments from this number on are packed; see cl_take_parcel. 0 means none
+  const char *said_as;     ///< name in errors of a function that is a part of another one; or NULL
 } cl_entry;
-/// The next free number of a kind; beyond CL_MAX_KINDS there is none, and the process ends. From any thread.
+/// Returns the next free number of a kind. Ends the process if CL_MAX_KINDS are in use. May be called on any thread.
 int cl_next_kind(void);
-/// The record of a kind, the same for all states: written once, before any state knows the kind.
+/// Returns the record of a kind, which all states share. It is written once, before any state knows the kind.
 cl_kind *cl_kind_record(int index);
 /// Makes the metatable of a kind, with these methods.
 int cl_define_kind(lua_State *L, const cl_kind *kind, const cl_entry *methods, int count);
-/// Leaves a table with these functions on the stack.
+/// Pushes a table with these functions.
 int cl_new_library(lua_State *L, const cl_entry *entries, int count);
-/// The entry of the function that runs, which is one of these.
-static inline const cl_entry *cl_running(lua_State *L) { return (const cl_entry *)lua_touserdata(L, lua_upvalueindex(1)); }
+/// Returns the entry of the running function, which must be one of these.
+static inline const cl_entry *cl_running(lua_State *L) {
+  return (const cl_entry *)lua_touserdata(L, lua_upvalueindex(1));
+}
 
-/// Pushes the userdata for a host object, which the caller holds until this returns: finalizers may run meanwhile, and what
-/// they call may let go of anything. Made if there is none yet; on failure the error instead. Returns a Lua status.
+/// Pushes the userdata for a host object, and makes it if the state has none. The caller holds the object until this
+/// returns: finalizers may run meanwhile and release anything. Returns a Lua status; on failure the error is on the
+/// stack.
 int cl_push_object(lua_State *L, const cl_kind *kind, void *object);
 
-/// In a function that packs, before anything else: its parcel, which is the caller's to free; NULL if there was nothing to pack.
+/// Returns the parcel of a function that packs its arguments, or NULL if there was nothing to pack. The function calls
+/// it first, and frees the parcel.
 cl_parcel *cl_take_parcel(lua_State *L);
-/// Packs the values from `first` to the top and pops them; NULL: the error message is on the stack instead. `entry` is the function
-/// that they are passed to, or NULL: somebody has returned them.
+/// Packs the values from `first` to the top and pops them. Returns NULL on failure, with the error message on the
+/// stack. `entry` is the function to which the values are passed, or NULL if they are results.
 cl_parcel *cl_pack(lua_State *L, int first, const cl_entry *entry);
-/// Pushes the values; on failure the error instead. Returns a Lua status.
+/// Pushes the values of a parcel. Returns a Lua status; on failure the error is on the stack.
 int cl_unpack(lua_State *L, const cl_parcel *parcel);
 void cl_free_parcel(cl_parcel *parcel);
 
 // Protected calls from Swift. They leave their results, or the error, on the stack.
 int cl_call_protected(lua_State *L, lua_CFunction function, int arguments, int results);
-/// Whether two values are equal, as `==` has it: metamethods are called. -1: one has raised, and the error is on top of the stack.
+/// Whether two values are equal by `==`, which calls metamethods. Returns -1 if one has raised, with the error on the
+/// stack.
 int cl_equal(lua_State *L, int index, int other);
-/// Opens Lua's libraries. Unless the collector is stopped, it is generational afterwards.
+/// Opens Lua's libraries. Leaves the collector in generational mode, unless it is stopped.
 int cl_open_libraries(lua_State *L, int without_environment);
-/// Until cl_start_collector nothing is collected but when memory is out: for the opening of a state, which makes no garbage.
+/// Has the collector run only when memory runs out, until cl_start_collector. Opening a state makes no garbage.
 void cl_stop_collector(lua_State *L);
-int cl_start_collector(lua_State *L);  ///< generational
-int cl_load_file(lua_State *L, const char *path);   ///< NULL: standard input
-/// Pushes a function that calls the function which is its first argument, with the others, as lua calls a chunk. An error
-/// does not leave it: see cl_is_failure. What it calls may wait.
+int cl_start_collector(lua_State *L);  ///< starts it in generational mode
+int cl_load_file(lua_State *L, const char *path);   ///< NULL means standard input
+/// Pushes a function that calls its first argument with the other arguments, as lua calls a chunk. An error in the
+/// chunk becomes a result: see cl_is_failure. The chunk may wait.
 void cl_push_chunk_runner(lua_State *L);
-/// Whether the results on top of the stack are those of a chunk that failed: four, of which the second is the error value, the
-/// third the length of the message in the fourth, if that has a traceback behind it.
+/// Whether the results on top of the stack are those of a chunk that failed. There are four then: a mark, the error
+/// value, the length of the message in the text if a traceback follows it, and the text.
 int cl_is_failure(lua_State *L, int results);
 /// Pushes the elements of the global table `arg`, from 1 on.
 int cl_push_arguments(lua_State *L);
 int cl_load_text(lua_State *L, const char *text, size_t length, const char *chunk_name);
 int cl_push_text(lua_State *L, const char *text, size_t length);
-int cl_decode(lua_State *L);                        ///< what the scratch buffer describes, one value
+int cl_decode(lua_State *L);                        ///< pushes the one value that the scratch buffer describes
 int cl_set_global(lua_State *L, const char *name);  ///< pops a value
 int cl_get_global(lua_State *L, const char *name);
-/// Has `require` find the host's own modules: `runloop`, which `open` makes, and those beneath it of which `knows` does not
-/// return 0, called with package.preload and the name: `open_other` makes them when they are first required.
+/// Makes `require` find the host's own modules: `runloop`, which `open` makes, and the modules below it. `knows` is
+/// called with package.preload and the name, and returns 0 for an unknown one; `open_other` makes a known one when it
+/// is first required.
 int cl_open_modules(lua_State *L, const cl_entry *open, cl_function knows, const cl_entry *open_other);
-int cl_replace(lua_State *L, const char *library);  ///< pops a library: its functions take the places of a global table's
-/// Pushes the table of functions that the Lua-written part of the API is built on.
+int cl_replace(lua_State *L, const char *library);  ///< pops a library and puts its functions into a global table
+/// Pushes the table of functions on which the Lua-written part of the API is built.
 int cl_push_internals(lua_State *L);
-void cl_push_print(lua_State *L);  ///< As the host has it.
-/// Writes message and traceback of an error value, on top of `from`, into the scratch buffer, from the stack of `from`. Returns the
-/// message's length.
+void cl_push_print(lua_State *L);  ///< pushes the host's own print
+/// Writes message and traceback of the error value on top of `from` into the scratch buffer; the traceback is that of
+/// `from`. Returns the length of the message.
 size_t cl_explain(lua_State *L, lua_State *from);
-/// Writes the traceback of `from`.
+/// Writes the traceback of `from` into the scratch buffer.
 void cl_trace(lua_State *L, lua_State *from);
-/// Whether the value at an index is the error that interrupting code has raised.
+/// Whether the value at an index is the error that an interruption has raised.
 int cl_is_interruption(lua_State *L, int index);
-/// Writes luaL_tolstring of the value at an index.
+/// Writes the result of luaL_tolstring for the value at an index into the scratch buffer.
 void cl_to_text(lua_State *L, int index);
 int cl_new_thread(lua_State *L);
-/// Calls a function with arguments, with traceback in the error message; `was_interrupted` tells afterwards whether it was.
+/// Calls a function with arguments, and adds a traceback to an error message; `was_interrupted` says afterwards whether
+/// an interruption ended the call.
 int cl_call_traced(lua_State *L, int arguments, int results);
 
-/// Keeps the value at an index alive, in a slot other than 0; 0 when memory is out. Raises nothing.
+/// Keeps the value at an index alive, and returns its slot, or 0 if there is no memory. Raises nothing.
 uint32_t cl_anchor(lua_State *L, int index);
-/// Makes strings and anchors them: texts that end with a 0 each, one behind the other. Returns 0 when memory is out.
+/// Makes strings and anchors them: `texts` are NUL-terminated texts in a row. Returns 0 if there is no memory.
 int cl_anchor_texts(lua_State *L, const char *texts, uint32_t *slots, int count);
-/// Lets go of it. Raises nothing; does nothing for 0, and once the state is closed.
+/// Releases an anchored value. Raises nothing; does nothing for 0, or after the state is closed.
 void cl_let_go(cl_state *state, uint32_t slot);
-/// Gives back what a burst has needed for anchors. It may take a millisecond.
+/// Frees the anchor slots that a burst has needed. It may take a millisecond.
 void cl_shrink_anchors(cl_state *state);
 
-/// After CL_YIELD: the coroutine continues with these, pushed before lua_resume: either values to return, or the light
-/// userdata `cl_raise_mark()` and an error value.
+/// After CL_YIELD the coroutine continues with the values that are pushed before lua_resume: either values to return,
+/// or the light userdata `cl_raise_mark()` and an error value to raise.
 void *cl_raise_mark(void);
-/// The same for a single value: a string of the host's bytes_start and bytes_length.
+/// Stands for a single value to return: a string of the host's bytes_start and bytes_length.
 void *cl_bytes_mark(void);
-/// Pushes a new object of a kind, which holds nothing yet. Returns a Lua status.
+/// Pushes a new, empty object of a kind. Returns a Lua status.
 int cl_push_new(lua_State *L, const cl_kind *kind);
-/// Writes the text of the number at an index, as tostring makes it; its length. Raises nothing.
+/// Writes the number at an index as tostring does, and returns the text's length. Raises nothing.
 size_t cl_number_text(lua_State *L, int index, char text[64]);
 
-/// Finds the box of a kind, or NULL.
+/// Returns the box of this kind at an index, or NULL.
 static inline cl_box *cl_box_at(lua_State *L, int index, const cl_kind *kind) {
   cl_box *box = (cl_box *)lua_touserdata(L, index);
   return box && lua_rawlen(L, index) >= sizeof(cl_box) && box->kind == kind ? box : NULL;
 }
-/// Finds the box of any kind of ours, or NULL.
+/// Returns the box of any kind of this host at an index, or NULL.
 cl_box *cl_any_box_at(lua_State *L, int index);
 
-// Where objects are made.
+// Creation sites.
 uint32_t cl_site_of_caller(lua_State *L);
-/// The source's short name and the line of a site.
+/// Returns the short name of a site's source, and its line.
 const char *cl_site(cl_state *state, uint32_t site, int *line);
 
-/// While `has_hooks` is set, before a coroutine of the host's is resumed: gives it the hook that it is to have. One that begins has
-/// none but that of all, one that goes on keeps its own.
+/// Sets the hook of a coroutine of the host's before it is resumed. Called only while `has_hooks` is set. A coroutine
+/// that begins gets the hook that holds for all tasks; one that goes on keeps its own.
 void cl_hook_task(lua_State *L, int goes_on);
 
-/// What `lua -v` says.
+/// The texts that `lua -v` prints.
 static inline const char *cl_copyright(void) { return LUA_COPYRIGHT; }
 static inline const char *cl_release(void) { return LUA_RELEASE; }
 /// Pushes the Lua-written part of the library as a function, or an error value. It is compiled once for all states.
 int cl_load_prelude(lua_State *L);
-/// The same for its last argument, which makes `rl.notifications`.
+/// Pushes the function that adds `rl.notifications` to the library, its last argument, or an error value.
 int cl_load_notifications(lua_State *L);
 
-int cl_has_module(const char *name);  ///< Whether there is one of the product's own of this name.
-/// Loads a module of the product's own by its name, as a function, or leaves an error. Names and creation sites pass it over.
+/// Whether the product has a module of its own with this name.
+int cl_has_module(const char *name);
+/// Pushes a module of the product's own as a function, or an error. Error positions and creation sites skip its frames.
 int cl_load_module(lua_State *L, const char *name);
-/// Pushes the text of a module of the product's own: the reference of the API is one. Returns a Lua status.
+/// Pushes the text of a module of the product's own; the API reference is one of them. Returns a Lua status.
 int cl_push_module_text(lua_State *L, const char *name);
 
-/// Adds to this thread's count of objects, for tests; returns the count.
+/// Adds to this thread's count of live objects, and returns the count. For tests.
 int cl_live_objects(int change);
 
-int cl_warns(cl_state *state);  ///< Whether warnings are on.
+int cl_warns(cl_state *state);  ///< whether warnings are on
 
-/// Whether a signal is to interrupt what the calling thread does, which then should not go on waiting.
+/// Whether a signal is to interrupt the calling thread, which should then stop waiting.
 int cl_ends_waits(void);
-/// realpath(3): NULL, or a text for cl_free_text.
+/// realpath(3): returns NULL, or a text that cl_free_text frees.
 char *cl_real_path(const char *path);
 void cl_free_text(char *text);
 
 // Signals.
-/// Has SIGINT, SIGTERM, SIGQUIT and SIGPIPE noted, and `notify` called in the signal handler. Lua code that runs in `state`
-/// is interrupted by the first two, `explain` is called in it for the third; the fourth ends the process only if nobody
-/// reads its standard output any more. To be called on the host's thread, once.
-void cl_handle_signals(cl_state *state, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_state *state));
-/// The process ends: Lua code that runs is interrupted, and once more if it catches that.
+/// Handles SIGINT, SIGTERM, SIGQUIT and SIGPIPE: notes them, and calls `notify` in the signal handler. SIGINT and
+/// SIGTERM interrupt the Lua code that runs in `state`; SIGQUIT calls `explain` in it; SIGPIPE ends the process only if
+/// the reader of standard output has gone. Must be called once, on the host's thread.
+void cl_handle_signals(
+  cl_state *state, void (*notify)(void), int (*is_waiting)(void), void (*explain)(cl_state *state));
+/// Interrupts the running Lua code because the process ends, and once more if the code catches that.
 void cl_interrupt(cl_state *state);
-void cl_forget_interrupts(void);  ///< An interruption has done its work: no more of it.
-/// Lua code that runs, or that goes on next, is interrupted once, as if by SIGINT.
+void cl_forget_interrupts(void);  ///< discards an interruption that has done its work
+/// Interrupts the running Lua code once, as SIGINT does; if none runs, the code that runs next.
 void cl_interrupt_once(cl_state *state);
-/// A signal that has just come, while no Lua code ran, is for the code that runs now.
+/// Lets a signal that came while no Lua code ran interrupt the code that runs now.
 void cl_hand_interrupt_over(cl_state *state);
-/// Called on this thread before and after what `os.execute` runs.
+/// Sets a function that this thread calls before and after the program of `os.execute`.
 void cl_set_around_program(void (*function)(int begins));
-/// How this process ends. `last_words` is called in the signal handler before a signal to which nobody listens ends it, and `end`, with the exit
-/// status, where it ends otherwise.
+/// Sets how this process ends. The signal handler calls `last_words` before an unhandled signal ends the process; every
+/// other end calls `end` with the exit status.
 void cl_set_ends(void (*last_words)(void), void (*end)(int status));
-/// The state is about to be closed because of a signal: if that takes longer than three seconds, in C code that blocks for example, the process
-/// ends by the signal all the same.
+/// Limits the closing of a state because of a signal. If it takes longer than three seconds, in C code that blocks for
+/// example, the signal ends the process.
 void cl_limit_closing(int number);
-/// The calling thread's Lua code, that of `state`, can be cancelled from now on, by the number that is returned; until
-/// cl_end_cancelling.
+/// Makes the Lua code of `state`, on the calling thread, cancellable until cl_end_cancelling. Returns the number by
+/// which to cancel it.
 uintptr_t cl_accept_cancelling(cl_state *state);
 void cl_end_cancelling(void);
-/// Any thread may call it while that one accepts it: Lua code that runs there raises what `state->cancelled` anchors, and once more
-/// if it catches that in a loop.
+/// Raises the value that `state->cancelled` anchors in the Lua code of a thread that accepts it, and once more if a
+/// loop catches it. May be called on any thread.
 void cl_cancel_running(uintptr_t thread);
-/// Where a thread is that was cancelled and is in a function of C.
+/// The place of a cancelled thread that is inside a C function.
 typedef struct {
-  char function[64];  // empty if it has no name
+  char function[64];  ///< empty if it has no name
   char source[LUA_IDSIZE];
-  int line;  // of the Lua code that has called it; 0: none has
-  int64_t nanoseconds;  // since it was cancelled
+  int line;  ///< of the Lua code that has called the function; 0 if there is none
+  int64_t nanoseconds;  ///< since the cancellation
 } cl_whereabouts;
-/// Any thread may ask, while that one accepts to be cancelled. Takes up to 50 ms. Returns 0 if it runs Lua code, waits in its loop, or
-/// does not answer.
+/// Finds the place of a thread that accepts cancelling; takes up to 50 ms. Returns 0 if the thread runs Lua code, waits
+/// in its loop, or does not answer. May be called on any thread.
 int cl_where_cancelled(uintptr_t thread, cl_whereabouts *whereabouts);
-/// From now on, or no longer, that has system calls there fail with EINTR, and raises nothing twice.
+/// With `fail`, a cancellation makes system calls of that thread fail with EINTR, and raises only once.
 void cl_let_calls_fail(int fail);
-/// The text of a script is being read, or not any more: signals that end the process do so at once.
+/// Brackets the reading of a script's text: meanwhile SIGINT and SIGTERM end the process at once.
 void cl_read_script(int reads);
-/// There is a prompt: who takes the reading of a file back does not end it.
+/// Says that there is a prompt: then Control-C during the reading of a file does not end the process.
 void cl_note_prompt(void);
-/// Whether SIGINT and SIGTERM are only noted, and interrupt nothing; a second one ends the process.
+/// While `defers` is set, SIGINT and SIGTERM are only noted and interrupt nothing; a second one ends the process.
 void cl_defer_signals(int defers);
-/// Takes the note of a signal; whether there was one.
+/// Clears the note of a signal. Returns whether there was one.
 int cl_take_signal(int number);
 
-// Code that another process has sent, as `rlhost attach` does.
-/// What others may want of the thread that runs Lua.
+// Requests from other processes, such as `rlhost attach`.
+/// Requests of other threads and processes to the thread that runs Lua.
 enum {
-  CL_WISH_ATTACH = 1,     ///< to be attachable
-  CL_WISH_WHERE = 2,      ///< to say where it is
-  CL_WISH_INTERRUPT = 4,  ///< to end the callback that runs
-  CL_WISH_DUMP = 8,       ///< to write down its last moments
-  CL_WISH_RECORD = 16,    ///< to record what happens
+  CL_WISH_ATTACH = 1,     ///< make the process attachable
+  CL_WISH_WHERE = 2,      ///< report the place of the running code
+  CL_WISH_INTERRUPT = 4,  ///< end the running callback
+  CL_WISH_DUMP = 8,       ///< dump the recorded last moments
+  CL_WISH_RECORD = 16,    ///< start recording
 };
-/// The value with which another process has to send SIGURG, by sigqueue, in order to be heard: it means CL_WISH_ATTACH.
+/// The value that another process sends with SIGURG by sigqueue. It means CL_WISH_ATTACH; other values are ignored.
 enum { CL_ATTACH_WORD = 0x726c };
-/// Has SIGURG handled, from now on, or not any more. Once, behind cl_handle_signals.
+/// Handles SIGURG, or stops doing so. Must be called once, after cl_handle_signals.
 void cl_watch_wishes(cl_state *state, int watches);
-/// Has SIGUSR2 handled, which means CL_WISH_DUMP, if it would end the process. Behind cl_handle_signals.
+/// Handles SIGUSR2, which means CL_WISH_DUMP, if its action is the default. Must be called after cl_handle_signals.
 void cl_watch_dumps(cl_state *state);
-/// `function` is called on the host's thread with wishes, where Lua code runs; where it does not, take them when the loop asks.
+/// Sets the function that takes wishes while Lua code runs, on the host's thread. While none runs, the loop takes them
+/// by cl_take_wishes.
 void cl_grant_wishes(cl_state *state, void (*function)(cl_state *state, unsigned wishes));
-/// Any thread may call it.
+/// May be called on any thread.
 void cl_wish(cl_state *state, unsigned wish);
 unsigned cl_take_wishes(void);
-/// Has an entry that runs interrupted by `cl_end_entries`. Once, on the host's thread, behind cl_handle_signals: without that,
-/// nothing is interrupted. `is_in` tells, where Lua code is about to be interrupted, whether that is the entry's.
+/// Lets `cl_end_entries` interrupt a running entry. Must be called once, on the host's thread, after cl_handle_signals;
+/// without it nothing is interrupted. `is_in` says whether the Lua code that is about to be interrupted belongs to the
+/// entry.
 void cl_watch_entries(cl_state *state, int (*is_in)(cl_state *state));
-/// From now on the code of this entry runs on the host's thread; 0: no entry's. Returns which it was before.
+/// Declares that the code of this entry runs on the host's thread from now on; 0 means no entry. Returns the entry
+/// before.
 uint64_t cl_entry_runs(uint64_t entry);
-/// Any thread may call it: if an entry of these runs now it is interrupted, as by SIGINT. That one alone, however late this is.
-/// How hard: 0, as Control-C does it; 1, past the message handlers of xpcall; 2, each further instruction of it raises, too.
-/// Returns whether one ran.
+/// Interrupts the running entry, as SIGINT does, if its number is between `first` and `last`; a late call cannot meet
+/// another entry. `how_hard`: 0, as Control-C does; 1, past the message handlers of xpcall; 2, each further instruction
+/// raises. Returns whether such an entry ran. May be called on any thread.
 int cl_end_entries(cl_state *state, uint64_t first, uint64_t last, int how_hard);
-/// The same, on the host's thread: code of the entry that runs goes on with the error.
+/// Interrupts an entry from the host's thread: its code goes on with the error.
 void cl_interrupt_entry(cl_state *state, uint64_t entry);
 
 // Constants that Swift does not import.
 static const int cl_registry = LUA_REGISTRYINDEX;
 static inline void lua_gc_collect(lua_State *L) { lua_gc(L, LUA_GCCOLLECT); }
-/// Puts the top values into a table, which takes their place; on failure the error does. Returns a Lua status.
+/// Replaces the top `count` values by a table of them, or by the error on failure. Returns a Lua status.
 int cl_collect_values(lua_State *L, int count);
-// A collection in small steps, for a state that has nothing else to do.
-/// Returns whether it may begin: not while a script has stopped the collector, or a finalizer runs, nor where to begin would take long.
+// A collection in small steps, for a state that is idle.
+/// Returns whether a collection may begin. It may not while a script has stopped the collector, while a finalizer runs,
+/// or if beginning would take long.
 int cl_begin_collection(cl_state *state);
-/// Collects for about so many nanoseconds; adds to `spent` what that took of the processor's time. Returns 1 at the end of a cycle, of
-/// which each brings up what the finalizers of the last one have let go, 0 within one, -1 if there is no such collection any more.
+/// Collects for about `nanoseconds`, and adds the processor time used to `spent`. Returns 1 at the end of a cycle, 0
+/// within one, -1 if the collection was ended meanwhile. Objects released by finalizers are freed in the next cycle.
 int cl_collect(cl_state *state, int64_t nanoseconds, int64_t *spent);
-/// Ends it; the script's own mode comes back.
+/// Ends the collection, and restores the mode that the script has chosen.
 void cl_end_collection(cl_state *state);
 static inline void cl_pop(lua_State *L, int n) { lua_settop(L, -n - 1); }

@@ -1,4 +1,4 @@
-/// What a function can answer a script.
+/// A result that a function can return to a script.
 public protocol Answer {
     func answer(_ call: Call) -> Int32
 }
@@ -26,7 +26,7 @@ extension ValueProgram: Answer {
     public func answer(_ call: Call) -> Int32 { call.answer(self) }
 }
 
-/// nil is nil.
+/// nil becomes Lua's nil.
 extension Optional: Answer where Wrapped: Answer {
     @inlinable @inline(__always)
     public func answer(_ call: Call) -> Int32 {

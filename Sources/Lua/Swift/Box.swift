@@ -1,13 +1,13 @@
 public import CLuaSupport
 
-/// The head of an object of ours, where it lies in its userdata. Valid as long as that is.
+/// The head of an object of this host, inside its userdata. Valid as long as the userdata.
 public struct Box: Hashable {
     @usableFromInline let head: UnsafeMutablePointer<cl_box>
 
     @inlinable @inline(__always)
     init(_ head: UnsafeMutablePointer<cl_box>) { self.head = head }
 
-    /// The box that a payload lies behind.
+    /// The box in front of a payload.
     @inlinable @inline(__always)
     public init(before payload: UnsafeMutableRawPointer) { head = payload.assumingMemoryBound(to: cl_box.self) - 1 }
 
@@ -22,31 +22,31 @@ public struct Box: Hashable {
 
     public var address: UnsafeMutableRawPointer { @inlinable @inline(__always) get { UnsafeMutableRawPointer(head) } }
 
-    /// What a kind keeps in the userdata itself.
+    /// Returns the data that a kind keeps in the userdata itself.
     @inlinable @inline(__always)
     public func payload<T>(as: T.Type) -> UnsafeMutablePointer<T> {
         UnsafeMutableRawPointer(head + 1).assumingMemoryBound(to: T.self)
     }
 
-    /// Where it is anchored, or 0.
+    /// The slot in which the userdata is anchored, or 0.
     public var slot: UInt32 {
         @inlinable @inline(__always) get { head.pointee.slot }
         @inlinable @inline(__always) nonmutating set { head.pointee.slot = newValue }
     }
-    /// Where it was made.
+    /// The creation site.
     public var site: UInt32 {
         @inlinable @inline(__always) get { head.pointee.site }
         @inlinable @inline(__always) nonmutating set { head.pointee.site = newValue }
     }
-    /// How many further user values it has.
+    /// The number of further user values.
     public var spread: Int32 { @inlinable @inline(__always) get { Int32(head.pointee.spread) } }
-    /// The kind's own.
+    /// Bits that the kind defines.
     public var flags: UInt32 {
         @inlinable @inline(__always) get { head.pointee.flags }
         @inlinable @inline(__always) nonmutating set { head.pointee.flags = newValue }
     }
 
-    /// The same for all objects of a kind that are made at one place, and different from all others'.
+    /// A number that is the same for all objects of a kind made at one site, and different for all others.
     public var subjectKey: UInt32 {
         @inlinable @inline(__always)
         get { UInt32(truncatingIfNeeded: head.pointee.kind.pointee.index) << 24 | head.pointee.site & 0xFF_FFFF }
@@ -59,32 +59,32 @@ public struct Box: Hashable {
 
     // MARK: The Swift object
 
-    /// It holds an object.
+    /// Whether it holds an object.
     public var isFilled: Bool { @inlinable @inline(__always) get { head.pointee.object != nil } }
 
-    /// Has it hold an object, until it is collected.
+    /// Holds an object until the userdata is collected.
     @inlinable
     public func hold(_ object: AnyObject) { head.pointee.object = Unmanaged.passRetained(object).toOpaque() }
 
-    /// What it holds.
+    /// Returns the object that it holds.
     @inlinable @inline(__always)
     public func object<T: AnyObject>(as: T.Type) -> T {
         guard let object = head.pointee.object else { preconditionFailure("trampolines let no empty object pass") }
-        // A box of this kind holds nothing else: its constructor put it there.
+        // A box of this kind holds nothing else: its constructor put the object there.
         return unsafe Unmanaged<T>.fromOpaque(object).takeUnretainedValue()
     }
 
-    /// The same, not counted meanwhile.
+    /// Calls `body` with the object, without counting references.
     @inlinable @inline(__always)
     public func with<T: AnyObject>(_: T.Type, _ body: (T) -> Void) {
         guard let object = head.pointee.object else { preconditionFailure("trampolines let no empty object pass") }
         unsafe Unmanaged<T>.fromOpaque(object)._withUnsafeGuaranteedRef(body)
     }
 
-    /// Gives up what it holds, for a kind's `collect`. The head is cleared first: a finalizer may be called twice.
+    /// Releases the object, for a kind's `collect`. Clears the head first, because a finalizer may be called twice.
     public func drop() {
         guard let object = head.pointee.object else { return }
         head.pointee.object = nil
-        unsafe Unmanaged<AnyObject>.fromOpaque(object).release()  // retained when it was put there
+        unsafe Unmanaged<AnyObject>.fromOpaque(object).release()  // balances `hold`
     }
 }

@@ -1,9 +1,10 @@
 public import CLua
 public import CLuaSupport
 
-/// A call from Lua: its arguments, and the ways to answer it.
+/// A call from Lua: its arguments, and the ways to return results.
 ///
-/// A Swift function for Lua makes one of its `lua_State *`, and returns what one of the answering methods returns.
+/// A Swift function for Lua makes one from its `lua_State *`, and returns the result of one of the methods under
+/// "Answers".
 public struct Call {
     public let thread: LuaState
 
@@ -17,16 +18,17 @@ public struct Call {
     public var interpreter: Interpreter { Interpreter.of(thread) }
     @inlinable var state: UnsafeMutablePointer<cl_state> { @inline(__always) get { cl_state_of(thread) } }
 
-    /// Calls `body` with the interpreter; references to it are not counted.
+    /// Calls `body` with the interpreter, without counting references to it.
     @inlinable @inline(__always)
     public func with<I: Interpreter, Result>(_: I.Type, _ body: (I) -> Result) -> Result {
-        // It outlives all calls. Set before any Lua code can run; and a program has one class of interpreters.
+        // The interpreter outlives all calls, and is set before any Lua code can run. A program has one class of
+        // interpreters.
         unsafe Unmanaged<I>.fromOpaque(state.pointee.swift)._withUnsafeGuaranteedRef(body)
     }
 
     // MARK: The function
 
-    /// Its name as scripts write it: "timer:fire", "rl.after".
+    /// The function's name as scripts write it: "timer:fire", "rl.after".
     public var function: String {
         guard let entry = cl_running(thread) else { return "?" }
         if let name = entry.pointee.said_as { return String(cString: name) }
@@ -35,7 +37,8 @@ public struct Call {
         return entry.pointee.library.map { String(cString: $0) + name } ?? name
     }
 
-    /// The object that a method is called on, or that a constructor has to fill: before anything else is done.
+    /// The object on which the method is called, or which the constructor has to fill. Valid until the function calls
+    /// anything.
     public var receiver: Box {
         @inlinable @inline(__always)
         get {
@@ -44,10 +47,11 @@ public struct Call {
         }
     }
 
-    /// Where the script has called it, for `Interpreter.site`.
+    /// The place of the script's call, for `Interpreter.site`.
     public var site: UInt32 { @inlinable @inline(__always) get { cl_site_of_caller(thread) } }
 
-    /// An index on the stack as a script counts arguments: neither the object of a method nor the new one of a constructor counts.
+    /// Returns a stack index as a script counts arguments: neither a method's object nor a constructor's new object
+    /// counts.
     public func number(ofArgument index: Int32) -> Int32 {
         guard let entry = cl_running(thread) else { return index }
         return index - (entry.pointee.self_kind == nil ? 0 : 1) - (entry.pointee.makes == nil ? 0 : 1)
@@ -66,7 +70,7 @@ public struct Call {
 
     // MARK: Answers
 
-    /// The top `count` values of the stack.
+    /// Returns the top `count` values of the stack.
     @inlinable @inline(__always)
     public func values(_ count: Int32) -> Int32 { count }
 
@@ -102,7 +106,7 @@ public struct Call {
         return interpreter.setScratch(value) ? CL_STRING.rawValue : CL_NO_MEMORY.rawValue
     }
 
-    /// A string of these bytes, which have to be there until this function has returned.
+    /// Returns a string of these bytes, which must exist until this function has returned.
     @inlinable
     public func answer(_ bytes: UnsafeRawBufferPointer) -> Int32 {
         state.pointee.bytes_start = bytes.assumingMemoryBound(to: CChar.self).baseAddress
@@ -110,7 +114,7 @@ public struct Call {
         return CL_BYTES.rawValue
     }
 
-    /// In a function that constructs: the new userdata holds this object, notes where it was made, and is the answer.
+    /// Returns the new userdata of a constructor, which now holds this object and its creation site.
     public func answerConstructed(_ object: AnyObject) -> Int32 {
         let box = receiver
         box.hold(object)
@@ -118,35 +122,36 @@ public struct Call {
         return answerArgument(1)
     }
 
-    /// A string of a copy of these bytes, which may be gone when this function has returned.
+    /// Returns a string of a copy of these bytes, which may be freed before the function returns.
     public func answer(copyOf bytes: UnsafeRawBufferPointer) -> Int32 {
         cl_reset(state)
         return cl_write(state, bytes.baseAddress, bytes.count) != 0 ? CL_STRING.rawValue : CL_NO_MEMORY.rawValue
     }
 
-    /// The argument itself, for methods that chain.
+    /// Returns the argument itself, for methods that chain.
     @inlinable
     public func answerArgument(_ index: Int32) -> Int32 {
         lua_pushvalue(thread, index)
         return 1
     }
 
-    /// Values that a program describes. It may name no object: nothing would hold that while the values are made.
+    /// Returns the values that a program describes. The program may not name an object: nothing would keep it alive
+    /// while the values are made.
     public func answer(_ program: ValueProgram) -> Int32 {
         cl_reset(state)
         let isWritten = program.bytes.withUnsafeBytes { cl_write(state, $0.baseAddress, $0.count) != 0 }
         return isWritten ? CL_RESULTS.rawValue : CL_NO_MEMORY.rawValue
     }
 
-    /// The userdata of a Swift object, as all threads share it.
+    /// Returns the userdata of a Swift object that all threads share.
     public func answer(_ object: AnyObject, _ kind: Kind) -> Int32 { stack.push(object, kind) ? 1 : raiseValue() }
 
-    /// Raises an error; the caller's position is put before it.
+    /// Raises an error, with the caller's position in front.
     public func raise(_ message: String) -> Int32 {
         interpreter.setScratch(message) ? CL_RAISE.rawValue : CL_NO_MEMORY.rawValue
     }
 
-    /// The same, and the function's name.
+    /// Raises an error, with the caller's position and the function's name in front.
     public func raise(_ misuse: Misuse) -> Int32 {
         misuse.isForMemory ? raiseOutOfMemory() : raise("\(function): \(misuse.message)")
     }
@@ -156,10 +161,10 @@ public struct Call {
 
     public func raiseOutOfMemory() -> Int32 { CL_NO_MEMORY.rawValue }
 
-    /// What the world refuses: nil, "ENOENT: no such file or directory", "ENOENT".
+    /// Returns a failure of the outside world: nil, "ENOENT: no such file or directory", "ENOENT".
     public func fail(_ message: String, code: String) -> Int32 { fail("\(code): \(message)", plainly: code) }
 
-    /// The same of a message that is whole.
+    /// Returns such a failure whose message already contains the code.
     public func fail(_ message: String, plainly code: String) -> Int32 {
         var program = ValueProgram()
         program.appendNil()
@@ -168,7 +173,7 @@ public struct Call {
         return answer(program)
     }
 
-    /// nil and a reason.
+    /// Returns nil and a reason.
     public func refuse(_ reason: String) -> Int32 {
         var program = ValueProgram()
         program.appendNil()
@@ -176,10 +181,10 @@ public struct Call {
         return answer(program)
     }
 
-    /// Calls the function below the topmost `arguments` values, once no Swift frame is in the way; its results are the
-    /// answer. It may wait.
+    /// Calls the function below the topmost `arguments` values, after this Swift function has returned; its results
+    /// become the results of the call. It may wait.
     public func call(arguments: Int32) -> Int32 { CL_CALL.rawValue - arguments }
 
-    /// The task waits, as `Interpreter.beginWait` was told.
+    /// Lets the task wait, after `Interpreter.beginWait`.
     public func yield() -> Int32 { CL_YIELD.rawValue }
 }

@@ -1,24 +1,24 @@
 internal import CLuaSupport
 
-/// What an error value says of itself, and the way there.
+/// The message of an error value, and the traceback.
 public struct Explanation {
-    /// As lua says it, with the position if there is one.
+    /// The message as lua writes it, with the position if it has one.
     public let message: String
-    /// The lines of the traceback, innermost first; nil: an error value that describes itself has none.
+    /// The lines of the traceback, innermost first; nil for an error value that describes itself.
     public let frames: [String]?
-    /// The host has raised it, to end what ran.
+    /// Whether the host has raised the error, to end the running code.
     public let isInterruption: Bool
 }
 
 extension Interpreter {
-    /// Of the error value on top of a coroutine's stack, and that coroutine's traceback.
+    /// Explains the error value on top of a coroutine's stack, with that coroutine's traceback.
     public final func explanation(of stack: Stack) -> Explanation {
         let isInterruption = cl_is_interruption(stack.thread, -1) != 0
         return explanation(messageLength: cl_explain(main, stack.thread), isInterruption)
     }
 
-    /// Of a chunk that failed, that was run as lua runs chunks; nil: the results are its own. Of a failure's, only the error value is
-    /// left on the stack.
+    /// Explains the failure of a chunk that ran through `Stack.pushChunkRunner`. Returns nil if the results are the
+    /// chunk's own. After a failure only the error value stays on the stack.
     public final func explanation(ofChunk stack: Stack, results: Int32) -> Explanation? {
         guard cl_is_failure(stack.thread, results) != 0 else { return nil }
         cl_to_text(stack.thread, -1)
@@ -27,7 +27,7 @@ extension Interpreter {
         return explanation(messageLength: length, cl_is_interruption(stack.thread, -1) != 0)
     }
 
-    /// Of the scratch buffer: a message, and a traceback behind it if there is more.
+    /// Explains the scratch buffer: a message, and a traceback if there is more.
     private func explanation(messageLength: Int, _ isInterruption: Bool) -> Explanation {
         let bytes = scratchBytes
         let frames = UnsafeRawBufferPointer(rebasing: bytes.dropFirst(messageLength))
@@ -37,14 +37,14 @@ extension Interpreter {
             isInterruption: isInterruption)
     }
 
-    /// How much of a message is shown, in bytes.
+    /// The most bytes of a message that are shown.
     private static let shownLength = 65_536
 
-    /// A message, or its beginning and how many bytes are left out.
+    /// Returns a message, or its beginning and the number of bytes left out.
     private static func shown(_ bytes: Slice<UnsafeRawBufferPointer>) -> String {
         var part = bytes.prefix(shownLength)
         if part.count < bytes.count {
-            // Not in the middle of a character.
+            // Does not cut inside a character.
             while let next = bytes.dropFirst(part.count).first, next & 0xC0 == 0x80, part.count > shownLength - 4 {
                 part = part.dropLast()
             }
@@ -57,15 +57,15 @@ extension Interpreter {
         UnsafeRawBufferPointer(start: state.pointee.scratch, count: state.pointee.length)
     }
 
-    /// The message of an error, that is on top of the stack.
+    /// Pops the error value on top of the stack and returns its message.
     public final func popMessage() -> String {
         cl_to_text(stack.thread, -1)
         stack.pop()
         return Self.shown(scratchBytes[...])
     }
 
-    /// What messages call the object for which the host's own code runs in a fiber: `watcher of "src" made at app.lua:3`. nil: it says
-    /// nothing of the kind.
+    /// Returns the text for the object that the host's Lua code serves in a fiber, as in `watcher of "src" made at
+    /// app.lua:3`, or nil if there is none.
     public final func servedBy(_ fiber: Fiber) -> String? {
         var length = 0
         return cl_subject(fiber.thread, &length).map {
@@ -73,14 +73,15 @@ extension Interpreter {
         }
     }
 
-    /// Where a fiber is, which may wait.
+    /// Returns the traceback of a fiber, which may wait.
     public final func frames(of fiber: Fiber) -> [String] {
         cl_trace(main, fiber.thread)
         return Self.frames(ofTraceback: scratch)
     }
 
-    /// The stack of what runs right now, innermost first, and behind that the stack of the fiber, if that has resumed a coroutine
-    /// of the script's own. For the host's thread, in a hook of its own or a function that Lua calls.
+    /// Returns the stack of the running code, innermost first, and the stack of the fiber if that has resumed a
+    /// coroutine of the script's own. May be called on the host's thread, in a hook of the host's or a function that
+    /// Lua calls.
     public final func framesOfWhatRuns() -> (frames: [String], around: [String]) {
         guard let innermost = cl_innermost(state) else { return ([], []) }
         cl_trace(main, innermost)
@@ -89,16 +90,16 @@ extension Interpreter {
         return (frames, self.frames(of: running))
     }
 
-    /// The innermost line of the script's that runs right now.
+    /// The script's innermost line in the running code.
     public final var placeOfWhatRuns: String? { cl_innermost(state).flatMap { Stack($0).place } }
 
-    /// The lines of what luaL_traceback has made; the first is its heading.
+    /// Returns the lines of a traceback by luaL_traceback, without its heading.
     private static func frames(ofTraceback text: String) -> [String] {
         text.split(separator: "\n").dropFirst().map { String($0.first == "\t" ? $0.dropFirst() : $0) }
     }
 }
 
 extension Call {
-    /// Raises "interrupted!", which an explanation tells from errors that scripts raise in the same words.
+    /// Raises "interrupted!". An explanation distinguishes it from an error of the same words that a script raises.
     public func raiseInterruption() -> Int32 { CL_RAISE_INTERRUPTION.rawValue }
 }

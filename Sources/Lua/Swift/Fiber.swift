@@ -6,15 +6,15 @@ internal import CLuaSupport
 /// Fibers are pooled: a callback that does not wait gives its fiber back, which costs no more than a protected call.
 /// Slot 1 of its stack holds the table of anchors.
 ///
-/// This is a handle: copying it counts no references, which would cost more than a callback does. The memory belongs to the
-/// interpreter and lives as long as that.
+/// This is a handle: copying it counts no references, since counting would cost more than a callback does. The memory
+/// belongs to the interpreter and lives as long as that.
 public struct Fiber: Hashable {
     @usableFromInline let memory: UnsafeMutablePointer<Memory>
 
     @usableFromInline struct Memory {
         var thread: LuaState
         let slot: UInt32
-        /// Where it is among the interpreter's.
+        /// Its index among the interpreter's fibers.
         var place: Int
         @usableFromInline var now = Moment()
         var cancelWait: ((Fiber) -> Void)?
@@ -25,7 +25,7 @@ public struct Fiber: Hashable {
         var owner: FiberOwner?
     }
 
-    /// What begins anew with each use.
+    /// The part that is reset for each use.
     @usableFromInline struct Moment {
         var state = State.idle
         var next: Fiber?
@@ -37,7 +37,7 @@ public struct Fiber: Hashable {
         var below: Int32 = 1
         @usableFromInline var label: UInt32 = 0
         var isToBeCancelled = false
-        /// It has had an owner or a way to stop waiting, to be cleared before it is used again.
+        /// Whether it has had an owner or a way to stop waiting, which must be cleared before the next use.
         var isUsed = false
     }
 
@@ -61,22 +61,22 @@ public struct Fiber: Hashable {
         get { memory.pointee.place }
         nonmutating set { memory.pointee.place = newValue }
     }
-    /// The later it was taken into use, the greater.
+    /// A number that grows with each fiber taken into use.
     @inlinable public internal(set) var number: Int {
         get { memory.pointee.now.number }
         @usableFromInline nonmutating set { memory.pointee.now.number = newValue }
     }
-    /// How many fibers ran, one inside the other, when it was resumed, itself included.
+    /// The number of nested fibers that ran when it was resumed, itself included.
     var depth: Int {
         get { memory.pointee.now.depth }
         nonmutating set { memory.pointee.now.depth = newValue }
     }
-    /// How many values are on its stack below the function that it runs.
+    /// The number of values on its stack below the function that it runs.
     public var below: Int32 {
         get { memory.pointee.now.below }
         nonmutating set { memory.pointee.now.below = newValue }
     }
-    /// How to stop waiting: called when the task is cancelled.
+    /// Ends the wait: called when the task is cancelled.
     public var cancelWait: ((Fiber) -> Void)? {
         get { memory.pointee.cancelWait }
         nonmutating set {
@@ -84,48 +84,49 @@ public struct Fiber: Hashable {
             memory.pointee.now.isUsed = true
         }
     }
-    /// What it waits in, for messages.
+    /// The name of the function in which it waits, for messages.
     @inlinable public var waitsIn: StaticString {
         get { memory.pointee.waitsIn }
         nonmutating set { memory.pointee.waitsIn = newValue }
     }
-    /// What it waits for: of whoever has begun the wait.
+    /// A number that says for what it waits; its meaning is that of the code that began the wait.
     public var waitsFor: Int {
         get { memory.pointee.waitsFor }
         nonmutating set { memory.pointee.waitsFor = newValue }
     }
-    /// When the host has let it wait, on the host's clock; 0 if it did not say.
+    /// When the wait began, by the host's clock; 0 if the host did not note it.
     public var waitsSince: Int64 {
         get { memory.pointee.waitsSince }
         nonmutating set { memory.pointee.waitsSince = newValue }
     }
-    /// What it runs, for messages: the slot of an object, or 0; its kind; where it was made.
+    /// The anchor slot of the object whose callback it runs, for messages, or 0. `subjectKind` and `subjectSite` are
+    /// the object's kind and creation site.
     public var subject: UInt32 {
         get { memory.pointee.now.subject }
         nonmutating set { memory.pointee.now.subject = newValue }
     }
     public var subjectSite: UInt32 { memory.pointee.now.subjectSite }
     public var subjectKind: String? { memory.pointee.now.kind.map { String(cString: $0.pointee.name) } }
-    /// Tells what it runs from most other things: a number for its kind and the place where it was made.
+    /// A number for the kind and the creation site of its subject, which distinguishes the subject from most others.
     public var subjectKey: UInt32 {
         UInt32(memory.pointee.now.kind?.pointee.index ?? 0) << 24 | memory.pointee.now.subjectSite & 0xFF_FFFF
     }
-    /// For the host's use; 0 in a fiber that begins anew.
+    /// For the host's use; 0 when the fiber is taken from the pool.
     @inlinable public var label: UInt32 {
         get { memory.pointee.now.label }
         nonmutating set { memory.pointee.now.label = newValue }
     }
-    /// It was cancelled while it ran: its next wait raises.
+    /// Whether it was cancelled while it ran: its next wait raises.
     public var isToBeCancelled: Bool {
         get { memory.pointee.now.isToBeCancelled }
         nonmutating set { memory.pointee.now.isToBeCancelled = newValue }
     }
-    /// For the host's use; stays when the fiber is used again, as long as the interpreter lives. Not counted.
+    /// For the host's use; kept between uses as long as the interpreter lives. Reading it counts no reference.
     public var sleeper: Unmanaged<AnyObject>? { memory.pointee.sleeper.map { .passUnretained($0) } }
     public func setSleeper(_ object: AnyObject) { memory.pointee.sleeper = object }
-    /// For the host's use; cleared when the fiber goes back to the pool.
+    /// For the host's use; cleared when the fiber returns to the pool.
     public var owner: FiberOwner? {
-        // Most callbacks have none: then nothing is counted.
+        // Most callbacks have none, and then no reference is counted.
         get { memory.pointee.now.isUsed ? memory.pointee.owner : nil }
         nonmutating set {
             memory.pointee.owner = newValue
@@ -133,15 +134,15 @@ public struct Fiber: Hashable {
         }
     }
 
-    /// The same, not counted: it stays while the fiber runs.
+    /// The owner, without counting references: it stays while the fiber runs.
     var ownerWhileRunning: Unmanaged<FiberOwner>? {
         memory.pointee.now.isUsed ? memory.pointee.owner.map { .passUnretained($0) } : nil
     }
 
-    /// The handle as a number, for an engine object's context. Never 0.
+    /// The handle as a number, for the context of an engine object. Never 0.
     public var context: Int { Int(bitPattern: memory) }
 
-    /// nil for 0.
+    /// The fiber of a context; nil for 0.
     public init?(context: Int) {
         guard let memory = UnsafeMutablePointer<Memory>(bitPattern: context) else { return nil }
         self.memory = memory
@@ -157,14 +158,14 @@ public struct Fiber: Hashable {
         memory.deallocate()
     }
 
-    /// It runs a callback of the object that the box heads.
+    /// Notes that it runs a callback of the object that the box heads.
     public func runs(_ box: Box, slot: UInt32) {
         memory.pointee.now.subject = slot
         memory.pointee.now.kind = UnsafePointer(box.head.pointee.kind)
         memory.pointee.now.subjectSite = box.site
     }
 
-    /// It runs something of this kind that no object stands for.
+    /// Notes that it runs something of this kind that has no object.
     public func runs(_ kind: Kind, site: UInt32) {
         memory.pointee.now.kind = UnsafePointer(kind.record)
         memory.pointee.now.subjectSite = site
@@ -186,8 +187,9 @@ public struct Fiber: Hashable {
 }
 
 extension Interpreter {
-    /// A fiber about to call an anchored object's callback, and the head of that: object and function are on its stack, at 2
-    /// and 3; push the arguments and `resume`. nil when there is no callback, or no memory.
+    /// Prepares the call of an anchored object's callback. Object and function are on the fiber's stack, at 2 and 3;
+    /// push the arguments and call `resume`. Returns the fiber and the object's head, or nil if there is no callback or
+    /// no memory.
     public final func prepareCallback(slot: UInt32, userValue: Int32 = 1) -> (Fiber, box: Box)? {
         guard let fiber = takeFiber() else { return nil }
         let thread = fiber.thread
@@ -208,7 +210,7 @@ extension Interpreter {
         return (fiber, box)
     }
 
-    /// The same for a function that is an element of the table which is the object's first user value.
+    /// Prepares the call of a function that is an element of the table in the object's first user value.
     public final func prepareCallback(slot: UInt32, element: Int) -> (Fiber, box: Box)? {
         guard let fiber = takeFiber() else { return nil }
         let thread = fiber.thread
@@ -226,9 +228,9 @@ extension Interpreter {
         return (fiber, Box(address))
     }
 
-    /// Starts a fiber, or lets one that waits go on. `arguments` values are on top of its stack.
+    /// Starts a fiber, or lets a waiting one go on. `arguments` values are on top of its stack.
     ///
-    /// - Parameter stack: the coroutine in which this happens, so that Lua counts how deep the C stack is.
+    /// - Parameter stack: the coroutine from which this is called, so that Lua counts the depth of the C stack.
     public final func resume(_ fiber: Fiber, arguments: Int32, from stack: Stack? = nil) {
         guard !isClosed else { return }
         let outer = running
@@ -255,11 +257,11 @@ extension Interpreter {
         owner?._withUnsafeGuaranteedRef { if $0.watchesRunning { $0.runs(false) } }
         if status == LUA_OK {
             fiber.state = .ended
-            results -= fiber.below  // Lua counts all that is on the stack
+            results -= fiber.below  // Lua counts all values on the stack
             fiber.owner?.ended(fiber, results: results)
             recycle(fiber)
         } else if status == LUA_YIELD, fiber.state == .waiting {
-            // It waits: whoever it waits for has it.
+            // The fiber waits, and the object that it waits for will resume it.
             if tells { waits(fiber) }
         } else {
             if tells { fails(fiber) }
@@ -272,8 +274,8 @@ extension Interpreter {
         let thread = fiber.thread
         fiber.state = .ended
         if status == LUA_YIELD {
-            // A C module yielded as if in a coroutine of the script's own: nobody could ever resume it. What it wanted to
-            // close is closed now, for the error value would not outlive that.
+            // A C module yielded as if it ran in a coroutine of the script's own: nobody could ever resume it. Its
+            // variables are closed first, since that replaces the error value on the stack.
             unwind(fiber)
             setScratch("attempt to yield from outside a coroutine")
             _ = cl_push_text(thread, state.pointee.scratch, state.pointee.length)
@@ -286,8 +288,8 @@ extension Interpreter {
         discard(fiber)
     }
 
-    /// Closes the pending to-be-closed variables of a fiber that ended with an error, or will never go on. The error value, or
-    /// that of a variable that failed to close, is all that is left on its stack.
+    /// Closes the pending to-be-closed variables of a fiber that ended with an error, or will never go on. Leaves only
+    /// the error value on its stack, or that of a variable that failed to close.
     public final func unwind(_ fiber: Fiber) {
         let outer = running
         let outerThread = state.pointee.running
@@ -299,14 +301,15 @@ extension Interpreter {
         state.pointee.running = outerThread
     }
 
-    /// Does so with all that run, innermost first, as lua does with its main chunk when the state is closed from within. None
-    /// of them may go on.
+    /// Unwinds all running fibers, innermost first, as lua does with its main chunk when the state is closed from
+    /// within. None of them may go on.
     final func unwindRunning() {
         let running = fibers.filter { $0.state == .running }.sorted { $0.depth > $1.depth }
         for fiber in running { unwind(fiber) }
     }
 
-    /// Gives back a fiber that ended with an error, when its error value is no longer needed. Pending to-be-closed variables are closed.
+    /// Returns a fiber that ended with an error to the pool, after the last use of its error value. Closes pending
+    /// to-be-closed variables.
     public final func discard(_ fiber: Fiber) {
         guard !isClosed else { return }
         unwind(fiber)
@@ -316,8 +319,8 @@ extension Interpreter {
         recycle(fiber)
     }
 
-    /// Gives it another coroutine. One that died in a hook, as by Control-C, would never call hooks again: Lua resets
-    /// nearly everything for the next use, but not that.
+    /// Gives the fiber another coroutine. A coroutine that died in a hook, as by Control-C, would never call hooks
+    /// again: Lua resets nearly everything for the next use, but not that.
     private func renew(_ fiber: Fiber) {
         guard cl_new_thread(main) == LUA_OK, let thread = lua_tothread(main, -1) else { return cl_pop(main, 1) }
         lua_rawgeti(main, cl_registry, lua_Integer(state.pointee.anchors))
@@ -327,7 +330,7 @@ extension Interpreter {
         fiber.thread = thread
     }
 
-    /// Closes the pending to-be-closed variables of all that wait, newest first. None of them may go on.
+    /// Closes the pending to-be-closed variables of all waiting fibers, newest first. None of them may go on.
     public final func unwindWaiting() {
         for fiber in fibersThatWait().reversed() where fiber.state == .waiting {
             fiber.cancelWait?(fiber)
@@ -336,18 +339,18 @@ extension Interpreter {
         }
     }
 
-    /// Those that wait, oldest first.
+    /// Returns the waiting fibers, oldest first.
     public final func fibersThatWait() -> [Fiber] {
         fibers.filter { $0.state == .waiting }.sorted { $0.number < $1.number }
     }
 
-    /// A wait that was begun cannot be: the fiber goes on running.
+    /// Takes back `beginWait` if the wait is impossible: the fiber goes on running.
     public final func endWait(_ fiber: Fiber) {
         fiber.state = .running
         fiber.cancelWait = nil
     }
 
-    /// Whether the code that called us may wait, and if not, why.
+    /// Returns why the calling code may not wait, or nil if it may.
     public final func reasonNotToWait(_ stack: Stack) -> String? {
         let thread = stack.thread
         guard let current, current.thread == thread else {
@@ -362,7 +365,7 @@ extension Interpreter {
         return "cannot wait inside a function called by '\(String(cString: name))': Lua cannot suspend that"
     }
 
-    /// The running task waits from now on: its function must return `Call.yield`.
+    /// Makes the running task wait: its function must return `Call.yield`.
     public final func beginWait(in name: StaticString, cancel: @escaping (Fiber) -> Void) -> Fiber? {
         guard let fiber = current else { return nil }
         fiber.state = .waiting

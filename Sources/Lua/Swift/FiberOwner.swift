@@ -1,18 +1,19 @@
-/// Who has given a fiber its work: told when that runs, waits and ends. Subclasses are the main chunk, tasks, tests, and what
-/// answers a message or a connection.
+/// The owner of a fiber's work, which is called when the fiber runs, waits and ends. Subclasses are the main chunk,
+/// tasks, tests, and the code that answers a message or a connection.
 open class FiberOwner {
     public init() {}
-    /// On: `runs` is called. For those who need it: a task goes on often.
+    /// Whether `runs` is called. Only some owners need it, and a task resumes often.
     public final var watchesRunning = false
-    /// It begins or goes on, or it has waited or ended.
+    /// Called when the fiber begins or goes on, and when it waits or has ended.
     open func runs(_ isRunning: Bool) {}
-    /// Ended, with `results` values on its stack, or, if that is -1, an error value. The fiber is used again as soon as this
-    /// returns: what is to be kept of them is put elsewhere.
+    /// Called when the fiber has ended, with `results` values on its stack, or with an error value if `results` is -1.
+    /// The fiber is reused as soon as this returns, so results that are needed later must be stored elsewhere.
     open func ended(_ fiber: Fiber, results: Int32) {}
-    /// What recordings call it, where it is not its subject: what it is, and where.
+    /// The name and place of the fiber in recordings, if they are not those of its subject.
     open var recorded: (word: String, place: String)? { nil }
-    /// Who is asked first about errors, that nobody has seen, of tasks which its fiber starts, and those start.
+    /// The owner that is asked first about uncaught errors of tasks that this fiber starts, directly or through other
+    /// tasks.
     open var guardian: FiberOwner? { nil }
-    /// Whether it has dealt with such an error, which says this.
+    /// Handles the text of such an error. Returns whether it has.
     open func takes(_ error: String) -> Bool { false }
 }

@@ -7,7 +7,7 @@ public protocol Field: RawRepresentable<Int>, Sendable {
 }
 
 extension Field {
-    /// As scripts write it.
+    /// The name that scripts write.
     @inlinable
     public var name: StaticString { Self.names[rawValue] }
 }
@@ -18,17 +18,17 @@ public protocol UserValue: RawRepresentable<Int>, Sendable {
 }
 
 extension UserValue {
-    /// As Lua counts them.
+    /// The number by which Lua counts it.
     @inlinable
     public var number: Int32 { Int32(rawValue) + 1 }
 }
 
-/// An options table, each field read once, by a raw traversal that can neither raise nor run the script's code.
+/// An options table. Each field is read once, by a raw traversal that can neither raise nor run the script's code.
 public struct Fields<F: Field> {
     public let call: Call
-    /// Stack index of the first field; the others follow in the order of `F.names`, nil where absent.
+    /// Stack index of the first field. The others follow in the order of `F.names`, with nil for absent ones.
     @usableFromInline let base: Int32
-    /// How many positional values there are.
+    /// The number of positional values.
     public let positional: Int32
 
     @inlinable
@@ -38,14 +38,14 @@ public struct Fields<F: Field> {
         self.positional = positional
     }
 
-    /// The stack index of a field.
+    /// Returns the stack index of a field.
     @inlinable @inline(__always)
     public func index(_ field: F) -> Int32 { base + Int32(field.rawValue) }
 
     @inlinable @inline(__always)
     public func has(_ field: F) -> Bool { !call.stack.isMissing(index(field)) }
 
-    /// nil if it is absent.
+    /// Reads a field, or returns nil if it is absent.
     @inlinable
     public subscript<P: Parameter>(field: F, _: P.Type) -> P.Value? {
         @inline(__always) get throws(Misuse) { has(field) ? try required(field, P.self) : nil }
@@ -57,11 +57,11 @@ public struct Fields<F: Field> {
         throw wrong(field, P.expected)
     }
 
-    /// The error for a field that is something else than it has to be.
+    /// Returns the error for a field that is not what is expected.
     @inlinable
     public func wrong(_ field: F, _ expected: String) -> Misuse { call.wrong(index(field), field.name, expected) }
 
-    /// Makes the field, a function or nil, a user value of the object that is argument 1.
+    /// Stores the field, a function or nil, as a user value of the object that is argument 1.
     @inlinable
     public func keep<Value: UserValue>(_ field: F, as value: Value) {
         call.stack.pushCopy(of: index(field))
@@ -70,7 +70,7 @@ public struct Fields<F: Field> {
 }
 
 extension Call {
-    /// Reads the options table at an index. Its fields are copied to the top of the stack.
+    /// Reads the options table at an index, and copies its fields to the top of the stack.
     ///
     /// - Parameter positional: integer keys are values of their own, as in `perform{ fn, 1, 2, wait = true }`.
     @inlinable
@@ -79,7 +79,7 @@ extension Call {
         return Fields(self, base: base, positional: try readFields(index, F.names, positional))
     }
 
-    /// The same for a table that may be missing: nil.
+    /// Reads an options table, or returns nil if it is missing.
     @inlinable
     public func optionalFields<F: Field>(_ index: Int32, _: F.Type) throws(Misuse) -> Fields<F>? {
         stack.isMissing(index) ? nil : try fields(index, F.self)
@@ -129,7 +129,8 @@ extension StaticString {
     }
 }
 
-/// The name most like a misspelt one, if any is like it at all; of several the first in the alphabet. Two letters are like too much.
+/// Returns the name most like a misspelt one, or nil if none is similar; the first in the alphabet if several are. A
+/// name of one or two letters would be similar to too many.
 public func nearest(to name: String, _ names: [String]) -> String? {
     guard name.utf8.count > 2 else { return nil }
     let scored = names.sorted().map { (name: $0, distance: distance(Array(name.utf8), Array($0.utf8))) }
@@ -137,7 +138,7 @@ public func nearest(to name: String, _ names: [String]) -> String? {
     return best.distance <= max(1, min(3, best.name.utf8.count / 2)) ? best.name : nil
 }
 
-// Levenshtein's distance, a row at a time.
+// Computes Levenshtein's distance, a row at a time.
 private func distance(_ a: [UInt8], _ b: [UInt8]) -> Int {
     guard a.count < 64 else { return 64 }
     var row = Array(0...b.count)

@@ -1,9 +1,9 @@
 internal import CLua
 internal import CLuaSupport
 
-/// The pool of fibers: bounded, and as small as what happened lately allows.
+/// The pool of fibers. It shrinks when recent work has needed fewer.
 extension Interpreter {
-    /// A fiber with nothing on its stack but the anchors; nil when memory is out.
+    /// Takes a fiber with only the table of anchors on its stack. Returns nil if there is no memory.
     public final func takeFiber() -> Fiber? {
         taken += 1
         if let fiber = pool {
@@ -30,7 +30,7 @@ extension Interpreter {
         return fiber
     }
 
-    /// Gives back a fiber that has ended, or has not begun.
+    /// Returns a fiber that has ended, or has not begun, to the pool.
     public final func recycle(_ fiber: Fiber) {
         fiber.clear()
         guard !isClosed else { return }
@@ -44,26 +44,27 @@ extension Interpreter {
         poolIsLarge()
     }
 
-    /// More than are always kept, and more than are in use. While tasks wait, as many others may come and go: nothing is to be
-    /// done about those, or the loop would be woken for it for ever.
+    /// Whether more fibers are idle than are always kept, and more than are in use. The second condition matters while
+    /// tasks wait and as many others come and go: otherwise the loop would be woken for ever to free fibers that are
+    /// needed again.
     private var hasManyIdle: Bool { idle > max(Self.poolSize, fibers.count - idle) }
 
-    /// So many idle fibers are always kept.
+    /// The number of idle fibers that are always kept.
     private static let poolSize = 64
-    /// By one call of `shrinkPool`.
+    /// The most fibers that one call of `shrinkPool` frees.
     private static let mostFreed = 10_000
 
-    /// Frees idle fibers until there are no more than were in use at once since this was last called, half of what there were
-    /// before that, or `poolSize`. To be called where no fiber has just ended further down on the stack: what wakes one may
-    /// still hold it.
+    /// Frees idle fibers. It keeps `poolSize` of them, or as many as were in use at once since the last call, or half
+    /// of the number before that, whichever is most. Must be called where no fiber has just ended further down on the
+    /// stack: the code that resumed one may still use it.
     ///
-    /// - Returns: how many it has freed, and whether it is to be called again soon.
+    /// - Returns: the number of freed fibers, and whether to call this again soon.
     public final func shrinkPool() -> (freed: Int, isLarge: Bool) {
         var freed = 0
-        // Fibers are made when none is idle: so this holds for those made meanwhile, too.
+        // Fibers are made only when none is idle, so this number includes those made since the last call.
         mostInUse = max(mostInUse, fibers.count - leastIdle)
         while idle > max(Self.poolSize, mostInUse), let fiber = pool {
-            // The rest in the next call, so that the loop is not held for long.
+            // The next call frees the rest, so that the loop is not blocked for long.
             guard freed < Self.mostFreed else { return (freed, true) }
             pool = fiber.next
             idle -= 1
@@ -76,7 +77,7 @@ extension Interpreter {
         return (freed, isPoolLarge)
     }
 
-    /// Gives back the memory in which a burst of fibers and of anchored objects was kept track of.
+    /// Frees the memory that the tables of fibers and anchors needed for a burst.
     public final func shrinkTables() {
         if fibers.capacity >= 4096, fibers.count <= fibers.capacity / 4 { fibers = fibers.map { $0 } }
         cl_shrink_anchors(state)

@@ -1,45 +1,46 @@
 internal import CLuaSupport
 
-/// Signals, and other ways to interrupt the Lua code that runs.
+/// Signals, and other ways to interrupt the running Lua code.
 extension Interpreter {
-    /// Has SIGINT, SIGTERM, SIGQUIT and SIGPIPE noted, and `notify` called in the signal handler. Code that runs is interrupted by the
-    /// first two; `tellWhy` is called in it for the third; the fourth ends the process only if nobody reads its standard output
-    /// any more. To be called on this state's thread, once.
+    /// Handles SIGINT, SIGTERM, SIGQUIT and SIGPIPE: notes them, and calls `notify` in the signal handler. SIGINT and
+    /// SIGTERM interrupt the running code; SIGQUIT calls `tellWhy` in it; SIGPIPE ends the process only if the reader
+    /// of standard output has gone. Must be called once, on this state's thread.
     public final func handleSignals(
         notify: @convention(c) () -> Void, isWaiting: @convention(c) () -> Int32
     ) {
         cl_handle_signals(state, notify, isWaiting) { Interpreter.of($0)?.tellWhy() }
     }
 
-    /// Whether a signal is to interrupt what the calling thread does, so that it should not go on waiting.
+    /// Says whether a signal is to interrupt the calling thread, which should then stop waiting.
     public static let endsWaits: @convention(c) () -> Int32 = cl_ends_waits
 
-    /// Takes the note of a signal; whether there was one.
+    /// Clears the note of a signal. Returns whether there was one.
     public static func takeSignal(_ number: Int32) -> Bool { cl_take_signal(number) != 0 }
 
-    /// Code that runs, or that goes on next, is interrupted once, as if by SIGINT.
+    /// Interrupts the running code once, as SIGINT does; if none runs, the code that runs next.
     public final func interruptOnce() { cl_interrupt_once(state) }
 
-    /// A signal that has just come, while no Lua code ran, is for the code that runs now.
+    /// Lets a signal that came while no Lua code ran interrupt the code that runs now.
     public final func handSignalOver() { cl_hand_interrupt_over(state) }
 
-    /// No Lua code runs any more that an interruption was meant for. A signal that has met none is still to be taken.
+    /// Discards interruptions after the Lua code they were meant for has ended. Noted signals stay noted.
     public static func forgetInterruptions() { cl_forget_interrupts() }
 
     /// Sets how this process ends.
     ///
     /// - Parameters:
-    ///   - lastWords: called in the signal handler, before a signal that nobody has listened to ends the process.
-    ///   - end: called in place of C's `exit`, with the exit status. Does not return.
+    ///   - lastWords: called in the signal handler, before an unhandled signal ends the process.
+    ///   - end: called in place of C's `exit`, with the exit status. It must not return.
     public static func setEnds(
         lastWords: @convention(c) () -> Void, end: @convention(c) (Int32) -> Void
     ) { cl_set_ends(lastWords, end) }
 
-    /// The state is about to be closed because of a signal. If that takes longer than three seconds, the process ends by the signal all
-    /// the same.
+    /// Limits the closing of the state because of a signal: if it takes longer than three seconds, the signal ends the
+    /// process.
     public static func limitClosing(by signal: Int32) { cl_limit_closing(signal) }
 
-    /// Called with 1 before a program that `os.execute` runs, and with 0 after it, on the thread that runs it.
+    /// Sets a function that is called with 1 before a program of `os.execute`, and with 0 after it, on the calling
+    /// thread.
     public static func setAroundPrograms(_ function: @convention(c) (Int32) -> Void) {
         cl_set_around_program(function)
         cl_note_prompt()
@@ -47,8 +48,9 @@ extension Interpreter {
 
     // MARK: What others want
 
-    /// Has SIGURG handled, from now on, or not any more: it says that another thread, or another process, wants something. To be
-    /// called behind `handleSignals`. `grant` is called for what is wanted while Lua code runs; where none does, take it.
+    /// Starts or stops handling SIGURG, which announces requests of other threads and processes. Must be called after
+    /// `handleSignals`. `grant` is called for requests that arrive while Lua code runs; otherwise `takeWishes` returns
+    /// them.
     public final func watchWishes(_ watches: Bool) {
         cl_watch_wishes(state, watches ? 1 : 0)
         cl_grant_wishes(state) { state, wishes in
@@ -56,30 +58,33 @@ extension Interpreter {
         }
     }
 
-    /// SIGUSR2 means the wish for a dump from now on, unless it is ignored or handled already. Behind `handleSignals`.
+    /// Lets SIGUSR2 ask for a dump, unless the signal is ignored or handled already. Must be called after
+    /// `handleSignals`.
     public final func watchDumps() { cl_watch_dumps(state) }
 
     public static func takeWishes() -> Wishes { Wishes(rawValue: cl_take_wishes()) }
 
     // MARK: Code of somebody who has attached
 
-    /// Has an entry that runs interrupted by `Entries.end`. Once, behind `handleSignals`: without that, nothing is interrupted.
+    /// Lets `Entries.end` interrupt a running entry. Must be called once, after `handleSignals`; without it nothing is
+    /// interrupted.
     public final func watchEntries() { cl_watch_entries(state) { Interpreter.of($0)?.isInEntry ?? false ? 1 : 0 } }
 
-    /// From now on the code of this entry runs on this thread; 0: no entry's. Returns which it was before.
+    /// Declares that the code of this entry runs on this thread from now on; 0 means no entry. Returns the entry
+    /// before.
     public static func entryRuns(_ entry: UInt64) -> UInt64 { cl_entry_runs(entry) }
 
-    /// Code of the entry that runs goes on with the error.
+    /// Interrupts the running entry: its code goes on with the error.
     public final func interruptEntry(_ entry: UInt64) { cl_interrupt_entry(state, entry) }
 
     public final var entries: Entries { Entries(state) }
 
     // MARK: A limit to what a test may take
 
-    /// After so many real seconds, code that runs gets the error "the test takes too long", again every second, and `notify` is
-    /// called in the signal handler.
+    /// After this many real seconds, raises "the test takes too long" in the running code, again every second, and
+    /// calls `notify` in the signal handler.
     ///
-    /// - Parameter left: called in the signal handler when they are over: for how many more it may run.
+    /// - Parameter left: called in the signal handler after that time; returns how many more seconds the code may run.
     public final func startWatch(
         seconds: Double, notify: @convention(c) () -> Void, isWaiting: @convention(c) () -> Int32,
         left: @convention(c) () -> Double
@@ -87,39 +92,40 @@ extension Interpreter {
         cl_watch(state, seconds, notify, isWaiting, left)
     }
 
-    /// After so many real seconds, code that runs raises what a cancelled task does, again every second; 0: off. Nothing where a test
-    /// is watched.
+    /// After this many real seconds, raises the error of a cancelled task in the running code, again every second. 0
+    /// turns the limit off. Does nothing while a test is watched.
     ///
-    /// - Returns: whether the time of the limit before was over.
+    /// - Returns: whether the previous limit had been reached.
     public final func limitLastTask(seconds: Double, isWaiting: @convention(c) () -> Int32) -> Bool {
         cl_limit_last_task(state, seconds, isWaiting) != 0
     }
 
     public final func stopWatch() { cl_watch(state, 0, nil, nil, nil) }
 
-    /// Code that runs gets an error, because nothing can happen any more in the loop that it runs.
+    /// Raises an error in the running code, because nothing can happen any more in the loop that it runs.
     public final func interruptStuck() { cl_interrupt_stuck(state) }
 
-    /// Whether the time is over.
+    /// Whether the time limit has been reached.
     public static var timeIsOver: Bool { cl_time_is_over() != 0 }
 
     // MARK: Chance
 
-    /// States made from now on have tables whose order depends on this number alone, in a process whose addresses are not random.
+    /// Makes the order of tables in all later states depend on this number alone, if the process has no random
+    /// addresses.
     public static func fixSeed(_ seed: UInt32) { cl_fix_seed(seed) }
 
     // MARK: Counting lines
 
-    /// Counts how often each line of Lua runs, in a coroutine and in all that are made from now on, in any state.
+    /// Counts the runs of each Lua line, in a coroutine and in all that are made later, in any state.
     ///
     /// - Parameters:
-    ///   - on: nil leaves that as it is, for a coroutine whose hook is to be as that of others.
-    ///   - index: where the coroutine is on the stack; the stack's own, if none is there.
+    ///   - on: nil leaves counting on or off, and gives this coroutine the hook of the others.
+    ///   - index: the stack index of the coroutine; if none is there, the stack's own coroutine is meant.
     public static func countLines(_ on: Bool?, _ stack: Stack, coroutine index: Int32) {
         cl_count_lines(lua_tothread(stack.thread, index) ?? stack.thread, on.map { $0 ? 1 : 0 } ?? -1)
     }
 
-    /// The counts by what happened, see `cl_take_lines`, by file; they are forgotten.
+    /// Returns the counts by file and by event (see `cl_take_lines`), and resets them.
     public static func takeLines() -> [String: [Int: Int]] {
         var counts: [String: [Int: Int]] = [:]
         withUnsafeMutablePointer(to: &counts) { counts in
@@ -133,50 +139,50 @@ extension Interpreter {
     }
 }
 
-/// The entries of those who have attached to a state, for any thread.
+/// The entries of users who are attached to a state. May be used on any thread.
 public struct Entries: @unchecked Sendable {
-    // Sendable: the state is only named.
+    // Sendable: the state is only passed on, never read here.
     private let state: UnsafeMutablePointer<cl_state>
     init(_ state: UnsafeMutablePointer<cl_state>) { self.state = state }
 
-    /// If an entry of these runs now it is interrupted, as by SIGINT. That one alone, however late this is.
+    /// Interrupts the running entry, as SIGINT does, if it is one of these; a late call cannot meet another entry.
     ///
-    /// - Returns: whether one ran.
+    /// - Returns: whether such an entry ran.
     @discardableResult
     public func end(from first: UInt64, to last: UInt64, _ force: Force = .asked) -> Bool {
         cl_end_entries(state, first, last, force.rawValue) != 0
     }
 
     public enum Force: Int32 {
-        /// As Control-C does it.
+        /// Interrupts as Control-C does.
         case asked
-        /// Past the message handlers of xpcall.
+        /// Interrupts past the message handlers of xpcall.
         case pressed
-        /// Each further instruction of it raises, too.
+        /// Raises in each further instruction, too.
         case pursued
     }
 
-    /// Wants something of the thread that runs Lua.
+    /// Sends a request to the thread that runs Lua.
     public func wish(_ wish: Wishes) { cl_wish(state, wish.rawValue) }
 }
 
-/// What others may want of a thread that runs Lua.
+/// Requests of others to a thread that runs Lua.
 public struct Wishes: OptionSet, Sendable {
     public let rawValue: UInt32
     public init(rawValue: UInt32) { self.rawValue = rawValue }
 
-    /// To be attachable.
+    /// Makes the process attachable.
     public static let attach = Wishes(rawValue: UInt32(CL_WISH_ATTACH))
-    /// To know where it is.
+    /// Reports where the code is.
     public static let whereabouts = Wishes(rawValue: UInt32(CL_WISH_WHERE))
-    /// The end of the callback that runs.
+    /// Ends the running callback.
     public static let interrupt = Wishes(rawValue: UInt32(CL_WISH_INTERRUPT))
 
-    /// What it has recorded lately, in a file.
+    /// Dumps the latest recorded events into a file.
     public static let dump = Wishes(rawValue: UInt32(CL_WISH_DUMP))
-    /// That what happens is recorded from now on.
+    /// Starts recording.
     public static let record = Wishes(rawValue: UInt32(CL_WISH_RECORD))
 
-    /// The value with which another process has to send SIGURG in order to be heard: it means `attach`.
+    /// The value with which another process has to send SIGURG in order to be heard. It means `attach`.
     public static let word = Int32(CL_ATTACH_WORD)
 }

@@ -4,38 +4,38 @@ public import CLuaSupport
 /// A `lua_State *`: a coroutine of some interpreter.
 public typealias LuaState = OpaquePointer
 
-/// One Lua state with what a host needs around it: anchors, tasks, kinds of userdata. Used by one thread.
+/// One Lua state with everything a host needs around it: anchors, tasks, kinds of userdata. Used by one thread.
 ///
-/// No Lua call that can raise is made from Swift: see CLuaSupport.
+/// Swift never makes a Lua call that can raise: see CLuaSupport.
 open class Interpreter {
     @usableFromInline let state: UnsafeMutablePointer<cl_state>
     public var main: LuaState { main_ }
     private let main_: LuaState
-    /// That of the main coroutine, in which no script runs: there is room for calls.
+    /// The stack of the main coroutine. No script runs there, so it has room for calls.
     public final var stack: Stack { Stack(main) }
 
     /// The task that runs now.
     public final var current: Fiber? { running }
     final var running: Fiber?
-    /// How many tasks run, one inside the other.
+    /// The number of nested running tasks.
     package internal(set) final var depth = 0
     final var pool: Fiber?
     final var fibers: [Fiber] = []
-    /// How many of them are in the pool.
+    /// The number of fibers in the pool.
     final var idle = 0
-    /// How many of them were in use at once before `shrinkPool` was last called, or half of those before that.
+    /// The most fibers in use at once before the last `shrinkPool`, or half of the number before that.
     final var mostInUse = 0
-    /// How many were in the pool since then, when it had the fewest.
+    /// The fewest fibers in the pool since then.
     final var leastIdle = 0
-    /// How often one was taken.
+    /// The number of fibers taken so far.
     final var taken = 0
     final var isPoolLarge = false
-    /// On: `goesOn`, `waits`, `fails` and `rests` are called.
+    /// Whether `goesOn`, `waits`, `fails` and `rests` are called.
     public final var tells = false
-    /// Set when the state is being closed: from then on nothing may call into Lua.
+    /// Set when the state is being closed; from then on nothing may call into Lua.
     public private(set) final var isClosed = false
 
-    /// nil when there is not enough memory.
+    /// Returns nil if there is not enough memory.
     public init?() {
         guard let state = cl_open(nil), let main = state.pointee.main else { return nil }
         self.state = state
@@ -67,7 +67,8 @@ open class Interpreter {
 
     deinit {
         guard isClosed else {
-            // Too late: finalizers would call a host that is half gone. Losing the state's memory is the lesser evil.
+            // Closing is too late here: finalizers would call a host that is half gone. Leaking the state's memory is
+            // the lesser evil.
             isClosed = true
             return willClose()
         }
@@ -75,16 +76,16 @@ open class Interpreter {
         for fiber in fibers { fiber.free() }
     }
 
-    /// Closes the state: finalizers run, everything is freed. Tasks that wait never go on.
+    /// Closes the state: runs finalizers and frees everything. Waiting tasks never go on.
     ///
-    /// Whoever makes an interpreter closes it, whatever has happened to it: there is no other way in which its state ends.
+    /// The maker of an interpreter has to close it in every case: nothing else ends its state.
     open func close() {
         guard !isClosed, !isClosing else { return }
         isClosing = true
         unwindRunning()
         willClose()
         state.pointee.closing = 1
-        // What the callbacks of that have left behind. Nothing can be added any more.
+        // Callbacks of the first `willClose` may have left more to close. From now on nothing can be added.
         willClose()
         isClosed = true
         cl_close(state)
@@ -92,18 +93,18 @@ open class Interpreter {
         pool = nil
     }
 
-    /// Tasks that wait are ended.
+    /// Set once waiting tasks are being ended.
     public private(set) final var isClosing = false
 
-    /// The pool of fibers has grown beyond its usual size: call `shrinkPool` soon.
+    /// Called when the pool of fibers has grown beyond its usual size: call `shrinkPool` soon.
     open func poolIsLarge() {}
 
-    /// The last moment at which Lua can be called.
+    /// Called at the last moment at which Lua can be called.
     open func willClose() {}
 
-    /// The interpreter of a coroutine.
+    /// Returns the interpreter of a coroutine.
     public static func of(_ thread: LuaState) -> Interpreter {
-        // The host's `swift` is set before any Lua code can run, and the interpreter closes its state before it dies.
+        // The state's `swift` is set before any Lua code can run, and the interpreter closes its state before it dies.
         unsafe Unmanaged<Interpreter>.fromOpaque(cl_state_of(thread).pointee.swift).takeUnretainedValue()
     }
 
@@ -111,26 +112,27 @@ open class Interpreter {
         state?.pointee.swift.map { Unmanaged<Interpreter>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// What of a userdata's object all threads share; nil if objects of the kind cannot cross.
+    /// Returns the part of a userdata's object that all threads share; nil if objects of the kind cannot be sent.
     open func share(_ object: AnyObject, kind: Int) -> AnyObject? { nil }
 
-    /// The object of this state's userdata for what is shared.
+    /// Returns the object of this state's userdata for a shared part.
     open func arrive(_ shared: AnyObject, kind: Int) -> AnyObject { shared }
 
-    /// Objects of kinds that are made `orAfar` belong to this state if they hold this object.
+    /// Sets the object that marks this state: an object of a kind made `orAfar` belongs to this state if it holds this
+    /// one.
     public final func setHome(_ object: AnyObject) { state.pointee.home = Unmanaged.passUnretained(object).toOpaque() }
 
     // MARK: The whole state
 
-    /// Until `startCollector` nothing is collected but when memory is out: for the opening of a state, which makes no garbage.
+    /// Has the collector run only when memory runs out, until `startCollector`. Opening a state makes no garbage.
     public final func stopCollector() { cl_stop_collector(main) }
 
-    /// Generational. On failure the error is on the stack.
+    /// Starts the collector in generational mode. On failure the error is on the stack.
     public final func startCollector() -> Bool { cl_start_collector(main) == LUA_OK }
 
-    /// Has `require` find `runloop`, which the library's first function makes, and those modules beneath it that `knows` finds, called
-    /// with package.preload and the name: the second function makes them when they are first required. On failure the error is on
-    /// the stack.
+    /// Makes `require` find `runloop`, which the library's first function makes, and the modules below it. `knows` is
+    /// called with package.preload and the name, and says whether there is such a module; the second function makes it
+    /// when it is first required. On failure the error is on the stack.
     public final func openModules(_ openers: Library, knows: LuaFunction) -> Bool {
         guard let entries = openers.entries.baseAddress else { return false }
         return cl_open_modules(main, entries, knows, entries + 1) == LUA_OK
@@ -138,16 +140,16 @@ open class Interpreter {
 
     public final func collectGarbage() { lua_gc_collect(main) }
 
-    /// Bytes of Lua's memory.
+    /// The bytes of Lua's memory.
     public final var bytesInUse: Int { Int(state.pointee.bytes) }
 
-    /// How far a collection in steps has come.
+    /// The progress of a collection in steps.
     public enum CollectionProgress { case underWay, cycleEnded, interrupted }
 
-    /// Begins a collection in steps; false if there is a reason not to. See cl_begin_collection.
+    /// Begins a collection in steps. Returns false if it may not: see cl_begin_collection.
     public final func beginCollection() -> Bool { cl_begin_collection(state) != 0 }
 
-    /// Goes on with it for about so many nanoseconds, and adds the processor time that this has taken to `spent`.
+    /// Collects for about this many nanoseconds, and adds the processor time used to `spent`.
     public final func collect(for nanoseconds: Int64, spent: inout Int64) -> CollectionProgress {
         switch cl_collect(state, nanoseconds, &spent) {
         case 0: .underWay
@@ -158,42 +160,43 @@ open class Interpreter {
 
     public final func endCollection() { cl_end_collection(state) }
 
-    /// Pops a table; its fields take the places of a global table's. On failure the error is on the stack instead.
+    /// Pops a table and puts its fields into a global table. On failure the error is on the stack instead.
     public final func replaceFields(of global: String) -> Bool {
         global.withCString { cl_replace(main, $0) == LUA_OK }
     }
 
-    /// The process ends: Lua code that runs is interrupted, and once more if it catches that.
+    /// Interrupts the running Lua code because the process ends, and once more if the code catches that.
     public final func interruptToEnd() { cl_interrupt(state) }
 
-    /// The source's short name and the line of a site.
+    /// Returns the short name of a site's source, and its line.
     public final func place(_ number: UInt32) -> (source: String, line: Int32)? {
         var line: Int32 = 0
         return cl_site(state, number, &line).map { (String(anyBytes: $0), line) }
     }
 
-    /// The same as text: "app.lua:12".
+    /// Returns a site as text: "app.lua:12".
     public final func site(_ number: UInt32) -> String? { place(number).map { "\($0.source):\($0.line)" } }
 
     // MARK: Cancelling
 
-    /// The anchored error value by which code is cancelled, or 0.
+    /// The slot of the error value that cancels code, or 0.
     public final var cancelled: UInt32 {
         get { state.pointee.cancelled }
         set { state.pointee.cancelled = newValue }
     }
 
-    /// From now on Lua code that runs on the calling thread, which is no main thread, can be cancelled by the number returned.
+    /// Makes Lua code on the calling thread, which must not be the main thread, cancellable by the number returned.
     public final func acceptCancelling() -> UInt { cl_accept_cancelling(state) }
 
-    /// On the same thread.
+    /// Ends `acceptCancelling`, on the same thread.
     public static func endCancelling() { cl_end_cancelling() }
 
-    /// Raises `cancelled` in the code that runs there. From any thread, between the two.
+    /// Raises `cancelled` in the code that runs on a thread between `acceptCancelling` and `endCancelling`. May be
+    /// called on any thread.
     public static func cancelRunning(_ thread: UInt) { cl_cancel_running(thread) }
 
-    /// "string.find, called at app.lua:3", and for how many nanoseconds: the function of C that keeps a cancelled thread from ending. Nil
-    /// if there is none. Takes up to 50 ms.
+    /// Returns the C function that keeps a cancelled thread from ending, as in "string.find, called at app.lua:3", and
+    /// the nanoseconds since the cancellation. Returns nil if there is none. Takes up to 50 ms.
     public static func whereCancelled(_ thread: UInt) -> (text: String, nanoseconds: Int64)? {
         var whereabouts = cl_whereabouts()
         guard cl_where_cancelled(thread, &whereabouts) != 0 else { return nil }
@@ -207,25 +210,25 @@ open class Interpreter {
         return ((name.isEmpty ? "a function of C" : name) + place, whereabouts.nanoseconds)
     }
 
-    /// From now on that has system calls there fail, so that code comes back from one that blocks, and raises nothing twice; or
-    /// no longer.
+    /// Sets whether a cancellation makes system calls of that thread fail, so that code returns from a blocking one;
+    /// then it raises only once.
     public static func letCallsFail(_ fail: Bool) { cl_let_calls_fail(fail ? 1 : 0) }
 
     // MARK: Anchors
 
-    /// Keeps the value at an index alive, under a number other than 0; 0 when memory is out. Cannot raise.
+    /// Keeps the value at an index alive. Returns a number other than 0, or 0 if there is no memory. Cannot raise.
     public final func anchor(_ thread: LuaState, _ index: Int32) -> UInt32 { cl_anchor(thread, index) }
 
-    /// Makes strings and anchors them: texts that end with a 0 each, one behind the other. nil when memory is out.
+    /// Makes strings and anchors them: `texts` are NUL-terminated texts in a row. Returns nil if there is no memory.
     public final func anchor(texts: [CChar], count: Int) -> [UInt32]? {
         var slots = [UInt32](repeating: 0, count: count)
         return cl_anchor_texts(main, texts, &slots, Int32(count)) != 0 ? slots : nil
     }
 
-    /// Lets go of it. Does nothing for 0, and once the state is closed.
+    /// Releases an anchored value. Does nothing for 0, or after the state is closed.
     public final func release(_ slot: UInt32) { cl_let_go(state, slot) }
 
-    /// Pushes what a slot anchors.
+    /// Pushes an anchored value.
     public final func push(_ stack: Stack, slot: UInt32) {
         lua_rawgeti(stack.thread, cl_registry, lua_Integer(state.pointee.anchors))
         lua_rawgeti(stack.thread, -1, lua_Integer(slot))
@@ -237,7 +240,7 @@ open class Interpreter {
 
     // MARK: The scratch buffer
 
-    /// Its text.
+    /// The text in the scratch buffer.
     public var scratch: String {
         guard let bytes = state.pointee.scratch else { return "" }
         return String(anyBytes: UnsafeRawBufferPointer(start: bytes, count: state.pointee.length))
@@ -251,34 +254,36 @@ open class Interpreter {
 
     // MARK: For a host to say
 
-    /// The script asks for the end of the process; must not return.
+    /// Called when the script asks for the end of the process; must not return.
     open func exits(_ status: Int32, closes: Bool) {}
 
-    /// Code that runs was asked what it does, by SIGQUIT.
+    /// Called by SIGQUIT: reports what the running code does.
     open func tellWhy() {}
 
-    /// Does what others want of this thread.
+    /// Fulfils the requests of other threads and processes.
     ///
-    /// - Parameter isRunning: Lua code is at an instruction; otherwise nothing runs.
+    /// - Parameter isRunning: whether Lua code is at an instruction; otherwise nothing runs.
     open func grant(_ wishes: Wishes, isRunning: Bool) {}
 
-    /// Code that is about to be interrupted is that of an entry; see `watchEntries`.
+    /// Whether the code that is about to be interrupted belongs to an entry; see `watchEntries`.
     open var isInEntry: Bool { false }
 
     // MARK: For recordings
 
-    /// A task begins, or what has waited goes on, a callback too. Returns whether to call `rests` when it next waits or ends.
+    /// Called when a task begins, or when a waiting task or callback goes on. Returns whether to call `rests` when it
+    /// next waits or ends.
     open func goesOn(_ fiber: Fiber) -> Bool { false }
 
-    /// It waits from now on.
+    /// Called when the fiber begins to wait.
     open func waits(_ fiber: Fiber) {}
 
-    /// It has ended with an error.
+    /// Called when the fiber has ended with an error.
     open func fails(_ fiber: Fiber) {}
 
-    /// It waits, or has ended.
+    /// Called when the fiber waits or has ended, after `goesOn` has returned true.
     open func rests(_ fiber: Fiber) {}
 
-    /// A task ended with an error that nobody waits for. The value is on top of the fiber's stack.
+    /// Called when a task has ended with an error and no other task awaits it. The value is on top of the fiber's
+    /// stack.
     open func uncaught(_ fiber: Fiber) {}
 }

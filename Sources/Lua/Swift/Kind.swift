@@ -2,20 +2,22 @@ public import CLuaSupport
 
 /// A kind of userdata.
 public struct Kind: @unchecked Sendable {
-    /// Gets the address of an object's head, and room for the name, of so many bytes and a 0.
+    /// Says whether an object was never used. Gets the address of the object's head, and room for its name: this many
+    /// bytes and a 0.
     public typealias IsUnused = @convention(c) (UnsafeMutableRawPointer?, UnsafeMutablePointer<CChar>?, Int) -> Int32
 
-    // Sendable: written once, here.
+    // Sendable: written once, in `init`.
     public let record: UnsafeMutablePointer<cl_kind>
     let methods: @Sendable () -> Library
 
     /// - Parameters:
-    ///   - payload: bytes that it keeps in the userdata, behind the head.
-    ///   - values: the names of its user values: the Lua-written part finds them by these.
-    ///   - methods: its `Library(of:)`. It is asked for when a state gets to know the kind: so methods may construct such objects.
-    ///   - collect: called when the userdata is collected; it must not touch Lua. nil: it holds no object.
-    ///   - isUnused: called when an object is collected: whether it was made for nothing, which those who have Lua's warnings on
-    ///     are told. Writes its name, unless that is its user value "name".
+    ///   - payload: number of bytes in the userdata after the head.
+    ///   - values: names of its user values, by which the Lua-written part finds them.
+    ///   - methods: its `Library(of:)`. It is evaluated when a state defines the kind, so methods may construct such
+    ///     objects.
+    ///   - collect: called when the userdata is collected; it must not call Lua. nil for a kind that holds no object.
+    ///   - isUnused: called when an object is collected while Lua's warnings are on. Returns whether the object was
+    ///     never used, which is worth a warning, and writes its name, unless that is its user value "name".
     public init(
         _ name: StaticString, payload: Int = 0, values: [StaticString] = [],
         methods: @escaping @Sendable @autoclosure () -> Library,
@@ -34,7 +36,7 @@ public struct Kind: @unchecked Sendable {
     }
 
     public var name: String { String(cString: record.pointee.name) }
-    /// Gives up the object that a userdata holds.
+    /// Releases the object that a userdata holds.
     public static let drop: LuaFunction = { thread in
         if let thread { Stack(thread).box(1)?.drop() }
         return 0
@@ -42,12 +44,13 @@ public struct Kind: @unchecked Sendable {
 }
 
 extension StaticString {
-    /// It ends with a 0, and lives as long as the program.
+    /// Points to the text, which ends with a 0 and lives as long as the program.
     var pointer: UnsafePointer<CChar> { UnsafeRawPointer(utf8Start).assumingMemoryBound(to: CChar.self) }
 }
 
 extension Call {
-    /// Makes a kind known. Before any library that constructs it. On failure the error is on the stack.
+    /// Defines a kind in this state, which is necessary before any library that constructs it. On failure the error is
+    /// on the stack.
     public func define(_ kind: Kind) -> Bool {
         let methods = kind.methods().entries
         return cl_define_kind(thread, kind.record, methods.baseAddress, Int32(methods.count)) == LUA_OK

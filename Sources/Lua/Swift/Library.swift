@@ -1,11 +1,12 @@
 internal import CLuaSupport
 
-/// A function for Lua: gets the caller's `lua_State *`.
+/// A function for Lua, which gets the caller's `lua_State *`.
 public typealias LuaFunction = @convention(c) (OpaquePointer?) -> Int32
 
-/// Functions by name, as Lua gets them. The storage lives as long as the program: make one for each library, not for each state.
+/// A table of functions for Lua, by name. Its storage is never freed: make one for each library, not one for each
+/// state.
 public struct Library: @unchecked Sendable {
-    // Sendable: written once, here.
+    // Sendable: written once, in `init`.
     let entries: UnsafeMutableBufferPointer<cl_entry>
 
     public struct Entry: Sendable {
@@ -19,12 +20,14 @@ public struct Library: @unchecked Sendable {
         private(set) var isNative = false
 
         /// - Parameters:
-        ///   - constructs: the function makes an object of this kind, its first argument, before all others.
-        ///   - orAfar: of this kind instead if it is a method and its object belongs to another thread; then the argument before
-        ///     `spread`, and those from there on, are packed, if that is a function: see `Call.takeParcel`.
-        ///   - spread: the number of the first argument that the new object keeps, before the object was put in front.
-        ///   - packs: the number of the first argument that is packed before the function is called: see `Call.takeParcel`.
-        ///   - saidAs: what errors begin with instead of its name, if scripts know it only as a part of another: "stream:lines".
+        ///   - constructs: the function makes an object of this kind, which is its first argument, before all others.
+        ///   - orAfar: the kind to make instead if the function is a method and its object belongs to another thread.
+        ///     Then the argument before `spread` and those from there on are packed, if the former is a function: see
+        ///     `Call.takeParcel`.
+        ///   - spread: the number of the first argument that the new object keeps, as the script counts arguments.
+        ///   - packs: the number of the first argument that is packed before the function is called: see
+        ///     `Call.takeParcel`.
+        ///   - saidAs: the name in errors of a function that scripts know only as a part of another: "stream:lines".
         public init(
             _ name: StaticString, constructs: Kind? = nil, orAfar: Kind? = nil, spread: Int32 = 0, packs: Int32 = 0,
             saidAs: StaticString? = nil, _ function: @escaping LuaFunction
@@ -38,7 +41,7 @@ public struct Library: @unchecked Sendable {
             self.function = function
         }
 
-        /// A function that is C and of Lua's own kind: Lua calls it without a trampoline, and it may raise.
+        /// A plain C function of Lua's: Lua calls it without a trampoline, and it may raise.
         public static func native(_ name: StaticString, _ function: @escaping LuaFunction) -> Entry {
             var entry = Entry(name, function)
             entry.isNative = true
@@ -46,13 +49,13 @@ public struct Library: @unchecked Sendable {
         }
     }
 
-    /// - Parameter prefix: what scripts write before the names: "rl.". Errors begin with both.
+    /// - Parameter prefix: the text before the names in scripts: "rl.". Errors begin with both.
     public init(_ prefix: StaticString, _ functions: [Entry]) { self.init(prefix, nil, functions) }
 
     public init(_ functions: [Entry]) { self.init(nil, nil, functions) }
 
-    /// The methods of a kind: each is called on an object of that only. Those whose names begin with "__" are events of its
-    /// metatable.
+    /// The methods of a kind, each of which is called on an object of the kind only. Names that begin with "__" are
+    /// events of the metatable.
     public init(of kind: Kind, _ methods: [Entry]) { self.init(nil, kind, methods) }
 
     private init(_ prefix: StaticString?, _ kind: Kind?, _ functions: [Entry]) {

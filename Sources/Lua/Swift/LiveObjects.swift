@@ -1,7 +1,7 @@
 internal import CLuaSupport
 
-/// How many objects of the kinds that only a script's objects hold were made on this thread and are still alive: for tests that
-/// look for leaks, several of which run at once. Counted in debug builds only.
+/// Counts the objects made on this thread, and still alive, that only a script's objects hold. For tests that look for
+/// leaks; the count is per thread because several tests run at once. Debug builds only.
 public enum LiveObjects {
     public static var count: Int { Int(cl_live_objects(0)) }
 

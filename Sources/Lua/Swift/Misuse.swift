@@ -1,7 +1,7 @@
-/// A call that makes no sense: what to tell the caller, without the name of the function, which `Call.raise` puts before it.
+/// The error of a call that makes no sense. Its message has no name of the function, which `Call.raise` adds in front.
 public struct Misuse: Error {
     public let message: String
-    /// There was no memory to find out.
+    /// Whether the memory was too short to check the call.
     let isForMemory: Bool
 
     public init(_ message: String) {
@@ -9,12 +9,12 @@ public struct Misuse: Error {
         isForMemory = false
     }
 
-    /// A field that there is not.
+    /// The error for a field that does not exist.
     public init(unknown field: String, known: [String]) {
         self.init("unknown field '\(field)'\(Self.hint(for: field, known))")
     }
 
-    /// What is said behind a name that is not known: which one is meant, or which there are.
+    /// Returns the end of a message about an unknown name: the name that is probably meant, or all names there are.
     public static func hint(for name: String, _ known: [String]) -> String {
         if let meant = nearest(to: name, known) { return " (did you mean '\(meant)'?)" }
         guard !known.isEmpty else { return "" }

@@ -1,13 +1,14 @@
-/// How an argument or a field is read, and what it is called in a message.
+/// The way to read an argument or a field, and its description for messages.
 public protocol Parameter {
     associatedtype Value
-    /// "a number of seconds, 0 or more"
+    /// The description: "a number of seconds, 0 or more".
     static var expected: String { get }
-    /// nil if the value is something else. A `Misuse` only if there is more to say than what is expected.
+    /// Reads a value. Returns nil if it is something else than expected; throws a `Misuse` only if the message has to
+    /// say more than that.
     static func read(_ stack: Stack, _ index: Int32) throws(Misuse) -> Value?
 }
 
-/// A function: its index on the stack.
+/// A function, as its index on the stack.
 public enum Function: Parameter {
     public static var expected: String { "a function" }
     @inlinable
@@ -28,14 +29,14 @@ public enum Integer: Parameter {
     public static func read(_ stack: Stack, _ index: Int32) -> Int? { stack.integer(index) }
 }
 
-/// A string, of any bytes.
+/// A string of any bytes.
 public enum Text: Parameter {
     public static var expected: String { "a string" }
     @inlinable
     public static func read(_ stack: Stack, _ index: Int32) -> String? { stack.string(index) }
 }
 
-/// A string's bytes, as long as it is on the stack.
+/// A string's bytes, which are valid while the string is on the stack.
 public enum Bytes: Parameter {
     public static var expected: String { "a string" }
     @inlinable
@@ -61,20 +62,20 @@ public enum ByteStrings: Parameter {
 }
 
 extension Call {
-    /// An argument that there has to be.
+    /// Returns a required argument.
     @inlinable
     public func argument<P: Parameter>(_ index: Int32, _: P.Type) throws(Misuse) -> P.Value {
         if let value = try P.read(stack, index) { return value }
         throw wrong(index, P.expected)
     }
 
-    /// An argument that may be missing, or nil.
+    /// Returns an argument that may be missing or nil.
     @inlinable
     public func optional<P: Parameter>(_ index: Int32, _: P.Type) throws(Misuse) -> P.Value? {
         stack.isMissing(index) ? nil : try argument(index, P.self)
     }
 
-    /// The error for an argument that is something else than it has to be.
+    /// Returns the error for an argument that is not what is expected.
     public func wrong(_ index: Int32, _ expected: String) -> Misuse {
         Misuse("argument #\(number(ofArgument: index)) must be \(expected), got \(stack.describe(index))")
     }

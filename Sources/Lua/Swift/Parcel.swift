@@ -1,24 +1,25 @@
 internal import CLuaSupport
 
-/// Values on their way from one Lua state to others. They were copied when it was packed, and are copied again each time
-/// it is unpacked.
+/// Values that travel from one Lua state to others. They are copied when the parcel is packed, and each time it is
+/// unpacked.
 public final class Parcel: @unchecked Sendable {
-    // Sendable: nothing changes it between its making and its end.
+    // Sendable: nothing changes a parcel after it was made.
     private let contents: UnsafeMutablePointer<cl_parcel>
 
     init(_ contents: UnsafeMutablePointer<cl_parcel>) { self.contents = contents }
 
     deinit { cl_free_parcel(contents) }
 
-    /// How many values it holds.
+    /// The number of values.
     public var count: Int32 { contents.pointee.count }
 
-    /// Packs the values from `first` to the top of the stack and takes them off it; nil: an error message is there instead.
+    /// Packs the values from `first` to the top of the stack and pops them. Returns nil on failure, with an error
+    /// message on the stack.
     public static func pack(_ stack: Stack, from first: Int32) -> Parcel? {
         cl_pack(stack.thread, first, nil).map(Parcel.init)
     }
 
-    /// Pushes copies of the values, and returns how many; nil: an error value is on the stack instead.
+    /// Pushes copies of the values, and returns their number. Returns nil on failure, with an error value on the stack.
     public func unpack(onto stack: Stack) -> Int32? {
         let top = stack.top
         guard cl_unpack(stack.thread, contents) == LUA_OK else { return nil }
@@ -27,6 +28,7 @@ public final class Parcel: @unchecked Sendable {
 }
 
 extension Call {
-    /// In a function that packs, before anything else: what it was passed; nil if there was nothing to pack.
+    /// Returns the arguments of a function that packs them, or nil if there was nothing to pack. The function calls it
+    /// first.
     public func takeParcel() -> Parcel? { cl_take_parcel(thread).map(Parcel.init) }
 }

@@ -1,7 +1,8 @@
-/// What a method is called on. A method is a line with it: `.init("order") { timer($0).answer { $0.pointee.order } }`.
+/// The object that a method is called on. With it, a method is one line: `.init("order") { timer($0).answer {
+/// $0.pointee.order } }`.
 public struct Receiver<Object> {
     public let call: Call
-    /// nil: there is a reason not to, which `refusal` says.
+    /// The object, or nil if it cannot be used; then `refusal` has the reason.
     @usableFromInline let object: Object?
     @usableFromInline let refusal: StaticString
 
@@ -12,7 +13,7 @@ public struct Receiver<Object> {
         refusal = ""
     }
 
-    /// It cannot be used from here.
+    /// Makes the receiver of a call that raises `refusal`, because the object cannot be used.
     @inlinable @inline(__always)
     public init(_ call: Call, refusal: StaticString) {
         self.call = call
@@ -20,7 +21,7 @@ public struct Receiver<Object> {
         self.refusal = refusal
     }
 
-    /// Does something, and answers nothing.
+    /// Calls `body`; the method has no result.
     @inlinable @inline(__always)
     public func act(_ body: (Object) throws(Misuse) -> Void) -> Int32 {
         run { (object, _) throws(Misuse) in
@@ -29,13 +30,13 @@ public struct Receiver<Object> {
         }
     }
 
-    /// Answers a value.
+    /// Calls `body`, and returns its value as the method's result.
     @inlinable @inline(__always)
     public func answer<A: Answer>(_ body: (Object) throws(Misuse) -> A) -> Int32 {
         run { (object, call) throws(Misuse) in try body(object).answer(call) }
     }
 
-    /// Does something with the argument, and answers nothing.
+    /// Calls `body` with the argument; the method has no result.
     @inlinable @inline(__always)
     public func take<P: Parameter>(_: P.Type, _ body: (Object, P.Value) throws(Misuse) -> Void) -> Int32 {
         run { (object, call) throws(Misuse) in
@@ -44,7 +45,7 @@ public struct Receiver<Object> {
         }
     }
 
-    /// Does what takes more than a line.
+    /// Calls a `body` that takes its arguments and makes its results itself.
     @inlinable @inline(__always)
     public func run(_ body: (Object, Call) throws(Misuse) -> Int32) -> Int32 {
         guard let object else { return call.raise(Misuse("\(refusal)")) }
@@ -56,7 +57,7 @@ public struct Receiver<Object> {
     }
 }
 
-/// What a method is called on, where the kind holds such objects.
+/// Returns the receiver of a method whose kind holds objects of this class.
 @inlinable @inline(__always)
 public func receiver<Object: AnyObject>(_ thread: OpaquePointer?, _: Object.Type) -> Receiver<Object> {
     let call = Call(thread)
@@ -64,7 +65,7 @@ public func receiver<Object: AnyObject>(_ thread: OpaquePointer?, _: Object.Type
 }
 
 extension Call {
-    /// A function that is no method: raises what it throws.
+    /// Runs a function that is not a method, and raises the error that it throws.
     @inlinable @inline(__always)
     public static func run(_ thread: OpaquePointer?, _ body: (Call) throws(Misuse) -> Int32) -> Int32 {
         let call = Call(thread)
@@ -74,7 +75,7 @@ extension Call {
             return call.raise(error)
         }
     }
-    /// One that answers nothing.
+    /// Runs a function that has no result.
     @inlinable @inline(__always)
     public static func act(_ thread: OpaquePointer?, _ body: (Call) throws(Misuse) -> Void) -> Int32 {
         run(thread) { call throws(Misuse) in
@@ -83,7 +84,7 @@ extension Call {
         }
     }
 
-    /// One with one answer.
+    /// Runs a function that has one result.
     @inlinable @inline(__always)
     public static func answer<A: Answer>(_ thread: OpaquePointer?, _ body: (Call) throws(Misuse) -> A) -> Int32 {
         run(thread) { call throws(Misuse) in try body(call).answer(call) }

@@ -1,11 +1,11 @@
 internal import CLuaSupport
 
-/// Takes what Lua prints on a thread, while it is the one to do so.
+/// Receives the text that Lua prints on a thread while output is redirected to it.
 public final class Sink {
     fileprivate let record = UnsafeMutablePointer<cl_sink>.allocate(capacity: 1)
     private let write: (UnsafeRawBufferPointer) -> Bool
 
-    /// - Parameter write: returns false for what is to be printed as ever.
+    /// - Parameter write: returns false if the text should go its usual way.
     public init(_ write: @escaping (UnsafeRawBufferPointer) -> Bool) {
         self.write = write
         record.initialize(
@@ -18,29 +18,30 @@ public final class Sink {
 
     deinit { record.deallocate() }
 
-    /// Where what is printed goes.
+    /// A destination of printed text.
     public struct Place {
         fileprivate let record: UnsafeMutablePointer<cl_sink>?
     }
 
     public var place: Place { Place(record: record) }
 
-    /// What other threads print while this one's output is redirected is printed as ever, and told to `listener`, on their threads.
+    /// Sets a function that receives what other threads print while this one's output is redirected. It is called on
+    /// their threads; the text is printed as usual, too.
     public static func listenToThreads(_ listener: (@convention(c) (UnsafeRawPointer?, Int) -> Void)?) {
         cl_listen_to_threads(listener)
     }
 
-    /// What is printed goes there, and reading finds the end of input. Returns where it went before.
+    /// Redirects printed text to a place, and makes reads find the end of input. Returns the previous place.
     public static func redirect(to place: Place) -> Place { Place(record: cl_redirect(place.record)) }
 }
 
-/// What is prepared for redirecting what one state prints.
+/// The preparations for redirecting the output of one state.
 public struct Redirection {
     fileprivate var slots: [UInt32] = [0, 0]
 }
 
 extension Interpreter {
-    /// Prepares redirecting what Lua prints on this thread. One state at a time.
+    /// Prepares the redirection of Lua's output on this thread. One state at a time.
     public final func openRedirection() -> Redirection {
         var redirection = Redirection()
         _ = cl_open_redirection(state, &redirection.slots)
@@ -49,11 +50,12 @@ extension Interpreter {
 
     public final func close(_ redirection: Redirection) { cl_close_redirection(state, redirection.slots) }
 
-    /// From now on whoever reads standard input, by Lua's functions or C's, calls `begin` before it may have to wait, on its thread: 0, or
-    /// an error number that refuses; and `end` afterwards: 10, it has read the end of a line; 1, something else; 0, the end of
-    /// input; -1, it has failed. Once, for good.
+    /// Announces each read of standard input, by Lua's functions or C's, on any thread. `begin` is called on the
+    /// reading thread before the read may have to wait, and returns 0 or an error number that refuses the read. `end`
+    /// is called afterwards with 10 if the last byte read ended a line, 1 for another byte, 0 at the end of input, and
+    /// -1 on failure. Must be called once, and lasts.
     ///
-    /// - Returns: false when memory is out.
+    /// - Returns: false if there is no memory.
     public final func announceReading(
         begin: @convention(c) () -> Int32, end: @convention(c) (Int32) -> Void
     ) -> Bool { cl_announce_reading(state, begin, end) != 0 }

@@ -1,12 +1,12 @@
 public import CLua
 public import CLuaSupport
 
-/// What a value on a stack is.
+/// The type of a value on a stack.
 public struct ValueType: Equatable, Sendable {
     @usableFromInline let number: Int32
     @inlinable init(_ number: Int32) { self.number = number }
 
-    /// There is no value at that index.
+    /// The index has no value.
     public static let none = Self(LUA_TNONE)
     public static var `nil`: Self { @inlinable get { Self(LUA_TNIL) } }
     public static var boolean: Self { @inlinable get { Self(LUA_TBOOLEAN) } }
@@ -17,13 +17,13 @@ public struct ValueType: Equatable, Sendable {
     public static var userdata: Self { @inlinable get { Self(LUA_TUSERDATA) } }
 }
 
-/// The stack of a coroutine: what can be done there without raising an error.
+/// The stack of a coroutine, with the operations that cannot raise.
 ///
-/// Indices are Lua's: from 1 at the bottom of the function that runs, from -1 at the top. A function that Lua calls has room for
-/// 20 values; for more, and on other coroutines, ask `reserve` first. What may fail answers whether it has worked; then an
-/// error value is on top instead of the result.
+/// Indices are Lua's: from 1 at the bottom of the running function, from -1 at the top. A function that Lua calls has
+/// room for 20 values; call `reserve` first for more, and on other coroutines. An operation that may fail returns
+/// whether it has worked; if not, it leaves an error value on top instead of the result.
 public struct Stack: Hashable, @unchecked Sendable {
-    // Sendable as any address is: what is done with it belongs to the state's thread.
+    // Sendable as any address is. Operations are allowed on the state's thread only.
     public let thread: LuaState
 
     @inlinable @inline(__always)
@@ -31,11 +31,11 @@ public struct Stack: Hashable, @unchecked Sendable {
 
     // MARK: Room
 
-    /// Whether there is room for so many more values.
+    /// Makes room for this many more values. Returns whether there is memory.
     @inlinable @inline(__always)
     public func reserve(_ count: Int32) -> Bool { lua_checkstack(thread, count) != 0 }
 
-    /// How many values there are, which is also the index of the topmost. Setting it drops values, or adds nils.
+    /// The number of values, which is also the index of the topmost one. Setting it drops values, or adds nils.
     public var top: Int32 {
         @inlinable @inline(__always) get { lua_gettop(thread) }
         @inlinable @inline(__always) nonmutating set { lua_settop(thread, newValue) }
@@ -61,35 +61,35 @@ public struct Stack: Hashable, @unchecked Sendable {
     @inlinable @inline(__always)
     public func push(_ value: Double) { lua_pushnumber(thread, value) }
 
-    /// A copy of the value at an index.
+    /// Pushes a copy of the value at an index.
     @inlinable @inline(__always)
     public func pushCopy(of index: Int32) { lua_pushvalue(thread, index) }
 
-    /// A string. May fail.
+    /// Pushes a string. May fail.
     public func push(_ text: String) -> Bool { text.withAnyBytes { push($0) } }
 
-    /// A string, or nil. May fail.
+    /// Pushes a string, or nil. May fail.
     public func push(_ text: String?) -> Bool {
         if let text { return push(text) }
         pushNil()
         return true
     }
 
-    /// A string of these bytes. May fail.
+    /// Pushes a string of these bytes. May fail.
     public func push(_ bytes: UnsafeRawBufferPointer) -> Bool {
         cl_push_text(thread, bytes.assumingMemoryBound(to: CChar.self).baseAddress, bytes.count) == LUA_OK
     }
 
-    /// The userdata of a Swift object, as all threads share it: made, with one more reference to the object, if there is none.
-    /// May fail.
+    /// Pushes the userdata of a Swift object that all threads share. If the state has none, makes it, with one more
+    /// reference to the object. May fail.
     public func push(_ object: AnyObject, _ kind: Kind) -> Bool {
-        // Making it may collect garbage, and so run anything: until it is made, we hold the object.
+        // Making the userdata may collect garbage, which may run any code: the object must stay alive until then.
         withExtendedLifetime(object) {
             cl_push_object(thread, kind.record, Unmanaged.passUnretained(object).toOpaque()) == LUA_OK
         }
     }
 
-    /// The one value that a program describes. May fail.
+    /// Pushes the one value that a program describes. May fail.
     public func push(_ program: ValueProgram) -> Bool {
         guard let state = cl_state_of(thread) else { return false }
         cl_reset(state)
@@ -100,39 +100,39 @@ public struct Stack: Hashable, @unchecked Sendable {
         return cl_decode(thread) == LUA_OK
     }
 
-    /// What of `runloop` is written in Lua, as a function. May fail.
+    /// Pushes the Lua-written part of `runloop` as a function. May fail.
     public func pushPrelude() -> Bool { cl_load_prelude(thread) == LUA_OK }
 
-    /// Its last argument: what makes `rl.notifications`, as a function. May fail.
+    /// Pushes the last argument of that function, the function that makes `rl.notifications`. May fail.
     public func pushNotifications() -> Bool { cl_load_notifications(thread) == LUA_OK }
 
-    /// The table of functions that what is written in Lua is built on. May fail.
+    /// Pushes the table of functions on which the Lua-written parts are built. May fail.
     public func pushInternals() -> Bool { cl_push_internals(thread) == LUA_OK }
 
-    /// Whether there is a part of the product of this name that is written in Lua.
+    /// Whether the product has a module of this name that is written in Lua.
     public static func hasModule(_ name: String) -> Bool { name.withCString { cl_has_module($0) } != 0 }
 
-    /// A part of the product that is written in Lua, as a function. May fail.
+    /// Pushes a module of the product that is written in Lua, as a function. May fail.
     public func pushModule(_ name: String) -> Bool { name.withCString { cl_load_module(thread, $0) == LUA_OK } }
 
-    /// `print` as the host has it, whatever the script has made of the global.
+    /// Pushes the host's own `print`, even if the script has replaced the global.
     public func pushPrint() { cl_push_print(thread) }
 
-    /// The text of such a part. May fail.
+    /// Pushes the text of a module of the product. May fail.
     public func pushModuleText(_ name: String) -> Bool {
         name.withCString { cl_push_module_text(thread, $0) == LUA_OK }
     }
 
-    /// In a fiber that runs a callback, whose stack begins with the table of anchors: what a slot anchors.
+    /// Pushes an anchored value, in a fiber that runs a callback: its stack begins with the table of anchors.
     @inlinable @inline(__always)
     public func pushAnchored(_ slot: UInt32) { lua_rawgeti(thread, 1, lua_Integer(slot)) }
 
-    /// What `lua_resume` takes for an error: the value pushed next is raised where the coroutine waits.
+    /// Pushes a mark for `lua_resume`: the value pushed next is raised where the coroutine waits.
     @inlinable
     public func pushRaiseMark() { lua_pushlightuserdata(thread, cl_raise_mark()) }
 
-    /// What `lua_resume` takes for a string of these bytes, as the only result of the wait that ends. They have to be there until
-    /// `Interpreter.resume`, which is to come next. Cannot fail.
+    /// Pushes a mark for `lua_resume` that stands for a string of these bytes, the only result of the wait. The bytes
+    /// must exist until `Interpreter.resume`, which has to be the next call. Cannot fail.
     @inlinable
     public func pushBytesMark(_ bytes: UnsafeRawBufferPointer) {
         let state = cl_state_of(thread)
@@ -141,22 +141,22 @@ public struct Stack: Hashable, @unchecked Sendable {
         lua_pushlightuserdata(thread, cl_bytes_mark())
     }
 
-    /// A new object of a kind, which holds nothing yet. nil when memory is out; then an error is on top instead.
+    /// Pushes a new, empty object of a kind. Returns nil if there is no memory, with an error on top instead.
     public func pushNew(_ kind: Kind) -> Box? {
         cl_push_new(thread, kind.record) == LUA_OK ? lua_touserdata(thread, -1).map { Box($0) } : nil
     }
 
     // MARK: Moving
 
-    /// Puts a copy of a value in the place of another.
+    /// Replaces a value by a copy of another one.
     @inlinable @inline(__always)
     public func copy(_ index: Int32, to place: Int32) { lua_copy(thread, index, place) }
 
-    /// Moves the topmost value below the others from `index` on.
+    /// Moves the topmost value to `index`, below the others.
     @inlinable @inline(__always)
     public func insert(at index: Int32) { lua_rotate(thread, index, 1) }
 
-    /// Takes a value out from below others.
+    /// Removes a value from below others.
     @inlinable @inline(__always)
     public func remove(at index: Int32) {
         lua_rotate(thread, index, -1)
@@ -178,13 +178,13 @@ public struct Stack: Hashable, @unchecked Sendable {
     @inlinable @inline(__always)
     public func boolean(_ index: Int32) -> Bool { lua_toboolean(thread, index) != 0 }
 
-    /// A number, not a string that looks like one.
+    /// Returns a number; nil for a string that looks like one.
     @inlinable @inline(__always)
     public func number(_ index: Int32) -> Double? {
         lua_type(thread, index) == LUA_TNUMBER ? lua_tonumberx(thread, index, nil) : nil
     }
 
-    /// An integer, or a float with an integer's value.
+    /// Returns an integer, or a float with an integer's value as one.
     @inlinable
     public func integer(_ index: Int32) -> Int? {
         guard lua_type(thread, index) == LUA_TNUMBER else { return nil }
@@ -193,7 +193,7 @@ public struct Stack: Hashable, @unchecked Sendable {
         return isInteger != 0 ? Int(value) : nil
     }
 
-    /// A string's bytes, as long as it is on the stack.
+    /// Returns a string's bytes. They are valid while the string is on the stack.
     @inlinable
     public func bytes(_ index: Int32) -> UnsafeRawBufferPointer? {
         guard lua_type(thread, index) == LUA_TSTRING else { return nil }
@@ -204,26 +204,28 @@ public struct Stack: Hashable, @unchecked Sendable {
 
     public func string(_ index: Int32) -> String? { bytes(index).map { String(anyBytes: $0) } }
 
-    /// Writes the text of the number at an index, as `tostring` makes it, where there is room for 64 bytes; its length.
+    /// Writes the text of the number at an index, as `tostring` makes it, to a place of at least 64 bytes. Returns the
+    /// text's length.
     public func text(ofNumber index: Int32, _ place: UnsafeMutableRawPointer) -> Int {
         cl_number_text(thread, index, place.assumingMemoryBound(to: CChar.self))
     }
 
-    /// Whether two values are the same, without asking metamethods.
+    /// Whether two values are the same, without metamethods.
     @inlinable @inline(__always)
     public func isSame(_ index: Int32, _ other: Int32) -> Bool { lua_rawequal(thread, index, other) != 0 }
 
-    /// Whether two values are equal, as `==` has it. Metamethods are called, so anything may have happened meanwhile. nil: one has raised,
-    /// and the error is on top.
+    /// Whether two values are equal by `==`. It calls metamethods, so any code may have run. Returns nil if one has
+    /// raised, with the error on top.
     public func isEqual(_ index: Int32, _ other: Int32) -> Bool? {
         let answer = cl_equal(thread, index, other)
         return answer < 0 ? nil : answer != 0
     }
 
-    /// What tells a function, table or userdata from all others while it lives.
+    /// Returns a number that identifies a function, table or userdata while it lives.
     public func identity(_ index: Int32) -> UInt { UInt(bitPattern: lua_topointer(thread, index)) }
 
-    /// How to call a value in a message: its kind, and what it is if that fits in; as `runloop.misuse` does it in Lua.
+    /// Returns how messages describe a value: its kind, and its content if that is short. `runloop.misuse` does the
+    /// same in Lua.
     public func describe(_ index: Int32) -> String {
         switch lua_type(thread, index) {
         case LUA_TNONE, LUA_TNIL: return "nothing"
@@ -243,7 +245,7 @@ public struct Stack: Hashable, @unchecked Sendable {
         }
     }
 
-    /// As Lua's `%q` writes it, on one line.
+    /// Returns the bytes as Lua's `%q` writes them, on one line.
     private static func quoted(_ bytes: UnsafeRawBufferPointer) -> String {
         var text: [UInt8] = [UInt8(ascii: "\"")]
         for (place, byte) in bytes.enumerated() {
@@ -251,7 +253,7 @@ public struct Stack: Hashable, @unchecked Sendable {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"): text += [UInt8(ascii: "\\"), byte]
             case 10: text += Array("\\n".utf8)
             case ..<32, 127:
-                // Three digits where another digit would be taken for one of them.
+                // Three digits, if the next character is a digit and would be read as part of the number.
                 let digits = "\(byte)"
                 let isFollowed = place + 1 < bytes.count && (48...57).contains(bytes[place + 1])
                 let zeros = isFollowed ? String(repeating: "0", count: 3 - digits.utf8.count) : ""
@@ -265,7 +267,7 @@ public struct Stack: Hashable, @unchecked Sendable {
 
     // MARK: Tables and objects
 
-    /// Puts the topmost values into a table, which takes their place. May fail.
+    /// Replaces the topmost values by a table of them. May fail.
     public func collect(_ count: Int32) -> Bool { cl_collect_values(thread, count) == LUA_OK }
 
     /// Pushes an element of a table, raw.
@@ -274,11 +276,11 @@ public struct Stack: Hashable, @unchecked Sendable {
         ValueType(lua_rawgeti(thread, table, lua_Integer(number)))
     }
 
-    /// Puts the field of a table in the place of its key, which is on top, raw.
+    /// Replaces the key on top by its field of a table, raw.
     @inlinable @discardableResult
     public func pushField(of table: Int32) -> ValueType { ValueType(lua_rawget(thread, table)) }
 
-    /// Puts a field of the table on top in that one's place, raw. May fail.
+    /// Replaces the table on top by one of its fields, raw. May fail.
     public func replaceTop(withField name: String) -> Bool {
         guard push(name) else { return false }
         pushField(of: -2)
@@ -286,15 +288,16 @@ public struct Stack: Hashable, @unchecked Sendable {
         return true
     }
 
-    /// The metatable of a value; nothing is pushed if there is none.
+    /// Pushes the metatable of a value. Pushes nothing and returns false if there is none.
     @inlinable
     public func pushMetatable(of index: Int32) -> Bool { lua_getmetatable(thread, index) != 0 }
 
-    /// How many elements a table has, raw.
+    /// Returns the number of a table's elements, raw.
     @inlinable
     public func length(of table: Int32) -> Int { Int(lua_rawlen(thread, table)) }
 
-    /// The elements of an array, each of which `read` finds on top; nil if it is no table, or has one that `read` does not take.
+    /// Returns the elements of an array, each of which `read` finds on top. Returns nil if the value is not a table, or
+    /// if `read` refuses an element.
     public func elements<T, Failure: Error>(
         of index: Int32, _ read: () throws(Failure) -> T?
     ) throws(Failure) -> [T]? {
@@ -324,55 +327,56 @@ public struct Stack: Hashable, @unchecked Sendable {
         return true
     }
 
-    /// Pushes a user value of an object of ours.
+    /// Pushes a user value of an object of this host.
     @inlinable @inline(__always) @discardableResult
     public func pushUserValue(_ number: Int32, of object: Int32) -> ValueType {
         ValueType(lua_getiuservalue(thread, object, number))
     }
 
-    /// Pops a value and makes it a user value of an object of ours.
+    /// Pops a value and makes it a user value of an object of this host.
     @inlinable @inline(__always)
     public func setUserValue(_ number: Int32, of object: Int32) { lua_setiuservalue(thread, object, number) }
 
-    /// The head of an object of ours; nil for anything else.
+    /// Returns the head of an object of this host, or nil for any other value.
     public func box(_ index: Int32) -> Box? { cl_any_box_at(thread, index).map { Box($0) } }
 
-    /// The head of an object of a kind; nil for anything else.
+    /// Returns the head of an object of a kind, or nil for any other value.
     @inlinable
     public func box(_ index: Int32, _ kind: Kind) -> Box? { cl_box_at(thread, index, kind.record).map { Box($0) } }
 
-    /// The Swift object of an object of a kind; nil for anything else.
+    /// Returns the Swift object of an object of a kind, or nil for any other value.
     @inlinable
     public func object<T: AnyObject>(_ index: Int32, _ kind: Kind, as: T.Type) -> T? {
         guard let box = box(index, kind), box.isFilled else { return nil }
         return box.object(as: T.self)
     }
 
-    /// Keeps the value at an index alive, under a number other than 0, until `Interpreter.release`; 0 when memory is out.
+    /// Keeps the value at an index alive until `Interpreter.release`. Returns a number other than 0, or 0 if there is
+    /// no memory.
     @inlinable @inline(__always)
     public func anchor(_ index: Int32) -> UInt32 { cl_anchor(thread, index) }
 
     // MARK: Calls
 
-    /// Calls the function below the topmost `arguments` values, with traceback in the error message. May fail.
+    /// Calls the function below the topmost `arguments` values. An error message gets a traceback. May fail.
     public func call(arguments: Int32, results: Int32) -> Bool { cl_call_traced(thread, arguments, results) == LUA_OK }
 
-    /// Whether the latest `call` of this state failed for being interrupted.
+    /// Whether an interruption ended the latest `call` of this state.
     public var wasInterrupted: Bool { cl_state_of(thread).pointee.was_interrupted != 0 }
 
-    /// Pops a value and answers its text, as `tostring` makes it.
+    /// Pops a value and returns its text, as `tostring` makes it.
     public func popText() -> String {
         cl_to_text(thread, -1)
         pop()
         return Interpreter.of(thread).scratch
     }
 
-    /// All results, however many.
+    /// Asks a call for all results.
     public static var all: Int32 { LUA_MULTRET }
 }
 
 extension Stack {
-    /// The innermost line of the coroutine's that is the script's: "app.lua:9".
+    /// The script's innermost line in this coroutine: "app.lua:9".
     public var place: String? {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(LUA_IDSIZE)) { source in
             guard let bytes = source.baseAddress else { return nil }

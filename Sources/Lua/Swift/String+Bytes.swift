@@ -1,12 +1,13 @@
-/// Text from outside need not be UTF-8: file names, arguments and Lua strings are bytes. So that they survive the way through
-/// Swift strings, each byte that is not part of valid UTF-8 becomes one of the 128 last code points, U+10FF80 to U+10FFFF,
-/// which nothing else uses; where they occur by themselves, their bytes are treated alike. No other text is changed.
+/// Text from outside need not be UTF-8: file names, arguments and Lua strings are bytes. To carry any bytes through
+/// Swift strings, each byte that is not part of valid UTF-8 becomes one of the 128 last code points, U+10FF80 to
+/// U+10FFFF, which are otherwise unused; a text that contains these code points is treated the same way. All other text
+/// is unchanged.
 extension String {
     private static let firstByte: UInt32 = 0x10FF00
 
-    /// The text of any bytes.
+    /// The text that stands for any bytes.
     public init(anyBytes bytes: UnsafeRawBufferPointer) {
-        // All of those code points begin with this byte.
+        // The UTF-8 of all those code points begins with this byte.
         if !bytes.contains(0xF4), let text = String(validating: bytes, as: UTF8.self) {
             self = text
             return
@@ -38,14 +39,14 @@ extension String {
         return nil
     }
 
-    /// The text of a C string.
+    /// The text that stands for a C string.
     public init(anyBytes text: UnsafePointer<CChar>) {
         var length = 0
         while text[length] != 0 { length += 1 }
         self.init(anyBytes: UnsafeRawBufferPointer(start: text, count: length))
     }
 
-    /// The bytes that the text stands for: what `init(anyBytes:)` got.
+    /// The bytes for which the text stands: those given to `init(anyBytes:)`.
     public var anyBytes: [UInt8] {
         let bytes = Array(utf8)
         guard bytes.contains(0xF4) else { return bytes }
@@ -61,17 +62,17 @@ extension String {
         return result
     }
 
-    /// The bytes that the text stands for, and a zero behind them.
+    /// The bytes for which the text stands, and a terminating zero.
     public var cBytes: [CChar] { anyBytes.map { CChar(bitPattern: $0) } + [0] }
 
-    /// Calls `body` with the bytes that the text stands for.
+    /// Calls `body` with the bytes for which the text stands.
     public func withAnyBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         var text = self
         if !text.utf8.contains(0xF4) { return text.withUTF8 { body(UnsafeRawBufferPointer($0)) } }
         return anyBytes.withUnsafeBytes(body)
     }
 
-    /// Calls `body` with the bytes that the text stands for, and a zero behind them.
+    /// Calls `body` with the bytes for which the text stands, and a terminating zero.
     public func withAnyCString<Result>(_ body: (UnsafePointer<CChar>) -> Result) -> Result {
         if !utf8.contains(0xF4) { return withCString(body) }
         return (anyBytes + [0]).withUnsafeBytes { bytes in

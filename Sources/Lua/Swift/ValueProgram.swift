@@ -1,12 +1,12 @@
 internal import CLuaSupport
 
-/// Describes values to be made in Lua, where making them may fail, once no Swift frame is in the way.
+/// Describes values that C makes in Lua after the Swift function has returned, since making them may raise.
 public struct ValueProgram: Sendable {
     public private(set) var bytes: [UInt8] = []
 
     public init() {}
 
-    /// An array of texts.
+    /// Describes an array of texts.
     public init(list: [String]) { append(list: list) }
 
     public mutating func append(list: [String]) {
@@ -34,7 +34,7 @@ public struct ValueProgram: Sendable {
         value.withAnyBytes { append(text: $0) }
     }
 
-    /// A string of these bytes.
+    /// Appends a string of these bytes.
     public mutating func append(bytes text: [UInt8]) {
         append(text: text)
     }
@@ -53,13 +53,13 @@ public struct ValueProgram: Sendable {
         if let value { append(value) } else { appendNil() }
     }
 
-    /// An object that is anchored.
+    /// Appends an anchored object.
     public mutating func append(slot: UInt32) {
         tag(CL_ANCHORED)
         raw(slot)
     }
 
-    /// A table; `body` appends its fields.
+    /// Appends a table, whose fields `body` appends.
     public mutating func table(_ body: (inout ValueProgram) -> Void) {
         tag(CL_TABLE)
         raw(UInt32(0))
@@ -67,7 +67,7 @@ public struct ValueProgram: Sendable {
         body(&self)
     }
 
-    /// A field of the table being described: `value` appends one value.
+    /// Appends a field of the table being described; `value` appends one value.
     public mutating func field(_ name: String, _ value: (inout ValueProgram) -> Void) {
         append(name)
         value(&self)
@@ -80,7 +80,7 @@ public struct ValueProgram: Sendable {
         tag(CL_SET)
     }
 
-    /// The next element of the array being described.
+    /// Appends an element to the array being described.
     public mutating func element(_ value: (inout ValueProgram) -> Void) {
         value(&self)
         tag(CL_APPEND)

@@ -1,10 +1,10 @@
-// Compiles the modules that are written in Lua, at build time, by the Lua that the program is linked with. scripts/build builds and runs
-// this, and `bytecode.c` embeds its output.
+// Compiles the modules that are written in Lua, at build time, with the Lua that the program is linked with.
+// scripts/build builds and runs it, and `bytecode.c` embeds its output.
 //
 //     compile-modules FILE
 //
-// The file begins with a row for each module (`lua_modules_row`), then a row without a name; then the code. The code is stripped: line
-// numbers and names would be half of it, and an error shows no position inside the host's own code.
+// The file begins with a row for each module (`lua_modules_row`), then a row without a name, then the code. The code is
+// stripped: line numbers and names would be half of it, and errors show no positions inside the host's own code.
 #include <LuaModules.h>
 #include <lauxlib.h>
 #include <lua.h>
@@ -30,8 +30,8 @@ static int append(lua_State *L, const void *piece, size_t length, void *data) {
   return 0;
 }
 
-// Stripping removes the source's name as well. It is put back where lua_dump leaves a place for it, because tracebacks and positions
-// recognise the host's own functions by it.
+// Stripping removes the source's name as well. This inserts it where lua_dump leaves a place for it, because tracebacks
+// and positions recognize the host's own functions by it.
 static int append_named(lua_State *L, const bytes *code, bytes *all) {
   enum { HEADER = 4 + 1 + 1 + 6 + 3 + sizeof(lua_Integer) + sizeof(lua_Number) + 1 };
   const unsigned char none = 0x80, length = none | sizeof LUA_MODULES_SOURCE;

@@ -3,22 +3,22 @@
 
 #include <stddef.h>
 
-/// The chunk name of all modules. It tells the host's own functions from a script's.
+/// The chunk name of all modules. It distinguishes the host's own functions from a script's.
 #define LUA_MODULES_SOURCE "=[rlhost]"
 
-/// Returns the text of the module of this name, or the reference of the library and all modules (`runloop.reference`), which the
-/// prompt's help shows; NULL if there is no such module. Allowed on any thread.
+/// Returns the text of the module of this name, or NULL if there is none. `runloop.reference` is the reference of the
+/// library and all modules, which the prompt's help shows. May be called on any thread.
 const char *lua_modules_find(const char *name);
 
-/// Returns the name of the module at this index; NULL behind the last one. Allowed on any thread.
+/// Returns the name of the module at this index, or NULL after the last one. May be called on any thread.
 const char *lua_modules_name(size_t index);
 
-/// The head of a compiled module: where its code is in the file of all, in bytes.
+/// The head of a compiled module: where its code lies in the file, in bytes.
 typedef struct lua_modules_row {
   unsigned offset, length;
   char name[40];
 } lua_modules_row;
 
-/// Returns the stripped bytecode of the module of this name, and stores its length in bytes; NULL in builds without it, which
-/// compile the text. Allowed on any thread.
+/// Returns the stripped bytecode of the module of this name, and stores its length in bytes. Returns NULL in builds
+/// without bytecode, which compile the text. May be called on any thread.
 const char *lua_modules_code(const char *name, size_t *length);

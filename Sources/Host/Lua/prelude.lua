@@ -372,7 +372,7 @@ function port_methods:send(message)
   if type(id) ~= "number" or not integer_of(id) then wrong("port:send", "field 'id'", "an integer", id) end
   if reply_port ~= nil and kind_of(reply_port) ~= "port" then wrong("port:send", "field 'reply_port'", "a port", reply_port) end
   if before ~= nil and (type(before) ~= "number" or before ~= before) then
-    wrong("port:send", "field 'before'", "a date: a number, as of rl.now()", before)
+    wrong("port:send", "field 'before'", "a date: a number, as rl.now() returns", before)
   end
   return crossing["port:send"](self, before, { id = integer_of(id), data = message.data, reply_port = reply_port })
 end

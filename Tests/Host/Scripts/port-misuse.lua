@@ -96,7 +96,7 @@ send, an unknown field:	raises	port:send: unknown field 'dta' (did you mean 'dat
 send, id:	raises	port:send: field 'id' must be an integer, got "x"
 send, id 1.5:	raises	port:send: field 'id' must be an integer, got 1.5
 send, reply_port:	raises	port:send: field 'reply_port' must be a port, got 5
-send, before:	raises	port:send: field 'before' must be a date: a number, as of rl.now(), got "x"
+send, before:	raises	port:send: field 'before' must be a date: a number, as rl.now() returns, got "x"
 refused messages do not count:		0
 one:		true
 two:		true

@@ -86,8 +86,8 @@ cancel one that has ended:		false
 the main thread is none:		nil
 its own end:		false | thread:join: a thread cannot wait for its own end
 inside a coroutine:	raises	thread:join: cannot wait inside a coroutine of the script's own: wait in the task that resumes it, or use rl.task
-run its loop:		loop:run: this loop belongs to another thread; from here it takes perform, stop, wake_up and is_waiting
-add to its loop:		loop:add: this loop belongs to another thread; from here it takes perform, stop, wake_up and is_waiting
+run its loop:		loop:run: this loop belongs to another thread; here only perform, stop, wake_up and is_waiting work
+add to its loop:		loop:add: this loop belongs to another thread; here only perform, stop, wake_up and is_waiting work
 add its source:		loop:add: this source belongs to another thread, and so do its callbacks; add it there
 invalidate its source:		source:invalidate: only the thread that made it can do that
 take its source's commands:		source:commands: this source belongs to another thread

@@ -166,7 +166,7 @@ struct CommandLineEndTests {
         #expect(
             run.status == 1 && run.errors.hasPrefix("rlhost: (command line):1: second\nstack traceback:\n"), "\(run)")
         #expect(
-            run.errors.contains("\nin the function of rl.on_error, which was told of:\n(command line):1: first\n"),
+            run.errors.contains("\nin the function of rl.on_error, which was called for:\n(command line):1: first\n"),
             "\(run)")
         #expect(run.errors.hasSuffix("\nin timer made at (command line):1\n"), "\(run)")
         let ended = try Binary.run([

@@ -1,7 +1,8 @@
 internal import Lua
 internal import RunLoops
 
-/// What `rl.condition`, `rl.channel` and `rl.group` are built on: a queue of tasks, and values that are handed to the first.
+/// The basis of `rl.condition`, `rl.channel` and `rl.group`: a queue of tasks, and values that are handed to the first
+/// one.
 enum ConditionBinding {
     static let methods: Library = Library(
         of: Kinds.condition,
@@ -20,7 +21,7 @@ enum ConditionBinding {
 
     /// For the Lua-written part, under the names that the script's errors have.
     private static let functions = Library([
-        // (what those who wait are told to wait in, or nil)
+        // (name of the wait, or nil)
         .init("new", constructs: Kinds.condition) { call in
             let call = Call(call), condition = LuaCondition()
             if let name = call.string(2).flatMap({ WaitName.of($0) }) { condition.waitsIn = name }
@@ -33,7 +34,7 @@ enum ConditionBinding {
         .init("take") { Call.run($0, take) },
     ])
 
-    /// () -> these, in a table. The kind is made known here: most scripts have none of it.
+    /// () -> a table of these functions. The kind is defined here, because most scripts do not use it.
     static func open(_ call: Call) -> Int32 {
         guard call.define(Kinds.condition), call.push(functions) else { return call.raiseValue() }
         return call.values(1)
@@ -50,7 +51,8 @@ enum ConditionBinding {
         }
     }
 
-    /// (condition, timeout, …) -> what it is woken with; nil, "timed out". What follows the timeout is there to be taken.
+    /// (condition, timeout, …) -> the values with which it is woken, or nil, "timed out". Values after the timeout are
+    /// offered to `take`.
     private static func waitAs(_ name: StaticString, _ call: Call) throws(Misuse) -> Int32 {
         try wait(try call.argument(1, Queue.self), name, call)
     }
@@ -75,18 +77,18 @@ enum ConditionBinding {
         return true
     }
 
-    /// (condition, values…) -> whether somebody waited, who now goes on with the values.
+    /// (condition, values…) -> whether a task waited, which now goes on with the values.
     private static func wake(_ call: Call) throws(Misuse) -> Int32 {
         guard let waiter = try call.argument(1, Queue.self).next else { return call.answer(false) }
         guard waiter.wake(with: call.count - 1, from: call.stack) else { throw .noMemory }
         return call.answer(true)
     }
 
-    /// (condition) -> the values that the first who waits offers; it goes on with true. Nothing without one.
+    /// (condition) -> the values that the first waiting task offers, which goes on with true; nothing if no task waits.
     private static func take(_ call: Call) throws(Misuse) -> Int32 {
         guard let waiter = try call.argument(1, Queue.self).next else { return call.nothing() }
         let source = waiter.fiber.stack
-        // Behind the condition and the timeout.
+        // They follow the condition and the timeout.
         let count = source.top - 2
         guard count > 0 else { return call.nothing() }
         guard call.stack.reserve(count + 4), source.reserve(count + 4) else { throw .noMemory }

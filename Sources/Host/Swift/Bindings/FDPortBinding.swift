@@ -2,7 +2,7 @@ internal import Linux
 internal import Lua
 internal import RunLoops
 
-/// `rl.fd_port` and the methods of descriptor ports. Finding the descriptor of an object is written in Lua.
+/// `rl.fd_port` and the methods of descriptor ports. The Lua half finds the descriptor of an object.
 enum FDPortBinding {
     static let methods: Library = Library(
         of: Kinds.fdPort,
@@ -18,7 +18,7 @@ enum FDPortBinding {
             },
         ])
 
-    /// The object is the one whose descriptor it is: it lives as long as the port.
+    /// `object` is the object that has the descriptor; it lives as long as the port.
     enum Value: Int, UserValue {
         case callback, object
         static let labels: [StaticString] = ["callback", "object"]
@@ -64,7 +64,7 @@ enum FDPortBinding {
     }
 }
 
-/// What is awaited of a descriptor, as scripts write it.
+/// The awaited events of a descriptor, as scripts write them.
 enum Events: Parameter {
     static let expected = "\"r\", \"w\", \"rw\" or \"\""
 

@@ -4,22 +4,22 @@ package import RunLoops
 
 /// `loop:inspect`, `loop:stats` and `rl.why`.
 public enum InspectBinding {
-    /// One thing in a mode.
+    /// One item or timer in a mode.
     public struct Entry {
-        /// The same in every mode that the thing is in.
+        /// The same in every mode that has the item.
         package var identity: UnsafeRawPointer
         public var kind: String
         public var name: String
         public var order: Int
-        /// Where it was made.
+        /// The creation site.
         public var site: String?
         /// In nanoseconds of the loop's clock.
         public var next: Int64?
         public var interval: Int64?
         public var detail: String?
-        /// Whether the loop stays for it.
+        /// Whether it keeps the loop running.
         public var keepsAlive = true
-        /// It serves something that is told of elsewhere: a stream, a task's wait.
+        /// Whether it serves something that is listed elsewhere: a stream, a task's wait.
         public var isHosts = false
     }
 
@@ -27,7 +27,7 @@ public enum InspectBinding {
         var entries: [Entry] = []
         for node in host.loop.timers(in: mode) {
             let box = TimerBinding.box(node)
-            // Sleeping tasks, delayed requests and streams have timers of their own, with no userdata around them.
+            // Sleeping tasks, delayed requests and streams have timers of their own, which have no userdata.
             guard host.isWallTimer(node) || node.pointee.owner(is: host.timers) else {
                 let isTask = node.pointee.owner(is: host.sleepers)
                 let fiber = isTask ? host.fiber(of: node) : nil
@@ -68,7 +68,7 @@ public enum InspectBinding {
                 if source.isSignalled { entry.detail = "signalled" }
             case is RunLoop.Observer: entry.kind = "observer"
             case is RunLoop.MessagePort: entry.kind = "message_port"
-            // A battery's own.
+            // An item of a battery.
             default: entry.kind = (item.owner === host.items ? item.box?.kindName : nil) ?? "port"
             }
             if item.owner === host.items, let box = item.box { entry.site = host.site(box.site) }
@@ -83,7 +83,7 @@ public enum InspectBinding {
         return entries
     }
 
-    /// Of a port that serves an object of a module's: what that is.
+    /// Returns the kind of the module's object that a port serves, or nil if it serves none.
     private static func ownerKind(_ port: RunLoop.FDPort, _ host: LuaHost) -> String? {
         let stack = host.stack
         guard port.owner === host.items, let box = port.box, box.slot != 0, stack.reserve(8) else { return nil }
@@ -155,7 +155,7 @@ public enum InspectBinding {
         return program
     }
 
-    /// `timer "poll" (every 1 s, next in 0.3 s, made at app.lua:12)`
+    /// Returns a line such as `timer "poll" (every 1 s, next in 0.3 s, made at app.lua:12)`.
     static func line(_ entry: Entry, _ now: Int64) -> String {
         var parts: [String] = []
         if let interval = entry.interval { parts.append("every \(Time.short(interval)) s") }
@@ -167,7 +167,7 @@ public enum InspectBinding {
         return String(entry.kind, name: entry.name, parts, site: entry.site)
     }
 
-    /// rl.why(): what keeps this thread's loop alive, as text.
+    /// rl.why(): Returns what keeps this thread's loop alive, as text.
     static func why(_ host: LuaHost) -> String {
         var lines = lines(host) { $0.keepsAlive }
         let others = Self.lines(host) { !$0.keepsAlive }
@@ -181,7 +181,7 @@ public enum InspectBinding {
         return text
     }
 
-    /// `2 perform requests (in common, made at app.lua:12)`
+    /// Returns lines such as `2 perform requests (in common, made at app.lua:12)`.
     private static func requestLines(_ host: LuaHost) -> [String] {
         var lines: [(text: String, count: Int)] = []
         var places: [String: Int] = [:]

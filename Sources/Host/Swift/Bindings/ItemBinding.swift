@@ -1,9 +1,9 @@
 package import Lua
 package import RunLoops
 
-/// What sources, ports and observers have in common in Lua.
+/// The common part of sources, ports and observers in Lua.
 package enum ItemBinding {
-    /// The user value that all of them have first.
+    /// The first user value, which all of them have.
     package enum Value: Int, UserValue {
         case callback
         package static let labels: [StaticString] = ["callback"]
@@ -23,11 +23,11 @@ package enum ItemBinding {
     @inline(__always)
     private static func anyItem(_ thread: OpaquePointer?) -> Receiver<LuaItem> {
         let call = Call(thread)
-        guard let item = item(call.receiver, call.stack) else { return Receiver(call, refusal: "it is no item") }
+        guard let item = item(call.receiver, call.stack) else { return Receiver(call, refusal: "it is not an item") }
         return Receiver(call, item)
     }
 
-    /// What a method of a kind that crosses is called on.
+    /// Returns the receiver of a method of a kind that other threads may have.
     @inline(__always)
     static func shared<Item: RunLoop.Item>(_ thread: OpaquePointer?, _: Item.Type) -> Receiver<Item> {
         let call = Call(thread)
@@ -35,11 +35,11 @@ package enum ItemBinding {
         return Receiver(call, unsafe unsafeDowncast(call.receiver.object(as: SharedItem.self).item, to: Item.self))
     }
 
-    /// The same for what is done often: nothing is counted.
+    /// Runs a frequent method of such a kind, without counting references.
     @inline(__always)
     static func act<Item: RunLoop.Item>(_ thread: OpaquePointer?, _: Item.Type, _ body: (Item) -> Void) -> Int32 {
         Call(thread).receiver.with(SharedItem.self) { shared in
-            // The userdata holds it, and its function is running.
+            // The userdata holds the item while its method runs.
             Unmanaged<Item>.fromOpaque(Unmanaged.passUnretained(shared.item).toOpaque())._withUnsafeGuaranteedRef(body)
         }
         return 0
@@ -47,7 +47,7 @@ package enum ItemBinding {
 
     private static func crosses(_ box: Box) -> Bool { box.is(Kinds.source) || box.is(Kinds.port) }
 
-    /// What options say of an item's place in the loop.
+    /// An item's place in the loop, from its options.
     struct Stay {
         let modes: [RunLoop.Mode]
         let keepsAlive: Bool
@@ -58,7 +58,8 @@ package enum ItemBinding {
         }
     }
 
-    /// Puts an engine object into the userdata that is argument 1. The userdata holds it, and is held by it while in a mode.
+    /// Puts an engine object into the userdata that is argument 1. The userdata holds the object; while the object is
+    /// in a mode, it anchors the userdata.
     package static func fill(_ call: Call, _ box: Box, _ item: RunLoop.Item) -> Int32 {
         LiveObjects.note(1)
         if crosses(box) {
@@ -73,10 +74,11 @@ package enum ItemBinding {
         return 1
     }
 
-    /// One of its own flags: it is, or was, in a mode.
+    /// The item is or was in a mode: one of the kind's own flags.
     static let wasInLoop: UInt32 = 1
 
-    /// Whether it can still call back, and has never been where it could. Those from other threads were made nowhere here.
+    /// Whether the item can still call back, but was never in a mode. Items from other threads have no creation site
+    /// here and are left out.
     package static let isUnused: Kind.IsUnused = { head, name, most in
         guard let head else { return 0 }
         let box = Box(head)
@@ -92,7 +94,7 @@ package enum ItemBinding {
         return 1
     }
 
-    /// The same, and adds it to the modes that the options give.
+    /// Fills the userdata, and adds the item to the modes of its options.
     static func fill(_ call: Call, _ box: Box, _ item: RunLoop.Item, _ stay: Stay) throws(Misuse) -> Int32 {
         if !stay.keepsAlive { item.keepsAlive = false }
         let count = fill(call, box, item)
@@ -105,17 +107,18 @@ package enum ItemBinding {
         guard !modes.isEmpty else { return }
         let host = call.luaHost
         for mode in modes {
-            // Each time: a source that is told of one mode may leave it at once, and its anchor with it.
+            // Anchored each time: the schedule function of a source may remove the source from the mode at once, which
+            // releases the anchor.
             guard host.items.anchor(item, call.stack, index) else { throw .noMemory }
             host.loop.add(item, to: mode)
             if !host.loop.isHolding(item) { host.items.letGo(of: item) }
         }
     }
 
-    /// Those that can be in a mode.
+    /// The kinds that can be in a mode.
     private static let kinds = [Kinds.source, Kinds.fdPort, Kinds.observer, Kinds.port, Kinds.messagePort]
 
-    /// nil for an object of another kind, or one whose finalizer a script has called itself.
+    /// Returns nil for an object of another kind, or one whose finalizer a script has called itself.
     static func item(_ box: Box, _ stack: Stack) -> LuaItem? {
         guard box.isFilled else { return nil }
         if crosses(box) {
@@ -125,14 +128,14 @@ package enum ItemBinding {
         if kinds.contains(where: { box.is($0) }) {
             return LuaItem(item: box.object(as: RunLoop.Item.self), isHome: true)
         }
-        // A battery's, unless it has its own way into modes.
+        // An item of a battery, unless it has its own way into modes.
         guard box.schedulable == nil, let item = box.object(as: AnyObject.self) as? RunLoop.Item else {
             return nil
         }
         return LuaItem(item: item, isHome: true)
     }
 
-    /// `observer "flush" (before_waiting, in default, made at app.lua:12)`
+    /// Returns a description such as `observer "flush" (before_waiting, in default, made at app.lua:12)`.
     package static func text(_ call: Call, _ details: [String]) -> String {
         let box = call.receiver
         guard let item = item(box, call.stack) else { return box.kindName }
@@ -150,7 +153,8 @@ package enum ItemBinding {
 }
 
 extension Call {
-    /// The object that is argument 1 calls nobody any more, and lets go of its function, and of the arguments behind its kind's values.
+    /// Releases the callback of the object that is argument 1, and its further arguments, which come after the kind's
+    /// own values.
     func forgetCallback(values: Int32 = 1) -> Int32 {
         stack.pushNil()
         stack.setUserValue(ItemBinding.Value.callback.number, of: 1)

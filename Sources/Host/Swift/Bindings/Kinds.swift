@@ -32,14 +32,14 @@ package enum Kinds {
     static let remotePort: Kind = Kind("remote_port", methods: RemotePortBinding.methods, collect: Kind.drop)
     static let condition: Kind = Kind("condition", methods: ConditionBinding.methods, collect: Kind.drop)
 
-    /// Those of every state; further ones are made known when they are first used.
+    /// The kinds that every state defines. Modules define further ones when they are first used.
     ///
     /// A kind comes before those whose methods construct it.
     static let all = [
         request, threadRequest, timer, source, fdPort, observer, loop, task, thread, port, messagePort, remotePort,
     ]
 
-    /// The name of the object at an index; nil if it is none of ours.
+    /// Returns the name of the object at an index; nil if it is not an object of this host.
     package static func name(_ stack: Stack, _ index: Int32) -> String? {
         guard let box = stack.box(index) else { return nil }
         guard box.is(timer) else { return ItemBinding.item(box, stack)?.item.name ?? box.schedulable?.name ?? "" }

@@ -1,7 +1,7 @@
 package import Lua
 internal import RunLoops
 
-/// For modules written in Lua: what of theirs recordings tell that lasts longer than a callback, as a request does.
+/// Functions by which modules written in Lua record activities that last longer than a callback, such as a request.
 package enum LastingBinding {
     package static let ofHTTP: [Library.Entry] = [
         .init("label") { Call.run($0) { call throws(Misuse) in try label(call, "http") } },
@@ -12,13 +12,13 @@ package enum LastingBinding {
     /// Longer names are cut.
     private static let longestName = 200
 
-    /// label(name): a number for `begins`.
+    /// label(name): Returns a number for `begins`.
     private static func label(_ call: Call, _ kind: String) throws(Misuse) -> Int32 {
         let name = String(decoding: try call.argument(1, Bytes.self).prefix(longestName), as: UTF8.self)
         return call.answer(Int(RunLoop.Recorder.label(.init(kind, name), isForeign: true)))
     }
 
-    /// begins(label): what `ends` wants to know; nil when nothing is recorded, else false without a label.
+    /// begins(label): Returns a number for `ends`; nil if nothing is recorded, or false without a label.
     private static func begins(_ call: Call) -> Int32 {
         let loop = call.luaHost.loop
         guard loop.isRecording else { return call.answerNil() }
@@ -26,7 +26,7 @@ package enum LastingBinding {
         return call.answer(Int(label) << 32 | Int(loop.noteBeginning(label)))
     }
 
-    /// ends(what begins has answered, its result, whether it has failed)
+    /// ends(number from `begins`, result, whether it has failed)
     private static func ends(_ call: Call) -> Int32 {
         guard let number = call.stack.integer(1).map({ UInt64(bitPattern: Int64($0)) }) else { return call.nothing() }
         call.luaHost.loop.noteEnd(

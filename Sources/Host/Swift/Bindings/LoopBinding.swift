@@ -40,28 +40,28 @@ enum LoopBinding {
 
     static let deepest = 40
 
-    // MARK: What they are called on
+// MARK: Receivers
 
-    /// Whichever thread's loop it is.
+    /// The receiver of a method that works on any thread's loop.
     @inline(__always)
     private static func any(_ thread: OpaquePointer?) -> Receiver<RunLoop.Handle> {
         receiver(thread, RunLoop.Handle.self)
     }
 
-    /// This thread's loop.
+    /// The receiver of a method that works on this thread's loop only.
     private static func own(_ thread: OpaquePointer?) -> Receiver<RunLoop> {
         let call = Call(thread)
         let loop = call.luaHost.loop
         guard call.receiver.object(as: RunLoop.Handle.self) === loop.handle else {
             return Receiver(
                 call,
-                refusal: "this loop belongs to another thread; from here it takes perform, stop, wake_up and is_waiting"
+                refusal: "this loop belongs to another thread; here only perform, stop, wake_up and is_waiting work"
             )
         }
         return Receiver(call, loop)
     }
 
-    /// The host of this thread's loop, to be looked into.
+    /// The receiver of a method that looks inside this thread's loop: its host.
     private static func inside(_ thread: OpaquePointer?) -> Receiver<LuaHost> {
         let call = Call(thread)
         let host = call.luaHost
@@ -102,7 +102,7 @@ enum LoopBinding {
         return call.answer(text(result))
     }
 
-    /// A duration that may be negative: then it is over.
+    /// A duration that may be negative; then the time is over.
     private enum Limit: Parameter {
         static let expected = "a number of seconds"
         static func read(_ stack: Stack, _ index: Int32) -> Duration? {
@@ -110,7 +110,7 @@ enum LoopBinding {
         }
     }
 
-    /// The answer, if the process ends.
+    /// Returns the error if the process is ending; nil if the loop may run.
     private static func refusal(_ call: Call, _ loop: RunLoop, _ mode: RunLoop.Mode) throws(Misuse) -> Int32? {
         if mode == .common {
             throw Misuse("\"common\" is not a mode one can run in: it stands for all common modes")
@@ -119,7 +119,7 @@ enum LoopBinding {
         let host = call.luaHost
         guard host.endingStatus != nil else { return nil }
         if host.isLeavingForGood { throw Misuse(LuaHost.tooLate) }
-        // A script that catches the error and tries again would keep it from that.
+        // Otherwise a script that catches the error and tries again would keep the process alive.
         host.interruptToEnd()
         return call.raiseInterruption()
     }
@@ -182,16 +182,16 @@ enum LoopBinding {
         return call.answer(Time.seconds(date.nanoseconds))
     }
 
-    // MARK: What is in them
+// MARK: Contents
 
-    /// What the second argument of `add` and the others is.
+    /// An object that `add`, `remove` and `contains` accept.
     private enum Thing {
         case timer(Box)
         case item(LuaItem)
         case other(any Schedulable)
     }
 
-    /// The modes first: so errors come in the order in which they always have.
+    /// Reads the modes before the object: scripts rely on which error comes first.
     private static func thing(_ call: Call) throws(Misuse) -> (Thing, [RunLoop.Mode]) {
         let modes = try call.optional(3, ModeNames.self) ?? [.default]
         call.stack.replaceByItem(2)
@@ -251,7 +251,7 @@ enum LoopBinding {
         return call.answer(isInAll)
     }
 
-    // MARK: What they are
+// MARK: Descriptions
 
     private static func name(_ handle: RunLoop.Handle) -> String { handle === RunLoop.main ? "main" : "thread" }
 

@@ -5,34 +5,37 @@ package import RunLoops
 /// A source, port or observer, as one state sees it.
 struct LuaItem {
     let item: RunLoop.Item
-    /// Made in this state: here its callbacks run, and only here it can be added to a loop.
+    /// Whether it was made in this state: only here its callbacks run and it can be added to a loop.
     let isHome: Bool
 }
 
-/// A source or a port, as all threads see it: what the userdata of kinds that cross hold. Those of the others hold the item.
+/// A source or a port, as all threads see it. The userdata of these kinds hold it; the userdata of other kinds hold the
+/// item itself.
 final class SharedItem: @unchecked Sendable {
-    // Sendable: of the item, other threads use only what is safe on any thread.
+    // Sendable: other threads use only those parts of the item that are safe on any thread.
     let item: RunLoop.Item
-    /// Commands posted to a source by other threads.
+    /// Commands that other threads have posted to a source.
     let commands = Lock<[Parcel]>([])
 
     init(_ item: RunLoop.Item) { self.item = item }
 }
 
 extension RunLoop.Item {
-    /// The head of its userdata while that is anchored, as it is in a mode. On its own thread.
+    /// The head of its userdata, which is anchored while the item is in a mode. May be used on its own thread only.
     var box: Box? { Box(bitPattern: context) }
 }
 
 /// Calls back the sources, ports and observers of one state.
 package final class LuaItems: RunLoop.ItemOwner {
-    // It outlives all that is in its loop. Not a plain reference; see `LuaRequests`.
+    // The host outlives all items in its loop. Unmanaged; see `LuaRequests`.
     var host: Unmanaged<LuaHost>! = nil
 
-    /// Sources and ports, which other threads may have: those in no mode, too, end with the state in which alone they could be in one.
+    /// Sources and ports, which other threads may have. They end with this state even if they are in no mode, since
+    /// only here they could be in one.
     private var crossing: [Weak] = []
     private var mostCrossing = 64
-    // Not of the item: counting references to what is referred to weakly takes three times as long.
+    // Weak references to `SharedItem`, not to the item: counting references to a weakly referenced object takes three
+    // times as long.
     private struct Weak { weak var shared: SharedItem? }
 
     func noteCrossing(_ shared: SharedItem) {
@@ -59,7 +62,7 @@ package final class LuaItems: RunLoop.ItemOwner {
 
     package override func forget(_ context: Int) { LiveObjects.note(-1) }
 
-    /// Anchors the userdata of an item, at an index, if it is not. Returns false when memory is out.
+    /// Anchors the userdata of an item, at an index, unless it is anchored. Returns false if there is no memory.
     func anchor(_ item: RunLoop.Item, _ stack: Stack, _ index: Int32) -> Bool {
         guard item.context == 0 else { return true }
         guard let box = stack.box(index) else { return false }
@@ -81,7 +84,8 @@ package final class LuaItems: RunLoop.ItemOwner {
         }
     }
 
-    /// Calls the function in a user value with the object and what `push` pushes; it returns how many that is.
+    /// Calls the function in a user value with the object and the values that `push` pushes; `push` returns their
+    /// number.
     package func call(
         _ item: RunLoop.Item, userValue: Int32 = 1, owner: FiberOwner? = nil, _ push: (LuaHost, Stack) -> Int32
     ) {

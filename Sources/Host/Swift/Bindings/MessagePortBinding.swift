@@ -56,7 +56,7 @@ enum MessagePortBinding {
         return try ItemBinding.fill(call, box, port, stay)
     }
 
-    /// Gives the port the name at an index; the answer, if it cannot have it.
+    /// Gives the port the name at an index. Returns nil, or the results of the refusal.
     private static func take(_ call: Call, _ index: Int32, _ port: RunLoop.MessagePort) -> Int32? {
         guard let name = UTF8Text.read(call.stack, index) else { return call.failForName() }
         do throws(SystemError) {
@@ -74,7 +74,7 @@ enum MessagePortBinding {
 
     private static func invalidate(_ port: RunLoop.MessagePort, _ call: Call) -> Int32 {
         guard port.isValid else { return call.nothing() }
-        // In no mode it is not anchored, and its callback could not be found.
+        // A port in no mode is not anchored, and its callback could not be found.
         let items = call.luaHost.items
         _ = items.anchor(port, call.stack, 1)
         port.invalidate()
@@ -87,7 +87,7 @@ extension Call {
     func failForName() -> Int32 { fail("a name must be UTF-8", code: "EINVAL") }
 }
 
-/// Answers a message when the callback that handles it has ended.
+/// Answers a message after the callback that handles it has ended.
 private final class MessageAnswer: FiberOwner {
     private unowned let host: LuaHost
     private let message: RunLoop.MessagePort.Message
@@ -107,7 +107,7 @@ private final class MessageAnswer: FiberOwner {
         }
         let first = stack.top - results + 1
         if results == 0 || stack.isMissing(first) {
-            // Whoever waits for more than that is told that the port has become invalid.
+            // A sender that waits for a reply learns instead that the port has become invalid.
             if !message.portHasEnded { message.answer() }
         } else if let bytes = stack.bytes(first) {
             if bytes.count > RunLoop.MessagePort.longestMessage {
@@ -128,7 +128,7 @@ private final class MessageAnswer: FiberOwner {
 }
 
 extension LuaHost {
-    /// Calls the function with port, id and data. It may wait.
+    /// Calls the callback with port, id and data. It may wait.
     fileprivate func deliver(_ message: RunLoop.MessagePort.Message, to port: RunLoop.MessagePort) {
         guard !isClosed, let box = port.box, let (fiber, _) = prepareCallback(slot: box.slot) else {
             return message.fail("it has no callback any more")

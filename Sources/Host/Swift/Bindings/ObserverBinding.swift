@@ -36,7 +36,7 @@ enum ObserverBinding {
         return try ItemBinding.fill(call, box, observer, stay)
     }
 
-    /// rl.observe(activities, fn): in the common modes of the thread's loop.
+    /// rl.observe(activities, fn): the observer is in the common modes of the thread's loop.
     static func observe(_ call: Call) throws(Misuse) -> Int32 {
         if call.stack.type(2) == .table, call.stack.length(of: 2) == 0 {
             throw Misuse("argument #1 must be \(Activities.expected), got an empty one")
@@ -73,7 +73,7 @@ enum ObserverBinding {
     }
 }
 
-/// Activities, as scripts write them.
+/// Activities by the names that scripts use.
 enum Activities: Parameter {
     static let expected = "\"all\" or an array of activity names"
 

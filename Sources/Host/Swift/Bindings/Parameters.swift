@@ -2,20 +2,21 @@ package import Linux
 package import Lua
 internal import RunLoops
 
-/// Seconds of scripts in the loop's nanoseconds, and back.
+/// Converts seconds of scripts into the loop's nanoseconds, and back.
 package enum Time {
-    /// nil for NaN; infinities become very long.
+    /// Returns nil for NaN. Infinities become very long times.
     package static func nanoseconds(_ seconds: Double) -> Int64? {
         guard !seconds.isNaN else { return nil }
         // CoreFoundation's own limit for a date, about 128 years.
         let bounded = max(-4_039_289_856, min(4_039_289_856, seconds)) * 1e9
-        // Up, so that nothing is early, but not because of the last bit of a decimal fraction: 1.1 s is 1,100,000,000 ns.
+        // Rounds up, so that nothing is early, but ignores the last bit of a decimal fraction: 1.1 s is 1,100,000,000
+        // ns.
         return Int64((bounded - 0.001).rounded(.up))
     }
 
     package static func seconds(_ nanoseconds: Int64) -> Double { Double(nanoseconds) / 1e9 }
 
-    /// Seconds with as many digits as one wants to read.
+    /// Returns seconds with as many digits as are useful to a reader.
     package static func short(_ nanoseconds: Int64) -> String {
         let unit: Int64 = nanoseconds < 1_000_000 ? 1_000 : nanoseconds < 10_000_000_000 ? 100_000 : 100_000_000
         let rounded = (nanoseconds + unit / 2) / unit * unit
@@ -26,12 +27,12 @@ package enum Time {
 
 /// A point in time, in nanoseconds of the loop's clock.
 package enum Date: Parameter {
-    package static let expected = "a date: a number, as of rl.now()"
+    package static let expected = "a date: a number, as rl.now() returns"
     @inline(__always)
     package static func read(_ stack: Stack, _ index: Int32) -> Int64? { stack.number(index).flatMap(Time.nanoseconds) }
 }
 
-/// A duration that is not negative, in nanoseconds.
+/// A duration of 0 or more, in nanoseconds.
 package enum Seconds: Parameter {
     package static let expected = "a number of seconds, 0 or more"
     @inline(__always)
@@ -40,11 +41,11 @@ package enum Seconds: Parameter {
     }
 }
 
-/// A duration between two times that something happens.
+/// The duration between two firings of a repeating timer.
 enum Interval: Parameter {
     static let expected = Seconds.expected
     static func read(_ stack: Stack, _ index: Int32) -> Int64? {
-        // Smaller than the clock's unit is not zero: it would not repeat.
+        // A value below the clock's unit is not zero: zero would mean that the timer does not repeat.
         Seconds.read(stack, index).map { $0 == 0 && stack.number(index) != 0 ? 1 : $0 }
     }
 }
@@ -54,7 +55,7 @@ enum ModeName: Parameter {
     static let expected = "the name of a mode"
     static func read(_ stack: Stack, _ index: Int32) -> RunLoop.Mode? {
         guard let bytes = stack.bytes(index) else { return nil }
-        // Without making a string for the names that nearly every call uses.
+        // The names of nearly all calls are compared without making a string.
         if bytes.count == 7, bytes.elementsEqual("default".utf8) { return .default }
         if bytes.count == 6, bytes.elementsEqual("common".utf8) { return .common }
         return RunLoop.Mode(rawValue: String(anyBytes: bytes))
@@ -70,7 +71,7 @@ enum ModeNames: Parameter {
     }
 }
 
-/// The number of a descriptor.
+/// A descriptor's number.
 package enum DescriptorNumber: Parameter {
     package static let expected = "a descriptor, or an object that has one"
     package static func read(_ stack: Stack, _ index: Int32) -> Int32? {
@@ -78,7 +79,7 @@ package enum DescriptorNumber: Parameter {
     }
 }
 
-/// A string that is the same in Swift.
+/// A string that is valid UTF-8, and so the same in Swift.
 package enum UTF8Text: Parameter {
     package static let expected = "a string"
     package static func read(_ stack: Stack, _ index: Int32) -> String? {
@@ -92,19 +93,19 @@ package enum UTF8Text: Parameter {
 extension Call {
     package var luaHost: LuaHost { LuaHost.running(thread) }
 
-    /// The same for calls that are made often: references to the host are not counted.
+    /// Calls `body` with the host, without counting references to it: for frequent calls.
     @inline(__always)
     package func withHost<Result>(_ body: (LuaHost) -> Result) -> Result { with(LuaHost.self, body) }
 
-    /// What the system refuses: nil, "ENOENT: no such file or directory (…)", "ENOENT".
+    /// Returns a failure of the system: nil, "ENOENT: no such file or directory (…)", "ENOENT".
     package func fail(_ error: SystemError) -> Int32 { fail(error.message, code: error.name) }
 
-    /// The same of a number alone.
+    /// Returns a failure that is known by its number alone.
     package func fail(errno number: Int32) -> Int32 {
         fail(SystemError("", errno: number))
     }
 
-    /// What is asked of the world: its answer, or why it refuses.
+    /// Returns the results of `body`, or the failure that it throws.
     package func attempt<E: Refusal>(_ body: () throws(E) -> Int32) -> Int32 {
         do throws(E) { return try body() } catch { return error.fail(self) }
     }
@@ -113,7 +114,7 @@ extension Call {
         attempt { () throws(E) -> Int32 in try body().answer(self) }
     }
 
-    /// The same of what has no answer: true when it is done.
+    /// Returns true after `body`, or the failure that it throws.
     package func attempt<E: Refusal>(_ body: () throws(E) -> Void) -> Int32 {
         attempt { () throws(E) -> Bool in
             try body()
@@ -123,7 +124,7 @@ extension Call {
 }
 
 extension ValueProgram {
-    /// How a program has ended: "exit" and its status, or "signal" and its number.
+    /// Appends the end of a program: "exit" and its status, or "signal" and its number.
     package init(_ outcome: Program.Outcome, unknown: (String, Int)) {
         self.init()
         let (how, number) =
@@ -138,7 +139,7 @@ extension ValueProgram {
 }
 
 extension String {
-    /// How an object shows itself: `timer "name" (every 1 s, made at file.lua:1)`.
+    /// Makes the text by which an object describes itself: `timer "name" (every 1 s, made at file.lua:1)`.
     package init(_ kind: String, name: String = "", _ details: [String] = [], site: String? = nil) {
         let parts = details + (site.map { ["made at \($0)"] } ?? [])
         self = kind + (name.isEmpty ? "" : " \"\(name)\"")
@@ -147,7 +148,7 @@ extension String {
     }
 }
 
-/// An error that says why the world refuses.
+/// An error that is a failure of the outside world, not a misuse.
 package protocol Refusal: Error {
     func fail(_ call: Call) -> Int32
 }

@@ -1,7 +1,7 @@
 internal import Lua
 internal import RunLoops
 
-/// `rl.port` and the methods of ports. What `send` takes is checked in Lua.
+/// `rl.port` and the methods of ports. The Lua half checks the arguments of `send`.
 enum PortBinding {
     static let methods: Library = Library(
         of: Kinds.port,
@@ -81,7 +81,7 @@ enum PortBinding {
         let end: @Sendable (Bool) -> Void = { LuaHost.end(number, of: handle, in: modes, with: .sent($0)) }
         switch port.send(message, whenTaken: end) {
         case .waits(let place): host.waits.byNumber[number]?.giveUp = { port.withdraw(place) }
-        // It has changed since it was asked before.
+        // The port's state has changed since the first attempt.
         case .sent: end(true)
         case .invalid, .full: end(false)
         }

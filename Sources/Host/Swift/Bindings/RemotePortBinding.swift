@@ -22,13 +22,13 @@ enum RemotePortBinding {
         receiver(thread, RunLoop.RemotePort.self)
     }
 
-    /// Where a script has made it.
+    /// The creation site of a remote port.
     private final class Site {
         let number: UInt32
         init(_ number: UInt32) { self.number = number }
     }
 
-    /// rl.remote_port(name): one for each name and thread, as long as it is valid.
+    /// rl.remote_port(name): a thread has one remote port for each name, as long as it is valid.
     static func find(_ call: Call) throws(Misuse) -> Int32 {
         _ = try call.argument(1, Bytes.self)
         guard let name = UTF8Text.read(call.stack, 1) else { return call.failForName() }
@@ -114,7 +114,7 @@ enum RemotePortBinding {
         return try wait(call, conversation, in: "remote_port:send", isRequest: false)
     }
 
-    /// remote:flush(timeout): waits until all that was sent has been handled.
+    /// remote:flush(timeout): waits until all messages sent before have been handled.
     private static func flush(_ remote: RunLoop.RemotePort, _ call: Call) throws(Misuse) -> Int32 {
         let timeout = try call.optional(2, Timeout.self)
         let conversation = remote.flush(timeout: timeout, modes: call.luaHost.waitingModes)
@@ -164,7 +164,7 @@ enum RemotePortBinding {
     }
 }
 
-/// A state's remote ports that are in use, by name.
+/// The remote ports that a state uses, by name.
 private final class RemotePorts: HostPart {
     struct WeakRemote { weak var remote: RunLoop.RemotePort? }
 

@@ -3,8 +3,8 @@ package import RunLoops
 
 /// `loop:perform`, `rl.perform`, `rl.cancel_performs` and the methods of requests.
 ///
-/// A request's userdata keeps the function in its first user value and the arguments in the further ones; it is anchored
-/// until it has run. What goes to another thread's loop is a `ThreadRequest`.
+/// A request's userdata keeps the function in its first user value and the arguments in the further ones; it is
+/// anchored until it has run. A request to another thread's loop is a `ThreadRequest`.
 enum RequestBinding {
     static let methods: Library = Library(
         of: Kinds.request,
@@ -25,7 +25,7 @@ enum RequestBinding {
 
     private static let callback = ItemBinding.Value.callback.number
 
-    /// The number of its token, behind the box; 0: it is a delayed one.
+    /// The number of the request's token, after the box; 0 for a delayed one.
     private static func number(_ box: Box) -> UnsafeMutablePointer<UInt64> { box.payload(as: UInt64.self) }
 
     private enum Option: Int, Field {
@@ -33,17 +33,17 @@ enum RequestBinding {
         static let names: [StaticString] = ["modes", "wait", "after", "order"]
     }
 
-    /// How a function is to be performed.
+    /// The options of a request.
     struct Wishes {
-        /// nil: not said.
+        /// nil if the option is absent.
         var modes: [RunLoop.Mode]?
         var delay: Int64?
         var order = 0
-        /// What the caller is told to wait in, if it waits.
+        /// The name of the wait, if the caller waits.
         var waitsIn: StaticString?
     }
 
-    /// Whether to wait; from a module of ours, the name of what the script has called.
+    /// The option `wait`. A module of the host's passes the name of the function that the script has called.
     private enum Waiting: Parameter {
         static var expected: String { Boolean.expected }
         static func read(_ stack: Stack, _ index: Int32) -> StaticString?? {
@@ -76,7 +76,7 @@ enum RequestBinding {
             return try ThreadRequestBinding.perform(call, box, parcel, wishes)
         }
         guard wishes.waitsIn == nil else {
-            // On its own thread: at once, whatever the mode.
+            // On its own thread it runs at once, in any mode.
             guard stack.reserve(box.spread + 4) else { throw .noMemory }
             for i in 0..<box.spread { stack.pushUserValue(callback + 1 + i, of: 1) }
             return call.call(arguments: box.spread)
@@ -102,7 +102,7 @@ enum RequestBinding {
         return call.answerArgument(1)
     }
 
-    /// Without options: in the next pass in a common mode. Nearly all are so.
+    /// Performs a function without options, in the next pass in a common mode: the usual case.
     private static func performSoon(_ call: Call, _ box: Box, _ function: Int32) throws(Misuse) -> Int32 {
         let stack = call.stack
         stack.pushCopy(of: function)
@@ -130,8 +130,9 @@ enum RequestBinding {
         return wishes
     }
 
-    /// rl.cancel_performs(fn, …): drops the delayed requests of this loop with this function, and, where given, these
-    /// arguments, which are compared as `==` does it. Answers how many. O(those with the function).
+    /// rl.cancel_performs(fn, …): drops the delayed requests of this loop with this function and, if given, these
+    /// arguments, which are compared by `==`. Returns their number. Takes time in proportion to the requests with the
+    /// function.
     static func cancelPerforms(_ call: Call) throws(Misuse) -> Int32 {
         let function = call.stack.identity(try call.argument(1, Function.self))
         let count = call.count
@@ -140,7 +141,7 @@ enum RequestBinding {
         var matching: [UInt32] = []
         for slot in host.part(DelayedRequests.self).slots(of: function) {
             if count > 1 {
-                // A metamethod that was asked about another may have cancelled this one.
+                // A metamethod that compared another request may have cancelled this one.
                 guard host.part(DelayedRequests.self).contains(slot, of: function) else { continue }
                 guard let matches = hasArguments(call, host, slot, count) else { return call.raiseValue() }
                 guard matches else { continue }
@@ -151,7 +152,7 @@ enum RequestBinding {
             matching.count { host.part(DelayedRequests.self).contains($0, of: function) && host.cancelDelayed($0) })
     }
 
-    /// nil: comparing has raised, and the error is on top.
+    /// Returns nil if a comparison has raised, with the error on top.
     private static func hasArguments(_ call: Call, _ host: LuaHost, _ slot: UInt32, _ count: Int32) -> Bool? {
         let stack = call.stack
         host.push(stack, slot: slot)
@@ -183,7 +184,8 @@ enum RequestBinding {
 
 /// Runs the perform requests of one state. The context is the slot of the request's userdata.
 package final class LuaRequests: RunLoop.RequestOwner {
-    // It owns us, and outlives us. A plain reference, even an unowned one, would be counted at each callback.
+    // Unmanaged: the host owns this object and outlives it, and a plain reference, even an unowned one, would be
+    // counted at each callback.
     var host: Unmanaged<LuaHost>! = nil
 
     package override func perform(_ context: Int) { host._withUnsafeGuaranteedRef { $0.runRequest(UInt32(context)) } }
@@ -192,12 +194,13 @@ package final class LuaRequests: RunLoop.RequestOwner {
     }
 }
 
-/// A state's delayed perform requests that have not run, by slot, and chained by function: who takes some back is to meet those alone.
+/// A state's delayed perform requests that have not run, by slot, and chained by function, so that a cancellation
+/// visits only the requests of its function.
 private final class DelayedRequests: HostPart {
     private struct Place {
         let timer: RunLoop.Timer
         let function: UInt
-        var next: UInt32  // 0: none
+        var next: UInt32  // 0 means none
         var previous: UInt32
     }
 
@@ -223,7 +226,7 @@ private final class DelayedRequests: HostPart {
 
     func contains(_ slot: UInt32, of function: UInt) -> Bool { places[slot]?.function == function }
 
-    /// O(how many there are).
+    /// Takes time in proportion to the slots of the function.
     func slots(of function: UInt) -> [UInt32] {
         var slots: [UInt32] = []
         var slot = newest[function] ?? 0
@@ -242,7 +245,7 @@ private final class DelayedRequests: HostPart {
 }
 
 extension LuaHost {
-    /// Calls the request's function. Its userdata is let go first: the fiber's stack has it.
+    /// Calls the request's function. Releases its userdata first, which the fiber's stack keeps alive.
     func runRequest(_ slot: UInt32) {
         guard !isClosed else { return }
         guard let (fiber, box) = prepareCallback(slot: slot) else {
@@ -274,10 +277,10 @@ extension LuaHost {
     }
 
     func performLater(_ slot: UInt32, after delay: Int64, modes: [RunLoop.Mode], order: Int) {
-        // Zero still means a later pass, as for NSTimer: a tenth of a millisecond.
+        // A delay of zero still means a later pass, as for NSTimer: a tenth of a millisecond.
         let date = loop.now + .nanoseconds(max(delay, 100_000))
         let timer = loop.callBack(at: date, order: order, in: modes) { [unowned self] timer, _ in
-            timer.invalidate()  // its function may run the loop, which is not to go on for this timer's sake
+            timer.invalidate()  // the function may run the loop, which should not go on for this timer's sake
             _ = part(DelayedRequests.self).remove(slot)
             runRequest(slot)
         }
@@ -288,10 +291,11 @@ extension LuaHost {
         stack.pop(2)
     }
 
-    /// The purpose of a delayed request's timer that another thread has sent. That of one's own is its slot.
+    /// The purpose of the timer of a delayed request from another thread. For a request of this thread it is the slot.
     static let sentRequest = -1
 
-    /// Of a timer that is no script's: whether it is a delayed request's, and where that was made, if it is known here.
+    /// Says whether a timer that is not a script's own belongs to a delayed request, and the request's creation site if
+    /// it is known here.
     func delayedRequest(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) -> (isOne: Bool, site: String?) {
         guard let timer = RunLoop.Timer.of(node), timer.purpose != 0 else { return (false, nil) }
         guard let slot = UInt32(exactly: timer.purpose) else { return (true, nil) }

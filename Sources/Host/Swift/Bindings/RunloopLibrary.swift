@@ -69,7 +69,7 @@ enum RunloopLibrary {
         .init("open_conditions") { ConditionBinding.open(Call($0)) },
     ])
 
-    /// (path): the directory that holds the file, from the root; nil if there is none any more.
+    /// (path): Returns the absolute path of the directory that has the file; nil if the file is gone.
     private static func directory(_ call: Call) throws(Misuse) -> Int32 {
         let path = try call.argument(1, Text.self)
         guard let real = System.realPath(of: path) else { return call.answerNil() }
@@ -77,7 +77,7 @@ enum RunloopLibrary {
         return call.answer(parts.isEmpty ? "/" : parts)
     }
 
-    /// (function): what begins the shutdown; it gets the reason.
+    /// (function): Sets the function that begins the shutdown. It gets the reason.
     private static func onShutdown(_ call: Call) throws(Misuse) -> Int32 {
         let slot = call.stack.anchor(try call.argument(1, Function.self))
         guard slot != 0 else { throw .noMemory }
@@ -85,13 +85,13 @@ enum RunloopLibrary {
         return call.nothing()
     }
 
-    /// The functions have done what they had to do.
+    /// (): Ends the shutdown after its functions have ended.
     private static func endShutdown(_ call: Call) -> Int32 {
         call.luaHost.part(LuaShutdown.self).end()
         return call.nothing()
     }
 
-    /// (value): what is raised in a task that is cancelled.
+    /// (value): Sets the error value of cancelled tasks.
     private static func setCancelled(_ call: Call) throws(Misuse) -> Int32 {
         let slot = call.stack.anchor(1)
         guard slot != 0 else { throw .noMemory }
@@ -99,7 +99,7 @@ enum RunloopLibrary {
         return call.nothing()
     }
 
-    /// (name, known names…): what to say of it.
+    /// (name, known names…): Returns the message about an unknown field.
     private static func unknownField(_ call: Call) -> Int32 {
         let known = call.count < 2 ? [] : (2...call.count).compactMap { call.string($0) }
         return call.answer(Misuse(unknown: call.string(1) ?? "", known: known.sorted()).message)
@@ -120,7 +120,7 @@ enum RunloopLibrary {
         }
     }
 
-    /// rl.date(unix_seconds): a point of the wall clock on the loop's clock, as things stand now.
+    /// rl.date(unix_seconds): Returns a moment of the wall clock on the loop's clock, as the clocks stand now.
     private static func date(_ call: Call) throws(Misuse) -> Int32 {
         let wall = try call.argument(1, WallTime.self)
         let host = call.luaHost
@@ -132,7 +132,7 @@ enum RunloopLibrary {
         return call.nothing()
     }
 
-    /// "rl.stop() at x.lua:3"
+    /// Returns the name and the place of a call: "rl.stop() at x.lua:3".
     static func called(_ name: String, _ call: Call) -> String {
         call.luaHost.site(call.site).map { "\(name) at \($0)" } ?? name
     }
@@ -142,7 +142,7 @@ enum RunloopLibrary {
         static func read(_ stack: Stack, _ index: Int32) -> Int32? { Function.read(stack, index) }
     }
 
-    /// rl.on_error(fn): fn, or nil for the host's own way. Answers what was set before.
+    /// rl.on_error(fn): sets the function, or the host's default for nil. Returns the function that was set before.
     private static func onError(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
         var new: UInt32 = 0
@@ -157,7 +157,7 @@ enum RunloopLibrary {
     }
 }
 
-/// What `require "runloop"` calls, once for each state.
+/// Makes the module for `require "runloop"`, once for each state.
 func openRunloop(_ call: Call) throws(Misuse) -> Int32 {
     let host = call.luaHost
     for kind in Kinds.all where !call.define(kind) { return call.raiseValue() }

@@ -1,14 +1,15 @@
 package import Lua
 package import RunLoops
 
-/// The Swift object of a battery's userdata that can be in modes of a loop: what `loop:add`, `loop:remove` and `loop:contains`
-/// take besides timers, sources, ports and observers. CFReadStreamScheduleWithRunLoop and its kin.
+/// The Swift object of a battery's userdata that can be in modes of a loop: `loop:add`, `loop:remove` and
+/// `loop:contains` accept it besides timers, sources, ports and observers. It corresponds to
+/// CFReadStreamScheduleWithRunLoop and its kin.
 ///
 /// All calls are made on the loop's thread.
 package protocol Schedulable: AnyObject {
-    /// For messages; "" if it has none.
+    /// The name in messages; "" if it has none.
     var name: String { get }
-    /// Adds what serves it. The userdata is argument 2 of the call, for whoever anchors it meanwhile.
+    /// Adds the items that serve the object. The userdata is argument 2 of the call, for anchoring.
     func add(to loop: RunLoop, mode: RunLoop.Mode, _ call: Call) throws(Misuse)
     func remove(from loop: RunLoop, mode: RunLoop.Mode)
     func isIn(_ loop: RunLoop, mode: RunLoop.Mode) -> Bool
@@ -20,8 +21,8 @@ extension Schedulable where Self: RunLoop.Item {
 }
 
 extension Stack {
-    /// An object that is written in Lua, a table, says in its metatable which of its fields the loop is to have instead:
-    /// `__item = "port"`. Raw: none of the script's code runs.
+    /// Replaces an object that is written in Lua, a table, by the field that its metatable names for the loop: `__item
+    /// = "port"`. Raw: none of the script's code runs.
     func replaceByItem(_ index: Int32) {
         guard type(index) == .table, reserve(4) else { return }
         let top = top
@@ -35,6 +36,6 @@ extension Stack {
 }
 
 extension Box {
-    /// What it holds, if that can be in modes.
+    /// Returns the object that it holds, if that can be in modes.
     var schedulable: (any Schedulable)? { isFilled ? object(as: AnyObject.self) as? any Schedulable : nil }
 }

@@ -2,7 +2,7 @@ internal import Linux
 internal import Lua
 internal import RunLoops
 
-/// `rl.source` and the methods of custom sources. The command buffer is written in Lua.
+/// `rl.source` and the methods of custom sources. The Lua half has the command buffer.
 enum SourceBinding {
     static let methods: Library = Library(
         of: Kinds.source,
@@ -18,7 +18,7 @@ enum SourceBinding {
             },
         ])
 
-    /// The queue holds the commands that its own thread has posted.
+    /// `queue` has the commands that the source's own thread has posted.
     enum Value: Int, UserValue {
         case perform, schedule, cancel, queue
         static let labels: [StaticString] = ["perform", "schedule", "cancel", "queue"]
@@ -45,11 +45,11 @@ enum SourceBinding {
         options.keep(.schedule, as: Value.schedule)
         options.keep(.cancel, as: Value.cancel)
         let items = call.luaHost.items
-        /// Its schedule and cancel functions get the loop and the mode.
+        /// Returns the engine's schedule or cancel function, which calls the script's with the loop and the mode.
         func tells(_ value: Value) -> (RunLoop.Source, RunLoop, RunLoop.Mode) -> Void {
             { source, loop, mode in
                 items.call(source, userValue: value.number) { _, stack in
-                    // Where memory is out, an error takes the value's place.
+                    // If there is no memory, an error takes the value's place.
                     guard stack.push(loop.handle, Kinds.loop) else { return 1 }
                     _ = stack.push(mode.rawValue)
                     return 2
@@ -64,23 +64,23 @@ enum SourceBinding {
     private static func wakeLoops(_ source: RunLoop.Source, _ call: Call) -> Int32 {
         let loop = call.luaHost.loop
         source.wakeLoops()
-        // Its own loop is awake, since it runs this: what is asked for is that its coming wait returns.
+        // Its own loop is awake, since it runs this call; the call asks that its next wait returns at once.
         if source.isIn(loop) { loop.wakeUp() }
         return call.nothing()
     }
 
-    // MARK: For the command buffer, which has looked at what it passes
+// MARK: For the command buffer, which checks its arguments
 
     private static func shared(_ call: Call) -> SharedItem? {
         call.stack.object(1, Kinds.source, as: SharedItem.self)
     }
 
-    /// (source): whether it belongs to another thread.
+    /// (source): Returns whether the source belongs to another thread.
     static func isForeign(_ call: Call) -> Int32 {
         call.answer(shared(call).map { $0.item.owner !== call.luaHost.items } ?? false)
     }
 
-    /// (source, value…): the values are in the parcel.
+    /// (source, value…): Posts the values, which are in the parcel.
     static func postFromAfar(_ call: Call) throws(Misuse) -> Int32 {
         guard let parcel = call.takeParcel(), let shared = shared(call),
             let source = shared.item as? RunLoop.Source
@@ -92,7 +92,7 @@ enum SourceBinding {
         return call.answer(true)
     }
 
-    /// (source): the values of the next command from another thread, or nothing.
+    /// (source): Returns the values of the next command from another thread, or nothing.
     static func takeCommand(_ call: Call) -> Int32 {
         guard let shared = shared(call) else { return call.nothing() }
         guard let parcel = shared.commands.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) else {

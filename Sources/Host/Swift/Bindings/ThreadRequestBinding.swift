@@ -1,7 +1,7 @@
 internal import Lua
 internal import RunLoops
 
-/// `loop:perform` on another thread's loop, and the methods of what it answers.
+/// `loop:perform` on another thread's loop, and the methods of the request that it returns.
 enum ThreadRequestBinding {
     static let methods: Library = Library(
         of: Kinds.threadRequest,

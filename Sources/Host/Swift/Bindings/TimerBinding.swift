@@ -4,8 +4,9 @@ internal import RunLoops
 
 /// `rl.timer`, `rl.after`, `rl.every` and the methods of timers.
 ///
-/// A timer's node lies in its userdata, behind the head: making a timer makes one Lua object and nothing else. That is safe
-/// because a node in a mode is anchored, and one in no mode is known to nobody else; so it needs no finalizer either.
+/// A timer's node lies in its userdata, after the head, so that a timer is one Lua object and nothing else. This is
+/// safe because a node in a mode is anchored, and no other object refers to a node in no mode. So it needs no finalizer
+/// either.
 enum TimerBinding {
     static let methods: Library = Library(
         of: Kinds.timer,
@@ -96,16 +97,16 @@ enum TimerBinding {
         return 1
     }
 
-    /// Whether it is to fire, and has never been where it could.
+    /// Whether the timer is still to fire, but was never in a mode.
     static let isUnused: Kind.IsUnused = { head, _, _ in
         guard let head else { return 0 }
         let node = node(Box(head))
         return node.pointee.isValid && !node.pointee.wasScheduled ? 1 : 0
     }
 
-    /// `spread` extra arguments and no others: the callback does not get `missed`.
+    /// Set for a timer with `spread` extra arguments: its callback gets those, and not `missed`.
     private static let oneLine: UInt32 = 1
-    /// It has a name, which recordings tell.
+    /// Set for a timer with a name, which recordings show.
     static let named: UInt32 = 2
 
     /// rl.after(seconds, fn, …); the new object is argument 1.
@@ -114,8 +115,9 @@ enum TimerBinding {
     /// rl.every(seconds, fn, …); the new object is argument 1.
     static func makeEvery(_ call: Call) throws(Misuse) -> Int32 { try makeScheduled(call, repeats: true) }
 
-    /// Their tolerance is a tenth of the delay, at most 1 ms, or 0.25 ms for a timer that repeats. Each is made at a moment of its
-    /// own, to the nanosecond; without a tolerance the loop would go to sleep between any two of them.
+    /// Makes a timer in the common modes. Its tolerance is a tenth of the delay, at most 1 ms, or 0.25 ms for a timer
+    /// that repeats. Timers made one after the other differ by nanoseconds; without a tolerance the loop would sleep
+    /// between any two of them.
     @inline(__always)
     private static func makeScheduled(_ call: Call, repeats: Bool) throws(Misuse) -> Int32 {
         let box = call.receiver
@@ -151,7 +153,8 @@ enum TimerBinding {
         return call.nothing()
     }
 
-    /// Keeps the userdata alive while the engine knows its node. First this, which may fail, then the engine.
+    /// Keeps the userdata alive while the engine knows its node. Must be called before the engine gets the node, since
+    /// it may fail.
     static func anchor(_ call: Call, _ box: Box, _ index: Int32) -> Bool {
         guard box.slot == 0 else { return true }
         let slot = call.stack.anchor(index)
@@ -167,7 +170,7 @@ enum TimerBinding {
         return call.nothing()
     }
 
-    /// `timer "poll" (every 0.1 s, next in 0.03 s, made at app.lua:12)`
+    /// Returns a description such as `timer "poll" (every 0.1 s, next in 0.03 s, made at app.lua:12)`.
     private static func text(_ box: Box, _ call: Call) -> String {
         let host = call.luaHost
         let node = node(box)
@@ -189,7 +192,7 @@ enum TimerBinding {
 }
 
 extension Stack {
-    /// The name of the timer at an index; nothing if it has none.
+    /// Pushes the name of the timer at an index. Pushes nothing and returns false if it has none.
     func pushName(ofTimer index: Int32) -> Bool {
         if pushUserValue(TimerBinding.Value.name.number, of: index) != .nil { return true }
         pop()
@@ -199,7 +202,8 @@ extension Stack {
 
 /// Fires the timers of one state.
 class LuaTimers: RunLoop.TimerOwner {
-    // It owns us, and outlives us. A plain reference, even an unowned one, would be counted at each callback.
+    // Unmanaged: the host owns this object and outlives it, and a plain reference, even an unowned one, would be
+    // counted at each callback.
     var host: Unmanaged<LuaHost>! = nil
 
     override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
@@ -232,9 +236,10 @@ extension LuaHost {
         resume(fiber, arguments: 1 + spread)
     }
 
-    /// Pushes the further user values of the object whose callback a fiber is prepared for. Returns whether there was room.
+    /// Pushes the further user values of the object whose callback a fiber is prepared for. Returns whether there was
+    /// room.
     func pushSpread(_ box: Box, from first: Int32, onto fiber: Fiber) -> Bool {
-        // Slots beyond those that `prepareCallback` made sure of.
+        // `prepareCallback` has reserved fewer slots.
         guard fiber.stack.reserve(box.spread + 4) else { return false }
         for i in 0..<box.spread { fiber.stack.pushUserValue(first + i, of: 2) }
         return true

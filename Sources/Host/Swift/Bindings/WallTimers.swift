@@ -2,14 +2,15 @@ internal import Linux
 internal import Lua
 internal import RunLoops
 
-/// Fires the timers of `rl.at`, which stand for moments of the wall clock: their dates are computed anew whenever that jumps.
+/// Fires the timers of `rl.at`, which stand for moments of the wall clock. Their fire dates are computed again whenever
+/// that clock jumps.
 ///
-/// The moment is the timer's one further user value, so that other timers pay nothing for it.
+/// The moment is a further user value of the timer, so that other timers pay nothing for it.
 final class WallTimers: LuaTimers {
     private var port: RunLoop.WallClockPort?
 
     fileprivate static let moment = TimerBinding.Value.name.number + 1
-    /// Whether it is also called as soon as the clock has been set.
+    /// Whether the timer also fires as soon as the clock has been set.
     fileprivate static let looksAnew = moment + 1
 
     private enum Option: Int, Field {
@@ -17,8 +18,8 @@ final class WallTimers: LuaTimers {
         static let names: [StaticString] = ["name", "modes", "keeps_alive", "order", "tolerance"]
     }
 
-    /// (function, options or nil, moment, whether it looks anew), in this order because the last two are kept; the new object is
-    /// argument 1.
+    /// (function, options or nil, moment, whether it fires when the clock is set). The last two come last because they
+    /// are kept in further user values. The new object is argument 1.
     static func make(_ call: Call) throws(Misuse) -> Int32 {
         let box = call.receiver
         let host = call.luaHost
@@ -41,7 +42,7 @@ final class WallTimers: LuaTimers {
         if options?.has(.name) == true { box.flags |= TimerBinding.named }
         let timers = host.wallTimers
         do throws(SystemError) {
-            // Before the clock is looked at: it may be set in between.
+            // Watches the clock before reading it: it may be set in between.
             try timers.begin(host)
         } catch {
             return call.fail(error)
@@ -61,8 +62,8 @@ final class WallTimers: LuaTimers {
 
     override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
         host._withUnsafeGuaranteedRef { host in
-            // The clock may have been put back while the loop ran in a mode in which nobody hears of it. One that is fired by
-            // hand is not due by the loop's clock either.
+            // The clock may have been set back while the loop ran in a mode that does not report it. A timer that is
+            // fired by hand is not due by the loop's clock either.
             let now = host.loop.now.nanoseconds
             if node.pointee.fireDate <= now, let time = host.moment(of: node) {
                 let date = host.date(of: time)
@@ -72,7 +73,7 @@ final class WallTimers: LuaTimers {
         }
     }
 
-    /// The date of the timer at an index was set by hand: from now on it stands for the moment that this is.
+    /// Updates the moment of the timer at an index after its fire date was set by hand.
     func follow(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, _ stack: Stack, _ index: Int32) {
         let time = host._withUnsafeGuaranteedRef { host in
             host.wallClock + Time.seconds(node.pointee.fireDate - host.loop.now.nanoseconds)
@@ -81,7 +82,7 @@ final class WallTimers: LuaTimers {
         stack.setUserValue(Self.moment, of: index)
     }
 
-    /// Has them hear of jumps in the modes that they are in.
+    /// Makes jumps of the clock reported in these modes.
     func listen(_ host: LuaHost, in modes: [RunLoop.Mode]) {
         guard let port else { return }
         for mode in modes { host.loop.add(port, to: mode) }
@@ -92,7 +93,7 @@ final class WallTimers: LuaTimers {
         port = try RunLoop.WallClockPort(host.loop) { [unowned self] in adjust() }
     }
 
-    /// The wall clock has jumped.
+    /// Moves the timers after the wall clock has jumped.
     private func adjust() {
         host._withUnsafeGuaranteedRef { host in
             for node in host.loop.allTimers where host.isWallTimer(node) {
@@ -106,14 +107,14 @@ final class WallTimers: LuaTimers {
 extension LuaHost {
     func isWallTimer(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Bool { node.pointee.owner(is: wallTimers) }
 
-    /// When a moment is by the loop's clock, in nanoseconds. In whole microseconds from now, since a wall clock's seconds are no
-    /// finer, and so up that it is not early.
+    /// Returns the fire date of a moment by the loop's clock, in nanoseconds. It is a whole number of microseconds from
+    /// now, since the wall clock is not finer, and rounded up so that the timer is not early.
     fileprivate func date(of time: Double) -> Int64 {
         let left = max(-4e9, min(4e9, time - wallClock))
         return loop.now.nanoseconds + Int64((left * 1e6 - 0.25).rounded(.up)) * 1000
     }
 
-    /// The moment that a timer in a mode stands for.
+    /// Returns the moment for which a timer in a mode stands.
     fileprivate func moment(of node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Double? {
         push(stack, slot: UInt32(node.pointee.context))
         defer { stack.pop() }
@@ -134,7 +135,7 @@ extension LuaHost {
         return stack.boolean(-1)
     }
 
-    /// What a timer tells of itself: `at 2026-03-29 02:30:00`, by the local clock.
+    /// Returns the description of a timer of `rl.at`, by the local clock: `at 2026-03-29 02:30:00`.
     func momentText(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) -> String? {
         guard isWallTimer(node), let time = moment(of: node) else { return nil }
         return "at \(LocalTime.text(time))"
@@ -149,7 +150,7 @@ extension LuaHost {
 }
 
 extension Stack {
-    /// The moment of the wall clock that the timer at an index stands for.
+    /// Returns the moment of the wall clock for which the timer at an index stands.
     func moment(ofTimer index: Int32) -> Double? {
         pushUserValue(WallTimers.moment, of: index)
         defer { pop() }

@@ -1,9 +1,9 @@
 public import Lua
 
-/// A module beside `runloop`, which costs nothing before a script requires it: its functions and kinds of objects in Swift, and what
-/// is written in Lua, found in LuaModules by the module's name.
+/// A module besides `runloop`, which costs nothing until a script requires it. It has functions and kinds of objects in
+/// Swift, and a Lua half, which LuaModules finds by the module's name.
 ///
-/// All that it takes to add one, `runloop.clap`, whose `clap.clapper()` makes objects that count:
+/// The following is all that a new module needs. `clap.clapper()` of `runloop.clap` makes objects that count:
 ///
 ///     final class Clapper { var count = 0 }
 ///
@@ -22,28 +22,28 @@ public import Lua
 ///         ])
 ///     }
 ///
-/// `ClapBinding.battery` goes into the list of `Program.batteries`, and the name runloop.clap into `Sources/Lua/Embedded/order`,
-/// from which scripts/build finds `Sources/Modules/clap/Lua/clap.lua`:
+/// `ClapBinding.battery` goes into the list of `Program.batteries`, and the name runloop.clap into
+/// `Sources/Lua/Embedded/order`, by which scripts/build finds `Sources/Modules/clap/Lua/clap.lua`:
 ///
 ///     local native, internals = ...  -- the functions above, and internals.methods "clapper"
 ///     local clap = { clapper = native.clapper }
 ///     return clap
 ///
-/// Without a Lua half, the table of the functions is the module. Modules beneath it (`runloop.clap.loud`) are Lua halves by
-/// themselves, and get the same two arguments. It works in every thread's state, and under the test runner.
+/// Without a Lua half, the table of the functions is the module. Modules below it (`runloop.clap.loud`) are Lua halves
+/// of their own, and get the same two arguments. A module works in every thread's state, and under the test runner.
 ///
-/// What it keeps for a state is a `HostPart`. Objects that `loop:add` takes are `Schedulable`.
+/// The data that a module keeps for a state is a `HostPart`. Objects that `loop:add` accepts are `Schedulable`.
 public struct Battery: Sendable {
-    /// As `require` takes it: "runloop." and a word.
+    /// The name for `require`: "runloop." and a word.
     let module: String
     let kinds: @Sendable () -> [Kind]
     let functions: @Sendable () -> Library
     let prepare: @Sendable (LuaHost) throws(Misuse) -> Void
 
     /// - Parameters:
-    ///   - kinds: a kind before those whose methods construct it.
-    ///   - prepare: called before the rest, in each state that requires the module; what it throws is raised there. The place
-    ///     to find a library that may be missing.
+    ///   - kinds: a kind comes before those whose methods construct it.
+    ///   - prepare: called first in each state that requires the module; the error that it throws is raised there. It
+    ///     is the place to look for a library that may be missing.
     public init(
         _ module: String, kinds: @escaping @Sendable @autoclosure () -> [Kind] = [],
         functions: @escaping @Sendable @autoclosure () -> Library,
@@ -57,32 +57,32 @@ public struct Battery: Sendable {
 
     static let runloop = "runloop"
 
-    /// Functions that `runloop` itself has in this program.
+    /// Makes functions that `runloop` itself has in this program.
     public init(adding functions: @escaping @Sendable @autoclosure () -> Library) {
         self.init(Self.runloop, functions: functions())
     }
 
-    /// A module that cannot be had here, and what `require` says about that.
+    /// Makes a module that is not available here; `require` raises `refusal`.
     public init(_ module: String, refusal: String) {
         self.init(module, functions: Library([])) { _ throws(Misuse) in throw Misuse(refusal) }
     }
 
-    /// Whether it makes this module.
+    /// Whether this battery makes the module.
     func has(_ name: String) -> Bool {
         module != Self.runloop
             && (name == module || name.utf8.starts(with: (module + ".").utf8) && Stack.hasModule(name))
     }
 }
 
-/// Those that a state has required: the anchored tables of their functions, by module.
+/// The batteries that a state has required: the anchored tables of their functions, by module.
 final class OpenedBatteries: HostPart {
     var functions: [String: UInt32] = [:]
 }
 
 extension LuaHost {
-    /// Has `require` find `runloop` and the batteries' modules.
+    /// Makes `require` find `runloop` and the batteries' modules.
     func openModules() -> Bool {
-        // `runloop` is built when it is first required: a script that does not use it does not pay for it.
+        // `runloop` is made when it is first required, so that a script without it does not pay for it.
         openModules(Self.openers) { LuaHost.battery(Call($0), 2) == nil ? 0 : 1 }
     }
 
@@ -95,14 +95,14 @@ extension LuaHost {
         return call.luaHost.batteries().first { $0.has(name) } ?? shared.first { $0.has(name) }
     }
 
-    /// What modules written in Lua share: each state has them.
+    /// Modules that others written in Lua share. Each state has them.
     private static let shared =
         [MisuseBinding.battery]
         + ["runloop.keywords", "runloop.inspect", "runloop.text", "runloop.hearing"].map {
             Battery($0, functions: Library([]))
         }
 
-    /// What `require` calls, with the module's name.
+    /// Makes a module for `require`, which passes the module's name.
     private static func openBattery(_ call: Call) throws(Misuse) -> Int32 {
         guard let battery = battery(call, 1), let name = call.string(1) else { return call.nothing() }
         let host = call.luaHost
@@ -115,7 +115,7 @@ extension LuaHost {
             } catch {
                 return call.raise(error.message)
             }
-            // Its kinds and texts are everybody's.
+            // Every battery uses the kinds and texts of `runloop`.
             if let message = host.requireRunloop() { return call.raise(message) }
             for kind in battery.kinds() where !call.define(kind) { return call.raiseValue() }
             guard call.push(battery.functions()) else { return call.raiseValue() }

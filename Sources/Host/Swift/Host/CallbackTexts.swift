@@ -1,12 +1,13 @@
 internal import Lua
 internal import RunLoops
 
-/// The texts that callbacks get, anchored when `runloop` is opened: making one may fail, and a callback is no place for that.
+/// The texts that callbacks get. They are anchored when `runloop` is opened, because making one may fail, which a
+/// callback could not handle.
 struct CallbackTexts {
-    // Not in arrays: nothing is counted, and nothing made at first use is asked for, on the way to a callback.
+    // Not arrays: reading an InlineArray counts no references and needs no lazy initialization.
     private var ofEvents = InlineArray<16, UInt32>(repeating: 0)
     private var ofActivities = InlineArray<8, UInt32>(repeating: 0)
-    /// What a wait answers behind nil when its time is over.
+    /// The text that follows nil as the result of a wait whose time is over.
     private(set) var timedOut: UInt32 = 0
 
     private static func all() -> [String] {
@@ -15,7 +16,7 @@ struct CallbackTexts {
 
     var areMade: Bool { timedOut != 0 }
 
-    /// Returns false when memory is out.
+    /// Returns false if there is no memory.
     mutating func make(_ host: LuaHost) -> Bool {
         guard !areMade else { return true }
         let all = Self.all()
@@ -30,10 +31,10 @@ struct CallbackTexts {
 
     func slot(of events: RunLoop.FDPort.Events) -> UInt32 { ofEvents[Int(events.rawValue) & 15] }
 
-    /// Pushes its text in a fiber that runs a callback.
+    /// Pushes the text of events in a fiber that runs a callback.
     func push(_ events: RunLoop.FDPort.Events, onto stack: Stack) { stack.pushAnchored(slot(of: events)) }
 
-    /// Pushes its text in a fiber that runs a callback.
+    /// Pushes the text of an activity in a fiber that runs a callback.
     func push(_ activity: RunLoop.Activity, onto stack: Stack) {
         let place = Activities.names.firstIndex { $0.activity == activity } ?? 0
         stack.pushAnchored(ofActivities[place])

@@ -1,11 +1,11 @@
 internal import Lua
 
-/// The function that `rl.on_error` has set runs for an error.
+/// One run of the function that `rl.on_error` has set.
 final class ErrorHandlerRun: FiberOwner {
     private unowned let host: LuaHost
     private let failure: Failure
 
-    /// - Parameter failure: what the function is told of.
+    /// - Parameter failure: the failure that the function gets.
     init(_ host: LuaHost, _ failure: Failure) {
         self.host = host
         self.failure = failure
@@ -15,7 +15,8 @@ final class ErrorHandlerRun: FiberOwner {
     override func ended(_ fiber: Fiber, results: Int32) {
         guard results < 0 else { return }
         var own = host.failure(of: fiber)
-        // Where the host has ended it, it may not have said anything; what it was told of must not be lost.
+        // If the host has ended the function, it may not have reported anything: the failure that it got must not be
+        // lost.
         guard own.cause == .raised else { return host.report(failure, of: nil, mayCallHandler: false) }
         host.closeVariables(of: fiber, after: &own)
         own.toldOf = [failure]

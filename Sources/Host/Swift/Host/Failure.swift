@@ -1,24 +1,24 @@
 internal import Linux
 
-/// An error that nobody has handled, as it was found. It becomes text where somebody is to read it, and nowhere before.
+/// An error that nobody has handled, as it was found. It becomes text only where somebody reads it.
 public struct Failure: Error {
     public enum Cause: Sendable {
         /// Code of the script, or of a library, has raised it.
         case raised
-        /// The host has: a signal, or somebody at a prompt, has ended what ran.
+        /// The host has raised it, because a signal or a user at a prompt has ended the running code.
         case interrupted
-        /// The host has: the task was cancelled.
+        /// The host has raised it, because the task was cancelled.
         case cancelled
     }
 
-    /// What the code belongs to that failed.
+    /// The object to which the failed code belongs.
     public struct Subject: Sendable {
-        /// As `type` in messages: "timer".
+        /// The kind in messages: "timer".
         public var kind: String
         public var name: String
-        /// Where it was made: "app.lua:12".
+        /// The creation site: "app.lua:12".
         public var site: String?
-        /// Code of somebody who is attached has made it.
+        /// Whether code of an attached user has made it.
         public var isGuest: Bool
 
         public init(kind: String, name: String = "", site: String? = nil, isGuest: Bool = false) {
@@ -28,23 +28,24 @@ public struct Failure: Error {
             self.isGuest = isGuest
         }
 
-        /// `timer "poll" made at app.lua:12`
+        /// A text such as `timer "poll" made at app.lua:12`.
         public var text: String {
             (kind + (name.isEmpty ? "" : " \"\(name)\"") + (site.map { " made at \($0)" } ?? "")).shownInLine
         }
     }
 
-    /// As lua says it, with the position if there is one.
+    /// The message as lua writes it, with the position if it has one.
     public var message: String
-    /// The lines of the traceback, innermost first; nil: an error value that describes itself has none.
+    /// The lines of the traceback, innermost first; nil for an error value that describes itself.
     public var frames: [String]?
     public var subject: Subject?
-    /// The name of the thread in which it was, if that is not the one that reports it.
+    /// The name of the failed thread, if that is not the one that reports.
     public var thread: String?
-    /// Where that was made, if it is worth telling.
+    /// The place where that thread was started, if it is worth showing.
     public var threadSite: String?
     public var cause: Cause
-    /// It was raised by the function that `rl.on_error` has set: what that was told of. One at most.
+    /// The failure for which the function of `rl.on_error` was called, if that function has raised this one. One at
+    /// most.
     public var toldOf: [Failure] = []
 
     public init(
@@ -58,7 +59,8 @@ public struct Failure: Error {
         self.cause = cause
     }
 
-    /// Message and traceback, as lua shows them; what of the host is written in Lua is no news to the author of a script.
+    /// Message and traceback, as lua shows them. The host's own Lua functions are left out: they do not concern the
+    /// author of a script.
     public var traceback: String {
         frames.map {
             (["\(message)\nstack traceback:"] + $0.filter { !$0.utf8.starts(with: "[rlhost]:".utf8) }).joined(
@@ -66,22 +68,22 @@ public struct Failure: Error {
         } ?? message
     }
 
-    /// What it was in: `timer "poll" made at app.lua:12`, and the thread, if that is another one.
+    /// The surroundings of the error: `timer "poll" made at app.lua:12`, and the thread, if it is another one.
     private var surroundings: [String] {
         (subject.map { [$0.text] } ?? [])
             + (thread.map { ["thread \"\($0.shownInLine)\"" + (threadSite.map { " made at \($0.shownInLine)" } ?? "")] }
                 ?? [])
     }
 
-    /// The same in a line, for scripts; nil: it was in none of these.
+    /// The surroundings in one line, for scripts; nil if there are none.
     public var place: String? { surroundings.isEmpty ? nil : surroundings.joined(separator: " in ") }
 
-    /// The lines in which it says what it was in: "in timer …", "in thread …".
+    /// The surroundings as lines of a message: "in timer …", "in thread …".
     public var places: [String] {
         surroundings.map { "in \($0)" }
-            + toldOf.flatMap { ["in the function of rl.on_error, which was told of:", $0.text] }
+            + toldOf.flatMap { ["in the function of rl.on_error, which was called for:", $0.text] }
     }
 
-    /// For people: the traceback, and what it was in.
+    /// The full text for people: the traceback and the surroundings.
     public var text: String { ([traceback.shown] + places).joined(separator: "\n") }
 }

@@ -1,7 +1,7 @@
 package import Lua
 internal import RunLoops
 
-/// What `rl.on_error` has set.
+/// The handler that `rl.on_error` has set.
 final class ErrorHandler: HostPart {
     /// The anchored function, or 0.
     var function: UInt32 = 0 {
@@ -11,12 +11,13 @@ final class ErrorHandler: HostPart {
     override func reset() { function = 0 }
 }
 
-/// Errors that nobody handles: found here, and handed to the script's handler, or to whoever owns the host.
+/// Errors that nobody handles. They are found here, and reported to the script's handler, or to the owner of the host.
 extension LuaHost {
-    /// The error value on top of a fiber's stack, and what the fiber runs.
+    /// Returns the failure for the error value on top of a fiber's stack, with the fiber's subject.
     func failure(of fiber: Fiber) -> Failure { failure(of: fiber, explanation(of: fiber.stack)) }
 
-    /// What a chunk's fiber has failed of; nil: it has ended well. The error value is on top of the stack.
+    /// Returns the failure of a chunk's fiber, with the error value on top of its stack; nil if the chunk has ended
+    /// well.
     func failure(of fiber: Fiber, results: Int32) -> Failure? {
         guard results >= 0 else { return failure(of: fiber) }
         return explanation(ofChunk: fiber.stack, results: results).map { failure(of: fiber, $0) }
@@ -28,8 +29,8 @@ extension LuaHost {
         return Failure(explanation.message, frames: explanation.frames, subject: subject(of: fiber), cause: cause)
     }
 
-    /// Closes the pending to-be-closed variables of what has failed: whoever is told may end the process. What one of them raises Lua
-    /// puts in the place of the error; neither is lost.
+    /// Closes the pending to-be-closed variables of a failed fiber, before the report, since its receiver may end the
+    /// process. If closing one raises, Lua replaces the error value; the failure then names both errors.
     func closeVariables(of fiber: Fiber, after failure: inout Failure) {
         let stack = fiber.stack
         let value = stack.reserve(4) ? stack.anchor(-1) : 0
@@ -45,11 +46,10 @@ extension LuaHost {
         failure.message = "\(message), in closing a variable after: \(failure.message)"
     }
 
-    /// What the chunks of those who have attached are called: one name for all, since where timers and tasks were made is kept
-    /// for good.
+    /// The chunk name of all code from attached users. They share one name because creation sites are kept for good.
     package static let guestChunkName = "(attach)"
 
-    /// What a fiber runs.
+    /// Returns what a fiber runs.
     package func subject(of fiber: Fiber) -> Failure.Subject? {
         guard let kind = fiber.subjectKind else { return nil }
         let place = place(fiber.subjectSite)
@@ -62,24 +62,25 @@ extension LuaHost {
             site: place.map { "\($0.source):\($0.line)" }, isGuest: place?.source == Self.guestChunkName)
     }
 
-    /// An error that nobody handles.
+    /// Reports an error that nobody handles.
     ///
-    /// - Parameter source: a coroutine with the error value on top of its stack; nil: only the failure is here.
+    /// - Parameter source: a coroutine with the error value on top of its stack; nil if there is only the failure.
     func report(_ failure: Failure, of source: Stack?, mayCallHandler: Bool = true) {
         if parts.contains(where: { $0.hasCaused(failure) }) { return write("rlhost: \(failure.text)\n", to: 2) }
         if mayCallHandler, callHandler(failure, of: source) { return }
-        // What a guest has left behind must not end the process.
+        // A mistake of an attached user must not end the process.
         if failure.subject?.isGuest == true { return write("rlhost: \(failure.text)\n", to: 2) }
         uncaughtValue = source
         defer { uncaughtValue = nil }
         onUncaught(self, failure)
     }
 
-    /// So deep in callbacks within callbacks a handler might find no room: Lua stops after two hundred C functions, and each
-    /// level has up to three.
+    /// The depth of nested callbacks beyond which a handler might find no room: Lua stops after two hundred nested C
+    /// functions, and each callback needs up to three.
     static let deepestReport = 50
 
-    /// Has the handler called in the next pass, when the callbacks around have ended. Returns false if there is none, or no memory.
+    /// Calls the handler in the next pass, after the callbacks around have ended. Returns false if there is no handler
+    /// or no memory.
     func reportLater(_ failure: Failure, of fiber: Fiber) -> Bool {
         guard existingPart(ErrorHandler.self)?.function ?? 0 != 0, case let value = anchor(fiber.thread, -1), value != 0
         else { return false }
@@ -93,9 +94,9 @@ extension LuaHost {
         return true
     }
 
-    /// An error that is found where no Lua code runs, or in another thread.
+    /// Reports an error that was found where no Lua code runs, or in another thread.
     ///
-    /// - Parameter value: what was raised there, if it can cross.
+    /// - Parameter value: the error value, if it can be sent.
     func report(_ failure: Failure, value: Parcel? = nil) {
         guard let value, stack.reserve(4) else { return report(failure, of: nil) }
         let top = stack.top
@@ -103,7 +104,7 @@ extension LuaHost {
         stack.top = top
     }
 
-    /// What was raised in this state, on top of a coroutine's stack, for other threads; nil if it cannot cross.
+    /// Packs an error value on top of a coroutine's stack for other threads; nil if it cannot be sent.
     func pack(errorOn source: Stack?) -> Parcel? {
         guard let source, source.reserve(1) else { return nil }
         source.pushCopy(of: -1)
@@ -112,10 +113,11 @@ extension LuaHost {
         return nil
     }
 
-    /// What is no error of code, but nobody else is told of. Returns false if nobody is now.
+    /// Reports something that is not an error of code and has no other receiver. Returns false if there is no handler.
     package func tellHandler(_ failure: Failure) -> Bool { callHandler(failure, of: nil) }
 
-    /// `rl.on_error`: (error value or text, what is known of it). Returns false if there is no such function.
+    /// Calls the handler of `rl.on_error` with the error value or text, and a table of details. Returns false if there
+    /// is none.
     private func callHandler(_ failure: Failure, of source: Stack?) -> Bool {
         guard let function = existingPart(ErrorHandler.self)?.function, function != 0, source?.reserve(1) ?? true,
             let handler = takeFiber()

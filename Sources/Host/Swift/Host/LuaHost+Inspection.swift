@@ -2,9 +2,9 @@ internal import Linux
 internal import Lua
 internal import RunLoops
 
-/// Texts for people who want to know what a program does: what waits, and in what; what is scheduled; what runs right now.
+/// Texts for people about the state of a program: its waiting tasks, its timers, and the running code.
 extension LuaHost {
-    /// A line for each timer that is in a mode: those of the script, each once, the next one first.
+    /// Returns a line for each of the script's timers that is in a mode, the next one first.
     public func timersText() -> String {
         var seen: Set<UnsafeRawPointer> = []
         var entries: [InspectBinding.Entry] = []
@@ -20,9 +20,10 @@ extension LuaHost {
         return entries.map { InspectBinding.line($0, now) }.joined(separator: "\n")
     }
 
-    /// A line for each task that waits: where it was made, in what it waits, where, since when, and what for.
+    /// Returns a line for each waiting task: its creation site, the name, place and duration of its wait, and what it
+    /// waits for.
     ///
-    /// - Parameter none: the text when there are none.
+    /// - Parameter none: the text if no task waits.
     public func tasksText(orNone none: String = "no tasks wait") -> String {
         let waiting = fibersThatWait()
         guard !waiting.isEmpty else { return none }
@@ -34,7 +35,8 @@ extension LuaHost {
         }.joined(separator: "\n")
     }
 
-    /// What runs at this moment, with its stack. Called where Lua code is at an instruction, or between two callbacks.
+    /// Returns what runs at this moment, with its stack. May be called where Lua code is at an instruction, or between
+    /// two callbacks.
     public func whereText() -> String {
         guard current != nil || loop.currentMode == nil else {
             return "nothing runs: the loop waits in mode \"\(loop.currentMode?.rawValue.shownInLine ?? "")\""
@@ -47,7 +49,7 @@ extension LuaHost {
             ? text.shown : Failure("\(text)\nin a coroutine that is resumed here:", frames: around).traceback.shown
     }
 
-    /// What a fiber is: "task made at app.lua:3", "the callback of timer "poll" made at app.lua:7".
+    /// Returns the title of a fiber: "task made at app.lua:3", "the callback of timer "poll" made at app.lua:7".
     func title(of fiber: Fiber) -> String {
         guard let subject = subject(of: fiber)?.text else {
             if fiber.owner is ErrorHandlerRun { return "the function of rl.on_error" }
@@ -56,12 +58,12 @@ extension LuaHost {
         return fiber.subjectKind == "task" ? subject : "the callback of \(subject)"
     }
 
-    /// "waits in rl.sleep at app.lua:9"
+    /// Returns a text such as "waits in rl.sleep at app.lua:9".
     func placeOfWait(_ fiber: Fiber) -> String {
         "waits in \(fiber.waitsIn)" + (fiber.stack.place.map { " at \($0)" } ?? "")
     }
 
-    /// "waits in rl.sleep at app.lua:9, 1.8 s to go"
+    /// Returns a text such as "waits in rl.sleep at app.lua:9, 1.8 s to go".
     func waitText(_ fiber: Fiber) -> String {
         var text = placeOfWait(fiber)
         if let waiter = fiber.sleeper?.takeUnretainedValue() as? Waiter,

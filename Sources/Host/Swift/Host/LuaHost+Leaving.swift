@@ -1,7 +1,7 @@
 package import Lua
 internal import RunLoops
 
-// What observers of a run's end may do: not what only a further run could bring to its end.
+// Limits observers of a run's end: they must not begin anything that only a further run could finish.
 
 extension LuaHost {
     /// Calls an observer of the end of the innermost run.
@@ -12,7 +12,7 @@ extension LuaHost {
         depthLeft = outer
     }
 
-    /// Whether the caller is told of the end of a run after which nothing runs this loop any more.
+    /// Whether the caller observes the end of a run after which nothing runs this loop again.
     var isLeavingForGood: Bool {
         guard depthLeft > 0, depthLeft == loop.depth else { return false }
         if endingStatus != nil { return true }
@@ -20,10 +20,10 @@ extension LuaHost {
     }
 
     static let tooLate =
-        "the loop's last run is over, and nobody brings this to its end; what takes time before the program ends belongs into "
-        + "a function of rl.on_shutdown"
+        "the loop's last run is over, so this would never end; work that takes time before the program ends belongs "
+        + "into a function of rl.on_shutdown"
 
-    /// The same for whoever wants to wait.
+    /// Returns why the calling code may not wait, or nil if it may.
     package func reason(notToWaitIn stack: Stack) -> String? {
         reasonNotToWait(stack) ?? (isLeavingForGood ? Self.tooLate : nil)
     }

@@ -12,7 +12,7 @@ extension LuaHost {
         case requiring
     }
 
-    /// Compiles a chunk and leaves the function on `main`'s stack; or returns an error message.
+    /// Compiles a chunk and pushes the function onto the stack of `main`. Returns nil, or an error message.
     public func load(_ chunk: Chunk) -> String? {
         let isThere =
             switch chunk {
@@ -24,13 +24,13 @@ extension LuaHost {
         return isThere ? nil : popMessage()
     }
 
-    /// The latest `load` failed because the file could not be read.
+    /// Whether the latest `load` failed because the file could not be read.
     public var chunkIsUnreadable: Bool { fileIsUnreadable }
 
-    /// Forgets what `load` left.
+    /// Drops the function that `load` has pushed.
     public func dropChunk() { stack.pop() }
 
-    /// Runs the function that `load` left, as a task, until it ends or waits.
+    /// Runs the function that `load` has pushed, as a task, until it ends or waits.
     ///
     /// - Parameters:
     ///   - arguments: strings for `...`.
@@ -47,7 +47,7 @@ extension LuaHost {
         return start(fiber, arguments: count, configure)
     }
 
-    /// Runs the function below the topmost `arguments` values of `main`'s stack.
+    /// Runs the function below the topmost `arguments` values of the stack of `main`.
     func startPrepared(arguments: Int32, configure: (MainTask) -> Void) -> MainTask? {
         guard let fiber = takeFiber(), fiber.stack.reserve(arguments + 8) else {
             stack.pop(arguments + 1)
@@ -68,7 +68,7 @@ extension LuaHost {
         return task
     }
 
-    /// Sets the global `arg`: the script is number 0.
+    /// Sets the global `arg`: the script has number 0.
     public func setArguments(_ arguments: [String], script: Int) -> Bool {
         var program = ValueProgram()
         program.table { table in
@@ -85,8 +85,8 @@ extension LuaHost {
         return setGlobal(name) ? nil : popMessage()
     }
 
-    /// Runs the script that `load` left, with the elements of the global `arg` as `...`. Returns an error message if there
-    /// is no such table.
+    /// Runs the script that `load` has pushed, with the elements of the global `arg` as `...`. Returns an error message
+    /// if there is no such table.
     public func startScript(configure: (MainTask) -> Void = { _ in }) -> Result<MainTask, StartFailure> {
         guard let count = pushArguments() else {
             let message = popMessage()
@@ -101,15 +101,15 @@ extension LuaHost {
         public let message: String
     }
 
-    /// "Lua 5.4.4".
+    /// The version: "Lua 5.4.4".
     public static var luaRelease: String { release }
-    /// What `lua -v` says.
+    /// The text that `lua -v` prints.
     public static var luaCopyright: String { copyright }
 
     /// Turns Lua's warnings on.
     public func turnWarningsOn() { setWarnings(on: true) }
 
-    /// Has signals noted; `handler` is called on the loop's thread, between two callbacks, with those that came.
+    /// Notes signals, and calls `handler` with them on the loop's thread, between two callbacks.
     public func handleSignals(_ handler: @escaping ([Int32]) -> Void) {
         Signals.handle = loop.handle
         StandardStreams.stopWaiting(when: Self.endsWaits)
@@ -124,20 +124,21 @@ extension LuaHost {
             notify: { Signals.handle?.raiseAttention() }, isWaiting: { Signals.handle?.isWaiting ?? false ? 1 : 0 })
     }
 
-    /// Code that holds the loop for longer is cancelled; 0: no more. Returns whether some had to be.
+    /// Cancels code that holds the loop for longer than this; 0 turns the limit off. Returns whether the previous limit
+    /// had been reached.
     func limitLastTask(_ seconds: Double) -> Bool {
         limitLastTask(seconds: seconds) { Signals.handle?.isWaiting ?? false ? 1 : 0 }
     }
 
-    /// Those that came and that nobody has dealt with, for code that does not wait for the loop to ask.
+    /// Returns the signals that have come and were not taken yet, for code that does not wait for the loop.
     public func takeSignals() -> [Int32] { [SIGINT, SIGTERM, SIGQUIT].filter { Self.takeSignal($0) } }
 
-    /// What keeps the loop alive.
+    /// Returns what keeps the loop alive.
     public func why() -> String { InspectBinding.why(self) }
 }
 
 /// For the signal handler.
 private enum Signals {
-    // Set once, before the handler is; only read by it.
+    // Set once, before the handler; the handler only reads it.
     nonisolated(unsafe) static var handle: RunLoop.Handle?
 }

@@ -1,7 +1,7 @@
 internal import Lua
 package import RunLoops
 
-/// What of a state's recordings it keeps itself: its open spans.
+/// The part of a state's recordings that the state keeps itself: its open spans.
 final class LuaRecording: HostPart {
     /// Outermost first.
     var spans: [(fiber: Int, label: UInt32)] = [] { didSet { host.openSpans = spans.count } }
@@ -10,7 +10,7 @@ final class LuaRecording: HostPart {
 }
 
 extension LuaHost {
-    /// Has this state's loop recorded from now on, if it is not. Returns false when there is no memory.
+    /// Starts recording this state's loop, if it is not recorded yet. Returns false if there is no memory.
     @discardableResult
     package func record() -> Bool {
         guard loop.record(as: thread?.name ?? "main") else { return false }
@@ -22,21 +22,21 @@ extension LuaHost {
         return true
     }
 
-    /// Recordings have programs' arguments, not only their names. Set before there is a second thread.
+    /// Whether recordings contain the arguments of programs, not only their names. Set before there is a second thread.
     package nonisolated(unsafe) static var recordsArguments = false
 
-    /// What is said of last moments in which nothing is.
+    /// The remark on an empty dump.
     package static let remarkOnNothing = "nothing was recorded before, and all is from now on"
 
     private static let mainChunk = "main chunk"
 
-    /// 0: it is told, by `goesOn`, when a task goes on.
+    /// Returns the label of an item; 0 if `goesOn` reports it when a task goes on.
     private func label(of item: RunLoop.Item) -> UInt32 {
         if item.owner === items, let box = item.box {
             guard item.name.isEmpty, let subjects = loop.recorder.pointee.subjects else {
                 return label(box.kindName, name: item.name, site: box.site)
             }
-            // Of many that are made at one place, the text is made up once.
+            // Many items are made at one place: their text is made only once.
             return label(of: box, in: subjects)
         }
         if item.owner is Waiter { return 0 }
@@ -45,7 +45,7 @@ extension LuaHost {
         return RunLoop.Recorder.label(title, isForeign: item is RunLoop.EdgePort)
     }
 
-    /// The same for all objects of a kind, without names of their own, that are made at one place.
+    /// Returns the label that all unnamed objects of a kind share if they are made at one site.
     @inline(__always)
     private func label(of box: Box, in subjects: UnsafeMutablePointer<RunLoop.Recorder.Subject>) -> UInt32 {
         let place = subjects + RunLoop.Recorder.place(ofSubject: box.subjectKey)
@@ -81,21 +81,21 @@ extension LuaHost {
         RunLoop.Recorder.label(title(word, name: name, site: site))
     }
 
-    /// Names the callback that runs, of an object that has no name of its own.
+    /// Names the running callback of an object that has no name of its own.
     @inline(__always)
     func tellSubject(_ box: Box, _ fiber: Fiber) {
         guard let subjects = loop.recorder.pointee.subjects else { return }
         loop.recorder.pointee.name(label(of: box, in: subjects), fiber: fiber.number)
     }
 
-    /// What recordings call an object of a script that another loop calls back; 0 while this one records nothing.
+    /// Returns the label of a script's object whose callback another loop runs; 0 while this loop records nothing.
     func labelForOthers(_ box: Box, at site: @autoclosure () -> UInt32) -> UInt32 {
         guard let subjects = loop.recorder.pointee.subjects else { return 0 }
         box.site = site()
         return label(of: box, in: subjects)
     }
 
-    /// The same of a timer's, which may have a name. One that has fired before has told it.
+    /// Names the running callback of a timer, which may have a name. The label is made when the timer first fires.
     @inline(__always)
     func tellSubject(_ box: Box, _ node: UnsafeMutablePointer<RunLoop.TimerNode>, _ fiber: Fiber) {
         guard let subjects = loop.recorder.pointee.subjects else { return }
@@ -111,7 +111,7 @@ extension LuaHost {
         label("timer", name: nameOfAnchored(UInt32(node.pointee.context)) ?? "", site: box.site)
     }
 
-    /// What of a callback, whose item is named already, may go on later.
+    /// Names the running callback whose item is named already, as it may go on later.
     @inline(__always)
     func tellSubject(_ fiber: Fiber) {
         if loop.isRecording { loop.recorder.pointee.name(fiber: fiber.number) }
@@ -149,7 +149,7 @@ extension LuaHost {
         return fiber.subjectKind ?? (fiber.owner is MainTask ? Self.mainChunk : "callback")
     }
 
-    /// The spans that are open in it end where it waits.
+    /// Ends the open spans of a fiber where it waits.
     func tellSpansEnd(_ fiber: Fiber) {
         guard loop.isRecording, let spans = recording?.takeUnretainedValue().spans else { return }
         for span in spans where span.fiber == fiber.context {
@@ -163,7 +163,7 @@ extension LuaHost {
 
     // MARK: Spans
 
-    /// A stretch of the script's own begins in the task that runs. Waits do not count.
+    /// Begins a span of the script's own in the running task. Waits do not count.
     package func beginSpan(_ title: RunLoop.Recorder.Title) {
         guard loop.isRecording, let recording = recording?.takeUnretainedValue() else { return }
         let label = RunLoop.Recorder.label(title)
@@ -172,14 +172,14 @@ extension LuaHost {
         loop.recorder.pointee.name(fiber: current?.number ?? 0)
     }
 
-    /// The latest one of the task that runs ends.
+    /// Ends the latest span of the running task.
     package func endSpan() {
         let fiber = current?.context ?? 0
         guard let recording = recording?.takeUnretainedValue(),
             let place = recording.spans.lastIndex(where: { $0.fiber == fiber })
         else { return }
         let span = recording.spans.remove(at: place)
-        // A task that is cancelled where it waits has no piece in progress.
+        // A task that is cancelled while it waits has no piece in progress.
         if loop.isRecording { loop.recorder.pointee.end(span.label) }
     }
 }

@@ -2,54 +2,54 @@ package import Linux
 public import Lua
 public import RunLoops
 
-/// A Lua state with a run loop: what a thread of rlhost has.
+/// A Lua state with a run loop. Each thread of rlhost has one.
 public final class LuaHost: Interpreter {
     public let loop: RunLoop
-    /// The modules beside `runloop` that `require` finds; asked for the first time when a script wants one.
+    /// The modules besides `runloop` that `require` finds. Called when a script first requires one.
     let batteries: @Sendable () -> [Battery]
-    /// What the features keep for this state, in the order in which they were first used.
+    /// The data of features for this state, in the order in which they were first used.
     package var parts: [HostPart] = []
     /// Called with an error that nobody handles. The default writes it to standard error.
     public var onUncaught: (LuaHost, Failure) -> Void = { _, failure in write(failure.text + "\n", to: 2) }
-    /// Meanwhile: a coroutine with the error value on top of its stack, if that is in this state.
+    /// During that call: a coroutine with the error value on top of its stack, if the value is in this state.
     package var uncaughtValue: Stack?
-    /// Called with what is worth knowing and nobody's error. The default writes it to standard error.
+    /// Called with a warning. The default writes it to standard error.
     public var onWarning: (LuaHost, String) -> Void = { _, text in write("rlhost: \(text.shown)\n", to: 2) }
     /// Called when the script asks for the end of the process; must not return.
     public var onExit: (LuaHost, Int32) -> Never = { _, status in Ending.end(status) }
-    /// The exit status, once somebody has asked for the end: runs end, and no new ones begin.
+    /// The exit status, once the process is to end: runs end, and no new ones begin.
     public var endingStatus: Int32?
-    /// The script's path as it was given; nil without one. Set before there is a second thread.
+    /// The script's path as given; nil without one. Set before there is a second thread.
     public nonisolated(unsafe) static var script: String?
     let timers = LuaTimers()
-    /// Those of `rl.at`.
+    /// The timers of `rl.at`.
     let wallTimers = WallTimers()
     package let requests = LuaRequests()
     package let items = LuaItems()
     let sleepers = Sleepers()
-    /// What its recordings need, once there are any.
-    // A plain reference would be counted at each callback.
+    /// The data of its recordings, once there are any.
+    // Unmanaged: a plain reference would be counted at each callback.
     var recording: Unmanaged<LuaRecording>?
-    /// How many spans that has.
+    /// The number of open spans.
     var openSpans = 0
-    /// The module `runloop` has been required.
+    /// Whether the module `runloop` has been required.
     var hasOpenedRunloop = false
-    /// What callbacks get.
+    /// The texts that callbacks get.
     var texts = CallbackTexts()
     /// Seconds since 1970.
     public var wallClock: Double { loop.wallClock }
-    /// The loop's run is the last that the program, or the thread, has for it.
+    /// Whether the loop's run is the last one of the program or thread.
     package var isInLastRun = false
-    /// How many runs there are inside each other while the observers of the end of the innermost are called; 0: they are not.
+    /// The number of nested runs while observers of the end of the innermost one are called; 0 otherwise.
     var depthLeft = 0
-    /// Also for the states of its threads.
+    /// Also holds for the states of its threads.
     var ignoresEnvironment = false
     /// The script and its arguments.
     public var words: [String] = []
 
-    /// nil when there is not enough memory.
+    /// Returns nil if there is not enough memory.
     ///
-    /// - Parameter loop: the calling thread's.
+    /// - Parameter loop: the calling thread's loop.
     public init?(loop: RunLoop, batteries: @escaping @Sendable () -> [Battery] = { [] }) {
         self.loop = loop
         self.batteries = batteries
@@ -73,7 +73,7 @@ public final class LuaHost: Interpreter {
     public override func tellWhy() { write("\(whereText())\n\(why())\n", to: 2) }
 
     public override func grant(_ wishes: Wishes, isRunning: Bool) {
-        // Its loop may not have turned since its first second.
+        // The loop may not have turned since its first second.
         if !loop.isRecording, !wishes.isDisjoint(with: [.dump, .record]) { lasts() }
         for part in parts { part.grant(wishes, isRunning: isRunning) }
     }
@@ -81,23 +81,23 @@ public final class LuaHost: Interpreter {
     public override var isInEntry: Bool { parts.contains { $0.isInEntry } }
 
     static func running(_ thread: OpaquePointer) -> LuaHost {
-        // Every interpreter of this program is one.
+        // Every interpreter of this program is a LuaHost.
         unsafe unsafeDowncast(Interpreter.of(thread), to: LuaHost.self)
     }
 
-    /// What may be wanted of the recorder.
+    /// A request to the recorder.
     package enum RecorderWish {
-        /// That a state's loop is recorded, on its thread: that of a new thread, or one that has first run for a second, or at which
-        /// somebody wants to look.
+        /// Records a state's loop, on its thread: when a new thread begins, when a loop has run for a second, or when a
+        /// user wants to look at it.
         case begin(LuaHost, isNew: Bool)
-        /// That what is recorded of all loops is written to a file. On any thread.
+        /// Writes the recordings of all loops to a file. On any thread.
         case dump(path: String)
     }
 
-    /// Answers what has kept the file from being written. Set before there is a second thread.
+    /// Returns the error that has kept the file from being written. Set before there is a second thread.
     package nonisolated(unsafe) static var recorder: ((RecorderWish) -> SystemError?)?
 
-    /// Has its loop recorded, if anything is to be.
+    /// Lets the recorder record the loop, if recording is on.
     package func lasts(isNew: Bool = false) { _ = Self.recorder?(.begin(self, isNew: isNew)) }
 
     /// Opens the standard libraries, and makes `require "runloop"` work. Returns an error message, or nil.
@@ -120,7 +120,7 @@ public final class LuaHost: Interpreter {
     /// `RunLoop.Recorder.Memory`), so the last owner frees it, whichever that is.
     public override func willClose() {
         if cancelled != 0 { cancelAllTasks() }
-        // Those that have caught that and wait again never go on.
+        // A task that has caught its cancellation and waits again never goes on.
         unwindWaiting()
         for part in parts { part.willClose() }
         for node in loop.allTimers { node.invalidate() }
@@ -131,7 +131,7 @@ public final class LuaHost: Interpreter {
         if loop.userInfo === self { loop.userInfo = nil }
     }
 
-    /// Makes the loop, and what features keep, as new: between two tests.
+    /// Resets the loop and the data of features between two tests.
     package func reset() {
         for node in loop.allTimers { node.invalidate() }
         for item in loop.allItems { item.invalidate() }
@@ -143,7 +143,7 @@ public final class LuaHost: Interpreter {
     public override func poolIsLarge() { part(LuaMemory.self).shrinkSoon() }
 
     func fiber(of node: UnsafeMutablePointer<RunLoop.TimerNode>) -> Fiber? {
-        // Only asked of a sleeper's node.
+        // Called with a sleeper's node only.
         Fiber(context: node.pointee.context)
     }
 
@@ -168,10 +168,11 @@ public final class LuaHost: Interpreter {
         report(failure, of: fiber.stack)
     }
 
-    /// What waits while its thread, or the program, is ended ends so: that is nobody's error.
+    /// Whether a failure only reports that a waiting task was cancelled for the end of its thread or program. That is
+    /// not an error.
     func isEnd(_ failure: Failure) -> Bool { failure.cause == .cancelled && isEnding }
 
-    /// Whether its thread, or the program, is being ended: what waits is cancelled.
+    /// Whether its thread or program is ending: waiting tasks are cancelled then.
     var isEnding: Bool { thread?.isCancelled == true || isClosing || endingStatus != nil }
 
     public override func share(_ object: AnyObject, kind: Int) -> AnyObject? {
@@ -191,7 +192,7 @@ public final class LuaHost: Interpreter {
         }
     }
 
-    /// What a stream without a name is called: "connection at 127.0.0.1:8080".
+    /// Returns the text for a stream without a name: "connection at 127.0.0.1:8080".
     func titleOfAnchored(_ slot: UInt32) -> String? {
         guard slot != 0 else { return nil }
         push(stack, slot: slot)
@@ -207,7 +208,7 @@ public final class LuaHost: Interpreter {
     }
 }
 
-/// Writes a text to a descriptor, all of it.
+/// Writes a text to a descriptor, completely.
 func write(_ text: String, to fd: Int32) {
     _ = text.withAnyBytes { bytes in Descriptor.write(bytes, to: fd) }
 }

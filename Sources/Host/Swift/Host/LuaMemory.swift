@@ -1,41 +1,41 @@
 internal import Lua
 internal import RunLoops
 
-/// When a state collects all its garbage, and gives memory back.
+/// Decides when a state collects all its garbage and frees memory.
 final class LuaMemory: HostPart {
-    /// When, at the earliest, to collect all garbage again.
+    /// The earliest time to collect all garbage again.
     private var nextCollection = Int64.min
-    /// Fibers that were freed since garbage was last collected for their sake.
+    /// The number of fibers freed since the last collection.
     private var freedFibers = 0
-    /// How many bytes of Lua's were left by the last collection, or were in use before the script began.
+    /// The bytes of Lua's memory after the last collection, or before the script began.
     private var survivors = 0
-    /// When, at the earliest, to look whether the survivors have died meanwhile.
+    /// The earliest time to check whether the survivors have died meanwhile.
     private var nextLook = Int64.min
-    /// The number of the loop's passes when the last collection ended: nothing has died while that is the same.
+    /// The number of the loop's passes at the end of the last collection: nothing has died while it is the same.
     private var lastPass = -1
-    /// The collection in steps that is under way.
+    /// The collection in steps that is under way, if any.
     private var collection: Collection?
 
-    /// They are a megabyte or more.
+    /// This many fibers are a megabyte or more.
     private static let manyFibers = 1000
-    /// A collection that frees less is not worth its time, nor is another cycle of one.
+    /// A collection that frees less is not worth its time; nor is one more cycle.
     private static let worthwhile = 1 << 20
-    /// A smaller state is collected only when it has grown.
+    /// A smaller state is collected only after it has grown.
     private static let large = 2 << 20
-    /// How long a step takes, the end of a cycle excepted: whatever happens meanwhile waits.
+    /// The time of a step, except at the end of a cycle. Events that come meanwhile wait as long.
     private static let step: Int64 = 2_000_000
 
     private static let second: Int64 = 1_000_000_000
 
     private struct Collection {
-        /// Bytes in use when its present cycle began.
+        /// Bytes in use when the present cycle began.
         var bytes: Int
         var cycles = 0
         /// Nanoseconds of processor time.
         var spent: Int64 = 0
     }
 
-    /// In passes to come: the number of fibers falls as that of tasks does.
+    /// Frees idle fibers in later passes, since the number of fibers falls as tasks end.
     func shrinkSoon() {
         host.loop.perform { [weak host = host] in
             guard let host, !host.isClosed else { return }
@@ -51,9 +51,9 @@ final class LuaMemory: HostPart {
 
     // MARK: While the loop has nothing to do
 
-    /// The loop is about to sleep for long: collects garbage, in small steps, if there may be much of it.
+    /// Collects garbage in small steps, if there may be much of it. Called when the loop is about to sleep for long.
     ///
-    /// - Returns: after how many nanoseconds to call again; 0 if it has done something, `.max` if there is nothing to do.
+    /// - Returns: nanoseconds until the next call; 0 if it has done something, `.max` if there is nothing to do.
     func rest() -> Int64 {
         if collection != nil {
             advance()
@@ -79,7 +79,7 @@ final class LuaMemory: HostPart {
 
     private func advance() {
         guard var current = collection else { return }
-        // A finalizer may run the loop, which comes here again.
+        // A finalizer may run the loop, which calls this function again.
         collection = nil
         let progress = host.collect(for: Self.step, spent: &current.spent)
         // A script has chosen a mode, and is to have it.
@@ -88,7 +88,7 @@ final class LuaMemory: HostPart {
             collection = current
             return
         }
-        // What has a finalizer is freed by the cycle after the one that calls it.
+        // An object with a finalizer is freed by the cycle after the one that calls the finalizer.
         let bytes = host.bytesInUse
         let freed = current.bytes - bytes
         current.bytes = bytes
@@ -112,7 +112,8 @@ final class LuaMemory: HostPart {
 
     var mayCollect: Bool { host.loop.now.nanoseconds >= nextCollection }
 
-    /// A full collection, unless the last one was so long that this takes more than a twentieth of the time.
+    /// Collects all garbage, unless the last collection was so long that collecting now would take more than a
+    /// twentieth of the time. Returns whether it has.
     func collectInMeasure() -> Bool {
         guard mayCollect else { return false }
         let start = host.loop.now.nanoseconds

@@ -1,16 +1,16 @@
 internal import Lua
 internal import RunLoops
 
-/// The end of a program that has something to do before it: `rl.on_shutdown`.
+/// The end of a program with shutdown functions: `rl.on_shutdown`.
 final class LuaShutdown: HostPart {
-    /// The anchored function that begins it, or 0.
+    /// The anchored function that begins the shutdown, or 0.
     private var function: UInt32 = 0
-    /// The functions run.
+    /// Whether the shutdown functions are running.
     private(set) var isRunning = false
-    /// The exit status when they have.
+    /// The exit status after they have ended.
     var status: Int32 = 0
 
-    /// - Parameter function: an anchored one, which gets the reason.
+    /// - Parameter function: an anchored function, which gets the reason.
     func prepare(_ function: UInt32) {
         host.release(self.function)
         self.function = function
@@ -26,7 +26,7 @@ final class LuaShutdown: HostPart {
         return true
     }
 
-    /// They run. A second signal is for the code that runs.
+    /// Called when they begin. A second signal interrupts them.
     func begins() {
         host.release(function)
         function = 0
@@ -34,9 +34,9 @@ final class LuaShutdown: HostPart {
         System.deferSignals(false)
     }
 
-    /// All tasks are cancelled, newest first, and the loop ends.
+    /// Ends the loop, and cancels all tasks, newest first.
     func end() {
-        // Those of the functions.
+        // The failures of the shutdown functions.
         host.reportFailures()
         isRunning = false
         if host.endingStatus == nil { host.endingStatus = status }
@@ -54,24 +54,24 @@ final class LuaShutdown: HostPart {
 }
 
 extension LuaHost {
-    /// Has the script's shutdown functions run, if there are any and they do not run already.
+    /// Runs the script's shutdown functions, if there are any and they do not run already.
     ///
     /// - Parameters:
-    ///   - reason: "SIGTERM", for example.
-    ///   - status: the exit status when they have.
-    /// - Returns: whether they do now.
+    ///   - reason: for example "SIGTERM".
+    ///   - status: the exit status after they have ended.
+    /// - Returns: whether they run now.
     public func beginShutdown(_ reason: String, status: Int32) -> Bool {
         guard let shutdown = existingPart(LuaShutdown.self) else { return false }
         shutdown.status = status
         return shutdown.begin(reason)
     }
 
-    /// The script's shutdown functions run.
+    /// Whether the script's shutdown functions are running.
     public var isShuttingDown: Bool { existingPart(LuaShutdown.self)?.isRunning ?? false }
 
-    /// The loop has nothing left that could let them go on.
+    /// Ends the shutdown because nothing in the loop could make the functions go on.
     public func endShutdown() { part(LuaShutdown.self).end() }
 
-    /// One of them has failed.
+    /// Called when one of them has failed.
     public func shutdownFails() { part(LuaShutdown.self).status = 1 }
 }

@@ -4,22 +4,22 @@ internal import RunLoops
 /// A chunk that the host itself runs: the script, a `-e` text, a line at the prompt.
 public final class MainTask: FiberOwner {
     private unowned let host: LuaHost
-    /// What it is, for whoever asks what runs.
+    /// Its description for reports of the running code.
     public var title = "the main chunk"
-    /// If it is not the script: what it is, and the name of its chunk.
+    /// For a chunk other than the script: its word in recordings, and the name of the chunk.
     public var recordedAs: (word: String, place: String)?
     public override var recorded: (word: String, place: String)? { recordedAs }
     public private(set) var hasEnded = false
     public private(set) var hasFailed = false
-    /// What it waits in, while it does.
+    /// Its fiber, until it ends.
     private var fiber: Fiber?
-    /// Called with its error; by default that goes where any error goes that nobody handles.
+    /// Called with its error. By default the error is handled like any that nobody handles.
     public var onFailure: ((Failure) -> Void)?
     /// Called with the coroutine, its error value on top, and the error.
     public var onError: ((Stack, Failure) -> Void)?
     /// Called when it has ended well, with the number of results on top of the coroutine's stack.
     public var onResults: ((Stack, Int32) -> Void)?
-    /// Called last, however it has ended.
+    /// Called last, in every case.
     public var onEnd: (() -> Void)?
 
     /// Called with true when it begins or goes on, and with false when it waits or has ended.
@@ -52,17 +52,17 @@ public final class MainTask: FiberOwner {
         }
     }
 
-    /// Ends it where it waits, or as soon as it wants to. Returns false if it has ended.
+    /// Ends it where it waits; if it runs, at its next wait. Returns false if it has ended.
     @discardableResult
     public func cancel() -> Bool { fiber.map { host.cancel($0) } ?? false }
 
-    /// Where it waits: "rl.sleep" and the traceback.
+    /// The place of its wait: "rl.sleep" and the traceback.
     public var whereItWaits: String? {
         guard let fiber, fiber.state == .waiting else { return nil }
         return Failure("it still waits in \(fiber.waitsIn)", frames: host.frames(of: fiber)).text
     }
 
-    /// Ends it where it waits, for good: whatever catches errors in it does not get to. Nobody is told.
+    /// Ends it where it waits, without running its error handlers. Nothing is reported.
     public func abandon() {
         guard let fiber, fiber.state == .waiting else { return }
         fiber.cancelWait?(fiber)

@@ -1,8 +1,8 @@
 package import Lua
 internal import RunLoops
 
-/// Tasks that no script can hold, as an HTTP server has one for each request: they cost no object. Messages and recordings call them
-/// tasks that were made where the script has asked for them. Whoever starts one can cancel it by its number.
+/// Tasks without an object, which no script can hold: an HTTP server has one for each request. Messages and recordings
+/// show them as tasks with the given creation site. Its number cancels one.
 package final class BareTasks: HostPart {
     private var waiting: [Int: Waiting] = [:]
     private struct Waiting {
@@ -13,7 +13,7 @@ package final class BareTasks: HostPart {
     /// The one that runs and has not waited yet.
     private var running: (fiber: Int, record: UInt32) = (0, 0)
     private lazy var owner = Owner(self)
-    /// What the one that ended last has answered.
+    /// The result of the task that ended last.
     private var result = 0
 
     override package func reset() { waiting = [:] }
@@ -34,11 +34,12 @@ package final class BareTasks: HostPart {
         .init("is_ending") { Call($0).answer(Call($0).luaHost.isEnding) },
     ]
 
-    /// start(site, label, fn, …): calls the function in a task of its own. Recordings are told that this lasts, what it is called, which
-    /// `label` has answered, and the integer that the function answers, which has failed from 499 on. If it answers none, somebody has
-    /// told them already, by `ends`.
+    /// start(site, label, fn, …): calls the function in a task of its own. Recordings show the activity from now on
+    /// under a label from `label`, until the function returns an integer, its result, which means a failure from 499
+    /// on. If the function returns none, it has called `ends` itself.
     ///
-    /// Returns when that began, in seconds of the loop's clock; and if it waits, its number for `cancel`, and what `ends` is to be told.
+    /// Returns the beginning in seconds of the loop's clock. If the task waits, also returns its number for `cancel`,
+    /// and the number for `ends`.
     private static func start(_ call: Call) throws(Misuse) -> Int32 {
         let stack = call.stack
         let host = call.luaHost
@@ -93,7 +94,7 @@ package final class BareTasks: HostPart {
     }
 
     private final class Owner: FiberOwner {
-        // It owns us.
+        // The host part owns this object.
         private unowned(unsafe) let part: BareTasks
         init(_ part: BareTasks) { self.part = part }
 

@@ -1,6 +1,7 @@
 public import Lua
 
-/// Told when a callback has ended, however long it has waited. Its error goes where any goes that nobody handles.
+/// Calls a function when a callback has ended, after all its waits. The callback's error is reported like any that
+/// nobody handles.
 public final class CallbackEnd: FiberOwner {
     private unowned let host: LuaHost
     private let then: () -> Void

@@ -2,18 +2,18 @@ package import Linux
 package import Lua
 package import RunLoops
 
-/// A task's wait for something that another thread does.
+/// A task's wait for the work of another thread.
 ///
-/// Only its number travels: the other side performs `LuaHost.endWait` on this loop. While it lasts, an idle source keeps
-/// the modes alive in which it can end; without it a loop with nothing else would finish.
+/// Only its number is sent: the other side performs `LuaHost.endWait` on this loop. Meanwhile an idle source keeps the
+/// modes alive in which the wait can end; without it a loop with nothing else would finish.
 final class ExternalWait {
     let fiber: Fiber
     let source: RunLoop.Source
     let modes: [RunLoop.Mode]
     var timer: RunLoop.Timer?
-    /// Takes back what it waits for. Returns false if that has happened already, and word of it is on the way.
+    /// Withdraws the request. Returns false if it has already been fulfilled, and the result is on its way.
     var giveUp: (() -> Bool)?
-    /// It is a thread of this process that will answer, in real time.
+    /// Whether a thread of this process will answer, in real time.
     var isForAnswer = false
 
     init(_ fiber: Fiber, modes: [RunLoop.Mode], name: String) {
@@ -23,19 +23,20 @@ final class ExternalWait {
     }
 }
 
-/// What ends a wait.
+/// The result that ends a wait.
 package enum WaitResult: Sendable {
     case values(Parcel)
     case failure(Parcel?, String)
     case thread(LuaThread)
-    /// A message has been taken by its port; false: the port is no longer valid.
+    /// Whether the port has taken the message; false if the port is no longer valid.
     case sent(Bool)
-    /// One value, or what the system has refused.
+    /// One value, or an error of the system.
     case answer(Result<ValueProgram, SystemError>)
 }
 
 extension Call {
-    /// The running task waits for what another thread finds out. `start` is given what that thread is to call, once.
+    /// Makes the running task wait for a result from another thread. `start` gets a function that the other thread has
+    /// to call once.
     package func wait(
         in name: StaticString,
         for start: (@escaping @Sendable (Result<ValueProgram, SystemError>) -> Void) throws(SystemError) -> Void
@@ -64,18 +65,18 @@ package final class ExternalWaits: HostPart {
     var byNumber: [UInt64: ExternalWait] = [:]
     var lastNumber: UInt64 = 0
 
-    /// Whether one of them keeps the loop alive by this source.
+    /// Whether one of the waits keeps the loop alive by this source.
     package func has(_ item: RunLoop.Item) -> Bool { byNumber.values.contains { $0.source === item } }
 }
 
 extension LuaHost {
     package var waits: ExternalWaits { part(ExternalWaits.self) }
 
-    /// The running task waits. Its function must return `Call.yield`. Returns the wait's number.
+    /// Makes the running task wait; its function must return `Call.yield`. Returns the wait's number.
     ///
     /// - Parameters:
-    ///   - timeout: nanoseconds; when they are over the task goes on with nil, "timed out".
-    ///   - remark: more about that: "timed out: in string.find".
+    ///   - timeout: nanoseconds, after which the task goes on with nil, "timed out".
+    ///   - remark: a text that follows "timed out", as in "timed out: in string.find".
     package func beginExternalWait(
         in name: StaticString, timeout: Int64? = nil, timedOut: @escaping () -> Void = {},
         remark: (() -> String?)? = nil
@@ -114,7 +115,7 @@ extension LuaHost {
         return wait
     }
 
-    /// For the other side: ends a wait of this handle's loop.
+    /// Ends a wait of this handle's loop, from the other side.
     package static func end(
         _ number: UInt64, of handle: RunLoop.Handle, in modes: [RunLoop.Mode], with result: WaitResult
     ) {
@@ -150,22 +151,22 @@ extension LuaHost {
         }
     }
 
-    // Values come to the main stack first: a coroutine that waits is no place for calls.
+    // Values are made on the main stack first: calls are not allowed on a coroutine that waits.
 
-    /// Pushes what the parcel holds, and returns how many values; nil: the error is on the main stack.
+    /// Pushes the values of a parcel, and returns their number; nil on failure, with the error on the main stack.
     func push(_ parcel: Parcel, onto stack: Stack) -> Int32? {
         guard let count = parcel.unpack(onto: self.stack), stack.reserve(count + 4) else { return nil }
         self.stack.move(count, to: stack)
         return count
     }
 
-    /// A string, or nil where memory is out.
+    /// Pushes a string, or nil if there is no memory.
     func push(text: String, onto stack: Stack) {
         if text.withAnyBytes({ push($0, onto: stack) }) { return }
         stack.pushNil()
     }
 
-    /// A string of bytes. Returns false, with nothing pushed, when memory is out.
+    /// Pushes a string of bytes. Pushes nothing and returns false if there is no memory.
     func push(bytes: [UInt8], onto stack: Stack) -> Bool { bytes.withUnsafeBytes { push($0, onto: stack) } }
 
     private func push(_ bytes: UnsafeRawBufferPointer, onto stack: Stack) -> Bool {
@@ -177,7 +178,7 @@ extension LuaHost {
         return true
     }
 
-    /// true, results… or false, error.
+    /// Pushes true and the results, or false and the error.
     func push(_ outcome: LuaThread.Outcome, onto stack: Stack) -> Int32 {
         switch outcome {
         case .results(let parcel):
@@ -215,7 +216,7 @@ extension LuaHost {
 
     private func resume(_ fiber: Fiber, with parcel: Parcel) {
         if let count = push(parcel, onto: fiber.stack) { return resume(fiber, arguments: count) }
-        // It could not be unpacked here: that is the error.
+        // The error of unpacking is raised instead.
         fiber.stack.pushRaiseMark()
         stack.move(1, to: fiber.stack)
         resume(fiber, arguments: 2)

@@ -1,13 +1,13 @@
-/// Tasks that wait for something of the script's own, in the order in which they came.
+/// Tasks that wait for a condition of the script's own, in the order in which they came.
 final class LuaCondition {
-    /// What those who wait for it are told to wait in.
+    /// The name of the wait in messages.
     var waitsIn: StaticString = "condition:wait"
 
-    // A waiter belongs to its fiber, which outlives its wait; it takes itself out when that is over.
+    // A waiter belongs to its fiber, which outlives its wait; it removes itself when the wait is over.
     private unowned(unsafe) var first: Waiter?
     private unowned(unsafe) var last: Waiter?
 
-    /// The one that has waited longest.
+    /// The task that has waited longest.
     var next: Waiter? { first }
 
     func append(_ waiter: Waiter) {
@@ -23,7 +23,7 @@ final class LuaCondition {
         waiter.links = .init()
     }
 
-    /// Neighbours in the order.
+    /// The neighbours in the order.
     struct Links {
         unowned(unsafe) var previous: Waiter?
         unowned(unsafe) var next: Waiter?

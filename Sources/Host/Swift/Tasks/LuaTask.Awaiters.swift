@@ -1,6 +1,6 @@
 extension LuaTask {
-    /// Who waits for a task, in the order in which they began to. Adding one takes constant time, taking one back O(log n), amortized: a
-    /// crowd that waits for one task may be cancelled one by one.
+    /// The waiters of a task, in the order in which they began to wait. Adding one takes constant time and removing one
+    /// O(log n), amortized, since a crowd that waits for one task may be cancelled one by one.
     struct Awaiters {
         private var entries: [(number: Int, waiter: Waiter?)] = []
         private var gone = 0
@@ -16,7 +16,7 @@ extension LuaTask {
                 let middle = (place + end) / 2
                 if entries[middle].number < waiter.number { place = middle + 1 } else { end = middle }
             }
-            // Who waits for a list may find a task in it twice.
+            // A list that is awaited may contain a task twice.
             while place < entries.count, entries[place].number == waiter.number {
                 if entries[place].waiter != nil { gone += 1 }
                 entries[place].waiter = nil

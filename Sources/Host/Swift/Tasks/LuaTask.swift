@@ -3,31 +3,32 @@ internal import RunLoops
 
 /// A task that a script has started.
 ///
-/// While it runs or waits, its fiber's stack holds its userdata, at index 2. When it has ended well its results become that
-/// userdata's user value, where they stay as long as somebody may ask for them; an error value is anchored as long. The fiber
-/// is free at once.
+/// While it runs or waits, its fiber's stack holds its userdata, at index 2. When it has ended well, its results become
+/// that userdata's user value, where they stay as long as a script may ask for them; an error value is anchored as
+/// long. The fiber is returned to the pool at once.
 final class LuaTask: FiberOwner {
     private unowned let host: LuaHost
-    /// Another's, or nobody's, once the task has ended.
+    /// After the task has ended, the fiber belongs to another task, or to none.
     let fiber: Fiber
     var awaiters = Awaiters()
-    /// How many results there are: one is the user value, more are in a table that is. -1: it has failed.
+    /// The number of results. One result is the user value itself; several are in a table that is the user value. -1 if
+    /// the task has failed.
     private(set) var results: Int32 = 0
     private(set) var isEnded = false
-    /// Which of the state's tasks it was that ended, counted from 1.
+    /// The number of this end among the ends of the state's tasks, counted from 1.
     private(set) var endNumber = 0
     private var isCancelled = false
     private let origin: FiberOwner?
     override var guardian: FiberOwner? { origin }
-    /// Its function is one of `rl.on_shutdown`.
+    /// Whether its function is one of `rl.on_shutdown`.
     private let isLast: Bool
-    /// Somebody has seen the error, or will.
+    /// Whether somebody has seen the error, or will.
     private(set) var isObserved = false
-    /// What is to be said if nobody ever asks.
+    /// The failure to report if nobody ever asks for it.
     private(set) var failure: Failure?
-    /// What other threads have of it, if any has.
+    /// The object that other threads have for it, if any has one.
     private(set) lazy var shared = SharedTask(site: isEnded ? nil : host.site(fiber.subjectSite))
-    /// Anchors the error value.
+    /// The slot of the error value.
     private(set) var error: UInt32 = 0
 
     init(_ host: LuaHost, _ fiber: Fiber, isLast: Bool = false) {
@@ -38,22 +39,22 @@ final class LuaTask: FiberOwner {
         super.init()
     }
 
-    // Its userdata is gone, and it has ended: nobody can ask for the error any more. A finalizer may be what brings us here, so
-    // it is reported later.
+    // The userdata is gone and the task has ended, so no script can ask for the error any more. A finalizer may be
+    // running, so the failure is reported later.
     deinit {
         guard error != 0, !host.isClosed else { return }
         if let failure { host.retire(failure, error, origin) } else { host.release(error) }
     }
 
-    /// The task of a userdata; nil: that stands for one of another thread.
+    /// Returns the task of a userdata; nil if the userdata stands for a task of another thread.
     @inline(__always)
     static func of(_ box: Box) -> LuaTask? {
         let object = box.object(as: AnyObject.self)
-        // Compared, and not cast: this is done in every call.
+        // Compares the type instead of casting, since every call does this.
         return type(of: object) == LuaTask.self ? unsafe unsafeDowncast(object, to: LuaTask.self) : nil
     }
 
-    /// Somebody takes care of its error, if there is one.
+    /// Notes that somebody handles its error, if there is one.
     func observe() {
         isObserved = true
         failure = nil
@@ -67,7 +68,7 @@ final class LuaTask: FiberOwner {
     }
 
     override func ended(_ fiber: Fiber, results: Int32) {
-        // From now on only its userdata holds it.
+        // From now on only its userdata holds the task.
         fiber.owner = nil
         if results < 0 { hasFailed(fiber) } else { keep(results, fiber.stack) }
         isEnded = true
@@ -91,7 +92,7 @@ final class LuaTask: FiberOwner {
     private func hasFailed(_ fiber: Fiber) {
         results = -1
         isObserved = awaiters.all.contains { $0.purpose == .results }
-        // The stack it died in, before its to-be-closed variables change it.
+        // Describes the stack before closing to-be-closed variables changes it.
         var failure: Failure?
         if isObserved {
             host.unwind(fiber)
@@ -103,11 +104,11 @@ final class LuaTask: FiberOwner {
         }
         isCancelled = wasAskedToEnd && host.isCancelled(fiber.stack)
         error = fiber.stack.anchor(-1)
-        // Somebody may have begun to await it while it was closing its variables.
+        // A task may have begun to await this one while its variables were being closed.
         isObserved = isObserved || awaiters.all.contains { $0.purpose == .results }
         guard let failure, !isCancelled, !isObserved else { return }
         self.failure = failure
-        // If the script has dropped the task, nobody will ever ask: collecting garbage finds out.
+        // If the script has dropped the task, nobody will ask for the error: a collection of garbage finds out.
         host.tasks.haveFailed(self)
     }
 
@@ -115,7 +116,7 @@ final class LuaTask: FiberOwner {
 
     /// Pushes the results, or the error value. The task's userdata is at an index of the stack.
     ///
-    /// - Returns: how many values those are; nil when memory is out.
+    /// - Returns: the number of values; nil if there is no memory.
     func push(onto stack: Stack, _ index: Int32) -> Int32? {
         guard results != 0 else { return 0 }
         guard stack.reserve(max(0, results) + 4) else { return nil }
@@ -124,7 +125,7 @@ final class LuaTask: FiberOwner {
             return 1
         }
         let type = stack.pushUserValue(TaskBinding.Value.results.number, of: index)
-        // Whatever a script's debug library has made of it.
+        // A script may have changed the user value by the debug library.
         guard results > 1, type == .table else { return 1 }
         let table = stack.top
         for i in 1...Int(results) { stack.pushElement(i, of: table) }
@@ -132,8 +133,8 @@ final class LuaTask: FiberOwner {
         return results
     }
 
-    /// Ends the task where it waits, with the error "cancelled"; if it does not wait, where it next does. Returns whether it
-    /// had not ended.
+    /// Ends the task with the error "cancelled" where it waits; if it runs, at its next wait. Returns whether it had
+    /// not ended.
     func cancel(from stack: Stack) -> Bool {
         guard !isEnded else { return false }
         wasAskedToEnd = true
@@ -142,7 +143,7 @@ final class LuaTask: FiberOwner {
 }
 
 extension LuaHost {
-    /// Whether the error value on top of a stack is the one that cancelling raises.
+    /// Whether the error value on top of a stack is that of a cancellation.
     func isCancelled(_ stack: Stack) -> Bool {
         guard cancelled != 0, stack.reserve(2) else { return false }
         push(stack, slot: cancelled)
@@ -150,7 +151,7 @@ extension LuaHost {
         return stack.isSame(-1, -2)
     }
 
-    /// The userdata of a failed task is gone: says what it died of in the next pass.
+    /// Reports the failure of a task whose userdata is gone, in the next pass.
     func retire(_ failure: Failure, _ error: UInt32, _ guardian: FiberOwner?) {
         loop.perform { [weak self] in
             guard let self, !isClosed else { return }
@@ -168,7 +169,7 @@ extension LuaHost {
 
     package var tasks: LuaTasks { part(LuaTasks.self) }
 
-    /// The loop is done: nobody will await the tasks that have failed.
+    /// Reports tasks that have failed when the loop is done: nobody will await them any more.
     public func reportFailures() {
         reportThreadFailures()
         existingPart(LuaTasks.self)?.reportFailures()

@@ -1,7 +1,7 @@
 internal import Lua
 internal import RunLoops
 
-/// What a state knows of its tasks: how many have ended, and which of them have failed and may still be awaited.
+/// A state's record of its tasks: how many have ended, and which of them have failed and may still be awaited.
 package final class LuaTasks: HostPart {
     private struct WeakTask { weak var task: LuaTask? }
 
@@ -10,25 +10,26 @@ package final class LuaTasks: HostPart {
     private var isLooking = false
     private var waits = 0
 
-    /// Which of the state's waits for tasks it is that begins now, counted from 1.
+    /// Returns the number of the wait for tasks that begins now, counted from 1.
     func countWait() -> Int {
         waits += 1
         return waits
     }
 
-    /// Which of the state's tasks it is that ends now, counted from 1.
+    /// Returns the number of the task that ends now, counted from 1.
     func countEnd() -> Int {
         ended += 1
         return ended
     }
 
-    /// If the script has dropped the task, nobody will ever ask: collecting garbage finds out.
+    /// Records a failed task. If the script has dropped it, nobody will ask for the error: a collection of garbage
+    /// finds out.
     func haveFailed(_ task: LuaTask) {
         failed.append(WeakTask(task: task))
         findForgotten()
     }
 
-    /// Collects garbage soon, but not all the time: what is not found now is found by Lua's own collections, or at the end.
+    /// Collects garbage soon, but not too often: Lua's own collections, or the end of the loop, find the others.
     func findForgotten() {
         guard !isLooking, host.part(LuaMemory.self).mayCollect else { return }
         isLooking = true
@@ -44,7 +45,7 @@ package final class LuaTasks: HostPart {
         failed.removeAll { $0.task?.isObserved ?? true }
     }
 
-    /// The loop is done: nobody will await those that have failed.
+    /// Reports tasks that have failed when the loop is done: nobody will await them any more.
     func reportFailures() {
         let left = failed.compactMap(\.task).filter { !$0.isObserved }
         failed = []
@@ -55,7 +56,7 @@ package final class LuaTasks: HostPart {
         }
     }
 
-    /// Those that have failed so far have failed for being ended.
+    /// Forgets the tasks that have failed so far: they failed because they were ended.
     package func forgetFailures() {
         for failure in failed { failure.task?.observe() }
         failed = []

@@ -1,6 +1,6 @@
-/// A task as other threads have it: something to compare, and to send back to where it is a task again.
+/// A task as other threads have it. They can compare it, and send it back to its own thread, where it is a task again.
 final class SharedTask: Sendable {
-    /// Where it was made.
+    /// The creation site.
     let site: String?
 
     init(site: String?) { self.site = site }

@@ -16,7 +16,7 @@ package enum TaskBinding {
             .init("__tostring") { text(Call($0)) },
         ])
 
-    /// Of the userdata.
+    /// The user values of a task's userdata.
     enum Value: Int, UserValue {
         case results
         static let labels: [StaticString] = ["results"]
@@ -25,7 +25,7 @@ package enum TaskBinding {
     private static func task(_ thread: OpaquePointer?) -> Receiver<LuaTask> {
         let call = Call(thread)
         guard let task = LuaTask.of(call.receiver) else {
-            return Receiver(call, refusal: "this task belongs to another thread, which alone can ask it")
+            return Receiver(call, refusal: "this task belongs to another thread; only that thread can use it")
         }
         return Receiver(call, task)
     }
@@ -33,7 +33,8 @@ package enum TaskBinding {
     /// rl.task(fn, …); the new task is argument 1. It starts at once, and runs until it first waits.
     static func make(_ call: Call) throws(Misuse) -> Int32 { try make(call, site: call.site) }
 
-    /// (site, fn, reason), as the Lua-written part calls it: the same of a function of `rl.on_shutdown`, which was given there.
+    /// (site, fn, reason): makes the task of a shutdown function, with the site of its `rl.on_shutdown`. The
+    /// Lua-written part calls it.
     static func makeLast(_ call: Call) throws(Misuse) -> Int32 {
         let site = try call.argument(2, Integer.self)
         call.stack.remove(at: 2)
@@ -56,7 +57,7 @@ package enum TaskBinding {
         box.hold(task)
         fiber.owner = task
         fiber.runs(box, slot: 0)
-        // Itself, the function, and its arguments.
+        // The userdata, the function, and its arguments.
         for index in 1..<(2 + arguments + 1) { stack.pushCopy(of: index) }
         stack.move(arguments + 2, to: fiber.stack)
         fiber.below = 2
@@ -79,7 +80,8 @@ package enum TaskBinding {
         return task.results < 0 ? call.raiseValue() : call.values(count)
     }
 
-    /// Of the one that waits, or runs; what a failed one died of, as long as nobody has asked; otherwise nil.
+    /// task:traceback(): Returns the traceback of a waiting or running task, or the failure of a failed one that nobody
+    /// has observed; nil otherwise.
     private static func traceback(_ task: LuaTask, _ call: Call) -> Int32 {
         guard !task.isEnded else { return task.failure.map { call.answer($0.traceback) } ?? call.answerNil() }
         let fiber = task.fiber

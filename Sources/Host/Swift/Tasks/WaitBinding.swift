@@ -2,7 +2,7 @@ internal import Linux
 package import Lua
 internal import RunLoops
 
-/// `rl.sleep`, `rl.wait_readable`, `rl.wait_writable`, and what `rl.timeout`, `rl.first_of` and `rl.all_of` are built on.
+/// `rl.sleep`, `rl.wait_readable`, `rl.wait_writable`, and the basis of `rl.timeout`, `rl.first_of` and `rl.all_of`.
 enum WaitBinding {
     /// rl.sleep(seconds)
     static func sleep(_ call: Call) throws(Misuse) -> Int32 {
@@ -23,7 +23,7 @@ enum WaitBinding {
         static func read(_ stack: Stack, _ index: Int32) -> Int64? { Seconds.read(stack, index) }
     }
 
-    // As the prelude calls them: (fd, timeout) -> events, or nil when the time is over, or what the world refuses.
+    // The prelude calls these: (fd, timeout) -> events, or nil if the time is over, or the system's refusal.
 
     static func waitReadable(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .read, "rl.wait_readable", call) }
     static func waitWritable(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .write, "rl.wait_writable", call) }
@@ -49,8 +49,8 @@ enum WaitBinding {
         }
     }
 
-    // As the prelude calls them: (tasks, timeout) -> the position of the task that decides: the first to end or, in rl.all_of, to
-    // fail; 0: all have ended well; nil: the time is over.
+    // The prelude calls these: (tasks, timeout) -> the position of the task that decides, which is the first to end or,
+    // in rl.all_of, to fail; 0 if all have ended well; nil if the time is over.
 
     static func timeout(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.timeout", call) }
     static func firstOf(_ call: Call) throws(Misuse) -> Int32 { try wait(for: .anyOf, "rl.first_of", call) }
@@ -86,19 +86,19 @@ enum WaitBinding {
 }
 
 extension Call {
-    /// What comes of the wish to wait.
+    /// The outcome of an attempt to wait.
     package enum WaitStart {
-        /// Return `yield()`, when it is clear who lets the fiber go on.
+        /// Return `yield()`, after arranging that something lets the fiber go on.
         case begun(Fiber)
-        /// Return this.
+        /// Return this value.
         case refused(Int32)
     }
 
-    /// The running task waits from now on, unless it must not, or has been cancelled while it ran.
+    /// Makes the running task wait, unless it may not, or was cancelled while it ran.
     ///
     /// - Parameters:
     ///   - name: the function that waits, for messages.
-    ///   - cancel: called if the task is cancelled meanwhile. Let it capture nothing: then it costs nothing.
+    ///   - cancel: called if the task is cancelled meanwhile. A closure that captures nothing costs nothing.
     package func beginWait(in name: StaticString, cancel: @escaping (Fiber) -> Void) -> WaitStart {
         withHost { beginWait(in: name, $0, cancel: cancel) }
     }
@@ -111,10 +111,10 @@ extension Call {
         return .begun(fiber)
     }
 
-    /// Whether a wait that began now would.
+    /// Whether the running task may wait now.
     package var mayWait: Bool { withHost { $0.reason(notToWaitIn: stack) == nil } }
 
-    /// What to return if the running task must not wait, or has been cancelled while it ran; nil if it may.
+    /// Returns the error if the running task may not wait, or was cancelled while it ran; nil if it may wait.
     package func refusalToWait(in name: StaticString) -> Int32? { withHost { refusalToWait(in: name, $0) } }
 
     private func refusalToWait(in name: StaticString, _ host: LuaHost) -> Int32? {
@@ -127,10 +127,10 @@ extension Call {
 }
 
 extension LuaHost {
-    /// Whether a task that has failed was cancelled: its error value is on top of the stack.
+    /// Whether a failed task was cancelled. Its error value is on top of the stack.
     package func wasCancelled(_ fiber: Fiber) -> Bool { isCancelled(fiber.stack) }
 
-    /// Raises "cancelled" in a fiber: where it waits, or, if it does not, as soon as it wants to. Returns false if it has ended.
+    /// Raises "cancelled" in a fiber: where it waits or, if it runs, at its next wait. Returns false if it has ended.
     ///
     /// - Parameter stack: the coroutine that asks for this, if one does.
     @discardableResult
@@ -142,7 +142,7 @@ extension LuaHost {
         case .waiting:
             guard let cancelWait = fiber.cancelWait, fiber.stack.reserve(4) else { return false }
             if Waiter.isWoken(fiber) {
-                // It has got what it waited for, which would be lost.
+                // It has already been given its result, which would be lost.
                 fiber.isToBeCancelled = true
                 return true
             }
@@ -155,7 +155,7 @@ extension LuaHost {
         }
     }
 
-    /// Cancels whatever waits, newest first: tasks, callbacks and chunks. Those that run are left alone.
+    /// Cancels everything that waits, newest first: tasks, callbacks and chunks. Running ones are left alone.
     public func cancelAllTasks() {
         for fiber in fibersThatWait().reversed() where fiber.state == .waiting { cancel(fiber) }
     }

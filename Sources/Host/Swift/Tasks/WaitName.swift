@@ -1,5 +1,5 @@
-/// What tasks wait in, in the words of scripts, for modules that wait in some function of their own. Recordings keep the addresses of
-/// these texts, so there are only so many.
+/// The names of waits, as scripts know them, for modules that wait inside a function of their own. Recordings keep the
+/// addresses of these texts, so they form a fixed list.
 public enum WaitName {
     private static let names: [StaticString] = [
         "process.run", "process.wait_signal", "program:wait", "watcher:next", "terminal:read_key", "http.get",
@@ -12,6 +12,6 @@ public enum WaitName {
 
     private static let byText = Dictionary(uniqueKeysWithValues: names.map { ("\($0)", $0) })
 
-    /// nil for a name that is not known here. O(1).
+    /// Returns nil for an unknown name. O(1).
     public static func of(_ text: String) -> StaticString? { byText[text] }
 }

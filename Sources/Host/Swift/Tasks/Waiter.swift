@@ -2,28 +2,28 @@ internal import Linux
 package import Lua
 package import RunLoops
 
-/// All that a fiber needs for waiting: made when it first waits, and used again and again, so that a wait allocates
-/// nothing. A fiber waits for one thing at a time, and perhaps for a time limit.
+/// Everything a fiber needs for waiting. It is made at the first wait and reused, so that later waits allocate nothing.
+/// A fiber waits for one thing at a time, and possibly for a time limit.
 package final class Waiter: RunLoop.ItemOwner {
     /// Two timers: while one fires, and so lets the fiber go on, the fiber may already sleep with the other.
     private let nodes = UnsafeMutablePointer<RunLoop.TimerNode>.allocate(capacity: 2)
     private let sleepers: Sleepers
     let fiber: Fiber
-    /// The one of the two that is to end the wait.
+    /// The timer that is to end the wait.
     private var timer: UnsafeMutablePointer<RunLoop.TimerNode>?
-    /// What it waits for besides.
+    /// The kind of event for which it waits, besides the time limit.
     fileprivate(set) var purpose = Purpose.time
     private var tasks: [LuaTask] = []
-    /// Which of the state's waits for tasks it is: those that wait for a task are sorted by it.
+    /// The number of the state's wait for tasks: a task's waiters are sorted by it.
     private(set) var number = 0
     private var port: RunLoop.FDPort?
     private var wakeUp: RunLoop.RequestToken?
     private var condition: LuaCondition?
-    /// Its place among those that wait on the condition.
+    /// Its place in the queue of a condition.
     var links = LuaCondition.Links()
-    /// How many values it has been woken with, on top of its fiber's stack; -1: it has not been.
+    /// The number of values with which it was woken, on top of its fiber's stack; -1 if it was not woken.
     private var given: Int32 = -1
-    /// How many tasks, of the first in the list, are known to have ended.
+    /// The number of tasks at the head of the list that are known to have ended.
     private var endedCount: Int32 = 0
 
     enum Purpose {
@@ -38,7 +38,7 @@ package final class Waiter: RunLoop.ItemOwner {
         case condition
         /// The end of several tasks, or the first failure among them.
         case allOf
-        /// Something else, which ends the wait itself, unless the time is over before.
+        /// Something else, which ends the wait itself, unless the time limit comes first.
         case other
     }
     private var timedOut: ((Fiber, LuaHost) -> Void)?
@@ -52,22 +52,22 @@ package final class Waiter: RunLoop.ItemOwner {
 
     deinit { nodes.deallocate() }
 
-    /// The fiber's own.
+    /// Returns the fiber's own waiter.
     package static func of(_ fiber: Fiber, _ host: LuaHost) -> Waiter {
-        // Nobody else puts anything there.
+        // No other code sets the fiber's sleeper.
         if let waiter = existing(fiber) { return waiter.takeUnretainedValue() }
         let waiter = Waiter(host.sleepers, fiber)
         fiber.setSleeper(waiter)
         return waiter
     }
 
-    /// Does something with it, which is not counted meanwhile.
+    /// Calls `body` with the fiber's waiter, without counting references.
     @inline(__always)
     static func use(_ fiber: Fiber, _ host: LuaHost, _ body: (Waiter) -> Void) {
         if let waiter = existing(fiber) { waiter._withUnsafeGuaranteedRef(body) } else { body(of(fiber, host)) }
     }
 
-    /// The same, not counted; nil if it has never waited.
+    /// Returns the fiber's waiter, without counting references; nil if the fiber has never waited.
     @inline(__always)
     static func existing(_ fiber: Fiber) -> Unmanaged<Waiter>? { fiber.sleeper.map { .fromOpaque($0.toOpaque()) } }
 
@@ -86,15 +86,15 @@ package final class Waiter: RunLoop.ItemOwner {
         host.addToWaitingModes(node)
     }
 
-    /// Limits a wait that something else ends: after so many nanoseconds `timedOut` is called, which is to let the fiber go on.
-    /// Whoever ends the wait before that calls `cancel`. Let the closure capture nothing: then it costs nothing.
+    /// Limits a wait that something else ends: after this many nanoseconds it calls `timedOut`, which has to let the
+    /// fiber go on. Code that ends the wait earlier calls `cancel`. A closure that captures nothing costs nothing.
     package func limit(_ nanoseconds: Int64, _ host: LuaHost, timedOut: @escaping (Fiber, LuaHost) -> Void) {
         purpose = .other
         self.timedOut = timedOut
         sleep(until: host.loop.now.nanoseconds + nanoseconds, host)
     }
 
-    /// Wakes the fiber when tasks have ended. At least one of them has not.
+    /// Wakes the fiber when tasks have ended. At least one of them has not ended yet.
     func wait(for tasks: [LuaTask], _ purpose: Purpose) {
         self.purpose = purpose
         self.tasks = tasks
@@ -102,16 +102,17 @@ package final class Waiter: RunLoop.ItemOwner {
         for task in tasks where !task.isEnded { task.awaiters.append(self) }
     }
 
-    /// Wakes the fiber when it is its turn.
+    /// Wakes the fiber when its turn comes.
     func wait(on condition: LuaCondition) {
         purpose = .condition
         self.condition = condition
         condition.append(self)
     }
 
-    /// Its wait on a condition is over, with the top values of a stack, which it takes. It goes on in a request of its own.
+    /// Ends its wait on a condition with the top values of a stack, which move to the fiber. The fiber goes on in a
+    /// request of its own.
     ///
-    /// - Returns: false when memory is out; then nothing has happened, and the values stay.
+    /// - Returns: false if there is no memory; then nothing has changed, and the values stay.
     func wake(with count: Int32, from stack: Stack) -> Bool {
         guard fiber.stack.reserve(count + 4) else { return false }
         condition?.remove(self)
@@ -123,7 +124,7 @@ package final class Waiter: RunLoop.ItemOwner {
         return true
     }
 
-    /// Whether the fiber, which waits, has been given what it waited for and will go on.
+    /// Whether the waiting fiber has been given its result, and will go on.
     static func isWoken(_ fiber: Fiber) -> Bool {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.given >= 0 } ?? false
     }
@@ -140,12 +141,12 @@ package final class Waiter: RunLoop.ItemOwner {
         stop()
         let host = sleepers.host
         guard !host.isClosed, fiber.stack.reserve(4) else { return }
-        // Index 1 is not the table of anchors here: the stack's frame is that of the function that waits.
+        // Index 1 is not the table of anchors here: the stack's frame is that of the waiting function.
         host.push(fiber.stack, slot: host.texts.slot(of: events))
         host.resume(fiber, arguments: 1)
     }
 
-    /// What it waits for, and how long that may still take: "task made at app.lua:3", "fd 5, 1.8 s to go".
+    /// Returns what it waits for, and how long that may still take: "task made at app.lua:3", "fd 5, 1.8 s to go".
     func detail(_ now: Int64, _ host: LuaHost) -> String? {
         var parts = tasks.filter { !$0.isEnded }.map { host.title(of: $0.fiber) }
         if let port { parts.append("fd \(port.fd)") }
@@ -175,20 +176,20 @@ package final class Waiter: RunLoop.ItemOwner {
         wakeUp = nil
     }
 
-    /// A task that it waits for has ended. The fiber goes on in a request of its own: in a chain of tasks, each waiting for the
-    /// next, the ends would pile up on the stack otherwise.
+    /// Called when a task that it waits for has ended. The fiber goes on in a request of its own: otherwise the ends of
+    /// a chain of tasks, each awaiting the next, would nest on the stack.
     func taskEnded(_ task: LuaTask) {
         guard wakeUp == nil, purpose != .allOf || task.hasFailed || haveAllEnded() else { return }
         wakeUp = sleepers.host.performForWaiters(fiber.context)
     }
 
-    /// Those that have been seen to have ended are not looked at again: each end of many would take the longer, the more have ended.
+    /// Skips the tasks that were seen to have ended: without that, each of many ends would visit all earlier ones.
     private func haveAllEnded() -> Bool {
         while endedCount < tasks.count, tasks[Int(endedCount)].isEnded { endedCount += 1 }
         return endedCount == tasks.count
     }
 
-    /// Lets the fiber go on with what became of the tasks.
+    /// Lets the fiber go on with the results of the tasks.
     fileprivate func deliver() {
         let purpose = purpose
         let tasks = tasks
@@ -218,10 +219,11 @@ package final class Waiter: RunLoop.ItemOwner {
         }
     }
 
-    /// The position, from 1, of the task that ends a wait for several; 0 when all have ended well, nil when it goes on.
+    /// Returns the position, from 1, of the task that ends a wait for several; 0 if all have ended well, nil if the
+    /// wait goes on.
     static func decisive(_ tasks: [LuaTask], _ purpose: Purpose) -> Int? {
         if purpose == .anyOf {
-            // Of several that have ended, the one that did so first.
+            // If several have ended, the one that ended first decides.
             let ended = tasks.indices.filter { tasks[$0].isEnded }
             return ended.min { tasks[$0].endNumber < tasks[$1].endNumber }.map { $0 + 1 }
         }
@@ -229,11 +231,11 @@ package final class Waiter: RunLoop.ItemOwner {
         return tasks.allSatisfy(\.isEnded) ? 0 : nil
     }
 
-    /// The time is over.
+    /// Ends the wait at its time limit.
     fileprivate func timeIsOver(_ host: LuaHost) {
         timer = nil
         guard purpose != .time else { return host.resume(fiber, arguments: 0) }
-        // It has come at the same moment.
+        // The tasks have ended at the same moment.
         if wakeUp != nil { return }
         let other = purpose == .other ? timedOut : nil
         let saysSo = purpose == .condition
@@ -248,7 +250,7 @@ package final class Waiter: RunLoop.ItemOwner {
 
 /// The timers and requests of waiters.
 final class Sleepers: RunLoop.TimerOwner {
-    // It owns us, and outlives us. Not a plain reference; see `LuaRequests`.
+    // The host owns this object and outlives it. Unmanaged; see `LuaRequests`.
     var owner: Unmanaged<LuaHost>! = nil
     var host: LuaHost { owner.takeUnretainedValue() }
 
@@ -257,13 +259,13 @@ final class Sleepers: RunLoop.TimerOwner {
     override func fire(_ node: UnsafeMutablePointer<RunLoop.TimerNode>, missed: Int) {
         owner._withUnsafeGuaranteedRef { host in
             guard !host.isClosed else { return }
-            // First: the task may run the loop now, and that run must not go on for the sake of a sleep that is over.
+            // Invalidated first: the task may run the loop now, and that run must not go on for a sleep that is over.
             node.invalidate()
             Self.waiter(node.pointee.context)?._withUnsafeGuaranteedRef { $0.timeIsOver(host) }
         }
     }
 
-    /// Lets a fiber go on, whose task has ended.
+    /// Lets a fiber go on whose awaited tasks have ended.
     final class Request: RunLoop.RequestOwner {
         override func perform(_ context: Int) {
             Sleepers.waiter(context)?._withUnsafeGuaranteedRef { if $0.fiber.state == .waiting { $0.deliver() } }
@@ -280,7 +282,7 @@ extension LuaHost {
     /// The modes in which a wait that begins now can end.
     var waitingModes: [RunLoop.Mode] { uncommonMode.map { [.common, $0] } ?? [.common] }
 
-    /// A wait is over in every common mode, and in the mode that runs now.
+    /// Adds a timer to the modes in which a wait can end: every common mode, and the mode that runs now.
     func addToWaitingModes(_ node: UnsafeMutablePointer<RunLoop.TimerNode>) {
         loop.addToCommonModes(node)
         if let mode = uncommonMode { loop.add(node, to: mode) }

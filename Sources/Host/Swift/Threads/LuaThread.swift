@@ -7,18 +7,18 @@ import Synchronization
 /// A thread with a Lua state and a run loop of its own, as all threads see it.
 package final class LuaThread: Sendable {
     package let name: String
-    /// Where it was started.
+    /// The place where a script has started it.
     package let site: String?
     /// Whether the program waits for its end.
     let keepsAlive: Bool
-    /// Its loop's, from before the thread begins.
+    /// The handle of its loop, which exists before the thread begins.
     let handle: RunLoop.Handle
     private let state = Lock(State())
 
-    /// How it ended.
+    /// The result of the thread's function.
     enum Outcome: Sendable {
         case results(Parcel)
-        /// Also with the error value, if that can cross.
+        /// Includes the error value, if that can be sent.
         case failure(Parcel?, Failure)
 
         var isFailure: Bool { if case .failure = self { true } else { false } }
@@ -28,16 +28,16 @@ package final class LuaThread: Sendable {
         var outcome: Outcome?
         var isObserved = false
         var isCancelled = false
-        /// The number by which code that runs is cancelled, while it can be.
+        /// The number by which its running code is cancelled, while it can be.
         var code: UInt = 0
         var waiters: [@Sendable () -> Void] = []
         /// The thread for whose end its function waits.
         var waitsFor: LuaThread?
-        /// How many states have it.
+        /// The number of states that have a userdata for it.
         var references = 0
     }
 
-    /// What a new thread begins with.
+    /// The data with which a new thread begins.
     struct Start: Sendable {
         let function: Parcel
         let path: String
@@ -45,7 +45,7 @@ package final class LuaThread: Sendable {
         let ignoresEnvironment: Bool
         let warns: Bool
         let batteries: @Sendable () -> [Battery]
-        /// Where errors go that nobody in the thread handles.
+        /// Receives errors that nobody in the thread handles.
         let report: @Sendable (Failure, Parcel?) -> Void
         let world: ThreadWorld
     }
@@ -60,7 +60,7 @@ package final class LuaThread: Sendable {
     var outcome: Outcome? { state.withLock { $0.outcome } }
     package var isAlive: Bool { outcome == nil }
 
-    /// The outcome, for somebody who will deal with it; nil while it runs.
+    /// Returns the outcome for a caller that will deal with it; nil while the thread runs.
     func observe() -> Outcome? {
         state.withLock { state in
             if state.outcome != nil { state.isObserved = true }
@@ -68,7 +68,7 @@ package final class LuaThread: Sendable {
         }
     }
 
-    /// A failure that nobody has seen, and what was raised, if that can cross.
+    /// A failure that nobody has seen, and the error value, if that can be sent.
     var unobserved: (failure: Failure, value: Parcel?)? {
         state.withLock { state in
             guard case .failure(let value, var failure)? = state.outcome, !state.isObserved, !state.isCancelled else {
@@ -79,7 +79,7 @@ package final class LuaThread: Sendable {
         }
     }
 
-    /// A state has it from now on, or not any more. Returns how many do.
+    /// Adds 1 or -1 to the number of states that have the thread. Returns the number.
     @discardableResult
     func refers(_ change: Int) -> Int {
         state.withLock { state in
@@ -88,7 +88,7 @@ package final class LuaThread: Sendable {
         }
     }
 
-    /// Calls `body`, on some thread, when it has ended; at once if it has.
+    /// Calls `body`, on some thread, when the thread has ended; at once if it has.
     func whenEnded(_ body: @escaping @Sendable () -> Void) {
         let hasEnded = state.withLock { state in
             if state.outcome == nil { state.waiters.append(body) }
@@ -97,10 +97,10 @@ package final class LuaThread: Sendable {
         if hasEnded { body() }
     }
 
-    /// Notes that the thread's function waits for another thread's end. Returns false if that one waits for this one in its
-    /// turn, by whatever detour: then neither would ever end.
+    /// Notes that the thread's function waits for another thread's end. Returns false if that one waits for this one,
+    /// directly or through others: then neither would ever end.
     func waits(for other: LuaThread?) -> Bool {
-        // One at a time: two threads that look at each other at the same moment would both see nobody waiting.
+        // Under one lock: of two threads that check each other at the same moment, neither would see the other waiting.
         Self.waiting.withLock { _ in
             var next = other
             while let thread = next {
@@ -112,13 +112,13 @@ package final class LuaThread: Sendable {
         }
     }
 
-    // Not of Void: ThreadSanitizer takes the address of a value without size for that of its neighbour.
+    // Not a lock of Void: ThreadSanitizer takes the address of a value without size for that of its neighbour.
     private static let waiting = Lock(false)
 
-    /// Asks it to end: its waiting tasks are cancelled, its loop is stopped, and what runs is interrupted.
+    /// Asks the thread to end: cancels its waiting tasks, stops its loop, and interrupts its running code.
     package func cancel() {
         state.withLock { $0.isCancelled = true }
-        // While it waits, the loop sees to all; and we are about to wake it.
+        // While it waits, the request below is enough, since it wakes the loop.
         let isBusy = !handle.isWaiting
         defer {
             state.withLock { state in
@@ -132,7 +132,7 @@ package final class LuaThread: Sendable {
         handle.stop()
     }
 
-    /// Once it has been cancelled: has it come back from a system call that blocks. See `Interpreter.letCallsFail`.
+    /// Makes a cancelled thread return from a blocking system call. See `Interpreter.letCallsFail`.
     func wakeFromCall() {
         guard !handle.isWaiting else { return }
         state.withLock { if $0.code != 0 { Interpreter.cancelRunning($0.code) } }
@@ -154,25 +154,25 @@ package final class LuaThread: Sendable {
 
     // MARK: Running
 
-    /// All that are alive, for the end of the process.
+    /// All threads that are alive, for the end of the process.
     private static let alive = Lock<[ObjectIdentifier: LuaThread]>([:])
     package static var all: [LuaThread] {
         wasAny ? alive.withLock { Array($0.values) } : []
     }
-    /// Whether there was ever one: making that dictionary takes a twentieth of the time in which an empty script starts and ends.
+    /// Whether there was ever a thread: making that dictionary takes a twentieth of the time of an empty script.
     private static let wereAny = Atomic(false)
     static var wasAny: Bool { wereAny.load(ordering: .acquiring) }
 
-    /// Starts it.
+    /// Starts the thread.
     ///
-    /// - Throws: what the system refuses.
+    /// - Throws: the system's error.
     func begin(_ start: Start) throws(SystemError) {
-        // On the thread that starts it: its world has to know of the new one before that can sleep.
+        // On the starting thread: its world has to know of the new thread before the starting thread can sleep.
         let makePoller = try start.world.expectThread()
         Self.wereAny.store(true, ordering: .releasing)
         Self.alive.withLock { $0[ObjectIdentifier(self)] = self }
         do throws(SystemError) {
-            // As much as the main thread has: Lua's limits on nesting are made for that.
+            // The stack is as large as the main thread's, for which Lua's limits on nesting are made.
             try Linux.Thread(name, stackSize: 8 << 20) { [self] in run(start, makePoller) }
         } catch {
             Self.alive.withLock { $0[ObjectIdentifier(self)] = nil }
@@ -189,7 +189,7 @@ package final class LuaThread: Sendable {
             host.threads.world = start.world
             host.ignoresEnvironment = start.ignoresEnvironment
             host.onUncaught = { [self] host, failure in
-                // What ends because the thread is to end has not failed.
+                // A task that was cancelled because the thread is to end has not failed.
                 if failure.cause == .cancelled, isCancelled { return }
                 var failure = failure
                 failure.thread = failure.thread ?? name
@@ -219,7 +219,7 @@ package final class LuaThread: Sendable {
     }
 
     private func run(_ start: Start, _ host: LuaHost) -> Outcome {
-        // One look at what is there to stay costs less than one each time that it has grown by a fifth.
+        // One collection of the objects that stay costs less than one at each growth by a fifth.
         host.stopCollector()
         if let message = host.openLibraries(ignoringEnvironment: start.ignoresEnvironment) {
             return .failure(nil, Failure(message))
@@ -258,7 +258,8 @@ package final class LuaThread: Sendable {
             }
         }
         guard let task else { return .failure(nil, Failure("not enough memory")) }
-        // As a script's: what it has put into its loop is served until nothing is left. Where it is stopped, only until its function ends.
+        // As in a script: the contents of its loop are served until nothing is left. After a stop they are served only
+        // until the function ends.
         host.isInLastRun = true
         if task.hasEnded {
             let hasFailed = result.withLock { $0?.isFailure } != false

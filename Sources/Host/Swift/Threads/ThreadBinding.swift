@@ -22,7 +22,7 @@ enum ThreadBinding {
         return Receiver(call, call.receiver.object(as: LuaThread.Reference.self).thread)
     }
 
-    /// (name, keeps_alive, package.path, package.cpath, fn, …): rl.thread; from fn on, all is in the parcel.
+    /// (name, keeps_alive, package.path, package.cpath, fn, …): rl.thread. The arguments from fn on are in the parcel.
     static func start(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
         let threads = host.threads
@@ -44,7 +44,7 @@ enum ThreadBinding {
         let handle = host.loop.handle
         let report = host.reportFromThreads()
         thread.whenEnded {
-            // A failure that nobody waits for must come to light: see LuaTasks.
+            // A failure that no task awaits must be reported: see LuaTasks.
             guard thread.unobserved != nil else { return }
             let isTaken = handle.perform { loop in (loop.userInfo as? LuaHost)?.hasFailed(thread) }
             if !isTaken { thread.reportIfForgotten(report) }
@@ -67,7 +67,7 @@ enum ThreadBinding {
         }
         if let refusal = call.refusalToWait(in: "thread:join") { return refusal }
         guard thread !== host.thread else { throw Misuse("a thread cannot wait for its own end") }
-        // Only its function decides when a thread ends; other tasks may wait for whom they like.
+        // Only the thread's function decides when the thread ends; its other tasks may wait for any thread.
         let isFunction = host.thread != nil && host.current?.owner is MainTask
         if isFunction, timeout == nil, host.thread?.waits(for: thread) == false {
             throw Misuse("thread \"\(thread.name)\" waits for the end of this one")
@@ -94,7 +94,8 @@ enum ThreadBinding {
 }
 
 extension LuaThread {
-    /// A thread as one state's userdata has it. When the last is gone, nobody can ask any more what it died of.
+    /// A thread as one state's userdata holds it. When the last reference is gone, no script can ask for the thread's
+    /// failure.
     final class Reference {
         let thread: LuaThread
         private unowned let host: LuaHost
@@ -109,22 +110,22 @@ extension LuaThread {
         deinit {
             thread.refers(-1)
             let threads = host.threads
-            // Those of a thread that ends go on asking in vain: the main thread is told.
+            // After the state is closed, the loop accepts no requests: the main thread gets the report.
             guard !host.isClosed else {
                 if let report = threads.report { thread.reportIfForgotten(report) }
                 return
             }
-            // Somebody may have made another one since the last reference to this one went.
+            // A new reference may have been made since the last strong one to this was released.
             let key = ObjectIdentifier(thread)
             if threads.references[key]?.reference == nil { threads.references[key] = nil }
-            // A finalizer may be what brings us here: nothing touches Lua before the next pass.
+            // A finalizer may be running: nothing may call Lua before the next pass.
             thread.reportIfForgotten { [unowned(unsafe) loop = host.loop] failure, value in
                 loop.perform { (loop.userInfo as? LuaHost)?.report(failure, value: value) }
             }
         }
     }
 
-    /// If it has failed, and nobody has it any more, nobody will ever ask of what.
+    /// Reports the thread's failure if no state has the thread any more, since then nobody can ask for it.
     func reportIfForgotten(_ report: (Failure, Parcel?) -> Void) {
         guard refers(0) == 0, let (failure, value) = unobserved else { return }
         _ = observe()
@@ -134,38 +135,39 @@ extension LuaThread {
     struct WeakReference { weak var reference: Reference? }
 }
 
-/// What a state has of threads, its own among them.
+/// The threads that a state knows, its own among them.
 package final class LuaThreads: HostPart {
-    /// The one it runs on; nil on the main thread.
+    /// The thread on which the state runs; nil on the main thread.
     var own: LuaThread?
-    /// The latest run that the script has begun was stopped: who stops the run of a thread's function means the thread.
+    /// Whether the latest run that the script has begun was stopped: stopping a run in a thread's function ends the
+    /// thread.
     var wasStopped = false
-    /// Its loop was stopped: nothing is served behind the end of its function.
+    /// Whether its loop was stopped: nothing is served after its function has ended.
     var endsWithFunction = false
-    /// Its name.
+    /// The name of its thread.
     package var ownName: String? { own?.name }
-    /// How many it has started.
+    /// The number of threads it has started.
     var count = 0
-    /// Keeps the loop running for those that have not ended.
+    /// Keeps the loop running until all threads have ended.
     var source: RunLoop.Source?
-    /// Entries go with the references, so that no thread's memory outlives all use of it.
+    /// Entries are removed with the references, so that a thread's memory does not outlive all use of it.
     var references: [ObjectIdentifier: LuaThread.WeakReference] = [:]
-    /// In a thread: where errors go that nobody handles here.
+    /// In a thread: receives errors that nobody handles there.
     var report: (@Sendable (Failure, Parcel?) -> Void)?
-    /// That of new threads' loops.
+    /// The world of new threads.
     package var world = ThreadWorld()
 }
 
 extension LuaHost {
     package var threads: LuaThreads { part(LuaThreads.self) }
-    /// The thread it runs on; nil on the main thread.
+    /// The thread on which the state runs; nil on the main thread.
     package var thread: LuaThread? { existingPart(LuaThreads.self)?.own }
 
     func reference(to thread: LuaThread) -> LuaThread.Reference {
         threads.references[ObjectIdentifier(thread)]?.reference ?? LuaThread.Reference(thread, self)
     }
 
-    /// The way for the errors that nobody in a thread handles: to the main thread, whose policy decides.
+    /// Returns the function that reports unhandled errors of threads to the main thread, whose policy decides.
     func reportFromThreads() -> @Sendable (Failure, Parcel?) -> Void {
         if let report = threads.report { return report }
         let handle = loop.handle
@@ -184,19 +186,20 @@ extension LuaHost {
     }
 
     func requireRunloop() -> String? {
-        // Also where the script has taken `require` away.
+        // Works even if the script has removed `require`.
         if hasOpenedRunloop { return nil }
         if let message = load(.text("require 'runloop'", name: "=[rlhost]")) { return message }
         return stack.call(arguments: 0, results: 0) ? nil : popMessage()
     }
 
-    /// One of those that this state has started: if somebody has it still, collecting garbage finds out.
+    /// Called when a thread that this state has started has failed. If a state still has it, a collection of garbage
+    /// may release it.
     fileprivate func hasFailed(_ thread: LuaThread) {
         thread.reportIfForgotten { report($0, value: $1) }
         if thread.unobserved != nil { tasks.findForgotten() }
     }
 
-    /// Failures of threads that somebody might have joined and nobody has.
+    /// Reports failures of threads that no script has joined.
     func reportThreadFailures() {
         guard let threads = existingPart(LuaThreads.self) else { return }
         for reference in threads.references.values.compactMap(\.reference) {
@@ -206,25 +209,25 @@ extension LuaHost {
         }
     }
 
-    /// Of the threads that scripts have begun and that are alive.
+    /// The handles of the scripts' threads that are alive.
     package static var handlesOfThreads: [RunLoop.Handle] { LuaThread.all.map(\.handle) }
 
-    /// The same with their names.
+    /// The handles with the threads' names.
     package static var threadsByName: [(String, RunLoop.Handle)] { LuaThread.all.map { ($0.name, $0.handle) } }
 
-    /// Whether there are threads for which the program does not end.
+    /// Whether there are threads for whose end the program waits.
     public static var hasThreads: Bool { LuaThread.all.contains { $0.keepsAlive } }
 
-    /// Whether there was ever one.
+    /// Whether there was ever a thread.
     public static var hadThreads: Bool { LuaThread.wasAny }
 
-    /// Runs the loop, in the default mode, until one of them has ended and nothing else is left.
+    /// Runs the loop, in the default mode, until one of the threads has ended and nothing else is left.
     ///
     /// - Parameters:
-    ///   - threads: those that were alive when somebody looked. By now there may be none: whoever has ended before this
-    ///     does not come to end the run, so it only serves what they have left.
-    ///   - stopping: whatever is left, the run is stopped when one of them has ended.
-    /// - Returns: whether that was the end, and not that the run was stopped.
+    ///   - threads: the threads that were alive when the caller looked. A thread that has ended since does not end the
+    ///     run; the run then only serves what is left in the loop.
+    ///   - stopping: stops the run when one of the threads has ended, whatever is left.
+    /// - Returns: true if the run ended by itself, false if it was stopped.
     package func runUntilThreadsEnd(_ threads: [LuaThread] = LuaThread.all, stopping: Bool = false) -> Bool {
         let waitedFor = threads.filter(\.keepsAlive)
         guard !waitedFor.isEmpty else { return stopping || loop.run() == .finished }
@@ -244,9 +247,9 @@ extension LuaHost {
         return loop.run() == .finished
     }
 
-    /// Asks the threads that are alive to stop, and waits for them. Returns the names of those that have not by then.
+    /// Asks the living threads to stop, and waits for them. Returns the names of those that have not stopped in time.
     ///
-    /// - Parameter seconds: real ones.
+    /// - Parameter seconds: real seconds.
     public static func stopThreads(within seconds: Double) -> [String] {
         for thread in LuaThread.all { thread.cancel() }
         let deadline = RunLoop.Instant.now + .seconds(seconds)
@@ -254,7 +257,8 @@ extension LuaHost {
         while !LuaThread.all.isEmpty, RunLoop.Instant.now < deadline {
             Linux.Thread.pause(milliseconds: 1)
             pauses += 1
-            // Those that do not notice sit in a system call, or go to. Not at once, for a call that returns by itself does no harm.
+            // A thread that does not react is in a system call, or about to enter one. This waits first, since a call
+            // that returns by itself does no harm.
             guard pauses % 20 == 0 else { continue }
             Interpreter.letCallsFail(true)
             for thread in LuaThread.all { thread.wakeFromCall() }

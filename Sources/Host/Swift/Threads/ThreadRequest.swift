@@ -5,18 +5,18 @@ internal import RunLoops
 /// A request to another thread's loop.
 final class ThreadRequest: Sendable {
     private let state = Lock(State())
-    /// What recordings call it; 0: what they call all others.
+    /// The number of its name in recordings; 0 for the general name.
     let label: UInt32
 
     init(label: UInt32) { self.label = label }
 
     private struct State: Sendable {
         var isQueued = true
-        /// Takes its timer out of the other loop.
+        /// Removes its timer from the other loop.
         var withdraw: (@Sendable () -> Void)?
     }
 
-    /// Its place in a loop. When that is dropped, with a loop that has ended, the request is no longer queued.
+    /// Its place in a loop. If a loop that has ended drops the place, the request is no longer queued.
     final class Place: Sendable {
         let request: ThreadRequest
         init(_ request: ThreadRequest) { self.request = request }
@@ -25,7 +25,8 @@ final class ThreadRequest: Sendable {
 
     var isQueued: Bool { state.withLock { $0.isQueued } }
 
-    /// Whether it is to be done: it is asked for the first time, and has not been cancelled.
+    /// Marks the request as begun. Returns whether it is to be performed: it begins for the first time, and was not
+    /// cancelled.
     @discardableResult
     func begin() -> Bool {
         state.withLock { state in
@@ -34,7 +35,7 @@ final class ThreadRequest: Sendable {
         }
     }
 
-    /// Whether it had not begun.
+    /// Cancels the request. Returns whether it had not begun.
     @discardableResult
     func cancel() -> Bool {
         let (wasQueued, withdraw) = state.withLock { state in
@@ -45,7 +46,7 @@ final class ThreadRequest: Sendable {
         return wasQueued
     }
 
-    /// Says what is to be done if it is cancelled. Returns false if it has been.
+    /// Sets the function that a cancellation calls. Returns false if the request is not queued any more.
     func whenCancelled(_ body: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
             if state.isQueued { state.withdraw = body }
@@ -54,13 +55,14 @@ final class ThreadRequest: Sendable {
     }
 }
 
-/// The timer of a delayed request, for whoever cancels it.
+/// The timer of a delayed request, for a cancellation.
 private final class Later: @unchecked Sendable {
     // Sendable: used by the thread of its loop only.
     weak var timer: RunLoop.Timer?
 }
 
-/// The answer to a request that somebody waits for. Dropped without an answer, it says so: nobody waits for ever.
+/// The answer to a request for which a task waits. If it is dropped without an answer, the wait ends with an error, so
+/// that no task waits for ever.
 final class Reply: @unchecked Sendable {
     // Sendable: `isGiven` is used by the thread that performs the request, and by `deinit`.
     private let number: UInt64
@@ -85,7 +87,7 @@ final class Reply: @unchecked Sendable {
 }
 
 extension LuaHost {
-    /// Runs what another thread has sent.
+    /// Runs a request that another thread has sent.
     func run(_ function: Parcel, for request: ThreadRequest, reply: Reply?) {
         guard !isClosed, request.begin() else { return }
         guard let count = function.unpack(onto: stack) else {
@@ -121,7 +123,7 @@ extension LuaHost {
     ) {
         let later = Later()
         let handle = loop.handle
-        // Or a loop that has nothing else to do would wait for a request that nobody wants any more.
+        // Otherwise an idle loop would wait for a request that nobody wants any more.
         let isWanted = place.request.whenCancelled {
             handle.perform(in: [.common] + modes) { _ in later.timer?.invalidate() }
         }

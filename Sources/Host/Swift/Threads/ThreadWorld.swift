@@ -1,12 +1,13 @@
 package import Linux
 package import RunLoops
 
-/// The world that new threads live in: what their loops take for time, and what their states begin with.
+/// The world of new threads: the clock of their loops, and the initial contents of their states.
 package struct ThreadWorld: Sendable {
-    /// Why there may be no more threads.
+    /// The reason why no more threads may begin.
     package typealias Refusal = SystemError
-    /// Called on the thread that starts a new one; what it returns is called on that, for its loop.
+    /// Called on the thread that starts a new one. The function that it returns is called on the new thread, for its
+    /// loop.
     package var expectThread: @Sendable () throws(Refusal) -> @Sendable () -> Poller = { { EpollPoller() } }
-    /// Prepares a new thread's state, whose libraries are open. Returns an error message, or nil.
+    /// Prepares the state of a new thread, whose libraries are open. Returns an error message, or nil.
     package var prepare: @Sendable (LuaHost) -> String? = { _ in nil }
 }

@@ -1,13 +1,15 @@
--- Descriptor ports of objects that read ahead: what they hold, and have not handed out, is as good as what their descriptor has. Called with
--- the options of a port, whose callback it replaces; returns a function that is called with the port.
+-- Descriptor ports of objects that buffer their input: such an object is ready while it has buffered bytes, even if its
+-- descriptor is not. Called with the options of a port, whose callback it replaces; returns a function that is called
+-- with the port.
 
 local rl, is_dirty, options, object = ...
 local ipairs, find, io_type = ipairs, string.find, io.type
 local callback = options.callback
 
--- A call is on its way.
+-- A request to call back is queued.
 local is_coming = false
--- The end was told while the object still held something: so the callback has not seen it yet, and the loop tells it once.
+-- The end was reported while the object still had buffered bytes, so the callback has not seen it. The loop reports an
+-- end only once.
 local owes_end = false
 
 local serve
@@ -18,7 +20,7 @@ local function modes_of(port)
   return #modes > 0 and modes or nil
 end
 
--- Calls back in one of the modes that the port is in then, if there is still reason to.
+-- Calls back in one of the port's modes, if there is still a reason to.
 local soon
 function soon(port)
   if is_coming then return end
@@ -26,7 +28,7 @@ function soon(port)
   local function call_back()
     is_coming = false
     if not port:is_valid() or not modes_of(port) or io_type(object) == "closed file" then return end
-    -- It was added behind the request, or elsewhere.
+    -- The port was added to this mode after the request, or to another loop.
     if not rl.current():contains(port, rl.current():mode()) then return soon(port) end
     if is_dirty(object) then
       if find(port:events(), "r", 1, true) then serve(port, "r") end
@@ -35,7 +37,7 @@ function soon(port)
       serve(port, "h")
     end
   end
-  -- One that was just made may be added to modes yet.
+  -- A new port may still be added to modes.
   rl.perform { call_back, modes = modes_of(port) or "common" }
 end
 

@@ -1,5 +1,5 @@
--- rl.condition, rl.channel and rl.group: waiting for what other tasks of this thread do. Built on queues of tasks:
--- wake(queue, …) hands values to the first that waits, and take(queue) takes those that it offers.
+-- rl.condition, rl.channel and rl.group: waiting for other tasks of this thread. They use queues of tasks: wake(queue,
+-- …) hands values to the first waiting task, and take(queue) takes the values that it offers.
 
 local rl, internals, crossing = ...
 local conditions = crossing.open_conditions()
@@ -8,7 +8,8 @@ local wait_to_receive, wait_to_send, wait_for_group =
   conditions["channel:receive"], conditions["channel:send"], conditions["group:wait"]
 local misuse = require "runloop.misuse"
 local raise, describe, expect_self = misuse.raise, misuse.describe, misuse.expect_self
-local pcall, rawequal, type, select, setmetatable = pcall, rawequal, type, select, setmetatable
+local pcall, rawequal, type = pcall, rawequal, type
+local select, setmetatable = select, setmetatable
 local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
 local function expect_timeout(timeout, name)
@@ -19,7 +20,7 @@ end
 -- Conditions ---------------------------------------------------------------------------------------------------------
 
 local function condition(...)
-  -- See misuse.condition.
+  -- `misuse` as argument comes from misuse.condition, with the name of the wait.
   if rawequal((...), misuse) then return new((select(2, ...))) end
   if select("#", ...) > 0 then raise "rl.condition: no arguments are expected" end
   return new()
@@ -30,7 +31,7 @@ end
 local Channel = misuse.class("runloop.Channel", { __name = "channel", __stays = true })
 internals.on_missing(Channel, "channel")
 
--- A value is kept as it is; of several, the others are in `further`, at the same place.
+-- Stores one value as it is. Of several values, the others are in `further`, at the same place.
 local function store(self, first, ...)
   local place = self.last + 1
   self.last, self[place] = place, first
@@ -50,8 +51,10 @@ local function channel(capacity)
   if type(capacity) ~= "number" or capacity < 0 or capacity ~= math.huge and not integer_of(capacity) then
     raise("rl.channel: argument #1 must be how many values it holds, 0 or more, got %s", describe(capacity))
   end
-  return setmetatable({ capacity = capacity, first = 1, last = 0, further = {}, senders = new(), receivers = new(), closed = false,
-    site = misuse.made_at() }, Channel)
+  return setmetatable({
+    capacity = capacity, first = 1, last = 0, further = {}, senders = new(), receivers = new(), closed = false,
+    site = misuse.made_at(),
+  }, Channel)
 end
 
 function Channel:send(...)
@@ -68,14 +71,14 @@ function Channel:send(...)
   return wait_to_send(self.senders, nil, ...)
 end
 
--- The value that was taken from a sender, or the next that comes.
+-- Returns the value that was taken from a sender, or waits for the next one.
 local function next_of(self, timeout, ...)
   if select("#", ...) > 0 then return ... end
   if timeout == 0 then return nil, "timed out" end
   return wait_to_receive(self.receivers, timeout)
 end
 
--- There is room again, for the value of the sender that has waited longest.
+-- Fills the free place with the value of the sender that has waited longest.
 local function refill(self, ...)
   local function keep(...)
     if select("#", ...) > 0 then store(self, ...) end
@@ -90,7 +93,7 @@ function Channel:receive(timeout)
   local count = self.last - self.first + 1
   if count == 0 then
     if self.closed then return nil, "closed" end
-    -- Whoever hands a value over is the first that waits, if there is one.
+    -- An unbuffered channel takes the value of the first waiting sender, if there is one.
     if self.capacity == 0 then return next_of(self, timeout, take(self.senders)) end
     return next_of(self, timeout)
   end
@@ -131,12 +134,14 @@ internals.on_missing(Group, "group")
 
 local function group(...)
   if select("#", ...) > 0 then raise "rl.group: no arguments are expected" end
-  return setmetatable({ count = 0, made = 0, tasks = {}, ended = new(), failed = false, failure = false, cancelled = false,
-    site = misuse.made_at() }, Group)
+  return setmetatable({
+    count = 0, made = 0, tasks = {}, ended = new(), failed = false, failure = false, cancelled = false,
+    site = misuse.made_at(),
+  }, Group)
 end
 
 local function cancel(self)
-  -- One that is cancelled may start others meanwhile, or end them.
+  -- A task that is cancelled may start or end others meanwhile.
   local tasks = {}
   for task in next, self.tasks do tasks[#tasks + 1] = task end
   table.sort(tasks, function(a, b) return self.tasks[a] > self.tasks[b] end)
@@ -145,7 +150,8 @@ local function cancel(self)
   end
 end
 
--- Tells the group of a member's end, with its error if that is one. Not pcall: the traceback is to be the member's own.
+-- Reports a member's end to the group, with its error if it has failed. A __close, not pcall, so that the traceback is
+-- the member's own.
 local Member = {}
 
 function Member:__close(err)
@@ -158,7 +164,7 @@ function Member:__close(err)
       group.failed, group.reason = self, err
       cancel(group)
     elseif self.task then
-      -- What goes wrong while the others are cancelled is the group's, whose error is the first.
+      -- Observes errors of other members while they are cancelled: the group's error is the first one.
       rl.task(pcall, self.task.await, self.task)
     end
   end
@@ -176,7 +182,7 @@ function Group:task(fn, ...)
   expect_self(self, Group, "group:task")
   misuse.argument(fn, "function", "group:task", 1)
   if self.failed then
-    -- Whoever is told of this alone, since it happened before the wait, wants to know of what.
+    -- The message names that error, since the caller may learn of the failure only here.
     local _, reason = pcall(tostring, self.reason)
     raise("group:task: a task of this group has failed, which ends them all: %s", reason)
   end
@@ -198,7 +204,7 @@ end
 
 local function outcome(self, ...)
   if (...) and self.failed then
-    -- Its error is raised by awaiting it.
+    -- Awaiting the failed task raises its error.
     (self.failure or self.failed.task):await()
   end
   return ...
@@ -218,8 +224,8 @@ function Group:cancel()
 end
 
 function Group:__tostring()
-  return ("group (%d tasks, %s%s)"):format(self.count, self.failed and "failed, " or self.cancelled and "cancelled, " or "",
-    self.site)
+  local state = self.failed and "failed, " or self.cancelled and "cancelled, " or ""
+  return ("group (%d tasks, %s%s)"):format(self.count, state, self.site)
 end
 
 Group.__close = Group.cancel

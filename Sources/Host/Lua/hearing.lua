@@ -1,13 +1,14 @@
--- runloop.hearing: what waits of the modules written in Lua hear. As every wait, they are over in the mode that runs when they begin, too,
--- whatever modes their object is in.
+-- runloop.hearing: the modes in which waits of modules written in Lua can end. Like any wait, they can also end in the
+-- mode that runs when they begin, even if their object is not in it.
 
 local rl = require "runloop"
 local setmetatable, pcall = setmetatable, pcall
 
--- How many waits need an object in a mode that is none of its own: by object, by mode.
+-- The number of waits that need an object in a mode to which its owner has not added it: by object, by mode.
 local borrowed = setmetatable({}, { __mode = "k" })
 
--- Has an object heard in the mode that runs, until what is returned is closed; nil where it is heard anyway, or will never be.
+-- Adds an object to the mode that runs, until the returned value is closed. Returns nil if the object is in the mode
+-- already, or cannot be in any.
 return function(object)
   local loop = rl.current()
   local mode, modes = loop:mode(), borrowed[object] or {}
@@ -17,7 +18,7 @@ return function(object)
   modes[mode] = (modes[mode] or 0) + 1
   return setmetatable({}, { __close = function()
     modes[mode] = modes[mode] > 1 and modes[mode] - 1 or nil
-    -- By now it may be closed.
+    -- The object may be closed by now.
     if not modes[mode] then pcall(loop.remove, loop, object, mode) end
   end })
 end

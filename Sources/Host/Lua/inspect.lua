@@ -1,25 +1,27 @@
--- Shows values as text, for the prompt and for the test library. Reads tables raw, so that looking at a value runs none of its code; the
--- exception is __tostring, whose errors are shown in place of the value.
+-- Shows values as text, for the prompt and for the test library. It reads tables raw, so that showing a value runs none
+-- of its code; the exception is __tostring, whose errors are shown in place of the value.
 
--- The prompt, which does not ask the script's `require` for anything, hands in the keywords of Lua, and runloop.text.
+-- The prompt passes the keywords of Lua and runloop.text, since it must not use the script's `require`.
 local KEYWORDS, text = ...
 if not text or not text.shown then KEYWORDS, text = require "runloop.keywords", require "runloop.text" end
 local length_of = text.length_of
-local type, tostring, pcall, next, rawlen, rawget = type, tostring, pcall, next, rawlen, rawget
+local type, tostring, pcall = type, tostring, pcall
+local next, rawlen, rawget = next, rawlen, rawget
 local getmetatable, getinfo, getlocal, getupvalue = debug.getmetatable, debug.getinfo, debug.getlocal, debug.getupvalue
-local format, gsub, rep, find, byte = string.format, string.gsub, string.rep, string.find, string.byte
+local format, gsub, rep = string.format, string.gsub, string.rep
+local find, byte = string.find, string.byte
 local concat, sort = table.concat, table.sort
 local math_type, huge, floor = math.type, math.huge, math.floor
 local status = coroutine.status
 
--- At most so many entries of one table, so many in all, and so many keys that are sorted.
+-- The most entries of one table, the most entries of all tables, and the most keys that are sorted.
 local OF_ONE, IN_ALL, SORTED = 100, 1000, 20000
--- Arrays of more elements than this are set in columns, if they do not fit a line.
+-- Longer arrays are set in columns if they do not fit in one line.
 local IN_A_ROW = 6
 
 local PALETTE = { string = "32", number = "36", boolean = "33", ["nil"] = "33", key = "", other = "35", mark = "2" }
 
--- Text that a terminal may see -------------------------------------------------------------------------------------------
+-- Text that is safe for a terminal -----------------------------------------------------------------------------------
 
 local ESCAPES = { ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"', ["\a"] = "\\a",
   ["\b"] = "\\b", ["\f"] = "\\f", ["\v"] = "\\v", ["\27"] = "\\27" }
@@ -32,7 +34,7 @@ local function quote(bytes)
   return '"' .. text.shown(bytes) .. '"'
 end
 
--- A text of the script's own: its lines stay, everything else that is no text becomes visible.
+-- Escapes a text of the script's own: its line breaks stay, and other control characters become visible.
 local function harmless(bytes) return text.shown(bytes, true) end
 
 local function number_text(value)
@@ -41,9 +43,11 @@ local function number_text(value)
   return tostring(value)
 end
 
--- As many digits as bring back the same number: what a failed comparison shows must not look equal.
+-- Returns as many digits as identify the number: two numbers that differ must not look equal in a failed comparison.
 local function exact_text(value)
-  if math_type(value) == "integer" or value ~= value or value == huge or value == -huge then return number_text(value) end
+  if math_type(value) == "integer" or value ~= value or value == huge or value == -huge then
+    return number_text(value)
+  end
   if value % 1 == 0 and value < 1e15 and value > -1e15 then return format("%.1f", value) end
   local short = format("%.14g", value)
   return short + 0 == value and short or format("%.17g", value)
@@ -66,10 +70,11 @@ end
 local function describe(value)
   local ok, text = pcall(tostring, value)
   if ok then return harmless(text) end
-  return format("<%s %p: error in __tostring: %s>", type(value), value, type(text) == "string" and harmless(text) or type(text))
+  local reason = type(text) == "string" and harmless(text) or type(text)
+  return format("<%s %p: error in __tostring: %s>", type(value), value, reason)
 end
 
--- `(a, b, ...)` and `app.lua:12`; a function of C has neither.
+-- Returns `(a, b, ...)` and `app.lua:12`; nil for both if the function is written in C.
 local function signature(fn)
   local info = getinfo(fn, "Su")
   if info.what == "C" then return nil, nil end
@@ -80,11 +85,13 @@ local function signature(fn)
   return "(" .. concat(names, ", ") .. ")", place
 end
 
--- `function area(width, height) shapes.lua:3`. `title` is the name of one of Lua's or ours, with its arguments.
+-- Returns a text such as `function area(width, height) shapes.lua:3`. `title` is the name of a function of Lua or of
+-- the host, with its arguments.
 local function function_text(fn, title, name)
   local arguments, place = signature(fn)
   if title then
-    return format("function %s%s %s", title, find(title, "(", 1, true) and "" or arguments or "(...)", place or "built in")
+    local shown = find(title, "(", 1, true) and "" or arguments or "(...)"
+    return format("function %s%s %s", title, shown, place or "built in")
   end
   name = name and " " .. name or ""
   return format("function%s%s %s", name, arguments or format(" %p", fn), place or "built in")
@@ -100,9 +107,9 @@ local function thread_text(thread)
   return format("thread %p %s", thread, state) .. (info and format(" at %s:%d", info.short_src, info.currentline) or "")
 end
 
--- inspect(value, options): `depth` of tables (3), `width` of a line (80), `most` entries of one table (100), `is_line` (all on one line, with
--- all digits of numbers), `color`, `deep` (metatables, upvalues, fields of objects), `reset` (what ends a colour), `title_of(fn)`,
--- `name_of(fn)` and `fields_of(object)`.
+-- inspect(value, options): `depth` of tables (3), `width` of a line (80), `most` entries of one table (100), `is_line`
+-- (all on one line, with all digits of numbers), `color`, `deep` (metatables, upvalues, fields of objects), `reset`
+-- (the text that ends a colour), `title_of(fn)`, `name_of(fn)` and `fields_of(object)`.
 local function inspect(value, options)
   local depth_limit, width, color, deep = options.depth or 3, options.width or 80, options.color, options.deep
   local most, is_line = options.most or OF_ONE, options.is_line
@@ -124,7 +131,8 @@ local function inspect(value, options)
     if kind == "number" then return paint("number", (is_line and exact_text or number_text)(item)) end
     if kind == "boolean" or kind == "nil" then return paint(kind, tostring(item)) end
     if kind == "function" then
-      return paint("other", function_text(item, title_of and title_of(item), not is_named and name_of and name_of(item)))
+      local name = not is_named and name_of and name_of(item)
+      return paint("other", function_text(item, title_of and title_of(item), name))
     end
     if kind == "thread" then return paint("other", thread_text(item)) end
     local text = describe(item)
@@ -144,7 +152,7 @@ local function inspect(value, options)
     return length_of(text) or #text
   end
 
-  -- Entries as text; how many of them are elements of the array; how many are not shown.
+  -- Returns the entries as text, the number of them that are elements of the array, and the number of entries left out.
   local function entries_of(item, depth)
     local entries = {}
     local length = rawlen(item)
@@ -182,7 +190,7 @@ local function inspect(value, options)
     return entries, elements, left + more
   end
 
-  -- Puts the first `count` entries together, so that as many as there is room for stand in one line, each in its column.
+  -- Joins the first `count` entries to rows, with as many in one line as there is room for, each in its column.
   local function in_columns(item, entries, count, room)
     local widest = 0
     for i = 1, count do
@@ -208,7 +216,7 @@ local function inspect(value, options)
     return rows
   end
 
-  -- What belongs to a value without being a field of it: { name, value }.
+  -- Returns the parts of a value that are not its fields, as { name, value } pairs.
   local function hidden_parts(item)
     local parts = {}
     if type(item) == "function" then
@@ -247,7 +255,8 @@ local function inspect(value, options)
     local kind = type(item)
     if kind ~= "table" then
       local text = scalar(item, is_named)
-      if not deep or kind ~= "function" and kind ~= "userdata" or path[item] or depth >= depth_limit then return text end
+      if not deep or kind ~= "function" and kind ~= "userdata" then return text end
+      if path[item] or depth >= depth_limit then return text end
       local entries = {}
       path[item] = true
       add_parts(entries, item, depth)

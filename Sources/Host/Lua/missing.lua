@@ -1,22 +1,23 @@
--- What is said of a method that an object does not have: which one is meant, or which there are.
+-- The message for a method that an object does not have: it names the method that is probably meant, or all methods.
 
 local misuse = require "runloop.misuse"
 local next, type = next, type
 local sub, sort, concat = string.sub, table.sort, table.concat
 
--- What other libraries call it, the likeliest first.
+-- The names of similar methods in other libraries, each with our methods, the likeliest first.
 local END = { "invalidate", "close", "cancel" }
 local KILL = { "cancel", "invalidate", "close" }
 local START = { "fire", "task", "run" }
 local RESULT = { "await", "join", "wait", "receive" }
 local SEND = { "post", "send", "signal" }
 local meant = {
-  cancel = END, stop = END, close = END, destroy = END, remove = END, clear = END, unref = END, invalidate = END, kill = KILL,
-  abort = KILL, start = START, again = START, spawn = START, wait = RESULT, get = RESULT, result = RESULT, recv = RESULT,
-  send = SEND, write = SEND, put = SEND, push = SEND, notify = SEND, isvalid = { "is_valid" },
+  cancel = END, stop = END, close = END, destroy = END, remove = END, clear = END, unref = END, invalidate = END,
+  kill = KILL, abort = KILL, start = START, again = START, spawn = START, wait = RESULT, get = RESULT,
+  result = RESULT, recv = RESULT, send = SEND, write = SEND, put = SEND, push = SEND, notify = SEND,
+  isvalid = { "is_valid" },
 }
 
--- `methods`: those of the kind, beside what its metatable has.
+-- `methods` has the kind's methods, besides those of its metatable.
 local function message(kind, name, methods)
   local there, names = {}, {}
   for other, method in next, methods do

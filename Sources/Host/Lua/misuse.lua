@@ -1,16 +1,18 @@
--- runloop.misuse: the errors of the modules written in Lua, for calls that make no sense. Each begins with the function's name, and its
--- position is the script's: the first function on the stack that is neither the host's own nor C's, however many of these lie
--- between, as in `pcall(fs.read)`.
+-- runloop.misuse: the errors of the modules written in Lua, for calls that make no sense. Each begins with the
+-- function's name. Its position is that of the first function on the stack that is neither the host's own nor in C,
+-- however many of these lie between, as in `pcall(fs.read)`.
 
 local native = ...
 local getinfo = package.loaded.debug.getinfo
-local error, type, tostring, next, pairs, ipairs, select, math_type, getmetatable, rawget, pcall =
-  error, type, tostring, next, pairs, ipairs, select, math.type, getmetatable, rawget, pcall
-local format, find, concat, unpack, running = string.format, string.find, table.concat, table.unpack, coroutine.running
+local error, type, tostring, next = error, type, tostring, next
+local pairs, ipairs, select, math_type = pairs, ipairs, select, math.type
+local getmetatable, rawget, pcall = getmetatable, rawget, pcall
+local format, find, concat = string.format, string.find, table.concat
+local unpack, running = table.unpack, coroutine.running
 
 local misuse = {}
 
--- "app.lua:3": where the script is that calls, or that waits in a coroutine; nil without any.
+-- Returns the script's position in the calling or the given, waiting coroutine: "app.lua:3"; nil if there is none.
 local function place(thread)
   local level, frame = thread and 0 or 2, nil
   thread = thread or running()
@@ -28,23 +30,23 @@ function misuse.raise(text, ...)
 end
 local raise = misuse.raise
 
--- Raises since there is a reader already, the coroutine `first`.
+-- Raises the error for a second reader: the coroutine `first` already reads.
 function misuse.second_reader(what, first)
   local where = first and place(first)
   raise("%s: one reader at a time: another task waits%s", what, where and " at " .. where or "")
 end
 
--- A condition of a module's own. Whoever waits for it is told to wait in `name`, which the script has called, and not in condition:wait;
--- the names are those of WaitName.swift.
+-- Makes a condition for a module. Messages about waits show `name`, the function that the script has called, in place
+-- of condition:wait. The names are those of WaitName.swift.
 function misuse.condition(name) return package.loaded.runloop.condition(misuse, name) end
 
--- What objects say of themselves.
+-- Returns the creation site as objects describe it.
 function misuse.made_at()
   local here = place()
   return here and "made at " .. here or "made by the host"
 end
 
--- A value as an error message shows it: numbers and texts themselves, of others what they are.
+-- Returns a value as an error message shows it: numbers and texts themselves, the kind of others.
 function misuse.describe(value)
   if value == nil then return "nothing" end
   local meta = type(value) == "table" and getmetatable(value)
@@ -53,8 +55,10 @@ function misuse.describe(value)
 end
 local describe = misuse.describe
 
--- "rl.after: argument #1 must be a function, got 5"
-function misuse.wrong(what, which, expected, value) raise("%s: %s must be %s, got %s", what, which, expected, describe(value)) end
+-- Raises an error such as "rl.after: argument #1 must be a function, got 5".
+function misuse.wrong(what, which, expected, value)
+  raise("%s: %s must be %s, got %s", what, which, expected, describe(value))
+end
 local wrong = misuse.wrong
 
 local function names_of(known)
@@ -65,13 +69,15 @@ local function names_of(known)
   return unpack(names)
 end
 
--- The one of `known`'s keys that a misspelt name may mean, or nil.
+-- Returns the key of `known` that a misspelt name may mean, or nil.
 function misuse.nearest(name, known) return type(name) == "string" and native.nearest(name, names_of(known)) or nil end
 
--- What is said behind a name that is not known.
+-- Returns the end of a message about an unknown name.
 function misuse.hint(name, known) return native.hint(tostring(name), names_of(known)) end
 
-function misuse.unknown_field(what, field, known) raise("%s: unknown field '%s'%s", what, tostring(field), misuse.hint(field, known)) end
+function misuse.unknown_field(what, field, known)
+  raise("%s: unknown field '%s'%s", what, tostring(field), misuse.hint(field, known))
+end
 
 local function is_a(expected) return function(value) return type(value) == expected end end
 local CHECKS = {
@@ -83,16 +89,18 @@ local CHECKS = {
   any = function() return true end,
 }
 CHECKS.bytes = CHECKS.positive
-local NAMES = { bytes = "a number of bytes, 1 or more", number = "a number, 0 or more", seconds = "a number of seconds, 0 or more",
-  count = "an integer, 0 or more", positive = "an integer, 1 or more", table = "a table", string = "a string", boolean = "a boolean",
-  ["function"] = "a function" }
+local NAMES = {
+  bytes = "a number of bytes, 1 or more", number = "a number, 0 or more",
+  seconds = "a number of seconds, 0 or more", count = "an integer, 0 or more", positive = "an integer, 1 or more",
+  table = "a table", string = "a string", boolean = "a boolean", ["function"] = "a function",
+}
 
 -- Raises unless an argument is of this kind.
 function misuse.argument(value, kind, what, number)
   if not CHECKS[kind](value) then wrong(what, "argument #" .. number, NAMES[kind], value) end
 end
 
--- The same where nil stands for "none given".
+-- Raises unless an argument is nil or of this kind.
 function misuse.optional(value, kind, what, number)
   if value ~= nil then misuse.argument(value, kind, what, number) end
 end
@@ -114,7 +122,7 @@ end
 
 local NONE = {}
 
--- The table of options that an argument is, its fields checked; an empty one for nil. Nobody may change it.
+-- Returns a table of options after checking its fields; for nil, an empty table, which must not be changed.
 function misuse.options(options, known, what, number)
   if options == nil then return NONE end
   misuse.argument(options, "table", what, number)
@@ -122,20 +130,22 @@ function misuse.options(options, known, what, number)
   return options
 end
 
--- The modes that an option names, one or several, as a list; "common" if there is none.
+-- Returns the modes that an option names as a list; "common" if the option is absent.
 function misuse.modes(modes, what)
   if modes == nil then return { "common" } end
   if type(modes) == "string" then return { modes } end
   local list = {}
   for index, mode in ipairs(modes) do
-    if type(mode) ~= "string" then raise("%s: field 'modes' must be names of modes, got %s in it", what, describe(mode)) end
+    if type(mode) ~= "string" then
+      raise("%s: field 'modes' must be names of modes, got %s in it", what, describe(mode))
+    end
     list[index] = mode
   end
   if #list == 0 then raise("%s: field 'modes' must name at least one mode, as \"common\" does", what) end
   return list
 end
 
--- The method of this name that an object has, whatever it is; nil if it has none.
+-- Returns the method of this name, for any value; nil if it has none.
 function misuse.method(object, name)
   local found, method = pcall(function() return object[name] end)
   return found and type(method) == "function" and method or nil
@@ -147,25 +157,27 @@ function misuse.is_callable(value)
   return type(value) == "function" or type(metatable) == "table" and metatable.__call ~= nil
 end
 
-function misuse.wrong_self(what, kind, value) raise("%s: a %s is expected as self, got %s; call it with a colon", what, kind, describe(value)) end
+function misuse.wrong_self(what, kind, value)
+  raise("%s: a %s is expected as self, got %s; call it with a colon", what, kind, describe(value))
+end
 
--- Raises unless `self` is one of these.
+-- Raises unless `self` is an object with this metatable.
 function misuse.expect_self(self, metatable, what)
   if getmetatable(self) ~= metatable then misuse.wrong_self(what, metatable.__name, self) end
   return self
 end
 
--- Raises unless `self` is one of these: its method was called with a dot.
+-- Raises unless `self` is an object with this metatable: the method was called with a dot.
 function misuse.receiver(self, metatable, what)
   if getmetatable(self) ~= metatable then raise("%s: call it with a colon, on a %s", what, metatable.__name) end
   return self
 end
 
--- The methods of classes, by what stands in their place: that, and not this, has a source worth showing.
+-- The original methods of classes, by the functions that replace them: the original has the source that help shows.
 misuse.originals = {}
 
--- Has the methods that a class has by now raise where `self` is none of its objects; `kind` is what messages call these. For what is
--- called seldom: others check it themselves.
+-- Replaces the methods that a class has so far by functions that check `self` first; `kind` is the name of its objects
+-- in messages. The check costs a call, so frequent methods check `self` themselves.
 function misuse.methods(class, kind)
   for name, fn in next, class do
     if type(fn) == "function" and not find(name, "^_") then
@@ -179,10 +191,11 @@ function misuse.methods(class, kind)
   end
 end
 
--- What the prompt's help calls objects that are tables: by their metatables, the name of the class in the reference and its methods.
+-- Classes of objects that are tables, for the prompt's help: by metatable, the name of the class in the reference and
+-- its methods.
 misuse.classes = {}
 
--- Makes a metatable that of such objects: methods, unless they are elsewhere, are its own fields.
+-- Makes a metatable the class of such objects. Its methods are its own fields, unless `methods` is given.
 function misuse.class(name, metatable, methods)
   misuse.classes[metatable] = { name = name, methods = methods or metatable }
   metatable.__index = metatable

@@ -1,7 +1,9 @@
--- Notifications by name, which NSNotificationCenter and NSNotificationQueue have: rl.notifications.
+-- Notifications by name, as NSNotificationCenter and NSNotificationQueue have them: rl.notifications.
 
-local rl, internals, check_fields, raise, wrong, is_idle = ...
-local error, type, pcall, setmetatable, tostring = error, type, pcall, setmetatable, tostring
+local rl, internals = ...
+local check_fields, raise, wrong, is_idle = select(3, ...)
+local error, type, pcall = error, type, pcall
+local setmetatable, tostring = setmetatable, tostring
 local next, ipairs, rawequal = next, ipairs, rawequal
 local integer_of = math.tointeger
 
@@ -11,10 +13,10 @@ internals.on_missing(notifications, "rl.notifications")
 
 local observers = {}  -- by name, in the order in which they were added
 
--- What is queued: sets of entries, by name and sender, and by sender. Coalescing looks at what it is about and no more, however
--- much else is queued.
+-- The queued notifications, as sets of entries: by name and sender, and by sender. With these, coalescing visits only
+-- the matching entries, however many others are queued.
 local by_name, by_sender = {}, {}
-local NOBODY = {}     -- the sender of those without one
+local NOBODY = {}     -- the sender of notifications without one
 
 local function check_name(call, name)
   if type(name) ~= "string" then wrong(call, "argument #1", "the name of a notification", name) end
@@ -37,7 +39,7 @@ function Observation:invalidate()
   if list.valid == 0 then
     observers[self.notification] = nil
   elseif #list > 2 * list.valid + 8 then
-    -- A new list: somebody may be walking along the old one.
+    -- Makes a new list, since a delivery may be iterating over the old one.
     local left = { valid = list.valid }
     for i = 1, #list do
       if list[i].valid then left[#left + 1] = list[i] end
@@ -53,7 +55,7 @@ function Observation:__tostring()
   return ("notification_observer %q (%s)"):format(self.notification, self.valid and "valid" or "invalid")
 end
 
--- fn(name, info, sender) is called for each notification of that name; with `sender`, only for those from it.
+-- Calls fn(name, info, sender) for each notification of that name, or only for those of `sender` if it is given.
 function notifications:observe(name, fn, sender)
   check_self("notifications:observe", self)
   check_name("notifications:observe", name)
@@ -65,11 +67,11 @@ function notifications:observe(name, fn, sender)
   return observation
 end
 
--- Every observer is told, whatever happens to those before it; the first error is raised at the end.
+-- Calls every observer, even if earlier ones fail; raises the first error at the end.
 local function deliver(name, info, sender)
   local list = observers[name]
   local failed, failure = false, nil
-  -- Who comes while they are told is not.
+  -- Observers that are added during the delivery are not called.
   for i = 1, list and #list or 0 do
     local observation = list[i]
     if observation.valid and (observation.sender == nil or rawequal(observation.sender, sender)) then
@@ -86,7 +88,7 @@ function notifications:post(name, info, sender)
   deliver(name, info, sender)
 end
 
--- Sets are counted: whether one that shrinks is empty, `next` finds out only behind all that has left.
+-- Sets have a count: finding out by `next` whether a set is empty would visit the places of all removed entries.
 local function add(sets, key, entry)
   local set = sets[key] or { count = 0, entries = {}, by_sender = {} }
   sets[key], set.count = set, set.count + 1
@@ -112,7 +114,7 @@ local function forget(entry)
   drop(by_sender, entry.sender, entry)
 end
 
--- Takes back one set of entries, or none. Returns how many they were.
+-- Removes one set of entries, or none. Returns the number of entries.
 local function withdraw_all(set)
   if not set then return 0 end
   local count = set.count
@@ -129,7 +131,7 @@ local function withdraw(name, sender, is_by_name, is_by_sender)
   return withdraw_all(is_by_sender and named and named.by_sender[sender] or not is_by_sender and named)
 end
 
--- The modes as an array, or nil if they are not modes.
+-- Returns the modes as an array, or nil if the value does not name modes.
 local function modes_of(modes)
   if type(modes) == "string" then modes = { modes } end
   if type(modes) ~= "table" then return nil end
@@ -166,7 +168,9 @@ function notifications:enqueue(name, info, options)
   check_fields("notifications:enqueue", options, ENQUEUE)
   local style, sender, modes = options.style or "asap", options.sender, modes_of(options.modes or "default")
   if not STYLES[style] then wrong("notifications:enqueue", "field 'style'", '"now", "asap" or "idle"', style) end
-  if not modes then wrong("notifications:enqueue", "field 'modes'", "the name of a mode, or an array of them", options.modes) end
+  if not modes then
+    wrong("notifications:enqueue", "field 'modes'", "the name of a mode, or an array of them", options.modes)
+  end
   check_sender("notifications:enqueue", "field 'sender'", sender)
   local coalesce = options.coalesce
   if coalesce == nil then coalesce = { "name", "sender" } end
@@ -200,7 +204,7 @@ function notifications:enqueue(name, info, options)
     local request = loop:perform { post, modes = modes }
     entry.cancel = function() request:cancel() end
   else
-    -- The source keeps the mode alive; the loop looks again afterwards, since the observers may have made work.
+    -- The source keeps the mode alive. The loop is woken afterwards, since observers may have made work.
     local keep = rl.source { name = "idle notification" }
     local observer
     observer = rl.observer { activities = { "before_waiting" }, name = "idle notification",
@@ -221,7 +225,7 @@ function notifications:enqueue(name, info, options)
   remember(entry)
 end
 
--- Takes back what is queued: by name and sender if both are given, otherwise by the one that is. Returns how many.
+-- Removes queued notifications by name and sender, or by the one of these that is given. Returns their number.
 function notifications:dequeue(name, sender)
   check_self("notifications:dequeue", self)
   if name == nil and sender == nil then

@@ -1,30 +1,36 @@
--- rl.pool and rl.blocking: functions that block, on threads of their own, while the loop goes on.
+-- rl.pool and rl.blocking: run blocking functions on threads of their own, while the loop goes on.
 
 local rl, internals = ...
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
-local type, select, setmetatable, tostring, pcall, error = type, select, setmetatable, tostring, pcall, error
+local type, select, setmetatable = type, select, setmetatable
+local tostring, pcall, error = tostring, pcall, error
 local match = string.match
 local pack, unpack, integer_of = table.pack, table.unpack, math.tointeger
 
 local Pool = misuse.class("runloop.Pool", { __name = "pool", __stays = true })
 internals.on_missing(Pool, "pool")
 
--- Runs in the thread: its loop has this port, which keeps it alive until the pool is closed. Of what it uses, all crosses by name.
+-- Runs in the thread: this port keeps the thread's loop alive until the pool is closed. Everything it uses crosses by
+-- name.
 local function serve(name)
   local port = rl.port { name = name }
   rl.current():add(port, "common")
 end
 
--- The threads of each pool, by a number of its own: they must outlive a pool that is dropped, whose finalizer ends them.
+-- The threads of each pool, by the pool's number. They must outlive a pool that is dropped, because its finalizer ends
+-- them.
 local threads_of, pools = {}, 0
--- So often somebody who waits looks whether a thread that was given up has ended.
+-- Seconds between two checks whether an abandoned thread has ended, while a task waits for a thread.
 local ENDING = 0.02
 
 local function new(threads, name, made_at)
   pools = pools + 1
   threads_of[pools] = {}
-  return setmetatable({ limit = threads, pool_name = name, site = made_at, count = 0, free = rl.channel(math.huge), ending = {}, number = pools }, Pool)
+  return setmetatable({
+    limit = threads, pool_name = name, site = made_at, count = 0, free = rl.channel(math.huge), ending = {},
+    number = pools,
+  }, Pool)
 end
 
 local function lose(self, thread)
@@ -53,7 +59,8 @@ local function pool(options)
   return new(threads, name, misuse.made_at())
 end
 
--- A thread that nobody uses. While all that there may be are busy it waits for one; who waits longest gets the first.
+-- Returns a free thread. If all are busy and no more are allowed, it waits for one; the task that has waited longest
+-- gets the first.
 local function take(self)
   while true do
     for thread in next, self.ending do
@@ -83,7 +90,8 @@ local function give_back(self, thread)
   thread:cancel()
 end
 
--- The use of a thread: when it ends with the function still running, that is interrupted, and the thread counts until it has ended.
+-- The use of a thread. If it ends while the function still runs, the function is interrupted, and the thread counts
+-- until it has ended.
 local Use = {}
 function Use:__close(err)
   local pool, thread = self.pool, self.thread
@@ -92,10 +100,11 @@ function Use:__close(err)
   pool.ending[thread] = true
 end
 
--- In the thread: a table, as the request is one, does not tell that it ends with nil.
+-- Runs in the thread: the request is a table, which cannot represent trailing nils.
 local function call_with(fn, count, ...) return fn(unpack({ ... }, 1, count)) end
 
--- What it says is raised where it stands; but that something cannot cross is the caller's mistake, in the function that was called.
+-- Raises an error of the function unchanged. But a value that cannot be sent is the caller's mistake, and becomes an
+-- error of the called function.
 local function pass_on(what, fine, ...)
   if fine then return ... end
   local err = ...
@@ -148,7 +157,7 @@ function Pool:close()
 end
 
 Pool.__close = Pool.close
--- Nobody can use its threads any more; those that work have the pool.
+-- A pool is collected when no script can use its threads any more; a running function keeps the pool alive.
 function Pool:__gc()
   for thread in next, threads_of[self.number] do pcall(thread.cancel, thread) end
   threads_of[self.number] = nil
@@ -165,7 +174,7 @@ local function blocking(fn, ...)
   misuse.argument(fn, "function", "rl.blocking", 1)
   if not shared then
     shared = new(4, "blocking", "the host's")
-    --- Ends the threads that wait for the next call; those that work go on, and end behind it.
+    --- Ends the threads that wait for the next call. Working threads go on, and end after that.
     function internals.end_blocking()
       if shared then shared:close() end
       shared = nil

@@ -1,15 +1,18 @@
--- What of the API is written in Lua: called with the table of the functions written in Swift, which it completes and
--- returns, and with the internals it needs for that.
+-- The Lua-written part of the API. It is called with the table of the functions written in Swift, which it completes
+-- and returns, and with the internals that it needs.
 
 local rl, internals, crossing, make_notifications = ...
-local error, type, select, pcall, setmetatable, tostring, next = error, type, select, pcall, setmetatable, tostring, next
+local error, type, select, pcall = error, type, select, pcall
+local setmetatable, tostring, next = setmetatable, tostring, next
 local ipairs, rawequal, rawlen, package = ipairs, rawequal, rawlen, package
-local io_type, integer_of, pack, unpack, require = io.type, math.tointeger, table.pack, table.unpack, require
+local io_type, integer_of, pack, unpack = io.type, math.tointeger, table.pack, table.unpack
+local require = require
 local value, set_value, kind_of = internals.value, internals.set_value, internals.kind
--- Functions of Lua's have no caller when they are called as `return f()`: what is made there would not know where.
+-- A Lua function that is called as `return f()` has no caller, so an object made in it would have no creation site.
+-- Such functions are therefore framed by C.
 local framed = internals.framed
 
--- Few scripts ever call anything wrongly: what words that is loaded then.
+-- Few scripts ever make a wrong call, so the module with the error texts is loaded at the first one.
 local function raise(...) require "runloop.misuse".raise(...) end
 
 local function wrong(...) require "runloop.misuse".wrong(...) end
@@ -24,7 +27,7 @@ rl.modes = {
   connection_reply = "connection_reply",
 }
 
--- What this program adds.
+-- The functions that this program adds.
 for _, functions in next, { select(5, ...) } do
   for name, added in next, functions do rl[name] = added end
 end
@@ -46,7 +49,9 @@ end
 
 function source_methods:post(...)
   local queue = queue_of(self, "source:post")
-  if (...) == nil then raise "source:post: argument #1 must be a value other than nil: it ends the loop over commands()" end
+  if (...) == nil then
+    raise "source:post: argument #1 must be a value other than nil: it ends the loop over commands()"
+  end
   if crossing.is_foreign(self) then return crossing["source:post"](self, ...) end
   if not self:is_valid() then return false end
   queue.last = queue.last + 1
@@ -81,7 +86,8 @@ local function method_of(object, name)
   return found and type(method) == "function" and method or nil
 end
 
--- The number of a descriptor, a Lua file, or an object with a method that gives either; or nil and what is wrong.
+-- Returns the descriptor of a number, a Lua file, or an object with a method that gives either; or nil and what is
+-- wrong with the object.
 local function find_descriptor(object, depth)
   local kind = type(object)
   if kind == "number" then
@@ -117,18 +123,19 @@ local function descriptor(name, what, object)
   return fd
 end
 
--- Standard input at a prompt: whoever waited for it would take some of the keys, and the prompt the others.
+-- Refuses standard input at a prompt: a waiting task would get some of the keys, and the prompt the others.
 function internals.refuse_keys(name, fd)
   if fd == 0 and crossing.prompt_has_keys() then
-    raise("%s: standard input is the terminal whose keys the prompt reads: io.read() reads a line of it, here and in callbacks", name)
+    raise("%s: standard input is the terminal whose keys the prompt reads: io.read() reads a line of it, "
+      .. "here and in callbacks", name)
   end
 end
 local refuse_keys = internals.refuse_keys
 
 local function is_object(value) return type(value) == "userdata" or type(value) == "table" end
 
--- Whether an object has read more than it has handed out, as LuaSocket's do, and Lua's files: then it is ready, whatever its descriptor
--- says.
+-- Whether an object has buffered bytes that it has not handed out, as LuaSocket's objects and Lua's files may have.
+-- Then it is ready even if its descriptor is not.
 local function is_dirty(object)
   if io_type(object) then return internals.has_read_ahead(object) end
   local dirty = is_object(object) and method_of(object, "dirty")
@@ -140,9 +147,10 @@ local OBJECT = internals.value_number("fd_port", "object")
 
 local read_ahead
 
--- Keeps the object alive as long as the port: a file that is collected closes its descriptor.
+-- Makes a port that keeps the object alive: a file that is collected closes its descriptor.
 local function make_port(options, object)
-  local reads_ahead = is_object(object) and type(options.callback) == "function" and (io_type(object) or method_of(object, "dirty"))
+  local reads_ahead = is_object(object) and type(options.callback) == "function"
+    and (io_type(object) or method_of(object, "dirty"))
   if reads_ahead then read_ahead = read_ahead or internals.part "runloop.ahead" end
   local begin = reads_ahead and read_ahead(rl, is_dirty, options, object)
   local port, message, code = new_fd_port(options)
@@ -184,7 +192,7 @@ rl.on_writable = watch("rl.on_writable", "w")
 
 -- Tasks --------------------------------------------------------------------------------------------------------------
 
--- The error of a task that is cancelled: one value, which no error of a script's own is.
+-- The error value of a cancelled task. It is one table, which no error of a script's equals.
 local cancelled = setmetatable({}, {
   __name = "cancelled",
   __tostring = function() return "cancelled" end,
@@ -193,7 +201,7 @@ local cancelled = setmetatable({}, {
 rl.cancelled = cancelled
 crossing.set_cancelled(cancelled)
 
--- Where the script is, to find what lies beside it.
+-- Returns the script's directory, in which a script finds its other files.
 function rl.script_directory()
   local script = crossing.script()
   return script and crossing.directory_of(script)
@@ -202,7 +210,8 @@ end
 function rl.is_cancelled(err) return rawequal(err, cancelled) end
 
 local start = rl.task
-local wait_for_timeout, wait_for_first, wait_for_all = crossing["rl.timeout"], crossing["rl.first_of"], crossing["rl.all_of"]
+local wait_for_timeout, wait_for_first = crossing["rl.timeout"], crossing["rl.first_of"]
+local wait_for_all = crossing["rl.all_of"]
 
 local function wait_for(name)
   local wait_for_descriptor = crossing[name]
@@ -210,7 +219,7 @@ local function wait_for(name)
     local fd = descriptor(name, "argument #1", object)
     if fd == 0 and name == "rl.wait_readable" then refuse_keys(name, fd) end
     if type(object) ~= "number" and name == "rl.wait_readable" and is_dirty(object) then return "r" end
-    -- Not a tail call: the object must not be collected, and so closed, meanwhile.
+    -- Not a tail call: the object must not be collected, and so closed, during the wait.
     local events, message, code = wait_for_descriptor(fd, timeout)
     if events then return events end
     if not message then return nil, "timed out" end
@@ -226,7 +235,7 @@ function rl.timeout(seconds, fn, ...)
     wrong("rl.timeout", "argument #1", "a number of seconds, 0 or more", seconds)
   end
   expect_function("rl.timeout", 2, fn)
-  -- Closing cancels: when the time is over, and when whoever waits here is cancelled.
+  -- Closing cancels the task when the time is over, and when the waiting task itself is cancelled.
   local task <close> = start(fn, ...)
   if wait_for_timeout({ task }, seconds) then return true, task:await() end
   return nil, "timed out"
@@ -236,13 +245,13 @@ local cancel_all = { __close = function(tasks)
   for i = 1, #tasks do tasks[i]:cancel() end
 end }
 
--- One list stands for its elements.
+-- A single list stands for its elements.
 local function elements(...)
   if select("#", ...) == 1 and type((...)) == "table" then return unpack((...), 1, rawlen((...))) end
   return ...
 end
 
--- The tasks among the arguments; functions become tasks, which are added to `own`.
+-- Returns the tasks among the arguments. Functions become tasks, which are added to `own`.
 local function tasks_of(name, own, ...)
   local tasks = { ... }
   for i = 1, select("#", ...) do
@@ -280,7 +289,7 @@ end
 
 function rl.all_of(...) return all_of(elements(...)) end
 
--- What became of a task, as pcall tells it; but if whoever waits is cancelled itself, that is raised.
+-- Returns the outcome of a task from the results of pcall. Raises instead if the waiting task itself was cancelled.
 local function settled(task, ok, ...)
   if ok then return { ok = true, n = select("#", ...), ... } end
   if task:is_valid() then error(..., 0) end
@@ -296,7 +305,7 @@ function rl.settle_all(list)
   return results
 end
 
--- What few scripts use is compiled when it is first called.
+-- Functions that few scripts use are compiled when they are first called.
 local parts = {}
 local function later(part, name)
   return framed(function(...)
@@ -305,13 +314,17 @@ local function later(part, name)
   end)
 end
 
-rl.condition, rl.channel, rl.group = later("channels", "condition"), later("channels", "channel"), later("channels", "group")
+rl.condition, rl.channel = later("channels", "condition"), later("channels", "channel")
+rl.group = later("channels", "group")
 rl.on_shutdown, rl.shutdown = later("shutdown", "on_shutdown"), later("shutdown", "shutdown")
 rl.blocking, rl.pool = later("pool", "blocking"), later("pool", "pool")
 rl.at, rl.debounce, rl.throttle = later("timing", "at"), later("timing", "debounce"), later("timing", "throttle")
--- From its first use on, all is recorded.
+-- Recording begins with the first use.
 local function of_trace(name) return function(...) return require "runloop.trace"[name](...) end end
-rl.trace = { dump = of_trace "dump", start = of_trace "start", stop = of_trace "stop", span = of_trace "span", mark = of_trace "mark" }
+rl.trace = {
+  dump = of_trace "dump", start = of_trace "start", stop = of_trace "stop", span = of_trace "span",
+  mark = of_trace "mark",
+}
 
 internals.on_missing(later("missing", "message"))
 
@@ -349,7 +362,8 @@ rl.thread = framed(function(fn, ...)
     if keeps_alive ~= nil and type(keeps_alive) ~= "boolean" then
       wrong("rl.thread", "field 'keeps_alive'", "a boolean", keeps_alive)
     end
-    return crossing["rl.thread"](name, keeps_alive, package.path, package.cpath, unpack(options, 1, positional(options)))
+    local arguments = positional(options)
+    return crossing["rl.thread"](name, keeps_alive, package.path, package.cpath, unpack(options, 1, arguments))
   end
   expect_function("rl.thread", 1, fn)
   return crossing["rl.thread"](name, true, package.path, package.cpath, fn, ...)
@@ -370,7 +384,9 @@ function port_methods:send(message)
   local id, reply_port, before = message.id, message.reply_port, message.before
   if id == nil then id = 0 end
   if type(id) ~= "number" or not integer_of(id) then wrong("port:send", "field 'id'", "an integer", id) end
-  if reply_port ~= nil and kind_of(reply_port) ~= "port" then wrong("port:send", "field 'reply_port'", "a port", reply_port) end
+  if reply_port ~= nil and kind_of(reply_port) ~= "port" then
+    wrong("port:send", "field 'reply_port'", "a port", reply_port)
+  end
   if before ~= nil and (type(before) ~= "number" or before ~= before) then
     wrong("port:send", "field 'before'", "a date: a number, as rl.now() returns", before)
   end

@@ -8,20 +8,21 @@ local wait_for_timeout = crossing["rl.timeout"]
 local LIMIT, LONGEST = 5, 1e8
 
 local last_tasks = {}
-local begun = {}  -- kept until the end, when their errors are told
+local begun = {}  -- kept until the end, which reports their errors
 local has_begun = false
 
--- Runs those that are there, newest first, one after the other, and those that they add.
+-- Runs the shutdown functions, newest first, one after the other, including those that they add.
 local function run_all(reason)
   while #last_tasks > 0 do
     local last = table.remove(last_tasks)
-    -- It may compute: then no timer's callback would end it.
+    -- The function may compute without waiting: then a timer's callback could not end it.
     crossing.limit_last_task(last.limit < LONGEST and math.max(last.limit, 1e-3) or 0)
     local task = crossing.last_task(last.site, last.fn, reason)
     begun[#begun + 1] = task
     if task:status() == "waiting" then wait_for_timeout({ task }, last.limit) end
     if crossing.limit_last_task(0) or task:status() == "waiting" then
-      io.stderr:write(("rlhost: the shutdown function made at %s has not ended within %g s\n"):format(last.place, last.limit))
+      local text = "rlhost: the shutdown function made at %s has not ended within %g s\n"
+      io.stderr:write(text:format(last.place, last.limit))
       task:cancel()
     end
   end
@@ -57,7 +58,7 @@ local function shutdown(reason)
   begin(reason)
 end
 
---- Between two tests.
+--- Resets the module between two tests.
 function internals.forget_shutdown() last_tasks, begun, has_begun = {}, {}, false end
 
 return { on_shutdown = on_shutdown, shutdown = shutdown }

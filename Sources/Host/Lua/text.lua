@@ -1,4 +1,4 @@
--- runloop.text: text that comes from outside, for readers that expect UTF-8 and for people in front of a terminal.
+-- runloop.text: text from outside, for readers that expect UTF-8 and for people at a terminal.
 
 local utf8_len = utf8 and utf8.len
 local sub, gsub, find, rep, byte, format = string.sub, string.gsub, string.find, string.rep, string.byte, string.format
@@ -21,7 +21,7 @@ end
 
 local function replaced() return "\u{FFFD}" end
 
---- The same text with something in the place of each byte that is not UTF-8: U+FFFD, or what `replacement(byte)` returns.
+--- Returns the text with each byte that is not UTF-8 replaced: by U+FFFD, or by the result of `replacement(byte)`.
 function text.valid(bytes, replacement)
   replacement = replacement or replaced
   if not utf8_len then return text.length_of(bytes) and bytes or (gsub(bytes, "[\128-\255]", replacement)) end

@@ -3,13 +3,15 @@
 local rl, internals, crossing = ...
 local misuse = require "runloop.misuse"
 local raise, describe = misuse.raise, misuse.describe
-local type, setmetatable, getmetatable, tostring, pcall = type, setmetatable, getmetatable, tostring, pcall
+local type, setmetatable, getmetatable = type, setmetatable, getmetatable
+local tostring, pcall = tostring, pcall
 local pack, unpack, format, max = table.pack, table.unpack, string.format, math.max
 local make_timer = crossing["rl.at"]
 
 local timing = {}
 
--- A moment of the wall clock. A table is the local time of day, as for os.time, which would change it.
+-- Calls a function at a moment of the wall clock. A table is a local time of day, as for os.time, which would change
+-- the table: so it gets a copy.
 function timing.at(time, fn, options)
   if type(time) == "table" then
     local copy = {}
@@ -19,18 +21,21 @@ function timing.at(time, fn, options)
     time = seconds
   end
   if type(options) ~= "table" or options.when_set == nil then return make_timer(fn, options, time) end
-  if type(options.when_set) ~= "boolean" then raise("rl.at: field 'when_set' must be a boolean, got %s", describe(options.when_set)) end
+  if type(options.when_set) ~= "boolean" then
+    raise("rl.at: field 'when_set' must be a boolean, got %s", describe(options.when_set))
+  end
   local others = {}
   for name, value in next, options do if name ~= "when_set" then others[name] = value end end
   return make_timer(fn, others, time, options.when_set)
 end
 
--- What answers a burst of calls with one ----------------------------------------------------------------------------------
+-- One call for a burst of calls ---------------------------------------------------------------------------------------
 
--- Beside the function, which can go wherever a function can: what one can do with it.
+-- The object beside the function of rl.debounce and rl.throttle, which controls it. The function itself is a plain
+-- function, for every place that takes one.
 local Calls = misuse.class("runloop.Calls", { __name = "calls" })
 
--- Calls the function with what it was last called with. It gets no second call before it has returned.
+-- Calls the function with the arguments of the latest call. A second call waits until the first has returned.
 local function run(self)
   local arguments = self._arguments
   self._arguments = nil
@@ -54,7 +59,7 @@ local function make(what, seconds, fn, call)
   misuse.argument(fn, "function", what, 2)
   local self = setmetatable({ _what = what, _seconds = seconds, _fn = fn, _valid = true }, Calls)
   internals.set_subject(self, format("function of %s %s", what, misuse.made_at()))
-  -- What came while it ran, and could not be answered then, also if it ended by an error.
+  -- Arms the timer for calls that came while the function ran, also if it ended by an error.
   self._done = setmetatable({}, { __close = function()
     self._running = false
     if self._arguments and not self._timer then arm(self, 0) end
@@ -88,7 +93,7 @@ end
 function Calls:is_pending() return self_of(self, "is_pending")._arguments ~= nil end
 function Calls:is_valid() return self_of(self, "is_valid")._valid end
 
--- The call that is pending, now.
+-- Makes the pending call now.
 function Calls:flush()
   self_of(self, "flush")
   if self._timer then self._timer:invalidate() end

@@ -1,18 +1,20 @@
 -- runloop.text: text from outside, for readers that expect UTF-8 and for people at a terminal.
 
 local utf8_len = utf8 and utf8.len
-local sub, gsub, find, rep, byte, format = string.sub, string.gsub, string.find, string.rep, string.byte, string.format
+local sub, gsub, find = string.sub, string.gsub, string.find
+local rep, byte, format = string.rep, string.byte, string.format
 local concat = table.concat
 
 local text = {}
 
---- How many characters a text has; nil if it is not UTF-8. Works in a state whose script has removed utf8.len.
+--- Returns the number of characters of a text; nil if it is not UTF-8. Works even if the script has removed utf8.len.
 function text.length_of(text)
   if not find(text, "[\128-\255]") then return #text end
   local at, count, size = 1, 0, #text
   while at <= size do
     local c = byte(text, at)
-    local tail = c < 0x80 and 0 or c >= 0xC2 and c < 0xE0 and 1 or c >= 0xE0 and c < 0xF0 and 2 or c >= 0xF0 and c < 0xF5 and 3
+    local tail = c < 0x80 and 0 or c >= 0xC2 and c < 0xE0 and 1 or c >= 0xE0 and c < 0xF0 and 2
+      or c >= 0xF0 and c < 0xF5 and 3
     if not tail or not find(text, "^" .. rep("[\128-\191]", tail), at + 1) then return nil end
     at, count = at + tail + 1, count + 1
   end
@@ -48,21 +50,23 @@ local function replace_tricks(bytes, replacement)
   return bytes
 end
 
---- The text without anything that commands a terminal or turns text around: such characters, and bytes that are not UTF-8, become
---- escapes: \x1b or \xe2\x80\xae. `keeps_lines`: line breaks and tabs stay.
+--- Returns the text so that it cannot command a terminal or reverse the direction of writing: such characters, and
+--- bytes that are not UTF-8, become escapes such as \x1b or \xe2\x80\xae. With `keeps_lines`, line breaks and tabs
+--- stay.
 function text.shown(bytes, keeps_lines)
   if not find(bytes, "[%c\128-\255]") then return bytes end
   bytes = gsub(text.valid(bytes, escape), keeps_lines and "[^\n\t\32-\126\128-\255]" or "%c", escape)
   return replace_tricks(bytes, escape_all)
 end
 
--- U+009B is \u009b.
+-- Returns U+009B as \u009b.
 local function escape_in_json(character)
   local first, second, third = byte(character, 1, 3)
-  return format("\\u%04x", third and (first & 15) << 12 | (second & 63) << 6 | third & 63 or (first & 31) << 6 | second & 63)
+  local code = third and (first & 15) << 12 | (second & 63) << 6 | third & 63 or (first & 31) << 6 | second & 63
+  return format("\\u%04x", code)
 end
 
---- The same for JSON that is valid already: it means what it meant.
+--- Escapes the same characters in valid JSON, without changing its meaning.
 function text.shown_json(json)
   return replace_tricks(gsub(json, "\127", "\\u007f"), escape_in_json)
 end

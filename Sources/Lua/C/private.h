@@ -161,11 +161,13 @@ int cl_press_entries(uint64_t first, uint64_t last, int how_hard);
 /// Replaces the message handlers that would see the error of an interruption.
 void cl_disarm_handlers(lua_State *L);
 int cl_has_wishes(void);
-/// Prints a text to standard error without anything that commands a terminal: see `String.shown` in Linux.
+/// Prints a text to standard error so that it cannot command a terminal: see `String.shown` in Linux.
 void cl_print_shown(const char *text, size_t limit);
-/// In the signal handler of a thread that is being cancelled: notes the call that runs. `is_new`: an earlier cancel has been noticed.
+/// Notes the running call in the signal handler of a thread that is being cancelled. `is_new` says that an earlier
+/// cancellation has been noticed.
 void cl_note_call(lua_State *L, int is_new);
-/// In the signal handler: answers `cl_where_cancelled`, if the signal is its question. `is_pending`: Lua has not noticed the cancel.
+/// Answers `cl_where_cancelled` in the signal handler, if the signal is its question. `is_pending` says that Lua has
+/// not noticed the cancellation.
 int cl_answer_where(cl_state *state, const siginfo_t *info, int is_pending);
 /// Safe in a signal handler.
 void cl_note_wish(unsigned wish);

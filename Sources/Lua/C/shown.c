@@ -1,15 +1,15 @@
-// Text that comes from outside, as people may see it.
+// Prints text from outside so that it cannot command a terminal.
 #include "private.h"
 
 #include <stdio.h>
 
-// How many bytes a character of UTF-8 takes, and which it is; 0: it is none.
+// Decodes one UTF-8 character. Returns its number of bytes, or 0 if the bytes are not UTF-8.
 static int decode(const unsigned char *text, unsigned *character) {
   static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
   int length = *text < 0x80 ? 1 : *text < 0xC2 ? 0 : *text < 0xE0 ? 2 : *text < 0xF0 ? 3 : *text < 0xF5 ? 4 : 0;
   unsigned code = length == 1 ? *text : *text & (0x7Fu >> length);
   for (int i = 1; i < length; i++) {
-    // The zero at the end is no such byte either.
+    // The terminating zero fails this test, too.
     if ((text[i] & 0xC0) != 0x80) return 0;
     code = code << 6 | (text[i] & 0x3F);
   }
@@ -19,8 +19,8 @@ static int decode(const unsigned char *text, unsigned *character) {
 }
 
 static int is_command(unsigned c) {
-  return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x2028 && c <= 0x202E) ||
-         (c >= 0x2066 && c <= 0x2069);
+  return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x061C || c == 0x200E || c == 0x200F ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
 void cl_print_shown(const char *text, size_t limit) {

@@ -1,4 +1,5 @@
-// Where a thread is that was cancelled and does not notice it: in a function of C, which nothing can interrupt.
+// Finds the place of a cancelled thread that does not notice it because it is in a C function, which nothing can
+// interrupt.
 #define _GNU_SOURCE
 #include "private.h"
 
@@ -10,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-// The call that ran when this thread was cancelled, and when that was.
+// The call that ran when this thread was cancelled, and the time of the cancellation.
 static _Thread_local struct CallInfo *noted_call;
 static _Thread_local struct timespec noted_at;
 
-// In the signal handler. Does not look into the call: the signal may have come while Lua was making it.
+// Runs in the signal handler. It does not read the call: the signal may have come while Lua was making it.
 void cl_note_call(lua_State *L, int is_new) {
   lua_Debug debug;
   struct CallInfo *call = lua_getstack(L, 0, &debug) ? debug.i_ci : NULL;
@@ -23,7 +24,7 @@ void cl_note_call(lua_State *L, int is_new) {
   clock_gettime(CLOCK_MONOTONIC, &noted_at);
 }
 
-// One question at a time, for one thread.
+// One question at a time, to one thread.
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 static struct {
   _Atomic int state;
@@ -36,7 +37,8 @@ static void answer(cl_state *state, int is_pending) {
   cl_whereabouts *to = &question.answer;
   lua_State *L = cl_innermost(state);
   lua_Debug debug;
-  // The same call as then, and no instruction of Lua since: the call is complete, and it does not end while we look.
+  // The call is the same as then, and Lua has run no instruction since: so the call is complete, and does not end
+  // meanwhile.
   if (!is_pending || !L || !noted_call || !lua_getstack(L, 0, &debug) || debug.i_ci != noted_call) return;
   if (!lua_getinfo(L, "nS", &debug) || *debug.what != 'C') return;
   if (debug.name) snprintf(to->function, sizeof to->function, "%s", debug.name);
@@ -49,16 +51,18 @@ static void answer(cl_state *state, int is_pending) {
 int cl_answer_where(cl_state *state, const siginfo_t *info, int is_pending) {
   if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &question || info->si_pid != getpid()) return 0;
   int asked = ASKED;
-  if (!pthread_equal(question.thread, pthread_self()) || !atomic_compare_exchange_strong(&question.state, &asked, ANSWERING)) return 1;
+  if (!pthread_equal(question.thread, pthread_self())) return 1;
+  if (!atomic_compare_exchange_strong(&question.state, &asked, ANSWERING)) return 1;
   answer(state, is_pending);
   atomic_store(&question.state, ANSWERED);
   return 1;
 }
 
-// A call names a function without its library. These names are those of one library alone.
+// Lua names a called function without its library. These names occur in one library only.
 static void add_library(char *name, size_t size) {
-  static const char *const libraries[][2] = {{"string", " byte dump find format gmatch gsub lower match rep reverse sub upper "},
-                                             {"table", " concat insert move sort "}, {"os", " execute "}, {"io", " popen "}};
+  static const char *const libraries[][2] = {
+    {"string", " byte dump find format gmatch gsub lower match rep reverse sub upper "},
+    {"table", " concat insert move sort "}, {"os", " execute "}, {"io", " popen "}};
   char word[64], whole[64];
   if (strchr(name, ' ') || snprintf(word, sizeof word, " %s ", name) >= (int)sizeof word) return;
   for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
@@ -77,8 +81,9 @@ int cl_where_cancelled(uintptr_t thread, cl_whereabouts *whereabouts) {
   atomic_store(&question.state, ASKED);
   int asked = ASKED;
   if (pthread_sigqueue((pthread_t)thread, SIGURG, (union sigval){.sival_ptr = &question}) == 0)
-    for (int i = 0; i < PATIENCE_MICROSECONDS / STEP_MICROSECONDS && question.state != ANSWERED; i++) usleep(STEP_MICROSECONDS);
-  // Either nobody answers any more, or the answer is being written.
+    for (int i = 0; i < PATIENCE_MICROSECONDS / STEP_MICROSECONDS && question.state != ANSWERED; i++)
+      usleep(STEP_MICROSECONDS);
+  // If the question is still open, it is withdrawn. Otherwise the answer is being written.
   if (!atomic_compare_exchange_strong(&question.state, &asked, NONE))
     while (question.state != ANSWERED) usleep(STEP_MICROSECONDS);
   *whereabouts = question.answer;

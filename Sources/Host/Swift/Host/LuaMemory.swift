@@ -62,7 +62,8 @@ final class LuaMemory: HostPart {
         let bytes = host.bytesInUse
         survivors = min(survivors, bytes)
         let hasGrown = freedFibers >= Self.manyFibers || bytes > survivors + survivors / 4 + Self.worthwhile
-        // What was let go without anything new in its place shows nowhere.
+        // Released objects do not show in the number of bytes, so a large state is also collected after the loop has
+        // worked.
         guard hasGrown || bytes > Self.large && host.loop.statistics.passes != lastPass else {
             // Lua may have collected by itself.
             host.shrinkTables()
@@ -82,7 +83,7 @@ final class LuaMemory: HostPart {
         // A finalizer may run the loop, which calls this function again.
         collection = nil
         let progress = host.collect(for: Self.step, spent: &current.spent)
-        // A script has chosen a mode, and is to have it.
+        // The script has chosen a mode of the collector meanwhile, and keeps it.
         guard progress != .interrupted else { return }
         guard progress == .cycleEnded else {
             collection = current
@@ -104,7 +105,7 @@ final class LuaMemory: HostPart {
         lastPass = host.loop.statistics.passes
         let now = host.loop.now.nanoseconds
         nextCollection = now + 20 * collection.spent
-        // In vain, as often as not: half a percent of the processor's time at most.
+        // This collection often finds nothing: it takes at most half a percent of the processor's time.
         nextLook = now + max(Self.second, 200 * collection.spent)
     }
 

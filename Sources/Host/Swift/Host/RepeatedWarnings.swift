@@ -1,7 +1,7 @@
 internal import RunLoops
 
-/// Warnings that peers can cause as often as they connect. The first of a kind is printed, and the others as a count once a minute:
-/// a peer must not be able to fill a log.
+/// Limits warnings that peers can cause as often as they connect: it prints the first of a kind, and the number of the
+/// others once a minute. Otherwise a peer could fill a log.
 package final class RepeatedWarnings: HostPart {
     private struct Minute {
         let subject: String
@@ -14,7 +14,7 @@ package final class RepeatedWarnings: HostPart {
 
     /// - Parameters:
     ///   - subject: the object of this host that the peer uses: `message port "calc"`.
-    ///   - kind: warnings of different kinds are counted separately. Nothing that a peer can choose.
+    ///   - kind: warnings of different kinds are counted separately. A peer must not be able to choose it.
     package func warn(_ subject: String, _ text: String, kind: String = "") {
         let key = "\(subject)\n\(kind)"
         if minutes[key] != nil {

@@ -138,8 +138,8 @@ package final class LuaThread: Sendable {
         state.withLock { if $0.code != 0 { Interpreter.cancelRunning($0.code) } }
     }
 
-    /// "in string.find, called at app.lua:3, for 5 s": what keeps the thread from ending after `cancel`, if that is a function of C.
-    /// Nothing can interrupt one.
+    /// The C function that keeps the thread from ending after `cancel`, which nothing can interrupt: "in string.find,
+    /// called at app.lua:3, for 5 s". nil if there is none.
     var whereItIsStuck: String? {
         let tenth: Int64 = 100_000_000
         return state.withLock { state in

@@ -46,7 +46,7 @@ extension Interpreter {
         cl_note_prompt()
     }
 
-    // MARK: What others want
+    // MARK: Requests of other threads and processes
 
     /// Starts or stops handling SIGURG, which announces requests of other threads and processes. Must be called after
     /// `handleSignals`. `grant` is called for requests that arrive while Lua code runs; otherwise `takeWishes` returns
@@ -64,7 +64,7 @@ extension Interpreter {
 
     public static func takeWishes() -> Wishes { Wishes(rawValue: cl_take_wishes()) }
 
-    // MARK: Code of somebody who has attached
+    // MARK: Code of attached users
 
     /// Lets `Entries.end` interrupt a running entry. Must be called once, after `handleSignals`; without it nothing is
     /// interrupted.
@@ -79,7 +79,7 @@ extension Interpreter {
 
     public final var entries: Entries { Entries(state) }
 
-    // MARK: A limit to what a test may take
+    // MARK: Time limits of tests
 
     /// After this many real seconds, raises "the test takes too long" in the running code, again every second, and
     /// calls `notify` in the signal handler.
@@ -108,7 +108,7 @@ extension Interpreter {
     /// Whether the time limit has been reached.
     public static var timeIsOver: Bool { cl_time_is_over() != 0 }
 
-    // MARK: Chance
+    // MARK: Seeds
 
     /// Makes the order of tables in all later states depend on this number alone, if the process has no random
     /// addresses.

@@ -252,7 +252,7 @@ open class Interpreter {
         return text.withAnyBytes { cl_write(state, $0.baseAddress, $0.count) != 0 }
     }
 
-    // MARK: For a host to say
+    // MARK: For subclasses
 
     /// Called when the script asks for the end of the process; must not return.
     open func exits(_ status: Int32, closes: Bool) {}

@@ -76,7 +76,7 @@ package final class Waiter: RunLoop.ItemOwner {
         existing(fiber)?._withUnsafeGuaranteedRef { $0.stop() }
     }
 
-    // MARK: What it waits for
+    // MARK: Beginning a wait
 
     /// Wakes the fiber at a date, in nanoseconds of the loop's clock.
     func sleep(until date: Int64, _ host: LuaHost) {

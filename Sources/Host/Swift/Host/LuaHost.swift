@@ -107,17 +107,17 @@ public final class LuaHost: Interpreter {
         return nil
     }
 
-    /// Stops everything that could call into Lua, in this order, before Lua gives its memory back. It is the list for the end of a state,
-    /// of a thread as of the program; that for the end of the process is in ending.h.
+    /// Stops everything that could call into Lua, in this order, before Lua frees its memory. This is the list for the
+    /// end of a state, in a thread as in the program; the list for the end of the process is in ending.h.
     ///
-    /// - Tasks come first: what they close on their way out may still need everything else.
-    /// - Then the features: programs, watchers and pools end, resolvers forget their questions, and the recorder leaves the file that other
-    ///   threads may be completing. They release items, so the items are still there.
-    /// - Timers and items of the loop next: they hold objects of Lua.
-    /// - Requests of other threads last: items that were invalidated may have queued some.
+    /// - Tasks come first: when they close their variables, they may still need everything else.
+    /// - Then the features: programs, watchers and pools end, resolvers drop their questions, and the recorder leaves
+    ///   the file that other threads may be completing. They release items, so the items must still exist.
+    /// - Then the timers and items of the loop, which hold objects of Lua.
+    /// - Requests of other threads come last: items that were invalidated may have queued some.
     ///
-    /// Threads of pools and resolvers go on. What they share with a state is counted (`Mailbox.Shared`, `RunLoop.Handle`,
-    /// `RunLoop.Recorder.Memory`), so the last owner frees it, whichever that is.
+    /// Threads of pools and resolvers go on. The objects that they share with a state are counted (`Mailbox.Shared`,
+    /// `RunLoop.Handle`, `RunLoop.Recorder.Memory`), so the last owner frees them.
     public override func willClose() {
         if cancelled != 0 { cancelAllTasks() }
         // A task that has caught its cancellation and waits again never goes on.

@@ -5,12 +5,12 @@ import LuaPrompt
 import LuaRunLoops
 import RunLoops
 
-/// The connection of `rlhost attach` to a process: what is asked of it, and the events that come.
+/// The connection of `rlhost attach` to a process: sends requests, and receives events.
 final class AttachConnection {
     let target: AttachTarget
     let loop = RunLoop.current
     private let remote: RunLoop.RemotePort
-    /// What the process said of itself.
+    /// The process's own description.
     private(set) var script = ""
     private(set) var release = ""
     private var lastEntry = 0
@@ -19,19 +19,19 @@ final class AttachConnection {
     private(set) var isLost = false
     private var busyTimer: RunLoop.Timer?
 
-    /// Called with what comes.
+    /// Called with each event.
     var received: (Attach.Event, [UInt8]) -> Void = { _, _ in }
-    /// Called once, when the process has ended, or does not want to talk any more.
+    /// Called once, when the process has ended or has closed the connection.
     var lost: () -> Void = {}
     /// Called when an entry has not begun to run after some time.
     var waits: () -> Void = {}
 
-    /// Seconds.
+    /// The most seconds to wait for the first answer.
     private static let patience = 5.0
-    /// Requests for events that are under way.
+    /// The number of requests for events that are always pending.
     private static let window = 8
 
-    /// - Throws: the process does not answer.
+    /// - Throws: A refusal if the process does not answer.
     init(_ target: AttachTarget) throws(Program.Refusal) {
         self.target = target
         AttachTarget.useRuntimeDirectory(target.runtimeDirectory)
@@ -86,19 +86,19 @@ final class AttachConnection {
         lost()
     }
 
-    /// Ends it. The process goes on.
+    /// Closes the connection. The process continues.
     func close() {
         lost = {}
         lose()
     }
 
-    /// A question that Lua in the process answers, or nil if it takes too long. Nothing else goes on meanwhile.
+    /// Asks Lua in the process. Returns the answer, or nil if it takes too long. Blocks meanwhile.
     func question(_ request: Attach.Request, _ text: String, seconds: Double) -> String? {
         guard !isLost, case .success(let answer) = ask(request, text, seconds: seconds) else { return nil }
         return answer
     }
 
-    /// The same without waiting for it. `waits` is called if the answer takes a while; with `withdraw` nobody waits any more.
+    /// Asks without blocking. `waits` is called if the answer takes a while. `withdraw` drops the answer.
     func ask(_ request: Attach.Request, _ text: String = "", _ answered: @escaping (String) -> Void) {
         guard !isLost else { return }
         lastQuestion += 1
@@ -112,18 +112,18 @@ final class AttachConnection {
         }
         if let result = conversation.result { return settle(result) }
         conversation.completion = settle
-        // The others are answered by its port, busy or not.
+        // The process's port answers the other requests, whether the loop is busy or not.
         if request == .ask { watchForPatience() }
     }
 
-    /// The same for what nobody waits for.
+    /// Asks for something that nobody waits for.
     func glance(_ request: Attach.Request, _ text: String = "", _ answered: @escaping (String) -> Void) {
         guard !isLost else { return }
         let conversation = remote.request(request.rawValue, text.anyBytes)
         let settle: (Result<[UInt8], RunLoop.RemotePort.Failure>) -> Void = { result in
             if case .success(let bytes) = result { answered(String(decoding: bytes, as: UTF8.self)) }
         }
-        // Not inside the call: whoever asks is about to draw.
+        // Deferred: the caller is about to draw.
         if let result = conversation.result {
             loop.perform { settle(result) }
         } else {
@@ -131,7 +131,7 @@ final class AttachConnection {
         }
     }
 
-    /// The answers to all questions are not wanted any more.
+    /// Drops the answers to all pending questions.
     func withdraw() {
         questions = []
         busyTimer?.invalidate()
@@ -146,7 +146,7 @@ final class AttachConnection {
         ).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Sends an entry, numbered by itself; its end is an event.
+    /// Sends an entry with the next number. An event reports its end.
     func enter(_ entry: Attach.Entry) {
         lastEntry += 1
         var entry = entry
@@ -160,7 +160,7 @@ final class AttachConnection {
         watchForPatience()
     }
 
-    /// Longer than a process takes that is not busy.
+    /// Longer than an idle process takes to answer.
     private static let moment = Duration.milliseconds(300)
 
     private func watchForPatience() {
@@ -173,6 +173,6 @@ final class AttachConnection {
         received(.ended, Array("\(lastEntry) failed".utf8))
     }
 
-    /// Has the entry that runs, or waits, end.
+    /// Asks the process to end the entry that runs or waits.
     func interrupt() { _ = remote.request(Attach.Request.interrupt.rawValue, []) }
 }

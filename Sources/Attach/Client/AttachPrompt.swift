@@ -5,9 +5,9 @@ import LuaPrompt
 import LuaRunLoops
 import RunLoops
 
-/// The prompt of `rlhost attach`: the line editor is here, Lua is in the process.
+/// The prompt of `rlhost attach`: the line editor runs here, and Lua runs in the other process.
 ///
-/// The client runs no Lua, so the terminal can send each key as it comes all the time: Control-C is one of them.
+/// The client itself runs no code of the user, so the terminal always delivers each key at once, Control-C included.
 final class AttachPrompt: PromptOwner {
     private let loop: RunLoop
     private lazy var prompt = Prompt(loop, owner: self)
@@ -15,14 +15,14 @@ final class AttachPrompt: PromptOwner {
     private let showsPrompt: Bool
     private var ports: [RunLoop.FDPort] = []
     private var input: RunLoop.FDPort?
-    /// Those that have not ended, in the order in which they will.
+    /// The entries that have not ended, in the order in which they will end.
     private var entries: [Prompt.Entry] = []
-    /// Commands that wait for their answers.
+    /// The number of commands that wait for their answers.
     private var questions = 0
-    /// The process is busy: what has been sent waits there for its turn, and one goes on typing here meanwhile.
+    /// The process is busy: entries wait there for their turn, and the user can type here meanwhile.
     private var isInBackground = false
     private var hasFailed = false
-    /// Lua of our own, which says when an entry is complete. It lives until the process ends.
+    /// A Lua state of our own, which decides when an entry is complete. It lives until this process ends.
     private lazy var grammar: PromptScript? = {
         guard let host = LuaHost(loop: loop), host.openLibraries(ignoringEnvironment: true) == nil,
             let script = PromptScript(host)
@@ -30,7 +30,7 @@ final class AttachPrompt: PromptOwner {
         _ = Unmanaged.passRetained(host)
         return Unmanaged.passRetained(script).takeUnretainedValue()
     }()
-    /// How often Control-C was pressed since the entry began.
+    /// The number of times that Control-C was pressed since the entry began.
     private var interrupts = 0
     private var inputHasEnded = false
 
@@ -55,7 +55,7 @@ final class AttachPrompt: PromptOwner {
             prompt.proceed()
         }
         connection.lost = { [unowned self] in
-            // First: nothing is to be asked of it any more.
+            // Comes first, so that nothing asks the process any more.
             prompt.end(Program.Refusal.unavailable)
             questions = 0
             prompt.report("\(connection.target.text) has ended")
@@ -114,7 +114,7 @@ final class AttachPrompt: PromptOwner {
         var bytes = [UInt8](repeating: 0, count: 1 << 14)
         let count = bytes.withUnsafeMutableBytes { read(0, $0.baseAddress, $0.count) }
         if count < 0, errno == EINTR || errno == EAGAIN { return }
-        guard count > 0 else { return prompt.end(hasWork ? 1 : 0) }  // the terminal is gone
+        guard count > 0 else { return prompt.end(hasWork ? 1 : 0) }  // The terminal is gone.
         prompt.feed(bytes[..<count])
     }
 
@@ -130,13 +130,13 @@ final class AttachPrompt: PromptOwner {
     }
 
     func isIncomplete(_ text: String) -> Bool {
-        // Not asked of the process, which may be busy.
+        // Decided here, because the process may be busy.
         grammar?.isIncomplete(text) ?? false
     }
 
     func statement(_ text: String) -> String { grammar?.statement(text) ?? text }
 
-    /// The process may be busy: its answer is shown when it comes, unless something else was typed meanwhile.
+    /// The process may be busy. The hint is shown when the answer comes, unless the text has changed by then.
     func hint(_ before: String) -> String? {
         connection.glance(.ask, "hint \(before)") { [weak self] answer in
             guard let self, !answer.isEmpty, answer != "?" else { return }
@@ -174,7 +174,7 @@ final class AttachPrompt: PromptOwner {
         prompt.accepted.append(text)
         entries.append(entry)
         interrupts = 0
-        // Its input must wait for it.
+        // Standard input must wait until the entry has ended.
         if prompt.display == nil, let input { loop.remove(input, from: .default) }
         connection.enter(
             Attach.Entry(
@@ -201,12 +201,12 @@ final class AttachPrompt: PromptOwner {
         goesOn()
     }
 
-    /// What was to be done is done: the next line has its turn.
+    /// The work is done: continues with the next line.
     private func goesOn() {
         guard !hasWork else { return }
         isInBackground = false
         if prompt.display == nil, let input, prompt.status == nil { loop.add(input, to: .default) }
-        // Behind the other events that came with this one.
+        // Deferred until the other events of this message were handled.
         loop.perform { [weak self] in
             guard let self, !isBusy else { return }
             if inputHasEnded { return inputEnded() }
@@ -232,7 +232,7 @@ final class AttachPrompt: PromptOwner {
 
     private func ask(_ request: Attach.Request, _ text: String = "") {
         questions += 1
-        // Its input must wait for it.
+        // Standard input must wait until the command was answered.
         if prompt.display == nil, let input { loop.remove(input, from: .default) }
         connection.ask(request, text) { [weak self] answer in
             guard let self else { return }
@@ -247,7 +247,8 @@ final class AttachPrompt: PromptOwner {
 
     let leavingHint = "; the process goes on"
 
-    /// One that sits in a C function, or in another program, does not notice; and this is no reason to stay.
+    /// An entry inside a C function or another program does not notice the interruption. The prompt returns
+    /// nevertheless.
     func interruptWork() -> Bool {
         guard hasWork else { return false }
         if questions > 0 {
@@ -268,7 +269,7 @@ final class AttachPrompt: PromptOwner {
 
     func isFarewell(_ text: String) -> Bool { false }
 
-    /// Answered by the process's own port, whatever waits there for its turn.
+    /// The process's port answers, even if entries wait for a busy loop.
     func explain() {
         if hasWork {
             connection.glance(.whereabouts) { [weak self] in self?.prompt.say($0) }

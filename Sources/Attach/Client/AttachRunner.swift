@@ -4,8 +4,8 @@ import LuaPrompt
 import LuaRunLoops
 import RunLoops
 
-/// `rlhost attach PID -e code`: entries one after the other, and how they ended. Also what stands on a standard input that is no
-/// terminal.
+/// `rlhost attach PID -e code`: runs entries one after the other, and reports how they ended. Also runs the lines of a
+/// standard input that is not a terminal.
 final class AttachRunner {
     private let connection: AttachConnection
     private var entries: [String] = []
@@ -24,7 +24,7 @@ final class AttachRunner {
         width = (isatty(1) != 0 ? Terminal.size.columns : nil) ?? 80
     }
 
-    /// Runs until the first that fails. Returns the exit status.
+    /// Runs entries up to the first that fails. Returns the exit status.
     func run(_ codes: [String]) -> Int32 {
         watch()
         for code in codes {
@@ -58,7 +58,7 @@ final class AttachRunner {
     private func takeSignal(_ fd: Int32) {
         guard let signal = Signals.take(fd) else { return }
         guard signal == SIGINT, !hasInterrupted, !isFollowing else {
-            // The process ends the code when we are gone.
+            // The process ends the code when we disconnect.
             status = 128 + signal
             ended = "gone"
             return connection.loop.stopAll()
@@ -92,7 +92,7 @@ final class AttachRunner {
                 isPlain: isatty(1) == 0))
     }
 
-    /// Those commands of the prompt that make sense for a script.
+    /// Performs a command of the prompt, if it is useful in a script.
     private func perform(_ command: Command) {
         func fail(_ message: String) {
             Program.report(message)
@@ -100,7 +100,7 @@ final class AttachRunner {
         }
         func ask(_ request: Attach.Request, _ text: String = "") {
             connection.ask(request, text) { [unowned self] answer in
-                // What could not be done begins with the command's name.
+                // The answer to a command that has failed begins with the command's name.
                 let hasFailed = answer.hasPrefix(".")
                 Output.write(answer + "\n", to: hasFailed ? 2 : 1)
                 ended = hasFailed ? "failed" : "ok"
@@ -113,7 +113,7 @@ final class AttachRunner {
         case .reload where command.argument.isEmpty: fail(".reload: the name of a module is expected")
         case .reload: ask(.ask, "reload \(command.argument)")
         case .follow:
-            // Until Control-C, or the end of the process.
+            // Continues until Control-C or the end of the process.
             isFollowing = true
             connection.ask(.ask, "follow") { Program.report("attach: \($0)") }
         case .why, .timers, .tasks, .traceback: ask(.ask, command.word)

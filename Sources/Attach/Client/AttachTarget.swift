@@ -7,23 +7,23 @@ import RunLoops
 /// A process that can be attached to.
 struct AttachTarget {
     let process: Int32
-    /// Its number in its own PID namespace, as in a container: its port is called by that.
+    /// The process's XDG_RUNTIME_DIR; nil if it is not set.
     let ownNumber: Int32
     let name: String?
-    /// XDG_RUNTIME_DIR as the process has it; nil: not set.
+    /// Whether the process has no port yet, and opens one when it is asked.
     let runtimeDirectory: String?
-    /// It has no port, and opens one when it is asked.
+    /// "process 123", or the same with its name.
     var isAsked = false
 
     var portName: String { Attach.portName(process: ownNumber, name: name) }
 
-    /// "process 123", or with its name.
+    /// Returns this user's processes, by number: those that have a port, and those that would open one if asked.
+    ///
+    /// A process that a daemon started may have another environment than a shell has, and so have its sockets
+    /// elsewhere. All such directories are searched if they can be read.
     var text: String { "process \(process)" + (name.map { " (\($0))" } ?? "") }
 
-    /// Those of this user, by number: the ones that have a port, and the ones that would open one if they were asked.
-    ///
-    /// A process that was started by a daemon may have another environment than a shell, and so have its sockets elsewhere:
-    /// all places are looked at where they can be.
+    /// Returns the same list. Refuses if it is empty.
     static func all() -> [AttachTarget] {
         let own = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
         let others = processes()
@@ -48,14 +48,15 @@ struct AttachTarget {
         return targets.values.sorted { $0.process < $1.process }
     }
 
-    /// The same, of which there is at least one.
+    /// Returns the processes of this user that run this program.
     static func some() throws(Program.Refusal) -> [AttachTarget] {
         let targets = all()
         if targets.isEmpty { throw .init(message: "there is no rlhost of yours that can be attached to") }
         return targets
     }
 
-    /// The processes of this user that run this program.
+    /// Returns the target for a process without a port. Reads the directory for sockets from the environment that the
+    /// process was started with.
     private static func processes() -> [AttachTarget] {
         guard let entries = try? Directory.entries(of: "/proc"), let program = firstLine("/proc/self/comm") else {
             return []
@@ -70,7 +71,7 @@ struct AttachTarget {
         }
     }
 
-    /// A process without a port, with the directory for sockets that it was started with.
+    /// Asks the process to open its port, if it has none.
     private static func asked(_ process: Int32) -> AttachTarget {
         let variables = Attach.contents(of: "/proc/\(process)/environ")?.split(separator: "\0") ?? []
         let directory = variables.first { $0.hasPrefix("XDG_RUNTIME_DIR=/") }.map {
@@ -80,14 +81,14 @@ struct AttachTarget {
             process: process, ownNumber: ownNumber(of: process), name: nil, runtimeDirectory: directory, isAsked: true)
     }
 
-    /// The last of the numbers that a process has in the PID namespaces around it.
+    /// Finds the one process that a number or a name stands for.
     private static func ownNumber(of process: Int32) -> Int32 {
         let status = Attach.contents(of: "/proc/\(process)/status") ?? ""
         let line = status.split(separator: "\n").first { $0.hasPrefix("NSpid:") }
         return line?.split { $0 == "\t" || $0 == " " }.last.flatMap { Int32($0) } ?? process
     }
 
-    /// Has it open its port, if it has none.
+    /// The program may have another name, but it is the same program.
     func opened() throws(Program.Refusal) -> AttachTarget {
         guard isAsked else { return self }
         Attach.ask(process)
@@ -116,12 +117,12 @@ struct AttachTarget {
         if let path { setenv("XDG_RUNTIME_DIR", path, 1) } else { unsetenv("XDG_RUNTIME_DIR") }
     }
 
-    /// The one process that is meant.
+    /// Returns why a process without a port cannot be attached to.
     static func find(_ text: String) throws(Program.Refusal) -> AttachTarget {
         let targets = all()
         if let process = Int32(text), text.allSatisfy({ ("0"..."9").contains($0) }) {
             if let target = targets.first(where: { $0.process == process }) { return try target.opened() }
-            // Under another name, it is the same program.
+            // The command that started the process.
             if Attach.canAsk(process) { return try asked(process).opened() }
             throw .init(message: whyNot(process))
         }
@@ -139,7 +140,7 @@ struct AttachTarget {
         throw .init(message: "\(found.count) processes have the name '\(text)': give the number of one: \(processes)")
     }
 
-    /// What is in the way of attaching to a process that has no port.
+    /// The message about a process that was stopped, such as by Control-Z; nil if it runs.
     private static func whyNot(_ process: Int32) -> String {
         var information = stat()
         guard process > 0, stat("/proc/\(process)", &information) == 0 || kill(process, 0) == 0 || errno == EPERM else {

@@ -3,11 +3,11 @@ internal import RunLoops
 internal import Tracing
 
 extension Attach {
-    /// Places of a loop that are told, the busiest first.
+    /// The most places of a loop that are reported, the busiest first.
     private static let mostPlaces = 40
 
-    /// What the loops of this process have done in the last so many nanoseconds, as JSON: from their recorders, whether they turn or
-    /// not. On any thread; O(records).
+    /// Returns the activity of this process's loops in the last nanoseconds, as JSON. Reads the loops' recorders, so
+    /// the loops need not turn. On any thread; O(records).
     static func activity(_ nanoseconds: UInt64) -> [UInt8] {
         var text: [UInt8] = []
         text.append(contentsOf: "{\"loops\":[".utf8)
@@ -15,7 +15,7 @@ extension Attach {
             if text.last != UInt8(ascii: "[") { text.append(UInt8(ascii: ",")) }
             let (records, lost) = RunLoop.Recorder.copy(recorder)
             let now = UInt64(max(0, RunLoop.Instant.now.nanoseconds))
-            // Before it was turned on nothing is known, and there may have been nothing.
+            // Before recording began nothing is known, and there may have been no activity.
             let start = max(now - min(now, nanoseconds), UInt64(max(0, recorder.pointee.recordsSince)))
             let activity = records.withUnsafeBytes {
                 Recording.Activity($0, dropped: lost > 0, from: start, to: now)

@@ -2,9 +2,9 @@ internal import Glibc
 internal import Lua
 
 extension Attach {
-    /// Whether a process is one of this user's that listens to `ask`: an rlhost whose owner has not forbidden it.
+    /// Returns whether a process belongs to this user and listens to `ask`: an rlhost whose owner has not forbidden it.
     ///
-    /// It has to handle SIGURG. A process that does not handle that signal would not be harmed by it either.
+    /// The process must handle SIGURG. To a process that does not handle it the signal would do no harm.
     public static func canAsk(_ process: Int32) -> Bool {
         guard let text = contents(of: "/proc/\(process)/status") else { return false }
         var isOwn = false
@@ -20,14 +20,15 @@ extension Attach {
         return isOwn && isListening && process != getpid()
     }
 
-    /// Asks a process to let `rlhost attach` in. It does so at its next instruction of Lua, or when its loop wakes up: at once.
+    /// Asks a process to let `rlhost attach` in. The process reacts at its next Lua instruction, or when the signal
+    /// wakes its loop.
     public static func ask(_ process: Int32) {
         var value = sigval()
         value.sival_int = Wishes.word
         _ = sigqueue(process, SIGURG, value)
     }
 
-    /// The text of a file in /proc, or so many bytes of it.
+    /// Returns the text of a file in /proc, up to a number of bytes.
     public static func contents(of path: String, most: Int = 1 << 20) -> String? {
         guard let file = fopen(path, "re") else { return nil }
         defer { fclose(file) }

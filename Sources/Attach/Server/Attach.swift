@@ -1,21 +1,22 @@
 internal import Lua
 
-/// What `rlhost attach` and the process that it attaches to say to each other, in messages of a message port.
+/// The protocol between `rlhost attach` and the process that it attaches to, in messages of a message port.
 ///
-/// The client asks for what comes next by requests, several at a time, and gets events: what its code has printed, how it
-/// ended. So a client that takes nothing gets nothing, and the process knows how much waits for it.
+/// The client sends requests for events, several at a time. Each is answered with events: output of the client's code,
+/// and how the code ended. So a client that sends no requests gets no events, and the process knows how many bytes wait
+/// for it.
 public enum Attach {
-    /// Who speaks another version is told so, and goes.
+    /// A client with another version gets a message that says so, and leaves.
     public static let version = 2
 
-    /// The name of a process's port: its number, and the name that it was given, if any.
+    /// The beginning of the name of a process's port. The process number follows, and a name if one was given.
     public static let prefix = "rlhost-attach."
 
     public static func portName(process: Int32, name: String?) -> String {
         prefix + "\(process)" + (name.map { ".\($0)" } ?? "")
     }
 
-    /// The process and the name that a port's name tells; nil if it is none of ours.
+    /// Returns the process and the name in the name of a port; nil if it is not one of our ports.
     public static func parse(portName: String) -> (process: Int32, name: String?)? {
         guard portName.hasPrefix(prefix) else { return nil }
         let parts = portName.dropFirst(prefix.count).split(separator: ".", maxSplits: 1)
@@ -25,7 +26,7 @@ public enum Attach {
 
     public static let longestName = 60
 
-    /// What is wrong with a name, as the end of a sentence; nil: nothing.
+    /// Returns what is wrong with a name, as the end of a sentence; nil if it is valid.
     public static func fault(inName name: String) -> String? {
         if name.isEmpty || name.utf8.count > longestName { return "must have 1 to \(longestName) bytes" }
         if name.allSatisfy({ ("0"..."9").contains($0) }) { return "must not be a number: that is a process's" }
@@ -37,54 +38,56 @@ public enum Attach {
 
     /// Messages of the client, by id.
     public enum Request: Int32, Sendable {
-        /// The version, and the terminal's name, in lines. The answer: version, name, script and what runs it, in lines.
+        /// Content: the version and the terminal's name, in lines. Answer: version, name, script and interpreter, in
+        /// lines.
         case hello = 1
         /// Answered with events, as soon as there are any.
         case next = 2
-        /// An entry to run; see `Entry`. Answered at once; what becomes of it comes as events.
+        /// An entry to run; see `Entry`. Answered at once; events report its progress.
         case enter = 3
         /// The number of an entry that is to end. Answered at once.
         case interrupt = 4
-        /// A text; the answer has the start of what is to be completed and the candidates, in lines.
+        /// Content: a text. Answer: the offset of the part to complete, and the candidates, in lines.
         case complete = 6
-        /// "why", "timers", "tasks", "traceback", or "help" and a name; the answer is a text.
+        /// Content: "why", "timers", "tasks", "traceback", or "help" and a name. Answer: a text.
         case ask = 7
-        /// The answer says where the process is; also while its loop does not turn.
+        /// The answer says where the process is, even while its loop does not turn.
         case whereabouts = 8
-        /// The callback that runs is to end. The answer says which that was.
+        /// Ends the callback that runs. The answer says which one that was.
         case interruptCallback = 9
-        /// How many nanoseconds it is about, in digits. The answer is JSON; see `activity`. Who only asks this says no hello.
+        /// Content: a time in nanoseconds, in digits. Answer: JSON; see `activity`. A client that sends only this
+        /// request needs no hello.
         case activity = 10
-        /// What the tasks of all threads wait in, in lines: the thread's name, a tabulator, what `ask` with "tasks" says. Who only asks
-        /// this says no hello, either.
+        /// Answer: what the tasks of all threads wait in, in lines: the thread's name, a tabulator, and the text of
+        /// `ask` with "tasks". A client that sends only this request needs no hello either.
         case tasks = 11
-        /// A path, to which the last moments are written, whether its loop turns or not. The answer: "+" and what is to be said of that,
-        /// or "-" and why they are not.
+        /// Content: the path of a file for the last moments; the loop need not turn. Answer: "+" and a remark, or "-"
+        /// and the reason why nothing was written.
         case dump = 12
     }
 
-    /// What the client gets to know.
+    /// Events that the client receives.
     public enum Event: UInt8, Sendable {
-        /// What the entry that runs has printed.
+        /// Output of the entry that runs.
         case output = 1
         /// Values of an entry, as text.
         case result = 2
         /// Message and traceback of an entry that failed.
         case error = 3
-        /// The entry begins to run. The number.
+        /// An entry begins to run. Content: its number.
         case started = 4
-        /// The entry has ended: its number, and, behind a blank, "ok", "failed", "interrupted".
+        /// An entry has ended. Content: its number, a blank, and "ok", "failed" or "interrupted".
         case ended = 5
-        /// What the client should say to its user.
+        /// A message that the client shows to its user.
         case notice = 6
         /// The process ends.
         case end = 7
     }
 
-    /// No piece of an event is longer; longer ones come in several.
+    /// The most bytes in a piece of an event. A longer event is sent in several pieces.
     static let longestPiece = 64 << 10
 
-    /// An event as it travels: its kind, the length of its bytes, its bytes.
+    /// Appends an event in the form in which it is sent: its kind, the length of its bytes, its bytes.
     static func append(_ event: Event, _ bytes: some Collection<UInt8>, to buffer: inout [UInt8]) {
         buffer.append(event.rawValue)
         append(UInt32(bytes.count), to: &buffer)
@@ -99,7 +102,7 @@ public enum Attach {
 
     static func number(_ bytes: ArraySlice<UInt8>) -> Int { bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) } }
 
-    /// The events in an answer. What is none is left out.
+    /// Returns the events in an answer. Skips bytes that are not an event.
     public static func events(in bytes: [UInt8]) -> [(event: Event, bytes: [UInt8])] {
         var events: [(Event, [UInt8])] = []
         var rest = bytes[...]
@@ -113,20 +116,20 @@ public enum Attach {
         return events
     }
 
-    /// An entry on its way.
+    /// An entry, as the client sends it.
     public struct Entry: Sendable {
         static let lastNumber = 1 << 31
-        /// Counted by the client, from 1 on; each has a greater one than those before.
+        /// Counted by the client from 1 on, in ascending order.
         public var number: Int
         public var text: String
-        /// Columns of the client's terminal.
+        /// The columns of the client's terminal.
         public var width: Int
         public var usesColor: Bool
-        /// Its values are shown with all that is in them.
+        /// Whether values are shown with everything inside them.
         public var isDeep: Bool
-        /// Nothing that it prints may be lost, however long that takes.
+        /// Whether all output must be kept, even if printing has to wait for long.
         public var isWhole: Bool
-        /// Texts among its values are shown as they are, for a program to read.
+        /// Whether texts among the values are shown unquoted, for a program to read.
         public var isPlain: Bool
 
         public init(

@@ -11,7 +11,7 @@ extension Battery {
 private enum AttachBinding {
     private static let refusal = "code of somebody who is attached cannot change this"
 
-    /// rl.attach(name): name, nothing, or false to take it back. Answers the name to attach by.
+    /// rl.attach(name): opens the port under a name, or without one; false closes it. Returns the name to attach by.
     static func attach(_ call: Call) throws(Misuse) -> Int32 {
         let host = call.luaHost
         if call.stack.type(1) == .boolean, !call.boolean(1) {

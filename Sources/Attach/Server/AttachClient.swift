@@ -3,10 +3,10 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// Somebody who has attached: what the port's thread and the one that runs Lua both know of one.
+/// A client that has attached: the state that the port's thread and the Lua thread share.
 final class AttachClient: @unchecked Sendable {
-    // Sendable: what changes is shared under a lock, and the host is only named.
-    /// Which of the port's senders it is.
+    // Sendable: a lock guards the shared state, and the host is only referred to.
+    /// The number of this sender at the port.
     let number: Int
     let process: Int32
     let outbox: AttachOutbox
@@ -14,11 +14,11 @@ final class AttachClient: @unchecked Sendable {
     private let running: Entries
 
     private struct Progress {
-        /// Entries up to this number are not to run any more; all of them, once the client is gone.
+        /// Entries up to this number are not to run any more. Covers all entries once the client is gone.
         var unwanted = 0
-        /// The latest that has begun.
+        /// The number of the latest entry that has begun.
         var begun = 0
-        /// Those up to this number, beyond what has begun, never will: the client has been told so.
+        /// Entries after `begun`, up to this number, will never begin. The client has been notified.
         var dropped = 0
     }
 
@@ -29,13 +29,13 @@ final class AttachClient: @unchecked Sendable {
         self.outbox = outbox
     }
 
-    /// The number of an entry among those of all clients.
+    /// Returns the number of an entry among the entries of all clients.
     func identity(ofEntry entry: Int) -> UInt64 { UInt64(number) << 32 | UInt64(entry) }
 
     func isUnwanted(_ entry: Int) -> Bool { progress.withLock { $0.unwanted >= entry } }
     var isGone: Bool { progress.withLock { $0.unwanted == .max } }
 
-    /// On the thread that runs Lua: an entry is about to begin. Returns false if it has been taken back.
+    /// On the Lua thread: called before an entry begins. Returns false if the entry was withdrawn.
     func begins(_ entry: Int) -> Bool {
         progress.withLock { progress in
             guard entry > progress.dropped else { return false }
@@ -44,10 +44,10 @@ final class AttachClient: @unchecked Sendable {
         }
     }
 
-    /// On the port's thread: entries are not to go on. Those of them that have not begun never will, and the client is told
-    /// so at once: the process may be busy for long.
+    /// On the port's thread: ends entries. Entries that have not begun never will; the client is notified at once,
+    /// because the process may be busy for long.
     ///
-    /// - Parameter last: the latest that the client has sent.
+    /// - Parameter last: The latest entry that the client has sent.
     func end(entriesUpTo entry: Int, last: Int) {
         let dropped = progress.withLock { progress in
             progress.unwanted = max(progress.unwanted, entry)
@@ -63,9 +63,10 @@ final class AttachClient: @unchecked Sendable {
         pursue()
     }
 
-    /// For code that never lets the loop turn; finds nothing to do otherwise. Returns whether an entry of this client's runs.
+    /// Interrupts an unwanted entry whose code never lets the loop turn; otherwise does nothing. Returns whether an
+    /// entry of this client runs.
     ///
-    /// - Parameter atAnyPrice: it has been asked to end before, and runs on.
+    /// - Parameter atAnyPrice: Whether the entry was asked to end before, and continues to run.
     @discardableResult
     func pursue(atAnyPrice: Bool = false) -> Bool {
         let force: Entries.Force = atAnyPrice ? .pursued : isGone ? .pressed : .asked

@@ -3,32 +3,32 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// What waits for an attached client: events, filled by the thread that runs Lua and emptied by that of the port.
+/// The queue of events for an attached client. The Lua thread fills it, and the port's thread empties it.
 ///
-/// Printing waits a little for a client that is slow, so that a lot can be printed by code that never lets the loop turn. But
-/// not for long: then what is printed is dropped, and the client is told how much, once it has taken what was there before.
+/// Printing waits a little for a slow client, so that even code that never lets the loop turn can print a lot. After
+/// that time further output is dropped. The client gets the number of dropped bytes after the output that was queued
+/// before.
 final class AttachOutbox: @unchecked Sendable {
-    // Sendable: all that changes is touched between lock and unlock.
+    // Sendable: everything that changes is used only between lock and unlock.
     private let changed = Condition()
     private var bytes: [UInt8] = []
     private var start = 0
-    /// Where the last event begins, if more of its kind may be put behind it.
+    /// The offset of the last event, if more output may be appended to it.
     private var lastOutput: Int?
     private var isOpen = true
     private var isSlow = false
     private var dropped = 0
     private var isAnnounced = false
-    /// Called, at most once until `take` has found nothing, when there is something to take.
+    /// Called when there are events to take; not again until `take` has found none.
     private let announce: @Sendable () -> Void
 
-    /// Bytes beyond which printing waits, and the milliseconds that it waits at most.
+    /// The bytes beyond which printing waits, and the most milliseconds that it waits.
     static let limit = 4 << 20
     static let patience = 1000
-    /// The same for an entry of which nothing may be lost: beyond that, printing waits until the client has taken half of it,
-    /// or is gone.
+    /// The bytes for an entry whose output must not be lost. Beyond them printing waits until the client has taken half
+    /// of the queue, or is gone.
     static let wholeLimit = 64 << 20
-    /// What is printed now is that of such an entry; asked, while it waits, whether it is still wanted. The thread that runs Lua
-    /// sets it.
+    /// Set by the Lua thread while such an entry prints. Asked during the wait whether the entry is still wanted.
     var isWanted: (() -> Bool)?
 
     init(announce: @escaping @Sendable () -> Void) { self.announce = announce }
@@ -52,7 +52,7 @@ final class AttachOutbox: @unchecked Sendable {
         if isNews { announce() }
     }
 
-    /// Waits for room. Without it, takes note of what is lost.
+    /// Waits for room. If there is none, counts the bytes that are lost.
     private func hasRoom(for size: Int) -> Bool {
         if let isWanted {
             guard count > Self.wholeLimit else { return isOpen }
@@ -75,7 +75,7 @@ final class AttachOutbox: @unchecked Sendable {
     private func add(_ event: Attach.Event, _ new: UnsafeRawBufferPointer) {
         var rest = new[...]
         repeat {
-            // Printing comes in small pieces.
+            // Output comes in small pieces, which are joined.
             if event == .output, let last = lastOutput {
                 let length = Attach.number(bytes[(last + 1)...])
                 let more = rest.prefix(max(0, Attach.longestPiece - length))
@@ -93,7 +93,7 @@ final class AttachOutbox: @unchecked Sendable {
         } while !rest.isEmpty
     }
 
-    /// Whole events, of about as many bytes at most; nil: there are none.
+    /// Returns whole events, of about as many bytes at most; nil if there are none.
     func take(_ most: Int = 256 << 10) -> [UInt8]? {
         changed.lock()
         defer { changed.unlock() }
@@ -129,7 +129,7 @@ final class AttachOutbox: @unchecked Sendable {
         return count == 0
     }
 
-    /// The client is gone: nobody waits, and nothing is kept.
+    /// The client is gone: printing no longer waits, and nothing is kept.
     func close() {
         changed.lock()
         isOpen = false

@@ -4,10 +4,10 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// The port to which clients attach, on a thread of its own: it answers, and says who comes and goes, whatever the script does.
-/// And the loop of the script neither has it in its modes nor stays alive because of it.
+/// The port to which clients attach. It runs on a thread of its own: it answers requests, and logs clients that come
+/// and go, whatever the script does. It is in no mode of the script's loop, and does not keep that loop running.
 final class AttachPort: @unchecked Sendable {
-    // Sendable: the properties of the thread are used on the thread only; the rest never changes.
+    // Sendable: the thread's properties are used on the thread only; the others never change.
     let name: String
     private let description: [String]
     private let target: RunLoop.Handle
@@ -16,16 +16,16 @@ final class AttachPort: @unchecked Sendable {
     private var thread: Linux.Thread?
     private let process = getpid()
 
-    // The thread's own.
+    // The port of the thread.
     private var port: RunLoop.MessagePort?
     private var seats: [Int: Seat] = [:]
     private var isEnding = false
-    /// Those who want to know where the process is, or to interrupt it.
+    /// Requests for the process's place, or for an interruption.
     private var curious: [Curious] = []
-    /// The loops that were asked to be recorded, kept so that no other can take their place in memory.
+    /// Loops that were asked to record. Kept, so that no new loop gets the memory address of an old one.
     private var askedToRecord: [ObjectIdentifier: RunLoop.Handle] = [:]
 
-    /// Those who want the last moments of a process that is not recorded yet.
+    /// Requests for the last moments of a process that does not record yet.
     private var dumps: [Curious] = []
 
     private struct Curious {
@@ -33,7 +33,7 @@ final class AttachPort: @unchecked Sendable {
         let timer: RunLoop.Timer
     }
 
-    /// A client, and those of its requests that are not answered.
+    /// A client with its pending requests.
     private final class Seat {
         let client: AttachClient
         let since: RunLoop.Instant
@@ -48,8 +48,8 @@ final class AttachPort: @unchecked Sendable {
         }
     }
 
-    /// - Parameter description: what a client gets to know: the name, the script, the version of Lua.
-    /// - Throws: what the system refuses.
+    /// - Parameter description: The text for clients: the name, the script, the version of Lua.
+    /// - Throws: The system's error.
     init(
         name: String, description: [String], target: RunLoop.Handle, entries: Entries
     ) throws(SystemError) {
@@ -74,10 +74,10 @@ final class AttachPort: @unchecked Sendable {
         }
     }
 
-    /// Takes the name away and tells the clients. Waits for them to take what was printed, but not long.
+    /// Removes the name and notifies the clients. Waits for a short time until they have taken their output.
     func close() {
         guard getpid() == process else {
-            // A C module has forked: the thread and the name are the parent's.
+            // A C module has forked. The thread and the name belong to the parent.
             _ = Unmanaged.passRetained(self)
             return
         }
@@ -113,7 +113,7 @@ final class AttachPort: @unchecked Sendable {
     }
 
     private func take(_ message: RunLoop.MessagePort.Message) {
-        // It may have sent all at once, and gone: then it has been seen off already.
+        // The client may have sent everything at once and left, and so be signed off already.
         guard message.isSenderConnected else { return message.fail("nobody is there to get an answer") }
         guard let request = Attach.Request(rawValue: message.id) else {
             return message.fail("there is no such request")
@@ -160,7 +160,8 @@ final class AttachPort: @unchecked Sendable {
         }
     }
 
-    /// A loop is recorded when it has run for a second; one that somebody looks at, from now on. Each is asked once: that wakes it.
+    /// A loop begins to record after it has run for a second. A loop that a client looks at begins at once. Each loop
+    /// is asked only once, because that wakes it.
     private func haveLoopsRecorded() {
         var recorded = 0
         RunLoop.forEachRecorder { _, _ in recorded += 1 }
@@ -187,7 +188,8 @@ final class AttachPort: @unchecked Sendable {
 
     private static let patience = Duration.seconds(1)
 
-    /// Has the thread that runs Lua say where it is, at its next instruction. In a function of C there is none.
+    /// Makes the Lua thread report its place at its next instruction. A C function has no such instruction, so a timer
+    /// answers after a second.
     private func wonder(_ message: RunLoop.MessagePort.Message, _ wish: Wishes) {
         let loop = RunLoop.current
         let timer = loop.callBack(at: loop.now + Self.patience, in: [.default]) { [weak self] _, _ in
@@ -207,12 +209,13 @@ final class AttachPort: @unchecked Sendable {
         curious = []
     }
 
-    /// From the thread that runs Lua.
+    /// Called by the Lua thread.
     func tell(_ text: String) { handle.perform(in: [.default]) { [weak self] _ in self?.satisfy(text) } }
 
-    // MARK: The last moments
+    // MARK: Dumps
 
-    /// Has them written down at once, or as soon as the main loop is recorded, which did not turn since its first second.
+    /// Writes the dump at once, or as soon as the main loop records. A loop that has not turned since its first second
+    /// does not record yet.
     private func dump(_ message: RunLoop.MessagePort.Message) {
         var isRecorded = false
         RunLoop.forEachRecorder { recorder, _ in if recorder.pointee.number == 0 { isRecorded = true } }
@@ -233,9 +236,9 @@ final class AttachPort: @unchecked Sendable {
         dumps = []
     }
 
-    /// From the thread that runs Lua.
+    /// Called by the Lua thread.
     func recordingBegins() {
-        // Asked for before this itself is recorded.
+        // The request came before this process recorded anything.
         let remark = RunLoop.hasRecords ? "" : LuaHost.remarkOnNothing
         handle.perform(in: [.default]) { [weak self] _ in self?.writeDumps(remark: remark) }
     }
@@ -251,7 +254,7 @@ final class AttachPort: @unchecked Sendable {
         message.answer((refusal.map { "-\($0)" } ?? "+\(remark)").anyBytes)
     }
 
-    /// ", in hrtimer_nanosleep": what the kernel says of the main thread.
+    /// ", in hrtimer_nanosleep": the kernel's name for the place of the main thread.
     private static var kernelPlace: String {
         let text = Attach.contents(of: "/proc/self/wchan", most: 64) ?? ""
         return text.isEmpty || text == "0" ? "" : ", in \(text)"
@@ -261,12 +264,12 @@ final class AttachPort: @unchecked Sendable {
         let client = seat.client
         client.end(entriesUpTo: entry, last: seat.lastEntry)
         if client.isGone, !isEnding { pursue(client) }
-        // In whatever mode the loop is; where nobody listens for that, in its common modes.
+        // Whatever mode the loop is in, it notices this. If it is in no run that handles it, its common modes do.
         target.raiseAttention()
         target.perform(in: [.common]) { loop in (loop.userInfo as? LuaHost)?.attachServer?.attend() }
     }
 
-    /// Nobody is there any more who could ask once more.
+    /// The client is gone, and cannot repeat its request.
     private func pursue(_ client: AttachClient) {
         var attempts = 0
         let timer = RunLoop.Timer(fireDate: RunLoop.current.now + .milliseconds(200), interval: .milliseconds(200)) {
@@ -283,7 +286,7 @@ final class AttachPort: @unchecked Sendable {
         }
     }
 
-    // MARK: Coming and going
+    // MARK: Arrivals and departures
 
     private func welcome(_ message: RunLoop.MessagePort.Message) {
         let lines = message.data.withUnsafeBytes { String(anyBytes: $0) }.split(
@@ -304,7 +307,7 @@ final class AttachPort: @unchecked Sendable {
         let client = AttachClient(number: number, process: message.process, running: entries, outbox: outbox)
         seats[number] = Seat(client, RunLoop.current.now)
         message.answer(Array(([String(Attach.version)] + description).joined(separator: "\n").utf8))
-        // It says on which terminal; nothing else of what it says is believed.
+        // The client names its terminal. Nothing else in its message is trusted.
         let place = lines.count > 1 ? lines[1].unicodeScalars.filter { $0.value > 0x20 && $0.value < 0x7F } : .init()
         announce("process \(client.process)\(place.isEmpty ? "" : " on \(String(place.prefix(60)))") has attached")
     }
@@ -323,7 +326,7 @@ final class AttachPort: @unchecked Sendable {
     }
 
     private func announce(_ text: String) {
-        // Who reads the log may sleep. That must not keep anybody from attaching, who might want to see why.
+        // The reader of the log may be stopped. That must not block clients, who may want to find out why.
         guard Descriptor.poll(2, POLLOUT) & POLLOUT != 0 else { return }
         "rlhost: \(LocalTime.text(RunLoop.wallClock)) \(text.shown)\n".withAnyBytes { _ = Descriptor.write($0, to: 2) }
     }

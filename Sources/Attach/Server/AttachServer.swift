@@ -4,10 +4,10 @@ internal import Lua
 public import LuaRunLoops
 internal import RunLoops
 
-/// What makes a process one that `rlhost attach` can open a prompt in: the port, and the prompts.
+/// Lets `rlhost attach` open prompts in a process: owns the port and the prompts.
 final class AttachServer {
     private unowned let host: LuaHost
-    /// As `rl.attach` was told.
+    /// The name given to `rl.attach`.
     let name: String?
     private let port: AttachPort
     private var sessions: [Int: AttachSession] = [:]
@@ -17,7 +17,7 @@ final class AttachServer {
         didSet {
             let outboxes = followers.values.map(\.outbox)
             Self.listeners.withLock { $0 = outboxes }
-            // All the process's: there is one prompt's server in it.
+            // Output of all threads, because a process has only one server of prompts.
             Sink.listenToThreads(
                 outboxes.isEmpty
                     ? nil
@@ -27,17 +27,17 @@ final class AttachServer {
                     })
         }
     }
-    /// The same for other threads.
+    /// The clients that follow the output of other threads.
     private static let listeners = Lock<[AttachOutbox]>([])
-    /// Where what is printed went before somebody followed it.
+    /// Where output went before a client followed it.
     private var before: Sink.Place?
     private lazy var sink = Sink { [unowned self] in passOn($0) }
 
-    /// - Throws: what the system refuses.
+    /// - Throws: The system's error.
     init(_ host: LuaHost, name: String?, title: String) throws(SystemError) {
         self.host = host
         self.name = name
-        // Nobody else would clear away what processes have left that were killed.
+        // Killed processes leave sockets behind, and nobody else would remove them.
         _ = try? RunLoop.MessagePort.names(withPrefix: Attach.prefix)
         port = try AttachPort(
             name: Attach.portName(process: getpid(), name: name),
@@ -47,12 +47,12 @@ final class AttachServer {
         host.watchEntries()
     }
 
-    /// The code that runs is that of an entry, not of a callback in a run of the loop inside it.
+    /// Whether the code that runs belongs to an entry, and not to a callback in a run of the loop inside the entry.
     var isInEntry: Bool { sessions.values.contains { $0.isRunning && $0.depth == host.loop.depth } }
 
     var runsEntry: Bool { sessions.values.contains { $0.isRunning } }
 
-    /// The one of a client, which is made when it is first asked for.
+    /// Returns the session of a client, and makes it at first use.
     func session(of client: AttachClient) -> AttachSession? {
         if let session = sessions[client.number] { return session }
         guard !client.isGone, !host.isClosed else { return nil }
@@ -66,9 +66,9 @@ final class AttachServer {
         return session
     }
 
-    // MARK: What the script prints
+    // MARK: Output of the script
 
-    /// Begins to show a client what the script prints, or ends it. Returns what to say.
+    /// Begins to send a client the output of the script, or ends that. Returns the message for the client.
     func follow(_ client: AttachClient) -> String {
         if followers.removeValue(forKey: client.number) != nil {
             attendToFollowers()
@@ -80,7 +80,8 @@ final class AttachServer {
         return "what the script prints from now on is shown here, too"
     }
 
-    /// What the script prints, not an entry: for those who follow. Returns false: it is printed as ever.
+    /// Passes output of the script, not of an entry, to the clients that follow it. Returns false if it is to be
+    /// printed as usual.
     func passOn(_ bytes: UnsafeRawBufferPointer) -> Bool {
         for client in followers.values { client.outbox.append(.output, bytes) }
         return false
@@ -93,13 +94,13 @@ final class AttachServer {
         self.before = nil
     }
 
-    /// What happens is recorded from now on, if it may be.
+    /// Called when recording has begun, if it is allowed.
     func recordingBegins() { port.recordingBegins() }
 
-    /// Somebody wanted to know.
+    /// Answers the clients that asked for the process's place.
     func tell(_ text: String) { port.tell(text) }
 
-    /// Between two callbacks of the loop: looks for entries that are to end, and for clients that are gone.
+    /// Called between two callbacks of the loop: looks for entries that are to end, and for clients that are gone.
     func attend() {
         for (number, session) in sessions {
             if !session.client.isGone {
@@ -111,7 +112,8 @@ final class AttachServer {
         attendToFollowers()
         let left = sessions.values.filter(\.isEnding)
         guard again == nil, !left.isEmpty else { return }
-        // Code that was to end still runs, and runs the loop: it may not have noticed, or have gone on all the same.
+        // An entry that was to end still runs, and runs the loop: it may not have noticed the interruption, or have
+        // ignored it.
         let pause = left.contains { $0.client.isGone } ? 20 : 200
         again = host.loop.callBack(at: host.loop.now + .milliseconds(pause)) { [weak self] _, _ in
             self?.again = nil
@@ -119,13 +121,13 @@ final class AttachServer {
         }
     }
 
-    /// Ends it: clients are told, their entries end.
+    /// Closes the server: notifies the clients, and ends their entries.
     func close() {
         port.close()
         attend()
         again?.invalidate()
         for session in sessions.values where !session.close() {
-            // The process is ended from inside its entry, whose frames are on the stack.
+            // The process is ended from inside an entry, whose frames are still on the stack.
             _ = Unmanaged.passRetained(session)
         }
         sessions = [:]
@@ -134,10 +136,10 @@ final class AttachServer {
     }
 }
 
-/// Set up while `rlhost attach` finds this process.
+/// Exists while `rlhost attach` can find this process.
 final class Attachable: HostPart {
     var server: AttachServer?
-    /// Somebody has ended a callback: that is no reason for the process to end.
+    /// Whether a client has ended a callback. Such an interruption must not end the process.
     var hasInterrupted = false
 
     override func willClose() {
@@ -166,17 +168,17 @@ final class Attachable: HostPart {
 
     override var isInEntry: Bool { server?.isInEntry ?? false }
 
-    // They have ended a callback, and not the process.
+    // The client has ended a callback, not the process.
     override func hasCaused(_ failure: Failure) -> Bool { hasInterrupted && failure.cause == .interrupted }
 }
 
 extension LuaHost {
     var attachServer: AttachServer? { existingPart(Attachable.self)?.server }
 
-    /// Lets `rlhost attach` open prompts in this process, which shows its words.
+    /// Lets `rlhost attach` open prompts in this process, and shows clients its words.
     ///
-    /// - Parameter name: what it is called besides its number; see `Attach.fault(inName:)`.
-    /// - Returns: why it cannot be, or nil.
+    /// - Parameter name: A name besides the process number; see `Attach.fault(inName:)`.
+    /// - Returns: The error if the port cannot be opened, or nil.
     public func beAttachable(name: String?) -> SystemError? {
         if let attachServer {
             guard attachServer.name != name else { return nil }
@@ -191,16 +193,16 @@ extension LuaHost {
         }
     }
 
-    /// Has processes of this user that know how to ask be let in, from now on, or not.
+    /// Allows or forbids processes of this user to attach by `Attach.ask`, from now on.
     public func setAttaching(isAllowed: Bool) {
-        // It is the one that lets them in.
+        // This part lets them in.
         if isAllowed { _ = part(Attachable.self) }
         watchWishes(isAllowed)
     }
 
-    /// Code of somebody who has attached runs.
+    /// Whether code of an attached client runs.
     var isEntryOfGuest: Bool { attachServer?.runsEntry ?? false }
 
-    /// Takes it back. Who is attached is told so.
+    /// Closes the server. Notifies the clients.
     public func stopBeingAttachable() { existingPart(Attachable.self)?.willClose() }
 }

@@ -2,24 +2,25 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// The prompt of a client that has attached, where Lua runs: its locals, its last results, the entry that runs or waits.
+/// The prompt of an attached client, on the side where Lua runs: its locals, its last results, and the entry that runs
+/// or waits.
 final class AttachSession {
     private unowned let server: AttachServer
     private unowned let host: LuaHost
     let client: AttachClient
     private let script: PromptScript
-    /// Those behind it wait for their turns.
+    /// The first entry runs or waits; the others are queued.
     private var entries: [Attach.Entry] = []
     private var task: MainTask?
-    /// How many of its runs are on the stack: 0 while it waits.
+    /// Whether a run of the entry is on the stack; false while it waits.
     private(set) var isRunning = false
-    /// How many runs of the loop were in progress when it began, or went on.
+    /// The number of runs of the loop that were in progress when the entry began or continued.
     private(set) var depth = 0
     private var wasInterrupted = false
     private var outer: [(place: Sink.Place, entry: UInt64)] = []
     private lazy var sink = Sink { [unowned self] in print($0) }
 
-    /// nil when there is not enough memory, or Lua has not got what it needs.
+    /// Returns nil if memory is exhausted, or if Lua lacks something that the prompt needs.
     init?(_ server: AttachServer, _ host: LuaHost, _ client: AttachClient) {
         self.server = server
         self.host = host
@@ -77,7 +78,7 @@ final class AttachSession {
             task.recordedAs = ("entry", LuaHost.guestChunkName)
             task.onRunning = { [unowned self] in runs($0) }
             task.onResults = { [unowned self] thread, count in
-                // Showing them may call the script's own functions.
+                // Converting the values to text may call functions of the script.
                 runs(true)
                 let text = script.show(
                     thread, count, width: entry.width, color: entry.usesColor, deep: entry.isDeep, plain: entry.isPlain)
@@ -91,7 +92,7 @@ final class AttachSession {
                 let isEnding = isCancelled || client.isUnwanted(entry.number) && failure.cause == .interrupted
                 end(
                     isEnding ? "interrupted" : "failed",
-                    // Showing it may call the script's own functions.
+                    // Converting the error to text may call functions of the script.
                     script.failed(stack, failure, width: entry.width, color: entry.usesColor))
             }
         }
@@ -99,7 +100,7 @@ final class AttachSession {
         if client.isUnwanted(entry.number) { interrupt() }
     }
 
-    /// Tells how the first entry has ended; the next one begins in the next pass.
+    /// Reports how the first entry has ended. The next one begins in the next pass.
     private func end(_ how: String, _ message: String? = nil) {
         task = nil
         guard !entries.isEmpty else { return }
@@ -116,8 +117,9 @@ final class AttachSession {
             depth = host.loop.depth
             let number = client.identity(ofEntry: entries.first?.number ?? 0)
             outer.append((Sink.redirect(to: sink.place), Interpreter.entryRuns(number)))
-            // The port's thread notes first, and looks then for what runs; here it is the other way round. So one of the two
-            // finds out, whenever it is that the client goes. One that is cancelled where it waits has its error already.
+            // The port's thread first sets the mark and then looks for a running entry; this thread works in the
+            // opposite order. So one of the two finds out, whenever the client goes. An entry that was cancelled where
+            // it waits has its error already.
             if let entry = entries.first, client.isUnwanted(entry.number), !wasInterrupted {
                 host.interruptEntry(number)
             }
@@ -128,7 +130,7 @@ final class AttachSession {
         }
     }
 
-    /// What a callback prints in a run of the loop inside the entry is not the entry's.
+    /// Output of a callback, in a run of the loop inside the entry, does not belong to the entry.
     private func print(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard host.loop.depth == depth else { return server.passOn(bytes) }
         client.outbox.append(.output, bytes)
@@ -137,14 +139,14 @@ final class AttachSession {
 
     // MARK: Interruptions
 
-    /// The entry that runs is not wanted any more.
+    /// Whether the entry that runs is no longer wanted.
     var isEnding: Bool { isRunning && (client.isGone || entries.first.map { client.isUnwanted($0.number) } ?? false) }
 
-    /// Between two callbacks of the loop: the entry that runs, or waits, is not wanted any more.
+    /// Called between two callbacks of the loop: ends the entry that runs or waits and is no longer wanted.
     func interrupt() {
         guard let entry = entries.first, client.isUnwanted(entry.number), let task, !task.hasEnded else { return }
         if isRunning {
-            // It runs the loop itself.
+            // The entry runs the loop itself.
             host.loop.stopRuns(from: depth)
             host.interruptEntry(client.identity(ofEntry: entry.number))
         } else if !wasInterrupted && !client.isGone {
@@ -155,13 +157,14 @@ final class AttachSession {
         }
     }
 
-    /// It does not listen, or nobody is there any more whom it could tell.
+    /// The entry ignores cancellation, or its client is gone.
     private func kill(_ task: MainTask) {
         task.abandon()
         end("interrupted", "interrupted!")
     }
 
-    /// The client is gone. Returns whether the session can be forgotten: code of it that runs has to end first.
+    /// Called when the client is gone. Returns whether the session can be removed: code of it that runs has to end
+    /// first.
     func close() -> Bool {
         interrupt()
         guard !isRunning else { return false }

@@ -3,9 +3,9 @@ internal import Lua
 internal import LuaRunLoops
 internal import RunLoops
 
-/// Asks the loops of all threads what their tasks wait in. One that is busy does not keep the answer back.
+/// Asks the loops of all threads what their tasks wait in. A busy loop does not delay the answer.
 final class TaskSurvey: @unchecked Sendable {
-    // Sendable: it is used on the thread of the port alone.
+    // Sendable: used on the port's thread only.
     private static let patience = Duration.milliseconds(500)
     private let message: RunLoop.MessagePort.Message
     private let names: [String]
@@ -18,7 +18,7 @@ final class TaskSurvey: @unchecked Sendable {
         answers = Array(repeating: nil, count: names.count)
     }
 
-    /// On the thread of the port, whose handle `own` is. Answers the message within half a second.
+    /// Begins on the port's thread, whose handle is `own`. Answers the message within half a second.
     static func begin(for message: RunLoop.MessagePort.Message, _ own: RunLoop.Handle, main: RunLoop.Handle) {
         let loops = [("main", main)] + LuaHost.threadsByName
         let survey = TaskSurvey(message, loops.map(\.0))

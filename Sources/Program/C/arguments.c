@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Swift's library brings a constructor that looks for the program's arguments in /proc before `main`, an eighth of what a short script's
-// start takes, for a function that nothing here calls: `Arguments` has them from the C library. With the two in place here the linker has
-// no use for that part of Swift's library. They are weak: where it is linked all the same, as in a build with shared libraries, either
-// will do.
+// Swift's library has a constructor that looks for the program's arguments in /proc before `main`. That takes an eighth
+// of the start of a short script, and nothing here uses the result: `Arguments` has the arguments from the C library.
+// With these two functions defined here, the linker leaves that part of Swift's library out. They are weak: if it is
+// linked nevertheless, as in a build with shared libraries, either definition works.
 
-/// The arguments, copied: whoever asks owns them.
+/// Returns a copy of the arguments, which the caller owns.
 __attribute__((weak)) char **_swift_stdlib_getUnsafeArgvArgc(int *count);
 __attribute__((weak)) void _swift_stdlib_overrideUnsafeArgvArgc(char **arguments, int count);
 
@@ -21,7 +21,7 @@ char **_swift_stdlib_getUnsafeArgvArgc(int *count) {
   return copy;
 }
 
-// Nothing of ours overrides them.
+// Does nothing: this program never overrides its arguments.
 void _swift_stdlib_overrideUnsafeArgvArgc(char **arguments, int count) {
   (void)arguments;
   (void)count;

@@ -12,12 +12,14 @@ enum { TRAP = SIGILL };
 enum { TRAP = SIGTRAP };
 #endif
 
-// Whether the process is its own death: a fault, or abort(). What somebody else sends it is his affair.
+// Returns whether the process has caused the signal itself, by a fault or abort(). A signal that another process sends
+// needs no explanation.
 static int is_own(int number, const siginfo_t *info) {
   return number == SIGABRT ? info->si_code == SI_TKILL && info->si_pid == getpid() : info->si_code > 0;
 }
 
-// Swift ends a process by an illegal instruction where it cannot go on, and by abort() or with a fault where it has no memory.
+// Swift ends a process by an illegal instruction if it cannot continue, and by abort() or a fault if it finds no
+// memory.
 static void on_trap(int number, siginfo_t *info, void *context) {
   (void)context;
   static const char no_memory[] = "rlhost: not enough memory\n";
@@ -35,7 +37,7 @@ static void on_trap(int number, siginfo_t *info, void *context) {
 }
 
 void program_explain_traps(void) {
-  // The stack may be what has run out.
+  // The handler runs on a stack of its own, because the normal one may be exhausted.
   static char room[1 << 14];
   stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
   sigaltstack(&stack, NULL);
@@ -45,5 +47,5 @@ void program_explain_traps(void) {
   sigaction(SIGSEGV, &action, NULL);
 }
 
-// Before the constructors of all libraries, of which Swift's are some.
+// Runs before the constructors of all libraries, including Swift's.
 __attribute__((section(".preinit_array"), used)) static void (*const first)(void) = program_explain_traps;

@@ -1,5 +1,5 @@
--- `rlhost top`: what the loops of a process do, again and again. It is a script like any other: it asks the process by a message port,
--- and draws with runloop.terminal.
+-- `rlhost top`: shows again and again what the loops of a process do. It is an ordinary script: it queries the process
+-- through a message port, and draws with runloop.terminal.
 
 local rl = require "runloop"
 local json = require "runloop.json"
@@ -8,7 +8,7 @@ local shown = require "runloop.text".shown
 
 local top = {}
 local format, rep, min, max, floor = string.format, string.rep, math.min, math.max, math.floor
-local ACTIVITY, TASKS = 10, 11         -- requests of the attach channel
+local ACTIVITY, TASKS = 10, 11         -- The numbers of requests of the attach channel.
 local PATIENCE = 5
 
 -- Texts -----------------------------------------------------------------------------------------------------------------
@@ -20,7 +20,7 @@ local function duration(ns)
   return ns == 0 and "-" or format("%d ns", ns)
 end
 
--- A rate, so that small ones can be told from none.
+-- Formats a rate with enough digits to tell a small one from none.
 local function rate(count, window)
   local value = window > 0 and count / (window / 1e9) or 0
   return value == 0 and "0" or format(value < 9.95 and "%.1f" or "%.0f", value)
@@ -28,7 +28,7 @@ end
 
 local function share(part, whole) return format("%.1f%%", whole > 0 and 100 * part / whole or 0) end
 
--- Without what would move the cursor, and no wider than the room.
+-- Returns the text without control characters, cut or padded to the width.
 local function fit(text, width, right)
   text = shown(text)
   local wide = terminal.width(text)
@@ -46,7 +46,7 @@ local function fit(text, width, right)
   return right and blanks .. text or text .. blanks
 end
 
--- What is shown ---------------------------------------------------------------------------------------------------------
+-- Contents of the screen ----------------------------------------------------------------------------------------------
 
 local LOOPS = {
   { key = "awake", title = "AWAKE", width = 7, value = function(l) return l.window > 0 and l.awake / l.window or 0 end,
@@ -80,7 +80,7 @@ local function now_text(l)
   return l.mode and l.mode ~= "default" and text .. " [" .. l.mode .. "]" or text
 end
 
--- What a list of each loop comes to: what has the same key is one, the busiest first.
+-- Merges the lists of all loops: entries with the same key become one. Returns them sorted, the busiest first.
 local function sums(loops, field, key_of)
   local found, list = {}, {}
   for _, l in ipairs(loops) do
@@ -103,10 +103,10 @@ local function sums(loops, field, key_of)
   return list
 end
 
--- The same callbacks of several loops are one row.
+-- A callback that runs in several loops gets one row.
 local function places(loops) return sums(loops, "places", function(p) return p.name .. "\0" .. p.place .. "\0" .. p.kind end) end
 
--- "timer 28.4% 108/s", the busiest kind first.
+-- Returns a text such as "timer 28.4% 108/s", with the busiest kind first.
 local function kinds_text(loops)
   local list = sums(loops, "kinds", function(k) return k.kind end)
   for index, sum in ipairs(list) do list[index] = format("%s %s %s/s", sum.key, share(sum.total, sum.window), rate(sum.count, sum.window)) end
@@ -126,8 +126,9 @@ local function sort_loops(loops, key)
   if key == "loop" then table.sort(loops, function(a, b) return a.number < b.number end) end
 end
 
---- The lines of a screen.
--- state: { title, loops, tasks, sort, message, shows_tasks, paused }; rows and columns: the room, or nil for as much as there is.
+--- Returns the lines of a screen.
+-- state: { title, loops, tasks, sort, message, shows_tasks, paused }; rows and columns: the size of the screen, or nil
+-- for no limit.
 function top.lines(state, rows, columns)
   local loops = state.loops
   sort_loops(loops, state.sort)
@@ -147,13 +148,13 @@ function top.lines(state, rows, columns)
   if kinds ~= "" and (not rows or rows >= 12) then add("by kind: " .. kinds) end
   local list = state.shows_tasks and {} or places(loops)
   local room = rows and rows - #lines - 2 or math.huge
-  -- Half for each, and what one does not need, for the other.
+  -- Each list gets half of the rows; rows that one does not need go to the other.
   local below = state.shows_tasks and #state.tasks or #list
   local above = rows and max(min(#loops, room - min(below, room // 2)), 1) or #loops
   local longest = 8
   for _, l in ipairs(loops) do longest = max(longest, terminal.width((l.loop:gsub("%c", "?")))) end
   local name = max(8, min(24, wide // 5), min(longest, wide // 3))
-  -- Those that the arrow keys have moved away are above.
+  -- The arrow keys have scrolled past these rows.
   state.skip = max(0, min(state.skip or 0, #loops - above))
   local left = wide - name - 2 - (7 + 8 + 8 + 5 + 9 + 4)
   add(fit("LOOP", name) .. " " .. row(LOOPS, nil, state.sort) .. " " .. fit("LONGEST IS", max(left, 0)), "reverse")
@@ -184,7 +185,7 @@ function top.lines(state, rows, columns)
   return lines, styles
 end
 
--- Asking ----------------------------------------------------------------------------------------------------------------
+-- Requests ------------------------------------------------------------------------------------------------------------
 
 local Process = {}
 Process.__index = Process
@@ -208,10 +209,10 @@ function Process:ask(id, text)
   failed(self.title .. " refuses: " .. tostring(reason))
 end
 
---- What its loops did in the last seconds.
+--- Returns the activity of the process's loops in the last seconds.
 function Process:loops(seconds) return json.decode(self:ask(ACTIVITY, format("%d", floor(seconds * 1e9)))).loops end
 
---- The same of a process that may have begun a moment ago: what is not known yet is waited for.
+--- Returns the same for a process that may have just started: waits until there is something to report.
 function Process:first_loops(seconds)
   local loops, known = self:loops(seconds), 0
   for _, l in ipairs(loops) do known = max(known, l.window / 1e9) end
@@ -223,12 +224,12 @@ function Process:first_loops(seconds)
   return loops
 end
 
---- What the tasks of all threads wait in, without the directories of places: what they wait in is to be seen, too. For a loop that
---- is held, the process says so.
+--- Returns what the tasks of all threads wait in, without the directories of their places: that leaves room for what
+--- they wait in. If a loop is busy, the process says so instead.
 function Process:tasks()
   local tasks = {}
   for thread, text in self:ask(TASKS, ""):gmatch "([^\t\n]*)\t([^\n]*)" do
-    -- "worker 9" before "worker 10".
+    -- Sorts "worker 9" before "worker 10".
     local place = thread == "main" and "" or thread:gsub("%d+", function(digits) return rep("0", 20 - #digits) .. digits end)
     tasks[#tasks + 1] = { thread = thread, text = text:gsub("at %S*/([^/%s]+:%d+)", "at %1"), place = place, number = #tasks }
   end
@@ -305,13 +306,14 @@ local function live(process, state, seconds, dump)
   return raw
 end
 
---- Called by the program: the port, what the process is called, the seconds between two looks, "once" or "live", its number.
+--- Called by the program with the port, the title of the process, the seconds between two updates, "once" or "live",
+--- the process's number, the order of the rows, and whether tasks are shown.
 function top.run(port, title, seconds, how, number, sort, tasks)
   seconds = tonumber(seconds)
   local state = { title = title, loops = {}, tasks = {}, sort = sort == "number" and "loop" or sort, shows_tasks = tasks ~= "" }
   local process = connect(port, title)
   if how == "once" then
-    -- What was a moment ago is known already: it is recorded all the time.
+    -- The process records all the time, so the last moments are known at once.
     state.loops = process:first_loops(seconds)
     state.tasks = state.shows_tasks and process:tasks() or {}
     for _, line in ipairs(top.lines(state)) do print(line) end

@@ -2,9 +2,9 @@ import LuaPrompt
 import LuaRunLoops
 import LuaTracing
 
-/// What the arguments ask for: those of `lua`, and our own.
+/// The options on the command line: those of `lua`, and our own.
 ///
-/// Nothing is done before all options are understood, as in `lua`.
+/// As in `lua`, all options are parsed before any of them takes effect.
 struct Options {
     enum Step {
         case execute(String)
@@ -15,29 +15,29 @@ struct Options {
 
     var steps: [Step] = []
     var isInteractive = false
-    /// `-v`, or `-i`, which says it, too.
+    /// Set by `-v`, and by `-i`, which implies it.
     var showsLuaVersion = false
     var showsVersion = false
     var showsHelp = false
     var ignoresEnvironment = false
     var checksSyntax = false
-    /// `--attach`; with a name, or with "" for none.
+    /// `--attach`: the given name, or "" without one.
     var attachName: String?
     /// `--no-attach`
     var forbidsAttaching = false
-    /// What is recorded.
+    /// The settings of the recording.
     var trace = TraceSettings()
-    /// `--slow`: of the warnings that `-W` turns on.
+    /// `--slow`: the threshold, in seconds, of the warnings that `-W` turns on.
     private var slow = 0.1
-    /// The script's place in the arguments; nil: none.
+    /// The index of the script in the arguments; nil if there is none.
     var script: Int?
-    /// The script is standard input: "-", unless "--" came before it.
+    /// Whether the script is standard input: "-", without "--" before it.
     var scriptIsInput = false
 
     enum Failure: Error {
-        /// As lua: exit status 1.
+        /// A mistake that `lua` reports, too: exit status 1.
         case usage(String)
-        /// A wrong use of our own options: exit status 64.
+        /// A mistake in one of our own options: exit status 64.
         case own(String)
     }
 
@@ -46,7 +46,7 @@ struct Options {
         "--trace-slow=", "--trace-arguments", "--no-recorder", "--slow=",
     ]
 
-    /// - Parameter arguments: the program's name first, as bytes: an argument need not be text.
+    /// - Parameter arguments: The program's name first. Any bytes are allowed, since an argument need not be text.
     init(_ arguments: [String]) throws(Failure) {
         var index = 1
         scan: while index < arguments.count {
@@ -135,7 +135,7 @@ struct Options {
         return seconds
     }
 
-    /// "64M", "2G", or bytes.
+    /// Parses "64M", "2G", or a number of bytes.
     private static func bytes(_ text: String) -> Int? {
         let shift = text.hasSuffix("G") ? 30 : text.hasSuffix("M") ? 20 : text.hasSuffix("k") ? 10 : 0
         guard let number = Int(shift == 0 ? text : String(text.dropLast())), number >= 0, number <= .max >> shift else {
@@ -150,7 +150,7 @@ struct Options {
         return "unknown option '\(argument)'\(advice)"
     }
 
-    /// The text follows at once, or is the next argument.
+    /// Reads an option whose text follows in the same argument or is the next one.
     private mutating func readStep(_ letter: UInt8, _ arguments: [String], _ index: inout Int) throws(Failure) {
         let argument = arguments[index]
         var text = String(argument.unicodeScalars.dropFirst(2))
@@ -160,7 +160,7 @@ struct Options {
             if letter == UInt8(ascii: "p") {
                 guard next != nil else { throw .own("'-p' needs an expression") }
             } else if next?.utf8.first == UInt8(ascii: "-") || next == nil {
-                // lua's rule: what looks like an option is none of its texts.
+                // As in `lua`: an argument that looks like an option is not taken as the text.
                 throw .usage("'\(argument)' needs argument")
             }
             text = next ?? ""
@@ -175,7 +175,7 @@ struct Options {
         }
     }
 
-    /// There is something to do besides reading a script from standard input.
+    /// Whether the options ask for more than reading a script from standard input.
     var hasWork: Bool {
         showsLuaVersion
             || steps.contains { step in

@@ -2,13 +2,13 @@ import Glibc
 internal import Lua
 import LuaRunLoops
 
-/// What LUA_INIT, or its versioned form, wants run before anything else: a text, or @ and a file's name.
+/// The code of LUA_INIT, or of its versioned form, which runs before everything else: a text, or @ and a file's name.
 struct Initialization {
-    /// The variable that says it.
+    /// The name of the variable that was set.
     let name: String
     private let text: String
 
-    /// nil: the environment says nothing.
+    /// Returns nil if neither variable is set.
     init?() {
         for name in ["LUA_INIT_5_4", "LUA_INIT"] {
             guard let value = getenv(name) else { continue }

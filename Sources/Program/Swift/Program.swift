@@ -1,4 +1,4 @@
-// For what it does before `main`.
+// For the code that runs before `main`.
 import CProgram
 import Glibc
 import Linux
@@ -11,21 +11,22 @@ import LuaTesting
 import LuaTracing
 import RunLoops
 
-/// The door: what `rlhost` does with its arguments. See docs/cli.md.
+/// The entry point: parses the arguments of `rlhost` and runs what they ask for. See docs/cli.md.
 ///
-/// Not a `main.swift`: its code would be the main actor's, and bring in the runtime of Swift's concurrency, nothing of which is
-/// used here. A sixth of the program would be that, and a tenth of the time in which it starts.
+/// This is not a `main.swift`: its code would belong to the main actor, and bring in the runtime of Swift's
+/// concurrency, which nothing here uses. Costs if changed: a sixth of the program's size, and a tenth of its start.
 @main
 enum Program {
     static let version = "0.1.0"
     static let banner = "rlhost \(version)  (\(LuaHost.luaRelease), run loops)"
 
-    /// The modules beside `runloop` that this program has. A new one is one element.
+    /// The modules that this program offers besides `runloop`. A new module is one more element.
     static let batteries: @Sendable () -> [Battery] = {
         [.noTesting, .attach, .json, .http, .net, .trace] + SystemBatteries.all
     }
 
-    /// As messages begin with it: the last part of how it was called, as by a link called lua.
+    /// The name that messages begin with: the last part of the path by which the program was called, such as a link
+    /// named lua.
     static var name: String {
         let last = Arguments.all { String(anyBytes: $0) }.first?.split(separator: "/").last ?? ""
         return last.isEmpty ? "rlhost" : String(last)
@@ -37,14 +38,14 @@ enum Program {
         Signals.runMain { Program.run(Arguments.all { String(anyBytes: $0) }) }
     }
 
-    /// - Parameter arguments: see `String.init(anyBytes:)`; the program's name first.
-    /// - Returns: the exit status.
+    /// - Parameter arguments: The program's name first; see `String.init(anyBytes:)`.
+    /// - Returns: The exit status.
     static func run(_ arguments: [String]) -> Int32 {
         if let message = ProgramSeed.take() {
             report(message)
             return 64
         }
-        // A script of that name is run as ./attach.
+        // `rlhost ./attach` runs a script of that name.
         let words = arguments.dropFirst(2)
         switch arguments.dropFirst().first {
         case "attach"?: return command("attach") { () throws(Refusal) in try AttachCommand.run(words) }
@@ -69,7 +70,7 @@ enum Program {
             Output.write(options.showsHelp ? Options.usage : banner + "\n", to: 1)
             return 0
         }
-        // Only the word itself: a script of that name is run as ./test.
+        // Only the word itself is the command. `rlhost ./test` runs a script of that name.
         if let script = options.script, arguments[script] == "test", arguments[script - 1] != "--" {
             return TestCommand.run(options, arguments)
         }
@@ -77,7 +78,7 @@ enum Program {
         return Session(host, options, arguments).run()
     }
 
-    /// A state on the main thread's loop; or nil, when that has been reported.
+    /// Makes a Lua state on the main thread's loop. Returns nil after reporting that it could not.
     static func makeHost(batteries: @escaping @Sendable () -> [Battery] = batteries) -> LuaHost? {
         do throws(SystemError) {
             if let loop = try SharedTime.makeLoop() {
@@ -93,10 +94,10 @@ enum Program {
         return nil
     }
 
-    /// Why one of the program's own commands does not go on: what it says, and the exit status.
+    /// Why one of the program's own commands cannot continue: the message, and the exit status.
     struct Refusal: Error {
         let message: String
-        /// 69: the process cannot be attached to, does not answer, or has ended meanwhile.
+        /// 69: the process cannot be attached to, does not answer, or has ended.
         var status = unavailable
 
         static let unavailable: Int32 = 69
@@ -111,10 +112,10 @@ enum Program {
         }
     }
 
-    /// Runs a command that is a module, which ends the process itself when it is done.
+    /// Runs a command that is a Lua module. The module ends the process itself when it is done.
     ///
-    /// - Parameter title: before what is reported.
-    /// - Returns: false when it could not begin, and that has been reported.
+    /// - Parameter title: The beginning of reported errors.
+    /// - Returns: False if the command could not begin, which has then been reported.
     static func run(
         _ module: String, _ words: [String], title: String = "", batteries: @escaping @Sendable () -> [Battery],
         ignoringEnvironment: Bool
@@ -138,7 +139,7 @@ enum Program {
         return true
     }
 
-    /// Tells the user, as lua does.
+    /// Writes a message to standard error, in the form that `lua` uses.
     static func report(_ message: String, ends: Bool = true) {
         Output.write("\(name): \(message.shown)\(ends ? "\n" : "")", to: 2)
     }

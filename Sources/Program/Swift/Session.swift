@@ -7,17 +7,17 @@ import LuaTesting
 import LuaTracing
 import RunLoops
 
-/// Runs what the options ask for, in lua's order: the environment's text, -e, -l and -W as written, the script; then the
-/// main loop, then the prompt.
+/// Runs everything that the options ask for, in the order of `lua`: the code of LUA_INIT, the options -e, -l and -W as
+/// written, and the script; then the main loop, and then the prompt.
 final class Session {
     private let host: LuaHost
     private let options: Options
     private let arguments: [String]
     private var main: MainTask?
-    /// Nothing is left to run but what ends.
+    /// Whether only the end of the session is left to run.
     private var hasEnded = false
 
-    /// Exit statuses beyond lua's.
+    /// Exit statuses that `lua` does not have.
     private enum Status {
         static let mainNeverEnded: Int32 = 13
         static let unreadable: Int32 = 66
@@ -33,22 +33,22 @@ final class Session {
     func run() -> Int32 {
         var status = perform()
         hasEnded = true
-        // All tasks learn of it, the main chunk as the oldest of them: newest first.
+        // All tasks are cancelled, the newest first. The main chunk is the oldest of them.
         if host.endingStatus != nil { host.cancelAllTasks() }
         if status == nil {
             status = stopThreads()
         } else if status == host.endingStatus {
             _ = LuaHost.stopThreads(within: 1)
         }
-        // A main chunk that will never go on has resources to let go of, as if it had been interrupted.
+        // A main chunk that will never continue still has to release its resources, as if it had been interrupted.
         main?.unwind()
         if signal == SIGTERM, host.endingStatus == 128 + SIGTERM {
-            // A finalizer may wait for ever, as that of a program's output does for the program.
+            // A finalizer may wait forever, for example for the output of a program.
             Terminal.flush()
             LuaHost.limitClosing(by: SIGTERM)
         }
         host.close()
-        // What came while finalizers ran, and nobody has taken.
+        // Signals that arrived while finalizers ran, and that nobody has taken.
         if status == nil, host.endingStatus == nil { handleEnd(host.takeSignals()) }
         if status == host.endingStatus || status == nil, let signal, host.endingStatus == 128 + signal {
             Ending.die(by: signal)
@@ -56,7 +56,7 @@ final class Session {
         return status ?? host.endingStatus ?? 0
     }
 
-    /// An exit status, or nil when all went well.
+    /// Returns an exit status, or nil on success.
     private func perform() -> Int32? {
         if options.showsLuaVersion, !isPrompting { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
         if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) { return fail(message) }
@@ -77,10 +77,10 @@ final class Session {
         }
         if let chunk = script {
             if let status = run(chunk) { return status }
-            // What the script has begun goes on while one types.
+            // Everything that the script has begun continues while the user types.
             if isPrompting { return runPrompt(mode: .default) }
         } else if options.isInteractive || !options.hasWork {
-            // lua shows its banner even when -e has made it start the prompt.
+            // `lua` shows its banner even if -e has made it start the prompt.
             if !options.showsLuaVersion, !isPrompting { Output.write(LuaHost.luaCopyright + "\n", to: 1) }
             return runPrompt()
         }
@@ -89,7 +89,7 @@ final class Session {
     }
 
     private func beAttachable() -> Int32? {
-        // From the script on, or all of them.
+        // The words from the script on, or all of them.
         host.words = Array(arguments.dropFirst(options.script ?? 1))
         host.setAttaching(isAllowed: !options.forbidsAttaching && !Self.isOff("RLHOST_ATTACH"))
         guard let name = options.attachName else { return nil }
@@ -113,12 +113,12 @@ final class Session {
 
     private static func word(_ variable: String) -> String? { getenv(variable).map { String(cString: $0) } }
 
-    /// The environment has a variable that forbids it.
+    /// Returns whether the environment turns the feature off.
     private static func isOff(_ variable: String) -> Bool { word(variable).map(["off", "0", "no"].contains) ?? false }
 
     private var prompt: LocalPrompt?
 
-    /// There will be a prompt on a terminal.
+    /// Whether a prompt will be shown on a terminal.
     private var isPrompting: Bool {
         (options.isInteractive || !options.hasWork && script == nil) && isatty(0) != 0 && isatty(1) != 0
     }
@@ -136,7 +136,7 @@ final class Session {
         return nil
     }
 
-    /// The script: named, or standard input; nil when there is none, or a prompt instead.
+    /// The script: a file, or standard input; nil if there is none, or a prompt in its place.
     private var script: LuaHost.Chunk? {
         if let index = options.script, !options.scriptIsInput { LuaHost.script = arguments[index] }
         if let index = options.script { return options.scriptIsInput ? .standardInput : .file(arguments[index]) }
@@ -153,8 +153,8 @@ final class Session {
         case .execute(let text):
             return provideGlobal(for: text) ?? complete(.text(text, name: Self.chunkName))
         case .print(let text):
-            // By itself first: text with unbalanced parentheses is no expression.
-            // Without the line's end, which a comment needs, the message has the right line.
+            // The text is compiled alone first, because unbalanced parentheses must not pass as an expression. The line
+            // break ends a comment; without it the message would name the wrong line.
             if let message = host.load(.text("return \(text)\n", name: Self.chunkName)) {
                 return fail(host.load(.text("return \(text)", name: Self.chunkName)) ?? message)
             }
@@ -171,13 +171,15 @@ final class Session {
 
     private static let chunkName = "=(command line)"
 
-    /// The global `rl`, which -e and -p promise. A text that cannot mean it, with no script behind, does not pay for it.
+    /// Sets the global `rl`, which -e and -p promise. A text that cannot use it, with no script to follow, does not
+    /// load the library.
     private func provideGlobal(for text: String) -> Int32? {
         guard options.script != nil || text.withCString({ strstr($0, "rl") != nil }) else { return nil }
         return complete(.text("rl = rl or require 'runloop'", name: "=rlhost"))
     }
 
-    /// Runs a chunk; if it waits, the main loop runs until it has ended. Returns an exit status, or nil to go on.
+    /// Runs a chunk. If the chunk waits, runs the main loop until it has ended. Returns an exit status, or nil to
+    /// continue.
     private func complete(
         _ chunk: LuaHost.Chunk, _ arguments: [String] = [], configure: (MainTask) -> Void = { _ in }
     ) -> Int32? {
@@ -194,7 +196,7 @@ final class Session {
             while result == .finished, !task.hasEnded, LuaHost.hasThreads, ending == nil {
                 if !host.runUntilThreadsEnd() { result = .stopped }
             }
-            // What the last of them has sent before it ended.
+            // Delivers the messages that the last threads sent before they ended.
             if result == .finished, !task.hasEnded, LuaHost.hadThreads, ending == nil { result = host.loop.run() }
             if let status = ending { return status }
             if !task.hasEnded { return neverEnded(task, result) }
@@ -202,11 +204,11 @@ final class Session {
         return nil
     }
 
-    /// Starts the script. The main loop goes on with it.
+    /// Starts the script. If it waits, the main loop continues it.
     private func run(_ chunk: LuaHost.Chunk) -> Int32? {
         if let message = host.load(chunk) { return fail(message, host.chunkIsUnreadable ? Status.unreadable : 1) }
         if options.script == nil {
-            // No arguments.
+            // The script is called without arguments.
             guard let task = host.start() else { return fail("not enough memory") }
             main = task
             return ending
@@ -221,26 +223,26 @@ final class Session {
     private func runMainLoop() -> Int32? {
         host.isInLastRun = true
         var result = host.loop.runUnlessStopped()
-        // What observers of its exit have added is the program's, too.
+        // Exit observers may have added items. The loop serves them, too.
         while result == .finished, ending == nil, !host.loop.isEmpty(in: .default) {
             result = host.loop.runUnlessStopped()
         }
         if let status = ending { return status }
         if host.isShuttingDown {
-            // A signal that came as the loop ran dry.
+            // Handles a signal that came as the loop ran empty.
             result = host.loop.run()
             if host.isShuttingDown { host.endShutdown() }
             if let status = ending { return status }
         }
-        // A main chunk that is cut off is the end, threads or not, as its error would be.
+        // If the main chunk is cut off, the process ends, with threads or without, as it would on an error.
         while LuaHost.hasThreads, main?.hasEnded ?? true || result == .finished {
             host.reportFailures()
-            // Once it was stopped, it is served for the threads alone, and not when they have ended.
+            // A stopped loop runs only for its threads, and not after they have ended.
             if !host.runUntilThreadsEnd(stopping: result == .stopped) { result = .stopped }
             if let status = ending { return status }
         }
         if LuaHost.hadThreads, result == .finished {
-            // What the last of them has sent before it ended.
+            // Delivers the messages that the last threads sent before they ended.
             result = host.loop.run()
             if let status = ending { return status }
         }
@@ -268,7 +270,7 @@ final class Session {
 
     // MARK: Ends
 
-    /// The status with which the process is to end, because of a signal.
+    /// The exit status of a process that ends because of a signal.
     private var ending: Int32? {
         let signals = host.takeSignals()
         if !signals.isEmpty { handle(signals) }
@@ -285,7 +287,7 @@ final class Session {
         host.loop.stopAll()
     }
 
-    /// The signal by which the process ends.
+    /// The signal that ends the process.
     private var signal: Int32?
 
     private func handleEnd(_ signals: [Int32]) {
@@ -294,10 +296,10 @@ final class Session {
         host.endingStatus = 128 + signal
     }
 
-    /// An error that nobody handles ends the process; while it ends because of a signal, the runs end by themselves, so that
-    /// the observers of their ends are told, and the error by which that is done is no news.
+    /// Handles an error that nobody else has handled: it ends the process. If the process already ends because of a
+    /// signal, an error ends each run, so that observers see its exit. That error is not reported.
     private func uncaught(_ failure: Failure) {
-        // What is done before the end goes on with the next.
+        // One of the last steps has failed; the end continues with the next step.
         if host.isShuttingDown || hasEnded {
             guard failure.cause == .raised else { return }
             Program.report(failure.text)
@@ -319,7 +321,7 @@ final class Session {
         Ending.end(1)
     }
 
-    /// Threads are asked to stop, and those that do not are named.
+    /// Stops the threads, and names those that do not stop in time.
     private func stopThreads() -> Int32? {
         let hung = LuaHost.stopThreads(within: 2)
         guard !hung.isEmpty else { return nil }
@@ -335,10 +337,10 @@ final class Session {
             "the main chunk never ended: \(reason)\n\(task.whereItWaits ?? "it was stopped")", Status.mainNeverEnded)
     }
 
-    /// What is said at the end is not to be written to a screen that goes with it.
+    /// Messages at the end must not go to a screen that is about to be switched away.
 
     private func fail(_ message: String, _ status: Int32 = 1) -> Int32 {
-        // What a signal has interrupted has not failed by itself.
+        // A signal has interrupted the code; the code itself has not failed.
         if let ending { return ending }
         RawTerminal.endAll()
         Program.report(message)

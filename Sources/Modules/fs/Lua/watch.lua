@@ -31,8 +31,7 @@ local OBJECT = internals.value_number("fd_port", "object")
 local OPTIONS = { recursive = "boolean", ignore = "any", latency = "seconds", while_writing = "boolean", name = "string", path = "string",
   callback = "function" }
 
--- Watching
--- --------------------------------------------------------------------------------------------------------------
+-- Watching ------------------------------------------------------------------------------------------------------------
 --
 -- Directories are watched, never files: the watch of a file dies when an editor replaces the file. The callback gets
 -- the difference between before and after: for each touched path the watcher knows whether it existed before, and where
@@ -43,8 +42,7 @@ local Watcher = misuse.class("runloop.fs.Watcher", { __name = "watcher", __stays
 
 local function self_of(self, name) return misuse.receiver(self, Watcher, "watcher:" .. name) end
 
--- A root that is missing
--- -------------------------------------------------------------------------------------------------
+-- A root that is missing ----------------------------------------------------------------------------------------------
 
 -- Watches the nearest existing directory above a missing root, for the name that leads to the root.
 local function await_root(self)

@@ -44,8 +44,7 @@ function Terminal:write(...)
   return native.write(self._fd, concat(parts))
 end
 
--- Modes of the screen
--- ----------------------------------------------------------------------------------------------------
+-- Modes of the screen -------------------------------------------------------------------------------------------------
 -- Each mode returns an object that undoes it when closed. The end of the process undoes it in any case.
 
 local Guard = { __name = "guard" }

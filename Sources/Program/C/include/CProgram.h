@@ -1,6 +1,7 @@
-// What the program does before Swift's runtime begins.
+// The part of the program that runs before Swift's runtime begins.
 #pragma once
 
-/// Has the process say, before it ends by a trap of Swift's, abort() or a fault of its own, that memory was short, or that something inside
-/// has failed. The status is 1 in the first case. Called by the loader: Swift's runtime, too, ends a process that has no memory for it to begin with.
+/// Installs handlers that explain why the process ends: by a trap of Swift's, by abort() or by a fault of its own. The
+/// message says that memory was short, with status 1, or that something inside has failed. The loader calls this
+/// function before Swift's runtime begins, because the runtime itself may end the process for lack of memory.
 void program_explain_traps(void);

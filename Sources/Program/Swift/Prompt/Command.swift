@@ -1,6 +1,6 @@
 import LineEditor
 
-/// `.name argument`: what is asked of the prompt, not of Lua.
+/// `.name argument`: a command to the prompt, not to Lua.
 struct Command {
     enum Name: String, CaseIterable {
         case help, load, reload, save, editor, `break`, mode, timers, tasks, why, `where`, interrupt, follow, inspect,
@@ -9,11 +9,11 @@ struct Command {
     }
 
     let word: String
-    /// nil: there is no such command.
+    /// nil if there is no command of this name.
     let name: Name?
     let argument: String
 
-    /// nil: the text has not the form of a command. No statement begins with a dot and a letter.
+    /// Returns nil if the text does not have the form of a command. No Lua statement begins with a dot and a letter.
     init?(_ text: String) {
         let text = text.trimmed
         guard text.hasPrefix("."), let letter = text.dropFirst().utf8.first, letter >= 0x61, letter <= 0x7A,
@@ -25,14 +25,14 @@ struct Command {
         argument = parts.count > 1 ? parts[1].trimmed : ""
     }
 
-    /// Completes a command's name; nil if the text is none.
+    /// Completes the name of a command. Returns nil if the text is not a command.
     static func complete(_ text: String) -> LineEditor.Completion? {
         guard text.hasPrefix("."), !text.contains(" "), !text.dropFirst().contains(".") else { return nil }
         let names = Name.allCases.map { ".\($0.rawValue)" }.filter { $0.hasPrefix(text) }.sorted()
         return names.isEmpty ? nil : LineEditor.Completion(start: 0, candidates: names)
     }
 
-    /// One line for each.
+    /// Returns a line for each command.
     static func list(without left: Set<Name>) -> String {
         Name.allCases.filter { !left.contains($0) }.map { name in
             let (argument, meaning) = name.explanation
@@ -41,7 +41,7 @@ struct Command {
         }.joined(separator: "\n")
     }
 
-    /// What to say of one that is not known.
+    /// The message about an unknown command.
     var isUnknown: String {
         let near = Name.allCases.map(\.rawValue).first { $0.hasPrefix(word) || word.hasPrefix($0) }
         return "unknown command '.\(word)'" + (near.map { " (did you mean '.\($0)'?)" } ?? "; .help lists them")
@@ -49,7 +49,7 @@ struct Command {
 }
 
 extension Command.Name {
-    /// For `.help`.
+    /// The text that `.help` shows.
     fileprivate var explanation: (argument: String, meaning: String) {
         switch self {
         case .help: ("[name]", "this list, or what the reference says about a call: .help rl.sleep")

@@ -2,24 +2,25 @@ import Glibc
 import LineEditor
 import Linux
 
-/// The line editor and the terminal that it draws on, where it is not alone.
+/// The line editor and the terminal that it shares with everything that prints.
 ///
-/// Standard output and standard error are the end of a pseudo-terminal while the prompt lives. A thread reads the other end
-/// at once, so that nobody who prints has to wait for the loop, and passes all of it through the editor, which lifts
-/// the prompt and draws it again. So it does not matter who prints: Lua, a C module, a child process, another thread.
+/// Standard output and standard error are one end of a pseudo-terminal while the prompt lives. A thread reads the other
+/// end at once, so that code that prints never waits for the loop. It passes all output through the editor, which
+/// removes the prompt and draws it again below. So output from any source works: Lua, a C module, a child process,
+/// another thread.
 final class Display: @unchecked Sendable {
-    // Sendable: what changes is guarded by one of the two locks.
-    private let editor: LineEditor  // by `editing`
-    private var pending: [UInt8] = []  // by `queue`
-    private var marksSeen = 0  // by `queue`
-    private var marksSent = 0  // the loop's thread only
-    private var isEditing = false  // the loop's thread only
+    // Sendable: one of the two locks guards each variable that changes. `editing` guards this one.
+    private let editor: LineEditor  // Guarded by `editing`.
+    private var pending: [UInt8] = []  // Guarded by `queue`.
+    private var marksSeen = 0  // Guarded by `queue`.
+    private var marksSent = 0  // Used on the loop's thread only.
+    private var isEditing = false  // Used on the loop's thread only.
     private let editing = Condition()
     private let queue = Condition()
     private let terminal: Int32
     private let relay: Int32
 
-    /// nil if the terminal cannot be had.
+    /// Returns nil if there is no terminal to use.
     init?(_ editor: LineEditor) {
         self.editor = editor
         guard let relay = Terminal.capture() else { return nil }
@@ -33,7 +34,7 @@ final class Display: @unchecked Sendable {
 
     // MARK: The loop's thread
 
-    /// Uses the editor, and draws what has changed. Everything printed before is drawn before.
+    /// Uses the editor, and draws what has changed. Everything printed earlier is drawn first.
     func edit<Result>(_ body: (LineEditor) -> Result) -> Result {
         editing.lock()
         isEditing = true
@@ -46,7 +47,7 @@ final class Display: @unchecked Sendable {
         return result
     }
 
-    /// Waits until everything that was printed is on the screen; a second at most.
+    /// Waits, for at most a second, until everything that was printed is on the screen.
     func catchUp() {
         Terminal.flush()
         marksSent += 1
@@ -59,9 +60,9 @@ final class Display: @unchecked Sendable {
         drawIfFree()
     }
 
-    /// Gives the terminal back. The editor must not be used afterwards.
+    /// Restores the terminal. The editor must not be used afterwards.
     func close() {
-        // One of the editor's questions to Lua has met `os.exit`.
+        // `os.exit` was called by Lua code that the editor has run.
         guard !isEditing else { return Terminal.release() }
         catchUp()
         edit { $0.finish() }
@@ -74,7 +75,7 @@ final class Display: @unchecked Sendable {
 
     // MARK: Both threads
 
-    // `editing` is held.
+    // The caller holds `editing`.
     private func draw() {
         while true {
             var bytes = editor.takeOutput()
@@ -84,13 +85,13 @@ final class Display: @unchecked Sendable {
             queue.unlock()
             if !printed.isEmpty { bytes += editor.interleave(printed) }
             guard !bytes.isEmpty else { return }
-            // The terminal would put another return there, and recordings of it would show that.
+            // The terminal would add another carriage return, which recordings of it would show.
             if bytes.contains(13), Terminal.addsReturns { bytes = Self.withoutReturns(bytes) }
             bytes.withUnsafeBytes { _ = Descriptor.write($0, to: terminal) }
         }
     }
 
-    /// The bytes without the carriage returns that stand before line feeds.
+    /// Returns the bytes without the carriage returns that come directly before line feeds.
     private static func withoutReturns(_ bytes: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(bytes.count)
@@ -101,7 +102,7 @@ final class Display: @unchecked Sendable {
         return result
     }
 
-    /// Whoever holds the editor draws when done with it, so nothing is left over.
+    /// Draws if nobody holds the editor. Its holder draws when done, so nothing is left out.
     private func drawIfFree() {
         while true {
             queue.lock()
@@ -115,7 +116,7 @@ final class Display: @unchecked Sendable {
 
     // MARK: The relay's thread
 
-    /// Tells how far the relay has come. No program prints this.
+    /// Marks in the output how far the relay has come. No program prints this sequence.
     private static let mark = Array("\u{1B}_rlhost\u{1B}\\".utf8)
 
     private func relayOutput() {

@@ -2,11 +2,11 @@ import Glibc
 import Linux
 import Lua
 
-/// The user's own editor, `$VISUAL` or `$EDITOR`, otherwise `vi`; and pager.
+/// The user's editor, `$VISUAL`, `$EDITOR` or `vi`; and the user's pager.
 enum Editor {
-    /// Has a text edited; waits until the editor ends.
+    /// Opens a text in the editor, and waits until the editor ends.
     ///
-    /// - Parameter terminal: what the editor draws on: our standard output is not the terminal itself.
+    /// - Parameter terminal: The terminal that the editor draws on. Our standard output is not the terminal itself.
     static func edit(_ text: String, terminal: Int32) throws(PromptFiles.Failure) -> String {
         let name = try file(text)
         defer { unlink(name) }
@@ -22,7 +22,7 @@ enum Editor {
         return result
     }
 
-    /// Shows a text in `$PAGER`, otherwise `less`, which is told of colours; waits until the pager ends.
+    /// Shows a text in `$PAGER`, or else in `less` with colours turned on. Waits until the pager ends.
     static func page(_ text: String, terminal: Int32) throws(PromptFiles.Failure) {
         let name = try file(text)
         defer { unlink(name) }
@@ -32,7 +32,7 @@ enum Editor {
         }
     }
 
-    /// A file of ours that holds a text.
+    /// Makes a temporary file that holds a text.
     private static func file(_ text: String) throws(PromptFiles.Failure) -> String {
         let folder = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         do throws(SystemError) {
@@ -49,7 +49,7 @@ enum Editor {
         getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// The variable may hold options as well: the shell takes it apart.
+    /// The variable may hold options, too, so the shell parses it.
     private static func run(_ editor: String, _ file: String, _ terminal: Int32) throws(PromptFiles.Failure) -> Int32 {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)

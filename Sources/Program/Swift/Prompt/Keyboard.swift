@@ -4,51 +4,54 @@ import RunLoops
 
 /// The keys of the terminal, in the order in which they were pressed, as a source of the loop.
 ///
-/// A thread reads them while the prompt has the terminal. Control-C is a key like any other, so it comes in its turn and
-/// cannot be lost; were it a signal, it would overtake what was typed before it. But where the loop does not take it soon,
-/// a callback keeps the loop busy, and the thread makes of the key the signal that interrupts it.
+/// A thread reads them while the prompt has the terminal. Control-C is a key like any other: it arrives in order and
+/// cannot be lost, while a signal would overtake the keys before it. If the loop does not take it soon, a callback
+/// keeps the loop busy. The thread then sends the signal that interrupts the callback.
 final class Keyboard: @unchecked Sendable {
-    // Sendable: what changes is guarded by `state`; `source` is only signalled by the thread.
+    // Sendable: `state` guards everything that changes; the thread only signals `source`.
     private let state = Condition()
     private var pressed: [UInt8] = []
     private var hasEnded = false
     private let keys = Terminal.keys()
-    /// Whether others have the terminal. Changed on the loop's thread only, which may ask without `state`.
+    /// Whether another program has the terminal. Changed on the loop's thread only, which may read it without `state`.
     private(set) var isPaused = true
-    /// Performed when there are keys, or the terminal is gone.
+    /// Signalled when there are keys, or when the terminal is gone.
     let source: RunLoop.Source
 
-    /// How long a callback may keep the loop before Control-C interrupts it: no longer than one waits for an answer.
+    /// Milliseconds for which a callback may keep the loop busy before Control-C interrupts it: a user notices a longer
+    /// wait.
     private static let patience = 100
-    /// No more is read ahead of a loop that is busy, so that whoever pastes a file has it wait in the terminal.
+    /// Bytes buffered for a busy loop. The rest of a pasted file waits in the terminal.
     private static let limit = 1 << 16
 
     init(_ take: @escaping () -> Void) { source = RunLoop.Source(name: "prompt", perform: { _ in take() }) }
 
-    /// Begins to read, paused. Returns false if the thread cannot be had.
+    /// Starts the thread, paused. Returns false if there can be no thread.
     func start() -> Bool {
-        // A program in the background that reads is stopped; if it blocked that, it would get an error instead.
+        // The kernel stops a background program that reads from the terminal. If the thread blocked SIGTTIN, it would
+        // get an error instead.
         (try? Linux.Thread("rlhost keys", admitting: [SIGTTIN]) { [self] in readKeys() }) != nil
     }
 
     // MARK: The loop's thread
 
-    /// Gives the terminal to others, with the settings that it had: no key is read any more.
+    /// Gives the terminal to another program, with its original settings, and stops reading keys.
     ///
-    /// - Returns: whether Control-C was pressed, and nobody has taken it: it is for who gets the terminal.
+    /// - Returns: Whether Control-C was pressed and not taken. It is meant for the program that gets the terminal.
     func pause() -> Bool {
         state.lock()
         defer { state.unlock() }
         isPaused = true
         Terminal.setRaw(false)
-        // For the terminal, what was pressed before the change is text: a Control-C among it would be no signal.
+        // The terminal treats keys pressed before the change as text, so a Control-C among them would not become a
+        // signal.
         while Descriptor.poll(keys, POLLIN) == POLLIN, readSome() > 0 {}
         return dropInterrupt()
     }
 
-    /// Takes the terminal, and goes on with what is left.
+    /// Takes the terminal back, and continues with the keys that are left.
     func resume() {
-        guard isPaused else { return }  // changed by this thread only
+        guard isPaused else { return }  // Only this thread changes it.
         Terminal.setRaw(true)
         state.lock()
         isPaused = false
@@ -57,7 +60,7 @@ final class Keyboard: @unchecked Sendable {
         state.unlock()
     }
 
-    /// The keys that were pressed; nil: there will be no more.
+    /// Returns the keys that were pressed; nil if no more will come.
     func take() -> [UInt8]? {
         state.lock()
         defer { state.unlock() }
@@ -70,7 +73,7 @@ final class Keyboard: @unchecked Sendable {
     // MARK: Both threads, which hold `state`
 
     private func readSome() -> Int {
-        if keys == 0, Descriptor.readable(0) == 0 { return 0 }  // another may have been faster
+        if keys == 0, Descriptor.readable(0) == 0 { return 0 }  // Another reader may have been faster.
         return withUnsafeTemporaryAllocation(byteCount: 1 << 12, alignment: 1) { buffer in
             let count = read(keys, buffer.baseAddress, buffer.count)
             if count > 0 { pressed += buffer[..<count] }
@@ -107,14 +110,14 @@ final class Keyboard: @unchecked Sendable {
         }
     }
 
-    /// Sends the signal if Control-C is not taken in time.
+    /// Sends the signal if the loop does not take Control-C in time.
     private func watchInterrupt() {
         state.lock()
         var isInTime = true
         while isInTime, pressed.contains(3) { isInTime = state.wait(milliseconds: Self.patience) }
-        let isDue = dropInterrupt()  // the signal stands for it; what was typed remains
+        let isDue = dropInterrupt()  // The signal replaces the key; the keys typed before it remain.
         state.unlock()
-        // As the terminal does it: programs that a callback has started get it, too.
+        // As the terminal does: programs that a callback has started get the signal, too.
         if isDue, kill(-tcgetpgrp(0), SIGINT) != 0 { kill(getpid(), SIGINT) }
     }
 }

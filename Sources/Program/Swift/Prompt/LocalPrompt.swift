@@ -6,30 +6,31 @@ import LuaPrompt
 import LuaRunLoops
 import RunLoops
 
-/// The prompt of a program: standard input is one more source of the main loop, so timers fire and sockets answer while one types.
+/// The prompt of a program. Standard input is one more source of the main loop, so timers fire and sockets answer while
+/// the user types.
 ///
-/// On a terminal there is a line editor; otherwise lines are read plainly. Each entry is a task, which may wait.
+/// On a terminal a line editor reads the keys; otherwise plain lines are read. Each entry is a task, which may wait.
 final class LocalPrompt: PromptOwner {
     private let host: LuaHost
     private lazy var prompt = Prompt(host.loop, owner: self)
     private let script: PromptScript
-    /// With an editor: its keys.
+    /// The source of keys if there is an editor.
     private lazy var keyboard = Keyboard { [unowned self] in takeKeys() }
     private var mode: RunLoop.Mode
-    /// Standard input: the keyboard's source, or a port.
+    /// The item that reads standard input: the keyboard's source, or a port.
     private var input: RunLoop.Item?
     private var observer: RunLoop.Observer?
     private var sizePort: RunLoop.FDPort?
 
-    /// The entry that runs, or waits.
+    /// The task of the entry that runs or waits.
     private var task: MainTask?
     private var taskRuns = false
-    /// How often Control-C was pressed while the entry waited.
+    /// The number of times that Control-C was pressed while the entry waited.
     private var interrupts = 0
 
-    /// nil when there is not enough memory.
+    /// Returns nil if memory is exhausted.
     ///
-    /// - Parameter mode: in which the loop runs while one types.
+    /// - Parameter mode: The mode in which the loop runs while the user types.
     init?(_ host: LuaHost, mode: RunLoop.Mode) {
         self.host = host
         self.mode = mode
@@ -45,7 +46,8 @@ final class LocalPrompt: PromptOwner {
         Self.current = self
         host.onUncaught = { [unowned self] host, failure in
             if let status = host.endingStatus { return prompt.status = status }
-            // It has met a callback, but the entry that runs the loop is what the user sees.
+            // The interruption hit a callback, but the user sees the entry that runs the loop, and wants to interrupt
+            // that.
             if taskRuns, failure.cause == .interrupted { return interruptEntry() }
             report(host.uncaughtValue, failure)
         }
@@ -80,41 +82,42 @@ final class LocalPrompt: PromptOwner {
         return prompt.status ?? 0
     }
 
-    // For the function around programs, which gets no argument; used on the main thread only.
+    // The prompt for the C function around programs, which gets no argument; used on the main thread only.
     nonisolated(unsafe) private static var current: LocalPrompt?
 
-    /// `init.lua` may wait: then the prompt comes first.
+    /// `init.lua` may wait. The prompt is then shown before it has ended.
     private func runStartUpFile() {
         guard let path = PromptFiles.startUpFile() else { return }
         if let message = host.load(.file(path)) { return prompt.report(message) }
         _ = host.start { $0.onFailure = { [unowned self] in prompt.report($0.traceback) } }
     }
 
-    /// Shows an error, whose value is on top of a coroutine's stack, if that is known.
+    /// Shows an error. Its value is on top of a coroutine's stack if there is one.
     private func report(_ value: Stack?, _ failure: Failure) {
         prompt.report(script.failed(value, failure, width: prompt.width, color: prompt.colorsErrors))
     }
 
-    /// For a program that an entry runs. What a callback runs has to leave the line alone.
+    /// Lends the terminal to a program that an entry runs. A program that a callback runs does not get it.
     private func lendTerminal(_ lends: Bool) {
         guard taskRuns, let display = prompt.display else { return }
         if lends { display.catchUp() }
         Terminal.lend(lends)
     }
 
-    // MARK: Who reads standard input
+    // MARK: Readers of standard input
 
     private static func beginsReading() -> Int32 {
         guard Linux.Thread.isMain else { return current == nil ? 0 : EBUSY }
         return current?.makeWay() ?? 0
     }
 
-    /// A callback, which finds the terminal as an entry does: the prompt comes back when it has ended, or waits.
+    /// Gives the terminal to a callback that reads standard input. The prompt comes back when the callback has ended or
+    /// waits.
     private func makeWay() -> Int32 {
         guard let display = prompt.display else { return 0 }
         let hadTerminal = !keyboard.isPaused
         let isInterrupted = hadTerminal && keyboard.pause()
-        // What was asked is to be seen, and not before the answer goes where it should.
+        // The question must be visible before the answer is read.
         display.catchUp()
         guard hadTerminal else { return 0 }
         display.edit { $0.makeWay() }
@@ -129,7 +132,7 @@ final class LocalPrompt: PromptOwner {
     }
 
     private func hasRead(_ end: Int32) {
-        // At the end of input nothing was echoed.
+        // At the end of input the terminal has echoed nothing.
         guard end != 0 else { return }
         prompt.display?.edit { $0.followEcho(end == 10 ? .line : end < 0 ? .cutOff : .somewhere) }
     }
@@ -155,7 +158,8 @@ final class LocalPrompt: PromptOwner {
         }
         if let input { host.loop.add(input, to: mode) }
         let observer = RunLoop.Observer(.beforeWaiting, order: .max) { [unowned self] _, _ in
-            // Everything the callbacks of this pass have printed is on the screen before the next key is.
+            // Everything that the callbacks of this pass have printed reaches the screen before the next key is
+            // handled.
             Terminal.flush()
             host.forgetInterrupt()
         }
@@ -167,16 +171,16 @@ final class LocalPrompt: PromptOwner {
     // MARK: Input
 
     private func takeKeys() {
-        // A run of the loop inside the entry: they wait for its end.
+        // The loop runs inside the entry: new lines wait until the entry has ended.
         guard !taskRuns else { return }
-        guard let keys = keyboard.take() else { return prompt.end(task == nil ? 0 : 1) }  // the terminal is gone
+        guard let keys = keyboard.take() else { return prompt.end(task == nil ? 0 : 1) }  // The terminal is gone.
         prompt.feed(keys)
     }
 
     func inputEnded() {
         let rest = prompt.incomplete
         prompt.incomplete = ""
-        // What is missing is told.
+        // Lua's error says what is missing.
         if !rest.isEmpty { evaluate(Prompt.Entry(text: rest)) }
         if !isBusy { prompt.end(0) }
     }
@@ -211,10 +215,10 @@ final class LocalPrompt: PromptOwner {
         return true
     }
 
-    // What one tries who knows other prompts.
+    // Words that users of other prompts try.
     private static let farewells = ["exit", "quit"]
 
-    /// One for each entry on a terminal; lines of a file are "stdin", as for lua.
+    /// Returns the chunk's name: a number for each entry on a terminal; "stdin" for lines of a file, as in `lua`.
     private func chunkName(_ entry: Prompt.Entry) -> PromptScript.ChunkName {
         if let file = entry.file { return .file(file) }
         return prompt.display == nil ? .input : .numbered
@@ -251,7 +255,8 @@ final class LocalPrompt: PromptOwner {
                 taskRuns = runs
                 let now = host.loop.now
                 if runs { goesOnSince = now } else { computed += now - goesOnSince }
-                // What the entry runs, `io.read` or another program, finds the terminal as it was.
+                // Code of the entry, such as `io.read` or another program, gets the terminal with its original
+                // settings.
                 guard prompt.display != nil else { return }
                 guard runs else { return keyboard.resume() }
                 if keyboard.pause() { host.interrupt() }
@@ -263,7 +268,7 @@ final class LocalPrompt: PromptOwner {
         if task == nil {
             prompt.report("not enough memory")
         } else if prompt.display == nil {
-            // Its input must wait for it.
+            // The next lines must wait until the entry has ended.
             input.map { host.loop.remove($0, from: mode) }
             host.loop.add(waiting, to: mode)
         }
@@ -279,7 +284,7 @@ final class LocalPrompt: PromptOwner {
         prompt.say("took \(text(total)); the loop stood still for \(text(computed))")
     }
 
-    /// Keeps the loop running while an entry waits and nothing is read.
+    /// Keeps the loop running while an entry waits and no input is read.
     private lazy var waiting = RunLoop.Source(name: "entry", perform: { _ in })
 
     private func ended() {
@@ -289,7 +294,7 @@ final class LocalPrompt: PromptOwner {
             host.loop.remove(waiting, from: mode)
             host.loop.add(input, to: mode)
         }
-        // Not from inside the task: it has not been put away yet.
+        // Deferred, because the task that has just ended still uses its stack.
         host.loop.perform(in: [mode]) { [weak self] in
             guard let self else { return }
             prompt.proceed()
@@ -312,7 +317,7 @@ final class LocalPrompt: PromptOwner {
         }
     }
 
-    /// Those that scripts have in `rl.modes`, whether anything is in them or not.
+    /// The modes that `rl.modes` always contains, even if they are empty.
     private static let predefined: Set<RunLoop.Mode> = [.default, "event_tracking", "modal", "connection_reply"]
 
     private func changeMode(_ name: String) {
@@ -332,7 +337,7 @@ final class LocalPrompt: PromptOwner {
 
     // MARK: Control-C, Control-D, Control-Z
 
-    /// Signals that the host has noted.
+    /// Handles signals that the host has received.
     func handle(_ signals: [Int32]) -> Bool {
         guard signals.contains(SIGINT), !signals.contains(SIGTERM) else { return false }
         if taskRuns {
@@ -345,13 +350,14 @@ final class LocalPrompt: PromptOwner {
         return true
     }
 
-    /// One that runs the loop itself: those runs end, and then it is interrupted.
+    /// If the entry runs the loop itself, these runs end first, and then the entry is interrupted.
     private func interruptEntry() {
         host.interrupt()
         host.loop.stopAll()
     }
 
-    /// The first one cancels the entry where it waits. One that goes on all the same is ended for good by the second.
+    /// The first Control-C cancels the entry where it waits. If the entry continues nevertheless, the second one ends
+    /// it.
     func interruptWork() -> Bool {
         guard let task else { return false }
         interrupts += 1
@@ -376,7 +382,7 @@ final class LocalPrompt: PromptOwner {
     func suspendTerminal() { _ = keyboard.pause() }
     func resumeTerminal() { keyboard.resume() }
 
-    /// The mode that the prompt runs the loop in.
+    /// The mode in which the prompt runs the loop.
     private var currentMode: RunLoop.Mode {
         get { mode }
         set {

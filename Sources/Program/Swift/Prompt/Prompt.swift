@@ -4,35 +4,35 @@ import Linux
 import Lua
 import RunLoops
 
-/// What a prompt does wherever its Lua is: the line editor, or plain lines; entries of several lines; dot commands; the keys
-/// that leave and suspend. Its owner knows how entries run.
+/// The part of a prompt that does not depend on where its Lua runs: the line editor or plain lines, entries of several
+/// lines, dot commands, and the keys that leave and suspend. Its owner runs the entries.
 final class Prompt {
     private let loop: RunLoop
     private unowned let owner: any PromptOwner
-    /// nil: no editor.
+    /// nil without an editor.
     let display: Display?
     let usesColor: Bool
-    /// What has been entered and is not complete, without an editor.
+    /// Without an editor: the lines of an incomplete entry.
     var incomplete = ""
-    /// Set when the prompt is to end.
+    /// The exit status; set when the prompt is to end.
     var status: Int32?
-    /// What the next prompt has in it.
+    /// The text that the next prompt begins with.
     private var nextText = ""
-    /// For `.save`.
+    /// The entries for `.save`.
     var accepted: [String] = []
     private var events: [LineEditor.Event] = []
     private var isHandling = false
     private var isInEditorMode = false
-    /// What has been understood last: the editor asks whether a text is complete before it gives it away.
+    /// The last text and its meaning. The editor asks whether a text is complete just before it hands it over.
     private var latest: (text: String, input: Input)?
-    /// When Control-C was pressed on an empty line.
+    /// The time at which Control-C was last pressed on an empty line.
     private var lastInterrupt: RunLoop.Instant?
 
     init(_ loop: RunLoop, owner: any PromptOwner) {
         self.loop = loop
         self.owner = owner
         let term = getenv("TERM").map { String(cString: $0) } ?? "dumb"
-        // A program that shows lines and edits them itself, as Emacs does, wants no editor.
+        // A program that lets the user edit lines itself, such as Emacs, gets no editor.
         let isPlain = term == "dumb" && !Terminal.echoes
         guard isatty(1) != 0 && !isPlain && Terminal.open() else {
             display = nil
@@ -61,7 +61,7 @@ final class Prompt {
             let before = String(decoding: text.utf8.prefix(cursor), as: UTF8.self)
             if let completion = Command.complete(before) { return completion }
             var completion = self.owner.candidates(before)
-            // Lua counts the bytes that the text stands for.
+            // Lua counts bytes, and the text may stand for bytes that are not UTF-8.
             completion.start = before.anyBytes.prefix(completion.start).withUnsafeBytes {
                 String(anyBytes: $0).utf8.count
             }
@@ -71,16 +71,16 @@ final class Prompt {
 
     // MARK: The session
 
-    // For the exit function, which gets no argument; used on the main thread only.
+    // The prompt for the C function at exit, which gets no argument; used on the main thread only.
     nonisolated(unsafe) private static var current: Prompt?
 
-    /// From now on the terminal is given back however the process ends.
+    /// From now on the terminal is restored however the process ends.
     func begin() {
         Self.current = self
         Ending.at(.leavePrompt) { Prompt.current?.leave() }
     }
 
-    /// Once of each thing: at the beginning, and when an entry could not be kept.
+    /// Reports a problem with the history, each only once: at the start, and when an entry could not be kept.
     func tellOfHistory() {
         guard let notice = display?.edit({ PromptFiles.notice(of: $0.history) }), notice != historyNotice else {
             return
@@ -91,7 +91,7 @@ final class Prompt {
 
     private var historyNotice: String?
 
-    /// Gives the terminal back.
+    /// Restores the terminal.
     func leave() {
         Self.current = nil
         guard let display else { return }
@@ -106,20 +106,20 @@ final class Prompt {
 
     // MARK: Input
 
-    /// What is to be run.
+    /// Lua code to run, and how to show its results.
     struct Entry {
         var text: String
-        /// Its values are shown with all that is in them.
+        /// Whether values are shown with everything inside them.
         var isDeep = false
-        /// How long it takes is told.
+        /// Whether the time that the entry takes is shown.
         var isTimed = false
-        /// They are shown in the user's pager.
+        /// Whether the results are shown in the user's pager.
         var isPaged = false
-        /// The file that it comes from.
+        /// The file that the entry comes from.
         var file: String?
     }
 
-    /// What a text is that was entered.
+    /// The meaning of an entered text.
     private enum Input {
         case unfinished
         case dropped
@@ -152,7 +152,7 @@ final class Prompt {
         switch input {
         case .command(let command): perform(command)
         case .dropped: break
-        // Whoever enters it all the same, wants to be told what is missing.
+        // A user who enters an unfinished text nevertheless wants to see what is missing.
         case .unfinished: owner.evaluate(Entry(text: text))
         case .code(let code) where wasInEditorMode || !owner.isFarewell(code): owner.evaluate(Entry(text: code))
         case .code: break
@@ -195,8 +195,8 @@ final class Prompt {
         }
     }
 
-    /// Shows the prompt where it is time for it, and it is not there already: it may be called at any time, as often as one
-    /// likes. Nothing else shows it, so that no two can, whatever was typed ahead.
+    /// Shows the prompt if it is time for it and it is not shown already. May be called at any time, any number of
+    /// times. No other function shows the prompt, so it cannot appear twice, whatever the user has typed ahead.
     func proceed() {
         guard status == nil, !owner.isBusy, !isShown else { return }
         let texts = owner.texts()
@@ -218,7 +218,7 @@ final class Prompt {
     }
 
     private var isShown: Bool { display.map { $0.edit(\.isActive) } ?? isWaitingForLine }
-    /// Without an editor: the prompt is there, and no line has come.
+    /// Without an editor: the prompt is shown, and no line has come.
     private var isWaitingForLine = false
 
     func resize(_ display: Display) {
@@ -226,12 +226,12 @@ final class Prompt {
         if let columns = size.columns, let rows = size.rows { display.edit { $0.resize(columns: columns, rows: rows) } }
     }
 
-    /// Columns of the terminal.
+    /// The width of the terminal in columns.
     var width: Int { display.map { $0.edit(\.columns) } ?? 80 }
 
     private var typedBytes = TypedBytes()
 
-    /// Bytes of the terminal, where there is an editor.
+    /// Passes bytes of the terminal to the editor.
     func feed(_ keys: some Collection<UInt8>) {
         let typed = typedBytes.take(keys)
         if let display { handle(display.edit { $0.feed(typed) }) }
@@ -239,7 +239,8 @@ final class Prompt {
 
     private func handle(_ new: [LineEditor.Event]) {
         events += new
-        // What was typed ahead comes from a prompt that is shown while an event is handled: it takes its turn.
+        // Handling an event may show the next prompt, which returns events for keys typed ahead. They are handled in
+        // order.
         guard !isHandling else { return }
         isHandling = true
         defer { isHandling = false }
@@ -260,7 +261,7 @@ final class Prompt {
         }
     }
 
-    /// Without an editor: a line at a time, and none while an entry runs or waits.
+    /// Without an editor: takes one line at a time, and none while an entry runs or waits.
     func takeLines() {
         repeat {
             guard let line = Terminal.readLine() else { return owner.inputEnded() }
@@ -281,19 +282,19 @@ final class Prompt {
 
     func say(_ text: String) { Output.write(text + "\n", to: 1) }
 
-    /// Standard error may be a file while standard output is the terminal.
+    /// Standard error may be a file while standard output is a terminal.
     var colorsErrors: Bool { usesColor && isatty(2) != 0 }
 
-    /// Shows an error, as everything on standard error.
+    /// Writes an error to standard error.
     func report(_ message: String) {
         Terminal.flush()
         Output.write(colorsErrors ? "\u{1B}[31m\(message)\u{1B}[m\n" : message + "\n", to: 2)
     }
 
-    /// What stands before an entry, as it looks on this terminal.
+    /// Returns the text before an entry, emphasized if the terminal shows colours.
     func emphasized(_ text: String) -> String { usesColor ? "\u{1B}[1m\(text)\u{1B}[m " : "\(text) " }
 
-    // MARK: Control-C, Control-Z, the editor of the user
+    // MARK: Control-C, Control-Z, the user's editor
 
     func interruptKey() {
         if owner.interruptWork() { return }
@@ -304,12 +305,12 @@ final class Prompt {
         say("(press Control-C again to leave, or Control-D\(owner.leavingHint))")
     }
 
-    /// Has a text edited by the user's editor, which gets the terminal; nil, and told why, if that failed.
+    /// Opens a text in the user's editor, which gets the terminal. Returns nil after reporting a failure.
     private func edited(_ text: String) -> String? {
         lendTerminal { () throws(PromptFiles.Failure) in try Editor.edit(text, terminal: Terminal.output) }
     }
 
-    /// Shows a text in the user's pager; waits until that ends.
+    /// Shows a text in the user's pager, and waits until the pager ends.
     func page(_ text: String) {
         lendTerminal { () throws(PromptFiles.Failure) in try Editor.page(text, terminal: Terminal.output) }
     }

@@ -5,10 +5,10 @@ import Lua
 
 /// The files that a prompt reads and writes.
 enum PromptFiles {
-    /// A sentence for the user.
+    /// Failure of a file operation, as a sentence for the user.
     struct Failure: Error { let message: String }
 
-    /// `$XDG_STATE_HOME/rlhost/history`, or what RLHOST_HISTORY names; nil: none.
+    /// Returns the file that RLHOST_HISTORY names, or else `$XDG_STATE_HOME/rlhost/history`; nil for no file.
     private static func historyFile() -> HistoryFile? {
         if let path = getenv("RLHOST_HISTORY").map({ String(cString: $0) }) {
             return path.isEmpty || path == "/dev/null" ? nil : HistoryFile(path: path)
@@ -18,7 +18,8 @@ enum PromptFiles {
         }
     }
 
-    /// Keeps as many entries as RLHOST_HISTORY_SIZE says, if that is a number of at least 1. nil: none is kept.
+    /// Returns the history. Keeps as many entries as RLHOST_HISTORY_SIZE says, if that is a number of at least 1.
+    /// Returns nil if no history is kept.
     static func history() -> History? {
         let limit =
             getenv("RLHOST_HISTORY_SIZE").flatMap { Int(String(cString: $0)) }.flatMap { $0 > 0 ? $0 : nil }
@@ -26,7 +27,7 @@ enum PromptFiles {
         return historyFile().map { History(file: $0, limit: limit) }
     }
 
-    /// What the user should know of the history, which is kept without a word otherwise.
+    /// Returns a message about a problem with the history; nil if there is none.
     static func notice(of history: History) -> String? {
         guard let path = history.file?.path else { return nil }
         if let failure = history.failure {
@@ -42,21 +43,22 @@ enum PromptFiles {
         return getenv("HOME").map { "\(String(cString: $0))/\(otherwise)" }
     }
 
-    /// `$XDG_CONFIG_HOME/rlhost/init.lua`, if it can be read.
+    /// Returns the path of `$XDG_CONFIG_HOME/rlhost/init.lua` if that file can be read.
     static func startUpFile() -> String? {
         folder("XDG_CONFIG_HOME", ".config").map { "\($0)/rlhost/init.lua" }.flatMap {
             access($0, R_OK) == 0 ? $0 : nil
         }
     }
 
-    /// The text of a file, as an entry.
+    /// Returns the text of a file as an entry.
     static func entry(inFile path: String) throws(Failure) -> String {
         guard !path.isEmpty else { throw Failure(message: ".load: the name of a file is expected") }
         guard var text = contents(of: path) else { throw failure(".load: cannot open \(path)") }
         guard !text.hasPrefix("\u{1B}Lua") else {
             throw Failure(message: ".load: \(path) is compiled already; dofile \"\(path)\" runs it")
         }
-        // As for a script: neither a mark of the byte order nor a first line for the shell is Lua. The line stays, so that the numbers are right.
+        // As in a script, a byte-order mark and a first line for the shell are not Lua. The line stays as an empty one,
+        // so that line numbers are right.
         if text.unicodeScalars.first == "\u{FEFF}" { text.unicodeScalars.removeFirst() }
         return text.hasPrefix("#") ? "--" + text : text
     }
@@ -70,7 +72,7 @@ enum PromptFiles {
         }
     }
 
-    /// nil: it cannot be opened; errno says why.
+    /// Returns nil if the file cannot be opened; errno says why.
     static func contents(of path: String) -> String? {
         guard let file = fopen(path, "r") else { return nil }
         defer { fclose(file) }
@@ -81,12 +83,12 @@ enum PromptFiles {
         return bytes.withUnsafeBytes { String(anyBytes: $0) }
     }
 
-    /// With what the system says.
+    /// Makes a failure whose message ends with the system's reason.
     static func failure(_ text: String) -> Failure { Failure(message: "\(text): \(String(cString: strerror(errno)))") }
 }
 
 extension StringProtocol {
-    /// Without blanks at both ends.
+    /// The text without blanks at both ends.
     var trimmed: String {
         var text = Substring(self)
         while let first = text.first, first.isWhitespace { text.removeFirst() }

@@ -1,39 +1,39 @@
 import LineEditor
 
-/// Who knows where the Lua of a prompt is: in this process, or in another one.
+/// Runs the Lua of a prompt, in this process or in another one.
 protocol PromptOwner: AnyObject {
-    /// An entry runs, or waits, and the prompt with it.
+    /// Whether an entry runs or waits; the prompt then waits as well.
     var isBusy: Bool { get }
-    /// What leaving does not end, for the hint.
+    /// What continues after the prompt ends, for the hint.
     var leavingHint: String { get }
-    /// The commands that make no sense here.
+    /// The commands that are useless here.
     var absentCommands: Set<Command.Name> { get }
-    /// What stands before the first line of an entry, and before the others; nil: nothing.
+    /// Returns the prompts of the first line of an entry and of further lines; nil: none.
     func texts() -> (first: String, further: String)?
-    /// Whether Lua would take it as the beginning of something longer.
+    /// Returns whether Lua would accept the text as the beginning of a longer one.
     func isIncomplete(_ text: String) -> Bool
-    /// An entry as it can stand in a file.
+    /// Returns an entry in the form that a file needs.
     func statement(_ text: String) -> String
-    /// What the end of a text may be completed to.
+    /// Returns the possible completions of the end of a text.
     func candidates(_ before: String) -> LineEditor.Completion
-    /// What may still follow a text; nil if there is nothing to say.
+    /// Returns what may follow a text; nil if nothing is known.
     func hint(_ before: String) -> String?
-    /// Runs an entry. If it does not end at once, the prompt is busy until it has.
+    /// Runs an entry. If it does not end at once, the prompt is busy until it ends.
     func evaluate(_ entry: Prompt.Entry)
-    /// Whether the text asks to leave in words that are not Lua's; the user has been told how, then.
+    /// Returns whether the text asks to leave in words that are not Lua, such as `exit`. Tells the user how to leave.
     func isFarewell(_ text: String) -> Bool
-    /// The commands whose answers depend on where Lua is.
+    /// Answers a command that depends on where Lua runs.
     func answer(_ command: Command)
-    /// Control-\\: says what keeps the process busy, or alive.
+    /// Control-\\: shows what keeps the process busy or alive.
     func explain()
-    /// Plain input is over.
+    /// Called at the end of plain input.
     func inputEnded()
-    /// Control-C on an empty line, or without one: ends what runs or waits. Returns false if nothing does.
+    /// Control-C on an empty line, or without one: ends the entry that runs or waits. Returns false if there is none.
     func interruptWork() -> Bool
-    /// The prompt is about to be shown on the terminal.
+    /// Called before the prompt is shown on the terminal.
     func willShow()
-    /// Gives the terminal to whoever started this process.
+    /// Gives the terminal back to the program that started this process.
     func suspendTerminal()
-    /// Takes it back.
+    /// Takes the terminal again.
     func resumeTerminal()
 }

@@ -1,9 +1,9 @@
 import Lua
 
-/// What a terminal sends, for the line editor: UTF-8, in which each byte that is no part of UTF-8 has the code point that
-/// `String(anyBytes:)` gives it. So what is typed or pasted in another encoding reaches Lua as it was sent.
+/// Converts the bytes that a terminal sends into UTF-8 for the line editor. A byte that is not part of UTF-8 gets the
+/// code point that `String(anyBytes:)` gives it. So text typed or pasted in another encoding reaches Lua unchanged.
 struct TypedBytes {
-    /// The beginning of a character whose rest has not come.
+    /// The beginning of a character whose other bytes have not arrived.
     private var held: [UInt8] = []
 
     /// O(n).
@@ -16,7 +16,7 @@ struct TypedBytes {
         return all[..<end].withUnsafeBytes { Array(String(anyBytes: $0).utf8) }
     }
 
-    /// Where the last character begins, if that may be incomplete; otherwise the end.
+    /// Returns where the last character begins if it may be incomplete, and the end of the bytes otherwise.
     private static func endOfWhole(_ bytes: [UInt8]) -> Int {
         for (behind, byte) in bytes.reversed().prefix(3).enumerated() {
             let length =

@@ -5,11 +5,11 @@ import LuaTesting
 import RunLoops
 
 extension TestCommand {
-    /// The process in which tests run: gets lines with the names of test files from the runner, each with what else the
-    /// runner wants, and answers there.
+    /// The process in which tests run. The runner sends it lines with the names of test files and their settings; it
+    /// sends the results back.
     struct Worker {
         let options: Options
-        /// Of what decides about chance where it cannot be set again for each file.
+        /// Seeds the random choices that cannot be seeded again for each file.
         let seed: UInt32
 
         func run() -> Int32 {
@@ -26,7 +26,7 @@ extension TestCommand {
             return 0
         }
 
-        /// A state of its own for each file.
+        /// Runs each file in a Lua state of its own.
         private func runFile(_ fields: [String], _ world: TestWorld) -> String? {
             guard let host = LuaHost(loop: world.loop, batteries: TestCommand.batteries) else {
                 return "cannot create state: not enough memory"
@@ -35,12 +35,12 @@ extension TestCommand {
             LuaHost.script = fields.first
             defer { host.close() }
             if let message = host.openLibraries(ignoringEnvironment: options.ignoresEnvironment) { return message }
-            // What comes before the file, as texts of Lua: LUA_INIT, -l, -e.
+            // The Lua code that runs before the file: LUA_INIT, -l and -e.
             let worker = "return require('runloop.test.worker').run(...)"
             return host.load(.text(worker, name: "=[rlhost]")) ?? host.callLoaded(fields + preparations)
         }
 
-        /// Pairs: "file" and its name, the name of a chunk and its text, "require" and a module, "global" and a name for that.
+        /// Pairs: "file" and its name, the name of a chunk and its text, "require" and a module, "global" and a name.
         private var preparations: [String] {
             var pairs: [String] = []
             switch options.ignoresEnvironment ? nil : Initialization()?.chunk {
@@ -66,7 +66,7 @@ extension TestCommand {
                 let count = read(channel, &byte, 1)
                 if count < 0, errno == EINTR { continue }
                 guard count == 1 else { return nil }
-                // A file's name need not be UTF-8.
+                // The name of a file need not be UTF-8.
                 if byte == UInt8(ascii: "\n") { return bytes.withUnsafeBytes { String(anyBytes: $0) } }
                 bytes.append(byte)
             }

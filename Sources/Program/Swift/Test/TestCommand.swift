@@ -6,20 +6,20 @@ import RunLoops
 
 /// `rlhost test`: scripted integration tests. See docs/testing.md.
 ///
-/// The runner and its reports are written in Lua, and run on a real loop. The tests run in worker processes, each with a
-/// loop in virtual time: whatever a test does to its process, the runner lives to tell.
+/// The runner and its reports are written in Lua, and run on a real loop. The tests run in worker processes, each with
+/// a loop in virtual time. So the runner survives, and reports, everything that a test does to its process.
 enum TestCommand {
-    /// What a test may require, beside what any script may.
+    /// The modules of tests, besides those of every script.
     static let batteries: @Sendable () -> [Battery] = { [.testing] + Program.batteries() }
 
     /// - Parameters:
-    ///   - options: those before `test`: `-E`, `-W`, `-e` and `-l` hold for the state of each test file.
-    ///   - arguments: all of the program's.
+    ///   - options: The options before `test`: `-E`, `-W`, `-e` and `-l` apply to the state of each test file.
+    ///   - arguments: All arguments of the program.
     static func run(_ options: Options, _ arguments: [String]) -> Int32 {
-        // A runner, and its tests, have times of their own.
+        // A runner and its tests have their own virtual time.
         unsetenv(SharedTime.variable)
         unsetenv(SharedCoverage.variable)
-        // The runner has drawn from it; the tests have the seed of --seed.
+        // The runner has used this seed; the tests use the one of --seed.
         unsetenv(ProgramSeed.variable)
         let word = options.script ?? 0
         let own = Array(arguments[(word + 1)...])
@@ -35,7 +35,7 @@ enum TestCommand {
             Program.report("test: --attach makes no sense before it; a test can call rl.attach()")
             return 64
         }
-        // How many options come before the word, these, for the workers; then ours.
+        // The words for the workers: the number of options before `test`, these options, and then our own options.
         let words = ["\(word - 1)"] + Array(arguments[1..<word]) + own
         let hasBegun = Program.run(
             "runloop.test.command", words, batteries: batteries, ignoringEnvironment: options.ignoresEnvironment)

@@ -4,7 +4,8 @@ import LuaPrompt
 import LuaRunLoops
 import RunLoops
 
-/// `rlhost top`: what the loops of a process do, again and again. The screen is a script, `runloop.top`. See docs/seeing.md.
+/// `rlhost top`: shows again and again what the loops of a process do. The screen is a script, `runloop.top`. See
+/// docs/seeing.md.
 enum TopCommand {
     private static let batteries: @Sendable () -> [Battery] = {
         [Battery("runloop.top", functions: Library([]))] + Program.batteries()
@@ -14,7 +15,7 @@ enum TopCommand {
         var target: String?
         var isOnce = false
         var showsTasks = false
-        /// Seconds between two looks, and that each of them is about.
+        /// Seconds between two updates; each shows what happened in this time.
         var seconds = 1.0
         var sort = "awake"
         var showsHelp = false

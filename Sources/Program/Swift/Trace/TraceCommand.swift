@@ -1,14 +1,14 @@
 import LuaRunLoops
 import Tracing
 
-/// `rlhost trace`: makes a page, or another form, of recordings. See docs/seeing.md.
+/// `rlhost trace`: converts recordings to a page or to another format. See docs/seeing.md.
 enum TraceCommand {
     struct Options {
         var files: [String] = []
         var output: String?
         var showsHelp = false
 
-        /// A process that runs, instead of files.
+        /// A running process; nil if files are given.
         var process: TraceProcess?
 
         init(_ arguments: ArraySlice<String>) throws(Program.Refusal) {
@@ -43,7 +43,7 @@ enum TraceCommand {
             }
         }
 
-        /// What is no recording's name is a process's.
+        /// An argument that is not the name of a recording is the name of a process.
         private func running() throws(Program.Refusal) -> TraceProcess? {
             guard let first = files.first, Recording.Format(path: first) == nil, !first.utf8.contains(UInt8(ascii: "/"))
             else { return nil }

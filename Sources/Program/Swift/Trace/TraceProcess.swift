@@ -4,14 +4,14 @@ internal import Lua
 import LuaPrompt
 import LuaRunLoops
 
-/// `rlhost trace PID|NAME`: has a process that runs write down its last moments, or what happens in the next seconds.
+/// `rlhost trace PID|NAME`: makes a running process write a recording of its last moments, or of the next seconds.
 struct TraceProcess {
     let target: String
-    /// nil: the last moments.
+    /// nil for the last moments.
     var seconds: Double?
     var output: String?
 
-    /// The exit status.
+    /// Returns the exit status.
     func run() throws(Program.Refusal) -> Int32 {
         let process = try AttachTarget.find(target)
         let connection = try AttachConnection(process)
@@ -22,16 +22,17 @@ struct TraceProcess {
         if status == 0 {
             Output.write("\(path)\n", to: 1)
         } else if let change = Self.lastChange(path), change != before {
-            // It has ended meanwhile, or was interrupted.
+            // The process has ended, or the recording was interrupted.
             Program.report("trace: what was recorded until then is in \(path)")
         }
         return status
     }
 
-    /// Seconds.
+    /// The most seconds to wait for the file.
     private static let patience = 60.0
 
-    /// Its port's thread writes: a callback may hold the loop for ever, and is then what one wants to see.
+    /// The thread of the process's port writes the file, because a callback that holds the loop forever is often the
+    /// thing to be seen.
     private func dump(_ connection: AttachConnection, _ path: String) throws(Program.Refusal) -> Int32 {
         let answer = connection.question(.dump, path, seconds: Self.patience)
         let process = connection.target.text
@@ -48,23 +49,23 @@ struct TraceProcess {
         return 0
     }
 
-    /// nil: there is no such file.
+    /// Returns nil if there is no such file.
     private static func lastChange(_ path: String) -> Int64? {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
         return Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
     }
 
-    /// It is the process that writes, wherever that is.
+    /// The process writes the file, and may have another working directory.
     private func absolute(_ path: String) -> String {
         guard path.utf8.first != UInt8(ascii: "/"), let here = System.realPath(of: ".") else { return path }
         return "\(here)/\(path)"
     }
 
-    /// What runs there. Whatever ends it, the recording does.
+    /// Returns the Lua code that runs in the process. Whatever ends this code also ends the recording.
     private static func code(_ path: String, _ seconds: Double) -> String {
         let text = "\"" + path.utf8.map { "\\x" + hex($0 >> 4) + hex($0 & 15) }.joined() + "\""
-        // An error that describes itself has no traceback: how it is done is nobody's business.
+        // An error value with a description is shown without a traceback, which would only show this code.
         return """
             do
               local function check(ok, e)

@@ -103,7 +103,8 @@ import Testing
             let script = directory + "/script.lua"
             try text.write(toFile: script, atomically: true, encoding: .utf8)
             let result = try Binary.shell("exec \"$RLHOST\" script.lua log \(closed)", directory: directory)
-            #expect(result.status == 0, "\(result)")
+            // Output is lost with the two that the script writes to.
+            #expect(result.status == (closed.contains(">") ? 1 : 0), "\(result)")
             let refusal = "Bad file descriptor"
             let expected = [">&-", "2>&-", "<&-"].map {
                 closed.split(separator: " ").contains(Substring($0)) ? refusal : "nil"

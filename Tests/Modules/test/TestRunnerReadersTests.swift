@@ -47,7 +47,9 @@ import Testing
         #expect(green.output.contains("not ok 2 - is known to fail # TODO later"), "\(green.output)")
         let several = try Self.prove(Self.several, "tap")
         #expect(several.status != 0 && !several.output.contains("Parse errors"), "\(several.output)")
-        #expect(several.output.contains("Failed 1/5 subtests") || several.output.contains("Failed test:  2"), "\(several.output)")
+        #expect(
+            several.output.contains("Failed 1/5 subtests") || several.output.contains("Failed test:  2"),
+            "\(several.output)")
     }
 
     @Test("TAP 14 has a version line of its own, and reports of several lines") func tap14() throws {
@@ -63,7 +65,10 @@ import Testing
         let schema = String(name.prefix { $0 != "-" })
         try _ = Fixture.run(Self.several, ["--report", "junit=x.xml,schema=\(schema)"]) { directory in
             let lint = try Binary.run(
-                ["xmllint", "--noout", "--schema", "\(Binary.repository)/Tests/Host/Scripts/Schemas/\(name).xsd", "x.xml"],
+                [
+                    "xmllint", "--noout", "--schema", "\(Binary.repository)/Tests/Host/Scripts/Schemas/\(name).xsd",
+                    "x.xml",
+                ],
                 directory: directory, program: "/usr/bin/env", name: "env")
             let text = try String(contentsOfFile: directory + "/x.xml", encoding: .utf8)
             #expect(lint.status == 0, "\(lint.errors)\(text)")
@@ -89,7 +94,8 @@ import Testing
             """, "b_test.lua": "t.each({}, 'case %d', print)",
         ])
         #expect(run.output.contains("option 'runs' must be 1 or more, got 0"), "\(run.output)")
-        #expect(run.output.contains("field 'virtual_time' is for rlhost, and 'cat' is another program"), "\(run.output)")
+        #expect(
+            run.output.contains("field 'virtual_time' is for rlhost, and 'cat' is another program"), "\(run.output)")
         #expect(run.output.contains("t.each: argument #1 must have a case in it"), "\(run.output)")
     }
 
@@ -105,7 +111,8 @@ import Testing
             #expect(try !run(both, ["--update"]).contains("no test uses"))
             let one = "t.it('x', function() t.snapshot(1) end)"
             #expect(
-                try run(one).contains("a_test.snap: no test uses the snapshot 'y › 1': rlhost test --update removes it"))
+                try run(one).contains("a_test.snap: no test uses the snapshot 'y › 1': rlhost test --update removes it")
+            )
             #expect(try !run(both, ["--filter", "x"]).contains("no test uses"))
             // One that has failed, or is skipped, may have used it.
             #expect(try !run(one + " t.it('y', function() error 'x' t.snapshot(2) end)").contains("no test uses"))
@@ -149,7 +156,8 @@ import Testing
             let run = try Binary.run(["-e", "print(1)"], environment: ["RLHOST_SEED": wrong])
             #expect(run.status == 64 && run.errors.contains("RLHOST_SEED must be a whole number"), "\(run.errors)")
         }
-        let last = try Binary.run(["-e", "print(math.random(1e9))"], environment: ["RLHOST_SEED": "9223372036854775807"])
+        let last = try Binary.run(
+            ["-e", "print(math.random(1e9))"], environment: ["RLHOST_SEED": "9223372036854775807"])
         #expect(last.status == 0, "\(last.errors)")
     }
 
@@ -181,6 +189,8 @@ import Testing
             ["a_test.lua": "t.it('waits', function() local p <close> = t.spawn { 'sleep', '30' } rl.sleep(3600) end)"],
             ["--timeout", "1"])
         #expect(run.output.contains("a program was waited for"), "\(run.output)")
-        #expect(run.output.range(of: #"process \d+ \(sleep 30\) is in (clock_)?nanosleep"#, options: .regularExpression) != nil, "\(run.output)")
+        #expect(
+            run.output.range(of: #"process \d+ \(sleep 30\) is in (clock_)?nanosleep"#, options: .regularExpression)
+                != nil, "\(run.output)")
     }
 }

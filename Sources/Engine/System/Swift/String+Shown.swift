@@ -1,10 +1,12 @@
 /// Text that comes from outside, as people may see it: names, messages of other programs, errors.
 extension String {
-    /// The text without anything that commands a terminal or turns text around: such characters become escapes, \x1b or \xe2\x80\xae.
-    /// Line breaks and tabs stay. Bytes that are not UTF-8, which `init(anyBytes:)` keeps, become escapes, too. O(n).
+    /// The text without characters that command a terminal or turn text around: they become escapes, \x1b or
+    /// \xe2\x80\xae. Line breaks and tabs stay. So do bytes that are not UTF-8, which `init(anyBytes:)` keeps, since
+    /// lua prints them too; 0x80 to 0x9f are controls of an 8-bit terminal and become escapes. O(n).
     package var shown: String { escaped(keepsLines: true) }
 
-    /// The same for a name or another part of a line: line breaks and tabs become \n and \t.
+    /// The same for a name or another part of a line: line breaks and tabs become \n and \t, and all bytes that are not
+    /// UTF-8 become escapes.
     package var shownInLine: String { escaped(keepsLines: false) }
 
     private func escaped(keepsLines: Bool) -> String {
@@ -22,7 +24,7 @@ extension String {
             case 0x061C, 0x200E...0x200F, 0x2028...0x202E, 0x2066...0x2069:
                 for byte in String(scalar).utf8 { Self.append(byte, to: &text) }
             // See String+Bytes.swift in the module Lua.
-            case 0x10FF80...: Self.append(UInt8(truncatingIfNeeded: scalar.value), to: &text)
+            case 0x10FF80..<0x10FFA0, 0x10FFA0... where !keepsLines: Self.append(UInt8(truncatingIfNeeded: scalar.value), to: &text)
             default: text.append(scalar)
             }
         }

@@ -24,7 +24,8 @@ extension String {
             case 0x061C, 0x200E...0x200F, 0x2028...0x202E, 0x2066...0x2069:
                 for byte in String(scalar).utf8 { Self.append(byte, to: &text) }
             // See String+Bytes.swift in the module Lua.
-            case 0x10FF80..<0x10FFA0, 0x10FFA0... where !keepsLines: Self.append(UInt8(truncatingIfNeeded: scalar.value), to: &text)
+            case 0x10FF80..<0x10FFA0: Self.append(UInt8(truncatingIfNeeded: scalar.value), to: &text)
+            case 0x10FFA0... where !keepsLines: Self.append(UInt8(truncatingIfNeeded: scalar.value), to: &text)
             default: text.append(scalar)
             }
         }

@@ -20,13 +20,13 @@ struct PromptModuleTests {
         ] {
             let text = try answer("net = require 'runloop.net' mine = net.connect\n\(question)\n")
             #expect(text.contains("> net.connect(where, options)\n\nConnects. Waits."), "\(question): \(text)")
-            #expect(text.contains("net.ConnectOptions:\n  timeout     number, optional: for all of it"), "\(question)")
+            #expect(text.contains("net.ConnectOptions:\n  timeout     number, optional: for everything"), "\(question)")
         }
         for question in [
             "a:read?", "a.read?", "help(a.read)", ".help a.read", ".help stream:read", "help 'net.stream.read'",
         ] {
             let text = try answer("a, b = require 'runloop.net'.pair()\n\(question)\n")
-            #expect(text.contains("> stream:read(max, options)\n\nWhat there is:"), "\(question): \(text)")
+            #expect(text.contains("> stream:read(max, options)\n\nReads the bytes that have arrived:"), "\(question): \(text)")
         }
     }
 
@@ -79,8 +79,8 @@ struct PromptModuleTests {
 
             """)
         #expect(
-            text.contains("fs.read(path, max)  A whole file.")
-                && text.contains("stream:read(max, options)  What there is"))
+            text.contains("fs.read(path, max)  Reads a whole file.")
+                && text.contains("stream:read(max, options)  Reads the bytes"))
         #expect(
             text.contains("> net.Stream\n\nA two-way stream of bytes.") && text.contains("\nstream:write(...)  Writes"))
         #expect(

@@ -199,7 +199,7 @@ struct PromptTests {
         try session.enter(".help", showing: ".inspect expression")
         try session.enter(".help rl.sleep", showing: "rl.sleep(seconds)")
         try session.enter("help(rl.current().run)", showing: "loop:run(")
-        try session.enter("help 'timer'", showing: "timer:fire_date()  When it fires next")
+        try session.enter("help 'timer'", showing: "timer:fire_date()  Returns when it fires")
         try session.enter(".load load.lua", showing: "from a file")
         try session.enter("loaded", showing: "from a file")
         try session.enter(".timers", showing: "no timers")

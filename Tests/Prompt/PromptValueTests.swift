@@ -184,7 +184,7 @@ struct PromptValueTests {
         #expect(text.contains("rl.sleep(seconds)\n\nWaits for some seconds"))
         #expect(text.contains("string.gsub(s, pattern, repl, n)\n\nThe text with matches"))
         #expect(text.contains("table.concat(list, sep, i, j)  The elements of a list"))
-        #expect(text.contains("rl.now()  The monotonic clock:"))
+        #expect(text.contains("rl.now()  Returns the monotonic clock:"))
         #expect(text.contains("own-") && text.contains("Doubles a number.\nTwice as much."))
         #expect(text.contains("there is no 'nothing like it'") && errors.isEmpty)
         // Examples are not broken.

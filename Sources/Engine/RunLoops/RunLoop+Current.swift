@@ -2,11 +2,11 @@ internal import CLinux
 public import Linux
 
 extension RunLoop {
-    // One loop for each thread.
+    // Each thread has one loop.
 
-    /// The calling thread's loop, made on first use. It lives until the thread ends. CFRunLoopGetCurrent.
+    /// The loop of the calling thread. It is made on first use and lives until the thread ends. CFRunLoopGetCurrent.
     ///
-    /// The first use traps when the process has no descriptors left; `makeCurrent()` says so instead.
+    /// The first use traps if the process has no descriptors left; `makeCurrent()` throws instead.
     public static var current: RunLoop {
         if let pointer = linux_thread_value() {
             return Unmanaged<RunLoop>.fromOpaque(pointer).takeUnretainedValue()
@@ -16,21 +16,22 @@ extension RunLoop {
         return loop
     }
 
-    /// The calling thread's loop, if it has one.
+    /// The loop of the calling thread; nil if it has none.
     static var existing: RunLoop? {
         linux_thread_value().map { Unmanaged<RunLoop>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// Makes the calling thread's loop. Only for a thread that has none yet.
+    /// Makes the loop of the calling thread, which must not have one.
     ///
-    /// - Throws: what the operating system refuses.
+    /// - Throws: EMFILE, ENFILE, ENOMEM or ENOSPC.
     public static func makeCurrent() throws(SystemError) -> RunLoop {
         let loop = RunLoop(poller: EpollPoller(), handle: try Handle())
         loop.becomeCurrent()
         return loop
     }
 
-    /// Makes this the calling thread's loop. Only for a thread that has none yet: it would lose it.
+    /// Makes this loop the loop of the calling thread, which must not have one. The thread retains it until the thread
+    /// ends.
     public func becomeCurrent() {
         precondition(linux_thread_value() == nil, "this thread has a run loop already")
         linux_set_thread_value(Unmanaged.passRetained(self).toOpaque()) { pointer in
@@ -45,6 +46,7 @@ extension RunLoop {
 
     private static let mainHandle = Lock<Handle?>(nil)
 
-    /// The main thread's loop, for use on any thread; nil until the main thread has used its loop. CFRunLoopGetMain.
+    /// The handle of the main thread's loop; nil until the main thread has used its loop. Safe on any thread.
+    /// CFRunLoopGetMain.
     public static var main: Handle? { mainHandle.withLock { $0 } }
 }

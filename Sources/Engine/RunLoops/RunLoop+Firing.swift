@@ -1,10 +1,10 @@
 internal import CLinux
 
 extension RunLoop {
-    /// Fires the timers of the mode that are due now, by date, then order, then age. What becomes due meanwhile waits for
-    /// the next pass.
+    /// Fires the timers of the mode that are due now, sorted by date, order and age. Timers that become due meanwhile
+    /// wait for the next pass.
     func fireDueTimers(_ mode: ModeState) {
-        // Before the clock is read: less has passed since that than since this.
+        // Ticks are read before the clock, so that the time since the ticks is never less than the time since `now`.
         let ticks = isRecording && recorder.pointee.usesTicks ? recorder.pointee.freshMoment() : 0
         let now = poller.now()
         let start = batch.count
@@ -18,15 +18,16 @@ extension RunLoop {
             }
         }
         let end = batch.count
-        // For a nested run, those left are due before whatever becomes ready from now on.
+        // If a nested run follows, the rest of the batch must come before anything that becomes ready from now on.
         if end - start > 1 { queueTimersBehindPorts(mode) }
         var moment = isRecording ? 0 : quietSince != 0 ? quietSince : linux_monotonic_coarse()
         for index in start..<end {
             batch.prefetch(index + 2)
-            // Empty when a callback before has removed or invalidated the timer.
+            // Nil if an earlier callback has removed or invalidated the timer.
             guard let node = batch[index] else { continue }
             batch[index] = nil
-            // A callback may have moved it meanwhile, or a nested run fired it; then it fires only if it is due again.
+            // An earlier callback may have moved the timer, or a nested run may have fired it. It fires only if it is
+            // still due.
             guard let queue = node.pointee.queue, !node.pointee.isFiring else { continue }
             let isDue = queue._withUnsafeGuaranteedRef { queue in
                 let isDue = node.pointee.fireDate <= now && queue.serves(mode)
@@ -37,7 +38,7 @@ extension RunLoop {
             guard isDue else { continue }
             counters.pointee.timers += 1
             fire(node, at: now, ticks)
-            // The recorder has a better clock, and has looked at it.
+            // While recording, the recorder measures callbacks itself, with a better clock.
             if !isRecording { moment = counters.pointee.note(callbackSince: moment) }
         }
         quietSince = moment
@@ -64,11 +65,11 @@ extension RunLoop {
         return best
     }
 
-    /// The node is in neither the heap nor the batch.
+    /// Fires a timer that is in neither the heap nor the batch.
     ///
     /// - Parameters:
-    ///   - now: when the batch began.
-    ///   - ticks: the same or a moment earlier, by the recorder's clock; 0 while it is off.
+    ///   - now: The time at which the batch began, in nanoseconds.
+    ///   - ticks: The recorder's clock at that time or a moment before; 0 while it is off.
     private func fire(_ node: NodePointer, at now: Int64, _ ticks: UInt64) {
         let interval = node.pointee.interval
         let late = now.subtractingSaturating(node.pointee.fireDate)
@@ -79,11 +80,11 @@ extension RunLoop {
         call(node, missed: missed, (now, ticks, skipped))
     }
 
-    /// Sets its next date, unless its callback has.
+    /// Sets the next date, unless the callback has set one.
     private func reschedule(_ node: NodePointer, _ now: Int64, _ ticks: UInt64, skipped: Int64) {
         guard !node.pointee.dateWasSet else { return }
-        // The recorder has just looked at its clock, which is precise enough to know, nearly always, that the next date has not
-        // passed yet. The loop's own is looked at where it has not.
+        // The recorder has just read its clock, which nearly always proves that the next date is still ahead. Only
+        // otherwise is the loop's clock read.
         let isAhead =
             ticks != 0 && isRecording
             && node.pointee.fireDate.addingSaturating(node.pointee.interval) > recorder.pointee.latest(now, ticks)
@@ -91,16 +92,16 @@ extension RunLoop {
         node.setNextDate(after: isAhead ? now : self.now.nanoseconds, reported: skipped)
     }
 
-    /// Fires a scheduled timer out of turn.
+    /// Fires a scheduled timer at once, whatever its date. `-[NSTimer fire]`.
     func fireByHand(_ node: NodePointer, in queue: TimerQueue) {
         leaveBatch(node)
         if node.pointee.heapIndex >= 0 { queue.heap.remove(node) }
         call(node, missed: 0, nil)
     }
 
-    /// Calls the callback. Meanwhile the timer counts as firing: it does not fire again, and its memory stays.
+    /// Calls the callback. Meanwhile `isFiring` keeps the timer from firing again and its memory from being freed.
     ///
-    /// - Parameter turn: what `reschedule` wants to know; nil: it fires out of turn, and keeps its date.
+    /// - Parameter turn: The arguments of `reschedule`. Nil if the timer fires by hand and keeps its date.
     @inline(__always)
     private func call(_ node: NodePointer, missed: Int, _ turn: (now: Int64, ticks: UInt64, skipped: Int64)?) {
         let outer = innermostFiring
@@ -117,7 +118,7 @@ extension RunLoop {
         innermostFiring = outer
         if node.pointee.isValid, node.pointee.repeats || node.pointee.isPutOff {
             node.pointee.isPutOff = false
-            // Also when its callback has taken it out of its modes: it may come back.
+            // Also if the callback has removed the timer from its modes, since it may be added again.
             if let turn { reschedule(node, turn.now, turn.ticks, skipped: turn.skipped) }
             node.pointee.queue?._withUnsafeGuaranteedRef { queue in
                 queue.heap.insert(node)
@@ -144,7 +145,7 @@ extension RunLoop {
         return nodes
     }
 
-    /// Takes a timer out of all modes. `move(node, to: nil)` without its detours: this is most timers' end.
+    /// Takes a timer out of all modes. A shorter `move(node, to: nil)`, since most timers end here.
     func forget(_ node: NodePointer) {
         guard let queue = node.pointee.queue else { return }
         node.pointee.queue = nil
@@ -157,8 +158,8 @@ extension RunLoop {
         if !node.pointee.isFiring { node.pointee.owner._withUnsafeGuaranteedRef { $0.release(node) } }
     }
 
-    /// Puts those that are about to fire back into their queues, where a nested run, or a question, finds them. They keep
-    /// their places in the batch: the outer run fires them if they are still due then.
+    /// Puts the timers of the batch back into their queues, so that a nested run or a query finds them. They keep their
+    /// places in the batch: the outer run fires them if they are still due then.
     func spillBatch() {
         for index in 0..<batch.count {
             guard let node = batch[index], node.pointee.heapIndex < 0, !node.pointee.isFiring else { continue }
@@ -167,7 +168,7 @@ extension RunLoop {
         }
     }
 
-    /// The loop is gone: its timers are in no mode, and can be added to another loop.
+    /// Takes all timers out of the loop, which is ending. They can then be added to another loop.
     func detachTimers() {
         spillBatch()
         for queue in timerQueues {

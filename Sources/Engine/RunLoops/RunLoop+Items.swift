@@ -1,10 +1,10 @@
-// Sources, ports and observers in modes.
+// Adding sources, ports and observers to modes, and removing them.
 
 extension RunLoop {
-    /// Adds an item to a mode; `.common` for all common modes, those to come included. Adding twice is adding once. An
-    /// invalid item stays out. CFRunLoopAddSource, CFRunLoopAddObserver.
+    /// Adds an item to a mode; with `.common`, to all present and future common modes. Adding an item twice has no
+    /// further effect. An invalid item is not added. CFRunLoopAddSource, CFRunLoopAddObserver.
     ///
-    /// An observer or a port can be in one loop only; adding it to a second is a programming error.
+    /// An observer or a port can be in one loop only: adding it to a second traps.
     public func add(_ item: Item, to mode: Mode = .default) {
         guard item.isValid else { return }
         precondition(!item.belongsElsewhere(than: self), "\(item) is in another run loop: remove it there first")
@@ -19,14 +19,14 @@ extension RunLoop {
             }
             if item.commonIn.isEmpty { item.commonIn = alone } else { item.commonIn += alone }
         }
-        // Until a source, told that it enters, takes itself out again.
+        // A source's callback for entering a mode may remove the source again, which ends the walk.
         for mode in commonModes where isCommon(item) { enter(item, state(of: mode)) }
     }
 
-    /// Whether the item belongs to a loop other than this one, so that it cannot be added.
+    /// Whether the item is in another loop, so that `add` would trap.
     public func isElsewhere(_ item: Item) -> Bool { item.belongsElsewhere(than: self) }
 
-    /// Takes an item out of a mode. Out of `.common`: out of all common modes, if it was added to them.
+    /// Removes an item from a mode; with `.common`, from all common modes if it was added to them.
     /// CFRunLoopRemoveSource, CFRunLoopRemoveObserver.
     public func remove(_ item: Item, from mode: Mode = .default) {
         guard mode == .common else {
@@ -38,13 +38,14 @@ extension RunLoop {
         forgetCommonItem(item)
     }
 
-    /// Whether it is in a mode; for `.common`, whether it was added to the common modes. CFRunLoopContainsSource.
+    /// Whether an item is in a mode; with `.common`, whether it was added to the common modes. CFRunLoopContainsSource.
     public func contains(_ item: Item, in mode: Mode = .default) -> Bool {
         guard mode == .common else { return existingState(of: mode).map(item.isIn) ?? false }
         return isCommon(item)
     }
 
-    /// Whether what happens to the item is noticed now: it is in the mode that runs, or, while none does, in any.
+    /// Whether the loop would now notice an event of the item: it is in the running mode, or in any mode if the loop
+    /// does not run.
     public func isServing(_ item: Item) -> Bool {
         guard let innermostRun else { return !item.enteredModes.isEmpty }
         return innermostRun._withUnsafeGuaranteedRef { item.isIn($0.mode) }
@@ -58,7 +59,7 @@ extension RunLoop {
             hold(port)
         }
         mode.insert(item)
-        // A source tells its callback, which may do anything; so this comes last.
+        // Last, since a source now calls its callback, which may do anything.
         if !(item is Source) {
             if item.modes.isEmpty { item.modes = mode.alone } else { item.modes.append(mode) }
         }
@@ -83,19 +84,19 @@ extension RunLoop {
     }
 
     func isCommon(_ item: Item) -> Bool {
-        // A source may be in several loops, each of which keeps its own books, on its own thread.
+        // A source may be in several loops. Each loop keeps its own table, on its own thread.
         guard item is PortBase else { return commonItems[ObjectIdentifier(item)] != nil }
         return item.commonIn.contains { $0.takeUnretainedValue() === self }
     }
 
-    /// The items that were added to the common modes, in that order.
+    /// The items that were added to the common modes, in order of addition.
     var commonItemsByAge: [Item] {
         let common = ports.elements.map { $0.takeUnretainedValue() }.filter(isCommon).map { ($0, $0.commonAge) }
         return (commonItems.values + common).sorted { $0.age < $1.age }.map(\.item)
     }
 
-    /// Keeps a port alive. In a table of the loop's, not in sets of its modes: most ports are in one mode, and few in a program
-    /// that has many of them are ever asked for.
+    /// Retains a port, in a table of the loop rather than one of each mode: most ports are in one mode, and a program
+    /// with many ports rarely asks for them.
     private func hold(_ port: PortBase) {
         guard port.place < 0 else { return }
         port.place = Int32(ports.count)
@@ -115,19 +116,19 @@ extension RunLoop {
         held.release()
     }
 
-    /// Everything in one mode, in no special order of kinds: sources, then ports, then observers.
+    /// All items of a mode: sources, then ports, then observers.
     public func items(in mode: Mode) -> [Item] {
         existingState(of: mode)?.items.filter { ($0 as? PortBase)?.isInner != true } ?? []
     }
 
-    /// Everything that is in a mode, or would be in those that become common.
+    /// All items that are in a mode or were added to the common modes.
     public var allItems: [Item] {
         var seen: Set<ObjectIdentifier> = []
         let items = modes.flatMap(\.items) + commonItemsByAge
         return items.filter { seen.insert(ObjectIdentifier($0)).inserted }
     }
 
-    /// Whether the item is in a mode, or would be in those that become common.
+    /// Whether the item is in a mode of this loop or was added to its common modes.
     public func isHolding(_ item: Item) -> Bool {
         item.enteredModes.contains { $0.loop === self } || isCommon(item)
     }

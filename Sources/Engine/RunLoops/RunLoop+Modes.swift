@@ -1,6 +1,6 @@
 extension RunLoop {
-    /// The modes that hold something or run, those that have come into being since the last pass began, the common ones in
-    /// which something has been, and the default mode. CFRunLoopCopyAllModes.
+    /// The default mode, the modes that hold something, run, or were created since the last pass began, and the common
+    /// modes that have ever held something. CFRunLoopCopyAllModes.
     public var modeNames: [Mode] {
         if handle.mayHaveMail { takeMail() }
         let requested = requestedModes
@@ -8,10 +8,11 @@ extension RunLoop {
         return modes.filter { $0.birth == pass || !isUnused($0, requested) }.map(\.name)
     }
 
-    /// The modes that `.common` stands for.
+    /// The modes for which `.common` stands.
     public var commonModeNames: [Mode] { commonModes }
 
-    /// Makes a mode common, for good: it gets everything that was added to the common modes. CFRunLoopAddCommonMode.
+    /// Makes a mode common, permanently. All items that were added to the common modes are added to it.
+    /// CFRunLoopAddCommonMode.
     public func addCommonMode(_ mode: Mode) {
         precondition(mode != .common, "\".common\" is not a mode")
         guard !commonModes.contains(mode) else { return }
@@ -35,7 +36,7 @@ extension RunLoop {
 
     /// The date of the mode's next timer; nil without one. CFRunLoopGetNextTimerFireDate.
     ///
-    /// While a timer fires, its date is still the one for which it fires. O(number of the loop's modes).
+    /// While a timer fires, its date is still the one for which it fires. O(number of the mode's timer queues).
     public func nextFireDate(in mode: Mode) -> Instant? {
         guard mode != .common, let mode = existingState(of: mode) else { return nil }
         spillBatch()
@@ -47,7 +48,7 @@ extension RunLoop {
         return date == .max ? nil : Instant(nanoseconds: date)
     }
 
-    // By a loop over few modes rather than a dictionary: comparing short strings is faster than hashing them.
+    // A loop over few modes instead of a dictionary: comparing short strings is faster than hashing them.
     func existingState(of name: Mode) -> ModeState? {
         modesByName.isEmpty ? modes.first { $0.name == name } : modesByName[name]
     }
@@ -58,7 +59,8 @@ extension RunLoop {
         return makeState(of: name)
     }
 
-    /// The same for modes of which none holds anything before all are there.
+    /// Creates several modes that hold nothing yet. Dropping unused modes first keeps one of them from dropping
+    /// another.
     func makeStates(of names: [Mode]) {
         if modes.count >= modeLimit { dropUnusedModes() }
         for name in names where name != .common && existingState(of: name) == nil { _ = makeState(of: name) }
@@ -76,26 +78,27 @@ extension RunLoop {
         return state
     }
 
-    /// Whether nobody could tell the mode from one that has never been. Common modes stay, as does the default mode.
+    /// Whether forgetting the mode would change nothing that a caller can see. Common modes and the default mode are
+    /// never unused.
     private func isUnused(_ mode: ModeState, _ requested: Set<Mode>) -> Bool {
         mode.isVacant && !mode.isCommon && mode.name != .default && !runs.contains { $0.mode === mode }
             && !requested.contains(mode.name)
     }
 
-    /// The modes for which perform requests are queued.
+    /// The modes for which requests are queued.
     private var requestedModes: Set<Mode> {
         Set(requestQueues.elements.flatMap { $0._withUnsafeGuaranteedRef { $0.count > 0 ? $0.modes : [] } })
     }
 
-    /// Modes are made up freely, one for each of a program's conversations: the unused ones are forgotten, all together
-    /// once there are many. So this costs each mode little, and what leaves a mode pays nothing.
+    /// Forgets all unused modes together once there are many: a program may create a mode for each conversation. So the
+    /// cost for each mode is small, and leaving a mode costs nothing.
     private func dropUnusedModes() {
         dropEmptyTimerQueues()
         dropEmptyRequestQueues()
         let requested = requestedModes
         modes.removeAll { mode in
             guard isUnused(mode, requested) else { return false }
-            mode.alone = []  // itself
+            mode.alone = []  // break the mode's cycle with itself
             modesByName[mode.name] = nil
             if mode.isSpare { modesToSpare.removeAll { $0 === mode } }
             return true
@@ -104,13 +107,13 @@ extension RunLoop {
         modeLimit = max(Self.usualModes, modes.count * 2)
     }
 
-    /// Up to so many are found by their names alone.
+    /// Up to this count, modes are found by comparing names.
     private static let fewModes = 16
-    /// Up to so many are kept, used or not.
+    /// Up to this count, unused modes are kept.
     static let usualModes = 64
 
-    /// A mode has lost its last port. It keeps its descriptor set, which others like it will need; but a program that makes up
-    /// a mode for each of its conversations must not run out of descriptors.
+    /// Notes that a mode has lost its last port. Its descriptor set is kept for ports to come, but only for the last 16
+    /// such modes: a program that creates a mode for each conversation must not run out of descriptors.
     func spare(_ mode: ModeState) {
         guard !mode.isSpare, !mode.isCommon, mode.descriptors != nil else { return }
         mode.isSpare = true
@@ -123,7 +126,7 @@ extension RunLoop {
         }
     }
 
-    /// Whether a run in the mode would return at once, as there is nothing that it could wait for.
+    /// Whether a run in the mode would return at once because the mode holds nothing to wait for.
     public func isEmpty(in mode: Mode) -> Bool { existingState(of: mode).map { isEmpty($0) } ?? true }
 
     /// Whether nothing can happen in the mode. Observers do not count; requests that would run in it do.

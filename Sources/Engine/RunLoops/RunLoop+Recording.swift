@@ -2,14 +2,14 @@ internal import CLinux
 internal import Linux
 internal import Synchronization
 
-// The loop's recorder: when it is on, and how what it records is named.
+// The recorder of a loop: turning it on and off, and naming what it records.
 
 extension RunLoop {
     @inlinable package var isRecording: Bool { @inline(__always) get { recorder.pointee.isOn } }
 
-    /// Begins to record, if it is not done already. Returns false when there is no memory.
+    /// Begins to record, if the loop does not record yet. Returns false if there is no memory.
     ///
-    /// - Parameter name: what the loop is called: "main", or its thread's name.
+    /// - Parameter name: The name of the loop in recordings: "main", or the name of its thread.
     @discardableResult
     package func record(as name: String) -> Bool {
         guard !isRecording else { return true }
@@ -27,31 +27,31 @@ extension RunLoop {
         return true
     }
 
-    /// Ends it; what was recorded stays, until the loop ends. It does not begin again by itself.
+    /// Ends recording. The records stay until the loop ends. The loop does not begin again by itself.
     package func stopRecording() {
         recorder.pointee.turnOff()
         recorder.pointee.beginsAt = .max
     }
 
-    /// Calls `body` for each loop that was ever recorded and has not ended, in the order in which that began. On any thread. A loop may
-    /// end meanwhile; its recorder stays until `body` returns.
+    /// Calls `body` for each existing loop that was ever recorded, in the order in which recording began. Safe on any
+    /// thread; a lock keeps the loops from ending meanwhile.
     package static func forEachRecorder(_ body: (UnsafeMutablePointer<Recorder>, _ name: String) -> Void) {
         for one in Recorder.all.withLock({ $0 }) {
             withExtendedLifetime(one.memory) { body(one.memory.recorder, one.name) }
         }
     }
 
-    /// Whether anything has happened in a loop since it was first recorded. On any thread.
+    /// Whether any loop that was recorded has records. Safe on any thread.
     package static var hasRecords: Bool {
         Recorder.all.withLock { all in all.contains { !$0.memory.recorder.pointee.isEmpty } }
     }
 
-    /// What loops have recorded that have ended since `keepEnded`, in that order.
+    /// The records of loops that have ended since `keepEnded(true)`, in the order in which they ended.
     package static var ended: [(number: UInt16, name: String, records: [Recorder.Record])] {
         Recorder.ended.withLock { $0.map { ($0.number, $0.name, $0.records) } }
     }
 
-    /// Has what loops have recorded kept when they end, or forgets that.
+    /// Sets whether loops keep their records when they end, and forgets those kept so far.
     package static func keepEnded(_ keeps: Bool) {
         Recorder.keepsEnded.store(keeps, ordering: .relaxed)
         Recorder.ended.withLock { $0 = [] }
@@ -71,7 +71,7 @@ extension RunLoop {
         Recorder.all.withLock { $0.removeAll { $0.memory === recorderMemory } }
     }
 
-    /// The first second is over, and nobody has said whether to record.
+    /// Calls `whenItLasts` once the loop has been running for a second. The first call only sets that time.
     @inline(never)
     func considerRecording(_ now: Int64) {
         guard recorder.pointee.beginsAt != 0 else {
@@ -82,8 +82,7 @@ extension RunLoop {
         whenItLasts?(self)
     }
 
-    /// Has `handler` called, on the loop's thread, after a callback that took longer. `delay`: for how much of it the thread waited for a
-    /// processor.
+    /// Sets a handler that the loop calls on its thread after each callback that took longer than `limit`.
     package func watchSlowCallbacks(
         _ limit: Duration,
         _ handler: @escaping (_ label: UInt32, _ began: Instant, _ took: Duration, _ delay: Duration) -> Void
@@ -93,7 +92,7 @@ extension RunLoop {
         }
     }
 
-    /// How many timers, in whatever modes, have become due since a date and not fired. O(n).
+    /// The number of timers, in all modes, that have become due since `date` and have not fired. O(n).
     package func timersLate(since date: Instant) -> Int {
         let now = now.nanoseconds
         return allTimers.count {
@@ -118,7 +117,7 @@ extension RunLoop {
         return mode.label
     }
 
-    /// 0 for a timer whose owner says what it is when it fires.
+    /// 0 for a timer whose owner reports the label only when it fires.
     @inline(__always)
     func label(of node: NodePointer) -> UInt32 {
         if node.pointee.label == 0, node.pointee.owner._withUnsafeGuaranteedRef({ $0.hasTitles }) { makeLabel(node) }
@@ -133,9 +132,10 @@ extension RunLoop {
 
     // MARK: Flows
 
-    /// Something is sent by the calling thread, whose loop may be recorded. The number is for what it brings about; 0: none.
+    /// Records that the calling thread sends something, if its loop records. Returns the number of the flow, which the
+    /// receiving callback records as its cause; 0 if nothing is recorded.
     ///
-    /// - Parameter mode: it goes to the loop of this mode, and no other.
+    /// - Parameter mode: The only mode that receives it, if there is only one.
     @inline(__always)
     static func noteSend(to mode: Unmanaged<ModeState>? = nil) -> UInt32 {
         Recorder.someAreOn.load(ordering: .relaxed) == 0 ? 0 : sendOfThisThread(to: mode)
@@ -149,7 +149,7 @@ extension RunLoop {
         return recorder.pointee.isOn ? recorder.pointee.sends(isOwn: isOwn) : 0
     }
 
-    /// Not retained: it lives as long as the thread.
+    /// Not retained: the loop lives as long as its thread.
     @inline(__always)
     private static var recorderOfThisThread: (UnsafeMutablePointer<Recorder>, loop: UnsafeMutableRawPointer)? {
         linux_thread_value().map { ($0, Unmanaged<RunLoop>.fromOpaque($0)) }.map { pointer, loop in
@@ -157,7 +157,8 @@ extension RunLoop {
         }
     }
 
-    /// The calling thread wakes another loop. Answers a label that says who it is, and in the lower half the flow of a send.
+    /// Records that the calling thread wakes another loop. Returns a label that names the thread in the upper half, and
+    /// the flow of its send in the lower half.
     static func noteWaking(_ call: Handle.WakingCall) -> UInt64 {
         guard Recorder.someAreOn.load(ordering: .relaxed) != 0 else { return 0 }
         guard let (recorder, _) = recorderOfThisThread, recorder.pointee.isOn else {
@@ -166,7 +167,7 @@ extension RunLoop {
         return recorder.pointee.wakes(call)
     }
 
-    /// The same with a number that both sides can tell.
+    /// Records a send with a flow number that both sides can compute.
     static func noteSend(flow: @autoclosure () -> UInt32) {
         guard Recorder.someAreOn.load(ordering: .relaxed) != 0, let (recorder, _) = recorderOfThisThread,
             recorder.pointee.isOn
@@ -174,23 +175,26 @@ extension RunLoop {
         recorder.pointee.sends(0, flow: flow())
     }
 
-    /// What the callback that runs was brought about by.
+    /// Records the flow that caused the current callback.
     @inline(__always)
     package func noteCause(_ flow: UInt32) {
         if flow != 0, recorder.pointee.isOn { recorder.pointee.isCaused(by: flow) }
     }
 }
 
-// What lasts, and what goes through streams. On the loop's thread.
+// Records of long operations and of bytes through streams. Only on the loop's thread.
 extension RunLoop {
-    /// Something begins that lasts, and is called as this label says. Returns its number, for `noteEnd`; 0 while nothing is recorded.
+    /// Records the beginning of an operation with this label. Returns its number, for `noteEnd`; 0 if the loop does not
+    /// record.
     package func noteBeginning(_ label: UInt32) -> UInt32 {
         recorder.pointee.isOn ? recorder.pointee.opens(label) : 0
     }
 
+    /// Records the end of an operation.
+    ///
     /// - Parameters:
-    ///   - number: what `noteBeginning` has answered; 0: it was not recorded, nor is this.
-    ///   - result: what it came to, such as a status.
+    ///   - number: The result of `noteBeginning`. If it is 0, nothing is recorded.
+    ///   - result: The outcome, such as a status.
     package func noteEnd(_ number: UInt32, _ label: UInt32, result: Int = 0, failed: Bool = false) {
         guard number != 0, recorder.pointee.isOn else { return }
         recorder.pointee.closes(number, label, UInt64(max(0, result)), failed: failed)
@@ -215,7 +219,7 @@ extension RunLoop {
 }
 
 extension RunLoop.Recorder.Title {
-    /// Of an item, by its kind and name alone.
+    /// Makes a title from the kind and name of an item.
     package init(of item: RunLoop.Item) {
         switch item {
         case is RunLoop.Source: self.init("source", name: item.name)
@@ -242,7 +246,7 @@ extension RunLoop.Recorder {
     static let keepsEnded = Atomic(false)
     static let ended = Lock<[Ended]>([])
 
-    /// Those of the loops that have not ended.
+    /// The recorders of all loops that were ever recorded. A loop removes its pointer before it ends.
     static let all = Lock<[Registered]>([])
 
     static let ticksAreSteady = linux_ticks_are_steady() != 0

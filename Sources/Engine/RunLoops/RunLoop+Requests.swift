@@ -1,25 +1,27 @@
-// Perform requests: what is to be called once, in the next pass in one of its modes.
+// Requests: callbacks that run once, in the next pass in one of their modes.
 
 extension RunLoop {
-    /// Queues a closure that runs once, in the next pass in one of the modes, and makes the coming wait return at once.
-    /// All that are queued run in a pass, those with lower orders first, then in the order queued. CFRunLoopPerformBlock,
-    /// performSelector:target:argument:order:modes:. An empty array of modes is no request.
+    /// Queues a closure that runs once, in the next pass in one of the modes, and makes the next wait return at once.
+    /// Each pass runs all queued requests of its mode, sorted by order, then by time of the call.
+    /// CFRunLoopPerformBlock, performSelector:target:argument:order:modes:.
+    ///
+    /// - Returns: A token for `cancel`; nil if `modes` is empty, which queues nothing.
     @discardableResult
     public func perform(in modes: [Mode] = [.common], order: Int = 0, _ body: @escaping () -> Void) -> RequestToken? {
         perform(ClosureRequest(body), 0, in: modes, order: order, retains: true)
     }
 
-    /// The same for a host with requests of its own. `owner`, which is to outlive the loop, is told to perform or to drop
-    /// `context`, once.
+    /// Queues a request of a host, which needs no closure. The loop calls `perform` or `drop` of `owner` with
+    /// `context`, exactly once. `owner` is not retained: it must outlive the loop.
     @discardableResult
     public func perform(_ owner: RequestOwner, _ context: Int, in modes: [Mode], order: Int = 0) -> RequestToken? {
         perform(owner, context, in: modes, order: order, retains: false)
     }
 
-    /// In the common modes, with order 0. Allocates nothing.
+    /// Queues a request in the common modes with order 0. Allocates no memory.
     @discardableResult
     public func perform(_ owner: RequestOwner, _ context: Int) -> RequestToken {
-        if handle.mayHaveMail { takeMail() }  // what other threads have sent was there first
+        if handle.mayHaveMail { takeMail() }  // requests of other threads came first
         let queue = commonRequests ?? requestQueue([.common], 0)
         commonRequests = queue
         return perform(owner, context, queue, retains: false)
@@ -32,7 +34,7 @@ extension RunLoop {
             owner.drop(context)
             return nil
         }
-        // Before its queue is looked for: mail may bring queues of its own, and empty ones are dropped then.
+        // Before the queue is looked up: taking mail may add queues and drop empty ones.
         if handle.mayHaveMail { takeMail() }
         return perform(owner, context, requestQueue(modes, order), retains: retains)
     }
@@ -45,7 +47,7 @@ extension RunLoop {
         if recorder.pointee.isOn { recorder.pointee.queues(request: lastRequest) }
         if let run = innermostRun {
             run._withUnsafeGuaranteedRef { run in
-                // Whatever its modes are: CFRunLoopWakeUp goes with it.
+                // In any mode, as after CFRunLoopWakeUp.
                 if !run.ignoresWakeUps { run.wakeIsPending = true }
             }
         }
@@ -62,11 +64,12 @@ extension RunLoop {
         queue._withUnsafeGuaranteedRef { $0.append(owner, context, number: number, retains: retains) }
     }
 
-    /// Drops a request of this loop that has not run. Returns false if it has, or was cancelled before. O(log n), times the
-    /// number of combinations of modes and orders that were ever asked for.
+    /// Drops a request of this loop that has not run. Returns false if it has run or was cancelled before. O(log n) in
+    /// the length of a queue, for each combination of modes and order in use.
     @discardableResult
     public func cancel(_ request: RequestToken) -> Bool {
-        // Its queue is looked for, since a token is part of every request's memory, and few are ever cancelled.
+        // Search all queues: storing the queue in each token would cost memory for every request, and few are
+        // cancelled.
         for index in 0..<requestQueues.count
         where requestQueues.base[index].takeUnretainedValue().cancel(request.number) {
             requestCount -= 1
@@ -75,7 +78,7 @@ extension RunLoop {
         return false
     }
 
-    /// The contexts of an owner's queued requests with the modes in which they run, in the order of these.
+    /// The contexts of an owner's queued requests with the modes in which they run. Sorted by order and modes.
     public func pendingRequests(of owner: RequestOwner) -> [(modes: [Mode], context: Int)] {
         requestQueues.elements.flatMap { queue in
             let queue = queue.takeUnretainedValue()
@@ -83,8 +86,8 @@ extension RunLoop {
         }
     }
 
-    /// Whether the coming wait is one, as far as requests and timers go: for observers of `.beforeWaiting`, who are told before a wait
-    /// that a queued request or an overdue timer ends at once, too. O(number of queues).
+    /// Whether the next wait will really wait, as far as requests and timers decide. For observers of `.beforeWaiting`,
+    /// which are also called before a wait that a queued request or an overdue timer ends at once. O(number of queues).
     package var hasNothingToDo: Bool {
         guard let run = runs.last else { return true }
         if !run.mode.timersAreTaken, timersAreDue(run.mode) { return false }
@@ -99,7 +102,7 @@ extension RunLoop {
         return requestQueues.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > 0 && $0.serves(mode) } }
     }
 
-    /// How many requests are queued, in whatever modes.
+    /// The number of queued requests in all modes.
     public var pendingRequests: Int { requestCount }
 
     private final class ClosureRequest: RequestOwner {
@@ -117,14 +120,14 @@ extension RunLoop {
             place += 1
         }
         makeStates(of: modes)
-        // Also when nothing is ever performed, as when each is cancelled.
+        // Needed here, too: if each request is cancelled, `endPerforming` never drops queues.
         if requestQueues.count > requestQueueLimit { dropEmptyRequestQueues() }
         let queue = Unmanaged.passRetained(RequestQueue(modes: modes, order: order))
         requestQueues.insert(queue, at: firstRequestQueue(from: order))
         return queue
     }
 
-    /// The place of the first queue with this order, or a higher one. O(log n).
+    /// The index of the first queue whose order is at least `order`. O(log n).
     private func firstRequestQueue(from order: Int) -> Int {
         var low = 0
         var high = requestQueues.count
@@ -136,7 +139,7 @@ extension RunLoop {
         return low
     }
 
-    /// Modes and orders are made up freely: of many queues, those that are empty are given back.
+    /// Frees empty queues. A program may use many combinations of modes and orders.
     func dropEmptyRequestQueues() {
         let common = commonRequests?.toOpaque()
         requestQueues.removeAll { queue in
@@ -147,8 +150,8 @@ extension RunLoop {
         requestQueueLimit = max(32, requestQueues.count * 2)
     }
 
-    /// Runs the queued requests that are for this mode. Those that they queue wait for the next time, but nested runs find
-    /// them. Returns whether there were any.
+    /// Runs the queued requests for this mode. Requests queued meanwhile wait for the next call, but nested runs find
+    /// them. Returns whether any request ran.
     @discardableResult
     @inline(__always)
     func performRequests(_ mode: ModeState) -> Bool {
@@ -159,9 +162,10 @@ extension RunLoop {
     private func performQueued(_ mode: ModeState) -> Bool {
         let limit = lastRequest
         var ran = false
-        // One walk along the queue: what was passed over, because the mode was not yet a common one, waits for the next.
+        // One walk along the queues. A request that was skipped because the mode was not common yet waits for the next
+        // walk.
         var last = (order: Int.min, number: UInt64(0))
-        // Nearly always there is one queue; those that are made meanwhile hold nothing that is this walk's.
+        // Nearly always there is one queue. Queues that are created meanwhile hold only requests for the next walk.
         while requestQueues.count == 1 {
             let next = requestQueues.base[0]._withUnsafeGuaranteedRef { queue in
                 last.order = queue.order
@@ -200,7 +204,7 @@ extension RunLoop {
         _ mode: ModeState, _ limit: UInt64, after last: (order: Int, number: UInt64)
     ) -> (queue: Unmanaged<RequestQueue>, order: Int, number: UInt64)? {
         var best: (queue: Unmanaged<RequestQueue>, order: Int, number: UInt64)?
-        // They are in order.
+        // Queues are sorted by order.
         var place = requestQueues.count <= 4 ? 0 : firstRequestQueue(from: last.order)
         while place < requestQueues.count {
             let unmanaged = requestQueues.base[place]
@@ -219,13 +223,13 @@ extension RunLoop {
         return best
     }
 
-    /// Takes over what other threads have sent.
+    /// Takes over the requests, messages and stops of other threads.
     func takeMail() {
         let mail = handle.takeMail()
         for run in runs where mail.stops.contains(run.number) { run.isStopped = true }
         for port in mail.ports { port.queueUp() }
         for (modes, order, flow, body) in mail.performs {
-            // Its own queue does not outlive the loop. The sender has woken the loop, if that was worth remembering.
+            // Unowned, since the queue does not outlive the loop. The sender has already woken the loop.
             let request = ClosureRequest { [unowned(unsafe) self] in
                 noteCause(flow)
                 body(self)
@@ -234,9 +238,9 @@ extension RunLoop {
         }
     }
 
-    /// Drops all requests of one owner.
+    /// Drops all requests of an owner.
     public func dropRequests(of owner: RequestOwner) {
-        // Of a copy: a dropped request's owner may queue another.
+        // Iterate over a copy: the owner of a dropped request may queue another.
         for queue in requestQueues.elements.map({ $0.takeUnretainedValue() }) {
             requestCount -= queue.cancelAll(of: owner)
         }

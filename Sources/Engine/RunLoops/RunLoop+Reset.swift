@@ -1,9 +1,9 @@
 extension RunLoop {
-    /// Empties the loop: sources are told that they leave, requests are dropped, nothing is invalidated. Called when its
-    /// thread ends; `handle` does nothing from then on.
+    /// Empties the loop: sources call their `leave` callbacks, requests are dropped, and nothing is invalidated. The
+    /// loop does this itself when its thread ends. Its `handle` does nothing from then on.
     public func close() {
         let mail = handle.close()
-        withExtendedLifetime(mail) {}  // what it holds is dropped with no lock held
+        withExtendedLifetime(mail) {}  // destroys the contents without holding the lock
         removeAll()
     }
 
@@ -16,15 +16,15 @@ extension RunLoop {
         dropRequests()
     }
 
-    /// As new: nothing in any mode, nothing queued, the modes and the sequence of the beginning. What was in it is not
-    /// invalidated. For hosts that use one thread's loop for several things in turn, as a test runner does.
+    /// Restores the initial state: no items, no requests, the initial modes and sequence. Items are removed, not
+    /// invalidated. For hosts that use one thread's loop for several programs in turn, as a test runner does.
     ///
-    /// Only while the loop does not run.
+    /// Traps while the loop runs.
     public func reset() {
         precondition(runs.isEmpty, "a run loop cannot be reset while it runs")
         _ = handle.takeMail()
         removeAll()
-        // Modes and queues hold each other, and modes themselves.
+        // Modes and queues refer to each other, and each mode to itself: break the cycles.
         for mode in modes {
             mode.timers.count = 0
             mode.alone = []

@@ -1,25 +1,26 @@
 internal import CLinux
 
-// What a loop does before a long sleep, in step 7 of a pass: it gives memory back.
+// Before a long sleep, in step 7 of a pass, the loop gives memory back to the system.
 
 extension RunLoop {
-    /// Nanoseconds. A sleep that is longer than this has time for what nobody waits for.
+    /// Nanoseconds. Before a sleep longer than this, there is time for work that can wait.
     static let longSleep: UInt64 = 50_000_000
 
-    /// The loop is about to sleep for long. Returns after how many nanoseconds to call this again; 0 if the loop is to
-    /// look for events first; nil if the run has no reason left to sleep.
+    /// Called before a long sleep. Returns the nanoseconds after which to call it again: 0 if the loop must first look
+    /// for events. Nil if the run has no reason left to sleep.
     @inline(never)
     func rest(_ run: Run) -> Int64? {
-        // In a world in which sleeping takes no time, there is none for this.
+        // In simulated time a sleep takes no time, so there is none for this work.
         guard poller.isReal else { return .max }
-        // A mode that an observer has emptied is slept in all the same, as by CoreFoundation.
+        // If an observer has emptied the mode, the loop sleeps all the same, as in CoreFoundation. So only a mode that
+        // becomes empty during the handler ends the sleep.
         let wasEmpty = isEmpty(run.mode)
         let pause = restHandler?(self) ?? .max
         guard pause == 0 else {
             shrink()
             return min(pause, linux_give_memory_back(poller.now()))
         }
-        // The handler may have called anything.
+        // The handler may have called foreign code.
         noteForeignCode()
         dispatches += 1
         let isOver = run.wakeIsPending || isStopped(run) || !wasEmpty && isEmpty(run.mode)

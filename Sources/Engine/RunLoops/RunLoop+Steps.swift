@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Synchronization
 
-// The steps of a pass that call others: observers, custom sources, and what has woken it.
+// The steps of a pass that call others: observers, custom sources, and the event that woke the loop.
 
 extension RunLoop {
     @inline(__always)
@@ -13,7 +13,7 @@ extension RunLoop {
         noteForeignCode()
     }
 
-    /// Something else than a callback has run, and may have taken time.
+    /// Notes that code other than a callback has run, which may have taken time.
     @inline(__always)
     func noteForeignCode() {
         quietSince = 0
@@ -27,7 +27,7 @@ extension RunLoop {
     }
 
     func begin(_ run: Run) {
-        dispatches += 1  // whatever has run since the last
+        dispatches += 1  // foreign code may have run since the last run
         quietSince = 0
         if runs.isEmpty { handle.clearWakeUp() }
         spillBatch()
@@ -37,13 +37,13 @@ extension RunLoop {
         if isRecording { recorder.pointee.beginRun(label(of: run.mode)) }
     }
 
-    /// A pass begins.
+    /// Records the beginning of a pass.
     @inline(__always)
     func noteBegin(of run: Run) {
         if recorder.pointee.isOn {
             recorder.pointee.beginPass(label(of: run.mode))
         } else if counters.pointee.passes & 1023 == 0, recorder.pointee.beginsAt != .max {
-            // One that never sleeps has no other occasion.
+            // A loop that never sleeps reaches `considerRecording` only here.
             let now = poller.coarseNow()
             if now >= recorder.pointee.beginsAt { considerRecording(now) }
         }
@@ -68,7 +68,7 @@ extension RunLoop {
             quietSince = 0
         }
         if isRecording { recorder.pointee.reach(step: activity.step) }
-        // A snapshot: an observer may add and remove others, and itself.
+        // Iterate over a snapshot: an observer may add and remove observers, also itself.
         for observer in mode.observers where observer.activities.contains(activity) && !observer.isFiring {
             guard observer.isValid, mode.contains(observer) else { continue }
             counters.pointee.observers += 1
@@ -76,8 +76,8 @@ extension RunLoop {
         }
     }
 
-    /// Performs the signalled custom sources of the mode, by order, then by time of signal; only the first if the run is to
-    /// return after one. Returns whether any was.
+    /// Performs the signalled custom sources of the mode, sorted by order, then by time of signal. Performs only the
+    /// first if the run must return after one. Returns whether it performed any.
     func performSources(_ run: Run) -> Bool {
         let mode = run.mode
         guard mode.hasSignals.load(ordering: .relaxed), mode.hasSignals.exchange(false, ordering: .acquiring) else {
@@ -90,7 +90,7 @@ extension RunLoop {
         }
         guard let first else { return false }
         if areMore { return performSeveral(run) }
-        // Its callback may take it out of everything that holds it.
+        // The callback may remove the source from everything that retains it.
         _ = first.retain()
         defer { first.release() }
         return first._withUnsafeGuaranteedRef { perform($0, in: mode, since: mode.departures) }
@@ -104,7 +104,7 @@ extension RunLoop {
             let source = source.takeUnretainedValue()
             return source.signalNumber.map { (source: source, number: $0) }
         }
-        // For those that this pass does not get to, because it returns after one or a nested run comes first.
+        // This pass may leave some to later ones, because the run returns after one source or a nested run comes first.
         mode.hasSignals.store(true, ordering: .releasing)
         signalled.sort { ($0.source.order, $0.number) < ($1.source.order, $1.number) }
         var handled = false
@@ -115,7 +115,8 @@ extension RunLoop {
         return handled
     }
 
-    /// Returns false if one before it has removed or invalidated it, or has run the loop and so had it performed.
+    /// Performs a source. Returns false if an earlier callback has removed or invalidated the source, or has performed
+    /// it in a nested run.
     func perform(_ source: Source, in mode: ModeState, since departures: Int) -> Bool {
         guard source.isSignalled, source.isValid, mode.departures == departures || source.isIn(mode) else {
             return false
@@ -125,7 +126,7 @@ extension RunLoop {
         return true
     }
 
-    /// A callback that is no timer's, recorded if anything is.
+    /// Calls a callback of any kind except timers, and records it while the recorder is on.
     @inline(__always)
     func recording(_ label: @autoclosure () -> UInt32, flow: @autoclosure () -> UInt32 = 0, _ body: () -> Void) {
         guard recorder.pointee.isOn else { return body() }
@@ -134,7 +135,8 @@ extension RunLoop {
         recorder.pointee.end()
     }
 
-    /// The same, of which the statistics tell how long the longest took. The recorder knows that anyway.
+    /// Calls the callback of a source or port, and notes how long it took for the statistics. While the recorder is on,
+    /// it measures the time.
     @inline(__always)
     private func timing(_ item: Item, flow: () -> UInt32 = { 0 }, _ body: () -> Void) {
         if recorder.pointee.isOn {
@@ -149,7 +151,7 @@ extension RunLoop {
         dispatches += 1
     }
 
-    /// Returns whether a port was handled.
+    /// Handles the event that woke the loop. Returns whether it was a port.
     func dispatch(_ event: Event, _ mode: ModeState) -> Bool {
         switch event {
         case .nothing:
@@ -166,10 +168,11 @@ extension RunLoop {
     }
 
     func dispatch(_ port: PortBase, _ mode: ModeState) -> Bool {
-        // An observer of the end of the wait may have removed it.
+        // An observer of the end of the wait may have removed the port.
         guard port.isValid, mode.contains(port) else { return false }
         counters.pointee.ports += 1
-        // Delivered here, it is not to be delivered again in another mode, nor to keep a place there.
+        // The port is delivered in this mode: its event must neither be delivered again in another mode nor keep a
+        // place there.
         if port.modes.count > 1, !port.isEdgeTriggered {
             for other in port.modes where other !== mode {
                 look(other)
@@ -179,13 +182,13 @@ extension RunLoop {
         timing(port) { port.deliver() }
         guard port.isValid else { return !port.isInner }
         if port.asksKernel, port.modes.count == 1, findsMore(mode) {
-            // Something else is next: whether this one is still ready is asked when its turn comes.
+            // Another port is next. Whether this one is still ready is checked when its turn comes.
             if !mode.ready.contains(port) { mode.ready.append(port) }
             return !port.isInner
         }
         guard port.isStillReady(inFrontOf: mode.ready, dispatches) else { return !port.isInner }
-        // Still ready, so it goes to the end of the queue: behind what became ready meanwhile. Timers first: what the kernel
-        // lists may well be this port, which its callback has made ready once more.
+        // The port is still ready, so it goes to the end of the queue, behind ports that became ready meanwhile. Due
+        // timers go before it: `look` may list this very port, which its callback has made ready again.
         for mode in port.modes {
             queueDueTimers(mode)
             look(mode)

@@ -1,9 +1,9 @@
-// What a loop does with timer nodes. `RunLoop.Timer` and hosts' timers both come here.
+// Timer nodes in the queues of a loop. Both `RunLoop.Timer` and the timers of hosts use them.
 
 extension RunLoop {
-    /// Adds a timer to a mode; `.common` for all common modes, those to come included. CFRunLoopAddTimer.
+    /// Adds a timer to a mode; with `.common`, to all present and future common modes. CFRunLoopAddTimer.
     ///
-    /// An invalid timer stays out. A timer can be in one loop only; adding it to a second is a programming error. O(log n).
+    /// An invalid timer is not added. A timer can be in one loop only: adding it to a second traps. O(log n).
     public func add(_ node: UnsafeMutablePointer<TimerNode>, to mode: Mode) {
         guard node.pointee.isValid else { return }
         let old = node.pointee.queue?.takeUnretainedValue()
@@ -24,13 +24,14 @@ extension RunLoop {
         }
     }
 
-    /// `add(_:to: .common)`, by far the most frequent case, for a timer that is valid and in no mode.
+    /// Adds a timer to the common modes, by far the most frequent case. The timer must be valid and in no mode.
     public func addToCommonModes(_ node: UnsafeMutablePointer<TimerNode>) {
         guard let queue = commonQueue else { return add(node, to: .common) }
         queue._withUnsafeGuaranteedRef { insert(node, $0) }
     }
 
-    /// Takes a timer out of a mode. Out of `.common`: out of all common modes, if it was added to them. CFRunLoopRemoveTimer.
+    /// Removes a timer from a mode; with `.common`, from all common modes if it was added to them.
+    /// CFRunLoopRemoveTimer.
     public func remove(_ node: UnsafeMutablePointer<TimerNode>, from mode: Mode) {
         guard let old = node.pointee.queue?.takeUnretainedValue(), old.isOf(self) else { return }
         if mode == .common {
@@ -42,13 +43,13 @@ extension RunLoop {
         }
     }
 
-    /// Whether it is in a mode; for `.common`, whether it was added to the common modes. CFRunLoopContainsTimer.
+    /// Whether a timer is in a mode; with `.common`, whether it was added to the common modes. CFRunLoopContainsTimer.
     public func contains(_ node: UnsafeMutablePointer<TimerNode>, in mode: Mode) -> Bool {
         guard let queue = node.pointee.queue?.takeUnretainedValue(), queue.isOf(self) else { return false }
         return mode == .common ? queue.isCommon : queue.modes.contains { $0.name == mode }
     }
 
-    /// The timers in a mode, in no special order. O(n).
+    /// The timers in a mode, unordered. O(n).
     public func timers(in mode: Mode) -> [UnsafeMutablePointer<TimerNode>] {
         guard let mode = existingState(of: mode) else { return [] }
         spillBatch()
@@ -59,7 +60,7 @@ extension RunLoop {
         return nodes
     }
 
-    /// The timers that are in a mode, or would be in those that become common.
+    /// All timers that are in a mode or were added to the common modes, unordered. O(n).
     public var allTimers: [UnsafeMutablePointer<TimerNode>] {
         spillBatch()
         var nodes = firingTimers.filter { $0.pointee.isScheduled }
@@ -71,7 +72,7 @@ extension RunLoop {
 
     // MARK: Queues
 
-    /// A timer that was in no mode. `move` without its detours.
+    /// Adds a timer that is in no mode. A shorter `move`.
     private func insert(_ node: NodePointer, _ queue: TimerQueue) {
         node.pointee.queue = Unmanaged.passUnretained(queue)
         queue.enter(node)
@@ -81,7 +82,7 @@ extension RunLoop {
             node.pointee.owner._withUnsafeGuaranteedRef { $0.retain(node) }
             queue.heap.insert(node)
         }
-        // Without a look at the clock: a timer that is made for now has cost one already.
+        // Compares with the last time read: reading the clock again would cost as much as creating the timer did.
         if portCount > 0, node.pointee.fireDate <= latestNow { noteDueTimers(queue) }
     }
 
@@ -101,7 +102,7 @@ extension RunLoop {
         return queue
     }
 
-    /// Modes are made up freely: of many queues, those that are empty are given back.
+    /// Frees empty queues. A program may use many combinations of modes.
     func dropEmptyTimerQueues() {
         let common = commonQueue?.takeUnretainedValue()
         timerQueues.removeAll { queue in
@@ -114,7 +115,7 @@ extension RunLoop {
     }
 
     private func move(_ node: NodePointer, toModes modes: [ModeState], isCommon: Bool) {
-        // A common timer that is in no mode at the moment still enters those that become common.
+        // A common timer keeps a queue without modes, since it enters modes that become common later.
         move(node, to: modes.isEmpty && !isCommon ? nil : queue(modes, isCommon: isCommon))
     }
 
@@ -137,13 +138,13 @@ extension RunLoop {
 extension NodePointer {
     var owner: RunLoop.TimerOwner { pointee.owner.takeUnretainedValue() }
 
-    /// The loop it is in.
+    /// The loop that the timer is in; nil if it is in none.
     public var loop: RunLoop? { pointee.queue?._withUnsafeGuaranteedRef { $0.loop.takeUnretainedValue() } }
 
-    /// The modes it is in.
+    /// The modes that the timer is in.
     public var modeNames: [RunLoop.Mode] { pointee.queue?.takeUnretainedValue().modes.map(\.name) ?? [] }
 
-    /// See `RunLoop.Timer.fireDate`. Nanoseconds of the loop's clock. O(log n).
+    /// Sets the next date, in nanoseconds of the loop's clock. See `RunLoop.Timer.fireDate`. O(log n).
     public func setFireDate(_ date: Int64) {
         guard pointee.isValid else { return }
         pointee.fireDate = date
@@ -151,7 +152,7 @@ extension NodePointer {
         pointee.passedOver = 0
         guard !pointee.isFiring else { return }
         pointee.queue?._withUnsafeGuaranteedRef { queue in
-            // If it is about to fire it stays so, in case the new date is past, too.
+            // A timer in the batch stays there, since the new date may be due, too.
             if pointee.heapIndex >= 0 { queue.heap.move(self) } else { queue.heap.insert(self) }
             queue.loop._withUnsafeGuaranteedRef { loop in
                 guard loop.portCount > 0 else { return }
@@ -161,8 +162,8 @@ extension NodePointer {
         }
     }
 
-    /// For an owner that is asked to fire it, and finds that it is too early by another clock than the loop's: it stays in its
-    /// modes, even if it fires once, and the owner is asked again at this date.
+    /// Delays a timer whose owner was asked to fire it, but finds by another clock that it is too early. The timer
+    /// stays in its modes, even if it does not repeat, and the loop asks the owner again at `date`.
     public func putOff(until date: Int64) {
         setFireDate(date)
         pointee.isPutOff = true
@@ -184,7 +185,7 @@ extension NodePointer {
         }
     }
 
-    /// See `RunLoop.Timer.fire`. Does nothing while its callback runs.
+    /// See `RunLoop.Timer.fire`. Does nothing while the callback runs.
     public func fire() {
         guard pointee.isValid, !pointee.isFiring else { return }
         if let queue = pointee.queue?.takeUnretainedValue() {
@@ -195,13 +196,13 @@ extension NodePointer {
         owner.fire(self, missed: 0)
         if !pointee.repeats { invalidate() }
         pointee.isFiring = false
-        // Its callback may have added it to a loop, which then holds it.
+        // The callback may have added the timer to a loop, which then retains it.
         guard let queue = pointee.queue?.takeUnretainedValue() else { return owner.release(self) }
         queue.heap.insert(self)
         queue.loop.takeUnretainedValue().noteDueTimers(queue)
     }
 
-    /// The next date of its grid after `now`.
+    /// Sets the next date of the timer's grid that is after `now`.
     func setNextDate(after now: Int64, reported: Int64) {
         let interval = pointee.interval
         let late = Swift.max(0, now.subtractingSaturating(pointee.fireDate))

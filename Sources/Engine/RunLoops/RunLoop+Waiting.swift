@@ -1,10 +1,11 @@
 internal import CLinux
 
-// What is ready, whose turn it is, and how long to sleep: steps 5 and 7 of a pass.
+// Finding events: which items are ready, whose turn it is, and how long to sleep. Steps 5 and 7 of a pass.
 
 extension RunLoop {
-    /// In the documented sequence, a port that is ready is handled without a word about waiting. Without observers that
-    /// would hear the word, both sequences are the same, and the kernel need not be asked once more.
+    /// Step 5: returns a port that is ready, to be handled without before- and after-waiting. Only the documented
+    /// sequence has this step, and only observers of waiting can see it: without them the loop saves this call to the
+    /// kernel.
     func portReadyAtOnce(_ mode: ModeState) -> Unmanaged<PortBase>? {
         guard sequence == .documented, !mode.observed.isDisjoint(with: [.beforeWaiting, .afterWaiting]),
             mode.portCount > 0
@@ -12,23 +13,23 @@ extension RunLoop {
         dropStale(mode)
         if mode.ready.count == 0 { endTurn() }
         if mode.ready.count == 0 { look(mode) }
-        // Behind what is queued already; but a port that is ready again at once must not keep them from their turn.
+        // Timers go behind the ports that are queued already, but a port that is always ready must not starve them.
         queueDueTimers(mode)
         guard mode.ready.count > 0, let port = mode.ready.first else { return nil }
         mode.ready.removeFirst()
         return port.retain()
     }
 
-    /// Takes the next event of the mode, waiting for one if need be.
+    /// Takes the next event of the mode. Waits for it if `waits` is true and nothing is ready.
     func nextEvent(_ run: Run, waits: Bool) -> Event {
         let mode = run.mode
         defer { run.wakeIsPending = false }
-        // They take their turn behind what is queued already, however much of that there is.
+        // Due timers go behind everything that is queued already.
         if mode.ready.count > 0 { queueDueTimers(mode) }
         if let event = takeReady(mode) {
             handle.clearWakeUp()
             if wantsTurnEnd {
-                // There may always be something that is ready.
+                // Something may always be ready, so end the turn after 64 events at the latest.
                 turnLength += 1
                 if turnLength >= 64 { endTurn() }
             }
@@ -37,7 +38,7 @@ extension RunLoop {
         if wantsTurnEnd {
             endTurn()
             if let event = takeReady(mode) { return event }
-            // What was still to be done may have been all that kept the mode: nothing would end the sleep.
+            // The end of the turn may have removed the last item of the mode: no event would end the sleep.
             if isEmpty(mode) { return .nothing }
         }
         let mayWait = waits && !run.wakeIsPending && !isStopped(run)
@@ -47,7 +48,7 @@ extension RunLoop {
             if mayWait {
                 deadline = min(run.deadline, mode.timersAreTaken ? .max : wakingDate(mode))
                 timeout = deadline == .max ? -1 : max(0, deadline.addingSaturating(-poller.now()))
-                // -1 is the longest.
+                // A timeout of -1 means no limit; as an unsigned number it is the largest.
                 if UInt64(bitPattern: timeout) > Self.longSleep {
                     guard let pause = rest(run) else { return .nothing }
                     if UInt64(pause) < UInt64(bitPattern: timeout) {
@@ -61,12 +62,12 @@ extension RunLoop {
             queueDueTimers(mode)
             if let event = takeReady(mode) { return event }
             if woken || !mayWait || poller.now() >= run.deadline { return .nothing }
-            // Neither an event nor the end: a signal, or a stale wake-up. Sleep on.
+            // Neither an event nor the end of the time: a signal or a stale wake-up. Continue to sleep.
         }
     }
 
-    /// When to wake up for the mode's timers: as late as their tolerances allow, but no later than the last timer that is
-    /// due by then. So timers that are due close together share a wake-up, and one that is alone is on time.
+    /// Returns the date at which to wake for the mode's timers: the date of the last timer that is due before any
+    /// tolerance ends. So timers with close dates share a wake-up, and a timer without neighbours is on time.
     func wakingDate(_ mode: ModeState) -> Int64 {
         var first = Int64.max
         for queue in mode.timers.elements { first = min(first, queue._withUnsafeGuaranteedRef { $0.heap.firstDate }) }
@@ -83,16 +84,19 @@ extension RunLoop {
         return date
     }
 
-    /// Queues what is ready, waiting for it as long as `timeout` says, which is until `date`. Returns whether another thread woke
-    /// the loop, which is forgotten with that.
+    /// Waits for events and queues them. Returns whether another thread woke the loop; this clears the wake-up.
+    ///
+    /// - Parameters:
+    ///   - timeout: The longest wait, in nanoseconds; -1 for no limit.
+    ///   - date: The date at which that ends.
     func wait(_ mode: ModeState, timeout: Int64, until date: Int64) -> Bool {
-        // Not retained: a mode that runs keeps the set that it has.
+        // Not retained: a running mode keeps its descriptor set.
         mode.sleepsWith._withUnsafeGuaranteedRef { descriptors in
             guard timeout != 0, !descriptors.hasAlwaysReady, handle.beginSleep() else {
                 look(mode)
                 return handle.clearWakeUp()
             }
-            // The recorder has a better clock, and looks at it.
+            // While recording, the recorder reads its own, better clock.
             let start = isRecording ? -1 : poller.coarseNow()
             if !isRecording, start >= recorder.pointee.beginsAt { considerRecording(start) }
             if isRecording { recorder.pointee.sleep(until: timeout < 0 ? 0 : date) }
@@ -113,7 +117,9 @@ extension RunLoop {
         }
     }
 
-    /// - Parameter start: by the coarse clock; -1: the recorder knows it.
+    /// Adds the time asleep to the statistics.
+    ///
+    /// - Parameter start: The beginning of the sleep by the coarse clock; -1 if the recorder measures it.
     @inline(__always)
     private func noteAwake(since start: Int64) {
         quietSince = 0
@@ -123,7 +129,8 @@ extension RunLoop {
         if poller.isReal { quietSince = end }
     }
 
-    /// Waits, and if that lasts has what was recorded before read meanwhile: the process may be killed in its sleep.
+    /// Waits. If the wait lasts, it first has the latest records written out, since the process may be killed in its
+    /// sleep.
     @inline(never)
     private func waitAndBeSeen(_ descriptors: DescriptorSet, timeout: Int64) -> Int {
         func wait(_ timeout: Int64) -> Int {
@@ -134,7 +141,7 @@ extension RunLoop {
         let start = poller.now()
         if first > 0 {
             let count = wait(first)
-            // It may have been a signal.
+            // A signal may have ended the wait early.
             guard count == 0, poller.now() >= start + first else { return count }
         }
         recorder.pointee.beSeen()
@@ -146,13 +153,13 @@ extension RunLoop {
     ) -> Recorder.Wake {
         if woken { return .wakeUp }
         if count > 0 { return .descriptor }
-        // It is looked at once, here.
+        // Timers that have become due are queued here at the latest, so that they can be found below.
         queueDueTimers(mode)
         if mode.ready.holdsTimers { return .timer }
         return timeout > 0 && poller.now() >= date ? .timeOver : .signal
     }
 
-    /// Queues what is ready now. It leaves wake-ups alone: they are for the wait, which may be still to come.
+    /// Queues ports that are ready now. Leaves wake-ups alone, since a wait to come needs them.
     func look(_ mode: ModeState) {
         guard mode.portCount > 0 else { return }
         mode.sleepsWith._withUnsafeGuaranteedRef { descriptors in
@@ -165,9 +172,10 @@ extension RunLoop {
     }
 
     func queueReady(_ mode: ModeState, _ descriptors: DescriptorSet, _ count: Int) {
-        // No more than there is room for, whatever the kernel says.
+        // The kernel's count is not trusted beyond the capacity of `events`.
         descriptors.forEachReady(events, min(count, 64)) { port, found in
-            // One that keeps its own books is told while it waits for its turn, too: the kernel says each change once.
+            // An edge-triggered port must see each change, also while it is queued: the kernel reports a change only
+            // once.
             if mode.ready.contains(port) {
                 if port.isEdgeTriggered { _ = port.find(found) }
                 return
@@ -180,12 +188,12 @@ extension RunLoop {
         }
     }
 
-    /// The timers that are due take their place in the mode's queue.
+    /// Queues the timers of the mode if they are due.
     func queueDueTimers(_ mode: ModeState) {
         if !mode.ready.holdsTimers, !mode.timersAreTaken, timersAreDue(mode) { mode.ready.appendTimers() }
     }
 
-    /// Timers are no longer due because they were moved or are gone: they lose their place, too.
+    /// Removes the timers from the queue of a mode if they are no longer due, after a timer was moved or removed.
     func dropTimersEntry(_ queue: TimerQueue) {
         for mode in queue.modes where mode.ready.holdsTimers && !timersAreDue(mode) { mode.ready.removeTimers() }
     }
@@ -196,21 +204,22 @@ extension RunLoop {
         return date != .max && date <= poller.now()
     }
 
-    /// A timer has become due by being added or moved, not by the passing of time: it comes after whatever is ready now,
-    /// and before what will be.
+    /// Queues timers that have become due by being added or moved rather than by time: behind all ports that are ready
+    /// now.
     func noteDueTimers(_ queue: TimerQueue) {
         for mode in queue.modes where timersAreDue(mode) { queueTimersBehindPorts(mode) }
     }
 
-    /// Without ports there is nothing to be behind: the timers take their place when somebody looks.
+    /// Queues the timers behind all ports that are ready now. Without ports, timers are queued when the loop next
+    /// looks.
     func queueTimersBehindPorts(_ mode: ModeState) {
         guard mode.portCount > 0, !mode.ready.holdsTimers else { return }
-        if handle.mayHaveMail { takeMail() }  // messages were sent before
+        if handle.mayHaveMail { takeMail() }  // messages sent before come first
         look(mode)
         mode.ready.appendTimers()
     }
 
-    /// Called before a port starts to watch: timers that are due already come first.
+    /// Called before a port is watched: timers that are due already come before it.
     func noteDueTimers(before mode: ModeState) { queueDueTimers(mode) }
 
     func dropStale(_ mode: ModeState) {
@@ -235,8 +244,9 @@ extension RunLoop {
         return .timers
     }
 
-    /// Looks whether another descriptor is ready, if that is worth a system call: while there is always more, it saves the
-    /// one that asks about the last; when there is not, the loop is about to sleep, and will look anyway.
+    /// Looks whether another descriptor is ready, if that is worth a system call. If more are always ready, this look
+    /// replaces the one for the last port. If not, the loop is about to sleep and looks anyway, so the next 15 looks
+    /// are skipped.
     func findsMore(_ mode: ModeState) -> Bool {
         guard mode.ready.count == 0 else { return false }
         guard looksInVain == 0 else {

@@ -3,30 +3,32 @@ public import Linux
 internal import Synchronization
 
 extension RunLoop {
-    /// What other threads may do with a loop. It outlives the loop: once that is gone, all calls do nothing.
+    /// The calls that other threads may make to a loop. A handle may outlive its loop; its calls then do nothing.
     ///
-    /// All calls are safe on any thread. Only `wakeUp` and `raiseAttention` are safe in a signal handler.
+    /// All calls are safe on any thread. Only `wakeUp` and `raiseAttention` are also safe in a signal handler.
     public final class Handle: Sendable {
-        /// Becomes readable when the loop is to wake up. Edge-triggered wherever it is watched, never read.
+        /// An eventfd that becomes readable to wake the loop. It is watched edge-triggered everywhere, and never read.
         let wakeDescriptor: CInt
-        /// An epoll instance that watches nothing else: what the loop sleeps with in a mode without ports.
+        /// An epoll instance that watches only `wakeDescriptor`. In a mode without ports the loop sleeps with it.
         let epoll: CInt
 
-        /// 0: awake; 1: asleep; 2: told to wake up. Only a change from 1 to 2 costs a system call.
+        /// 0: the loop is awake; 1: it sleeps; 2: a thread has called `wakeUp`. Only the change from 1 to 2 costs a
+        /// system call.
         private let sleep = Atomic<UInt8>(0)
-        /// How many such changes the loop has seen, and how many of the system calls are over. The loop's alone; anybody's.
+        /// The number of wake-ups that ended a sleep, which only the loop writes, and the number of their system calls
+        /// that have returned, which any thread writes. The descriptors may be closed when both are equal.
         private let writesBegun = Atomic<UInt>(0)
         private let writesDone = Atomic<UInt>(0)
-        /// By what it was last woken, for recordings: a label, and a flow in the lower half.
+        /// The caller that last woke the loop, for recordings: a label in the upper half, a flow in the lower half.
         private let waker = Atomic<UInt64>(0)
         private let descriptorsAreClosed = Atomic<Bool>(false)
-        /// There is mail in `box`, or a stop.
+        /// Whether `box` holds requests, ports or stops.
         private let hasMail = Atomic<Bool>(false)
-        /// Somebody called `raiseAttention`.
+        /// Whether `raiseAttention` was called and not yet handled.
         private let attention = Atomic<Bool>(false)
         private let box = Lock(Mailbox())
 
-        /// How a thread can wake the loop of another, as recordings call it.
+        /// The ways in which a thread can wake the loop of another; `word` is the name in recordings.
         enum WakingCall: Int, CaseIterable {
             case wakeUp, perform, stop, message, signal
             var word: String { self == .wakeUp ? "wake_up" : "\(self)" }
@@ -36,16 +38,16 @@ extension RunLoop {
             var isOpen = true
             /// The numbers of the runs in progress, innermost last.
             var runs: [UInt64] = []
-            /// Those of them that are to stop.
+            /// The numbers of those runs that are to stop.
             var stops: [UInt64] = []
-            /// Who called `stop(by:)` while there was no run, since the last one began.
+            /// The name of the last caller of `stop(by:)` while no run was in progress, since the last run began.
             var earlyStop: String?
             var performs: [(modes: [Mode], order: Int, flow: UInt32, body: @Sendable (RunLoop) -> Void)] = []
-            /// Ports that have got a message.
+            /// Ports that have received a message.
             var ports: [Port] = []
         }
 
-        /// Gets all that a loop needs of the operating system: the loop with this handle can then be made without fail.
+        /// Gets all operating-system resources of a loop. `RunLoop(poller:handle:)` then cannot fail.
         ///
         /// - Throws: EMFILE, ENFILE, ENOMEM or ENOSPC.
         public init() throws(SystemError) {
@@ -61,22 +63,23 @@ extension RunLoop {
 
         deinit { closeDescriptors() }
 
-        /// Ends the loop's sleep. Any number of calls while it is awake are one. A wake-up that comes between the end of a
-        /// sleep and the next pass is not remembered, and need not be: the pass looks at everything. CFRunLoopWakeUp.
+        /// Ends the loop's sleep. Any number of calls while the loop is awake count as one. The loop does not remember
+        /// a call between the end of a sleep and the next pass, since that pass checks everything. CFRunLoopWakeUp.
         public func wakeUp() { wakeUp(.wakeUp) }
 
-        /// - Parameter call: for recordings; nil in a signal handler, which may have interrupted the recorder.
+        /// - Parameter call: The kind of call, for recordings. Nil in a signal handler, which may have interrupted the
+        ///   recorder.
         func wakeUp(_ call: WakingCall?) {
             if sleep.exchange(2, ordering: .sequentiallyConsistent) == 1 {
                 if let call { waker.store(RunLoop.noteWaking(call), ordering: .relaxed) }
                 var one: UInt64 = 1
-                // Nobody else would wake the loop: the flag says that it has been.
+                // Retry until the write succeeds: `sleep` is now 2, so no other thread will write.
                 while write(wakeDescriptor, &one, 8) < 0, linux_errno() == EINTR {}
                 writesDone.add(1, ordering: .releasing)
             }
         }
 
-        /// Ends the innermost run; a loop that is not running does not remember it. CFRunLoopStop.
+        /// Ends the innermost run. A loop that does not run does not remember it. CFRunLoopStop.
         public func stop() {
             let stops = box.withLock { box in
                 guard let run = box.runs.last else { return false }
@@ -88,7 +91,9 @@ extension RunLoop {
             wakeUp(.stop)
         }
 
-        /// The same, but a loop that is not running notes it for `runUnlessStopped`, with the text for messages.
+        /// Ends the innermost run. A loop that does not run remembers the stop for `runUnlessStopped`.
+        ///
+        /// - Parameter caller: The name of the caller, for messages.
         public func stop(by caller: String) {
             let runs = box.withLock { box in
                 if box.runs.isEmpty { box.earlyStop = caller }
@@ -97,19 +102,22 @@ extension RunLoop {
             if runs { stop() }
         }
 
-        /// Who has stopped the loop while it did not run, since its last run began.
+        /// The name of the last caller that stopped the loop while it did not run, since its last run began.
         public var earlyStop: String? { box.withLock { $0.earlyStop } }
 
-        /// Whether the loop sleeps at this moment. CFRunLoopIsWaiting.
+        /// Whether the loop is asleep now. CFRunLoopIsWaiting.
         public var isWaiting: Bool { sleep.load(ordering: .acquiring) == 1 }
 
         /// Whether the loop still exists.
         public var isAlive: Bool { box.withLock { $0.isOpen } }
 
-        /// Queues a closure for the loop, which runs it on its thread in its next pass in one of the modes, and wakes it.
-        /// CFRunLoopPerformBlock and CFRunLoopWakeUp; performSelector:onThread:.
+        /// Queues a closure for the loop and wakes the loop. The closure runs once on the loop's thread, in the next
+        /// pass in one of the modes. CFRunLoopPerformBlock and CFRunLoopWakeUp; performSelector:onThread:.
         ///
-        /// Returns false, and forgets the closure, when the loop is gone.
+        /// - Parameters:
+        ///   - modes: The modes in which it may run. An empty array queues nothing.
+        ///   - order: Closures with lower orders run first; those with the same order run in the order of the calls.
+        /// - Returns: False if the loop has ended; the closure is then dropped.
         @discardableResult
         public func perform(
             in modes: [Mode] = [.common], order: Int = 0, _ body: @escaping @Sendable (RunLoop) -> Void
@@ -127,53 +135,57 @@ extension RunLoop {
             return accepted
         }
 
-        /// Has the loop call `attentionHandler` as soon as it is between two callbacks. Safe in a signal handler.
+        /// Makes the loop call `attentionHandler` as soon as it is between two callbacks. Safe in a signal handler.
         public func raiseAttention() {
             attention.store(true, ordering: .sequentiallyConsistent)
             wakeUp(nil)
         }
 
-        /// A port of the loop's has got a message.
+        /// Reports to the loop that one of its ports has received a message.
         func ring(_ port: Port) {
             box.withLock { if $0.isOpen { $0.ports.append(port) } }
             hasMail.store(true, ordering: .releasing)
             wakeUp(.message)
         }
 
-        // The loop's own side.
+        // The calls of the loop itself.
 
-        /// Whether the loop may sleep: nobody has called.
+        /// Marks the loop as asleep. Returns false if a thread has called `wakeUp` since the last sleep, so that the
+        /// loop may not sleep.
         func beginSleep() -> Bool {
             let state = sleep.compareExchange(expected: 0, desired: 1, ordering: .sequentiallyConsistent)
             return state.exchanged
         }
 
-        /// Returns whether anybody has called meanwhile. Told by the exchange itself: who calls between a look at the flag and
-        /// its reset would not be heard. An exchange, not a store, also because it must see what the caller wrote before.
+        /// Marks the loop as awake. Returns whether a thread has called `wakeUp` since `beginSleep`.
+        ///
+        /// The exchange returns the answer itself: a separate load would miss a call between the load and the reset. It
+        /// also makes the caller's earlier writes visible, which a plain store would not.
         func endSleep() -> Bool {
             guard sleep.exchange(0, ordering: .sequentiallyConsistent) == 2 else { return false }
             writesBegun.store(writesBegun.load(ordering: .relaxed) + 1, ordering: .relaxed)
             return true
         }
 
-        /// What is known of the wake-up that has ended a sleep: see `waker`; 0: nothing.
+        /// Returns and clears the caller that ended the last sleep, as in `waker`; 0 if unknown.
         func takeWaker() -> UInt64 {
             let taken = waker.load(ordering: .relaxed)
-            // Whoever wakes the loop writes it only once it sleeps again.
+            // A plain store is enough: threads write `waker` only while the loop sleeps.
             if taken != 0 { waker.store(0, ordering: .relaxed) }
             return taken
         }
 
-        /// Forgets a wake-up of the loop that is awake; returns whether there was one.
+        /// Forgets a wake-up while the loop is awake. Returns whether there was one.
         @discardableResult
         func clearWakeUp() -> Bool {
             sleep.load(ordering: .relaxed) != 0 && sleep.exchange(0, ordering: .sequentiallyConsistent) != 0
         }
 
-        /// Nobody sleeps here any more. Whoever still holds the handle of a loop that is gone does not hold descriptors.
+        /// Closes the descriptors when the loop has ended, although other threads may still hold the handle.
         func closeDescriptors() {
             guard !descriptorsAreClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
-            // A caller may be about to write, and the number is somebody else's in a moment. It is never long.
+            // A thread in `wakeUp` may be about to write, and the system may soon give the descriptor's number to
+            // another file. The wait is short: only the system call is left.
             while writesDone.load(ordering: .acquiring) != writesBegun.load(ordering: .relaxed) { linux_yield() }
             linux_close(wakeDescriptor)
             linux_close(epoll)
@@ -196,8 +208,9 @@ extension RunLoop {
             }
         }
 
-        /// - Parameter heedsEarlyStop: a stop that has come before the run is for it, and not forgotten.
-        /// - Returns: whether there was one.
+        /// - Parameter heedsEarlyStop: Whether a stop that came before the run applies to it. If not, the stop is
+        ///   forgotten.
+        /// - Returns: Whether such a stop applies to the run.
         func beginRun(_ number: UInt64, heedsEarlyStop: Bool) -> Bool {
             box.withLock { box in
                 box.runs.append(number)

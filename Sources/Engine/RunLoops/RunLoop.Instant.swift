@@ -1,21 +1,21 @@
 internal import CLinux
 
 extension RunLoop {
-    /// A point on the monotonic clock (CLOCK_MONOTONIC), to the nanosecond. Setting the wall clock does not move it.
-    /// CFAbsoluteTime's place, without its jumps.
+    /// A point in time of the monotonic clock (CLOCK_MONOTONIC), with a resolution of a nanosecond. Unlike
+    /// CFAbsoluteTime, it does not jump when the wall clock is set.
     public struct Instant: Comparable, Hashable, Sendable {
-        /// Nanoseconds since the clock's origin, which is usually the machine's start.
+        /// Nanoseconds since the clock's origin, usually the start of the machine.
         public var nanoseconds: Int64
 
         public init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
-        /// The monotonic clock now. A loop in simulated time has its own: `RunLoop.now`.
+        /// The current time of the monotonic clock. A loop in simulated time has its own clock: `RunLoop.now`.
         public static var now: Instant { Instant(nanoseconds: linux_monotonic_now()) }
 
-        /// Later than everything: no limit. CF's distant future.
+        /// Later than every other instant: no limit. The distant future of CoreFoundation.
         public static let never = Instant(nanoseconds: .max)
 
-        /// Earlier than everything. CF's distant past.
+        /// Earlier than every other instant. The distant past of CoreFoundation.
         public static let longAgo = Instant(nanoseconds: .min)
 
         public static func < (a: Instant, b: Instant) -> Bool { a.nanoseconds < b.nanoseconds }
@@ -27,7 +27,7 @@ extension RunLoop {
             return duration < .zero ? .longAgo : .never
         }
 
-        /// The time from `b` to `a`; at most 292 years either way.
+        /// The time from `b` to `a`, which saturates at 292 years either way.
         public static func - (a: Instant, b: Instant) -> Duration {
             .nanoseconds(a.nanoseconds.subtractingSaturating(b.nanoseconds))
         }
@@ -35,7 +35,7 @@ extension RunLoop {
 }
 
 extension Duration {
-    /// Rounded up, so that nothing that is to take this long ends early; saturated at 292 years.
+    /// The duration in nanoseconds. Rounded up, so that a wait of this length never ends early; saturates at 292 years.
     package var wholeNanoseconds: Int64 {
         let (seconds, attoseconds) = components
         let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)

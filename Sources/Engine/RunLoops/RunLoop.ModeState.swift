@@ -1,56 +1,60 @@
 import Synchronization
 
 extension RunLoop {
-    /// What a loop knows of one of its modes.
+    /// The state of one mode of a loop.
     final class ModeState {
         let name: Mode
-        unowned(unsafe) let loop: RunLoop  // a loop owns its modes
-        /// The same to compare, which counts no reference.
+        unowned(unsafe) let loop: RunLoop  // the loop owns its modes
+        /// The address of `loop`, to compare without counting a reference.
         let loopAddress: UnsafeMutableRawPointer
         var isCommon = false
-        /// The number of the loop's passes when it came into being.
+        /// The number of the loop's passes when the mode was created.
         let birth: Int
-        /// For recordings; 0 before it has been in one.
+        /// Its label in recordings; 0 until it is first recorded.
         var label: UInt32 = 0
-        /// It is among the loop's `modesToSpare`.
+        /// Whether it is in the loop's `modesToSpare`.
         var isSpare = false
-        /// Nothing but this mode: an array that all items in no other mode share, as nearly all are.
+        /// An array of this mode alone, shared by all items that are in no other mode, as nearly all are.
         lazy var alone = [self]
 
-        /// In order, then as added.
+        /// Sorted by order, then by addition.
         private(set) var observers: [Observer] = []
-        /// All activities any of them wants: most passes find here that nobody listens.
+        /// The union of all activities that observers want; empty in most passes.
         private(set) var observed: Activity = []
-        /// How many want each of them, by its bit.
+        /// The number of observers for each activity, by its bit.
         private var listeners = SIMD8<Int>()
 
-        /// As added, while they are few: they are performed in order of signals, which is only known when they are. Retained; in raw
-        /// memory, as passes look here.
+        /// In order of addition while there are few. Sources are performed by order and time of signal, which is known
+        /// only then. Retained; in raw memory, since each pass reads it.
         let sources = RawBuffer<Unmanaged<Source>>(capacity: 1)
-        /// Where each of many is: tasks that wait for other threads are sources, and there may be ten thousand.
+        /// The index of each source if there are many. Tasks that wait for other threads are sources, and there may be
+        /// ten thousand.
         private var places: [UnsafeMutableRawPointer: Int] = [:]
         private static let few = 64
-        /// How many have left: while it is the same, who was in it still is.
+        /// The number of sources that have left. While it is unchanged, all sources that were in the mode are still in
+        /// it.
         private(set) var departures = 0
-        /// Some source in this mode may be signalled. Set on any thread.
+        /// Set on any thread when a source in this mode may be signalled.
         let hasSignals = Atomic<Bool>(false)
 
-        /// How many ports are in it.
+        /// The number of ports in the mode.
         private(set) var portCount = 0
-        /// How many sources and ports in it do not keep the loop running.
+        /// The number of sources and ports in the mode that do not keep the loop running.
         private var idleItems = 0
-        /// What is ready, first come first served.
+        /// Ports, and the timers' turn, in the order in which they became ready.
         let ready = ReadyQueue()
-        /// The descriptors of its ports; made with the first.
+        /// The descriptors of its ports; created for the first port.
         private(set) var descriptors: DescriptorSet? { didSet { noteDescriptors() } }
-        /// The same, or the loop's `wakeOnly`: what a run in it sleeps with. A reference would be counted in each pass.
+        /// `descriptors`, or the loop's `wakeOnly` if nil. A run in this mode sleeps with it. Unmanaged, since a strong
+        /// reference would be counted in each pass.
         private(set) var sleepsWith: Unmanaged<DescriptorSet>
 
-        /// The timers' turn has come, and an observer still has to hear of the end of the wait: runs inside it leave them alone.
+        /// Whether an outer run has taken the timers' turn and has not fired them yet, because an observer of the end
+        /// of the wait is called first. Nested runs then leave timers alone.
         var timersAreTaken = false
-        /// The timer queues that serve this mode. The loop has them; in raw memory, as passes look here.
+        /// The timer queues that serve this mode; the loop owns them. In raw memory, since each pass reads it.
         let timers = RawBuffer<Unmanaged<TimerQueue>>(capacity: 1)
-        /// The same, one by one: no array is made.
+        /// `timers` as a lazy sequence, which allocates no array.
         var timerQueues: some Swift.Sequence<TimerQueue> { timers.elements.lazy.map { $0.takeUnretainedValue() } }
 
         init(name: Mode, loop: RunLoop) {
@@ -69,34 +73,35 @@ extension RunLoop {
 
         private func noteDescriptors() { sleepsWith = .passUnretained(descriptors ?? loop.wakeOnly) }
 
-        /// Whether anything in it could happen, pending perform requests aside. Observers do not count.
+        /// Whether anything in the mode could happen, apart from queued requests. Observers do not count.
         var holdsItems: Bool {
             if portCount + sources.count > idleItems { return true }
             return timers.elements.contains { $0._withUnsafeGuaranteedRef { $0.count > $0.idle } }
         }
 
-        /// Nothing is in it, not even an observer; pending perform requests aside.
+        /// Whether nothing is in the mode, not even an observer. Queued requests do not count.
         var isVacant: Bool {
             portCount == 0 && sources.count == 0 && observers.isEmpty
                 && timers.elements.allSatisfy { $0._withUnsafeGuaranteedRef { $0.count == 0 } }
         }
 
-        /// For a port to be watched; nil when there are too many descriptors.
+        /// Returns the mode's descriptor set for a port to be watched; nil if the process has no descriptors left.
         func makeDescriptorSet() -> DescriptorSet? {
             if descriptors == nil { descriptors = DescriptorSet(waking: loop.handle) }
             return descriptors
         }
 
-        /// Gives the descriptors back. Only while no port is in it, and it does not run.
+        /// Closes the descriptor set. Allowed only while the mode has no ports and does not run.
         func dropDescriptorSet() { descriptors = nil }
 
-        /// Of an item that only this loop's thread moves: every kind but custom sources.
+        /// Whether the item is in this mode. For all kinds except custom sources, since only the loop's thread moves
+        /// them.
         func contains(_ item: Item) -> Bool { item.modes.contains { $0 === self } }
 
         func insert(_ item: Item) {
             switch item {
             case let observer as Observer:
-                // As often as not it is the last one.
+                // The new observer often belongs at the end.
                 let isLast = observers.last.map { $0.order <= observer.order } ?? true
                 let place = isLast ? nil : observers.firstIndex { $0.order > observer.order }
                 observers.insert(observer, at: place ?? observers.endIndex)
@@ -162,7 +167,7 @@ extension RunLoop {
             places[last.toOpaque()] = place
         }
 
-        /// An item that is in it has begun to keep the loop running, or has ceased to.
+        /// Call this when the `keepsAlive` of an item in the mode has changed.
         func noteKeepsAlive(_ item: Item) {
             if !(item is Observer) { idleItems += item.keepsAlive ? -1 : 1 }
         }

@@ -1,20 +1,20 @@
 extension RunLoop {
-    /// What one `run` knows.
+    /// The state of one call of `run`.
     final class Run {
         let mode: ModeState
         let number: UInt64
         var deadline = Int64.max
         let returnsAfterSource: Bool
-        /// Once it is over.
+        /// Valid when the run is over.
         var result = RunResult.finished
-        /// It makes one pass that does not wait.
+        /// Whether it makes one pass that does not wait.
         let polls: Bool
-        /// A stop that came before it began is for it.
+        /// Whether a stop that came before the run applies to it.
         let heedsEarlyStop: Bool
         var isStopped = false
-        /// Between the end of a wait and the next pass, which looks at everything anyway.
+        /// Whether the run is between the end of a wait and the next pass, which checks everything anyway.
         var ignoresWakeUps = false
-        /// Somebody on this thread asked to wake up, since when the run has not waited.
+        /// Whether this thread has called `wakeUp` since the run last waited.
         var wakeIsPending = false
 
         init(mode: ModeState, number: UInt64, polls: Bool, returnsAfterSource: Bool, heedsEarlyStop: Bool) {

@@ -1,17 +1,18 @@
 extension RunLoop {
-    /// The name of a set of things a loop watches together. CFRunLoopMode, NSRunLoopMode.
+    /// The name of a set of items that a loop serves together. CFRunLoopMode, NSRunLoopMode.
     ///
-    /// Any string is a mode. A mode comes into being when something is added to it. It is forgotten when it holds nothing and does
-    /// not run, unless it is a common one.
+    /// Any string can be a mode. A mode is created when something is added to it. The loop forgets it when it holds
+    /// nothing and does not run, unless it is a common mode.
     public struct Mode: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
         public let rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
         public init(stringLiteral value: String) { rawValue = value }
         public var description: String { rawValue }
 
-        /// Where things go unless told otherwise. kCFRunLoopDefaultMode.
+        /// The mode for items that were added without naming a mode. kCFRunLoopDefaultMode.
         public static let `default`: Mode = "default"
-        /// Not a mode but a way to say "every mode in the common set"; a loop cannot run in it. kCFRunLoopCommonModes.
+        /// Stands for all modes in the common set. It is not a mode itself: a loop cannot run in it.
+        /// kCFRunLoopCommonModes.
         public static let common: Mode = "common"
         /// NSEventTrackingRunLoopMode.
         public static let eventTracking: Mode = "event_tracking"
@@ -21,7 +22,7 @@ extension RunLoop {
         public static let connectionReply: Mode = "connection_reply"
     }
 
-    /// The points of a pass at which observers are told. CFRunLoopActivity, with its bits.
+    /// The points of a pass at which a loop calls observers. CFRunLoopActivity, with its bits.
     public struct Activity: OptionSet, Hashable, Sendable {
         public let rawValue: UInt
         public init(rawValue: UInt) { self.rawValue = rawValue }
@@ -33,7 +34,7 @@ extension RunLoop {
         public static let exit = Activity(rawValue: 128)
         public static let all = Activity(rawValue: 0x0FFF_FFFF)
 
-        /// Which of Apple's ten steps of a pass it is the word of, for one activity.
+        /// The number of a single activity in Apple's list of the ten steps of a pass.
         var step: Int {
             switch self {
             case .entry: 1
@@ -46,23 +47,24 @@ extension RunLoop {
         }
     }
 
-    /// Why a run ended. CFRunLoopRunResult, with its numbers.
+    /// The reason why a run ended. CFRunLoopRunResult, with its numbers.
     public enum RunResult: Int, Sendable {
-        /// The mode holds nothing that could ever happen.
+        /// The mode holds nothing that could happen.
         case finished = 1
-        /// Somebody called `stop`.
+        /// The run was stopped.
         case stopped = 2
-        /// The time is over.
+        /// The time limit has passed.
         case timedOut = 3
-        /// A source was handled, and the run was to return after the first.
+        /// A source or port was handled, and the run had to return after the first.
         case handledSource = 4
     }
 
-    /// Which order of events observers see.
+    /// The order of the activities that observers see.
     public enum Sequence: Sendable {
-        /// The documented one: a port-based source that is ready is handled at once, without before- and after-waiting.
+        /// Apple's documented order: if a port is ready, the loop handles it at once, without before- and
+        /// after-waiting.
         case documented
-        /// CoreFoundation's: before- and after-waiting are sent in every pass that handled no custom source.
+        /// CoreFoundation's order: each pass that handled no custom source sends before- and after-waiting.
         case coreFoundation
     }
 }

@@ -2,20 +2,22 @@ internal import CLinux
 internal import Linux
 internal import Synchronization
 
-/// A run loop: waits for timers, sources and requests, and calls them back on its thread, in a documented order.
+/// A run loop waits for timers, sources, ports and requests, and calls them on its own thread in a documented order.
 /// CFRunLoop, NSRunLoop.
 ///
-/// A loop belongs to the thread that created it; only `handle` may be used on others. `RunLoop.current` is the calling
-/// thread's, made on first use. Nothing runs unless the thread runs the loop: `run`, `run(in:)`, `run(until:)`.
+/// A loop belongs to the thread that created it; other threads may use only its `handle`. `RunLoop.current` returns the
+/// loop of the calling thread, and makes it on first use. A loop does nothing until its thread calls `run`, `run(in:)`
+/// or `run(until:)`.
 public final class RunLoop {
-    /// What other threads may use.
+    /// The part of the loop that other threads may use.
     public let handle: Handle
     /// The order of events that observers see.
     public var sequence = Sequence.documented
     /// Called on the loop's thread, between two callbacks, after `handle.raiseAttention()`.
     public var attentionHandler: ((RunLoop) -> Void)?
-    /// For the owner's use. Not retained: the owner takes it back before it dies. (A weak reference would make each later
-    /// retain and release of that object slower, several times over.)
+    /// A reference for the owner of the loop. The loop does not retain it: the owner sets it to nil before the
+    /// referenced object ends. (A weak reference would make every later retain and release of that object several times
+    /// slower.)
     public unowned(unsafe) var userInfo: AnyObject?
     public var statistics: Statistics {
         var statistics = counters.pointee
@@ -24,77 +26,80 @@ public final class RunLoop {
         return statistics
     }
     let counters: UnsafeMutablePointer<Statistics>
-    /// Since when nobody has been called, by the coarse clock: the next callback begins about now, without another look at the clock.
-    /// 0: that is not known.
+    /// The coarse-clock time, in nanoseconds, at which the last callback ended. No foreign code has run since then, so
+    /// the next callback can take it as its start without reading the clock. 0 if unknown.
     var quietSince: Int64 = 0
-    /// Called once, after `wantsTurnEnd` was set, when nothing that is ready is left to be handled and the loop is about to ask
-    /// the kernel for more, or a run ends: the place for what is cheaper done once for many callbacks. It must call nothing that
-    /// is not its own; it may `signal` ports.
+    /// Called on the loop's thread when `wantsTurnEnd` is set, nothing ready is left to handle, and the loop is about
+    /// to ask the kernel for events; also when a run ends. Work that is cheaper once for many callbacks belongs here.
+    /// It must not call foreign code; it may `signal` ports. The loop resets `wantsTurnEnd` before each call.
     public var turnEndHandler: (() -> Void)?
-    /// Set it when there is something for `turnEndHandler` to do.
+    /// Set this to true to have `turnEndHandler` called.
     public var wantsTurnEnd = false
-    /// How many events were taken since then.
+    /// The number of events taken since `turnEndHandler` was last called.
     final var turnLength = 0
     @usableFromInline package let recorder: UnsafeMutablePointer<Recorder>
     /// Keeps it. Those who read it on other threads have this as well.
     package let recorderMemory: Recorder.Memory
     /// Called once, on the loop's thread, when it has first run for a second: the time to begin recording.
     package var whenItLasts: ((RunLoop) -> Void)?
-    /// Called when the loop is about to sleep for long, in the real world: the time for work that nobody waits for, in
-    /// steps of a few milliseconds. Returns after how many nanoseconds to call it again; 0 if it has done something,
-    /// `.max` for not before the next long sleep.
+    /// Called on the loop's thread before a long sleep, in real time only. It does work that can wait, in steps of a
+    /// few milliseconds. It returns the nanoseconds until its next call: 0 if it has done a step and may have more,
+    /// `.max` if it needs no call before the next long sleep.
     package var restHandler: ((RunLoop) -> Int64)?
-    /// What recordings are to call an item, or 0 if that is told when it calls back. Without it: its kind and name.
+    /// Returns the label of an item for recordings, or 0 if the item reports its label when it calls back. If nil,
+    /// recordings use the item's kind and name.
     package var labels: ((Item) -> UInt32)?
 
     let poller: Poller
     var modes: [ModeState] = []
-    /// The same by their names, once there are many.
+    /// `modes` by name; empty while there are few.
     var modesByName: [Mode: ModeState] = [:]
-    /// With as many of them, the unused ones go.
+    /// When `modes` reaches this count, the loop drops unused modes.
     var modeLimit = RunLoop.usualModes
-    /// Modes that have lost their last port, and still have a descriptor set; the latest last.
+    /// Modes that have lost their last port and still own a descriptor set; the most recent last.
     var modesToSpare: [ModeState] = []
     var commonModes: [Mode] = [.default]
-    /// The sources and observers that were added to the common modes, with the order of addition. Ports are in `ports`.
+    /// The sources and observers that were added to the common modes, with their order of addition. Common ports are in
+    /// `ports`.
     var commonItems: [ObjectIdentifier: (item: Item, age: UInt64)] = [:]
-    /// Its ports, in modes or common, in no order. Retained.
+    /// All ports that are in a mode or were added to the common modes, unordered. Retained.
     let ports = RawBuffer<Unmanaged<PortBase>>(capacity: 4)
     var timerQueues: [TimerQueue] = []
-    /// With more of them, the empty ones go.
+    /// When `timerQueues` reaches this count, the loop drops empty ones.
     var timerQueueLimit = 64
-    /// That of the timers in exactly the common modes; it is in `timerQueues`.
+    /// The queue of the timers that are in exactly the common modes. It is also in `timerQueues`.
     var commonQueue: Unmanaged<TimerQueue>?
-    /// Nothing but this loop: an array that all its common items share.
+    /// An array of this loop alone, which all its common items share.
     private(set) lazy var alone = [Unmanaged.passUnretained(self)]
-    /// How many ports are in its modes: without any, what is ready has no order to keep.
+    /// The number of ports in the loop's modes. If it is 0, timers need no place in a queue of ready items.
     var portCount = 0
-    /// Timers about to fire, and where.
+    /// Timers taken from their queues that are about to fire.
     let batch = TimerBatch()
     var innermostFiring: NodePointer?
-    /// When somebody last looked at the clock.
+    /// The latest time read from the clock, in nanoseconds.
     var latestNow: Int64 = 0
-    /// Owned, by order, and in raw memory: each pass looks at them.
+    /// Sorted by order; retained. In raw memory, since each pass reads it.
     let requestQueues = RawBuffer<Unmanaged<RequestQueue>>(capacity: 4)
-    /// With more of them, the empty ones go.
+    /// When `requestQueues` exceeds this count, the loop drops empty ones.
     var requestQueueLimit = 32
-    /// The one for the common modes with order 0: nearly every request goes there.
+    /// The queue for the common modes with order 0, which takes nearly all requests.
     var commonRequests: Unmanaged<RequestQueue>?
     var requestCount = 0
     var lastRequest: UInt64 = 0
     var lastAge: UInt64 = 0
-    /// Innermost last.
+    /// The runs in progress, innermost last.
     var runs: [Run] = []
-    /// The last of them.
+    /// The last element of `runs`.
     var innermostRun: Unmanaged<Run>?
     private var lastRun: UInt64 = 0
-    /// Goes up whenever code that is not the loop's has run: what was found ready before, or by that code, may no longer be.
+    /// Incremented whenever foreign code has run: a port that was found ready before, or by that code, may not be ready
+    /// any more.
     var dispatches: UInt64 = 0
-    /// For how many events not to look for more; see `findsMore`.
+    /// The number of events for which `findsMore` skips its look.
     var looksInVain = 0
     let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: 64)
 
-    /// What a wait brings.
+    /// The result of a wait.
     enum Event {
         case nothing
         case timers
@@ -102,12 +107,13 @@ public final class RunLoop {
         case port(Unmanaged<PortBase>)
     }
 
-    /// What modes without ports sleep with.
+    /// The descriptor set with which modes without ports sleep.
     let wakeOnly: DescriptorSet
 
-    /// A loop in a world of its own, for tests in simulated time. It is not the thread's `current` loop.
+    /// Makes a loop in a world of its own, for tests in simulated time. It is not the thread's `current` loop.
     ///
-    /// Traps when the process has no descriptors left: who wants to survive that makes the handle first.
+    /// Traps if the process has no descriptors left. A caller that wants to survive that makes the handle first and
+    /// passes it to `init(poller:handle:)`.
     public convenience init(poller: Poller) {
         do throws(SystemError) {
             try self.init(poller: poller, handle: Handle())
@@ -116,8 +122,10 @@ public final class RunLoop {
         }
     }
 
-    /// - Parameter handle: made before the loop, for those who need it before the loop's thread has begun, or who want to
-    ///   know whether a loop can be had. Only one loop may have it.
+    /// Makes a loop with a handle that was made before it. So a caller can use the handle before the loop's thread has
+    /// begun, or find out whether the system has descriptors for a loop.
+    ///
+    /// - Parameter handle: Only one loop may have it.
     public init(poller: Poller, handle: Handle) {
         self.poller = poller
         wakeOnly = DescriptorSet(of: handle)
@@ -131,7 +139,7 @@ public final class RunLoop {
 
     deinit {
         close()
-        // Modes and queues hold each other, and modes themselves.
+        // Modes and queues refer to each other, and each mode to itself: break the cycles.
         for queue in timerQueues { queue.modes = [] }
         for mode in modes { mode.alone = [] }
         ports.free()
@@ -145,11 +153,11 @@ public final class RunLoop {
 
     // MARK: Running
 
-    /// Runs in the default mode until stopped or nothing is left. CFRunLoopRun.
+    /// Runs in the default mode until the run is stopped or the mode is empty. CFRunLoopRun.
     @discardableResult
     public func run() -> RunResult { run(in: .default) }
 
-    /// The same, but a stop by `stop(by:)` that has come since the last run is not forgotten: then this one does not begin.
+    /// Runs as `run()` does, but returns `.stopped` at once if `stop(by:)` was called since the last run.
     public func runUnlessStopped() -> RunResult {
         handle.earlyStop == nil ? run(in: .default, for: nil, heedsEarlyStop: true) : .stopped
     }
@@ -157,12 +165,15 @@ public final class RunLoop {
     /// Runs in a mode. CFRunLoopRunInMode.
     ///
     /// - Parameters:
-    ///   - mode: not `.common`.
-    ///   - limit: for how long at most; nil, or more than 504,911,232 s, for no limit. Zero or less is one pass that does
-    ///     not wait; a positive limit, however small, waits at least once.
-    ///   - returnAfterSource: return as soon as a custom source or a port was handled. Timers do not count.
-    /// - Returns: `.finished` at once if the mode holds nothing. When several ends meet in one pass: `.handledSource`, then
-    ///   `.timedOut`, then `.stopped`, then `.finished`; a stop that did not become the result is lost.
+    ///   - mode: The mode to run in; not `.common`.
+    ///   - limit: The longest time that the run may take. Nil, or more than 504,911,232 s, means no limit. With zero or
+    ///     less the run makes one pass that does not wait; with a positive limit, however small, it waits at least
+    ///     once.
+    ///   - returnAfterSource: If true, the run returns as soon as a custom source or a port was handled. Timers do not
+    ///     count.
+    /// - Returns: The reason why the run ended; `.finished` at once if the mode holds nothing. If several reasons meet
+    ///   in one pass, the order is `.handledSource`, `.timedOut`, `.stopped`, `.finished`. A stop that loses to another
+    ///   reason is forgotten.
     @discardableResult
     public func run(in mode: Mode, for limit: Duration? = nil, returnAfterSource: Bool = false) -> RunResult {
         run(in: mode, for: limit, returnAfterSource: returnAfterSource, heedsEarlyStop: false)
@@ -172,7 +183,7 @@ public final class RunLoop {
         in mode: Mode, for limit: Duration?, returnAfterSource: Bool = false, heedsEarlyStop: Bool
     ) -> RunResult {
         precondition(mode != .common, "a run loop runs in one mode; \".common\" stands for several")
-        // To find out whether it is empty may change which modes there are.
+        // `isEmpty` may create or drop modes, so the mode is looked up after it.
         guard !isEmpty(in: mode), let mode = existingState(of: mode) else { return .finished }
         lastRun += 1
         let run = Run(
@@ -180,25 +191,25 @@ public final class RunLoop {
             returnsAfterSource: returnAfterSource, heedsEarlyStop: heedsEarlyStop)
         begin(run)
         defer { end(run) }
-        // Raised before the run began, which has forgotten that wake-up.
+        // The run's begin has cleared the wake-up of an attention raised before it, so check for attention here.
         if handle.takeAttention() { heed() }
 
-        notify(.entry, mode)  // 1. observers: the run loop is entered
+        notify(.entry, mode)  // 1. observers: the run begins
         if let limit, limit <= .seconds(504_911_232) { run.deadline = (now + limit).nanoseconds }
         var result: RunResult? = run.isStopped ? .stopped : nil
         while result == nil { result = pass(run) }
-        notify(.exit, mode)  // 10. observers: the run loop is left
+        notify(.exit, mode)  // 10. observers: the run ends
         run.result = result ?? .finished
         return run.result
     }
 
-    /// One pass. The numbers are the steps of Apple's list; 1 and 10 are in `run`.
+    /// Makes one pass. The numbers are the steps of Apple's list; steps 1 and 10 are in `run`.
     private func pass(_ run: Run) -> RunResult? {
         let mode = run.mode
         if run.ignoresWakeUps {
             run.ignoresWakeUps = false
             handle.clearWakeUp()
-            // Whoever raised it has woken us; that wake-up is forgotten now.
+            // `raiseAttention` has woken the loop with the wake-up that was just cleared.
             if handle.takeAttention() { heed() }
         }
         counters.pointee.passes += 1
@@ -207,41 +218,42 @@ public final class RunLoop {
         notify(.beforeTimers, mode)  // 2. observers: timers are about to fire
         notify(.beforeSources, mode)  // 3. observers: sources are about to fire
         performRequests(mode)
-        let handledSource = performSources(run)  // 4. custom sources
+        let handledSource = performSources(run)  // 4. custom sources are performed
         if handledSource { performRequests(mode) }
 
         var event = Event.nothing
         if handledSource || run.polls {
             event = nextEvent(run, waits: false)
         } else if let port = portReadyAtOnce(mode) {
-            event = .port(port)  // 5. a port-based source is ready: on to 9
+            event = .port(port)  // 5. a port is ready: go to 9
         } else if !isEmpty(mode) {
-            notify(.beforeWaiting, mode)  // 6. observers: about to sleep
-            event = nextEvent(run, waits: true)  // 7. sleep until something happens
+            notify(.beforeWaiting, mode)  // 6. observers: the loop is about to sleep
+            event = nextEvent(run, waits: true)  // 7. sleep until an event
             run.ignoresWakeUps = true
-            notify(.afterWaiting, mode)  // 8. observers: woken up
+            notify(.afterWaiting, mode)  // 8. observers: the loop has woken
         }
         run.ignoresWakeUps = true
         if handle.takeAttention() { heed() }
-        let handledPort = dispatch(event, mode)  // 9. what woke it
+        let handledPort = dispatch(event, mode)  // 9. handle the event
         performRequests(mode)
 
-        // 9, continued: the next pass, unless there is a reason to return.
+        // 9, continued: make another pass unless there is a reason to return.
         if run.returnsAfterSource, handledSource || handledPort { return .handledSource }
         if run.polls || run.deadline != .max && poller.now() >= run.deadline { return .timedOut }
         if isStopped(run) { return .stopped }
         return isEmpty(mode) ? .finished : nil
     }
 
-    /// Runs in the default mode until a date; ends early only when the mode is empty. At least one pass that does not wait,
-    /// for a date that is past. `-[NSRunLoop runUntilDate:]`. A stop ends only the run it meets.
+    /// Runs in the default mode until a date, and returns earlier only if the mode becomes empty. If the date has
+    /// passed, it makes one pass that does not wait. A stop ends only the current inner run, after which this function
+    /// begins another. `-[NSRunLoop runUntilDate:]`.
     public func run(until date: Instant) {
         repeat {} while run(mode: .default, before: date) && now < date
     }
 
-    /// Runs in a mode once, until a source or port was handled, or the date. `-[NSRunLoop runMode:beforeDate:]`.
+    /// Runs in a mode until one source or port was handled, or until a date. `-[NSRunLoop runMode:beforeDate:]`.
     ///
-    /// - Returns: false, at once, if there is nothing in the mode; true otherwise, whatever ended the run.
+    /// - Returns: False at once if the mode is empty; otherwise true, for whatever reason the run ended.
     @discardableResult
     public func run(mode: Mode, before date: Instant) -> Bool {
         guard mode != .common, let state = existingState(of: mode), !isEmpty(state) else { return false }
@@ -249,50 +261,54 @@ public final class RunLoop {
         return true
     }
 
-    /// Ends the innermost run when its pass is over; without a run it does nothing, and is not remembered. CFRunLoopStop.
+    /// Ends the innermost run when its current pass is over. Without a run it does nothing, and the loop does not
+    /// remember it. CFRunLoopStop.
     public func stop() { runs.last?.isStopped = true }
 
-    /// The same, but without a run it is noted for `runUnlessStopped`, with the text for messages.
+    /// Ends the innermost run when its current pass is over. Without a run, the loop remembers the stop for
+    /// `runUnlessStopped`.
+    ///
+    /// - Parameter caller: The name of the caller, for messages.
     public func stop(by caller: @autoclosure () -> String) {
         if let run = runs.last { run.isStopped = true } else { handle.stop(by: caller()) }
     }
 
-    /// Ends all runs in progress, each when its pass is over.
+    /// Ends all runs in progress, each when its current pass is over.
     public func stopAll() { for run in runs { run.isStopped = true } }
 
-    /// Ends the runs from a depth on, counted from 0: those that have been begun since `depth` was that.
+    /// Ends all runs that began while the loop's `depth` was `depth` or more, each when its current pass is over.
     public func stopRuns(from depth: Int) { for run in runs.dropFirst(depth) { run.isStopped = true } }
 
-    /// Ends the run at a depth, from 0 on; those inside it go on until they end by themselves.
+    /// Ends the run at a depth, counted from 0. Runs inside it continue until they end by themselves.
     func stop(runAt depth: Int) { if depth < runs.count { runs[depth].isStopped = true } }
 
-    /// Makes the coming wait return at once. Forgotten when the loop does not run, and between the end of a wait and the
-    /// next pass: that pass looks at everything before it waits. CFRunLoopWakeUp.
+    /// Makes the next wait return at once. The call has no effect while the loop does not run, and none between the end
+    /// of a wait and the next pass, since that pass checks everything before it waits. CFRunLoopWakeUp.
     public func wakeUp() {
         if let run = runs.last, !run.ignoresWakeUps { run.wakeIsPending = true }
     }
 
-    /// The mode of the innermost run; nil when it does not run. CFRunLoopCopyCurrentMode.
+    /// The mode of the innermost run; nil if the loop does not run. CFRunLoopCopyCurrentMode.
     public var currentMode: Mode? { runs.last?.mode.name }
 
-    /// The innermost run is in a common mode, or there is none.
+    /// Whether the innermost run is in a common mode; also true if the loop does not run.
     package var runsInCommonMode: Bool { innermostRun.map { $0._withUnsafeGuaranteedRef { $0.mode.isCommon } } ?? true }
 
-    /// How many runs are in progress, one inside the other.
+    /// The number of nested runs in progress.
     public var depth: Int { runs.count }
 
-    /// Seconds since 1970, by the wall clock.
+    /// The time of the system's wall clock, in seconds since 1970.
     public static var wallClock: Double { linux_wall_clock() }
 
-    /// Seconds since 1970, by the wall clock of the loop's world.
+    /// The time of the wall clock in the loop's world, in seconds since 1970; simulated in simulated time.
     public var wallClock: Double { poller.wallClock }
 
-    /// The loop's clock.
+    /// The time of the loop's monotonic clock.
     public var now: Instant {
         latestNow = poller.now()
         return Instant(nanoseconds: latestNow)
     }
 
-    /// The latest date that the loop has read from its clock: in a callback, about when the loop woke up. No system call.
+    /// The latest time that the loop has read from its clock: in a callback, about when the loop woke. No system call.
     package var latestDate: Instant { Instant(nanoseconds: latestNow) }
 }

@@ -3,7 +3,7 @@ internal import Linux
 extension RunLoop {
     /// A port that watches a file descriptor.
     open class DescriptorPort: PortBase {
-        /// -1: it watches none.
+        /// The watched file descriptor; -1 if none.
         public internal(set) final var fd: Int32
 
         init(_ fd: Int32, name: String, order: Int, owner: ItemOwner?) {
@@ -11,13 +11,13 @@ extension RunLoop {
             super.init(name: name, order: order, owner: owner)
         }
 
-        /// What it watches for at the moment.
+        /// The events that it watches for now.
         var interest: FDPort.Events { [] }
 
-        /// Takes note of what the kernel found; whether it concerns this port.
+        /// Notes events that the kernel reported. Returns whether they concern this port.
         func find(_ events: FDPort.Events) -> Bool { false }
 
-        /// The descriptor is not what it was, or cannot be watched.
+        /// Reports that the descriptor has changed its file, or cannot be watched.
         func loseDescriptor(_ error: SystemError) {}
     }
 }

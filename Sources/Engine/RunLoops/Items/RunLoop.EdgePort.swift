@@ -2,18 +2,24 @@ internal import Glibc
 internal import Linux
 
 extension RunLoop {
-    /// For what keeps its own books about a descriptor, as streams do: a port-based source that is told of changes only.
+    /// An edge-triggered port, for owners that track the state of a descriptor themselves, as streams do: it reports
+    /// only changes. A version 1 source.
     ///
-    /// The kernel hears of the descriptor once in each mode; from then on a wait costs no system call but the loop's own. A
-    /// subclass remembers what it was told until a system call finds the opposite: EAGAIN. Without a descriptor it is
-    /// whatever says `signal()`.
+    /// The loop registers the descriptor with the kernel once for each mode; after that, a port costs no system call
+    /// apart from the loop's own wait. A subclass remembers what `note` reported until a system call returns EAGAIN.
+    /// Without a descriptor, `signal()` alone gives the port a turn.
     ///
-    /// It keeps the loop alive only while it says so. Not thread-safe: use it on the thread of its loop.
+    /// It keeps the loop alive only while `isAwaited` is true. Not thread-safe: use it on the thread of its loop.
     open class EdgePort: DescriptorPort {
-        /// It is to have its turn.
+        /// Whether it waits for its turn.
         private final var wantsTurn = false
 
-        /// - Parameter serves: it serves another item, whose modes are its own, and is not listed.
+        /// - Parameters:
+        ///   - serves: True if it serves another item, whose modes it shares. It is then not listed among the items of
+        ///     a mode.
+        ///   - name: The name in descriptions and recordings.
+        ///   - order: Stored as the item's order.
+        ///   - owner: Gets the calls of `ItemOwner`.
         public init(serves: Bool = false, name: String = "", order: Int = 0, owner: ItemOwner? = nil) {
             super.init(-1, name: name, order: order, owner: owner)
             isEdgeTriggered = true
@@ -21,45 +27,47 @@ extension RunLoop {
             keepsAlive = false
         }
 
-        /// Whether the loop runs for its sake. At first it does not.
+        /// Whether it keeps the loop running. Initially false.
         public final var isAwaited: Bool {
             get { keepsAlive }
             set { keepsAlive = newValue }
         }
 
-        /// The kernel says what has become possible. In the middle of the loop's own work: take note of it, and return whether
-        /// there is anything to do, which is done in `takeTurn`.
+        /// Called when the kernel reports what has become possible. The loop is in the middle of its work here, so an
+        /// override only notes the events, and returns true if `takeTurn` has work to do.
         open func note(_ events: FDPort.Events) -> Bool { true }
 
-        /// Its turn has come, in the order in which ports became ready.
+        /// Called when it is the port's turn. Ports take turns in the order in which they became ready.
         open func takeTurn() {}
 
-        /// It is in one more mode, or in one less.
+        /// Called when the port has entered a mode.
         open func didEnter(mode: Mode) {}
         open func didLeave(mode: Mode) {}
 
-        /// The kernel does not watch the descriptor: it is closed, or there is no memory.
+        /// Called when the kernel cannot watch the descriptor, because it is closed or of a kind that epoll refuses.
         open func cannotWatch() {}
 
-        /// It is invalid from now on, and in no mode.
+        /// Called once when the port has become invalid and left all modes.
         open func wasInvalidated() {}
 
-        /// What recordings call it.
+        /// The name in recordings.
         open var title: String { name.isEmpty ? word : "\(word) \"\(name)\"" }
-        /// What kind of thing it is, in messages.
+        /// The kind of item, in messages and recordings.
         open var word: String { "stream" }
 
-        /// Has it take its turn, in each of its modes that runs, once.
+        /// Queues the port for one turn in each of its modes. CFRunLoopSourceSignal for version 0 sources.
         public final func signal() {
             guard isValid else { return }
             wantsTurn = true
             for mode in modes where !mode.ready.contains(self) { mode.ready.append(self) }
         }
 
-        /// Watches another descriptor; -1: none. Before the old one is closed.
+        /// Watches another descriptor. Call it before the old descriptor is closed.
         ///
-        /// - Parameter isClosing: the old one is closed next, and nobody else has it, no duplicate and no child: then the kernel
-        ///   forgets it with that, and need not be told.
+        /// - Parameters:
+        ///   - new: The descriptor to watch; -1 for none.
+        ///   - isClosing: True if the old descriptor is closed next and nobody else holds its file, neither a duplicate
+        ///     nor a child process. The kernel then forgets it by itself, which saves a system call.
         public final func watch(_ new: Int32, isClosing: Bool = false) {
             guard new != fd else { return }
             if fd >= 0 { for mode in modes { mode.descriptors?.unwatch(self, isClosing: isClosing) } }
@@ -78,7 +86,9 @@ extension RunLoop {
             }
         }
 
-        /// There is no room for it now. Until there is, it is asked now and then what is possible: it is late, but not deaf.
+        /// Registers the descriptor again after 100 ms, when the kernel has no memory or descriptors for it now. Until
+        /// that succeeds, each attempt gives the port a turn as if everything were possible: it notices events late,
+        /// but it does notice them.
         private func tryAgain(_ watched: Int32, in mode: ModeState) {
             let timer = Timer(fireDate: mode.loop.now + .milliseconds(100)) { [weak self, weak mode] _, _ in
                 guard let self, let mode, isValid, fd == watched, mode.contains(self) else { return }

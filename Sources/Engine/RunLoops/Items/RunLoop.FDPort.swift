@@ -2,20 +2,23 @@ internal import CLinux
 public import Linux
 
 extension RunLoop {
-    /// Calls back when a file descriptor is ready: a port-based source, CFRunLoopSource version 1 (CFFileDescriptor).
+    /// A port that calls back when a file descriptor is ready: a version 1 source, CFFileDescriptor.
     ///
-    /// Level-triggered: as long as the descriptor is ready, each turn calls back again. The engine never reads from it or
-    /// writes to it. Several ports may watch one descriptor.
+    /// It is level-triggered: as long as the descriptor is ready, it calls back once for each turn. The loop never
+    /// reads from the descriptor or writes to it. Several ports may watch one descriptor.
     ///
-    /// The end of a file does not spin: after an event with `.hangUp` or `.error`, when nothing is left to read, the port
-    /// rests until `setEvents`. After a half-close by the peer only its interest in reading rests.
+    /// The end of a file does not make it spin: after an event with `.hangUp` or `.error`, when no data is left to
+    /// read, the port rests until `setEvents`. If the peer has closed only its sending half, the port continues to
+    /// watch for writing.
+    ///
+    /// Not thread-safe: use it on the thread of its loop.
     public final class FDPort: DescriptorPort {
         public struct Events: OptionSet, Hashable, Sendable {
             public let rawValue: UInt8
             public init(rawValue: UInt8) { self.rawValue = rawValue }
             public static let read = Events(rawValue: 1)
             public static let write = Events(rawValue: 2)
-            /// Delivered without being asked for, as is `.error`.
+            /// Always delivered, like `.error`, even if not requested.
             public static let hangUp = Events(rawValue: 4)
             public static let error = Events(rawValue: 8)
 
@@ -27,7 +30,7 @@ extension RunLoop {
                 if mask & EPOLLERR.rawValue != 0 { insert(.error) }
             }
 
-            // EPOLLIN and its kin have the values of POLLIN and its kin.
+            // EPOLLIN and the other flags have the values of POLLIN and its companions.
             init(poll mask: Int16) { self.init(epoll: UInt32(UInt16(bitPattern: mask))) }
 
             var epollMask: UInt32 {
@@ -39,17 +42,17 @@ extension RunLoop {
         }
 
         public let ownsDescriptor: Bool
-        /// Rests after each event, until `setEvents`.
+        /// Whether the port rests after each event, until `setEvents`.
         public let once: Bool
-        /// What was asked for.
+        /// The events that were requested.
         public private(set) var events: Events
-        /// What of it rests.
+        /// The requested events that rest.
         private var resting: Events = []
-        /// What was found ready when the port was queued.
+        /// The events found when the port was queued.
         private var found: Events = []
-        /// Whether there is a `loss`: each event asks.
+        /// `loss != nil`, as a flag that is cheap to check for each event.
         private var isLost = false
-        /// Why the descriptor is not watched any more.
+        /// The reason why the descriptor is no longer watched.
         private(set) var loss: SystemError? { didSet { isLost = loss != nil } }
 
         private final class ClosureOwner: ItemOwner {
@@ -59,10 +62,15 @@ extension RunLoop {
         }
 
         /// - Parameters:
-        ///   - events: `.read`, `.write`, both, or nothing for now.
-        ///   - owns: the descriptor is closed when the port is invalidated or dies.
-        ///   - order: lower ones first, among ports of one descriptor; others are served in the order in which they become ready.
-        /// - Throws: EBADF if there is no such descriptor.
+        ///   - fd: The file descriptor.
+        ///   - events: `.read`, `.write`, both, or neither for now.
+        ///   - owns: If true, the descriptor is closed when the port is invalidated or deallocated.
+        ///   - once: If true, the port rests after each event, until `setEvents`.
+        ///   - order: Sorts ports of one descriptor: lower orders first. Ports of different descriptors are served in
+        ///     the order in which they become ready.
+        ///   - name: The name in descriptions and recordings.
+        ///   - callback: Called on the loop's thread, with the events that were found.
+        /// - Throws: EBADF if the descriptor is not open.
         public convenience init(
             _ fd: Int32, _ events: Events = .read, owns: Bool = false, once: Bool = false, order: Int = 0,
             name: String = "", callback: @escaping (FDPort, Events) -> Void
@@ -71,7 +79,7 @@ extension RunLoop {
                 fd, events, owns: owns, once: once, order: order, name: name, owner: ClosureOwner(callback))
         }
 
-        /// The same for a host with an owner for its ports, which is called back.
+        /// Makes a port that calls `owner.deliver` instead of a closure, for hosts. The other parameters are as above.
         public init(
             _ fd: Int32, _ events: Events = .read, owns: Bool = false, once: Bool = false, order: Int = 0,
             name: String = "", owner: ItemOwner
@@ -85,9 +93,9 @@ extension RunLoop {
 
         deinit { if isValid { retire() } }
 
-        /// Changes what to watch for, and ends any rest. CFFileDescriptorEnableCallBacks.
+        /// Changes the events to watch for, and ends any rest. CFFileDescriptorEnableCallBacks.
         ///
-        /// - Throws: the errno, if the descriptor is gone.
+        /// - Throws: EBADF if the descriptor was lost; the errno of epoll if it cannot be watched.
         public func setEvents(_ new: Events) throws(SystemError) {
             guard isValid else { return }
             guard !isLost else { throw SystemError("epoll_ctl", errno: EBADF) }
@@ -96,15 +104,15 @@ extension RunLoop {
             for mode in modes {
                 let failure = mode.makeDescriptorSet()?.watch(self) ?? EMFILE
                 guard failure == 0 else { throw SystemError("epoll_ctl", errno: failure) }
-                // An always-ready or already reported descriptor makes no new edge.
+                // A descriptor that is always ready, or was reported already, makes no new edge.
                 if !mode.ready.contains(self), isStillReady() { mode.ready.append(self) }
             }
         }
 
-        /// What it watches for at the moment.
+        /// The events that it watches for now.
         override var interest: Events { isLost ? [] : events.subtracting(resting) }
 
-        /// Takes note of what the kernel found; whether it concerns this port.
+        /// Notes events that the kernel reported. Returns whether they concern this port.
         override func find(_ events: Events) -> Bool {
             guard !interest.isEmpty else { return false }
             found = events.intersection(interest.union([.hangUp, .error]))
@@ -120,7 +128,7 @@ extension RunLoop {
         override var asksKernel: Bool { !interest.isEmpty }
 
         override func isStillReady(inFrontOf queue: borrowing ReadyQueue, _ dispatches: UInt64) -> Bool {
-            // One system call instead of two: the next one's turn would begin with the same question.
+            // One system call for two ports: the next port's turn would begin with the same question.
             guard asksKernel, let next = queue.firstFDPort else { return isStillReady() }
             let now: linux_two_answers? = next._withUnsafeGuaranteedRef { next in
                 guard next.asksKernel else { return nil }
@@ -131,7 +139,7 @@ extension RunLoop {
             return now.map { isReady($0.first) } ?? isStillReady()
         }
 
-        /// Takes note of what poll(2) said.
+        /// Notes the result of poll(2). Returns whether the port is ready.
         private func isReady(_ now: Int16) -> Bool {
             guard now & Int16(POLLNVAL) == 0 else {
                 loss = SystemError("poll", errno: EBADF)
@@ -147,7 +155,7 @@ extension RunLoop {
             owner?.deliver(events, of: self)
         }
 
-        /// The descriptor is not what it was, or cannot be watched: says so once, as an error, and never watches again.
+        /// Reports the loss once, as an error event, and never watches the descriptor again.
         override func loseDescriptor(_ error: SystemError) {
             guard !isLost else { return }
             loss = error
@@ -160,7 +168,7 @@ extension RunLoop {
             guard !isLost else { return }
             if once { resting = [.read, .write] }
             guard !events.isDisjoint(with: [.hangUp, .error]), linux_bytes_to_read(fd) == 0 else { return }
-            // With POLLHUP or POLLERR both directions are over; POLLRDHUP alone leaves writing.
+            // POLLHUP and POLLERR end both directions; POLLRDHUP alone does not end writing.
             let now = Int32(linux_poll_now(fd, 0))
             resting.formUnion(now & (POLLHUP | POLLERR | POLLNVAL) != 0 ? [.read, .write] : [.read])
         }
@@ -175,8 +183,8 @@ extension RunLoop {
             let isShared = descriptors.isWatched(fd)
             let failure = descriptors.watch(self)
             guard failure == 0 else { return loseDescriptor(SystemError("epoll_ctl", errno: failure)) }
-            // Another port may have had the kernel's report of a descriptor that is ready already. Those it has not yet
-            // reported come first.
+            // If the descriptor is ready already, the kernel may have reported that for another port and not report it
+            // again. Ports that are ready but not reported yet come first.
             guard isShared else { return }
             mode.loop.look(mode)
             if !mode.ready.contains(self), isStillReady() { mode.ready.append(self) }

@@ -1,34 +1,34 @@
 internal import Synchronization
 
 extension RunLoop {
-    /// What sources, ports and observers have in common: they are in modes, and can be invalidated.
+    /// The common part of sources, ports and observers: they are in modes, and can be invalidated.
     ///
     /// Not thread-safe unless a subclass says so: use an item on the thread of its loop.
     open class Item {
-        /// For descriptions; a message port's is what others find it by.
+        /// A name for descriptions. Other programs find a message port by its name.
         public internal(set) final var name: String
-        /// Lower ones come first.
+        /// Items with lower orders come first.
         public final let order: Int
         public final let owner: ItemOwner?
-        /// For the owner's use. If it is an address, what is there is fetched early.
+        /// A value for the owner's use. If it is an address, the loop prefetches the memory there.
         public final var context = 0
-        /// For recordings; 0 before it has been in one.
+        /// Its label in recordings; 0 until it is first recorded.
         package final var label: UInt32 = 0
-        /// The number of the connection that it is, in recordings; 0: none.
+        /// The number of the long operation, such as a connection, that the item stands for in recordings; 0 if none.
         package final var lasting: UInt32 = 0
-        /// The modes it is in. An observer or a port is in modes of one loop only; a custom source may be in several.
-        /// Changed on the thread of the loop concerned; a custom source guards it with its own lock.
+        /// The modes it is in. An observer or a port can be in modes of one loop only; a custom source may be in
+        /// several loops, and guards this with its own lock. Changed on the thread of the loop concerned.
         final var modes: [ModeState] = []
-        /// Of which loops it is a common item.
+        /// The loops to whose common modes it was added.
         final var commonIn: [Unmanaged<RunLoop>] = []
-        /// Whether it still calls back. Any thread.
+        /// Whether the item can still call back. Safe on any thread.
         public internal(set) final var isValid: Bool {
             get { validity.load(ordering: .acquiring) }
             set { validity.store(newValue, ordering: .releasing) }
         }
         private final let validity = Atomic<Bool>(true)
-        /// Off: a loop serves it while it runs, but does not run for its sake. Observers never keep a loop running. A custom
-        /// source that is in several loops: set it before it is added.
+        /// Whether the item keeps a run going. If false, a running loop serves the item but does not run for it alone.
+        /// Observers never keep a loop running. A custom source in several loops: set it before adding the source.
         public final var keepsAlive = true {
             didSet {
                 guard keepsAlive != oldValue else { return }
@@ -45,20 +45,20 @@ extension RunLoop {
 
         deinit { owner?.forget(context) }
 
-        /// The loop it is in; for a custom source in several loops, the first.
+        /// The loop that it is in; nil if none. For a custom source in several loops, the first.
         public final var loop: RunLoop? { enteredModes.first?.loop }
 
-        /// The modes it is in, in the order in which it entered them.
+        /// The modes that it is in, in the order in which it entered them.
         public final var modeNames: [Mode] { enteredModes.map(\.name) }
 
-        /// `modes`, on any thread if the item may be used there.
+        /// `modes`, safe on any thread if the item's class is.
         var enteredModes: [ModeState] { modes }
 
         /// Whether it is in a mode.
         final func isIn(_ mode: ModeState) -> Bool { enteredModes.contains { $0 === mode } }
 
-        /// Takes the item out of every mode. Its callback never runs afterwards. CFRunLoopSourceInvalidate and its kin.
-        /// Calling it again does nothing.
+        /// Takes the item out of every mode, for good: its callback never runs again. Further calls do nothing.
+        /// CFRunLoopSourceInvalidate, CFRunLoopObserverInvalidate, CFFileDescriptorInvalidate.
         public func invalidate() {
             guard isValid else { return }
             isValid = false
@@ -68,23 +68,23 @@ extension RunLoop {
         }
 
         final func forgetCommonModes() {
-            // A loop that goes takes itself off this list.
+            // A loop that ends removes itself from `commonIn`.
             for loop in commonIn { loop.takeUnretainedValue().forgetCommonItem(self) }
         }
 
-        /// Whether a loop other than this one holds it, and so it cannot be added here.
+        /// Whether another loop holds the item, so that it cannot be added to this one.
         func belongsElsewhere(than loop: RunLoop) -> Bool {
             modes.contains { $0.loop !== loop } || commonIn.contains { $0.takeUnretainedValue() !== loop }
         }
 
-        /// Called once it is in the mode's lists, or no longer in them.
+        /// Called when the item is in the lists of a mode, or no longer in them.
         func didEnter(_ mode: ModeState) {}
         func didLeave(_ mode: ModeState) {}
 
-        /// Called once, when it is no longer valid and in no mode.
+        /// Called once, when the item is invalid and in no mode.
         func retire() {}
 
-        /// `keepsAlive` is another.
+        /// Called when `keepsAlive` has changed.
         func didChangeKeepsAlive() {}
     }
 }

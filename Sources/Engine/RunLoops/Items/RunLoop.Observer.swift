@@ -1,13 +1,19 @@
 extension RunLoop {
-    /// Is told when a loop reaches certain points of its passes. CFRunLoopObserver.
+    /// Calls back when a loop reaches certain points of its passes. CFRunLoopObserver.
     public final class Observer: Item {
         public let activities: Activity
         public let repeats: Bool
         private let callback: (Observer, Activity) -> Void
-        /// Its callback is running: nested runs do not call it.
+        /// Whether its callback is running. Nested runs then skip the observer.
         var isFiring = false
 
-        /// - Parameter repeats: false: it is told once, of the first of its activities, and is then invalid.
+        /// - Parameters:
+        ///   - activities: The points of a pass at which to call back.
+        ///   - repeats: If false, the observer is called once and is then invalid.
+        ///   - order: Observers with lower orders are called first.
+        ///   - name: The name in descriptions and recordings.
+        ///   - owner: Gets the calls of `ItemOwner`.
+        ///   - callback: Called on the loop's thread.
         public init(
             _ activities: Activity, repeats: Bool = true, order: Int = 0, name: String = "", owner: ItemOwner? = nil,
             callback: @escaping (Observer, Activity) -> Void

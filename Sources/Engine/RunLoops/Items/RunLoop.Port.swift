@@ -1,39 +1,40 @@
 internal import Linux
 
 extension RunLoop {
-    /// Carries messages from any thread to one loop, one a turn: NSPort, a version 1 source.
+    /// Carries messages from any thread to one loop. Each turn delivers one message. NSPort, a version 1 source.
     ///
-    /// Also the way to keep a mode alive that has nothing else in it: an empty port does. Messages are kept as long as the
-    /// port is valid, whether or not it is in a mode. `send` may be called on any thread, everything else on the thread of
-    /// the port's loop.
+    /// An empty port also keeps a mode alive that holds nothing else. The port keeps its messages as long as it is
+    /// valid, whether or not it is in a mode. `send`, `withdraw`, `count` and `takesMessages` are safe on any thread;
+    /// use everything else on the thread of the port's loop.
     public final class Port: PortBase, @unchecked Sendable {
-        // Sendable: `state` has a lock of its own; the rest is used by the loop's thread only.
+        // Sendable: `state` has its own lock; only the loop's thread uses the rest.
 
         public enum SendResult: Sendable, Equatable {
             case sent
-            /// It holds as many messages as it may.
+            /// The queue is full, and there was no `whenTaken`.
             case full
-            /// The message stands in line. The number is for `withdraw`.
+            /// The queue is full, and the message waits for room. The number is for `withdraw`.
             case waits(UInt64)
             case invalid
         }
 
-        /// How many messages wait at the most.
+        /// The largest number of messages in the queue.
         public let capacity: Int
         private let callback: ((Port, any Sendable) -> Void)?
         private let state = Lock(State())
 
         private struct State {
             var messages = Fifo<Letter>()
-            /// Those for which there is no room, by number, and in which order they came. Some of these have left. Not empty: it is full.
+            /// The messages that wait for room, by number. Not empty only while the queue is full. `line` has their
+            /// numbers in order of arrival, also of some that were withdrawn.
             var waiting: [UInt64: Waiting] = [:]
             var line = Fifo<UInt64>()
             var lastNumber: UInt64 = 0
-            /// The loop it is in.
+            /// The handle of the loop that it is in.
             var handle: Handle?
             var isValid = true
 
-            /// The first in the line.
+            /// Takes the first message that waits for room.
             mutating func takeWaiting() -> Waiting? {
                 while let number = line.popFirst() {
                     if let waiting = waiting.removeValue(forKey: number) { return waiting }
@@ -44,7 +45,7 @@ extension RunLoop {
 
         private struct Letter {
             let message: any Sendable
-            /// For recordings.
+            /// The flow of the send, for recordings.
             let flow: UInt32
         }
 
@@ -53,7 +54,13 @@ extension RunLoop {
             let whenTaken: @Sendable (Bool) -> Void
         }
 
-        /// - Parameter callback: nil: the port only keeps its mode alive, and keeps what it is sent.
+        /// - Parameters:
+        ///   - capacity: The largest number of messages in the queue; at least 1.
+        ///   - order: Stored as the item's order.
+        ///   - name: The name in descriptions and recordings.
+        ///   - owner: Gets the calls of `ItemOwner`.
+        ///   - callback: Called on the loop's thread with each message. If nil, the port only keeps its mode alive, and
+        ///     keeps its messages.
         public init(
             capacity: Int = 1024, order: Int = 0, name: String = "", owner: ItemOwner? = nil,
             callback: ((Port, _ message: any Sendable) -> Void)? = nil
@@ -63,13 +70,14 @@ extension RunLoop {
             super.init(name: name, order: order, owner: owner)
         }
 
-        /// Queues a message and wakes the port's loop. Any thread.
+        /// Queues a message and wakes the port's loop. Safe on any thread. `-[NSPort
+        /// sendBeforeDate:components:from:reserved:]`.
         ///
-        /// Messages arrive in the order of these calls, also those that had to stand in line: who comes later does not
-        /// overtake them when there is room.
+        /// Messages arrive in the order of these calls. A later message does not overtake one that waits for room.
         ///
-        /// - Parameter whenTaken: given, a message for which there is no room stands in line, and this is called on some
-        ///   thread, once: with true when the port has taken it, with false when the port is no longer valid.
+        /// - Parameter whenTaken: If given, a message waits when the queue is full. The closure is then called once, on
+        ///   any thread: with true when the port has queued the message, with false when the port becomes invalid. If
+        ///   nil, a full queue refuses the message.
         public func send(_ message: any Sendable, whenTaken: (@Sendable (Bool) -> Void)? = nil) -> SendResult {
             var wasEmpty = false
             var handle: Handle?
@@ -92,13 +100,13 @@ extension RunLoop {
             return result
         }
 
-        /// Takes a message out of the line. Returns false if it no longer stands there: then `whenTaken` is, or has been,
-        /// called. Any thread. O(1), amortized.
+        /// Withdraws a message that waits for room. Returns false if it does not wait any more; its `whenTaken` then is
+        /// being called or was called. Safe on any thread. O(1), amortized.
         public func withdraw(_ number: UInt64) -> Bool {
-            // Dropped with no lock held: it may own anything.
+            // The removed message is destroyed without the lock, since it may own anything.
             let removed = state.withLock { state in
                 let removed = state.waiting.removeValue(forKey: number)
-                // Most have left, and the first may stay for long.
+                // Most numbers in the line may be withdrawn ones, while the first stays for long.
                 if state.line.count > 64 + 2 * state.waiting.count {
                     state.line.removeAll { state.waiting[$0] == nil }
                 }
@@ -107,13 +115,13 @@ extension RunLoop {
             return removed != nil
         }
 
-        /// How many messages wait. Any thread.
+        /// The number of queued messages. Safe on any thread.
         public var count: Int { state.withLock { $0.messages.count } }
 
-        /// Whether it still takes messages. Any thread.
+        /// Whether the port is valid and so accepts messages. Safe on any thread.
         public var takesMessages: Bool { state.withLock { $0.isValid } }
 
-        /// It has messages: it takes its place in its modes' queues.
+        /// Queues the port in its modes if it has messages.
         func queueUp() {
             guard isStillReady() else { return }
             for mode in modes where !mode.ready.contains(self) { mode.ready.append(self) }
@@ -144,7 +152,7 @@ extension RunLoop {
         }
 
         override func retire() {
-            // Dropped at the end, with no lock held.
+            // Destroyed at the end of this function, without the lock.
             var left = state.withLock { state in
                 let left = state
                 state = State(isValid: false)

@@ -1,27 +1,32 @@
 extension RunLoop {
-    /// An item whose events queue up, one handled a pass: Apple's version 1 source.
+    /// An item whose events queue up, of which each pass handles one: a version 1 source.
     open class PortBase: Item {
-        /// It serves another item, whose modes are its own, and does not count as an event of a run's.
+        /// Whether it serves another item, whose modes it shares. It is not listed, and a run that returns after a
+        /// source ignores its events.
         final var isInner = false
-        /// It remembers what it was told, and needs no further word of the kernel's.
+        /// Whether it remembers what the kernel reported, and needs no further report of the same state.
         final var isEdgeTriggered = false
-        /// In how many modes' ready queues it is.
+        /// The number of ready queues that contain it.
         final var queues: Int32 = 0
-        /// When it was added to the common modes; see `RunLoop.lastAge`.
+        /// Its order of addition to the common modes; see `RunLoop.lastAge`.
         final var commonAge: UInt64 = 0
-        /// The loop's `dispatches` when it was found ready: while that is the same, it surely still is.
+        /// The value of the loop's `dispatches` when it was found ready. While that is unchanged, the port is still
+        /// ready.
         final var foundAt: UInt64 = 0
-        /// Its place among its loop's ports, or -1.
+        /// Its index in the loop's `ports`; -1 if not there.
         final var place: Int32 = -1
 
-        /// Whether there is still something to deliver.
+        /// Whether the port still has something to deliver.
         func isStillReady() -> Bool { false }
 
-        /// Whether that is a system call.
+        /// Whether `isStillReady` makes a system call.
         var asksKernel: Bool { false }
 
-        /// The same, asked after a callback; `queue` is what comes next. A port that has to ask the kernel can ask for the
-        /// first of them, too, and note in `foundAt` that it is ready, or take it out.
+        /// Whether the port still has something to deliver, after its callback. A port that must ask the kernel can ask
+        /// about the first port of the queue in the same call, and then sets that port's `foundAt` or removes it from
+        /// the queue.
+        ///
+        /// - Parameter queue: The queue of the ports that come next.
         func isStillReady(inFrontOf queue: borrowing ReadyQueue, _ dispatches: UInt64) -> Bool { isStillReady() }
 
         /// Calls the callback.

@@ -1,16 +1,16 @@
 extension RunLoop {
-    /// Who knows what a queued perform request is. Calls are made on the loop's thread.
+    /// A host of queued requests, which it tells apart by their contexts. The loop calls it on its own thread.
     open class RequestOwner {
         public init() {}
-        /// Do it. The request is no longer queued.
+        /// Performs the request, which is no longer queued.
         open func perform(_ context: Int) {}
-        /// It was dropped without being performed: cancelled, or its loop is gone.
+        /// Called when the request is dropped without being performed: it was cancelled, or its loop has ended.
         open func drop(_ context: Int) {}
     }
 
-    /// Names a queued request of a loop, to cancel it.
+    /// Identifies a queued request of a loop, for `cancel`.
     public struct RequestToken {
-        /// Counts up from 1 with the loop's requests.
+        /// The number of the request. A loop numbers its requests from 1.
         public let number: UInt64
 
         public init(number: UInt64) { self.number = number }

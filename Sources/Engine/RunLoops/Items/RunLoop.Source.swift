@@ -2,31 +2,35 @@ internal import Linux
 internal import Synchronization
 
 extension RunLoop {
-    /// Something that happens when somebody says so: a custom source, CFRunLoopSource version 0.
+    /// A custom source, which calls back after the program has signalled it. CFRunLoopSource version 0.
     ///
-    /// `signal()` marks it; the next pass of a loop in one of its modes performs it. `signal` and `wakeLoops` may be called
-    /// on any thread, everything else on the thread of its loop. It may be in modes of several loops.
+    /// `signal()` marks the source; the next pass of a loop in one of its modes performs it. `signal`, `isSignalled`
+    /// and `wakeLoops` are safe on any thread; use everything else on the thread of its loop. A source may be in modes
+    /// of several loops.
     public final class Source: Item, @unchecked Sendable {
-        // Sendable: `modes` is guarded by `lock` (changed by its loops' threads, read by any that signals); the rest is
-        // constant, atomic, or used by its loops' threads only.
+        // Sendable: `lock` guards `modes`, which the threads of its loops change and any thread that signals reads. The
+        // rest is constant, atomic, or used only on the threads of its loops.
         private let onSchedule: ((Source, RunLoop, Mode) -> Void)?
         private let onPerform: ((Source) -> Void)?
         private let onCancel: ((Source, RunLoop, Mode) -> Void)?
-        /// The same as `modes`, guarded by the same lock: signals are frequent, and count no references.
+        /// The elements of `modes`, guarded by the same lock. Raw, since signals are frequent and should count no
+        /// references.
         private let entered = RawBuffer<Unmanaged<ModeState>>(capacity: 1)
-        // Not of Void: ThreadSanitizer takes the address of a value without size for that of its neighbour.
+        // Not `Lock(())`: ThreadSanitizer takes the address of a value without size for that of its neighbour.
         private let lock = Lock(false)
-        /// When it was first signalled, as a running number; 0 while it is not.
+        /// The running number of the first signal since the last perform; 0 if not signalled.
         private let signalled = Atomic<UInt64>(0)
         private static let signals = Atomic<UInt64>(0)
         /// The flow of the signal, for recordings.
         private let flow = Atomic<UInt32>(0)
 
         /// - Parameters:
-        ///   - schedule: called on the loop's thread for each mode the source enters.
-        ///   - cancel: called on the loop's thread for each mode it leaves.
-        ///   - owner: is told to perform, if there is no `perform`.
-        ///   - perform: called on the loop's thread, once for any number of signals since it last was.
+        ///   - order: Sources with lower orders are performed first.
+        ///   - name: The name in descriptions and recordings.
+        ///   - schedule: Called on the loop's thread for each mode that the source enters.
+        ///   - cancel: Called on the loop's thread for each mode that the source leaves.
+        ///   - owner: Its `perform` is called if there is no closure.
+        ///   - perform: Called on the loop's thread, once for all signals since the last call.
         public init(
             order: Int = 0, name: String = "", schedule: ((Source, RunLoop, Mode) -> Void)? = nil,
             cancel: ((Source, RunLoop, Mode) -> Void)? = nil, owner: ItemOwner? = nil,
@@ -40,8 +44,8 @@ extension RunLoop {
 
         deinit { entered.free() }
 
-        /// Marks the source. It does not wake a loop that sleeps: call `wakeLoops()` too. Any thread; does nothing when
-        /// the source is invalid. CFRunLoopSourceSignal.
+        /// Marks the source. This does not wake a sleeping loop: call `wakeLoops()`, too. Safe on any thread. Does
+        /// nothing if the source is invalid. CFRunLoopSourceSignal.
         public func signal() {
             lock.withLock { _ in
                 guard isValid, signalled.load(ordering: .relaxed) == 0 else { return }
@@ -55,29 +59,30 @@ extension RunLoop {
             }
         }
 
-        /// Whether it is marked and not yet performed. Any thread.
+        /// Whether it is signalled and not performed yet. Safe on any thread.
         public var isSignalled: Bool { signalled.load(ordering: .acquiring) != 0 }
 
-        /// Wakes every loop that holds the source. Any thread. CFRunLoopWakeUp for each.
+        /// Wakes every loop that holds the source. Safe on any thread. CFRunLoopWakeUp for each loop.
         public func wakeLoops() {
             let handles = lock.withLock { _ in modes.map(\.loop.handle) }
             for handle in handles { handle.wakeUp(.signal) }
         }
 
-        /// When it was signalled, in order of all signals; nil if it is not.
+        /// The running number of the signal, which orders the signals of all sources; nil if not signalled.
         var signalNumber: UInt64? {
             let number = signalled.load(ordering: .acquiring)
             return number == 0 ? nil : number
         }
 
-        /// Before `perform`: while the source is signalled, nobody else sets it.
+        /// Takes the flow of the signal. Call it before `perform`: no thread writes `flow` while the source is
+        /// signalled.
         func takeFlow() -> UInt32 {
             let taken = flow.load(ordering: .relaxed)
             if taken != 0 { flow.store(0, ordering: .relaxed) }
             return taken
         }
 
-        /// Clears the mark first, so that a signal during the callback counts for the next pass.
+        /// Clears the signal before the callback, so that a signal during the callback counts for the next pass.
         func perform() {
             signalled.store(0, ordering: .sequentiallyConsistent)
             if let onPerform { onPerform(self) } else { owner?.perform(self) }
@@ -85,7 +90,7 @@ extension RunLoop {
 
         override var enteredModes: [ModeState] { lock.withLock { _ in modes } }
 
-        /// Whether a loop of this thread's holds it. Any thread, as long as the loop lives.
+        /// Whether `loop` holds the source. Safe on any thread while the loop exists.
         public func isIn(_ loop: RunLoop) -> Bool { enteredModes.contains { $0.loop === loop } }
 
         // A custom source may be in several loops.

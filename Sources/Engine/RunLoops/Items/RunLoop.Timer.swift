@@ -1,25 +1,27 @@
 extension RunLoop {
-    /// Calls back at a date, once or again and again. CFRunLoopTimer, NSTimer.
+    /// Calls back at a date, once or repeatedly. CFRunLoopTimer, NSTimer.
     ///
-    /// It never fires early by the monotonic clock. A repeating timer stays on its grid, however late a fire is or however
-    /// long a callback takes: with an interval of 10 ms and a first callback that takes 25 ms it fires at 10, 40, 50 ms;
-    /// what was passed over is counted in `missed`. A timer may be in several modes of one loop, and fires once for each
-    /// date, in whichever of them runs. A loop keeps the timers that are in its modes alive. Not thread-safe: use it on the
-    /// thread of its loop.
+    /// A timer never fires early by the monotonic clock. A repeating timer stays on its grid, however late it fires and
+    /// however long its callback takes: with an interval of 10 ms and a first callback of 25 ms, it fires at 10, 40 and
+    /// 50 ms, and `missed` counts the skipped dates. A timer may be in several modes of one loop; it fires once for
+    /// each date, in whichever of these modes runs. A loop retains the timers in its modes. Not thread-safe: use a
+    /// timer on the thread of its loop.
     public final class Timer {
         let node: NodePointer
         public let name: String
-        /// For its owner's use: what it is for.
+        /// A number for the owner's use: the purpose of the timer.
         package var purpose = 0
         private let callback: (Timer, Int) -> Void
 
         /// - Parameters:
-        ///   - fireDate: the first fire; a date that is past means at once.
-        ///   - interval: nil or zero: it fires once and is then invalid.
-        ///   - tolerance: how much later than its date it may fire so that the loop sleeps less often; at most half the
+        ///   - fireDate: The date of the first fire. A timer whose date has passed fires at once.
+        ///   - interval: The time between fires. Nil or zero: the timer fires once and is then invalid.
+        ///   - tolerance: How much later than its date it may fire, so that the loop wakes less often. At most half the
         ///     interval is used.
-        ///   - order: of timers with the same date, lower ones fire first; then older ones.
-        ///   - callback: gets the number of whole intervals passed over since the fire before.
+        ///   - order: Among timers with the same date, lower orders fire first, then older timers.
+        ///   - name: The name in descriptions and recordings.
+        ///   - callback: Called on the loop's thread, with the number of whole intervals that were skipped since the
+        ///     last fire.
         public init(
             fireDate: Instant, interval: Duration? = nil, tolerance: Duration = .zero, order: Int = 0,
             name: String = "",
@@ -47,27 +49,27 @@ extension RunLoop {
             set { node.pointee.setTolerance(newValue.wholeNanoseconds) }
         }
 
-        /// Off: the loop fires it while it runs, but does not run for its sake.
+        /// Whether the timer keeps a run going. If false, a running loop fires the timer but does not run for it alone.
         public var keepsAlive: Bool {
             get { node.pointee.keepsAlive }
             set { node.setKeepsAlive(newValue) }
         }
 
-        /// When it fires next. Setting it moves the grid of a repeating timer too; it does nothing when the timer is
-        /// invalid. CFRunLoopTimerSetNextFireDate.
+        /// The date of the next fire. Setting it also moves the grid of a repeating timer. Setting it does nothing if
+        /// the timer is invalid. CFRunLoopTimerGetNextFireDate, CFRunLoopTimerSetNextFireDate.
         public var fireDate: Instant {
             get { Instant(nanoseconds: node.pointee.fireDate) }
             set { node.setFireDate(newValue.nanoseconds) }
         }
 
-        /// Calls the callback now. A timer that fires once is then invalid; the dates of a repeating one stay as they are.
+        /// Calls the callback now. A timer that does not repeat is then invalid; a repeating timer keeps its dates.
         /// `-[NSTimer fire]`.
         public func fire() { node.fire() }
 
-        /// Takes it out of all modes. Its callback never runs afterwards. CFRunLoopTimerInvalidate.
+        /// Takes the timer out of all modes, for good: its callback never runs again. CFRunLoopTimerInvalidate.
         public func invalidate() { node.invalidate() }
 
-        /// The timer that a node is the memory of; nil if its owner is another.
+        /// Returns the timer whose memory a node is; nil if the node has another owner.
         package static func of(_ node: UnsafeMutablePointer<TimerNode>) -> Timer? { SwiftTimers.timer(of: node) }
 
         private final class SwiftTimers: TimerOwner {
@@ -99,7 +101,7 @@ extension RunLoop {
         }
     }
 
-    /// Calls back once, in any of these modes.
+    /// Adds a timer that calls back once, in one of these modes.
     @discardableResult
     package func callBack(
         at date: Instant, order: Int = 0, in modes: [Mode] = [.common],

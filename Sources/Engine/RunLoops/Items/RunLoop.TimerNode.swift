@@ -1,49 +1,52 @@
 extension RunLoop {
-    /// A timer's memory.
+    /// The memory of a timer.
     ///
-    /// `RunLoop.Timer` is the timer for Swift. A host that has objects of its own can keep a node inside each, at an address
-    /// that does not change, and save an object for each timer: this is what the Lua face does. The rules: initialize it
-    /// in place; while the node is in a mode, or fires, its owner keeps the memory alive (`TimerOwner.retain` and
-    /// `release` say when); all use is on the loop's thread.
+    /// `RunLoop.Timer` is the timer for Swift programs. A host with objects of its own can keep a node in each of them,
+    /// at an address that does not change, which saves one object for each timer; timers of Lua do this. The rules:
+    /// initialize the node in place. While the node is in a mode or fires, its owner keeps the memory alive:
+    /// `TimerOwner.retain` and `release` are the limits of that time. Use a node only on the thread of its loop.
     public struct TimerNode {
-        /// Nanoseconds of the loop's clock.
+        /// The date of the next fire, in nanoseconds of the loop's clock.
         public internal(set) var fireDate: Int64
-        /// Nanoseconds; 0 for a timer that fires once.
+        /// Nanoseconds; 0 for a timer that does not repeat.
         public let interval: Int64
         public internal(set) var tolerance: Int64
         public let order: Int
         public internal(set) var isValid = true
         public internal(set) var isFiring = false
-        /// Its date was set in its callback: that replaces the automatic next date.
+        /// Whether the callback has set the next date, which then replaces the computed one.
         var dateWasSet = false
         /// See `RunLoop.Timer.keepsAlive`.
         public internal(set) var keepsAlive = true
-        /// Fires passed over since the last one, while its callback ran.
+        /// Dates that were skipped since the last fire because its callback took long.
         var passedOver: Int32 = 0
         /// Breaks ties between equal dates and orders.
         var age: UInt64 = 0
-        /// The timers of the modes it is in; nil in no mode.
+        /// The queue of exactly the modes that it is in; nil if it is in none.
         var queue: Unmanaged<TimerQueue>?
-        /// Its place in the queue's heap, or -1.
+        /// Its index in the queue's heap; -1 if not there.
         var heapIndex: Int32 = -1
-        /// Its latest place among the timers about to fire.
+        /// Its latest index in the batch of timers about to fire.
         var batchIndex: Int32 = 0
-        /// For recordings: set by its owner, or while it fires; 0: none yet.
+        /// Its label in recordings, set by its owner or when it fires; 0 until then.
         package var label: UInt32 = 0
-        /// How many times it is among the timers about to fire: once for each run, of those inside each other, that found
-        /// it due.
+        /// How often it is in the batch of timers about to fire: once for each nested run that found it due.
         var batchPlaces: Int16 = 0
-        /// Its owner found that its date has not come yet after all.
+        /// Whether its owner has put off the fire to a later date.
         var isPutOff = false
-        /// While it fires: the timer in whose callback it does, if any.
+        /// While it fires: the timer in whose callback this happens; nil if none.
         var outerFiring: NodePointer?
         let owner: Unmanaged<TimerOwner>
-        /// For the owner's use.
+        /// A value for the owner's use.
         public var context: Int
 
         /// - Parameters:
-        ///   - interval: nanoseconds; 0 or less: it fires once.
-        ///   - owner: not retained.
+        ///   - fireDate: The date of the first fire, in nanoseconds of the loop's clock.
+        ///   - interval: Nanoseconds between fires. With 0 or less the timer fires once.
+        ///   - tolerance: Nanoseconds by which it may fire late. At most half the interval is used.
+        ///   - order: Among timers with the same date, lower orders fire first.
+        ///   - owner: Not retained; it must outlive the node.
+        ///   - context: A value for the owner's use.
         public init(
             fireDate: Int64, interval: Int64 = 0, tolerance: Int64 = 0, order: Int = 0, owner: borrowing TimerOwner,
             context: Int = 0
@@ -62,28 +65,29 @@ extension RunLoop {
         }
 
         public var isScheduled: Bool { queue != nil }
-        /// It is, or was, in a mode.
+        /// Whether it is or was in a mode.
         public var wasScheduled: Bool { age != 0 }
         public var repeats: Bool { interval > 0 }
 
-        /// At most half the interval, so that a repeating timer never falls behind its grid.
+        /// Sets the tolerance. At most half the interval is used, so that a repeating timer never falls behind its
+        /// grid.
         public mutating func setTolerance(_ nanoseconds: Int64) {
             tolerance = max(0, interval > 0 ? min(nanoseconds, interval / 2) : nanoseconds)
         }
     }
 
-    /// Who has the memory of timer nodes and knows their callbacks. All calls are made on the loop's thread.
+    /// The owner of the memory and the callbacks of timer nodes. The loop calls it on its own thread.
     open class TimerOwner {
         public init() {}
-        /// `title` says something.
+        /// Whether `title` can return a title.
         package final var hasTitles = false
-        /// The timer is due. It may be invalidated meanwhile, but its memory stays until `release`.
+        /// Called when the timer is due. It may be invalidated meanwhile, but its memory must stay until `release`.
         open func fire(_ node: UnsafeMutablePointer<TimerNode>, missed: Int) {}
-        /// The node has entered its first mode.
+        /// Called when the node enters its first mode.
         open func retain(_ node: UnsafeMutablePointer<TimerNode>) {}
-        /// The node has left its last mode, and does not fire: the engine will not touch it again.
+        /// Called when the node has left its last mode and does not fire. The loop does not touch it again.
         open func release(_ node: UnsafeMutablePointer<TimerNode>) {}
-        /// What recordings are to call the timer; nil if that is told when it fires.
+        /// The title of the timer in recordings; nil if the owner reports it when the timer fires.
         package func title(of node: UnsafeMutablePointer<TimerNode>) -> Recorder.Title? { nil }
     }
 }

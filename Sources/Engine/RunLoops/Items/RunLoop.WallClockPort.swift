@@ -2,22 +2,25 @@ public import Linux
 internal import Synchronization
 
 extension RunLoop {
-    /// Says when the wall clock jumps: somebody has set it, or the machine has slept, during which the loop's own clock stands still.
+    /// Reports jumps of the wall clock: it was set, or the machine was suspended, during which the loop's own clock
+    /// stands still. CFRunLoopTimer needs none, since its dates are dates of the wall clock.
     ///
-    /// What is to happen at a moment of the wall clock is a timer whose date is computed anew then. It is in the loop's modes as
-    /// any port is, does not keep the loop alive, and is not listed. In a simulated world it hears of `SimulatedClock.setWallClock`.
-    /// Not thread-safe: use it on the thread of its loop. CFRunLoopTimer, whose dates are the wall clock's.
+    /// To call back at a time of the wall clock, compute the date of a timer again after each jump. The port is in the
+    /// loop's modes as any port is, does not keep the loop alive, and is not listed. In simulated time it reports
+    /// `SimulatedClock.setWallClock`. Not thread-safe: use it on the thread of its loop.
     public final class WallClockPort: EdgePort {
         private let jumped: () -> Void
         private var clock: Descriptor?
         private let wasSet = WasSet()
 
-        /// What another thread may say.
+        /// The part that another thread may set.
         private final class WasSet: Sendable {
             let flag = Atomic<Bool>(false)
         }
 
-        /// - Parameter jumped: called on the loop's thread; `RunLoop.wallClock` is the new time then.
+        /// - Parameters:
+        ///   - loop: The loop whose world has the wall clock. The port must be added to it.
+        ///   - jumped: Called on the loop's thread after a jump, when `RunLoop.wallClock` has the new time.
         /// - Throws: EMFILE, ENFILE or ENOMEM.
         public init(_ loop: RunLoop, jumped: @escaping () -> Void) throws(SystemError) {
             self.jumped = jumped
@@ -32,7 +35,7 @@ extension RunLoop {
             if let clock { watch(clock.number) }
         }
 
-        /// Crosses threads, and is looked into on the loop's only.
+        /// A reference that another thread passes on, and only the loop's thread reads.
         private final class Weak: @unchecked Sendable {
             weak var object: WallClockPort?
             init(_ object: WallClockPort) { self.object = object }
@@ -40,7 +43,7 @@ extension RunLoop {
 
         public override func takeTurn() {
             wasSet.flag.store(false, ordering: .releasing)
-            // First this, then a look at the clock: it may be set again in between.
+            // Rearm before reading the clock, since the clock may be set again in between.
             clock?.rearm()
             jumped()
         }

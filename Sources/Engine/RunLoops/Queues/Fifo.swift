@@ -1,4 +1,4 @@
-/// A queue that grows as it must, and takes from its front in constant time.
+/// A growing queue that takes from its front in amortized constant time.
 struct Fifo<Element> {
     private var storage: [Element?] = []
     private var first = 0
@@ -6,7 +6,7 @@ struct Fifo<Element> {
     var count: Int { storage.count - first }
     var isEmpty: Bool { first == storage.count }
 
-    /// From the front on. O(n).
+    /// All elements from the front on. O(n).
     var elements: [Element] { storage[first...].compactMap(\.self) }
 
     /// O(n).
@@ -22,7 +22,7 @@ struct Fifo<Element> {
         let element = storage[first]
         storage[first] = nil
         first += 1
-        // Amortized: an array that shifts each time would make a long queue slow.
+        // Shift only when half the array is unused: shifting for each element would make a long queue slow.
         if first == storage.count || first > 64 && first * 2 > storage.count {
             storage.removeFirst(first)
             first = 0

@@ -1,7 +1,7 @@
 import Glibc
 
-/// A growing array in raw memory, for state that each event touches: no exclusivity check, no uniqueness check, no bounds check,
-/// no reference counting. Its owner frees it, and keeps to its bounds.
+/// A growing array in raw memory, for state that each event touches: it checks neither exclusivity nor uniqueness nor
+/// bounds, and counts no references. Its owner frees it and keeps to its bounds.
 struct RawBuffer<Element: BitwiseCopyable> {
     private struct Header {
         var base: UnsafeMutablePointer<Element>
@@ -44,7 +44,7 @@ struct RawBuffer<Element: BitwiseCopyable> {
         base[index] = element
     }
 
-    /// O(n), less for one near the end.
+    /// O(n); cheaper near the end.
     func remove(at index: Int) {
         (base + index).update(from: base + index + 1, count: count - 1 - index)
         count -= 1
@@ -60,7 +60,7 @@ struct RawBuffer<Element: BitwiseCopyable> {
         count = kept
     }
 
-    /// Gives most of the room back that a burst has taken, if that is worth it. O(n).
+    /// Gives most of the memory back that a burst has taken, if it is 64 kB or more. O(n).
     func shrink() {
         let enough = Swift.max(16, count * 2)
         guard capacity * MemoryLayout<Element>.stride >= 1 << 16, capacity >= 2 * enough else { return }
@@ -68,7 +68,7 @@ struct RawBuffer<Element: BitwiseCopyable> {
         header.pointee.capacity = enough
     }
 
-    /// Room for one more element at least. Amortized O(1).
+    /// Makes room for at least one more element. Amortized O(1).
     func makeRoom() {
         guard header.pointee.count == header.pointee.capacity else { return }
         header.pointee.base = header.pointee.base.resized(to: header.pointee.capacity * 2)
@@ -76,12 +76,11 @@ struct RawBuffer<Element: BitwiseCopyable> {
     }
 }
 
-/// Memory of malloc's, so that the system can make large blocks larger where they are: without touching all of the old and
-/// the new one.
+/// Memory from malloc, whose realloc can enlarge a large block in place without copying it.
 extension UnsafeMutablePointer where Pointee: BitwiseCopyable {
     static func raw(capacity: Int) -> Self { checked(malloc(capacity * MemoryLayout<Pointee>.stride)) }
 
-    /// What was here is not to be used any more.
+    /// Moves the elements to memory of the new capacity. The old pointer is invalid from then on.
     func resized(to capacity: Int) -> Self { Self.checked(realloc(self, capacity * MemoryLayout<Pointee>.stride)) }
 
     private static func checked(_ memory: UnsafeMutableRawPointer?) -> Self {

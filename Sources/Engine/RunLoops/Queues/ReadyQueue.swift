@@ -1,9 +1,9 @@
-/// What is ready in a mode and waits for its turn: ports, and "the timers" as one entry, first in, first out.
+/// The ports that are ready in a mode, and the due timers as one entry, first in, first out.
 ///
-/// In raw storage behind a constant: an array would cost an exclusivity check and a uniqueness check at each step of each pass.
-/// It does not own the ports: a port that leaves the mode leaves the queue.
+/// In raw storage: an array would cost an exclusivity check and a uniqueness check at each step of each pass. It does
+/// not retain the ports: a port that leaves the mode leaves the queue.
 struct ReadyQueue: ~Copyable {
-    /// nil stands for the timers.
+    /// Nil stands for the timers.
     typealias Entry = Unmanaged<RunLoop.PortBase>?
 
     private let ring = Ring<Entry>(capacity: 2)
@@ -23,11 +23,11 @@ struct ReadyQueue: ~Copyable {
     var holdsTimers: Bool { timers.pointee }
     var first: Entry { ring.front.pointee }
 
-    /// The first entry, if it is a descriptor's port.
+    /// The first entry, if it is an `FDPort`.
     var firstFDPort: Unmanaged<RunLoop.FDPort>? {
         guard count > 0, let first else { return nil }
         return first._withUnsafeGuaranteedRef { port in
-            // A cast would cost more than the rest of a pass does.
+            // The exact type, since a checked cast costs more than the rest of a pass.
             type(of: port) == RunLoop.FDPort.self ? .fromOpaque(first.toOpaque()) : nil
         }
     }

@@ -1,14 +1,14 @@
-/// The perform requests for the same modes with the same order, in the order queued.
+/// The requests for the same modes with the same order, in the order of the calls.
 final class RequestQueue {
     let modes: [RunLoop.Mode]
     let includesCommon: Bool
     let order: Int
 
-    // A burst of a million costs as much memory to write as the callbacks do, so an entry is small.
+    // An entry is small: writing a burst of a million takes as long as calling them.
     private struct Entry {
-        let number: UInt64  // of all requests of the loop, to merge queues
+        let number: UInt64  // among all requests of the loop, to merge queues
         let context: Int
-        private var bits: UInt  // the owner's address, and in the lowest bit whether it is retained; 0: cancelled
+        private var bits: UInt  // the owner's address, with the lowest bit set if it is retained; 0 if cancelled
 
         init(_ number: UInt64, _ context: Int, _ owner: Unmanaged<RunLoop.RequestOwner>, isRetained: Bool) {
             self.number = number
@@ -20,7 +20,7 @@ final class RequestQueue {
 
         var owner: UnsafeMutableRawPointer? { UnsafeMutableRawPointer(bitPattern: bits & ~1) }
 
-        /// What is to be done, once.
+        /// Takes the request out, once; nil afterwards.
         mutating func take() -> Request? {
             guard let owner else { return nil }
             defer { bits = 0 }
@@ -46,14 +46,14 @@ final class RequestQueue {
     }
 
     private let ring: Ring<Entry>
-    /// Without the cancelled ones.
+    /// The number of requests, without cancelled ones.
     private(set) var count = 0
 
     init(modes: [RunLoop.Mode], order: Int) {
         self.modes = modes
         self.order = order
         includesCommon = modes.contains(.common)
-        // Of those for other orders there may be many, with one request each.
+        // There may be many queues of other orders, each with one request.
         ring = Ring(capacity: order == 0 ? 16 : 2)
     }
 
@@ -69,7 +69,7 @@ final class RequestQueue {
         count += 1
     }
 
-    /// The number of the first request after `last`, or `.max`. O(1) unless requests were passed over or cancelled.
+    /// Returns the number of the first request after `last`, or `.max`. O(1) unless requests were skipped or cancelled.
     func firstNumber(after last: UInt64) -> UInt64 {
         while ring.count > 0, ring.front.pointee.isCancelled { ring.dropFirst() }
         guard ring.count > 0 else { return .max }
@@ -81,7 +81,7 @@ final class RequestQueue {
         return .max
     }
 
-    /// Takes a request that `firstNumber` has found; nil for `.max`.
+    /// Takes the request that `firstNumber` found; nil for `.max`.
     func take(_ number: UInt64) -> Request? {
         guard number != .max else { return nil }
         let place = ring.place(index(of: number))
@@ -91,7 +91,7 @@ final class RequestQueue {
         return request
     }
 
-    /// The first request whose number is not greater, and that. O(1) but for cancelled ones.
+    /// Takes the first request if its number is at most `limit`. O(1) apart from cancelled ones.
     @inline(__always)
     func takeFirst(upTo limit: UInt64) -> (request: Request, number: UInt64)? {
         while ring.count > 0, ring.front.pointee.number <= limit {
@@ -105,7 +105,8 @@ final class RequestQueue {
         return nil
     }
 
-    /// How far from the head the first request is whose number is not less. O(1) for the head, else O(log n).
+    /// Returns the index, from the front, of the first request whose number is at least `number`. O(1) for the front,
+    /// else O(log n).
     private func index(of number: UInt64) -> Int {
         if ring.count > 0, ring.front.pointee.number >= number { return 0 }
         var low = 0
@@ -117,7 +118,7 @@ final class RequestQueue {
         return low
     }
 
-    /// Drops all of one owner's. Returns how many there were. O(n).
+    /// Drops all requests of an owner, and returns their count. O(n log n).
     func cancelAll(of owner: RunLoop.RequestOwner) -> Int {
         let opaque = Unmanaged.passUnretained(owner).toOpaque()
         var numbers: [UInt64] = []
@@ -128,7 +129,7 @@ final class RequestQueue {
         return numbers.reduce(0) { $0 + (cancel($1) ? 1 : 0) }
     }
 
-    /// Whether it was still queued. O(log n).
+    /// Drops a request. Returns whether it was still queued. O(log n).
     func cancel(_ number: UInt64) -> Bool {
         let low = index(of: number)
         guard low < ring.count else { return false }

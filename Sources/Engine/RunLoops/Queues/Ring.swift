@@ -1,7 +1,7 @@
 import Glibc
 
-/// A growing ring in raw memory: takes from its front and adds at its end in constant time. Raw for the reasons of `RawBuffer`.
-/// Its owner frees it, and keeps to its bounds.
+/// A growing ring in raw memory: takes from its front and appends in constant time. Raw for the reasons of `RawBuffer`.
+/// Its owner frees it and keeps to its bounds.
 struct Ring<Element: BitwiseCopyable> {
     private struct Header {
         var base: UnsafeMutablePointer<Element>
@@ -13,7 +13,7 @@ struct Ring<Element: BitwiseCopyable> {
 
     private let header: UnsafeMutablePointer<Header>
 
-    /// - Parameter capacity: a power of two.
+    /// - Parameter capacity: A power of two.
     init(capacity: Int) {
         header = .allocate(capacity: 1)
         header.initialize(to: Header(base: .raw(capacity: capacity), capacity: capacity))
@@ -26,10 +26,10 @@ struct Ring<Element: BitwiseCopyable> {
 
     var count: Int { header.pointee.count }
 
-    /// Where the front is; there has to be one.
+    /// The place of the first element. The ring must not be empty.
     var front: UnsafeMutablePointer<Element> { header.pointee.base + header.pointee.head }
 
-    /// Where the element so far behind the front is.
+    /// The place of the element at this distance from the front.
     func place(_ index: Int) -> UnsafeMutablePointer<Element> {
         header.pointee.base + ((header.pointee.head + index) & (header.pointee.capacity - 1))
     }
@@ -59,7 +59,7 @@ struct Ring<Element: BitwiseCopyable> {
         header.pointee.count = kept
     }
 
-    /// An empty one gives the room back that a burst has taken, if that is worth it.
+    /// Gives the memory back that a burst has taken, if the ring is empty and has 64 kB or more.
     func shrink() {
         guard count == 0, header.pointee.capacity * MemoryLayout<Element>.stride >= 1 << 16 else { return }
         header.pointee.base = header.pointee.base.resized(to: 16)
@@ -67,7 +67,7 @@ struct Ring<Element: BitwiseCopyable> {
         header.pointee.head = 0
     }
 
-    // What had gone round to the beginning comes behind the rest.
+    // Elements that had wrapped around to the beginning move behind the old end.
     @inline(never)
     private func grow() {
         let capacity = header.pointee.capacity

@@ -1,6 +1,6 @@
 internal import CLinux
 
-/// Timers about to fire, of all runs in progress: each run has a stretch at the end.
+/// The timers about to fire, of all runs in progress. Each run owns a section; the innermost run's is at the end.
 struct TimerBatch: ~Copyable {
     private let places = RawBuffer<NodePointer?>(capacity: 64)
 
@@ -26,8 +26,8 @@ struct TimerBatch: ~Copyable {
         places.count += 1
     }
 
-    /// Of a hundred thousand timers none is in the cache. Their callbacks need the object that the node is in, too: what lies
-    /// before it.
+    /// With a hundred thousand timers, few are in the cache. Also fetches the memory before the node, where the
+    /// callback finds the host's object.
     func prefetch(_ index: Int) {
         guard index < count, let node = places.base[index] else { return }
         linux_prefetch(node, -96)
@@ -35,7 +35,7 @@ struct TimerBatch: ~Copyable {
         linux_prefetch(node, 32)
     }
 
-    /// O(1) for a timer that one run is about to fire; O(length) in the rare case of several.
+    /// O(1) for a timer in one section; O(length) in the rare case of several.
     func remove(_ node: NodePointer) {
         guard node.pointee.batchPlaces > 0 else { return }
         let latest = Int(node.pointee.batchIndex)

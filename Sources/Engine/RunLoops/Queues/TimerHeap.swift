@@ -1,12 +1,12 @@
 internal import CLinux
 
-/// A heap of timers with four children to a node, ordered by date, then order, then age. Each timer knows its place, so that
-/// moving and removing one takes O(log n).
+/// A heap of timers with four children to a node, sorted by date, order and age. Each timer knows its index, so that
+/// moving or removing one takes O(log n).
 ///
-/// Raw storage behind a constant: as an array in a class, exclusivity checks alone made it ten times slower.
+/// In raw storage: as an array in a class, exclusivity checks alone made it ten times slower.
 struct TimerHeap: ~Copyable {
     private struct Entry {
-        var date: Int64  // a copy, so that comparing seldom touches the node
+        var date: Int64  // a copy, so that most comparisons need not read the node
         var node: NodePointer
     }
 
@@ -22,7 +22,8 @@ struct TimerHeap: ~Copyable {
 
     subscript(index: Int) -> NodePointer { storage[index].node }
 
-    /// Takes the first out. One of its children comes after it, and taking it out takes as long as the memory does.
+    /// Takes the first timer out. Prefetches its children, one of which is the next: reading them from memory takes
+    /// most of the time.
     func popFirst() -> NodePointer? {
         guard let first else { return nil }
         for child in 1..<max(1, min(5, count)) { linux_prefetch(storage[child].node, 48) }
@@ -46,12 +47,12 @@ struct TimerHeap: ~Copyable {
         place(storage[count], at: hole)
     }
 
-    /// The node's date has changed.
+    /// Moves a node whose date has changed.
     func move(_ node: NodePointer) {
         place(Entry(date: node.pointee.fireDate, node: node), at: Int(node.pointee.heapIndex))
     }
 
-    /// The earliest moment by which some timer must have fired, its tolerance used up.
+    /// The earliest time at which a timer's tolerance ends.
     func latestStart() -> Int64 {
         guard count > 0 else { return .max }
         var best = Int64.max
@@ -59,7 +60,7 @@ struct TimerHeap: ~Copyable {
         return best
     }
 
-    // Children are no earlier than their parent: a node later than the best so far ends the search there.
+    // Children are never earlier than their parent: the search ends at a node that is later than the best time so far.
     private func latestStart(below index: Int, _ best: inout Int64) {
         guard index < count, storage[index].date < best else { return }
         let tolerance = storage[index].node.pointee.tolerance
@@ -68,7 +69,7 @@ struct TimerHeap: ~Copyable {
         for child in (4 * index + 1)...(4 * index + 4) { latestStart(below: child, &best) }
     }
 
-    /// The date of the latest timer that is due by `limit`; `.min` if none is.
+    /// The date of the latest timer that is due at `limit`; `.min` if none is.
     func latestDate(upTo limit: Int64) -> Int64 {
         var best = Int64.min
         latestDate(below: 0, limit, &best)
@@ -123,8 +124,8 @@ struct TimerHeap: ~Copyable {
         return best
     }
 
-    /// Which child is the earliest is a matter of chance, which no processor can predict: so there is no branch to guess,
-    /// but for the rare case of equal dates.
+    /// Finds the earliest of four children without branches, since no processor can predict which one it is. Equal
+    /// dates, which are rare, take the slower way.
     @inline(__always)
     private func earliestOfFour(from first: Int) -> Int {
         let children = storage + first

@@ -1,14 +1,14 @@
-/// The timers that are in exactly the same modes, as a heap: a timer is in one queue, whatever the number of its modes.
+/// The timers that are in exactly the same modes, as a heap. So each timer is in one queue, however many modes it has.
 final class TimerQueue {
-    let loop: Unmanaged<RunLoop>  // it owns its queues
-    /// Its timers were added to the common modes: a mode that becomes common joins `modes`.
+    let loop: Unmanaged<RunLoop>  // the loop owns its queues
+    /// Whether its timers were added to the common modes. A mode that becomes common is then added to `modes`.
     let isCommon: Bool
     var modes: [RunLoop.ModeState] { didSet { noteModes() } }
-    /// The only one of them, as nearly always; not retained.
+    /// The mode if there is exactly one, as nearly always; not retained.
     private var onlyMode: UnsafeMutableRawPointer?
-    /// How many timers are in these modes, in the heap or about to fire.
+    /// The number of timers in these modes, whether in the heap or about to fire.
     var count = 0
-    /// How many of them do not keep the loop running.
+    /// The number of them that do not keep the loop running.
     var idle = 0
     let heap = TimerHeap()
 
@@ -23,14 +23,14 @@ final class TimerQueue {
         onlyMode = modes.count == 1 ? Unmanaged.passUnretained(modes[0]).toOpaque() : nil
     }
 
-    /// A timer has entered these modes.
+    /// Counts a timer that enters these modes.
     @inline(__always)
     func enter(_ node: NodePointer) {
         count += 1
         if !node.pointee.keepsAlive { idle += 1 }
     }
 
-    /// A timer has left them.
+    /// Counts a timer that leaves them.
     @inline(__always)
     func leave(_ node: NodePointer) {
         count -= 1
